@@ -91,6 +91,7 @@ def check_locks(report, history, witness):
         report.check("a fence is one grant's", len({fence for fence, _ in fences}) == len(fences),
                      f"{name}: a fence was given twice")
     check_tokens(report, history)
+    check_kept(report, history, grants)
     check_turns(report, history, grants)
     for lock in witness["locks"]:
         left = lock["is"].get("holders", []), int(lock["is"].get("waiters", 0))
@@ -121,6 +122,21 @@ def check_tokens(report, history):
         if checks.outcome(call) == "ACQUIRED":
             report.check("a spent token gets nothing", call["b"] <= spent.get(call["r"]["token"], checks.NEVER),
                          lambda: f"granted after it was over: {call}")
+
+
+def check_kept(report, history, grants):
+    """Who was granted a lock has it until the lease ends."""
+    for call in history.of("Release", "Renew"):
+        token = call["r"].get("token") or call["r"]["leases"][0]["token"]
+        grant = grants.get(token)
+        if call["code"] != "OK" or not grant or call["e"] >= grant.until or call["b"] < grant.answered or \
+                history.is_stepped(grant.asked, call["e"]):
+            continue
+        if call["m"] == "Release":
+            report.check("a grant stays", checks.outcome(call) == "RELEASED", lambda: f"{token}: {call}")
+        elif grant.ended > call["e"]:
+            outcome = call["a"]["results"][0]["outcome"]
+            report.check("a grant stays", outcome == "RENEW_OUTCOME_RENEWED", lambda: f"{token}: {call}")
 
 
 def check_turns(report, history, grants):
@@ -185,6 +201,10 @@ def check_key(report, history, key, calls, record):
         for call in begins:
             report.check("nobody executes what is done", call["b"] < told or checks.outcome(call) in (None, "REPLAY"),
                          lambda: f"{key}: stored at {told}, then {call}")
+    begun = {}
+    for call in begins:
+        if call["applied"] != "NO":
+            begun[call["r"]["attemptToken"]] = min(call["b"], begun.get(call["r"]["attemptToken"], call["b"]))
     executes = {}
     for call in begins:
         if checks.outcome(call) == "EXECUTE":
@@ -194,13 +214,14 @@ def check_key(report, history, key, calls, record):
         report.check("an attempt is one token's", len({call["r"]["attemptToken"] for call in same}) == 1,
                      lambda: f"{key}: {same}")
         ends = [call["b"] for call in calls if call["m"] in ("Complete", "Fail") and int(call["r"]["fence"]) == fence]
-        until = max(call["b"] + call["r"]["leaseMs"] * 1_000_000 - CLOCK_NS for call in same)
+        # Who asks again has the lease of the first time.
+        until = begun[same[0]["r"]["attemptToken"]] + same[0]["r"]["leaseMs"] * 1_000_000 - CLOCK_NS
         asked, begin = max((call["b"], call["e"]) for call in same)
+        for call in completes:
+            if int(call["r"]["fence"]) == fence and call["code"] == "OK" and call["e"] < until and \
+                    not history.is_stepped(asked, call["e"]):
+                report.check("an attempt stays", checks.outcome(call) != "SUPERSEDED", lambda: f"{key}: {call}")
         attempts.append((*sure(history, asked, begin, until, min(ends, default=checks.NEVER)), fence))
     check_overlaps(report, "no two attempts inside a lease", attempts, lambda held, wanted: held)
-    begun = {}
-    for call in begins:
-        if call["applied"] != "NO":
-            begun[call["r"]["attemptToken"]] = min(call["b"], begun.get(call["r"]["attemptToken"], call["b"]))
     checks.ordered(report, "attempts rise", [(begun[same[0]["r"]["attemptToken"]], min(c["e"] for c in same), fence)
                                              for fence, same in sorted(executes.items())], key)

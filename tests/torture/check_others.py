@@ -74,7 +74,8 @@ def check_denials(report, history, key, limit, calls, charged):
                if checks.outcome(call) is None and call["applied"] != "NO"]
     possible = charged + unknown
     for call in calls:
-        if checks.outcome(call) != "DENIED" or history.is_stepped(call["b"] - 6_000_000_000, call["e"]):
+        if checks.outcome(call) != "DENIED" or history.is_stepped(call["b"] - 6_000_000_000, call["e"]) or \
+                history.is_doubled(call["b"] - 6_000_000_000, call["e"]):  # a copy without an id is charged as well
             continue
         most = sum(cost for begin, end, cost in possible if end > call["b"] - period - 30_000_000 and begin < call["e"])
         report.check("a refusal is true", most + call["r"].get("cost", 1) > limit["limit"],
@@ -91,7 +92,7 @@ def check_ids(report, history):
         report.check("as many ids as asked for", len(ids) == call["r"]["count"], lambda: f"{call}")
         report.check("ids of an answer rise", all(a < b for a, b in zip(ids, ids[1:])), lambda: f"{kind} {name}: {ids}")
         for one in ids:
-            report.check("ids are unique", (kind, name, one) not in seen,
+            report.check("numbers of a sequence are unique" if name else "ids are unique", (kind, name, one) not in seen,
                          lambda: f"{kind} {name}: {one} in {seen[kind, name, one]} and {call}")
             seen[kind, name, one] = call
         if kind == "ID_KIND_SEQUENCE":

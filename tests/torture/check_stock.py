@@ -93,7 +93,7 @@ def check(report, history, witness):
         for call in history.of(*MAKES):
             if call["r"]["group"] == group:
                 calls.setdefault(call["r"][IDS.get(call["m"], "orderId")], []).append(call)
-        check_effects(report, ledger, calls)
+        check_effects(report, history, ledger, calls)
         if group != SPLIT:
             check_order(report, ledger, calls)
             check_reads(report, history, ledger, calls)
@@ -109,7 +109,7 @@ def wanted_lines(call):
     return {line["sku"]: line["quantity"] for line in call["r"].get("lines", [])}
 
 
-def check_effects(report, ledger, calls):
+def check_effects(report, history, ledger, calls):
     for name, asked in calls.items():
         kinds, lines = ledger.life(name)
         where = f"{ledger.group}/{name}"
@@ -126,8 +126,9 @@ def check_effects(report, ledger, calls):
             report.check("a YES is in the ledger", not done or made or gone,
                          lambda: f"{where}: {method} was told done, {kinds}: {done[0]}")
             report.check("one first answer", len(first) <= 1, lambda: f"{where}: two are not replayed: {first[:2]}")
-            # A call that was refused may have been sent twice, and the first copy come late (docs/torture.md).
-            late = [call for call in of_method if call["code"] == "OK" and call["e"] - call["b"] > LATE_NS]
+            # A call that was refused may have been sent twice, and one of the copies come late (docs/torture.md).
+            late = [call for call in of_method if call["code"] == "OK" and call["e"] - call["b"] > LATE_NS or
+                    history.is_doubled(call["b"], call["e"])]
             if made and all(map(surely_not_done, of_method)) and late:
                 report.notes.append(f"{where}: {method} was refused, and a copy of it came late: {late[0]}")
                 continue

@@ -56,6 +56,7 @@ class History:
                 entry["e"] = NEVER  # it may still come to pass
             self.calls.setdefault(entry["m"], []).append(entry)
         self.steps = sorted(fault["b"] for fault in self.faults if fault["fault"] == "clock_stepped")
+        self.doubled = [fault for fault in self.faults if fault["fault"] == "messages_doubled"]
         self.slow = [(entry["b"], entry["e"]) for entry in self.of(*self.calls)
                      if not entry["r"].get("waitMs") and entry["e"] - entry["b"] > SLOW_NS]
         self.wall_ns = record["wall_ns"]
@@ -68,6 +69,10 @@ class History:
         """Nothing was broken then, what was broken before has had time to recover, and the machine kept up."""
         return all(fault["b"] > end or (fault["e"] or NEVER) + after_ns < begin for fault in self.faults) and \
             all(b > end or e < begin for b, e in self.slow)
+
+    def is_doubled(self, begin, end):
+        """Whether messages of clients may have been sent twice then."""
+        return any(fault["b"] < end and begin < (fault["e"] or NEVER) for fault in self.doubled)
 
     def is_stepped(self, begin, end):
         return any(begin <= step <= end for step in self.steps)

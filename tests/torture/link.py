@@ -1,21 +1,68 @@
 #!/usr/bin/python3
-"""A unix socket before another: link.py LISTEN TARGET. What it does to its connections is told on stdin, a line as
-caller.c's ("m" and "r"), and each is answered:
+"""A socket before another: link.py LISTEN TARGET [OTHER], each the path of a unix socket or a port of 127.0.0.1. With OTHER
+it stands before lockstockd, on the wire tcp://. What it does to its connections is told on stdin, a line as caller.c's ("m"
+and "r"), and each is answered:
 
   pass            lets all through, from now on
   cut {after}     ends all connections, after so many more bytes of answers
   delay {ms}      lets each piece through so much later
   hold {drop}     lets nothing through until pass; with drop all connections that it had then end instead
   refuse          ends all connections, and new ones at once
+  double {ms, other}  sends every second message once more, so much later, on a connection of its own, to TARGET or to OTHER;
+                  nobody reads the answer
 """
 import asyncio
+import itertools
 import json
 import sys
+
+SP_GREETING = b"\0SP\0\0\x30\0\0"  # docs/wire.md
+LENGTH_BYTES = 8
 
 state = {"m": "pass", "r": {}}
 changed = asyncio.Event()
 connections = set()
 answers_left = None
+messages = itertools.count()
+copies = set()
+
+
+def connect(address):
+    if address.isdigit():
+        return asyncio.open_connection("127.0.0.1", int(address))
+    return asyncio.open_unix_connection(address)
+
+
+async def message_of(reader):
+    length = await reader.readexactly(LENGTH_BYTES)
+    return length + await reader.readexactly(int.from_bytes(length, "big"))
+
+
+async def pieces(reader, whole):
+    """What comes, `whole`: message by message."""
+    try:
+        if whole:
+            yield await reader.readexactly(len(SP_GREETING))
+        while data := await (message_of(reader) if whole else reader.read(65536)):
+            yield data
+    except asyncio.IncompleteReadError:
+        pass
+
+
+async def send_again(message, ms, other):
+    await asyncio.sleep(ms / 1000)
+    try:
+        reader, writer = await connect(sys.argv[3 if other else 2])
+    except OSError:
+        return
+    try:
+        writer.write(SP_GREETING + message)
+        await reader.readexactly(len(SP_GREETING))
+        await message_of(reader)
+    except (OSError, asyncio.IncompleteReadError):
+        pass
+    finally:
+        writer.transport.abort()
 
 
 def end_all():
@@ -26,11 +73,15 @@ def end_all():
 async def pump(reader, writer, is_answer):
     global answers_left
     try:
-        while data := await reader.read(65536):
+        async for data in pieces(reader, len(sys.argv) > 3 and not is_answer):
             while state["m"] == "hold":
                 await changed.wait()
             if state["m"] == "delay":
                 await asyncio.sleep(state["r"]["ms"] / 1000)
+            if state["m"] == "double" and not is_answer and data != SP_GREETING and next(messages) % 2:
+                copy = asyncio.create_task(send_again(data, **state["r"]))
+                copies.add(copy)
+                copy.add_done_callback(copies.discard)
             if is_answer and answers_left is not None:
                 answers_left -= len(data)
                 if answers_left <= 0:
@@ -52,7 +103,7 @@ async def serve(reader, writer):
         writer.transport.abort()
         return
     try:
-        to_reader, to_writer = await asyncio.open_unix_connection(sys.argv[2])
+        to_reader, to_writer = await connect(sys.argv[2])
     except OSError:
         writer.transport.abort()
         return
@@ -64,7 +115,10 @@ async def serve(reader, writer):
 
 async def main():
     global state, changed, answers_left
-    await asyncio.start_unix_server(serve, sys.argv[1])
+    if sys.argv[1].isdigit():
+        await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]))
+    else:
+        await asyncio.start_unix_server(serve, sys.argv[1])
     told = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(told), sys.stdin)
     while line := await told.readline():

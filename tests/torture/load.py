@@ -23,6 +23,13 @@ LIMITS = {
 }
 LIMIT_KEYS = 2
 SHORT_MS = 2000
+SET_UP_TRIES = 20
+TWICE_SHARE = 0.04  # of what is asked until the answer is known is asked by two wires at once
+
+
+def not_first(request):
+    """The same, without the promise that it was never sent before."""
+    return {name: value for name, value in request.items() if name != "fresh"}
 
 
 class Load:
@@ -39,6 +46,8 @@ class Load:
     async def call(self, method, request, wait_ms=0, caller=None):
         """The entry of the history, with its answer. Only None when no caller was there."""
         caller = caller or self.rng.choice(self.callers)
+        if caller.is_doubled:
+            request = not_first(request)
         entry = {"via": caller.name, "m": method.split("/")[1], "r": request, "b": now_ns(), "e": None, "code": "LOST",
                  "applied": "MAYBE"}
         self.history.append(entry)
@@ -54,12 +63,15 @@ class Load:
         return entry
 
     async def call_until_known(self, method, request, tries=4, wait_ms=0):
-        """As a caller does who wants to know: the same again while it cannot tell."""
+        """As a caller does who wants to know: the same again while it cannot tell. Some ask twice from the beginning."""
+        if self.rng.random() < TWICE_SHARE:
+            request = not_first(request)
+            await asyncio.gather(self.call(method, request, wait_ms), self.call(method, request, wait_ms))
         for _ in range(tries):
             entry = await self.call(method, request, wait_ms)
             if entry["code"] == "OK" or self.ending or self.rng.random() < 0.15:
                 break
-            request = {name: value for name, value in request.items() if name != "fresh"}
+            request = not_first(request)
         return entry
 
     def number(self):
@@ -89,8 +101,11 @@ class Load:
                 limit = BUYER_LIMIT if group == LIMITED else 0
                 put = {"group": group, "sku": sku, "onHand": 12, "perBuyerLimit": limit,
                        "buckets": BUCKETS if group == SPLIT else 0}
-                entry = await self.call("StockService/PutItem", put)
-                if entry["code"] != "OK":
+                for _ in range(SET_UP_TRIES):
+                    entry = await self.call("StockService/PutItem", put)
+                    if entry["code"] == "OK":
+                        break
+                else:
                     raise RuntimeError(f"PutItem: {entry}")
 
     def _order(self, prefix):
@@ -108,8 +123,7 @@ class Load:
         rng = self.rng
         if self.recent and rng.random() < 0.15:  # a double click, through another server
             method, request = rng.choice(self.recent)
-            request = {name: value for name, value in request.items() if name != "fresh"}
-            await self.call(method, request)
+            await self.call(method, not_first(request))
             return
         method = rng.choice(["Deduct", "Reserve"])
         request = self._order(method[0].lower())

@@ -82,6 +82,13 @@ class Nemesis:
         await caller.kill()
         await caller.start()
 
+    async def do_messages_doubled(self):
+        wire, ms = self.rng.choice(self.world.wires), self.rng.choice([0, self.rng.randint(1, 1000)])
+        await wire.call("double", {"ms": ms, "other": self.rng.random() < 0.5}, 0)
+        await asyncio.sleep(self.rng.random() * 3)
+        await wire.call("pass", {}, 0)
+        await asyncio.sleep(ms / 1000)
+
     async def do_caller_stopped(self):
         await self._freeze(self.rng.choice(self.world.callers), 2)
 

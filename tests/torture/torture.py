@@ -21,7 +21,7 @@ import check
 import check_stock
 from load import GROUPS, LOCKS, SPLIT, Load
 from nemesis import Nemesis
-from processes import SOURCE, Caller, Program, RedisFiles, free_port, now_ns, until
+from processes import SOURCE, Caller, Program, RedisFiles, free_port, is_free, link_of, now_ns, until
 from stores import store_of
 
 SERVERS = 2
@@ -38,6 +38,7 @@ class World:
                                 os.path.join(build, "tests/torture/libsynced-bytes.so"))
         self.store = store_of(arguments.store, folder, self.files)
         self.servers, self.callers = [], []
+        self.wires = []  # before each server's tcp
 
     async def start(self):
         await self.store.start(SERVERS)
@@ -50,8 +51,17 @@ class World:
             self.servers.append(server)
             self.store.servers = self.servers
             await server.start()
+        ports = [str(free_port()) for _ in urls]
+        tcp = [url["tcp"].rpartition(":")[2] for url in urls]
+        for i, port in enumerate(ports):
+            link = link_of(f"wire{i}", f"{self.folder}/wire.log", port, tcp[i], tcp[1 - i])
+            self.wires.append(link)
+            await link.start()
+            await until("link", lambda: not is_free(int(port)))
+            urls[i]["tcp"] = f"tcp://127.0.0.1:{port}"
         for name, words in self._callers(urls):
             caller = Caller(name, words, f"{self.folder}/callers.log")
+            caller.is_doubled = name.startswith("tcp")
             self.callers.append(caller)
             await caller.start()
 
@@ -83,6 +93,8 @@ class World:
             status = await caller.close()
             if status != 0:
                 wrong.append(f"caller {caller.name} ended with {status}; see callers.log")
+        for wire in self.wires:
+            await wire.close()
         for server in reversed(self.servers):
             status = await server.stop()
             if status != 0:
