@@ -129,12 +129,12 @@ static void note(lane *l, const lks_error *error)
 }
 
 /* Starts the call of o->step. False: it could not be, which this thread's lane records. */
-static bool submit(op *o, lane *l, lks_call **ret)
+static bool submit(op *o, lane *l)
 {
     lks_error error = {0};
 
     o->started_ns = l->drive->options->rate > 0 ? measure_now_ns() : o->began_ns;
-    lks_code code = o->scenario->start(o, ret, &error);
+    lks_code code = o->scenario->start(o, &error);
 
     if (code == LKS_OK)
         return true; /* it may have ended already: o is not touched any more */
@@ -173,13 +173,34 @@ static void go_on(op *o)
     bool under_way = false;
 
     if (settle(o)) {
-        under_way = submit(o, o->lane, NULL);
+        under_way = submit(o, o->lane);
     } else if (d->options->rate <= 0 && may_begin(d)) {
         begin(o, measure_now_ns());
-        under_way = submit(o, o->lane, NULL);
+        under_way = submit(o, o->lane);
     }
     if (!under_way)
         retire(o);
+}
+
+static void deliver(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
+                    const lks_error *error)
+{
+    drive_done *done = (drive_done *)function;
+
+    done(arg, code, response, error);
+}
+
+lks_code drive_call(op *o, const lks_rpc_method *method, const void *request, const lks_call_options *options,
+                    drive_done *done, lks_error *error)
+{
+    ProtobufCMessage *response = NULL;
+
+    if (!o->lane->drive->options->sync)
+        return lks_call_start(o->channel, method, request, options, deliver, (lks_call_function *)done, o, NULL, error);
+    lks_code code = lks_call_run(o->channel, method, request, options, &response, error);
+    done(o, code, response, error);
+    lks_message_free(response);
+    return LKS_OK;
 }
 
 void drive_ended(op *o, lks_code code, int outcome, bool more, const lks_error *error)
@@ -203,16 +224,9 @@ static void *call_and_wait(void *arg)
     op *o = l->own;
 
     while (may_begin(l->drive)) {
-        lks_call *call = NULL;
-        bool more = true;
         begin(o, measure_now_ns());
-        while (more && submit(o, l, &call)) {
-            lks_call_wait(call, NULL);
-            lks_call_free(call);
-            more = settle(o);
-        }
-        if (!call)
-            break;
+        while (submit(o, l) && settle(o))
+            ;
     }
     add_live(l->drive, -1);
     return NULL;
@@ -267,7 +281,7 @@ static void *generate(void *arg)
                     .channel = l->channel};
         add_live(d, 1);
         begin(one, due_ns);
-        if (!submit(one, lanes->starter, NULL))
+        if (!submit(one, lanes->starter))
             retire(one);
     }
     add_live(d, -1);
@@ -326,7 +340,7 @@ static void start_all(drive *d, lane *lanes, op *ops)
         bool under_way = may_begin(d);
         if (under_way) {
             begin(&ops[i], measure_now_ns());
-            under_way = submit(&ops[i], ops[i].lane->starter, NULL);
+            under_way = submit(&ops[i], ops[i].lane->starter);
         }
         if (!under_way)
             retire(&ops[i]);

@@ -1,5 +1,5 @@
 /* What can be measured: each scenario is one row of one table, and a file of its service starts its
- * calls through the generated stubs. */
+ * calls as the generated stubs do. */
 #ifndef LOCKSTOCK_BENCH_SCENARIO_H
 #define LOCKSTOCK_BENCH_SCENARIO_H
 
@@ -27,11 +27,11 @@ typedef struct world {
 
 typedef struct scenario {
     const char *name, *what;
-    unsigned things;                                            /* 0: as many as are in flight, or --items */
-    int64_t on_hand;                                            /* of each item; below 0: it has none */
-    const ProtobufCEnumDescriptor *outcomes[DRIVE_STEPS_MAX];   /* of each call; NULL: there is none */
-    lks_code (*start)(op *o, lks_call **ret, lks_error *error); /* the call of o->step */
-    bool (*prepare)(world *w, lks_error *error);                /* NULL: nothing to do but items */
+    unsigned things;                                          /* 0: as many as are in flight, or --items */
+    int64_t on_hand;                                          /* of each item; below 0: it has none */
+    const ProtobufCEnumDescriptor *outcomes[DRIVE_STEPS_MAX]; /* of each call; NULL: there is none */
+    lks_code (*start)(op *o, lks_error *error);               /* the call of o->step */
+    bool (*prepare)(world *w, lks_error *error);              /* NULL: nothing to do but items */
     /* Whether what the callers saw agrees with what there is now; says both. NULL: nothing to check. */
     bool (*check)(world *w, const tally *all, char text[CHECK_BYTES]);
     int variant; /* the service's own: an algorithm, a kind of id */
@@ -60,19 +60,19 @@ uint64_t tally_of(const tally *all, const scenario *s, int step, int outcome);
 
 /* ---- one file a service; starts and checks ------------------------------------------ */
 
-lks_code start_deduct(op *o, lks_call **ret, lks_error *error);
-lks_code start_reserve(op *o, lks_call **ret, lks_error *error);
+lks_code start_deduct(op *o, lks_error *error);
+lks_code start_reserve(op *o, lks_error *error);
 bool check_stock(world *w, const tally *all, char text[CHECK_BYTES]);
-lks_code start_lock(op *o, lks_call **ret, lks_error *error);
-lks_code start_hot_lock(op *o, lks_call **ret, lks_error *error);
+lks_code start_lock(op *o, lks_error *error);
+lks_code start_hot_lock(op *o, lks_error *error);
 bool check_lock(world *w, const tally *all, char text[CHECK_BYTES]);
-lks_code start_begin(op *o, lks_call **ret, lks_error *error);
+lks_code start_begin(op *o, lks_error *error);
 bool check_begin(world *w, const tally *all, char text[CHECK_BYTES]);
-lks_code start_check(op *o, lks_call **ret, lks_error *error);
-lks_code start_check_denied(op *o, lks_call **ret, lks_error *error);
+lks_code start_check(op *o, lks_error *error);
+lks_code start_check_denied(op *o, lks_error *error);
 bool check_denied(world *w, const tally *all, char text[CHECK_BYTES]);
-lks_code start_next(op *o, lks_call **ret, lks_error *error);
-lks_code start_decode(op *o, lks_call **ret, lks_error *error);
+lks_code start_next(op *o, lks_error *error);
+lks_code start_decode(op *o, lks_error *error);
 bool prepare_ids(world *w, lks_error *error);
 bool check_ids(world *w, const tally *all, char text[CHECK_BYTES]);
 

@@ -6,9 +6,9 @@
 
 enum { LEASE_MS = 60000, WAIT_MS = 60000, ACQUIRE = 0, RELEASE = 1 };
 
-static void on_acquire(void *arg, lks_code code, const lks_acquire_response *response, const lks_error *error)
+static void on_acquire(op *o, lks_code code, const void *message, const lks_error *error)
 {
-    op *o = arg;
+    const lks_acquire_response *response = message;
     bool acquired = response && response->outcome == LKS_ACQUIRE_OUTCOME_ACQUIRED;
 
     if (acquired && o->world->n_things == 1) {
@@ -19,12 +19,14 @@ static void on_acquire(void *arg, lks_code code, const lks_acquire_response *res
     drive_ended(o, code, response ? (int)response->outcome : 0, acquired, error);
 }
 
-static void on_release(void *arg, lks_code code, const lks_release_response *response, const lks_error *error)
+static void on_release(op *o, lks_code code, const void *message, const lks_error *error)
 {
-    drive_ended(arg, code, response ? (int)response->outcome : 0, false, error);
+    const lks_release_response *response = message;
+
+    drive_ended(o, code, response ? (int)response->outcome : 0, false, error);
 }
 
-static lks_code start(op *o, int64_t wait_ms, lks_call **ret, lks_error *error)
+static lks_code start(op *o, int64_t wait_ms, lks_error *error)
 {
     if (o->step == ACQUIRE) {
         lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
@@ -38,7 +40,7 @@ static lks_code start(op *o, int64_t wait_ms, lks_call **ret, lks_error *error)
         request.lease_ms = LEASE_MS;
         request.wait_ms = wait_ms;
         options.timeout_ms += (uint32_t)wait_ms;
-        return lks_lock_acquire_start(o->channel, &request, &options, on_acquire, o, ret, error);
+        return drive_call(o, &lks_lock_acquire_method, &request, &options, on_acquire, error);
     }
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
 
@@ -46,17 +48,17 @@ static lks_code start(op *o, int64_t wait_ms, lks_call **ret, lks_error *error)
     request.token = o->id;
     if (o->world->n_things == 1)
         atomic_fetch_sub(&o->world->holders, 1);
-    return lks_lock_release_start(o->channel, &request, o->call_options, on_release, o, ret, error);
+    return drive_call(o, &lks_lock_release_method, &request, o->call_options, on_release, error);
 }
 
-lks_code start_lock(op *o, lks_call **ret, lks_error *error)
+lks_code start_lock(op *o, lks_error *error)
 {
-    return start(o, 0, ret, error);
+    return start(o, 0, error);
 }
 
-lks_code start_hot_lock(op *o, lks_call **ret, lks_error *error)
+lks_code start_hot_lock(op *o, lks_error *error)
 {
-    return start(o, WAIT_MS, ret, error);
+    return start(o, WAIT_MS, error);
 }
 
 /* What was acquired was released, and the one lock never had two holders. */

@@ -9,21 +9,23 @@ enum { BEGIN = 0, COMPLETE = 1, BODY_BYTES = 100 };
 
 /* ---- begin, complete ----------------------------------------------------------- */
 
-static void on_begin(void *arg, lks_code code, const lks_begin_response *response, const lks_error *error)
+static void on_begin(op *o, lks_code code, const void *message, const lks_error *error)
 {
-    op *o = arg;
+    const lks_begin_response *response = message;
 
     o->fence = response ? response->fence : 0;
     drive_ended(o, code, response ? (int)response->outcome : 0,
                 response && response->outcome == LKS_BEGIN_OUTCOME_EXECUTE, error);
 }
 
-static void on_complete(void *arg, lks_code code, const lks_complete_response *response, const lks_error *error)
+static void on_complete(op *o, lks_code code, const void *message, const lks_error *error)
 {
-    drive_ended(arg, code, response ? (int)response->outcome : 0, false, error);
+    const lks_complete_response *response = message;
+
+    drive_ended(o, code, response ? (int)response->outcome : 0, false, error);
 }
 
-lks_code start_begin(op *o, lks_call **ret, lks_error *error)
+lks_code start_begin(op *o, lks_error *error)
 {
     static uint8_t body[BODY_BYTES];
 
@@ -34,7 +36,7 @@ lks_code start_begin(op *o, lks_call **ret, lks_error *error)
         request.key = request.attempt_token = o->id;
         request.lease_ms = LEASE_MS;
         request.retain_ms = LEASE_MS;
-        return lks_idempotency_begin_start(o->channel, &request, o->call_options, on_begin, o, ret, error);
+        return drive_call(o, &lks_idempotency_begin_method, &request, o->call_options, on_begin, error);
     }
     lks_complete_request request = LKS_COMPLETE_REQUEST_INIT;
 
@@ -43,7 +45,7 @@ lks_code start_begin(op *o, lks_call **ret, lks_error *error)
     request.fence = o->fence;
     request.code = 200;
     request.body = (ProtobufCBinaryData){.data = body, .len = sizeof body};
-    return lks_idempotency_complete_start(o->channel, &request, o->call_options, on_complete, o, ret, error);
+    return drive_call(o, &lks_idempotency_complete_method, &request, o->call_options, on_complete, error);
 }
 
 /* All keys are new: every Begin may execute, and every Complete is stored. */
@@ -58,12 +60,14 @@ bool check_begin(world *w, const tally *all, char text[CHECK_BYTES])
 
 /* ---- check --------------------------------------------------------------------- */
 
-static void on_check(void *arg, lks_code code, const lks_check_response *response, const lks_error *error)
+static void on_check(op *o, lks_code code, const void *message, const lks_error *error)
 {
-    drive_ended(arg, code, response ? (int)response->outcome : 0, false, error);
+    const lks_check_response *response = message;
+
+    drive_ended(o, code, response ? (int)response->outcome : 0, false, error);
 }
 
-static lks_code check(op *o, int64_t limit, int64_t period_ms, lks_call **ret, lks_error *error)
+static lks_code check(op *o, int64_t limit, int64_t period_ms, lks_error *error)
 {
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
     lks_limit exact = LKS_LIMIT_INIT;
@@ -76,19 +80,19 @@ static lks_code check(op *o, int64_t limit, int64_t period_ms, lks_call **ret, l
     lks_rule_set_limit(&rule, &exact);
     request.rules = rules;
     request.n_rules = 1;
-    return lks_rate_limit_check_start(o->channel, &request, o->call_options, on_check, o, ret, error);
+    return drive_call(o, &lks_rate_limit_check_method, &request, o->call_options, on_check, error);
 }
 
-lks_code start_check(op *o, lks_call **ret, lks_error *error)
+lks_code start_check(op *o, lks_error *error)
 {
     bool log = o->scenario->variant == LKS_ALGORITHM_SLIDING_LOG;
 
-    return check(o, log ? LOG_LIMIT : LIMIT, PERIOD_MS, ret, error);
+    return check(o, log ? LOG_LIMIT : LIMIT, PERIOD_MS, error);
 }
 
-lks_code start_check_denied(op *o, lks_call **ret, lks_error *error)
+lks_code start_check_denied(op *o, lks_error *error)
 {
-    return check(o, 1, DENIED_PERIOD_MS, ret, error);
+    return check(o, 1, DENIED_PERIOD_MS, error);
 }
 
 /* One try an hour: the first may have come before the end of an hour, another after. */
@@ -103,9 +107,9 @@ bool check_denied(world *w, const tally *all, char text[CHECK_BYTES])
 
 /* ---- ids ----------------------------------------------------------------------- */
 
-static void on_next(void *arg, lks_code code, const lks_next_response *response, const lks_error *error)
+static void on_next(op *o, lks_code code, const void *message, const lks_error *error)
 {
-    op *o = arg;
+    const lks_next_response *response = message;
 
     if (response)
         atomic_fetch_add_explicit(&o->world->ids, response->n_ids + response->n_uuids, memory_order_relaxed);
@@ -122,11 +126,11 @@ static lks_next_request next_of(const world *w, char *name)
     return request;
 }
 
-lks_code start_next(op *o, lks_call **ret, lks_error *error)
+lks_code start_next(op *o, lks_error *error)
 {
     lks_next_request request = next_of(o->world, scenario_thing(o));
 
-    return lks_id_next_start(o->channel, &request, o->call_options, on_next, o, ret, error);
+    return drive_call(o, &lks_id_next_method, &request, o->call_options, on_next, error);
 }
 
 /* A new store gives no worker for 3 s; a server says how long. */
@@ -150,16 +154,16 @@ bool check_ids(world *w, const tally *all, char text[CHECK_BYTES])
     return ok == ids;
 }
 
-static void on_decode(void *arg, lks_code code, const lks_decode_response *response, const lks_error *error)
+static void on_decode(op *o, lks_code code, const void *message, const lks_error *error)
 {
-    (void)response;
-    drive_ended(arg, code, 0, false, error);
+    (void)message;
+    drive_ended(o, code, 0, false, error);
 }
 
-lks_code start_decode(op *o, lks_call **ret, lks_error *error)
+lks_code start_decode(op *o, lks_error *error)
 {
     lks_decode_request request = LKS_DECODE_REQUEST_INIT;
 
     request.id = (int64_t)(o->serial | 1) << 22;
-    return lks_id_decode_start(o->channel, &request, o->call_options, on_decode, o, ret, error);
+    return drive_call(o, &lks_id_decode_method, &request, o->call_options, on_decode, error);
 }

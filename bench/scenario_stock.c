@@ -6,9 +6,11 @@
 
 enum { HOLD_MS = 60000, RESERVE = 0, CONFIRM = 1 };
 
-static void on_deduct(void *arg, lks_code code, const lks_deduct_response *response, const lks_error *error)
+static void on_deduct(op *o, lks_code code, const void *message, const lks_error *error)
 {
-    drive_ended(arg, code, response ? (int)response->outcome : 0, false, error);
+    const lks_deduct_response *response = message;
+
+    drive_ended(o, code, response ? (int)response->outcome : 0, false, error);
 }
 
 static lks_line one_of(op *o)
@@ -20,7 +22,7 @@ static lks_line one_of(op *o)
     return line;
 }
 
-lks_code start_deduct(op *o, lks_call **ret, lks_error *error)
+lks_code start_deduct(op *o, lks_error *error)
 {
     lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
     lks_line line = one_of(o), *lines[] = {&line};
@@ -29,21 +31,25 @@ lks_code start_deduct(op *o, lks_call **ret, lks_error *error)
     request.lines = lines;
     request.n_lines = 1;
     request.fresh = true;
-    return lks_stock_deduct_start(o->channel, &request, o->call_options, on_deduct, o, ret, error);
+    return drive_call(o, &lks_stock_deduct_method, &request, o->call_options, on_deduct, error);
 }
 
-static void on_reserve(void *arg, lks_code code, const lks_reserve_response *response, const lks_error *error)
+static void on_reserve(op *o, lks_code code, const void *message, const lks_error *error)
 {
-    drive_ended(arg, code, response ? (int)response->outcome : 0,
+    const lks_reserve_response *response = message;
+
+    drive_ended(o, code, response ? (int)response->outcome : 0,
                 response && response->outcome == LKS_RESERVE_OUTCOME_RESERVED, error);
 }
 
-static void on_confirm(void *arg, lks_code code, const lks_confirm_response *response, const lks_error *error)
+static void on_confirm(op *o, lks_code code, const void *message, const lks_error *error)
 {
-    drive_ended(arg, code, response ? (int)response->outcome : 0, false, error);
+    const lks_confirm_response *response = message;
+
+    drive_ended(o, code, response ? (int)response->outcome : 0, false, error);
 }
 
-lks_code start_reserve(op *o, lks_call **ret, lks_error *error)
+lks_code start_reserve(op *o, lks_error *error)
 {
     if (o->step == RESERVE) {
         lks_reserve_request request = LKS_RESERVE_REQUEST_INIT;
@@ -54,13 +60,13 @@ lks_code start_reserve(op *o, lks_call **ret, lks_error *error)
         request.n_lines = 1;
         request.fresh = true;
         request.hold_ms = HOLD_MS;
-        return lks_stock_reserve_start(o->channel, &request, o->call_options, on_reserve, o, ret, error);
+        return drive_call(o, &lks_stock_reserve_method, &request, o->call_options, on_reserve, error);
     }
     lks_confirm_request request = LKS_CONFIRM_REQUEST_INIT;
 
     request.group = scenario_thing(o);
     request.order_id = o->id;
-    return lks_stock_confirm_start(o->channel, &request, o->call_options, on_confirm, o, ret, error);
+    return drive_call(o, &lks_stock_confirm_method, &request, o->call_options, on_confirm, error);
 }
 
 /* What the items say was sold is what the callers were told, but for calls of which nobody knows. */
