@@ -80,12 +80,11 @@ static bool queues_too_long(lks_channel *channel, const lks_rpc_method *method, 
     return pace_too_long(queue_ns, timeout_ms * CLOCK_NS_PER_MS, QUEUE_PART) && lks_rpc_wait_ms(method, message) == 0;
 }
 
-lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
-                        const lks_call_options *options, lks_call_done *done, lks_call_function *function, void *arg,
-                        lks_call **ret, lks_error *error)
+/* An admitted call that is not started yet. */
+static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
+                        const lks_call_options *options, unsigned references, lks_call **ret, lks_error *error)
 {
     struct request *request = NULL;
-    lks_call *call = NULL;
     bool insists = method->settles || (options && options->insist);
 
     if (!insists && queues_too_long(channel, method, message, options))
@@ -97,11 +96,25 @@ lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, cons
     code = request_new(method, message, options, &channel->options, &request, error);
     if (code != LKS_OK)
         goto cleanup;
-    call = call_new(channel, request, ret ? 2 : 1);
-    if (!call) {
-        code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-        goto cleanup;
-    }
+    *ret = call_new(channel, request, references);
+    if (*ret)
+        return LKS_OK;
+    code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+cleanup:
+    free(request);
+    channel_dismiss(channel);
+    return code;
+}
+
+lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
+                        const lks_call_options *options, lks_call_done *done, lks_call_function *function, void *arg,
+                        lks_call **ret, lks_error *error)
+{
+    lks_call *call;
+    lks_code code = prepare(channel, method, message, options, ret ? 2 : 1, &call, error);
+
+    if (code != LKS_OK)
+        return code;
     call->done = done;
     call->function = function;
     call->arg = arg;
@@ -111,23 +124,20 @@ lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, cons
         *error = (lks_error){.code = LKS_OK};
     channel_start(channel, call);
     return LKS_OK;
-cleanup:
-    free(request);
-    channel_dismiss(channel);
-    return code;
 }
 
 lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
                       const lks_call_options *options, ProtobufCMessage **ret, lks_error *error)
 {
-    lks_call *call = NULL;
+    lks_call *call;
 
     if (channel_on_completion_thread())
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "a synchronous call on the completion thread");
-    lks_code code = lks_call_start(channel, method, message, options, NULL, NULL, NULL, &call, error);
+    lks_code code = prepare(channel, method, message, options, 2, &call, error);
     if (code != LKS_OK)
         return code;
+    channel_run(channel, call);
     code = lks_call_wait(call, error);
     if (code == LKS_OK && ret) {
         *ret = call->response;

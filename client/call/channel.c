@@ -151,17 +151,51 @@ static void send_off(lks_channel *channel)
         endpoint_flush(channel->endpoints[i]);
 }
 
-void channel_start(lks_channel *channel, lks_call *call)
+/* Whether the call is alone and the loop thread sleeps: then the calling thread has sent it, in that one's place. */
+static bool start_in_place(lks_channel *channel, lks_call *call)
 {
     bool alone = atomic_load(&channel->under_way) == 1;
 
     if (!alone || !loop_enter(&channel->loop)) {
         loop_post(&channel->loop, &call->start);
-        return;
+        return false;
     }
     call_begin(call);
     send_off(channel);
+    return true;
+}
+
+/* What is left is the loop thread's: other calls, and completions. */
+static void leave_place(lks_channel *channel)
+{
+    if (!TAILQ_EMPTY(&channel->calls))
+        loop_give_back(&channel->loop);
     loop_leave(&channel->loop, !TAILQ_EMPTY(&channel->settled));
+}
+
+void channel_start(lks_channel *channel, lks_call *call)
+{
+    if (start_in_place(channel, call))
+        leave_place(channel);
+}
+
+void channel_run(lks_channel *channel, lks_call *call)
+{
+    loop_source *source;
+
+    if (!start_in_place(channel, call))
+        return;
+    while (call->state == CALL_AWAITING && TAILQ_EMPTY(&channel->settled) &&
+           (source = endpoint_source(call->endpoint))) {
+        if (!loop_stay(&channel->loop, source))
+            return;
+        send_off(channel);
+    }
+    if (call->state == CALL_SETTLED) {
+        TAILQ_REMOVE(&channel->settled, call, in_line);
+        call_complete(call);
+    }
+    leave_place(channel);
 }
 
 static void *run_loop(void *arg)

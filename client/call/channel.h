@@ -1,8 +1,8 @@
 /* Inside a channel. Its loop thread, which is the completion thread of docs/client.md, owns
  * all of it but what is marked shared: it runs what other threads post, fires timers, gives
  * calls to endpoints and runs the completions. No lock is held while any of that runs. While it
- * sleeps, a thread may send a call of its own in its place (channel_start): "loop thread" here and in
- * client/call and client/wire means whichever of them is in. Completions run on the loop thread alone. */
+ * sleeps, a thread may send a call of its own in its place (channel_start), and read the answer (channel_run): "loop
+ * thread" here and in client/call and client/wire means whichever of them is in. Completions run on the loop thread alone. */
 #ifndef LOCKSTOCK_CLIENT_CALL_CHANNEL_H
 #define LOCKSTOCK_CLIENT_CALL_CHANNEL_H
 
@@ -67,6 +67,10 @@ void channel_dismiss(lks_channel *channel);
 /* Starts an admitted call. One that is alone its own thread sends, if the loop thread sleeps: that wakes for the answer
  * only. With others under way it is left to the loop thread, which sends many at once. Shared. */
 void channel_start(lks_channel *channel, lks_call *call);
+
+/* The same for a call without a completion that its thread will wait for: if it sent it, it also reads the answer, as
+ * long as nothing else is to be done. It may be complete then. Shared. */
+void channel_run(lks_channel *channel, lks_call *call);
 
 /* Whether the calling thread runs completions, of whichever channel. */
 bool channel_on_completion_thread(void);

@@ -1,25 +1,50 @@
 /* Invariant: `end` points at the last task's `next`, or at `first` when empty; wake_fd is
  * written to only while the loop thread sleeps, once. What is the loop thread's is touched by it while it is awake and
- * by a guest while it is not, never by both: it does not leave loop_wait while a guest is in. */
+ * by a guest while it is not, never by both: it does not leave loop_wait while a guest is in. It takes the place of one
+ * that stays, which then touches nothing but the lock, once.
+ *
+ * The loop thread looks for the edge of wake_fd, so it need not read it; a guest that stays looks at its level. */
 #include "client/loop/loop.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "net/clock.h"
 
-/* Each guest's call has a deadline, and would wake the loop thread for it: which wakes once in such a time by itself
- * while guests come. */
-enum { VISITED_MS = 1000, UNKNOWN = -1 /* source.looked */ };
+enum {
+    /* Each guest's call has a deadline, and would wake the loop thread for it: which wakes once in such a time by itself
+     * while guests come. */
+    VISITED_MS = 1000,
+    STAY_MS = 1000, /* nobody minds one thread more for an answer that took longer */
+    EVENTS_MAX = 64
+};
+
+static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR && EPOLLHUP == POLLHUP, "one set");
+
+static bool tell_kernel(const struct loop *loop, int operation, loop_source *source, short events)
+{
+    struct epoll_event event = {.events = (uint32_t)events, .data.ptr = source};
+
+    return epoll_ctl(loop->epoll_fd, operation, source->fd, &event) == 0;
+}
 
 bool loop_init(struct loop *loop)
 {
-    *loop = (struct loop){.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    if (loop->wake_fd < 0)
+    struct epoll_event wakes = {.events = EPOLLIN | EPOLLET};
+
+    *loop = (struct loop){.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
+    if (loop->wake_fd < 0 || loop->epoll_fd < 0 ||
+        epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &wakes) != 0) {
+        close(loop->wake_fd);
+        close(loop->epoll_fd);
         return false;
+    }
     pthread_mutex_init(&loop->lock, NULL);
     pthread_cond_init(&loop->guest_left, NULL);
     loop->end = &loop->first;
@@ -32,6 +57,7 @@ void loop_fini(struct loop *loop)
     pthread_cond_destroy(&loop->guest_left);
     pthread_mutex_destroy(&loop->lock);
     close(loop->wake_fd);
+    close(loop->epoll_fd);
     heap_free(&loop->timers);
 }
 
@@ -70,6 +96,8 @@ void loop_close(struct loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
     loop->closed = true;
+    while (loop->staying)
+        pthread_cond_wait(&loop->guest_left, &loop->lock);
     loop->first = NULL;
     loop->end = &loop->first;
     pthread_mutex_unlock(&loop->lock);
@@ -84,119 +112,204 @@ bool loop_enter(struct loop *loop)
     if (enters)
         loop->guest = loop->visited = true;
     pthread_mutex_unlock(&loop->lock);
+    if (enters)
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &loop->cancel_state);
     return enters;
 }
 
-/* Whether the loop thread sleeps as it would if it fell asleep now, or not for longer. */
-static bool sleeps_well(const struct loop *loop)
+/* The next guest will most likely stay for it again, so it is given back only when somebody needs it. */
+static void take(struct loop *loop, loop_source *source)
 {
-    const loop_source *source;
+    if (loop->taken == source)
+        return;
+    loop_give_back(loop);
+    loop->taken = source;
+    tell_kernel(loop, EPOLL_CTL_MOD, source, POLLRDHUP);
+}
 
-    TAILQ_FOREACH(source, &loop->sources, in_list)
-        if (source->looked != source->events)
+void loop_give_back(struct loop *loop)
+{
+    loop_source *source = loop->taken;
+
+    if (!source)
+        return;
+    loop->taken = NULL;
+    tell_kernel(loop, EPOLL_CTL_MOD, source, source->events);
+}
+
+/* False: the loop thread is wanted, or a guest whose place was taken has not noticed yet. */
+static bool begin_stay(struct loop *loop, loop_source *source)
+{
+    eventfd_t count;
+
+    pthread_mutex_lock(&loop->lock);
+    bool stays = loop->asleep && !loop->staying;
+    if (stays && loop->woken)
+        loop->woken = eventfd_read(loop->wake_fd, &count) != 0; /* from when it was last woken */
+    if (stays) {
+        take(loop, source);
+        loop->staying = true;
+    }
+    pthread_mutex_unlock(&loop->lock);
+    return stays;
+}
+
+/* False: its place was taken; then all that is the loop thread's, and the loop may be gone soon. */
+static bool end_stay(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    bool in = !loop->ousted;
+    loop->staying = loop->ousted = false;
+    pthread_cond_signal(&loop->guest_left);
+    pthread_mutex_unlock(&loop->lock);
+    return in;
+}
+
+static int await(struct pollfd fds[2], uint64_t until_ns)
+{
+    int found;
+
+    do {
+        uint64_t now_ns = lks_rpc_now_ns();
+        struct timespec left = clock_timespec(until_ns > now_ns ? until_ns - now_ns : 0);
+
+        found = ppoll(fds, 2, &left, NULL);
+    } while (found < 0 && errno == EINTR);
+    return found;
+}
+
+bool loop_stay(struct loop *loop, loop_source *source)
+{
+    uint64_t timer_ns = heap_next_ns(&loop->timers), long_ns = clock_in_ms(STAY_MS);
+    struct pollfd fds[] = {{.fd = loop->wake_fd, .events = POLLIN}, {.fd = source->fd, .events = source->events}};
+    int found = 0, cancel_state = loop->cancel_state;
+
+    if (begin_stay(loop, source)) {
+        found = await(fds, timer_ns < long_ns ? timer_ns : long_ns);
+        if (!end_stay(loop)) {
+            pthread_setcancelstate(cancel_state, NULL);
             return false;
-    return !loop->fewer && heap_next_ns(&loop->timers) >= loop->sleeps_until_ns;
+        }
+    }
+    if (found > 0 && fds[1].revents != 0) {
+        source->ready(source, fds[1].revents);
+        return true;
+    }
+    loop_give_back(loop);
+    loop_leave(loop, false);
+    return false;
 }
 
 void loop_leave(struct loop *loop, bool rouse)
 {
-    rouse = rouse || !sleeps_well(loop);
+    int cancel_state = loop->cancel_state;
+
+    rouse = rouse || heap_next_ns(&loop->timers) < loop->sleeps_until_ns;
     pthread_mutex_lock(&loop->lock);
     loop->guest = false;
     if (rouse)
         wake(loop);
     pthread_cond_signal(&loop->guest_left); /* under the lock: then the loop may be gone */
     pthread_mutex_unlock(&loop->lock);
+    pthread_setcancelstate(cancel_state, NULL);
 }
 
 /* ---- the loop thread ------------------------------------------------------------ */
 
-static nfds_t gather(struct loop *loop, struct pollfd *fds)
-{
-    loop_source *source;
-    nfds_t n = 0;
-
-    fds[n++] = (struct pollfd){.fd = loop->wake_fd, .events = POLLIN};
-    TAILQ_FOREACH(source, &loop->sources, in_list) {
-        fds[n++] = (struct pollfd){.fd = source->fd, .events = source->events};
-        source->looked = source->events;
-    }
-    loop->fewer = false;
-    return n;
-}
-
 /* Waits while nothing is found, until `until_ns`. */
-static int look(struct pollfd *fds, nfds_t n, uint64_t until_ns)
+static int look(const struct loop *loop, struct epoll_event *events, uint64_t until_ns)
 {
     int found;
 
     do {
-        uint64_t now = until_ns == 0 || until_ns == CLOCK_NEVER ? 0 : lks_rpc_now_ns();
-        uint64_t left = until_ns > now ? until_ns - now : 0;
-        struct timespec timeout = clock_timespec(left);
+        uint64_t now_ns = until_ns == 0 || until_ns == CLOCK_NEVER ? 0 : lks_rpc_now_ns();
+        uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS : 0;
 
-        found = ppoll(fds, n, until_ns == CLOCK_NEVER ? NULL : &timeout, NULL);
+        found = epoll_wait(loop->epoll_fd, events, EVENTS_MAX,
+                           until_ns == CLOCK_NEVER ? -1 : (int)(left_ms < INT_MAX ? left_ms : INT_MAX));
     } while (found < 0 && errno == EINTR);
     return found;
 }
 
-/* Of sources that a guest has added or taken away the next look tells. */
-static void tell(struct loop *loop, const struct pollfd *fds, int found)
+/* Where a guest has taken a source away, the next look tells of the others. */
+static void tell(const struct loop *loop, const struct epoll_event *events, int found)
 {
-    loop_source *source;
+    for (int i = 0; i < found && !loop->fewer; i++) {
+        loop_source *source = events[i].data.ptr;
 
-    TAILQ_FOREACH(source, &loop->sources, in_list)
-        source->found = found > 0 && !loop->fewer && source->looked != UNKNOWN ? (++fds)->revents : 0;
+        if (source)
+            source->found = (short)events[i].events;
+    }
+}
+
+/* While guests come, it sleeps only so long that the deadline of a guest's call would not wake it. */
+static uint64_t sleep_until(struct loop *loop, uint64_t until_ns)
+{
+    if (loop->visited)
+        loop->visits_ns = clock_in_ms(VISITED_MS);
+    loop->visited = false;
+    return until_ns > loop->visits_ns && lks_rpc_now_ns() < loop->visits_ns ? loop->visits_ns : until_ns;
+}
+
+/* A guest that stays does nothing but wait. It may get no processor for long, so it is told, and not waited for. */
+static void oust(struct loop *loop)
+{
+    if (!loop->guest || !loop->staying || loop->ousted)
+        return;
+    wake(loop);
+    loop->ousted = true;
+    loop->guest = false;
 }
 
 loop_task *loop_wait(struct loop *loop, uint64_t until_ns)
 {
-    struct pollfd fds[1 + LOOP_SOURCES_MAX];
-    eventfd_t count;
-    int found = 0;
+    struct epoll_event events[EVENTS_MAX];
 
-    if (loop->visited && until_ns != 0) {
-        uint64_t soon_ns = clock_in_ms(VISITED_MS);
-        until_ns = until_ns < soon_ns ? until_ns : soon_ns;
-    }
-    loop->visited = false;
-    loop->sleeps_until_ns = until_ns;
-    nfds_t n = gather(loop, fds);
+    loop->sleeps_until_ns = sleep_until(loop, until_ns);
+    loop->fewer = false;
     pthread_mutex_lock(&loop->lock);
     bool empty = !loop->first;
     loop->asleep = empty && until_ns != 0;
     pthread_mutex_unlock(&loop->lock);
-    if (empty || n > 1)
-        found = look(fds, n, empty ? until_ns : 0);
+    int found = look(loop, events, empty ? loop->sleeps_until_ns : 0);
     pthread_mutex_lock(&loop->lock);
+    oust(loop);
     while (loop->guest)
         pthread_cond_wait(&loop->guest_left, &loop->lock);
-    if (loop->woken)
-        eventfd_read(loop->wake_fd, &count);
-    loop->asleep = loop->woken = false;
+    loop->asleep = false;
     loop_task *tasks = loop->first;
     loop->first = NULL;
     loop->end = &loop->first;
     pthread_mutex_unlock(&loop->lock);
-    tell(loop, fds, found);
+    loop_give_back(loop);
+    tell(loop, events, found);
     return tasks;
 }
 
 bool loop_watch(struct loop *loop, loop_source *source)
 {
-    if (loop->n_sources == LOOP_SOURCES_MAX)
+    if (!tell_kernel(loop, EPOLL_CTL_ADD, source, source->events))
         return false;
     source->found = 0;
-    source->looked = UNKNOWN;
     TAILQ_INSERT_TAIL(&loop->sources, source, in_list);
-    loop->n_sources++;
     return true;
+}
+
+void loop_look_for(struct loop *loop, loop_source *source, short events)
+{
+    if (source->events == events)
+        return;
+    source->events = events;
+    if (source != loop->taken)
+        tell_kernel(loop, EPOLL_CTL_MOD, source, events);
 }
 
 void loop_unwatch(struct loop *loop, loop_source *source)
 {
+    if (source == loop->taken)
+        loop->taken = NULL;
+    tell_kernel(loop, EPOLL_CTL_DEL, source, 0);
     TAILQ_REMOVE(&loop->sources, source, in_list);
-    loop->n_sources--;
     loop->fewer = true;
 }
 

@@ -37,6 +37,7 @@ struct conn {
     loop_task resolved;
     struct addrinfo *addresses, *next_address;
     bool blocked; /* the kernel takes no more at present */
+    bool drained; /* it gave all it had, since the source was found ready */
     char why[WHY_BYTES_MAX];
 
     tls *tls; /* NULL = plain */
@@ -88,7 +89,7 @@ static size_t put(conn *c, const struct iovec *parts, size_t n)
     if (sent >= 0)
         return (size_t)sent;
     c->blocked = true;
-    c->source.events = POLLIN | POLLOUT;
+    loop_look_for(c->options.loop, &c->source, POLLIN | POLLOUT);
     return 0;
 }
 
@@ -131,9 +132,12 @@ static ssize_t receive(conn *c, uint8_t *data, size_t len)
 {
     ssize_t n;
 
+    if (c->drained)
+        return 0;
     do {
         n = recv(c->source.fd, data, len, 0);
     } while (n < 0 && errno == EINTR);
+    c->drained = n > 0 && (size_t)n < len;
     if (n > 0)
         return n;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -171,7 +175,7 @@ static void set_up(conn *c)
 {
     heap_clear(&c->options.loop->timers, &c->timer);
     c->state = CONN_UP;
-    c->source.events = c->blocked ? POLLIN | POLLOUT : POLLIN;
+    loop_look_for(c->options.loop, &c->source, c->blocked ? POLLIN | POLLOUT : POLLIN);
     c->options.up(c->options.arg);
 }
 
@@ -222,7 +226,7 @@ static void connected(conn *c)
         return;
     }
     c->state = CONN_SHAKING;
-    c->source.events = POLLIN;
+    loop_look_for(c->options.loop, &c->source, POLLIN);
     shake(c);
 }
 
@@ -349,6 +353,7 @@ static void run_ready(loop_source *source, short found)
 {
     conn *c = (conn *)((char *)source - offsetof(conn, source));
 
+    c->drained = false;
     if (c->state == CONN_CONNECTING) {
         int failed = 0;
         socklen_t len = sizeof failed;
@@ -361,7 +366,7 @@ static void run_ready(loop_source *source, short found)
     }
     if ((found & POLLOUT) != 0) {
         c->blocked = false;
-        source->events = POLLIN;
+        loop_look_for(c->options.loop, source, POLLIN);
     }
     if (c->state == CONN_SHAKING)
         shake_on(c);
@@ -408,4 +413,9 @@ void conn_close(conn *c)
 const char *conn_why(const conn *c)
 {
     return c->why;
+}
+
+loop_source *conn_source(conn *c)
+{
+    return &c->source;
 }

@@ -53,4 +53,7 @@ bool conn_flush(conn *c);
 /* Why it is over; the connection's. */
 const char *conn_why(const conn *c);
 
+/* Once up: where its bytes come. */
+loop_source *conn_source(conn *c);
+
 #endif

@@ -134,6 +134,11 @@ void endpoint_flush(struct endpoint *endpoint)
         link_flush(endpoint->link);
 }
 
+loop_source *endpoint_source(const struct endpoint *endpoint)
+{
+    return endpoint->connected ? link_source(endpoint->link) : NULL;
+}
+
 void endpoint_tidy(struct endpoint *endpoint)
 {
     struct link *next;

@@ -97,6 +97,9 @@ void endpoint_suspect(struct endpoint *endpoint);
 /* Once a turn of the loop: writes what was sent. Events run inside. */
 void endpoint_flush(struct endpoint *endpoint);
 
+/* Where answers come; NULL when that is no source of the loop, or it is not connected. */
+loop_source *endpoint_source(const struct endpoint *endpoint);
+
 /* Once a turn of the loop: closes lost links that no message uses any more. */
 void endpoint_tidy(struct endpoint *endpoint);
 

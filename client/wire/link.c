@@ -108,6 +108,11 @@ void link_flush(struct link *link)
         link->options.engine->flush(link);
 }
 
+loop_source *link_source(const struct link *link)
+{
+    return link->options.engine->source ? link->options.engine->source(link) : NULL;
+}
+
 void link_sent(link_slot *slot)
 {
     const link_options *options = &slot->link->options;

@@ -109,6 +109,9 @@ void link_abandon(struct link *link);
 /* Once a turn of the loop: writes what was sent. */
 void link_flush(struct link *link);
 
+/* Where answers come; NULL when that is no source of the loop. */
+loop_source *link_source(const struct link *link);
+
 /* ---- for engines ------------------------------------------------------------------ */
 
 /* A link and its slots begin with struct link and link_slot. */
@@ -124,7 +127,8 @@ struct link_engine {
     void (*forget)(link_slot *slot);
     void (*abandon)(struct link *link); /* may be NULL, as flush */
     void (*flush)(struct link *link);
-    bool shares_room;      /* its servers count waiting calls as any other */
+    loop_source *(*source)(const struct link *link); /* NULL: nothing comes on the loop thread */
+    bool shares_room;                                /* its servers count waiting calls as any other */
     bool overlooks_losses; /* a message that is not taken may mean that the connection is gone */
 };
 

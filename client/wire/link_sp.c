@@ -273,6 +273,11 @@ static link_state state_of(const struct link *link)
     return ((const sp_link *)link)->state;
 }
 
+static loop_source *source_of(const struct link *link)
+{
+    return conn_source(((const sp_link *)link)->conn);
+}
+
 static link_slot *open_slot(struct link *link)
 {
     sp_slot *slot = calloc(1, sizeof *slot);
@@ -348,4 +353,5 @@ const struct link_engine link_sp = {
     .forget = forget,
     .abandon = abandon,
     .flush = flush,
+    .source = source_of,
 };

@@ -138,14 +138,33 @@ c_mutation(CH13 gen/descriptors.c test_generated:*descriptors [[            mark
 c_mutation(CH13 gen/descriptors.c test_generated:*descriptors [[            bare[i].source_code_info = NULL;]] "")
 
 # A thread that sends its own call in the loop thread's place
-c_mutation(CH21 client/loop/loop.c test_loop:*runs_in_time [[    rouse = rouse || !sleeps_well(loop);]] "")
-c_mutation(CH21 client/loop/loop.c test_loop:*wakes_nobody [[    rouse = rouse || !sleeps_well(loop);]] [[    rouse = true;]])
-c_mutation(CH21 client/loop/loop.c test_loop:*wakes_nobody [[    if (loop->visited && until_ns != 0) {]] [[    if (false) {]])
-c_mutation(CH21 client/loop/loop.c test_loop:*changes_and_takes_away [[        if (source->looked != source->events)
-            return false;]] [[        (void)source;]])
-c_mutation(CH21 client/loop/loop.c test_loop:*changes_and_takes_away [[ && !loop->fewer && source->looked != UNKNOWN]] "")
-c_mutation(CH21 client/loop/loop.c test_loop:one_guest* [[ && !loop->guest]] "")
-c_mutation(CH21 client/loop/loop.c test_loop:one_guest* [[loop->asleep && ]] "")
+c_mutation(CH21 client/loop/loop.c test_loop:*runs_in_time [[    rouse = rouse || heap_next_ns(&loop->timers) < loop->sleeps_until_ns;]] "")
+c_mutation(CH21 client/loop/loop.c test_loop:*wakes_nobody [[rouse || heap_next_ns(&loop->timers) < loop->sleeps_until_ns;]] [[true;]])
+c_mutation(CH21 client/loop/loop.c test_loop:*wakes_nobody [[    if (loop->visited)]] [[    if (false)]])
+c_mutation(CH21 client/loop/loop.c test_loop:*changes_and_takes_away [[    if (source != loop->taken)
+        tell_kernel(loop, EPOLL_CTL_MOD, source, events);]] "")
+c_mutation(CH21 client/loop/loop.c test_loop:*changes_and_takes_away [[i < found && !loop->fewer;]] [[i < found;]])
+c_mutation(CH21 client/loop/loop.c test_loop:one_guest* [[ && !loop->guest &&]] [[ &&]])
+c_mutation(CH21 client/loop/loop.c test_loop:one_guest* [[loop->asleep && !loop->guest]] [[!loop->guest]])
 c_mutation(CH21 client/loop/loop.c test_loop:*before_its_guest* [[    while (loop->guest)
+        pthread_cond_wait(&loop->guest_left, &loop->lock);
+]] "")
+
+# And reads its answer there
+c_mutation(CH22 client/call/call.c test_channel_alone:*thread_sleep [[    channel_run(channel, call);]] [[    channel_start(channel, call);]])
+c_mutation(CH22 client/call/channel.c test_channel_alone:*alone_too [[    if (!TAILQ_EMPTY(&channel->calls))
+        loop_give_back(&channel->loop);]] "")
+c_mutation(CH22 client/loop/loop.c test_loop:*sleeps_on [[source, POLLRDHUP);]] [[source, POLLIN);]])
+c_mutation(CH22 client/loop/loop.c test_loop:*end_of_what_was_taken [[source, POLLRDHUP);]] [[source, 0);]])
+c_mutation(CH22 client/loop/loop.c test_loop:*was_woken_before [[    if (stays && loop->woken)]] [[    if (false)]])
+c_mutation(CH22 client/loop/loop.c test_loop:*for_a_guest_that_stays [[    bool stays = loop->asleep && !loop->staying;]]
+  [[    bool stays = loop->asleep;]])
+c_mutation(CH22 client/loop/loop.c test_loop:*for_a_guest_that_stays [[    oust(loop);]] [[    (void)oust;]])
+c_mutation(CH22 client/loop/loop.c test_loop:*hears_again [[    tell_kernel(loop, EPOLL_CTL_MOD, source, source->events);]] "")
+c_mutation(CH22 client/loop/loop.c test_loop:*hears_what_was_taken [[    loop_give_back(loop);
+    tell(]] [[    tell(]])
+c_mutation(CH22 client/loop/loop.c test_loop:*is_cancelled* [[        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &loop->cancel_state);]]
+  [[        ;]])
+c_mutation(CH22 client/loop/loop.c test_loop:*outlives* [[    while (loop->staying)
         pthread_cond_wait(&loop->guest_left, &loop->lock);
 ]] "")

@@ -1,7 +1,9 @@
 /* A channel's loop and its guests: threads that do the loop thread's work while that sleeps. */
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client/loop/loop.h"
@@ -140,6 +142,7 @@ typedef struct ear {
     loop_source source;
     int ends[2];
     atomic_bool heard;
+    atomic_int asked; /* how often `ready` ran */
 } ear;
 
 static void run_ready(loop_source *source, short found)
@@ -147,16 +150,23 @@ static void run_ready(loop_source *source, short found)
     ear *e = (ear *)((char *)source - offsetof(ear, source));
     char byte;
 
-    assert_true(found & POLLIN);
-    assert_int_equal(read(source->fd, &byte, 1), 1);
-    atomic_store(&e->heard, true);
+    (void)found;
+    atomic_fetch_add(&e->asked, 1);
+    if (read(source->fd, &byte, 1) == 1) /* the loop thread may have found what a guest read */
+        atomic_store(&e->heard, true);
+}
+
+static void speak(const ear *e)
+{
+    assert_int_equal(write(e->ends[1], "x", 1), 1);
 }
 
 static void open_ear(ear *e)
 {
-    assert_int_equal(pipe(e->ends), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, e->ends), 0);
     e->source = (loop_source){.fd = e->ends[0], .events = POLLIN, .ready = run_ready};
     atomic_store(&e->heard, false);
+    atomic_store(&e->asked, 0);
 }
 
 static void close_ear(const ear *e)
@@ -178,28 +188,36 @@ TEST(sources_that_a_guest_adds_changes_and_takes_away)
     second.source.events = 0;
     assert_true(loop_watch(&loop, &second.source));
     loop_leave(&loop, false);
-    assert_int_equal(write(first.ends[1], "x", 1), 1);
+    speak(&first);
     await_flag(&first.heard);
 
     enter();
-    second.source.events = POLLIN;
+    loop_look_for(&loop, &second.source, POLLIN);
     loop_leave(&loop, false);
-    assert_int_equal(write(second.ends[1], "x", 1), 1);
+    speak(&second);
     await_flag(&second.heard);
 
-    /* What was found of the first is not told of the second, which has taken its place. */
-    atomic_store(&second.heard, false);
+    /* What was found of a source is not told of another that has taken its place. */
+    enter();
+    int before = atomic_load(&wakes);
+    speak(&first);
+    for (int i = 0; i < 20; i++)
+        process_pause(); /* the thread wakes for it, and waits for the guest */
+    loop_unwatch(&loop, &first.source);
+    close_ear(&first);
+    open_ear(&first);
+    assert_true(loop_watch(&loop, &first.source));
+    loop_leave(&loop, true);
+    while (atomic_load(&wakes) == before)
+        process_pause();
+    enter();
+    assert_int_equal(atomic_load(&first.asked), 0);
+    loop_leave(&loop, false);
+    speak(&first);
+    await_flag(&first.heard);
+
     enter();
     loop_unwatch(&loop, &first.source);
-    assert_int_equal(write(first.ends[1], "x", 1), 1); /* the thread wakes for it, and waits for the guest */
-    loop_leave(&loop, false);
-    enter();
-    loop_leave(&loop, false);
-    assert_false(atomic_load(&second.heard));
-    assert_int_equal(write(second.ends[1], "x", 1), 1);
-    await_flag(&second.heard);
-
-    enter();
     loop_unwatch(&loop, &second.source);
     loop_leave(&loop, false);
     close_ear(&first);
@@ -233,6 +251,368 @@ TEST(the_thread_does_not_wake_before_its_guest_has_left)
     loop_leave(&loop, false);
     while (atomic_load(&wakes) == before)
         process_pause();
+}
+
+/* ---- guests that stay -------------------------------------------------------------------------- */
+
+/* A guest has stayed for it and left: the loop thread never looked for what comes from it. */
+static void take(ear *e)
+{
+    enter();
+    e->source.events = 0;
+    assert_true(loop_watch(&loop, &e->source));
+    e->source.events = POLLIN;
+    speak(e);
+    assert_true(loop_stay(&loop, &e->source));
+    loop_leave(&loop, false);
+    assert_true(atomic_exchange(&e->heard, false));
+}
+
+static void lose(ear *e)
+{
+    enter();
+    loop_unwatch(&loop, &e->source);
+    loop_leave(&loop, false);
+    close_ear(e);
+}
+
+TEST(a_guest_that_stays_hears_while_the_thread_sleeps_on)
+{
+    ear e;
+
+    open_ear(&e);
+    start();
+    take(&e);
+    int before = atomic_load(&wakes);
+    for (int i = 0; i < 20; i++) {
+        speak(&e);
+        process_pause(); /* between two guests that stay nobody hears */
+        enter();
+        assert_true(loop_stay(&loop, &e.source));
+        assert_true(atomic_exchange(&e.heard, false));
+        loop_leave(&loop, false);
+    }
+    assert_int_equal(atomic_load(&wakes), before);
+    lose(&e);
+}
+
+TEST(a_guest_stays_until_a_timer_is_due_although_the_thread_was_woken_before)
+{
+    struct timer soon = {.due = run_due};
+    ear e;
+
+    open_ear(&e);
+    start();
+    enter();
+    assert_true(loop_watch(&loop, &e.source));
+    loop_leave(&loop, true);
+    while (atomic_load(&wakes) == 0)
+        process_pause();
+    enter();
+    heap_set(&loop.timers, &soon, clock_in_ms(20));
+    uint64_t due_ns = soon.at_ns;
+    atomic_store(&timer_ran, false);
+    assert_false(loop_stay(&loop, &e.source));
+    assert_true(lks_rpc_now_ns() >= due_ns);
+    await_flag(&timer_ran);
+    lose(&e);
+}
+
+TEST(what_is_given_back_the_thread_hears_again)
+{
+    ear e;
+
+    open_ear(&e);
+    start();
+    take(&e);
+    enter();
+    loop_give_back(&loop);
+    loop_leave(&loop, false);
+    speak(&e);
+    await_flag(&e.heard);
+    lose(&e);
+}
+
+TEST(a_thread_that_wakes_hears_what_was_taken)
+{
+    ear e;
+
+    open_ear(&e);
+    start();
+    take(&e);
+    loop_post(&loop, &task);
+    speak(&e);
+    await_flag(&e.heard);
+    lose(&e);
+}
+
+TEST(the_thread_sees_the_end_of_what_was_taken)
+{
+    ear e;
+
+    open_ear(&e);
+    start();
+    take(&e);
+    int before = atomic_load(&wakes);
+    assert_int_equal(shutdown(e.ends[1], SHUT_WR), 0);
+    while (atomic_load(&wakes) == before)
+        process_pause();
+    lose(&e);
+}
+
+TEST(what_was_taken_may_be_taken_away_or_left_for_another)
+{
+    ear first, second;
+
+    open_ear(&first);
+    open_ear(&second);
+    start();
+    take(&first);
+    take(&second);
+    speak(&first);
+    await_flag(&first.heard);
+    lose(&second);
+    lose(&first);
+}
+
+typedef struct guest {
+    pthread_t thread;
+    ear *at;
+    atomic_bool in, left;
+} guest;
+
+/* Until it is to leave. */
+static void *stay(void *arg)
+{
+    guest *g = arg;
+
+    enter();
+    atomic_store(&g->in, true);
+    while (loop_stay(&loop, &g->at->source))
+        ;
+    atomic_store(&g->left, true);
+    return NULL;
+}
+
+static void visit(guest *g, ear *at)
+{
+    *g = (guest){.at = at};
+    assert_int_equal(pthread_create(&g->thread, NULL, stay, g), 0);
+    await_flag(&g->in);
+}
+
+static bool somebody_stays(void)
+{
+    pthread_mutex_lock(&loop.lock);
+    bool staying = loop.staying;
+    pthread_mutex_unlock(&loop.lock);
+    return staying;
+}
+
+static void await_left(guest *g)
+{
+    await_flag(&g->left);
+    pthread_join(g->thread, NULL);
+}
+
+static atomic_bool task_ran;
+
+static void run_noted(loop_task *self)
+{
+    (void)self;
+    atomic_store(&task_ran, true);
+}
+
+TEST(a_guest_that_stays_leaves_when_a_task_is_posted)
+{
+    loop_task noted = {.run = run_noted};
+    ear e;
+    guest g;
+
+    open_ear(&e);
+    start();
+    take(&e);
+    for (int i = 0; i < 50; i++) {
+        atomic_store(&task_ran, false);
+        visit(&g, &e);
+        loop_post(&loop, &noted);
+        await_flag(&task_ran);
+        await_left(&g);
+    }
+    lose(&e);
+}
+
+TEST(a_guest_that_stays_leaves_when_another_source_is_ready)
+{
+    ear first, second;
+    guest g;
+
+    open_ear(&first);
+    open_ear(&second);
+    start();
+    take(&first);
+    enter();
+    assert_true(loop_watch(&loop, &second.source));
+    loop_leave(&loop, false);
+    visit(&g, &first);
+    speak(&second);
+    await_flag(&second.heard);
+    await_left(&g);
+    lose(&first);
+    lose(&second);
+}
+
+TEST(a_guest_that_stays_leaves_when_a_timer_is_due)
+{
+    struct timer soon = {.due = run_due};
+    ear e;
+    guest g;
+
+    open_ear(&e);
+    start();
+    take(&e);
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&timer_ran, false);
+        enter();
+        heap_set(&loop.timers, &soon, clock_in_ms(20));
+        loop_leave(&loop, false);
+        visit(&g, &e);
+        await_flag(&timer_ran);
+        await_left(&g);
+    }
+    lose(&e);
+}
+
+TEST(a_guest_leaves_when_nothing_comes_for_long)
+{
+    ear e;
+    guest g;
+
+    open_ear(&e);
+    start();
+    take(&e);
+    visit(&g, &e);
+    await_left(&g);
+    lose(&e);
+}
+
+static int gate[2];
+static atomic_bool at_gate, opened;
+
+static void wait_at_gate(int number)
+{
+    char byte;
+
+    (void)number;
+    atomic_store(&at_gate, true);
+    while (read(gate[0], &byte, 1) != 1)
+        ;
+}
+
+static void open_gate(void)
+{
+    atomic_store(&opened, true);
+    assert_int_equal(write(gate[1], "x", 1), 1);
+}
+
+static void *open_gate_later(void *arg)
+{
+    for (int i = 0; i < 20; i++)
+        process_pause();
+    open_gate();
+    return arg;
+}
+
+/* A guest that stays as if it got no processor. */
+static void visit_and_stick(guest *g, ear *at)
+{
+    struct sigaction action = {.sa_handler = wait_at_gate};
+
+    assert_int_equal(pipe(gate), 0);
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    for (;;) {
+        atomic_store(&at_gate, false);
+        atomic_store(&opened, false);
+        visit(g, at);
+        while (!somebody_stays() && !atomic_load(&g->left))
+            process_pause();
+        assert_int_equal(pthread_kill(g->thread, SIGUSR1), 0);
+        await_flag(&at_gate);
+        if (somebody_stays())
+            return;
+        open_gate(); /* it had left already */
+        await_left(g);
+    }
+}
+
+static void await_unstuck(guest *g)
+{
+    await_left(g);
+    signal(SIGUSR1, SIG_DFL);
+    close(gate[0]);
+    close(gate[1]);
+}
+
+TEST(the_thread_does_not_wait_for_a_guest_that_stays)
+{
+    loop_task noted = {.run = run_noted};
+    ear e;
+    guest g;
+
+    open_ear(&e);
+    start();
+    take(&e);
+    visit_and_stick(&g, &e);
+    atomic_store(&task_ran, false);
+    loop_post(&loop, &noted);
+    await_flag(&task_ran);
+    enter(); /* another guest may come, but not stay */
+    assert_false(loop_stay(&loop, &e.source));
+    assert_true(somebody_stays());
+    open_gate();
+    await_unstuck(&g);
+    lose(&e);
+}
+
+TEST(a_loop_that_is_closed_outlives_who_stays)
+{
+    loop_task last = {.run = run_stop};
+    pthread_t opener;
+    ear e;
+    guest g;
+
+    open_ear(&e);
+    start();
+    take(&e);
+    visit_and_stick(&g, &e);
+    loop_post(&loop, &last);
+    pthread_join(thread, NULL);
+    assert_int_equal(pthread_create(&opener, NULL, open_gate_later, NULL), 0);
+    loop_close(&loop);
+    assert_true(atomic_load(&opened));
+    pthread_join(opener, NULL);
+    await_unstuck(&g);
+    loop_unwatch(&loop, &e.source);
+    close_ear(&e);
+    loop_fini(&loop);
+    assert_int_equal(setup(NULL), 0); /* for the teardown */
+    start();
+}
+
+TEST(a_guest_that_is_cancelled_leaves_first)
+{
+    ear e;
+    guest g;
+
+    open_ear(&e);
+    start();
+    take(&e);
+    visit(&g, &e);
+    assert_int_equal(pthread_cancel(g.thread), 0);
+    loop_post(&loop, &task);
+    pthread_join(g.thread, NULL);
+    assert_false(somebody_stays());
+    lose(&e);
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,0 +1,349 @@
+/* A thread whose synchronous call is the only one of its channel sends it and reads its answer, while the loop
+ * thread sleeps; whatever else there is to do is done by that as ever. */
+#include <dirent.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "support/process.h"
+#include "unit/channel_fixture.h"
+#include "test.h"
+
+enum { IN_A_ROW = 100, WAKES_MAX = 2, ROUNDS_MAX = 500, TASKS_MAX = 64 };
+
+static struct server *server;
+static lks_channel *channel;
+static long loop_thread;
+
+/* ---- the loop thread ------------------------------------------------------------ */
+
+static size_t list_threads(long threads[TASKS_MAX])
+{
+    DIR *all = opendir("/proc/self/task");
+    const struct dirent *entry;
+    size_t n = 0;
+
+    while ((entry = readdir(all)) && n < TASKS_MAX)
+        if (entry->d_name[0] != '.')
+            threads[n++] = strtol(entry->d_name, NULL, 10);
+    closedir(all);
+    return n;
+}
+
+static long new_thread(const long before[TASKS_MAX], size_t n_before)
+{
+    long now[TASKS_MAX];
+    size_t n = list_threads(now);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t j = 0;
+        while (j < n_before && before[j] != now[i])
+            j++;
+        if (j == n_before)
+            return now[i];
+    }
+    fail_msg("no new thread");
+    return 0;
+}
+
+/* How often the loop thread has fallen asleep. */
+static long sleeps(void)
+{
+    char path[64], line[128];
+    long n = -1;
+
+    snprintf(path, sizeof path, "/proc/self/task/%ld/status", loop_thread);
+    FILE *status = fopen(path, "re");
+    while (status && fgets(line, sizeof line, status))
+        if (strncmp(line, "voluntary_ctxt_switches:", 24) == 0)
+            n = strtol(line + 24, NULL, 10);
+    if (status)
+        fclose(status);
+    assert_true(n >= 0);
+    return n;
+}
+
+static void call_once(void)
+{
+    assert_int_equal(run(channel, &server_write, "x", NULL, NULL, NULL), LKS_OK);
+}
+
+/* Calls until the loop thread sleeps through them: it wakes once in a second by itself. */
+static void settle_down(void)
+{
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        long before = sleeps();
+        for (int i = 0; i < IN_A_ROW; i++)
+            call_once();
+        if (sleeps() - before <= WAKES_MAX)
+            return;
+    }
+    fail_msg("the loop thread is woken by calls that are alone");
+}
+
+static int set_up(void **state)
+{
+    long before[TASKS_MAX];
+
+    (void)state;
+    server = server_start(0);
+    size_t n = list_threads(before);
+    channel = open_channel(server_url(server), (lks_channel_options){0});
+    loop_thread = new_thread(before, n);
+    call_once();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lks_channel_close(channel);
+    server_stop(server);
+    return 0;
+}
+
+/* ---- a thread that waits ---------------------------------------------------------- */
+
+struct waiter {
+    pthread_t thread;
+    const lks_rpc_method *method;
+    lks_call_options options;
+    lks_error error;
+};
+
+static void *call_and_wait(void *arg)
+{
+    struct waiter *w = arg;
+
+    run(channel, w->method, "held", &w->options, NULL, &w->error);
+    return NULL;
+}
+
+/* Its call is at the server, which says nothing about it. */
+static void wait_alone(struct waiter *w, const lks_rpc_method *method, uint32_t timeout_ms)
+{
+    settle_down();
+    server_add_fault(server, (server_fault){SERVER_HOLDS, .times = 1});
+    size_t seen = server_seen(server);
+    *w = (struct waiter){.method = method, .options.timeout_ms = timeout_ms};
+    assert_int_equal(pthread_create(&w->thread, NULL, call_and_wait, w), 0);
+    assert_true(server_await(server, seen + 1));
+}
+
+static void assert_told(struct waiter *w, lks_code code, lks_applied applied)
+{
+    pthread_join(w->thread, NULL);
+    assert_error(&w->error, code, applied);
+}
+
+/* ---- alone -------------------------------------------------------------------------- */
+
+TEST(calls_one_at_a_time_let_the_loop_thread_sleep)
+{
+    settle_down();
+}
+
+TEST(the_end_of_a_connection_is_noticed_between_calls)
+{
+    lks_call_options once = {.no_retry = true};
+
+    settle_down();
+    server_drop_connections(server);
+    assert_true(server_await_accepted(server, 2));
+    assert_int_equal(run(channel, &server_plain, "a", &once, NULL, NULL), LKS_OK);
+}
+
+TEST(a_connection_that_ends_under_the_only_call_ends_its_try)
+{
+    struct waiter w;
+
+    wait_alone(&w, &server_write, LONG_MS);
+    server_drop_connections(server);
+    assert_told(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    wait_alone(&w, &server_plain, LONG_MS);
+    server_drop_connections(server);
+    assert_told(&w, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+}
+
+TEST(the_deadline_of_the_only_call_is_kept)
+{
+    struct waiter w;
+
+    wait_alone(&w, &server_plain, 100);
+    assert_told(&w, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
+    server_release(server);
+    call_once();
+}
+
+TEST(who_waits_for_long_is_told_by_the_loop_thread)
+{
+    struct waiter w;
+
+    wait_alone(&w, &server_plain, LONG_MS);
+    long before = sleeps();
+    while (sleeps() == before) /* the waiting thread has given its place back */
+        process_pause();
+    server_release(server);
+    assert_told(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+TEST(a_signal_does_not_end_the_wait)
+{
+    struct sigaction action = {.sa_handler = on_signal}, before;
+    struct waiter w;
+
+    assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+    wait_alone(&w, &server_plain, LONG_MS);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(pthread_kill(w.thread, SIGUSR1), 0);
+        process_pause();
+    }
+    server_release(server);
+    assert_told(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    sigaction(SIGUSR1, &before, NULL);
+}
+
+/* ---- with company --------------------------------------------------------------------- */
+
+TEST(calls_that_come_are_not_held_up_and_complete_on_the_loop_thread)
+{
+    struct witness first, second;
+    struct waiter w;
+
+    wait_alone(&w, &server_plain, LONG_MS);
+    start(channel, &server_write, "a", NULL, &first);
+    call_once();
+    assert_ended(&first, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    server_release(server);
+    assert_told(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    settle_down();
+    start(channel, &server_write, "b", NULL, &second);
+    assert_ended(&second, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_true(pthread_equal(first.thread, second.thread));
+    assert_false(pthread_equal(first.thread, pthread_self()));
+}
+
+/* The loop thread reads the answer to the second at once, not when it wakes by itself. */
+TEST(asynchronous_calls_are_alone_too)
+{
+    struct witness witness;
+
+    settle_down();
+    for (int i = 0; i < 200; i++) {
+        call_once();
+        start(channel, &server_write, "a", NULL, &witness);
+        assert_ended(&witness, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    }
+}
+
+TEST(closing_ends_the_only_call)
+{
+    struct waiter w;
+
+    wait_alone(&w, &server_plain, LONG_MS);
+    assert_int_equal(lks_channel_close(channel), LKS_OK);
+    channel = NULL;
+    assert_told(&w, LKS_CANCELLED, LKS_APPLIED_MAYBE);
+}
+
+static int gate[2];
+
+static void wait_at_gate(int number)
+{
+    char byte;
+
+    (void)number;
+    while (read(gate[0], &byte, 1) != 1)
+        ;
+}
+
+static void *open_gate(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 50; i++)
+        process_pause();
+    return write(gate[1], "x", 1) == 1 ? NULL : arg;
+}
+
+/* As if it got no processor. */
+TEST(a_channel_that_is_closed_outlives_who_waited_in_it)
+{
+    struct sigaction action = {.sa_handler = wait_at_gate}, before;
+    pthread_t opener;
+    struct waiter w;
+
+    assert_int_equal(pipe(gate), 0);
+    assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+    wait_alone(&w, &server_plain, LONG_MS);
+    assert_int_equal(pthread_kill(w.thread, SIGUSR1), 0);
+    assert_int_equal(pthread_create(&opener, NULL, open_gate, NULL), 0);
+    assert_int_equal(lks_channel_close(channel), LKS_OK);
+    channel = NULL;
+    assert_told(&w, LKS_CANCELLED, LKS_APPLIED_MAYBE);
+    pthread_join(opener, NULL);
+    sigaction(SIGUSR1, &before, NULL);
+    close(gate[0]);
+    close(gate[1]);
+}
+
+/* ---- in any order ----------------------------------------------------------------------- */
+
+enum { CALLERS = 3, CALLS = 400 };
+
+struct caller {
+    pthread_t thread;
+    unsigned number, right;
+};
+
+static void *call_now_and_then(void *arg)
+{
+    struct caller *c = arg;
+    unsigned dice = c->number;
+
+    for (int i = 0; i < CALLS; i++) {
+        ping_response *response = NULL;
+        char id[32];
+
+        snprintf(id, sizeof id, "%u-%d", c->number, i);
+        if (run(channel, &server_write, id, NULL, &response, NULL) == LKS_OK)
+            c->right += strcmp(response->id, id) == 0 && response->before == 0;
+        if (response)
+            lks_message_free(&response->base);
+        dice = dice * 1103515245 + 12345;
+        if ((dice >> 16) % 4 == 0)
+            process_pause();
+    }
+    return NULL;
+}
+
+TEST(synchronous_and_asynchronous_calls_take_turns)
+{
+    static struct witness seen[CALLS];
+    struct caller callers[CALLERS];
+
+    for (unsigned i = 0; i < CALLERS; i++) {
+        callers[i] = (struct caller){.number = i};
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, call_now_and_then, &callers[i]), 0);
+    }
+    for (int i = 0; i < CALLS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "s-%d", i);
+        start(channel, &server_write, id, NULL, &seen[i]);
+        if (i % 4 == 0)
+            process_pause();
+    }
+    for (unsigned i = 0; i < CALLERS; i++)
+        pthread_join(callers[i].thread, NULL);
+    for (unsigned i = 0; i < CALLERS; i++)
+        assert_int_equal(callers[i].right, CALLS);
+    for (int i = 0; i < CALLS; i++) {
+        assert_ended(&seen[i], LKS_OK, LKS_APPLIED_UNSPECIFIED);
+        assert_true(pthread_equal(seen[i].thread, seen[0].thread));
+    }
+}
+
+TEST_MAIN(.setup = set_up, .teardown = tear_down)
