@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "help.h"
+#include "rpc/standard_files.h"
 
 /* `lock release --force` is force-release: the flag goes. */
 static const lks_rpc_method *without_force(const lks_rpc_method *method, arguments *args)
@@ -68,6 +69,7 @@ int main(int argc, char **argv)
     arguments args = {.argc = argc, .argv = argv, .at = 1};
     cli c = {.arena = lks_rpc_arena_new()};
 
+    standard_files_hold();
     if (!c.arena) {
         exits_wrong("lockstock", "out of memory");
         return EXIT_OTHER;

@@ -9,6 +9,7 @@
 #include "descriptors.h"
 #include "log.h"
 #include "memory.h"
+#include "rpc/standard_files.h"
 #include "server.h"
 
 static int fail(const lks_error *error)
@@ -58,6 +59,7 @@ int main(int argc, char **argv)
     lks_error error = {0};
     int status = 0;
 
+    standard_files_hold();
     if (config_load(argc, argv, &config, &action, &error) != LKS_OK) {
         status = fail(&error);
     } else if (action == CONFIG_HELP) {

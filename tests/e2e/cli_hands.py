@@ -6,8 +6,9 @@
 import json
 import os
 import signal
+import subprocess
 
-from cli_scene import LIMIT_S, LOCKSTOCK, REFUSED, UNAVAILABLE, USAGE, Case, main
+from cli_scene import LIMIT_S, LOCKSTOCK, LOCKSTOCKD, OK, OTHER, REFUSED, UNAVAILABLE, USAGE, Case, main, wait_until
 
 
 class Hands(Case):
@@ -81,6 +82,26 @@ class Hands(Case):
         self.assertEqual([json.loads(line)["up"] for line in lines], [False, True])
         self.err("status", "--server", "tpc://x", code=USAGE)
         self.err("status", "all", code=USAGE)
+
+    def test_without_standard_files(self):
+        """What is opened first is not taken for standard output, which a pipe's eight bytes would be."""
+        closed = ("sh", "-c", 'exec "$@" <&- >&- 2>"$0"', f"{self.server.dir}/errors", LOCKSTOCK)
+        done = subprocess.run([*closed, "once", "--key", "k", "--", "printf", "1234567\\n"], env=self.env, timeout=LIMIT_S, check=False)
+        self.assertEqual(done.returncode, OTHER)
+        with open(f"{self.server.dir}/errors") as errors:
+            self.assertEqual(errors.read(), "lockstock: standard output: cannot be written\n")
+        self.assertEqual(self.out("once", "--key", "k", "--", "false"), "1234567\n")
+
+    def test_a_server_without_standard_files(self):
+        url = f"unix://{self.server.dir}/closed"
+        server = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", LOCKSTOCKD, "--listen", url, "--store",
+                                   f"embedded:{self.server.dir}/closed-data", "--fsync", "everysec"])
+        try:
+            wait_until(lambda: server.poll() is not None or "up" in self.run_cli("status", "--server", url, code=None)[0])
+            self.out("stock", "put", "phone", "1", "--server", url)
+        finally:
+            server.terminate()
+            self.assertEqual(server.wait(LIMIT_S), OK)
 
     def test_bench(self):
         os.symlink("/bin/echo", f"{self.server.dir}/lockstock-bench")
