@@ -59,6 +59,15 @@ static const char *printable(const char *text, lks_rpc_arena *arena)
     return copy ? copy : "";
 }
 
+/* -1 is what never comes, or what nobody tells. */
+static void write_duration(const field_descriptor *field, int64_t ms, char word[WORDS_BYTES])
+{
+    if (ms < 0)
+        snprintf(word, WORDS_BYTES, "%s", strcmp(field->name, "retry_after_ms") == 0 ? "never" : "unknown");
+    else
+        words_of_ms(ms, word);
+}
+
 /* As text, where it is text. */
 static const char *bytes_text(const ProtobufCBinaryData *bytes, lks_rpc_arena *arena)
 {
@@ -96,7 +105,7 @@ static const char *answer_text(const field_descriptor *field, const void *value,
     case PROTOBUF_C_TYPE_SINT64:
     case PROTOBUF_C_TYPE_SFIXED64:
         if (words_is_duration(field))
-            words_of_ms(*(const int64_t *)value, word);
+            write_duration(field, *(const int64_t *)value, word);
         else
             snprintf(word, sizeof word, "%" PRId64, *(const int64_t *)value);
         break;

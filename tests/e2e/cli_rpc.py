@@ -112,6 +112,7 @@ class EveryMethod(Case):
         self.assertIn("allowed", self.out(*check))
         self.assertIn("replayed  yes", self.out(*check))
         self.assertIn("denied", self.out("ratelimit", "check", "login,key=ann", code=REFUSED))
+        self.assertRegex(self.out("rate-limit", "check", "login,key=bob", "--cost", "2", code=REFUSED), r"RETRY-AFTER\ndenied +1 +1 +never\n")
         self.assertIn("refunded", self.out("rate-limit", "refund", "--group", "ann", "--request", "a" * 16))
         self.assertIn("already-refunded", self.out("rate-limit", "refund", "--group", "ann", "--request", "a" * 16))
         self.assertEqual(self.out("rate-limit", "reset", "ann"), "")
