@@ -6,7 +6,7 @@
 #                   Exit 0: lockstock's counts are exact.
 # ./run.sh serve    builds, then serves tcp://127.0.0.1:7700 and grpc://127.0.0.1:7701 until Ctrl-C. The
 #                   state is kept in ${XDG_STATE_HOME:-~/.local/state}/lockstock.
-#                   More arguments are lockstockd's (see lockstockd --help).
+#                   More arguments are lockstockd's (see lockstockd --help): --listen serves other addresses instead.
 # ./run.sh cluster  the same on a Redis Cluster of six nodes, or on three sentinels, a primary and two replicas, which
 # ./run.sh sentinel it starts in a temporary directory and which end with it. What can be done to them while it runs:
 #                   packaging/redis-set.sh, with the directory that it prints.
@@ -78,7 +78,7 @@ run_on_set() { # cluster|sentinel [lockstockd's flags]
     sleep 0.1
   done
   echo "Its redis-servers: packaging/redis-set.sh nodes $work/set; more in that script's header."
-  "$build/server/lockstockd" --listen tcp://127.0.0.1:7700,grpc://127.0.0.1:7701 --store "$(cat "$work/set/url")" "${@:2}" &
+  "$build/server/lockstockd" --store "$(cat "$work/set/url")" "${@:2}" &
   server=$!
   : >"$work/log" # of the redis-servers, which run; lockstockd says itself what is wrong
   wait "$server" || die "lockstockd ended"
@@ -104,6 +104,6 @@ serve)
   state="${XDG_STATE_HOME:-${HOME:-/var/tmp}/.local/state}/lockstock"
   mkdir -p "$state"
   trap - EXIT INT TERM
-  exec "$build/server/lockstockd" --listen tcp://127.0.0.1:7700,grpc://127.0.0.1:7701 --store "embedded:$state" "${@:2}"
+  exec "$build/server/lockstockd" --store "embedded:$state" "${@:2}"
   ;;
 esac

@@ -2,6 +2,7 @@
 #include "exits.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "words.h"
 
@@ -42,8 +43,10 @@ exit_code exits_failed(const lks_error *error, bool is_read)
 {
     bool in_doubt = !is_read && error->applied != LKS_APPLIED_NO;
     char text[LKS_ERROR_MESSAGE_MAX], after[WORDS_BYTES] = "";
+    static const char of_library[] = "options."; /* of its own functions, which nobody called here */
+    bool is_of_library = strncmp(error->message, of_library, strlen(of_library)) == 0;
 
-    words_printable(error->message, text, sizeof text);
+    words_printable(error->message + (is_of_library ? strlen(of_library) : 0), text, sizeof text);
     if (error->retry_after_ms > 0) {
         char left[WORDS_BYTES];
         words_of_ms(error->retry_after_ms, left);

@@ -190,7 +190,7 @@ class Run(Case):
         self.err("run", "--lock", "a", "--wait", "1ms", "--", "true", code=AROUND + REFUSED)
         self.err("run", "--", "true", code=AROUND + USAGE)
         self.err("run", "--lock", "a", code=AROUND + USAGE)
-        self.err("run", "--lock", "a", "--lease", "1ms", "--", "true", code=AROUND + USAGE)
+        self.assertIn("lockstock: lease_ms: must be", self.err("run", "--lock", "a", "--lease", "1ms", "--", "true", code=AROUND + USAGE))
         self.err("run", "--lock", "a", "--colour", "--", "true", code=AROUND + USAGE)
         self.err("run", "--lock", "a", "--server", "unix:///nonexistent/s", "--timeout", "50ms", "--", "true",
                  code=AROUND + UNAVAILABLE)
