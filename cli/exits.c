@@ -39,6 +39,19 @@ exit_code exits_refused(const char *before, const char *why)
     return EXIT_REFUSED;
 }
 
+/* What whoever called can do about it. */
+static const char *remedy_of(lks_code code)
+{
+    switch (code) {
+    case LKS_UNAUTHENTICATED:
+        return "; --token-file, or --tls-certificate and --tls-key, says who calls";
+    case LKS_PERMISSION_DENIED:
+        return "; the server's --policy says who may, and in which --namespace";
+    default:
+        return "";
+    }
+}
+
 exit_code exits_failed(const lks_error *error, bool is_read)
 {
     bool in_doubt = !is_read && error->applied != LKS_APPLIED_NO;
@@ -53,7 +66,9 @@ exit_code exits_failed(const lks_error *error, bool is_read)
         snprintf(after, sizeof after, ", try again in %.32s", left);
     }
     fprintf(stderr, "lockstock: %s (%s%s)%s\n", text, lks_code_name(error->code), after,
-            in_doubt ? error->applied == LKS_APPLIED_YES ? "; it was done" : "; it may have been done" : "");
+            !in_doubt                           ? remedy_of(error->code)
+            : error->applied == LKS_APPLIED_YES ? "; it was done"
+                                                : "; it may have been done");
     if (in_doubt)
         return EXIT_UNKNOWN;
     switch (error->code) {

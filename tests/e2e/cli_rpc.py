@@ -277,15 +277,22 @@ class Who(unittest.TestCase):
                 server.stop()
 
     def calls(self, server, own):
+        said = ""
+
         def code_of(*args):
-            return subprocess.run([LOCKSTOCK, "--server", server.url, "--timeout", "20s", *args], env={"HOME": own},
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60, check=False).returncode
+            nonlocal said
+            done = subprocess.run([LOCKSTOCK, "--server", server.url, "--timeout", "20s", *args], env={"HOME": own},
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60, check=False)
+            said = done.stderr.decode()
+            return done.returncode
 
         trust = ("--tls-ca", f"{own}/certificate", "--tls-name", "shop.internal")
         token = ("--token-file", f"{own}/token")
         self.assertEqual(code_of("lock", "ls", *trust, *token), OK)
         self.assertEqual(code_of("lock", "ls", *trust), OTHER)
+        self.assertIn("(UNAUTHENTICATED); --token-file, or --tls-certificate", said)
         self.assertEqual(code_of("stock", "ls", *trust, *token), OTHER)
+        self.assertIn("(PERMISSION_DENIED); the server's --policy says", said)
         self.assertEqual(code_of("lock", "ls", *trust, "--token-file", f"{own}/empty"), USAGE)
         self.assertEqual(code_of("lock", "ls", "--tls-ca", "/nonexistent", *token), USAGE)
         self.assertEqual(code_of("lock", "ls", *trust[:2], *token, "--timeout", "300ms"), UNAVAILABLE)

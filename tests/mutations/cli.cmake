@@ -48,6 +48,8 @@ c_mutation(CL4 cli/request.c test_cli_rpc:*before_and_beside* [[field && !json_o
 c_mutation(CL4 cli/request.c test_cli_rpc:*before_and_beside* [[            failed = json_array_extend(given, value);]] [[            failed = 0;]])
 c_mutation(CL4 cli/request.c test_cli_rpc:*field_is_given_once [[ && r->given & bit) {]] [[ && false) {]])
 c_mutation(CL4 cli/request.c test_cli_rpc:*field_is_given_once [[field->label != PROTOBUF_C_LABEL_REPEATED && r->given]] [[r->given]])
+c_mutation(CL4 cli/main.c test_cli_hands:test_without_standard_files [[    standard_files_hold();]] "")
+c_mutation(CL4 server/main.c test_cli_hands:*server_without* [[    standard_files_hold();]] "")
 c_mutation(CL4 cli/status.c test_cli_hands:*url_with_quotes [["store", has_store]] [["store", !has_store]])
 c_mutation(CL4 cli/follow.c test_cli_hands:*watched_in_json [[    lks_rpc_arena_free(arena);
     return code;
