@@ -85,10 +85,9 @@ static void take_locks(snapshot *s)
         lks_list_response *page = NULL;
         if (lks_lock_list(s->channel, &asking, NULL, &page, &s->locks_error) != LKS_OK)
             return;
-        for (size_t i = 0; i < page->n_locks; i++) {
+        size_t i = 0;
+        for (; i < page->n_locks && s->n_locks < SNAPSHOT_ROWS_MAX; i++) {
             const lks_lock_summary *from = page->locks[i];
-            if (s->n_locks == SNAPSHOT_ROWS_MAX)
-                break;
             s->locks[s->n_locks++] = (snapshot_lock){.group = keep(s, from->group),
                                                      .name = keep(s, from->name),
                                                      .mode = from->mode,
@@ -96,7 +95,7 @@ static void take_locks(snapshot *s)
                                                      .lease_ms = from->lease_ms};
         }
         asking.page_token = keep(s, page->next_page_token);
-        s->more_locks = *asking.page_token != '\0';
+        s->more_locks = *asking.page_token || i < page->n_locks;
         lks_list_response_free(page);
         if (s->n_locks == SNAPSHOT_ROWS_MAX)
             break;
@@ -129,10 +128,9 @@ static void take_items(snapshot *s)
         lks_list_items_response *page = NULL;
         if (lks_stock_list_items(s->channel, &asking, NULL, &page, &s->items_error) != LKS_OK)
             return;
-        for (size_t i = 0; i < page->n_items; i++) {
+        size_t i = 0;
+        for (; i < page->n_items && s->n_items < SNAPSHOT_ROWS_MAX; i++) {
             const lks_item *from = page->items[i];
-            if (s->n_items == SNAPSHOT_ROWS_MAX)
-                break;
             s->items[s->n_items++] = (snapshot_item){.group = keep(s, from->group),
                                                      .sku = keep(s, from->sku),
                                                      .available = from->available,
@@ -141,7 +139,7 @@ static void take_items(snapshot *s)
                                                      .state = from->state};
         }
         asking.page_token = keep(s, page->next_page_token);
-        s->more_items = *asking.page_token != '\0';
+        s->more_items = *asking.page_token || i < page->n_items;
         lks_list_items_response_free(page);
         if (s->n_items == SNAPSHOT_ROWS_MAX)
             break;

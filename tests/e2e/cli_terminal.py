@@ -185,16 +185,19 @@ class AtATerminal(Case):
         self.assertLessEqual(terminal.text.count("\n"), 13)
         self.assertIn("item-00", terminal.text)
         self.assertRegex(terminal.text, r"and \d+ more")
-        for n in range(12, 101):
-            self.out("stock", "put", f"item-{n:03}", "1")
-        for rows in (7 + 100, 7 + 101):  # of a hundred and one
+        terminal = self.terminal("watch", "--times", "1", rows=4)
+        self.assertEqual(terminal.end(), OK)
+        self.assertEqual(terminal.text.count("\n"), 3)
+
+    def test_a_table_of_more_than_a_hundred(self):
+        names = [f"lock-{n:03}" for n in range(101)]
+        for n in range(0, 101, 16):
+            self.out("lock", "acquire", *names[n:n + 16], "--group", "g", "--lease", "1h")
+        for rows in (7 + 100, 7 + 101):
             terminal = self.terminal("watch", "--times", "1", rows=rows)
             self.assertEqual(terminal.end(), OK)
             self.assertEqual(terminal.text.count("\n"), rows - 1)
             self.assertIn(f"and at least {7 + 102 - rows} more", terminal.text)
-        terminal = self.terminal("watch", "--times", "1", rows=4)
-        self.assertEqual(terminal.end(), OK)
-        self.assertEqual(terminal.text.count("\n"), 3)
 
     def test_ends_of_the_table(self):
         for end, code in ((lambda t: t.type("\x03"), OK), (lambda t: t.type("\x1c"), -signal.SIGQUIT),
