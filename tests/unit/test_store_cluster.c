@@ -78,12 +78,18 @@ static void claim(int node, unsigned epoch, const char *slots)
     snprintf(here.node[node].slots, sizeof here.node[node].slots, "%s", slots);
 }
 
-static void open_store(void)
+static void open_store_with(uint32_t silence_timeout_ms)
 {
     char url[64];
 
     snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%u", here.node[A].port);
-    assert_int_equal(store_driver_open(here.d, &(store_options){.url = url}, NULL), LKS_OK);
+    const store_options options = {.url = url, .silence_timeout_ms = silence_timeout_ms};
+    assert_int_equal(store_driver_open(here.d, &options, NULL), LKS_OK);
+}
+
+static void open_store(void)
+{
+    open_store_with(0);
 }
 
 static int setup(void **state)
@@ -225,7 +231,7 @@ TEST(a_password_is_read_again_while_a_node_is_not_open_yet)
 /* They were not sent, or may be sent again. */
 TEST(calls_go_to_a_dead_nodes_successor)
 {
-    open_store();
+    open_store_with(600000); /* not by silence */
     store_driver_wait_ready(here.d, true);
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     here.node[A].answer = fake_silent;
