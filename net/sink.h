@@ -51,6 +51,7 @@ static inline void credentials_take(credentials *who, const char *name, lks_rpc_
 /* Calls of one message, for the sink to keep their order. */
 typedef struct sink_order {
     TAILQ_HEAD(, running) calls;
+    size_t n_groups;  /* of them together, as often as they name one; the sink's */
     bool independent; /* there is none to keep: each is run as if it had come in a message of its own */
     const char *full; /* why those that have not begun are refused instead, with RESOURCE_EXHAUSTED; NULL: they begin */
 } sink_order;

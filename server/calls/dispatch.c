@@ -23,7 +23,8 @@ static const service *const services[] = {
 };
 enum {
     N_SERVICES = sizeof services / sizeof services[0],
-    LAST_ROUND_MS = 250, /* kept of the deadline for what a waiting call asks when its time is up */
+    ORDER_GROUPS_MAX = 256, /* of calls of one order: of more, each is taken to share one with each */
+    LAST_ROUND_MS = 250,    /* kept of the deadline for what a waiting call asks when its time is up */
 };
 
 /* A method, its service, and what that keeps in this server. */
@@ -373,8 +374,11 @@ static uint64_t deadline_of(const dispatch *d, const sink_call *call, const lks_
 
 /* ---- order -------------------------------------------------------------------- */
 
+/* Who names very many would have each compared with each, again whenever a call is done. */
 static bool share_a_group(const running *a, const running *b)
 {
+    if (b->work->order->n_groups > ORDER_GROUPS_MAX)
+        return true;
     for (size_t i = 0; i < a->work->rounds.plan.n_calls; i++) {
         const lks_rpc_slice *x = &a->work->rounds.plan.calls[i].base;
         for (size_t j = 0; j < b->work->rounds.plan.n_calls; j++) {
@@ -588,6 +592,7 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     r->work->order = call->order;
     if (call->order && !call->order->independent) {
         TAILQ_INSERT_TAIL(&call->order->calls, r, work->in_order);
+        call->order->n_groups += r->work->rounds.plan.n_calls;
         r->held = must_wait(r);
     }
     if (!r->held)

@@ -35,6 +35,7 @@ c_mutation(K5 server/calls/dispatch.c test_dispatch [[        *r->handle = NULL;
 
 # calls of one frame and one group run in their order
 c_mutation(K6 server/calls/dispatch.c test_dispatch [[        r->held = must_wait(r);]] [[        r->held = false;]])
+c_mutation(K6 server/calls/dispatch.c test_dispatch:*very_many_groups* [[    if (b->work->order->n_groups > ORDER_GROUPS_MAX)]] [[    if (false)]])
 c_mutation(K6 server/calls/dispatch.c test_dispatch
   [[(earlier->work->rounds.method != r->work->rounds.method || earlier->held)]] [[(earlier->work->rounds.method != r->work->rounds.method)]])
 c_mutation(K6 server/calls/dispatch.c test_dispatch

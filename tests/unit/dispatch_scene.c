@@ -137,6 +137,11 @@ int setup_with_room(void **state)
     return setup_with(state, 1000, 1000);
 }
 
+int setup_with_much_room(void **state)
+{
+    return setup_with(state, 10000, 10000);
+}
+
 void lose(fixture *f, size_t peer)
 {
     budget_share *bytes = caller_bytes(f->peers[peer]);

@@ -12,7 +12,7 @@
 #include "calls/dispatch.h"
 #include "test.h"
 
-enum { SUBMITTED_MAX = 256, PEERS = 10 };
+enum { SUBMITTED_MAX = 512, PEERS = 10 };
 
 struct store {
     struct submitted {
@@ -59,6 +59,7 @@ extern const char get_item[];
 
 int setup(void **state);
 int setup_with_room(void **state);
+int setup_with_much_room(void **state);
 void lose(fixture *f, size_t peer);
 int teardown(void **state);
 /* Starts a call from connection `peer`; `change` may be NULL. */

@@ -243,6 +243,52 @@ static void renew_of(fixture *f, sink_order *order, const char *first, const cha
     start_of(f, order, "/lockstock.v1.LockService/Renew", &request.base);
 }
 
+/* Of n groups, each named after its number. */
+static void renew_many(fixture *f, sink_order *order, int first, size_t n)
+{
+    enum { MANY = 256 };
+    char token[] = "0123456789abcdef", group[MANY][8];
+    const char *names[] = {"n"};
+    lks_lease leases[MANY], *pointers[MANY];
+    lks_renew_request request = LKS_RENEW_REQUEST_INIT;
+
+    for (size_t i = 0; i < n; i++) {
+        snprintf(group[i], sizeof group[i], "%d", first + (int)i);
+        leases[i] = (lks_lease)LKS_LEASE_INIT;
+        leases[i].group = group[i];
+        leases[i].names = names;
+        leases[i].n_names = 1;
+        leases[i].token = token;
+        leases[i].lease_ms = 1000;
+        pointers[i] = &leases[i];
+    }
+    request.leases = pointers;
+    request.n_leases = n;
+    start_of(f, order, "/lockstock.v1.LockService/Renew", &request.base);
+}
+
+/* To find out whether they share one would take longer than to run them. */
+TEST_WITH(calls_of_a_message_of_very_many_groups_are_taken_to_share_one, setup_with_much_room, teardown)
+{
+    enum { MANY = 200, MORE = 60 };
+    fixture *f = *state;
+    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+
+    renew_many(f, &order, 0, MANY);
+    get_order_of(f, &order, "a"); /* of another group: at once */
+    assert_int_equal(f->store.n, MANY + 1);
+    answer_with(f, MANY, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    renew_many(f, &order, MANY, MORE);
+    get_order_of(f, &order, "b"); /* after both */
+    assert_int_equal(f->store.n, MANY + 1 + MORE);
+    for (size_t i = 0; i < MANY + 1 + MORE; i++)
+        if (i != MANY)
+            answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, MANY + 1 + MORE + 1);
+    answer_with(f, MANY + 1 + MORE, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 4);
+}
+
 TEST_WITH(calls_of_a_message_and_a_group_run_in_their_order, setup_with_room, teardown)
 {
     fixture *f = *state;
