@@ -93,7 +93,8 @@ class Bench:
         words = ["FCALL", f"{function}_{self.digest}", 1, base]
         for args in subs:
             words += [len(args), *args]
-        return self.redis.call(*words)
+        reply = self.redis.call(*words)
+        return reply if len(subs) > 1 else [reply]
 
     def timed(self, function, subs, base=BASE):
         before = self.redis.ran_us()
@@ -574,7 +575,8 @@ def main():
                         function, make = f(b)
                         us, replies = b.timed(function, [make(i) for i in range(subs)])
                         taken[subs].append(us)
-                word = replies[0][3] if replies[0][0] == b"ERR" else replies[0][0]
+                first = replies[0] if isinstance(replies[0], list) else replies
+                word = first[3] if first[0] == b"ERR" else first[0]
                 word = word.decode() if isinstance(word, bytes) else str(word)
                 print(f"{name:34} {n:3} sub-calls {sorted(taken[n])[1]:9} us   one {sorted(taken[1])[1]:8} us   {word}",
                       flush=True)

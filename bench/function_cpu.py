@@ -79,7 +79,7 @@ class Bench:
 
     def replies(self, words):
         reply = self.redis.reply()
-        return reply if words[0] == "FCALL" and isinstance(reply, list) else [reply]
+        return reply if len_of(words) > 1 and isinstance(reply, list) else [reply]
 
     def commands(self):
         """How many commands were run, but for those that are sent here."""

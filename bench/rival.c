@@ -61,7 +61,7 @@ static void ask_and_wait(hand *h)
         uint64_t began_ns = measure_now_ns();
         work_command(w, h->slot, n, c);
         redisReply *reply = redisCommandArgv(h->redis, c->argc, c->argv, c->lengths);
-        h->failed = !work_answered(reply);
+        h->failed = !work_succeeded(reply);
         hand_record(h, began_ns);
         if (reply)
             freeReplyObject(reply);
@@ -95,7 +95,7 @@ static void take(hand *h, window *w)
     void *reply = NULL;
 
     while (!h->failed && redisGetReplyFromReader(h->redis, &reply) == REDIS_OK && reply) {
-        h->failed = !work_answered(reply);
+        h->failed = !work_succeeded(reply);
         hand_record(h, w->began_ns[w->answered++ % w->size]);
         w->under_way--;
         freeReplyObject(reply);

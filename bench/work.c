@@ -111,36 +111,41 @@ unsigned work_calls(const work *w)
 
 /* ---- Redis --------------------------------------------------------------------- */
 
-/* What a function answers to a call that is as it should be: another word means that something else is measured. */
+bool work_answered(const redisReply *reply)
+{
+    if (reply && reply->type == REDIS_REPLY_ERROR)
+        fprintf(stderr, "lockstock-bench: Redis says %s\n", reply->str);
+    return reply && reply->type != REDIS_REPLY_ERROR;
+}
+
+/* What is answered to a call that is as it should be: another word means that something else is measured. */
 static bool is_an_outcome(const redisReply *word)
 {
-    static const char *const outcomes[] = {"DEDUCTED", "SOLD_OUT", "ACQUIRED", "BUSY", "RELEASED"};
+    static const char *const outcomes[] = {"DEDUCTED", "SOLD_OUT", "BUSY", "RELEASED"};
 
     for (size_t i = 0; i < sizeof outcomes / sizeof *outcomes; i++)
         if (word->type == REDIS_REPLY_STRING && strcmp(word->str, outcomes[i]) == 0)
             return true;
-    return word->type == REDIS_REPLY_INTEGER; /* the fence of an Acquire */
+    return word->type == REDIS_REPLY_INTEGER; /* the fence of an Acquire, what is left after a Deduct */
 }
 
-bool work_answered(const redisReply *reply)
+bool work_succeeded(const redisReply *reply)
 {
-    const redisReply *first =
-        reply && reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 ? reply->element[0] : NULL;
+    const redisReply *word = reply, *list = NULL;
 
-    if (reply && reply->type == REDIS_REPLY_ERROR) {
-        fprintf(stderr, "lockstock-bench: Redis says %s\n", reply->str);
+    if (!work_answered(reply))
         return false;
+    while (word->type == REDIS_REPLY_ARRAY && word->elements > 0) {
+        list = word;
+        word = word->element[0];
     }
-    if (first && first->type == REDIS_REPLY_ARRAY && first->elements > 3 &&
-        first->element[0]->type == REDIS_REPLY_STRING && strcmp(first->element[0]->str, "ERR") == 0) {
-        fprintf(stderr, "lockstock-bench: the function says %s\n", first->element[3]->str);
-        return false;
-    }
-    if (first && first->type == REDIS_REPLY_ARRAY && first->elements > 0 && !is_an_outcome(first->element[0])) {
-        fprintf(stderr, "lockstock-bench: the function says %s, which was not expected\n", first->element[0]->str);
-        return false;
-    }
-    return reply != NULL;
+    if (is_an_outcome(word))
+        return true;
+    if (word->type == REDIS_REPLY_STRING && strcmp(word->str, "ERR") == 0 && list && list->elements > 3)
+        word = list->element[3];
+    fprintf(stderr, "lockstock-bench: the function says %s, which was not expected\n",
+            word->type == REDIS_REPLY_STRING ? word->str : "something else");
+    return false;
 }
 
 static bool load_library(redisContext *redis)

@@ -39,4 +39,7 @@ unsigned work_calls(const work *w);
 /* False: the reply is an error, said on standard error. */
 bool work_answered(const redisReply *reply);
 
+/* The same of the work itself: also false when the answer is none of those that are expected. */
+bool work_succeeded(const redisReply *reply);
+
 #endif

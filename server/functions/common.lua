@@ -5,8 +5,9 @@
 --   base   "ls:{namespace/group}:"; every key of a sub-call begins with it. One base: of all
 --          sub-calls; several: of each sub-call its own; none: each has it as its first argument
 --          (in Redis Cluster the keys of a command lie in one slot, those of an FCALL's calls in many)
--- Reply: one element a sub-call, in order:
---   {OUTCOME, ...}                              what the handler returned
+-- Reply: that of the one sub-call; of several a list of them, in order:
+--   {OUTCOME, ...}                              what the handler returned; a list of one value may be that value alone,
+--                                               for each list costs Redis 4,000 instructions
 --   {'ELSEWHERE'}                               the node does not have the base's slot, or not all of
 --                                               it; nothing was done
 --   {'ERR', code, applied, message, detail}     code of google.rpc.Code,
@@ -48,6 +49,13 @@ end
 -- A whole number as text, exact below 2^53 (tostring gives 1.79e+15).
 local function int(n)
   return string.format('%d', n)
+end
+
+-- The same of milliseconds that a key is kept, which mostly are those of the call before.
+local kept_ms, kept_text
+local function ms_text(ms)
+  if ms ~= kept_ms then kept_ms, kept_text = ms, int(ms) end
+  return kept_text
 end
 
 local function reply_of_error(e)
@@ -141,11 +149,14 @@ local function run_those_here(run, words, is_part)
     end
     i = last + 1
   end
-  for k, reply in ipairs(bases[1] and run(bases, mine) or {}) do replies[place[k]] = reply end
+  local ran = bases[1] and run(bases, mine)
+  if n == 1 then return ran or replies[1] end
+  if #place == 1 then ran = {ran} end
+  for k, at in ipairs(place) do replies[at] = ran[k] end
   return replies
 end
 
--- Registers what runs an FCALL, run(bases, words) -> replies. flags: 'no-writes' for a reader;
+-- Registers what runs an FCALL, run(bases, words) -> its reply. flags: 'no-writes' for a reader;
 -- 'allow-oom' for what must work when memory is short (Renew, Release); OF_PART for what is about all that a node keeps,
 -- whose base only names the call.
 local OF_PART = 'allow-cross-slot-keys' -- which all need: calls of several slots share an FCALL
@@ -163,19 +174,25 @@ local function register(name, flags, run)
   }
 end
 
+-- A sub-call, whose arguments are words[first..last].
+local function call(handler, base, now, words, first, last)
+  dirty = false
+  local ok, reply = pcall(handler, base, now, unpack(words, first, last))
+  return ok and reply or reply_of_error(reply)
+end
+
 -- Registers `handler(base, now, argument...)` -> reply array, where each sub-call reads and writes
 -- for itself. Its arguments are named in arguments.txt, and the build fails where the handler's
 -- differ; they are text.
 local function define(name, flags, handler)
   register(name, flags, function(bases, words)
-    local replies, n, i, now = {}, 0, 1, clock()
-    while i <= #words do
-      local last = i + words[i]
-      n = n + 1
-      dirty = false
-      local ok, reply = pcall(handler, bases[n] or bases[1], now, unpack(words, i + 1, last))
+    local last, n_words, now = 1 + words[1], #words, clock()
+    if last == n_words then return call(handler, bases[1], now, words, 2, last) end
+    local replies, n, i = {}, 0, 1
+    while i <= n_words do
+      n, last = n + 1, i + words[i]
+      replies[n] = call(handler, bases[n] or bases[1], now, words, i + 1, last)
       i = last + 1
-      replies[n] = ok and reply or reply_of_error(reply)
     end
     return replies
   end)
@@ -193,10 +210,11 @@ local function call_on(s, handler, n, words, first, last)
   return ok and reply or reply_of_error(reply)
 end
 
-local function close_on(s, shared, replies)
+-- nil, or what is wrong with what was touched.
+local function close_on(s, shared)
   dirty = false
   local ok, e = pcall(shared.close, s)
-  for n in pairs(ok and {} or s.touched) do replies[n] = reply_of_error(e) end
+  return not ok and reply_of_error(e) or nil
 end
 
 -- Registers `handler(s, argument...)` -> reply array, where the sub-calls of one base share the
@@ -211,9 +229,8 @@ local function define_pass(name, flags, handler, shared)
     local last, n_words = 1 + words[1], #words
     if last == n_words then -- a sub-call alone: most are, and tables cost more than what they hold
       local s = shared.open(bases[1])
-      local replies = {call_on(s, handler, 1, words, 2, last)}
-      if s.touched then close_on(s, shared, replies) end
-      return replies
+      local reply = call_on(s, handler, 1, words, 2, last)
+      return s.touched and close_on(s, shared) or reply
     end
     local replies, states, final, n, i = {}, {}, {}, 0, 1
     for k = 1, #bases do final[bases[k]] = k end -- where each has its own: the last sub-call of each
@@ -224,7 +241,8 @@ local function define_pass(name, flags, handler, shared)
       replies[n] = call_on(s, handler, n, words, i + 1, last)
       i = last + 1
       if i > n_words or n == final[base] and bases[2] then
-        if s.touched then close_on(s, shared, replies) end
+        local wrong = s.touched and close_on(s, shared)
+        for k in pairs(wrong and s.touched or {}) do replies[k] = wrong end
       else
         states[base] = s
       end

@@ -164,25 +164,33 @@ local function try_again(q, me)
   return reply
 end
 
+-- What the last such try of the FCALL was told, and of which holder: in the same FCALL nobody changes that.
+local busy_in, busy_key, busy_holder, busy_reply
+
 -- What a try is told of one name that another token has, EXCLUSIVE; nil where that is not so, or the token
 -- is known.
-local function busy_with(base, now, token, held)
+local function busy_with(base, now, token, key, held)
   local layout, kind, _, _, _, end_us, fence = struct.unpack(HELD, held)
   if layout ~= LAYOUT or kind ~= EXCLUSIVE or fence == 0 or end_us <= now then return nil end
   local holder = string.sub(held, HELD_BYTES + 1)
   if holder == token or redis.call('GET', base .. 'lock:t:' .. token) then return nil end
-  return {'BUSY', 0, owner_of(base, holder), ms_left(end_us, now)}
+  busy_in, busy_key, busy_holder = fcall, key, holder
+  busy_reply = {'BUSY', 0, owner_of(base, holder), ms_left(end_us, now)}
+  return busy_reply
 end
 
--- Of a name that nobody has or waits for: its key, the next fence, when the key ends. Else nil, and
--- what is kept of it.
-local function read_free(base, now, name)
-  local key = base .. 'lock:n:' .. name
+-- Whether that is the answer of this one, too.
+local function is_busy_again(base, token, key)
+  return busy_key == key and busy_in == fcall and busy_holder ~= token and not redis.call('GET', base .. 'lock:t:' .. token)
+end
+
+-- Of a name that nobody has or waits for: the next fence, when the key ends. Else nil, and what is kept of it.
+local function read_free(key, now)
   local text = redis.call('GET', key)
-  if not text then return key, now, 0 end
+  if not text then return now, 0 end
   local layout, kind, stands, last, kept = struct.unpack(NAME, text)
   if layout ~= LAYOUT or kind ~= FREE or stands ~= 0 then return nil, text end
-  return key, math.max(last + 1, now), kept
+  return math.max(last + 1, now), kept
 end
 
 local function write_first(key, fence, kept, kind, end_us, permits, capacity, token, now)
@@ -199,10 +207,10 @@ end
 
 -- Whether the token was not known: now it holds.
 local function write_new(base, now, token, owner, lease_ms, targets)
-  local kept = now + (lease_ms + TOKEN_RETAIN_MS) * 1000
+  local retain_ms = lease_ms + TOKEN_RETAIN_MS
   local before = redis.call('SET', base .. 'lock:t:' .. token,
-    struct.pack(TOKEN, LAYOUT, HOLDS, now, kept) .. ' ' .. owner .. ' ' .. targets,
-    'NX', 'GET', 'PX', int(lease_ms + TOKEN_RETAIN_MS))
+    struct.pack(TOKEN, LAYOUT, HOLDS, now, now + retain_ms * 1000) .. ' ' .. owner .. ' ' .. targets,
+    'NX', 'GET', 'PX', ms_text(retain_ms))
   dirty = dirty or not before
   return not before
 end
@@ -221,7 +229,7 @@ local function join(base, now, token, owner, lease_ms, wait_ms, copy, name, held
   if not last then return nil end
   local number, retain_ms = math.max(now, last + 1), wait_ms + lease_ms + TOKEN_RETAIN_MS
   local servers = base .. 'lock:s:' .. name
-  if write('HSET', servers, '@' .. server_of(copy), 1) == 1 then write('PEXPIRE', servers, int((kept - now) / 1000)) end
+  if write('HSET', servers, '@' .. server_of(copy), '1') == 1 then write('PEXPIRE', servers, int((kept - now) / 1000)) end
   write('ZADD', queue, int(number), token)
   write_record(token_key, 'Q', number, now + retain_ms * 1000, copy .. ' ' .. owner .. ' ' .. name, 'PX', int(retain_ms))
   return {'QUEUED', math.ceil((end_us - now) / 1000)}
@@ -230,26 +238,31 @@ end
 -- The common case, in three commands: one name, EXCLUSIVE, that nobody has or waits for, and a token that
 -- is not known. All else is left to what follows, and nothing is written.
 local function take(base, now, token, owner, lease_ms, wait_ms, copy, name)
-  local key, fence, kept = read_free(base, now, name)
-  if not key then
-    if #fence <= HELD_BYTES then return nil end
-    if wait_ms == '0' then return busy_with(base, now, token, fence) end
-    return join(base, now, token, owner, lease_ms, wait_ms, copy, name, fence)
+  local key = base .. 'lock:n:' .. name
+  if wait_ms == '0' and is_busy_again(base, token, key) then return busy_reply end
+  local fence, kept = read_free(key, now)
+  if not fence then
+    if #kept <= HELD_BYTES then return nil end
+    if wait_ms == '0' then return busy_with(base, now, token, key, kept) end
+    return join(base, now, token, owner, lease_ms, wait_ms, copy, name, kept)
   end
+  lease_ms = lease_ms + 0
   if not write_new(base, now, token, owner, lease_ms, name) then return nil end
   write_first(key, fence, kept, EXCLUSIVE, now + lease_ms * 1000, 1, 0, token, now)
-  return {fence}
+  return fence
 end
 
 -- The same of several names, or of other modes.
 local function take_all(base, now, token, owner, lease_ms, targets)
   local free, reply = {}, {}
   for name, mode, permits, capacity in each_target(targets) do
-    local key, fence, kept = read_free(base, now, name)
-    if not key then return nil end
+    local key = base .. 'lock:n:' .. name
+    local fence, kept = read_free(key, now)
+    if not fence then return nil end
     free[#free + 1] = {key, fence, kept, ONE_OF[mode], permits, capacity}
     reply[#free] = fence
   end
+  lease_ms = lease_ms + 0
   if not write_new(base, now, token, owner, lease_ms, targets) then return nil end
   for _, one in ipairs(free) do
     write_first(one[1], one[2], one[3], one[4], now + lease_ms * 1000, one[5], one[6], token, now)
@@ -293,7 +306,7 @@ end
 
 -- Of these three: copy is "<server>.<copy>.<lease_ms>" where it is parked.
 
--- -> {fence...}
+-- -> {fence of each target}
 --    {'ACQUIRED', ms left, fence...}: again
 --    {'QUEUED', for each target the ms until lock_promote is due (-1: never)}
 --    {'BUSY', the place from 0 of a target in the way, its holder's owner, ms left}
@@ -485,12 +498,12 @@ end
 -- anyway.
 local function hand_over(base, now, server, name, key, fence, kept, end_us)
   local queue = base .. 'lock:w:' .. name
-  local first = redis.call('ZRANGE', queue, '0', '1', 'WITHSCORES')
+  local first = redis.call('ZRANGE', queue, '0', '1')
   local token = first[1]
   local text = token and redis.call('GET', base .. 'lock:t:' .. token)
   if not text or #text < TOKEN_BYTES then return false end
-  local layout, state = string.byte(text, 1, 2)
-  local copy, words, only = string.match(text, '^([^ ]*) ([^ ]* ([^ ,!]+))$', TOKEN_BYTES + 1)
+  local layout, state, number = struct.unpack('<BBd', text)
+  local copy, words, only = string.match(text, '^(%S*) (%S* ([^ ,!]+))$', TOKEN_BYTES + 1)
   local lease_ms = only == name and lease_to_grant(server, copy)
   if layout ~= LAYOUT or state ~= STANDS or not lease_ms then return false end
   local lease_end_us = now + lease_ms * 1000
@@ -500,16 +513,15 @@ local function hand_over(base, now, server, name, key, fence, kept, end_us)
     return false
   end
   write('ZREM', queue, token)
-  if not first[3] then write('DEL', base .. 'lock:s:' .. name) end
-  write('SET', key, struct.pack(HELD, LAYOUT, EXCLUSIVE, first[3] and 1 or 0, fence, kept, lease_end_us, fence, 1, 0) .. token,
+  if not first[2] then write('DEL', base .. 'lock:s:' .. name) end
+  write('SET', key, struct.pack(HELD, LAYOUT, EXCLUSIVE, first[2] and 1 or 0, fence, kept, lease_end_us, fence, 1, 0) .. token,
     'KEEPTTL')
-  write_granted(base, now, token, copy, tonumber(first[2]), words, lease_ms)
+  write_granted(base, now, token, copy, number, words, lease_ms)
   return true
 end
 
 -- The common case, in three commands, or nine where somebody waits: all that the token has is one name, EXCLUSIVE,
 -- and that is what it gives back. `text` is its record. All else is left to what follows, and nothing is written.
-local RELEASED = {'RELEASED', 0}
 local function give_back(base, now, token_key, token, text, server, name, another)
   local layout, state, _, token_kept = struct.unpack(TOKEN, text)
   local only = only_target(text)
@@ -526,7 +538,7 @@ local function give_back(base, now, token_key, token, text, server, name, anothe
     return nil
   end
   write_given_back(token_key, text, token_kept, now)
-  return RELEASED
+  return 'RELEASED'
 end
 
 -- Of a token that is not known there is nothing to give back, but it will not be granted
@@ -592,6 +604,7 @@ end
 
 -- Of both: no names are all. server: which asks; what comes free is granted to its own waiters at once.
 -- -> {'RELEASED' or 'NOT_HELD', 1 when again, then where they differ: name, outcome...}
+--    {'RELEASED'}: the one name, not again
 --    {'UNSEEN'}: no such token; nothing was changed, and lock_release_unseen is to follow
 define('lock_release', {'allow-oom'}, function(base, now, token, server, ...)
   return release(base, now, false, token, server, ...)

@@ -311,7 +311,7 @@ end
 
 -- The name of a record that has one target, EXCLUSIVE; else nil.
 local function only_target(text)
-  return string.match(text, '^[^ ]* [^ ]* ([^ ,!]+)$', TOKEN_BYTES + 1)
+  return string.match(text, '^%S* %S* ([^ ,!]+)$', TOKEN_BYTES + 1)
 end
 
 -- The record of a token, or nil.
@@ -337,11 +337,10 @@ end
 -- It has given back all that it was granted: its record, whose key ends at `kept`, stays what it was, but
 -- that it is spent. A key that ends soon enough keeps its end.
 local function write_given_back(key, text, kept, now)
-  local spent = '\2X' .. string.sub(text, 3)
   if kept > now + 2 * TOKEN_RETAIN_MS * 1000 then
-    write('SET', key, spent, 'PX', int(TOKEN_RETAIN_MS))
+    write('SET', key, '\2X' .. string.sub(text, 3), 'PX', int(TOKEN_RETAIN_MS))
   else
-    write('SET', key, spent, 'KEEPTTL')
+    write('SETRANGE', key, '1', 'X')
   end
 end
 

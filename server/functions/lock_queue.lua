@@ -253,7 +253,7 @@ end
 local function write_granted(base, now, token, copy, number, words, lease_ms)
   local retain_ms = lease_ms + TOKEN_RETAIN_MS
   write_record(base .. 'lock:t:' .. token, 'H', now, now + retain_ms * 1000, copy .. ':' .. int(number) .. ' ' .. words,
-    'PX', int(retain_ms))
+    'PX', ms_text(retain_ms))
 end
 
 local function wake(q, w)
@@ -288,7 +288,7 @@ local function stand(q, w, retain_ms)
   for _, want in ipairs(w.wants) do
     local line = open(q, want.name)
     local is_new = write('ZADD', line.queue, int(w.number), w.token) == 1
-    line.joined = write('HSET', line.servers, '@' .. server_of(w.copy), 1) == 1
+    line.joined = write('HSET', line.servers, '@' .. server_of(w.copy), '1') == 1
     if is_new and want.mode == 'P' then
       write('HSET', line.servers, 'c', int(want.capacity))
       write('HINCRBY', line.servers, 'p', 1)

@@ -108,9 +108,10 @@ local function make_order(s, way, id, buyer, hold_ms, ...)
     if i == 1 then
       text = struct.pack(ORDER_FORMATS[1], ORDER_MARK, #lines / 2, way.how, way.state, keep_ms, buyer,
         sku, quantity, 0, left, era)
-      reply = {way.outcome, left}
+      reply = left
     else
       text = text .. struct.pack(LINE_FORMAT, sku, quantity, 0, left, era)
+      if i == 3 then reply = {reply} end
       reply[#reply + 1] = left
     end
   end
@@ -119,7 +120,7 @@ local function make_order(s, way, id, buyer, hold_ms, ...)
   return reply
 end
 
--- Both -> {outcome, available of each line}
+-- Both -> {available of each line}
 --         {refusal, 1 when it would be the same for any buyer, place from 0, available of each line it is about}
 --         {'AGAIN', ms left of the hold, available of each line}: the first answer
 --         {'CANCELLED'} before it came, {'MORE'}: to be asked again, {'BUCKETED', n}

@@ -319,15 +319,13 @@ local function write_fields(s)
 end
 
 local function write_texts(s)
-  local keys, texts, last, keep = s.keys, s.texts, nil, nil
+  local keys, texts = s.keys, s.texts
   for i = 1, #keys, 2 do
     local key, keep_ms = keys[i], keys[i + 1]
-    if not keep_ms then
-      write('SET', key, texts[key])
+    if keep_ms then
+      write('SET', key, texts[key], 'PX', ms_text(keep_ms))
     else
-      -- Most are kept as long as the one before.
-      if keep_ms ~= last then last, keep = keep_ms, int(keep_ms) end
-      write('SET', key, texts[key], 'PX', keep)
+      write('SET', key, texts[key])
     end
   end
 end

@@ -103,6 +103,11 @@ bool answer_says(const store_value *reply, const char *word)
            memcmp(first->string.data, word, first->string.len) == 0;
 }
 
+bool answer_is_numbers(const store_value *reply)
+{
+    return reply->type == STORE_ARRAY && reply->n > 0 && reply->element[0].type == STORE_INTEGER;
+}
+
 int answer_enum(answer *a, const store_value *array, size_t i, const ProtobufCEnumDescriptor *type)
 {
     const store_value *value = answer_at(a, array, i);

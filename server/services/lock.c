@@ -230,7 +230,7 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
         return;
     }
     /* A new grant is its fences. */
-    bool is_new = reply->type == STORE_ARRAY && reply->n > 0 && reply->element[0].type == STORE_INTEGER;
+    bool is_new = answer_is_numbers(reply);
     /* The one sent: the request's may have been empty. */
     lks_rpc_slice token = a->plan->calls[0].args[ARG_LOCK_ACQUIRE_TOKEN];
 
@@ -278,8 +278,9 @@ static void release_finish(const lks_release_request *request, answer *a, lks_re
         return;
     }
     response->outcome = (lks_release_outcome)answer_enum(a, reply, 0, outcome);
-    response->replayed = answer_int(a, reply, 1) != 0;
-    response->n_names = a->error.code == LKS_OK ? (answer_count(a, reply) - 2) / 2 : 0;
+    size_t n = answer_count(a, reply);
+    response->replayed = n > 1 && answer_int(a, reply, 1) != 0;
+    response->n_names = n > 2 && a->error.code == LKS_OK ? (n - 2) / 2 : 0;
     response->names = answer_messages(a, &lockstock__v1__release_name__descriptor, response->n_names);
     for (size_t i = 0; i < response->n_names; i++) {
         response->names[i]->name = answer_decoded(a, reply, 2 + 2 * i);

@@ -128,12 +128,22 @@ static rounds_state finish(rounds *r, uint64_t now_ns)
     return ROUNDS_ANSWERED;
 }
 
+/* A function may give a list of one value as that value (functions/common.lua). */
+static const store_value *as_list(lks_rpc_arena *arena, const store_value *value)
+{
+    if (value->type != STORE_INTEGER && value->type != STORE_STRING)
+        return value;
+    store_value *list = memory_in(arena, sizeof *list);
+    *list = (store_value){.type = STORE_ARRAY, .n = 1, .element = value};
+    return list;
+}
+
 rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, uint64_t now_ns)
 {
     tell_service(&r->plan, call);
     if (result->code == LKS_OK) {
         r->any_succeeded |= !r->plan.prepares;
-        r->replies[call] = result->value;
+        r->replies[call] = as_list(r->plan.arena, result->value);
     } else if (r->error.code == LKS_OK) {
         lks_error_set(&r->error, result->code, result->applied, "%s", result->message);
         r->error.retry_after_ms = result->retry_after_ms;

@@ -260,6 +260,7 @@ const store_value *answer_split(answer *a, const store_value *array, size_t i);
 
 /* Whether a reply begins with that word. */
 bool answer_says(const store_value *reply, const char *word);
+bool answer_is_numbers(const store_value *reply); /* its first element is one */
 
 /* Text of a key, as it was before plan_encode. */
 char *answer_decoded(answer *a, const store_value *array, size_t i);

@@ -103,14 +103,15 @@ static said read_order(answer *a, const ordered *o)
     const store_value *reply = a->replies[0];
     size_t count = answer_count(a, reply);
     said s = {.replayed = answer_says(reply, "AGAIN")};
+    bool is_new = answer_is_numbers(reply);
     size_t head = 2;
     size_t each = 1;
 
-    s.outcome = s.replayed ? o->done : answer_enum(a, reply, 0, o->outcomes);
+    s.outcome = is_new || s.replayed ? o->done : answer_enum(a, reply, 0, o->outcomes);
     if (s.replayed) {
         s.hold_ms = answer_int(a, reply, 1);
-    } else if (s.outcome == o->done) {
-        head = 1;
+    } else if (is_new) {
+        head = 0;
     } else if (count > 1) {
         s.anybody = answer_int(a, reply, 1) != 0;
         each = 2;

@@ -392,6 +392,15 @@ static void send_queued(pipeline *p)
         fail_late(p, c);
 }
 
+/* Of one call it is the call's; of several each has an element. */
+static bool is_of_calls(const redisReply *reply, size_t n)
+{
+    if (n == 1)
+        return reply->type == REDIS_REPLY_INTEGER || reply->type == REDIS_REPLY_STRING ||
+               (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0);
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == n;
+}
+
 static void on_batch(void *arg, const redisReply *reply, bool sent)
 {
     batch *b = arg;
@@ -399,13 +408,13 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
     pending_list calls = b->calls;
     confirm *confirms = b->confirm;
     const errors_row *row = NULL;
-    size_t i = 0;
+    size_t i = 0, n = calls.n;
 
     free(b);
     p->fcalls--;
     if (p->queue.n > 0)
         uv_idle_start(&p->turn, on_turn);
-    if (reply && (reply->type != REDIS_REPLY_ARRAY || reply->elements != calls.n)) {
+    if (reply && !is_of_calls(reply, n)) {
         bool error = reply->type == REDIS_REPLY_ERROR;
         row = errors_find(error ? reply->str : "", error ? reply->len : 0);
         if (row->prefix[0] == '\0') /* cut: far behind, Redis may quote a command's words */
@@ -422,7 +431,7 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
         else if (row)
             on_error(p, c, row);
         else
-            on_answer(p, c, reply->element[i], confirms);
+            on_answer(p, c, n == 1 ? reply : reply->element[i], confirms);
     if (row)
         react(p, row);
 }

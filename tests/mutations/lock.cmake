@@ -12,9 +12,13 @@ lua_mutation(L4 test_lock_acquire [[if not write_new(base, now, token, owner, le
   [[write_new(base, now, token, owner, lease_ms, name)]])
 lua_mutation(L4 test_lock_acquire [[if not write_new(base, now, token, owner, lease_ms, targets) then return nil end]]
   [[write_new(base, now, token, owner, lease_ms, targets)]])
-lua_mutation(L3 test_lock_acquire [[    if not key then return nil end
-]] [[    if not key then key, fence, kept = base .. 'lock:n:' .. name, now, 0 end
+lua_mutation(L3 test_lock_acquire [[    if not fence then return nil end
+]] [[    if not fence then fence, kept = now, 0 end
 ]])
+lua_mutation(L49 test_lock_batches [[busy_key == key and busy_in]] [[busy_in]])
+lua_mutation(L49 test_lock_batches [[busy_in == fcall and busy_holder]] [[busy_holder]])
+lua_mutation(L49 test_lock_batches [[busy_holder ~= token and not redis.call('GET', base .. 'lock:t:' .. token)]] [[busy_holder ~= token]])
+lua_mutation(L49 test_lock_batches [[busy_holder ~= token and not]] [[not]])
 lua_mutation(L4 test_lock_acquire "key = base .. 'lock:t:' .. token, owner" "key = base .. 'lock:t:', owner")
 lua_mutation(L5 test_lock_acquire [[if record.targets ~= targets then fail]] [[if false then fail]])
 lua_mutation(L6 test_lock_acquire [[if not end_us then return {'TOKEN_SPENT'} end]] "")
@@ -109,7 +113,7 @@ lua_mutation(L26 test_lock_acquire [[keep(lock, end_us + FENCE_RETAIN_MS * 1000)
 lua_mutation(L26 test_lock_acquire [[if kept < least then]] [[if false then]])
 lua_mutation(L26 test_lock_acquire [[if lock.several then write('PEXPIRE', lock.several, ms) end]] "")
 lua_mutation(L26 test_lock_acquire [[text, 'KEEPTTL')]] [[text)]])
-lua_mutation(L26 test_lock_renew_release [[spent, 'KEEPTTL')]] [[spent)]])
+lua_mutation(L26 test_lock_renew_release [[write('SETRANGE', key, '1', 'X')]] [[write('SET', key, '\2X' .. string.sub(text, 3))]])
 
 # Fences
 lua_mutation(L20 test_lock_fence [[math.max(last + 1, now)]] [[now]])
@@ -267,8 +271,8 @@ lua_mutation(L57 test_lock_hand_over [[or lease_end_us < end_us then return fals
 lua_mutation(L57 test_lock_hand_over [[    dirty = false -- nobody]] [[    do end -- nobody]])
 lua_mutation(L57 test_lock_hand_over [[int(fence)) == 0 then]] [[int(fence)) < 0 then]])
 lua_mutation(L57 test_lock_hand_over [[local lease_ms = only == name and]] [[local lease_ms =]])
-lua_mutation(L57 test_lock_hand_over [[if not first[3] then write('DEL', base .. 'lock:s:' .. name) end]] "")
-lua_mutation(L57 test_lock_hand_over [[first[3] and 1 or 0]] [[0]])
+lua_mutation(L57 test_lock_hand_over [[if not first[2] then write('DEL', base .. 'lock:s:' .. name) end]] "")
+lua_mutation(L57 test_lock_hand_over [[first[2] and 1 or 0]] [[0]])
 lua_mutation(L57 test_lock_hand_over [[only, key, math.max(last + 1, now), kept]] [[only, key, now, kept]])
 lua_mutation(L57 test_lock_hand_over [[math.max(line.lock.fence + 1, q.now)]] [[q.now]])
 lua_mutation(L57 test_lock_hand_over [[lock.watched = lock.watched or lock.soonest]] "")
@@ -280,6 +284,7 @@ lua_mutation(L58 test_lock_hand_over [[if told ~= copy then return {'OK', -1} en
 lua_mutation(L58 test_lock_hand_over [[if record.parked ~= '' then -- from]] [[if false then -- from]])
 lua_mutation(L58 test_lock_hand_over [[if step_out(q, w) then]] [[if step_out(q, w) or true then]])
 lua_mutation(L58 test_lock_hand_over [[tonumber(number), wants_of]] [[now, wants_of]])
+lua_mutation(L58 test_lock_hand_over [[token, copy, number, words, lease_ms)]] [[token, copy, now, words, lease_ms)]])
 lua_mutation(L58 test_lock_hand_over [[if is_offer or fences[i] and w.state == 'H' then]] [[if is_offer then]])
 c_mutation(L58 server/calls/waiters.c test_waiters [[&& !wake_key(all, key, reply)]] [[&& !wake_key(all, key, reply) && !all]])
 
@@ -287,7 +292,7 @@ c_mutation(L58 server/calls/waiters.c test_waiters [[&& !wake_key(all, key, repl
 lua_mutation(L59 test_lock_hand_over [[math.max(now, last + 1), wait_ms]] [[now, wait_ms]])
 lua_mutation(L59 test_lock_hand_over [[== token or redis.call('GET', token_key) then]] [[== token then]])
 lua_mutation(L59 test_lock_hand_over [[if not last then return nil end]] "")
-lua_mutation(L59 test_lock_hand_over [[write('HSET', servers, '@' .. server_of(copy), 1)]] [[redis.call('HLEN', servers)]])
+lua_mutation(L59 test_lock_hand_over [[write('HSET', servers, '@' .. server_of(copy), '1')]] [[redis.call('HLEN', servers)]])
 
 # Waiting: nobody sleeps on
 lua_mutation(L50 test_lock_wait_ends [[return math.min(ends or LOOK_MS, LOOK_MS)]] [[return ends or -1]])
@@ -334,8 +339,8 @@ lua_mutation(L48 test_lock_wait [[
 lua_mutation(L42 test_lock_wait [[local next = ahead_of(line).mode ~= 'E' and next_of(q, line)]]
   [[ahead_of(line) local next = next_of(q, line)]])
 lua_mutation(L21 test_lock_acquire [[math.max(lock.fence + 1, q.now)]] [[q.now]])
-lua_mutation(L49 test_lock_acquire [[      dirty = false
-      local ok, reply = pcall(handler, bases]] [[      local ok, reply = pcall(handler, bases]])
+lua_mutation(L49 test_lock_acquire [[  dirty = false
+  local ok, reply = pcall(handler, base,]] [[  local ok, reply = pcall(handler, base,]])
 
 # C: what reaches the functions
 c_mutation(L18 server/services/lock.c test_lock_renew_release
@@ -373,8 +378,7 @@ c_mutation(L17 server/services/lock.c test_lock_renew_release
   [[answer_enum(a, a->replies[i], 0, &lockstock__v1__renew_outcome]]
   [[answer_enum(a, a->replies[0], 0, &lockstock__v1__renew_outcome]])
 c_mutation(L17 server/services/lock.c test_lock_renew_release [[result->group = answer_group(]] [[answer_group(]])
-c_mutation(L19 server/services/lock.c test_lock_renew_release [[response->replayed = answer_int(a, reply, 1) != 0;
-    response->n_names]] [[response->n_names]])
+c_mutation(L19 server/services/lock.c test_lock_renew_release [[n > 1 && answer_int(a, reply, 1) != 0]] [[false]])
 c_mutation(L19 server/services/lock.c test_lock_renew_release
   [[answer_enum(a, reply, 3 + 2 * i, outcome)]] [[answer_enum(a, reply, 0, outcome)]])
 c_mutation(L22 server/services/lock_admin.c test_lock_fence

@@ -27,15 +27,16 @@ lua_mutation(S10 test_stock_deduct [[if buyer == '' then fail]] [[if false then 
 lua_mutation(S11 test_stock_deduct [[held[buyer] = held[buyer] + by]] "")
 lua_mutation(S7 test_stock_deduct [[if text then return known_order]] [[if false then return known_order]])
 lua_mutation(S7 test_stock_deduct [=[same and order[at + LEFT]]=] [=[same and order[at + QUANTITY]]=])
-lua_mutation(S7 test_stock_deduct [[write('SET', key, texts[key], 'PX', keep)]] "")
+lua_mutation(S7 test_stock_deduct [[write('SET', key, texts[key], 'PX', ms_text(keep_ms))]] "")
 lua_mutation(S8 test_stock_deduct [[same and at and order[at + QUANTITY] == tonumber(lines[i + 1])]] [[same and at]])
 lua_mutation(S8 test_stock_deduct [[ and order[COUNT] == #lines / 2]] "")
 lua_mutation(S8 test_stock_reserve [=[PLACE[order[HOW]] == way.how and ]=] "")
 lua_mutation(S8 test_stock_deduct [[ and order[BUYER] == buyer ]] [[ ]])
-lua_mutation(S13 test_stock_deduct [[write('SET', key, texts[key], 'PX', keep)]] [[write('SET', key, texts[key])]])
-lua_mutation(S57 test_stock_together [[if keep_ms ~= last then]] [[if not last then]])
+lua_mutation(S13 test_stock_deduct [[write('SET', key, texts[key], 'PX', ms_text(keep_ms))]] [[write('SET', key, texts[key])]])
+lua_mutation(S57 test_stock_together [[if ms ~= kept_ms then]] [[if not kept_ms then]])
 lua_mutation(S13 test_stock_deduct [[if item[RETAIN] > keep_ms then]] [[if keep_ms == 0 then]])
 lua_mutation(S13 test_stock_deduct [[if item[RETAIN] > keep_ms then]] [[if true then]])
+lua_mutation(S2 test_stock_deduct [[if i == 3 then reply = {reply} end]] [[if i >= 3 then reply = {reply} end]])
 lua_mutation(S3 test_stock_ledger [[if s.ledger then write_ledger(s) end]] "")
 lua_mutation(S3 test_stock_ledger [[    note(s, way.outcome, sku, lines[i + 1], id, '')]] "")
 lua_mutation(S27 test_stock_deduct [[string.format('%d', n)]] [[tostring(n)]])
@@ -61,7 +62,7 @@ lua_mutation(S58 test_stock_together [[    keys[#keys + 1] = keep_ms
   end]])
 lua_mutation(S58 test_stock_together [[if s.touched then s.touched[s.at] = true else s.touched = {[s.at] = true} end]]
   [[s.touched = {} for n = 1, s.at do s.touched[n] = true end]])
-lua_mutation(S58 test_stock_together [[for n in pairs(ok and {} or s.touched) do replies[n] = reply_of_error(e) end]] "")
+lua_mutation(S58 test_stock_together [[for k in pairs(wrong and s.touched or {}) do replies[k] = wrong end]] "")
 lua_mutation(S59 test_stock_together [[  if s.gave then return false end]] "")
 
 # PutItem, GetItem

@@ -102,6 +102,8 @@ c_mutation(T11 server/store/pipeline.c test_store_pipeline:what_is_late* [[if (n
 c_mutation(T11 server/store/pipeline.c test_store_pipeline:what_fills*
   [[ && p->queue.weight < STORE_WEIGHT_MAX]] "")
 lua_mutation(T11 test_shared_fcalls [[bases[n] or bases[1], now]] [[bases[1], now]])
+lua_mutation(T11 test_shared_fcalls [[if #place == 1 then ran = {ran} end]] "")
+lua_mutation(T11 test_shared_fcalls [[if n == 1 then return ran or replies[1] end]] "")
 c_mutation(T11 server/store/batch.c test_store_pipeline [[b->calls.weight + p->call.weight <= STORE_WEIGHT_MAX && ]] "")
 c_mutation(T11 server/store/batch.c test_store_pipeline [[b->bytes + p->bytes <= BATCH_BYTES_MAX]] [[true]])
 

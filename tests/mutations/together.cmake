@@ -43,7 +43,7 @@ c_mutation(E7 server/functions/lock.lua test_memory_flat
   [[  write_record(q.base .. 'lock:t:' .. w.token, 'X', q.now, 0, '  ')]])
 c_mutation(E7 server/functions/lock_names.lua test_memory_flat [[write('PEXPIRE', lock.queue_key, ms)]] "")
 c_mutation(E7 server/functions/stock_change.lua test_memory_flat
-  [[write('SET', key, texts[key], 'PX', keep)]] [[write('SET', key, texts[key])]])
+  [[write('SET', key, texts[key], 'PX', ms_text(keep_ms))]] [[write('SET', key, texts[key])]])
 c_mutation(E7 server/functions/stock_change.lua test_memory_flat
   [[write('ZREM', s.base .. 'stock:x', unpack(over))]] "")
 c_mutation(E7 server/functions/stock_change.lua test_memory_flat

@@ -177,4 +177,58 @@ TEST(a_batch_is_its_calls_one_by_one)
     }
 }
 
+/* ---- tries of one name ----------------------------------------------------------------------- */
+
+static const void *a_try(int i, int token)
+{
+    snprintf(asked[i].token, sizeof asked[i].token, "T%02d-of-sixteen-bytes", token);
+    asked[i].target[0] = message(target, .name = "n0");
+    asked[i].targets[0] = &asked[i].target[0];
+    asked[i].request.acquire = message(acquire_request, .group = "g", .token = asked[i].token, .owner = asked[i].token,
+                                       .lease_ms = LEASE_MS, .n_targets = 1, .targets = asked[i].targets);
+    return &asked[i].request;
+}
+
+/* What all of them are told, a line each; they share an FCALL. */
+static const char *try_all(const int *tokens, size_t n)
+{
+    const void *requests[BATCH_MAX], *responses[BATCH_MAX];
+    lks_error errors[BATCH_MAX];
+    char *log = log_text[0];
+
+    log[0] = '\0';
+    for (size_t i = 0; i < n; i++)
+        requests[i] = a_try((int)i, tokens[i]);
+    harness_redis(h, "CONFIG RESETSTAT");
+    ask_together(n, requests, responses, errors);
+    for (size_t i = 0; i < n; i++) {
+        const lks_acquire_response *response = responses[i];
+        assert_non_null(response);
+        add(log, LOG_BYTES, "%s %s\n", line_of(response), response->holder ? response->holder->owner : "");
+    }
+    return log;
+}
+
+/* The name and who has it are read for the first of them; of the others, whether their tokens are known. */
+TEST(tries_of_a_taken_name_read_it_once)
+{
+    static const int tokens[] = {1, 2, 3, 4, 5, 6, 7};
+
+    says(line_of(answer_to(a_try(0, 0))), "ACQUIRED");
+    says(try_all(tokens, 7),
+         "BUSY T00-of-sixteen-bytes\nBUSY T00-of-sixteen-bytes\nBUSY T00-of-sixteen-bytes\nBUSY T00-of-sixteen-bytes\n"
+         "BUSY T00-of-sixteen-bytes\nBUSY T00-of-sixteen-bytes\nBUSY T00-of-sixteen-bytes\n");
+    assert_int_equal(harness_commands(h, "get"), 2 + 7);
+}
+
+TEST(its_holder_among_them_is_told_so)
+{
+    static const int tokens[] = {1, 0, 2};
+
+    answer_to(a_try(0, 0));
+    says(try_all(tokens, 3), "BUSY T00-of-sixteen-bytes\nACQUIRED again \nBUSY T00-of-sixteen-bytes\n");
+    harness_redis(h, "DEL ls:{default/g}:lock:t:T00-of-sixteen-bytes");
+    says(try_all(tokens, 3), "BUSY \nTOKEN_SPENT \nBUSY \n");
+}
+
 TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

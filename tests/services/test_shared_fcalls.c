@@ -1,4 +1,5 @@
 /* Calls of several groups in one FCALL: each sees its own group only, and an error is its own. */
+#include "functions/library.h"
 #include "lockstock/v1/lock.lks.h"
 #include "lockstock/v1/stock.lks.h"
 #include "services/script.h"
@@ -84,6 +85,37 @@ TEST(a_lock_of_each_group_is_taken)
         assert_int_equal(told->outcome, LKS_ACQUIRE_OUTCOME_ACQUIRED);
         const lks_inspect_response *seen = answer_to(&message(inspect_request, .group = groups[i], .name = "x"));
         assert_int_equal(seen->n_holders, 1);
+    }
+}
+
+/* As a node of a cluster is asked: bases are arguments. */
+static const char *ask_node(const char *function, const char *const *calls, size_t n)
+{
+    char command[512];
+    size_t len = (size_t)snprintf(command, sizeof command, "FCALL %s_%s 0", function, functions_digest);
+
+    for (size_t i = 0; i < n; i++)
+        len += (size_t)snprintf(command + len, sizeof command - len, " %s", calls[i]);
+    return harness_redis(h, command);
+}
+
+/* However many of the calls these are: a call alone is answered without a list. */
+TEST(calls_of_groups_that_are_here_run)
+{
+    static const struct {
+        const char *function, *here, *away;
+    } asked[] = {{"lock_promote", "2 ls:{default/here}: name", "2 ls:{default/away}: name"},
+                 {"stock_expire", "1 ls:{default/here}:", "1 ls:{default/away}:"}};
+
+    harness_alter(h, "return this_node() == '' or", "return not string.find(base, 'away') and");
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        const char *here = asked[i].here, *away = asked[i].away, *function = asked[i].function;
+        assert_string_equal(ask_node(function, &here, 1), "OK\n-1\n");
+        assert_string_equal(ask_node(function, &away, 1), "ELSEWHERE\n");
+        assert_string_equal(ask_node(function, (const char *[]){away, here}, 2), "ELSEWHERE\n\nOK\n-1\n\n");
+        assert_string_equal(ask_node(function, (const char *[]){away, away}, 2), "ELSEWHERE\n\nELSEWHERE\n\n");
+        assert_string_equal(ask_node(function, (const char *[]){here, away, here}, 3),
+                            "OK\n-1\n\nELSEWHERE\n\nOK\n-1\n\n");
     }
 }
 

@@ -102,7 +102,8 @@ static void say_done(peer *p, size_t n)
     char head[32];
 
     snprintf(head, sizeof head, "*%zu\r\n", n);
-    say(p, head);
+    if (n != 1)
+        say(p, head);
     while (n-- > 0)
         say(p, "*1\r\n$4\r\nDONE\r\n");
 }

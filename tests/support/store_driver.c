@@ -20,7 +20,7 @@ const char driver_library_text[] =
     "      i = i + argc + 1\n"
     "      replies[#replies + 1] = handler(keys[1], args)\n"
     "    end\n"
-    "    return replies\n"
+    "    return replies[2] and replies or replies[1]\n"
     "  end)\n"
     "end\n"
     "define('echo', function(base, args) return {'ECHO', unpack(args)} end)\n"

@@ -125,9 +125,9 @@ TEST(a_few_calls_wait_for_others_while_redis_has_two_fcalls_to_run)
     here.script[0] = here.script[1] = here.script[2] = fake_silent;
     for (int i = 0; i < 5; i++)
         o[i] = submit_in_a_turn();
-    fake_redis_say(here.fake, "*1\r\n*1\r\n$1\r\nA\r\n");
+    fake_redis_say(here.fake, "*1\r\n$1\r\nA\r\n");
     store_driver_wait(here.d, o[0]);
-    fake_redis_say(here.fake, "*1\r\n*1\r\n$1\r\nB\r\n");
+    fake_redis_say(here.fake, "*1\r\n$1\r\nB\r\n");
     store_driver_wait(here.d, o[1]);
     fake_redis_say(here.fake, "*3\r\n*1\r\n$1\r\nC\r\n*1\r\n$1\r\nD\r\n*1\r\n$1\r\nE\r\n");
     for (int i = 2; i < 5; i++)
@@ -165,7 +165,7 @@ TEST(what_waits_is_sent_before_the_answers_are_told)
     submit_in_a_turn();
     outcome *waits = submit_in_a_turn();
     assert_int_equal(here.seen, 2);
-    fake_redis_say(here.fake, "*1\r\n*1\r\n$1\r\nA\r\n");
+    fake_redis_say(here.fake, "*1\r\n$1\r\nA\r\n");
     store_driver_until(here.d, was_answered, &another);
     store_driver_wait(here.d, another);
     store_driver_wait(here.d, waits);
@@ -201,7 +201,7 @@ TEST(what_is_late_is_not_sent_with_the_next_reply)
     store_submit(store_driver_store(here.d), &call, UINT64_MAX, submit_late, &late);
     pass_a_turn();
     outcome *second = submit_in_a_turn();
-    fake_redis_say(here.fake, "*1\r\n*1\r\n$1\r\nA\r\n*1\r\n*1\r\n$1\r\nB\r\n");
+    fake_redis_say(here.fake, "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
     store_driver_wait(here.d, second);
     store_driver_wait(here.d, late);
     assert_outcome(late, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
@@ -310,7 +310,7 @@ TEST(a_deadline_says_no_before_sending_and_maybe_after)
     assert_int_equal(fake_redis_calls(here.fake), 1);
 
     /* Its reply comes late, before that of the next call. */
-    here.script[1] = "*1\r\n*1\r\n$4\r\nLATE\r\n*1\r\n*1\r\n$4\r\nNEXT\r\n";
+    here.script[1] = "*1\r\n$4\r\nLATE\r\n*1\r\n$4\r\nNEXT\r\n";
     outcome *next = store_driver_call(here.d, &(driver_call){.function = "echo"});
     assert_outcome(next, LKS_OK, LKS_APPLIED_YES);
     assert_string_equal(outcome_text(next, 0), "NEXT");
@@ -348,7 +348,7 @@ TEST(in_flight_is_bounded_also_by_what_is_late)
     /* Their replies are still owed: the room comes back with those. */
     o[4] = store_driver_call(here.d, &(driver_call){.function = "echo"});
     assert_outcome(o[4], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
-    fake_redis_say(here.fake, "*1\r\n*0\r\n*1\r\n*0\r\n*1\r\n*0\r\n");
+    fake_redis_say(here.fake, "*1\r\n:1\r\n*1\r\n:1\r\n*1\r\n:1\r\n");
     here.next = 3;
     outcome *again;
     do {
