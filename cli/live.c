@@ -70,15 +70,13 @@ enum { WIDTH_MIN = 24, OTHER_COLUMNS = 48, WHOLE = NAME_BYTES };
 /* "name" and as many spaces as make it so wide. */
 static void pad(const char *text, size_t width, char *to, size_t size)
 {
-    size_t n = 0, at = 0, least = width == WHOLE ? WIDTH_MIN : width;
+    size_t least = width == WHOLE ? WIDTH_MIN : width, n = words_fitting(text, width);
 
-    for (; text[at] && at + 1 < size; at++)
-        if (((unsigned char)text[at] & 0xc0) != 0x80 && n++ == width)
-            break;
-    memcpy(to, text, at);
-    for (; n < least && at + 1 < size; n++)
-        to[at++] = ' ';
-    to[at] = '\0';
+    snprintf(to, size, "%.*s", (int)n, text);
+    size_t used = words_width(to), len = strlen(to);
+    for (; used < least && len + 1 < size; used++)
+        to[len++] = ' ';
+    to[len] = '\0';
 }
 
 static void server_line(const snapshot_server *one, size_t width, char line[LINE_BYTES])

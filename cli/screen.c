@@ -9,6 +9,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "words.h"
+
 /* Its other screen, without a cursor. No line wraps: characters may be wider than they are counted. */
 static const char enter[] = "\033[?1049h\033[?25l\033[?7l";
 static const char leave[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
@@ -121,23 +123,11 @@ void screen_begin(void)
     fputs("\033[H", stdout);
 }
 
-/* Bytes of at most as many characters. */
-static int cut(const char *line, size_t characters)
-{
-    size_t n = 0;
-    const char *end = line;
-
-    for (; *end; end++)
-        if (((unsigned char)*end & 0xc0) != 0x80 && n++ == characters)
-            break;
-    return (int)(end - line);
-}
-
 static void draw(const char *before_line, const char *line)
 {
     if (drawn == rows)
         return;
-    printf("%s%s%.*s\033[0m\033[K", drawn++ > 0 ? "\n" : "", before_line, cut(line, columns), line);
+    printf("%s%s%.*s\033[0m\033[K", drawn++ > 0 ? "\n" : "", before_line, (int)words_fitting(line, columns), line);
 }
 
 void screen_line(const char *line)

@@ -221,11 +221,52 @@ void words_printable(const char *text, char *to, size_t size)
     to[n] = '\0';
 }
 
+/* Characters that take no column, or two: Unicode's EastAsianWidth.txt (W and F), marks and joiners; in blocks. */
+static size_t columns_of(const char *text, size_t len)
+{
+    static const struct {
+        uint32_t first, last;
+        unsigned char columns;
+    } blocks[] = {{0x300, 0x36f, 0},     {0x1100, 0x115f, 2},  {0x200b, 0x200f, 0}, {0x20d0, 0x20ff, 0},
+                  {0x2e80, 0x303e, 2},   {0x3041, 0xa4cf, 2},  {0xac00, 0xd7a3, 2}, {0xf900, 0xfaff, 2},
+                  {0xfe00, 0xfe0f, 0},   {0xfe30, 0xfe6f, 2},  {0xff00, 0xff60, 2}, {0xffe0, 0xffe6, 2},
+                  {0x1f300, 0x1faff, 2}, {0x20000, 0x3fffd, 2}};
+    uint32_t c = (unsigned char)text[0] & (len > 1 ? 0xffU >> (len + 1) : 0x7fU);
+
+    for (size_t i = 1; i < len; i++)
+        c = c << 6 | ((unsigned char)text[i] & 0x3fU);
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        if (c >= blocks[i].first && c <= blocks[i].last)
+            return blocks[i].columns;
+    return 1;
+}
+
+/* Walks as long as all fits: gives the bytes, and their columns. */
+static size_t walk(const char *text, size_t columns, size_t *ret)
+{
+    size_t n = 0, len, more;
+
+    for (*ret = 0; text[n]; n += len, *ret += more) {
+        len = character(text + n);
+        len = len ? len : 1;
+        more = columns_of(text + n, len);
+        if (*ret + more > columns)
+            break;
+    }
+    return n;
+}
+
 size_t words_width(const char *text)
 {
-    size_t n = 0;
+    size_t columns;
 
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
+    walk(text, SIZE_MAX, &columns);
+    return columns;
+}
+
+size_t words_fitting(const char *text, size_t columns)
+{
+    size_t used;
+
+    return walk(text, columns, &used);
 }

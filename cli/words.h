@@ -42,7 +42,8 @@ bool words_find_ms(const char *word, int64_t *ret);
 /* A copy with '?' for control characters and what is not UTF-8, cut to the size at a whole character. */
 void words_printable(const char *text, char *to, size_t size);
 
-/* Characters of UTF-8. */
+/* Columns of a terminal that a printable text takes; and how many of its bytes fit into so many, at whole characters. */
 size_t words_width(const char *text);
+size_t words_fitting(const char *text, size_t columns);
 
 #endif

@@ -218,6 +218,12 @@ class WordsAndFlags(Case):
         page = self.json("stock", "ls", '--json={"group":"a","pageSize":1,"pageToken":""}')  # a page that was named
         self.assertEqual(len(page["items"]), 1)
 
+    def test_wide_names_move_no_column(self):
+        self.out("stock", "put", "日本", "1")
+        self.out("stock", "put", "phone", "2")
+        first = [re.match(r"\S+ +", line).group(0) for line in self.out("stock", "ls").splitlines()]
+        self.assertEqual(sorted(first), ["SKU    ", "phone  ", "日本   "])  # each is seven columns wide
+
     def test_text_of_others_moves_no_terminal(self):
         self.out("lock", "acquire", "a", "--lease", "1m", "--owner", "\x1b[2Jé\x9b\n")
         self.assertRegex(self.out("lock", "inspect", "a"), r"OWNER.*\n\?\[2Jé\?+ ")

@@ -69,6 +69,7 @@ c_mutation(CL5 cli/words.c test_words:text_of_others* [[    if (c == 0xc2 &&]] [
 c_mutation(CL5 cli/answer.c test_cli_rpc:*moves_no_terminal [[        words_printable(text, copy, size);]] [[        memcpy(copy, text, size);]])
 c_mutation(CL5 cli/exits.c test_cli_run:*good_moves_no_terminal [[    words_printable(why, text, sizeof text);]]
   [[    snprintf(text, sizeof text, "%s", why);]])
+c_mutation(CL5 cli/words.c test_words:width_is* [[            return blocks[i].columns;]] [[            return 1;]])
 c_mutation(CL5 cli/words.c test_words:times_have_units [[    if (!isdigit((unsigned char)**at))
         return false;]] "")
 
@@ -108,7 +109,7 @@ c_mutation(CL7 cli/completion.c test_cli_completion:*zsh [[    _describe -o flag
 c_mutation(CL8 cli/screen.c test_cli_terminal:*ends_of_the_table [[    if (ending && ending != SIGINT)]] [[    if (false)]])
 c_mutation(CL8 cli/screen.c test_cli_terminal:*ends_of_the_table [[        fputs(leave, stdout);]] "")
 c_mutation(CL8 cli/screen.c test_cli_terminal:*live_table [[is_over = key == 'q' || key == 'Q';]] [[is_over = false;]])
-c_mutation(CL8 cli/screen.c test_cli_terminal:*live_table [[cut(line, columns)]] [[(int)strlen(line)]])
+c_mutation(CL8 cli/screen.c test_cli_terminal:*live_table [[(int)words_fitting(line, columns)]] [[(int)strlen(line)]])
 c_mutation(CL8 cli/screen.c test_cli_terminal:*too_long [[    if (drawn == rows)
         return;]] "")
 c_mutation(CL8 cli/live.c test_cli_terminal:*too_long [[return n + more <= rows || n < beside ? n : beside;]] [[return n;]])

@@ -101,6 +101,17 @@ TEST(enums_have_words)
     assert_false(words_find_enum(type, "bucket", &value));
 }
 
+TEST(width_is_columns_of_a_terminal)
+{
+    assert_int_equal(words_width("caf\xc3\xa9"), 4);
+    assert_int_equal(words_width("e\xcc\x81"), 1);                      /* e and its accent */
+    assert_int_equal(words_width("\xe6\x97\xa5\xe6\x9c\xac"), 4);       /* Japan, in its own writing */
+    assert_int_equal(words_width("\xed\x95\x9c\xf0\x9f\x98\x80!"), 5);  /* a syllable of Korean, a face */
+    assert_int_equal(words_width("\xef\xbc\xa1\xef\xbd\xb1"), 3);       /* a full-width letter, a half-width one */
+    assert_int_equal(words_fitting("a\xe6\x97\xa5\xe6\x9c\xac", 4), 4); /* bytes of what fits into 4 columns */
+    assert_int_equal(words_fitting("a\xe6\x97\xa5\xe6\x9c\xac", 5), 7);
+}
+
 TEST(text_of_others_has_no_control_characters)
 {
     char shown[16];
@@ -111,7 +122,7 @@ TEST(text_of_others_has_no_control_characters)
     assert_string_equal(shown, "????");
     words_printable("naïve \xf0\x9f\x94\x92", shown, sizeof shown);
     assert_string_equal(shown, "naïve \xf0\x9f\x94\x92");
-    assert_int_equal(words_width(shown), 7);
+    assert_int_equal(words_width(shown), 8);
     words_printable("ééé", shown, 4);
     assert_string_equal(shown, "é");
 }
