@@ -273,10 +273,21 @@ class AtATerminal(Case):
                         client, server = listening.accept()[0], socket.socket(socket.AF_UNIX)
                         server.connect(self.server.url.removeprefix("unix://"))
                         ends[client], ends[server] = server, client
-                    elif not (data := end.recv(65536)):
-                        ends.pop(end).close()
-                    elif b"LockService/Inspect" not in data or b"lockstock-status" in data:
-                        ends[end].sendall(data)
+                    elif end in ends:
+                        self.pass_on(end, ends)
+
+    def pass_on(self, end, ends):
+        data = b""
+        with contextlib.suppress(OSError):
+            data = end.recv(65536)
+        if not data:
+            other = ends.pop(end)
+            del ends[other]
+            end.close()
+            other.close()
+        elif b"LockService/Inspect" not in data or b"lockstock-status" in data:
+            with contextlib.suppress(OSError):
+                ends[end].sendall(data)
 
     def test_rows_that_are_ended(self):
         process = self.start("watch", "--every", "1ms")
