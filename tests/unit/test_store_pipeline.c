@@ -58,22 +58,23 @@ TEST(in_redis_cluster_calls_of_several_groups_share_an_fcall_without_keys)
     assert_string_equal(here.words, "FCALL echo_7e577e577e577e57 0 1 ls:{test/a}: 1 ls:{test/b}: 1 ls:{test/a}: ");
 }
 
-/* Nothing was done there; with its base for a key the node says where that is. */
+/* Nothing was done there; with its base for a key the node says where that is, and a key is of one call alone. */
 TEST(what_is_elsewhere_is_asked_for_by_its_key)
 {
-    outcome *o[2];
+    static const char *const bases[] = {"ls:{test/a}:", "ls:{test/b}:", "ls:{test/c}:"};
+    outcome *o[3];
 
     scene_restart_on_cluster();
-    here.script[0] = "*2\r\n*1\r\n$4\r\nDONE\r\n*1\r\n$9\r\nELSEWHERE\r\n";
-    o[0] = store_driver_submit(here.d, &(driver_call){.function = "echo", .base = "ls:{test/a}:", .weight = 1});
-    o[1] = store_driver_submit(here.d, &(driver_call){.function = "echo", .base = "ls:{test/b}:", .weight = 1});
-    for (int i = 0; i < 2; i++) {
+    here.script[0] = "*3\r\n*1\r\n$4\r\nDONE\r\n*1\r\n$9\r\nELSEWHERE\r\n*1\r\n$9\r\nELSEWHERE\r\n";
+    for (int i = 0; i < 3; i++)
+        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .base = bases[i], .weight = 1});
+    for (int i = 0; i < 3; i++) {
         store_driver_wait(here.d, o[i]);
         assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
         assert_string_equal(outcome_text(o[i], 0), "DONE");
     }
-    assert_int_equal(fake_redis_calls(here.fake), 2);
-    assert_string_equal(here.words, "FCALL echo_7e577e577e577e57 1 ls:{test/b}: 0 ");
+    assert_int_equal(fake_redis_calls(here.fake), 3);
+    assert_string_equal(here.words, "FCALL echo_7e577e577e577e57 1 ls:{test/c}: 0 ");
 }
 
 TEST(what_differs_or_forbids_it_goes_alone)
