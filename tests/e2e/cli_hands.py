@@ -84,9 +84,10 @@ class Hands(Case):
         self.err("status", "all", code=USAGE)
 
     def test_without_standard_files(self):
-        """What is opened first is not taken for standard output, which a pipe's eight bytes would be."""
-        closed = ("sh", "-c", 'exec "$@" <&- >&- 2>"$0"', f"{self.server.dir}/errors", LOCKSTOCK)
-        done = subprocess.run([*closed, "once", "--key", "k", "--", "printf", "1234567\\n"], env=self.env, timeout=LIMIT_S, check=False)
+        """What the channel opens first, which takes eight bytes, is not taken for standard output."""
+        closed = ("sh", "-c", 'exec "$@" >&- 2>"$0"', f"{self.server.dir}/errors", LOCKSTOCK)
+        done = subprocess.run([*closed, "once", "--key", "k", "--", "printf", "1234567\\n"], stdin=subprocess.DEVNULL,
+                              env=self.env, timeout=LIMIT_S, check=False)
         self.assertEqual(done.returncode, OTHER)
         with open(f"{self.server.dir}/errors") as errors:
             self.assertEqual(errors.read(), "lockstock: standard output: cannot be written\n")
