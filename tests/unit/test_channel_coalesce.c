@@ -440,8 +440,20 @@ TEST(all_of_a_frame_are_cancelled)
 
 /* The server reads nothing, so the kernel takes some messages and not that of these calls. The one that is
  * cancelled was never sent; the others are, without it. */
+/* The message that brought it first. */
+static size_t frame_of(struct server *server, const char *id)
+{
+    for (size_t i = 0; i < server_seen(server); i++)
+        if (strcmp(server_request_at(server, i).id, id) == 0)
+            return server_request_at(server, i).frame;
+    fail_msg("%s was not seen", id);
+    return 0;
+}
+
+/* Its messages are so long that a try may end before they are read: what is counted holds also of calls sent twice. */
 TEST(a_frame_is_taken_back_for_one_of_its_calls)
 {
+    const lks_call_options once = {.no_retry = true, .timeout_ms = LONG_MS};
     enum { N = 5, HEAVY = 16, BALLAST = 900000 };
     static uint8_t ballast[BALLAST];
     struct server *server = server_start(0);
@@ -453,8 +465,8 @@ TEST(a_frame_is_taken_back_for_one_of_its_calls)
     ping_request request = ping("heavy");
     request.ballast = (ProtobufCBinaryData){.len = BALLAST, .data = ballast};
     for (int i = 0; i < HEAVY; i++)
-        assert_int_equal(lks_call_start(channel, &server_plain, &request.base, NULL, NULL, NULL, NULL, &heavy[i], NULL),
-                         LKS_OK);
+        assert_int_equal(
+            lks_call_start(channel, &server_plain, &request.base, &once, NULL, NULL, NULL, &heavy[i], NULL), LKS_OK);
     start_all(channel, &server_shared, calls, N);
     lks_call_cancel(first[0].call);
     assert_ended(&first[0], LKS_CANCELLED, LKS_APPLIED_MAYBE);
@@ -466,6 +478,8 @@ TEST(a_frame_is_taken_back_for_one_of_its_calls)
     for (size_t i = 0; i < N; i++)
         if (i != 1)
             assert_ended(&calls[i], LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    for (size_t i = 2; i < N; i++)
+        assert_int_equal(frame_of(server, calls[i].id), frame_of(server, "then-0"));
     for (int i = 0; i < HEAVY; i++) {
         assert_int_equal(lks_call_wait(heavy[i], NULL), LKS_OK);
         lks_call_free(heavy[i]);
@@ -473,8 +487,6 @@ TEST(a_frame_is_taken_back_for_one_of_its_calls)
     for (size_t i = 1; i < FRAMES; i++)
         assert_ended(&first[i], LKS_OK, LKS_APPLIED_UNSPECIFIED);
     assert_int_equal(server_count(server, "then-1"), 0);
-    assert_int_equal(server_count(server, "then-2"), 1);
-    assert_int_equal(server_frames(server), FRAMES + HEAVY + 1);
     lks_channel_close(channel);
     server_stop(server);
 }
