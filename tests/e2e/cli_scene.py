@@ -67,12 +67,12 @@ class Case(unittest.TestCase):
         self.env.pop("XDG_CONFIG_HOME", None)
 
     def run_cli(self, *args, code=OK, env=None, stdin=b""):
-        """Its output and its errors."""
+        """Its output and its errors; self.code is what it ended with."""
         done = subprocess.run([LOCKSTOCK, *args], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               env={**self.env, **(env or {})}, timeout=LIMIT_S, check=False)
-        out, err = done.stdout.decode(), done.stderr.decode()
+        out, err, self.code = done.stdout.decode(), done.stderr.decode(), done.returncode
         if code is not None:
-            self.assertEqual(done.returncode, code, f"{args}: {out}{err}")
+            self.assertEqual(self.code, code, f"{args}: {out}{err}")
         if code == OK:
             self.assertEqual(err, "")
         self.assertNotIn("Sanitizer", err)  # whose exit code is that of a refusal
