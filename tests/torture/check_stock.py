@@ -147,11 +147,14 @@ def check_effects(report, history, ledger, calls):
 def span_of(ledger, at, calls):
     """When an entry can have been written, by the calls that can have caused it."""
     kind, _, _, name = ledger.entries[at]
-    causes = [call for call in calls.get(name, []) if kind in MAKES[call["m"]] and not surely_not_done(call)]
+    makers = [call for call in calls.get(name, []) if kind in MAKES[call["m"]]]
+    causes = [call for call in makers if not surely_not_done(call)]
     if kind == "EXPIRED" or not causes:
         return None
-    ends = [call["e"] for call in causes if said_done(call)]
-    return min(call["b"] for call in causes), min(ends, default=checks.NEVER)
+    done = [call for call in causes if said_done(call)]
+    if all(call["a"].get("replayed") for call in done):
+        causes = makers  # a copy of one that was refused may have done it, late
+    return min(call["b"] for call in causes), min((call["e"] for call in done), default=checks.NEVER)
 
 
 def check_order(report, ledger, calls):

@@ -7,6 +7,7 @@ from processes import HERE, SOURCE, Caller, Program, link_of, mend_aof, run, unt
 
 REDIS_SET = os.path.join(SOURCE, "packaging", "redis-set.sh")
 NETWORK = "127.0.0.2"  # where nodes of a set are reached, through network.py
+MOVED_MAX, MOVE_S = 400, 600  # slots, and the seconds that a move may last
 SET_BACK = (("CONFIG", "SET", "maxmemory", "0"), ("CLIENT", "UNPAUSE"))
 FAILOVER_S = 3
 CUT_S = 10             # a partition lasts, at most
@@ -180,8 +181,8 @@ class RedisSet(Store):
         replicas = {"sentinel": 2, "cluster": 1}[self.kind]
         return not any(flag.startswith("--wait-replicas=") and int(flag.partition("=")[2]) >= replicas for flag in flags)
 
-    async def ask(self, what, *words):
-        return await run(REDIS_SET, what, self.folder, *words, env=self.files.env)
+    async def ask(self, what, *words, **limits):
+        return await run(REDIS_SET, what, self.folder, *words, env=self.files.env, **limits)
 
     async def nodes(self, role=None):
         found = [line.split() for line in (await self.ask("nodes")).splitlines()]
@@ -285,8 +286,10 @@ class RedisSet(Store):
         return await self._cut(rng, [sentinel], [port for port in ports if port != sentinel])
 
     async def slots_moved(self, rng):
+        # Most slots have keys here, and one move must end: what it leaves open the next failover would lose.
         first = rng.randrange(16384)
-        await self.ask("move", str(first), str(min(first + rng.randint(1, 4000), 16383)), await self.a_primary(rng))
+        await self.ask("move", str(first), str(min(first + rng.randint(1, MOVED_MAX), 16383)), await self.a_primary(rng),
+                       limit_s=MOVE_S)
 
 
 def store_of(name, folder, files):
