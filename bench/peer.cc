@@ -117,7 +117,7 @@ class Pipeline
                 Die(redis_->errstr);
     }
 
-    // The reply is {{'DEDUCTED', ...}}: one for each sub-call.
+    // The reply is what is left, or {'DEDUCTED', ...}, {'SOLD_OUT', ...}, {'ERR', ...}.
     void Receive()
     {
         void *found = nullptr;
@@ -127,19 +127,22 @@ class Pipeline
             auto *reply = static_cast<redisReply *>(found);
             Call *call = under_way_.front();
             under_way_.pop_front();
-            if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 ||
-                reply->element[0]->type != REDIS_REPLY_ARRAY || reply->element[0]->elements == 0 ||
-                reply->element[0]->element[0]->type != REDIS_REPLY_STRING)
+            const redisReply *word = reply;
+            while (word->type == REDIS_REPLY_ARRAY && word->elements > 0)
+                word = word->element[0];
+            const bool is_text = word->type == REDIS_REPLY_STRING, is_left = word->type == REDIS_REPLY_INTEGER;
+            if (!is_text && !is_left)
                 Die(reply->type == REDIS_REPLY_ERROR ? reply->str : "not an answer of the function");
-            const char *outcome = reply->element[0]->element[0]->str;
+            const bool failed = is_text && strcmp(word->str, "ERR") == 0;
+            const bool deducted = is_left || strcmp(word->str, "DEDUCTED") == 0;
             call->finished = true;
-            if (strcmp(outcome, "ERR") != 0 && strcmp(outcome, "DEDUCTED") != 0 && strcmp(outcome, "SOLD_OUT") != 0)
-                Die(outcome);
-            if (strcmp(outcome, "ERR") == 0) {
+            if (!failed && !deducted && strcmp(word->str, "SOLD_OUT") != 0)
+                Die(word->str);
+            if (failed) {
                 call->writer.FinishWithError(grpc::Status(grpc::StatusCode::INTERNAL, "the function failed"), call);
             } else {
-                call->response.set_outcome(strcmp(outcome, "DEDUCTED") == 0 ? lockstock::v1::DEDUCT_OUTCOME_DEDUCTED
-                                                                            : lockstock::v1::DEDUCT_OUTCOME_SOLD_OUT);
+                call->response.set_outcome(deducted ? lockstock::v1::DEDUCT_OUTCOME_DEDUCTED
+                                                    : lockstock::v1::DEDUCT_OUTCOME_SOLD_OUT);
                 call->response.add_lines()->set_sku(call->request.lines(0).sku());
                 call->writer.Finish(call->response, grpc::Status::OK, call);
             }
