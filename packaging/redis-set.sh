@@ -8,13 +8,15 @@
 #
 # starts one on free ports, with all its files in DIR, which is made or empty. When all nodes agree it prints the URL
 # and "ready". It runs until SIGINT or SIGTERM; its servers end with it, whatever ends it, and DIR stays.
-# --password P: of all nodes and sentinels; not for a machine with other users. --tls DIR: TLS only, with DIR's
-# ca.pem, server.pem and server.key; clients may show a certificate. --conf LINE, any number: one more line of redis.conf.
+# --password P: of all nodes and sentinels; not for a machine with other users. The URL has the nodes'; lockstockd takes
+# the sentinels' from --store-sentinel-password-file. --tls DIR: TLS only, with DIR's ca.pem, server.pem and server.key;
+# clients may show a certificate. --conf LINE, any number: one more line of redis.conf.
 # --announce IP: what nodes name to each other and to clients instead of 127.0.0.1. Who listens there passes on to the
 # same port of 127.0.0.1, also to a cluster's bus (10,000 more), and can so stand between any two (tests/torture/network.py):
 # a node connects from 127.X.Y.1, where X * 256 + Y is its port.
 #
-# While it runs, with the same DIR; each ends when what it asks for is true, or with an error after 60 s:
+# While it runs, with the same DIR; each ends when what it asks for is true, or with an error after 60 s
+# (REDIS_SET_PATIENCE_S in the environment: another number):
 #
 #   redis-set.sh url DIR                   the URL for --store
 #   redis-set.sh nodes DIR                 a line a server: port, redis or sentinel, pid, role (master, slave, sentinel; dead)
@@ -23,15 +25,19 @@
 #   redis-set.sh start DIR PORT            starts again what was killed
 #   redis-set.sh wait DIR                  until all that run agree, and have their replicas
 #   redis-set.sh failover DIR [PORT]       another node becomes the primary in PORT's place, at once when PORT answers,
-#                                          else as soon as the others notice; prints its port. Sentinel: PORT is the primary
-#   redis-set.sh move DIR FIRST LAST PORT  moves these slots, with their keys, to the primary PORT, wherever they are
+#                                          else as soon as the others notice; prints its port. Sentinel: PORT is the primary,
+#                                          or was it until it died
+#   redis-set.sh move DIR FIRST LAST PORT  moves these slots, with their keys, to the primary PORT, wherever they are.
+#                                          After an error the same again goes on where it ended
 set -euo pipefail
 
 PRIMARY_NAME=lockstock
 SLOTS=16384
 MOVED_AT_ONCE=512 # slots
 KEYS_AT_ONCE=100
-PATIENCE_S=60
+PATIENCE_S=${REDIS_SET_PATIENCE_S:-60}
+ASKED_EVERY_S=6 # for a failover; longer than Redis tries one
+COUNT_MAX=1000
 
 die() {
   printf '%s: %s\n' "${0##*/}" "$*" >&2
@@ -41,6 +47,20 @@ die() {
 usage() {
   sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
   exit 2
+}
+
+need_number() { # what it is, text, from, to
+  { [[ "$2" =~ ^(0|[1-9][0-9]{0,4})$ ]] && [ "$2" -ge "$3" ] && [ "$2" -le "$4" ]; } || die "$1 is a number from $3 to $4, not '$2'"
+}
+
+need_port() { # port
+  { [[ "$1" =~ ^[0-9]+$ ]] && grep -q "^$1 " "$set/nodes"; } || die "$1 is no port of this set"
+}
+
+need_password() {
+  [[ "$password" != *[\"\'\\[:cntrl:]]* ]] || die "--password: no quotes, backslashes or control characters"
+  # They write it to their files without quotes, and could not be started again.
+  [ "$kind" = cluster ] || [[ "$password" != *" "* ]] || die "--password: sentinels cannot have one with a space"
 }
 
 log_in() {
@@ -56,10 +76,10 @@ answers() { # port
   [ "$(timeout 1 redis-cli -h 127.0.0.1 "${tls_flags[@]}" -p "$1" PING 2>/dev/null)" = PONG ]
 }
 
-until_true() { # what it waits for, command...
-  local end=$((SECONDS + PATIENCE_S))
+until_true() { # what it waits for, command..., which may say in `refusal` why not yet
+  local end=$((SECONDS + PATIENCE_S)) refusal=''
   until "${@:2}"; do
-    [ "$SECONDS" -lt "$end" ] || die "no $1 after $PATIENCE_S s"
+    [ "$SECONDS" -lt "$end" ] || die "no $1 after $PATIENCE_S s${refusal:+: $refusal}"
     kill -0 "$(cat "$set/pid")" 2>/dev/null || die "$set: the redis-servers have ended"
     sleep 0.05
   done
@@ -106,6 +126,10 @@ comes_up() { # port
   done
 }
 
+reason_of() { # port; without a log it has not understood its configuration
+  if [ -s "$set/$1/log" ]; then echo "$set/$1/log"; else echo "$set/$1/output"; fi
+}
+
 # Sets `port` to that of a new server, which answers. Ports are below those that the system gives to clients.
 new_node() { # redis|sentinel, lines of its configuration...
   local tries line port_name=port
@@ -117,16 +141,16 @@ new_node() { # redis|sentinel, lines of its configuration...
       printf '%s\n' "bind 127.0.0.1" "$port_name $port" "dir \"$set/$port\"" "logfile \"$set/$port/log\""
       [ -z "$tls" ] || printf '%s\n' "port 0" "tls-cert-file \"$tls/server.pem\"" "tls-key-file \"$tls/server.key\"" \
         "tls-ca-cert-file \"$tls/ca.pem\"" "tls-auth-clients optional" "tls-replication yes"
-      [ -z "$password" ] || printf '%s\n' "requirepass $password"
+      [ -z "$password" ] || printf '%s\n' "requirepass \"$password\""
       [ "$announce" = 127.0.0.1 ] || printf '%s\n' "bind-source-addr 127.$((port / 256)).$((port % 256)).1"
       if [ "$1" = sentinel ]; then
         : >"$set/$port/is_sentinel"
         printf '%s\n' "sentinel announce-ip $announce"
-        [ -z "$password" ] || printf '%s\n' "sentinel sentinel-pass $password"
+        [ -z "$password" ] || printf '%s\n' "sentinel sentinel-pass \"$password\""
       else
         printf '%s\n' 'save ""' "appendonly yes" "appendfsync always" "repl-diskless-sync-delay 0" \
           "replica-announce-ip $announce"
-        [ -z "$password" ] || printf '%s\n' "masterauth $password"
+        [ -z "$password" ] || printf '%s\n' "masterauth \"$password\""
         for line in "${conf[@]}"; do printf '%s\n' "$line"; done
       fi
       printf '%s\n' "${@:2}"
@@ -136,7 +160,7 @@ new_node() { # redis|sentinel, lines of its configuration...
       return
     fi
     # Somebody else has the port; any other reason is there to be read.
-    grep -q 'in use' "$set/$port/log" "$set/$port/output" || die "see $set/$port/log"
+    grep -qs 'in use' "$set/$port/log" "$set/$port/output" || die "$port does not start: see $(reason_of "$port")"
     rm -rf "${set:?}/$port"
   done
   die "found no free port"
@@ -187,17 +211,25 @@ start_sentinels() { # replicas, sentinels
   until_true "primary with all its replicas" replicas_follow "$1"
   lines=("sentinel monitor $PRIMARY_NAME $announce $primary $(($2 / 2 + 1))"
     "sentinel down-after-milliseconds $PRIMARY_NAME 1000" "sentinel failover-timeout $PRIMARY_NAME 3000")
-  [ -z "$password" ] || lines+=("sentinel auth-pass $PRIMARY_NAME $password")
+  [ -z "$password" ] || lines+=("sentinel auth-pass $PRIMARY_NAME \"$password\"")
   for ((i = 0; i < $2; i++)); do
     new_node sentinel "${lines[@]}"
   done
   until_true "sentinels that agree" set_agrees "$1"
 }
 
+percent_encoded() { # text
+  local LC_ALL=C i byte
+  for ((i = 0; i < ${#1}; i++)); do
+    byte=${1:i:1}
+    if [[ "$byte" = [A-Za-z0-9._~-] ]]; then printf %s "$byte"; else printf '%%%02X' $(($(printf %d "'$byte") & 255)); fi
+  done
+}
+
 write_url() {
   local scheme=redis user='' path='' ports
   [ -z "$tls" ] || scheme=rediss
-  [ -z "$password" ] || user=":$password@"
+  [ -z "$password" ] || user=":$(percent_encoded "$password")@"
   ports=$(ports_of redis)
   if [ "$kind" = sentinel ]; then
     path="/$PRIMARY_NAME"
@@ -323,10 +355,14 @@ start_node() { # port
   until_true "answer of $1" answers "$1"
 }
 
-# "port id first-last..." of each primary with slots, as a node sees it.
-owners() { # port
-  cli "$1" CLUSTER NODES | tr -d '\r' |
+# "port id first-last..." of each primary with slots; reads CLUSTER NODES.
+owners_there() {
+  tr -d '\r' |
     awk '$3 ~ /master/ && NF > 8 { split($2, a, "[:@]"); line = a[2] " " $1; for (i = 9; i <= NF; i++) if ($i !~ /^\[/) line = line " " $i; print line }'
+}
+
+owners() { # port, in whose view
+  cli "$1" CLUSTER NODES | owners_there
 }
 
 # The primary that has the slot, in the view of any other node than `besides`, if all have the same.
@@ -340,53 +376,89 @@ owner_of() { # slot, besides
   [ "$(sort -u <<<"${found%$'\n'}" | wc -l)" -ne 1 ] || echo "${found%%$'\n'*}"
 }
 
-another_has() { # slot, port
+another_has() { # port, slot
   local owner
-  owner=$(owner_of "$@")
-  [ -n "$owner" ] && [ "$owner" != "$2" ]
+  owner=$(owner_of "$2" "$1")
+  [ -n "$owner" ] && [ "$owner" != "$1" ]
+}
+
+# Asks for a failover, too, when the port answers; also again, for Redis gives one up that comes shortly after another.
+is_replaced() { # what is true then, how to ask, port, more...
+  "$1" "${@:3}" && return
+  [ "$SECONDS" -ge "$ask_at" ] && answers "$3" || return 1
+  "$2" "$3"
+  refusal=${refusal#OK}
+  [ -n "$refusal" ] || ask_at=$((SECONDS + ASKED_EVERY_S))
+  return 1
+}
+
+# A replica of the primary, in its own view, or "none"; nothing when it is no primary with slots.
+replica_of() { # port
+  cli "$1" CLUSTER NODES | tr -d '\r' | awk '
+    $3 ~ /myself,master/ && NF > 8 { id = $1 }
+    $3 ~ /slave/ && $3 !~ /fail/ { split($2, a, "[:@]"); of[$4] = a[2] }
+    END { if (id) print id in of ? of[id] : "none" }'
+}
+
+ask_replica() { # port
+  local replica
+  replica=$(replica_of "$1")
+  case "$replica" in
+  '') refusal='' ;;
+  none) refusal="$1 has no replica" ;;
+  *) refusal=$(cli "$replica" CLUSTER FAILOVER) ;;
+  esac
+}
+
+first_slot() { # port; reads what owners_there prints
+  awk -v port="$1" '$1 == port { split($3, r, "-"); print r[1] }'
 }
 
 fail_over_in_cluster() { # port
-  local port id slot=''
+  local port slot='' ask_at=0
   for port in $(running redis); do
     { [ "$port" != "$1" ] && answers "$port"; } || continue
-    slot=$(owners "$port" | awk -v port="$1" '$1 == port { split($3, r, "-"); print r[1] }')
-    id=$(cli "$port" CLUSTER NODES | awk -v port=":$1@" 'index($2, port) { print $1 }')
+    slot=$(owners "$port" | first_slot "$1")
     break
   done
+  # Killed, and replaced already.
+  [ -n "$slot" ] || ! is_gone "$1" || slot=$(owners_there <"$set/$1/nodes.conf" | first_slot "$1")
   [ -n "$slot" ] || die "$1 is no primary with slots"
-  if answers "$1"; then
-    port=$(cli "$1" CLUSTER REPLICAS "$id" | awk '$3 !~ /fail/ { split($2, a, "[:@]"); print a[2] }' | sed -n 1p)
-    [ -n "$port" ] || die "$1 has no replica"
-    cli "$port" CLUSTER FAILOVER | grep -q ^OK || die "$port refuses"
-  fi
-  until_true "other primary" another_has "$slot" "$1"
+  until_true "other primary" is_replaced another_has ask_replica "$1" "$slot"
   owner_of "$slot" "$1"
 }
 
 sentinels_name_another() { # port
   local port
   for port in $(running sentinel); do
-    named=$(cli "$port" SENTINEL GET-MASTER-ADDR-BY-NAME "$PRIMARY_NAME" | tail -n 1)
+    named=$(named_primary "$port")
     [ "$named" != "$1" ] || return 1
   done
   [ "$(cli "$named" ROLE 2>/dev/null | sed -n 1p)" = master ]
 }
 
-fail_over_by_sentinels() { # port, by default that of the primary
-  local any old named='' refusal
-  any=$(running sentinel | sed -n 1p)
-  old=${1:-$(cli "$any" SENTINEL GET-MASTER-ADDR-BY-NAME "$PRIMARY_NAME" | tail -n 1)}
-  if answers "$old"; then
-    refusal=$(cli "$any" SENTINEL FAILOVER "$PRIMARY_NAME")
-    [ "$refusal" = OK ] || [[ "$refusal" = *INPROG* ]] || die "$refusal"
-  fi
-  until_true "other primary" sentinels_name_another "$old"
-  echo "$named"
+named_primary() { # sentinel's port
+  cli "$1" SENTINEL GET-MASTER-ADDR-BY-NAME "$PRIMARY_NAME" | tail -n 1
 }
 
-all_ok() { # count; reads answers
-  [ "$(grep -c '^OK' || true)" -eq "$1" ]
+ask_sentinel() { # port
+  local any
+  any=$(running sentinel | sed -n 1p)
+  refusal=''
+  [ "$(named_primary "$any")" != "$1" ] || refusal=$(cli "$any" SENTINEL FAILOVER "$PRIMARY_NAME")
+}
+
+# Sentinels have each node write whom it follows, so that is known of a dead one, too.
+leads() { # port
+  ports_of redis | grep -qx "$1" && ! grep -q '^replicaof ' "$set/$1/redis.conf"
+}
+
+fail_over_by_sentinels() { # port, by default that of the primary
+  local old named='' ask_at=0
+  old=${1:-$(named_primary "$(running sentinel | sed -n 1p)")}
+  leads "$old" || die "$old is not the primary"
+  until_true "other primary" is_replaced sentinels_name_another ask_sentinel "$old"
+  echo "$named"
 }
 
 each_slot() { # first, last, format of a command with %d for the slot
@@ -397,12 +469,17 @@ each_slot() { # first, last, format of a command with %d for the slot
   done
 }
 
+# A key that is at both is one of a MIGRATE whose answer was lost; until the slot has moved nobody changes it.
 move_keys() { # from, to, keys
-  echo "MIGRATE $announce $2 \"\" 0 5000 ${password:+AUTH $password }KEYS $3" | cli "$1" | grep -qE '^(OK|NOKEY)'
+  refusal=$(echo "MIGRATE $announce $2 \"\" 0 5000 REPLACE ${password:+AUTH \"$password\" }KEYS $3" | cli "$1")
+  [[ "$refusal" =~ ^(OK|NOKEY) ]]
 }
 
 set_slots() { # port, first, last, what they become
-  each_slot "$2" "$3" "SETSLOT %d $4" | cli "$1" | all_ok $(($3 - $2 + 1))
+  local all
+  all=$(each_slot "$2" "$3" "SETSLOT %d $4" | cli "$1")
+  refusal=$(grep -m 1 -v -e '^OK' -e '^$' <<<"$all")
+  [ "$(grep -c '^OK' <<<"$all")" -eq $(($3 - $2 + 1)) ]
 }
 
 is_set() { # port, setting, value
@@ -437,6 +514,12 @@ move_range() { # first, last, from, its id, to, its id
 
 move_slots() { # first, last, to
   local to_id port id range first last ranges
+  [ "$kind" = cluster ] || die "only a cluster has slots"
+  need_number FIRST "$1" 0 $((SLOTS - 1))
+  need_number LAST "$2" 0 $((SLOTS - 1))
+  [ "$1" -le "$2" ] || die "FIRST is $1, behind LAST, $2"
+  need_port "$3"
+  [ "$(cli "$3" ROLE | sed -n 1p)" = master ] || die "$3 is no primary"
   to_id=$(cli "$3" CLUSTER MYID)
   trap 'forbid_failovers no' EXIT
   forbid_failovers yes
@@ -486,6 +569,10 @@ cluster | sentinel)
     shift 2
   done
   if [ "$kind" = cluster ]; then replicas=${replicas:-1}; else replicas=${replicas:-2}; fi
+  need_number --primaries "$primaries" 1 "$COUNT_MAX"
+  need_number --replicas "$replicas" 0 "$COUNT_MAX"
+  need_number --sentinels "$sentinels" 1 "$COUNT_MAX"
+  need_password
   [ -z "$tls" ] || tls_flags=(--tls --cacert "$tls/ca.pem")
   log_in
   umask 077
@@ -506,9 +593,12 @@ set=$(cd -- "$set" && pwd -P)
 log_in
 [ "$command" = url ] || kill -0 "$(cat "$set/pid" 2>/dev/null)" 2>/dev/null || die "$set: the redis-servers have ended"
 case "$command:$#" in
+cli:[!0]* | kill:1 | start:1 | failover:1) need_port "$1" ;;
+esac
+case "$command:$#" in
 url:0) cat "$set/url" ;;
 nodes:0) show_nodes ;;
-cli:*) [ $# -gt 0 ] && cli "$@" ;;
+cli:[!0]*) cli "$@" ;;
 kill:1) kill_node "$1" ;;
 start:1) start_node "$1" ;;
 wait:0) until_true "agreement" set_agrees ;;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "support/process.h"
 #include "support/tempdir.h"
@@ -187,6 +188,22 @@ char *redis_set_command(const redis_set *set, unsigned short port, const char *c
     }
     free(copy);
     return output;
+}
+
+bool redis_set_refuses(const char *const words[], int code, const char *text)
+{
+    const char *args[ARGS_MAX] = {REDIS_SET_SH};
+    int status = 0;
+
+    for (size_t i = 0; words[i] && i + 2 < ARGS_MAX; i++)
+        args[i + 1] = words[i];
+    process *p = process_spawn(args, (const char *const[]){"REDIS_SET_PATIENCE_S=1", NULL});
+    bool refuses = p && process_wait(p, COMMAND_TIMEOUT_MS, &status) && WIFEXITED(status) &&
+                   WEXITSTATUS(status) == code && strstr(process_output(p), text);
+    if (p && !refuses)
+        fprintf(stderr, "redis-set.sh %s: not '%s' but:\n%s\n", words[0], text, process_output(p));
+    process_free(p);
+    return refuses;
 }
 
 void redis_set_free(redis_set *set)

@@ -56,6 +56,10 @@ bool redis_set_wait(redis_set *set);
 /* One command to one node, words separated by spaces; redis-cli's answer as text, to be freed. NULL on failure. */
 char *redis_set_command(const redis_set *set, unsigned short port, const char *command);
 
+/* Runs the script with these words, NULL-terminated. True when it exited with `code`, which is not 0, and said `text`;
+ * else all that it said is on stderr. It has 1 s for what it waits for. */
+bool redis_set_refuses(const char *const words[], int code, const char *text);
+
 /* Kills all, removes the directory, frees. Takes NULL. */
 void redis_set_free(redis_set *set);
 

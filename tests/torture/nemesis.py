@@ -46,7 +46,7 @@ class Nemesis:
             record.update(told or {})
             self.counts[name] = self.counts.get(name, 0) + 1
         except (RuntimeError, OSError) as failure:  # a command to a Redis that another fault had stopped
-            record["failed"] = str(failure)[:200]
+            record["failed"] = str(failure)[-200:]
             self.failed.append(record)
         record["e"] = now_ns()
 

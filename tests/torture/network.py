@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """The network of a set: network.py HOST SET FOLDER. It listens at HOST on the ports of all nodes in SET (of redis-set.sh
 with --announce HOST), also on those of a cluster's bus, and passes on to 127.0.0.1. A node is known by the address that it
-connects from, its name is its port; lockstockd by its process, its name is that of FOLDER/name.pid. Nobody else is let through.
+connects from, or by its process, since MIGRATE connects from 127.0.0.1; its name is its port. lockstockd is known by its
+process, its name is that of FOLDER/name.pid. Nobody else is let through.
 
 What it does is told on stdin, a line as caller.c's ("m" and "r"), and each is answered:
 
@@ -55,14 +56,16 @@ class Connection:
 
 
 def process_with(inode):
-    """The name of the lockstockd that has this socket."""
-    for path in glob.glob(f"{FOLDER}/*.pid"):
+    """The name of the lockstockd or the node that has this socket."""
+    found = [(os.path.basename(path).removesuffix(".pid"), path) for path in glob.glob(f"{FOLDER}/*.pid")]
+    found += [(os.path.basename(os.path.dirname(path)), path) for path in glob.glob(f"{SET}/*/pid")]
+    for name, path in found:
         with open(path) as file:
-            fds = glob.glob(f"/proc/{file.read()}/fd/*")
+            fds = glob.glob(f"/proc/{file.read().strip()}/fd/*")
         for fd in fds:
             try:
                 if os.readlink(fd) == f"socket:[{inode}]":
-                    return os.path.basename(path).removesuffix(".pid")
+                    return name
             except OSError:  # it has just been closed
                 pass
     return None

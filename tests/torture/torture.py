@@ -186,15 +186,24 @@ async def torture(arguments, folder):
         await nemesis.rampage(loop.time() + arguments.seconds)
     else:
         await asyncio.sleep(arguments.seconds)
-    await nemesis.heal()
-    load.ending = True
-    await asyncio.wait_for(asyncio.gather(*tasks), BACK_S * 2)
+    try:
+        await nemesis.heal()
+        load.ending = True
+        await asyncio.wait_for(asyncio.gather(*tasks), BACK_S * 2)
+        seen = await witness(load, arguments.back)
+    except (RuntimeError, asyncio.TimeoutError):
+        tell_failed(nemesis)
+        raise
     record = {"seed": arguments.seed, "store": arguments.store, "wall_ns": wall_ns, "history": load.history,
-              "witness": await witness(load, arguments.back), "stopping": await world.stop(),
-              "may_lose": world.store.may_lose(arguments.flag)}
+              "witness": seen, "stopping": await world.stop(), "may_lose": world.store.may_lose(arguments.flag)}
     with open(os.path.join(folder, "history.json"), "w") as out:
         json.dump(record, out)
     return record, nemesis
+
+
+def tell_failed(nemesis):
+    for failed in nemesis.failed:
+        print(f"  could not do: {failed['fault']}: {failed['failed']}")
 
 
 def main():
@@ -228,8 +237,7 @@ def main():
         print(f"{len(calls)} calls:", ", ".join(f"{count} {code}" for code, count in sorted(codes.items())))
         print(f"{sum(nemesis.counts.values())} faults:",
               ", ".join(f"{n} {name}" for name, n in sorted(nemesis.counts.items())))
-        for failed in nemesis.failed:
-            print(f"  could not do: {failed['fault']}: {failed['failed']}")
+        tell_failed(nemesis)
         print(report.text())
     except (RuntimeError, asyncio.TimeoutError) as failure:
         print(f"WRONG: {failure or 'calls do not end'}")
