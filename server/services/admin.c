@@ -130,6 +130,8 @@ static void get_status_finish(const lks_get_status_request *request, answer *a, 
     status->cluster = view.cluster;
     status->fails_over = view.fails_over;
     status->wait_replicas = view.wait_replicas;
+    status->sentinels = view.sentinels;
+    status->sentinels_answering = view.sentinels_answering;
     tell_primaries(&state->options, a, status);
     if (a->n_replies > 0) {
         status->round_trip_us = (int64_t)((a->now_ns - a->plan->asked_ns) / 1000);

@@ -97,7 +97,7 @@ static bool put_seen(answer *a, buckets *b)
         b->spread = true;
         return buckets_spread(a, b, 0, units, put_seen);
     }
-    b->ready = buckets_fit(b);
+    b->ready = buckets_fit(b) || buckets_unchanged(a, b); /* what a failover has lost never fits */
     return !b->ready && buckets_look(a, b, put_seen);
 }
 
@@ -117,7 +117,7 @@ bool bucket_put_goes_on(answer *a)
 
 static bool adjust_seen(answer *a, buckets *b)
 {
-    b->ready = buckets_fit(b);
+    b->ready = buckets_fit(b) || buckets_unchanged(a, b); /* what a failover has lost never fits */
     return !b->ready && buckets_look(a, b, adjust_seen);
 }
 
@@ -154,14 +154,14 @@ static bool pool_deleted(answer *a, buckets *b)
 static void plan_pool_delete(const ProtobufCMessage *request, plan *p)
 {
     const buckets *b = &stock_kept_of(p)->buckets;
-    int64_t lent = 0;
+    int64_t version = buckets_version(b, 0);
     (void)request;
 
     for (unsigned k = 1; k <= b->n; k++)
-        lent += buckets_seen(b, 0, k)->sold;
+        if (buckets_seen(b, 0, k)->version > version)
+            version = buckets_seen(b, 0, k)->version;
     stock_call(p, &fn_stock_pool_delete, b->group, NULL, NULL, 0);
-    args_stock_pool_delete(p, .sku = b->skus[0], .expected_version = b->version, .lent = lent,
-                           .version = buckets_version(b, 0));
+    args_stock_pool_delete(p, .sku = b->skus[0], .expected_version = b->version, .lent = b->lent, .version = version);
 }
 
 /* All units that are not sold go back to the pool, and then the pool's item ends. */
@@ -180,10 +180,15 @@ static bool delete_seen(answer *a, buckets *b)
             lks_error_set(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "sku: some of the item is reserved");
             return true;
         }
-        sum += units[k] = buckets_seen(b, 0, k)->available;
+        sum += units[k] = buckets_available(b, 0, k);
     }
     if (sum > 0)
         return buckets_collect(a, b, 0, units, delete_seen);
+    b->lent = 0;
+    for (unsigned k = 1; k <= b->n; k++)
+        b->lent += buckets_seen(b, 0, k)->sold;
+    if (buckets_unchanged(a, b)) /* a failover has lost a part of a move: it never fits */
+        b->lent = buckets_seen(b, 0, 0)->sold;
     b->step = pool_deleted;
     return buckets_go_on(a, b, plan_pool_delete);
 }

@@ -267,8 +267,10 @@ static void read_look(answer *a, buckets *b)
 static bool looked(answer *a, buckets *b)
 {
     for (size_t k = 0; k < a->n_replies; k++)
-        if (answer_says(a->replies[k], "MORE"))
+        if (answer_says(a->replies[k], "MORE")) {
+            b->tries--; /* each gives back some */
             return buckets_look(a, b, b->then);
+        }
     read_look(a, b);
     return a->error.code != LKS_OK || b->then(a, b);
 }
@@ -510,14 +512,19 @@ static bool is_of(const bucket_item *pool, const bucket_item *item)
     return pool->exists && item->exists && item->born == pool->born;
 }
 
+int64_t buckets_available(const buckets *b, size_t sku, unsigned k)
+{
+    const bucket_item *item = buckets_seen(b, sku, k);
+
+    return is_of(buckets_seen(b, sku, 0), item) ? item->available : 0;
+}
+
 static int64_t total_of(const buckets *b, size_t sku)
 {
-    const bucket_item *pool = buckets_seen(b, sku, 0);
-    int64_t total = pool->available;
+    int64_t total = 0;
 
-    for (unsigned k = 1; k <= b->n; k++)
-        if (is_of(pool, buckets_seen(b, sku, k)))
-            total += buckets_seen(b, sku, k)->available;
+    for (unsigned k = 0; k <= b->n; k++)
+        total += buckets_available(b, sku, k);
     return total;
 }
 
@@ -527,14 +534,12 @@ static unsigned richest(const buckets *b, size_t sku)
     unsigned best = b->to == 0 ? 1 : 0;
 
     for (unsigned k = best + 1; k <= b->n; k++)
-        if (k != b->to && buckets_seen(b, sku, k)->available > buckets_seen(b, sku, best)->available)
+        if (k != b->to && buckets_available(b, sku, k) > buckets_available(b, sku, best))
             best = k;
     return best;
 }
 
-/* Whether all is as it was at the look before, when something was short too: then there was a moment between the two at which all
- * of it was so at once. */
-static bool is_unchanged(answer *a, buckets *b)
+bool buckets_unchanged(answer *a, buckets *b)
 {
     size_t n = b->n_skus * (b->n + 1);
     bool same = b->versions != NULL;
@@ -557,21 +562,21 @@ static bool pull(answer *a, buckets *b)
     b->moves = memory_in(a->arena, b->n_skus * sizeof *b->moves);
     b->total = memory_in(a->arena, b->n_skus * sizeof *b->total);
     for (size_t i = 0; i < b->n_skus; i++) {
-        int64_t here = buckets_seen(b, i, b->to)->available;
+        int64_t here = buckets_available(b, i, b->to);
         int64_t wanted = b->wanted ? b->wanted[i] - here : b->missing;
         unsigned from = richest(b, i);
-        int64_t there = buckets_seen(b, i, from)->available;
+        int64_t there = buckets_available(b, i, from);
         b->total[i] = total_of(b, i);
         is_short |= b->total[i] - here < wanted;
         /* Half of what is there, so that the next order need not ask again. */
-        if (wanted > 0 && there > 0 && buckets_seen(b, i, 0)->exists)
+        if (wanted > 0 && there > 0)
             add_move(b, i, from, b->to, wanted > there / 2 ? wanted : there / 2);
     }
     if (is_short) {
         b->n_moves = 0;
         uint64_t asked_ns = b->asked_ns;
         b->asked_ns = a->plan->asked_ns;
-        if (!is_unchanged(a, b))
+        if (!buckets_unchanged(a, b))
             return buckets_look(a, b, pull);
         b->asked_ns = asked_ns;
         b->is_short = true;

@@ -72,7 +72,7 @@ struct buckets {
 
     /* of the methods */
     bool looked, replayed, spread, ready, must_be_new;
-    int64_t missing, expected, version;
+    int64_t missing, expected, version, lent;
 };
 
 /* What a call of StockService keeps from round to round: plan.kept. */
@@ -160,6 +160,12 @@ void buckets_plan_sent(plan *p);
 
 /* The item that all buckets are together, as they were seen; NULL: there is none. */
 lks_item *buckets_item(answer *a, const buckets *b, size_t sku);
+
+/* What a bucket, or the pool, has of the item that the pool knows; 0 of one that was deleted, or that a failover has left. */
+int64_t buckets_available(const buckets *b, size_t sku, unsigned k);
+
+/* Whether all is as it was at the look before: then there was a moment between the two at which all of it was so at once. */
+bool buckets_unchanged(answer *a, buckets *b);
 
 /* Whether the counts that were seen can be of one moment. */
 bool buckets_fit(const buckets *b);

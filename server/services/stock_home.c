@@ -27,10 +27,11 @@ bool stock_home_plan(const store_value *move, lks_rpc_arena *arena, stock_home *
         if (part[i].type != STORE_STRING)
             return false;
     const size_t at = name_of(part[BASE].string);
-    const char *name = memory_copy_in(arena, part[BASE].string.data + at, part[BASE].string.len - at);
+    const unsigned long name =
+        strtoul(memory_copy_in(arena, part[BASE].string.data + at, part[BASE].string.len - at), NULL, 10);
     const unsigned long to = strtoul(memory_copy_in(arena, part[TO].string.data, part[TO].string.len), NULL, 10);
     unsigned from = 0;
-    while (from <= STOCK_BUCKETS_MAX && stock_bucket_name(from) != strtoul(name, NULL, 10))
+    while (from <= STOCK_BUCKETS_MAX && stock_bucket_name(from) != name)
         from++;
     if (at == 0 || from > STOCK_BUCKETS_MAX || to > STOCK_BUCKETS_MAX)
         return false;
@@ -43,12 +44,12 @@ bool stock_home_plan(const store_value *move, lks_rpc_arena *arena, stock_home *
         (store_call){.base = lks_rpc_slice_of(memory_printf_in(arena, "%.*s%u}:", (int)at, part[BASE].string.data,
                                                                stock_bucket_name((unsigned)to))),
                      .function = fn_stock_receive.name,
-                     .n_args = 6,
+                     .n_args = fn_stock_receive.n_args,
                      .args = ret->args[0],
                      .repeatable = true};
     ret->sent = (store_call){.base = part[BASE].string,
                              .function = fn_stock_sent.name,
-                             .n_args = 3,
+                             .n_args = fn_stock_sent.n_args,
                              .args = ret->args[1],
                              .repeatable = true};
     return true;

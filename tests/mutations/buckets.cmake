@@ -26,7 +26,7 @@ lua_mutation(SB6 test_stock_buckets [[  if to == '0' then item[SOLD] = item[SOLD
 ]] "")
 
 # SOLD_OUT
-c_mutation(SB7 server/services/stock_buckets.c test_stock_buckets:sold_out* [[        if (!is_unchanged(a, b))]] [[        if (false)]])
+c_mutation(SB7 server/services/stock_buckets.c test_stock_buckets:sold_out* [[        if (!buckets_unchanged(a, b))]] [[        if (false)]])
 c_mutation(SB7 server/services/stock_buckets.c test_stock_buckets:sold_out* [[        same = same && b->versions[i] == b->seen[i].version;
 ]] "")
 c_mutation(SB7 server/services/stock_buckets.c test_stock_buckets:sold_out* [[    if (b->n_moves == 0)
@@ -68,10 +68,32 @@ c_mutation(SB18 server/services/stock_bucket_limits.c test_stock_buckets:a_repea
 ]] "")
 
 # What a server that died has left on its way
-lua_mutation(SB24 test_stock_orphans:units_on* [[if units > 0 and id + OVERDUE_US < now then]] [[if false then]])
+lua_mutation(SB24 test_stock_buckets:*overdue* [[if units > 0 and id + OVERDUE_US < now then]] [[if false then]])
 c_mutation(SB24 server/calls/sweep.c test_sweep:units_on* [[        submit(s, &s->home.sent, on_sent);]] [[        bring_home(s);]])
-c_mutation(SB24 server/calls/sweep.c test_sweep:units_that* [[said && said->string.len == 2 && memcmp(said->string.data, "OK", 2) == 0 && !s->stopped]] [[!s->stopped]])
+c_mutation(SB24 server/calls/sweep.c test_sweep:units_that* [[result->code == LKS_OK && answer_says(result->value, "OK") && !s->stopped]] [[!s->stopped]])
 c_mutation(SB24 server/services/stock_home.c test_sweep:units_on* [[stock_bucket_name((unsigned)to)]] [[(unsigned)to]])
+
+# What a failover has lost
+c_mutation(SB25 server/services/stock_bucket_items.c test_stock_buckets:*can_be_put*
+  [[        return buckets_spread(a, b, 0, units, put_seen);
+    }
+    b->ready = buckets_fit(b) || buckets_unchanged(a, b);]]
+  [[        return buckets_spread(a, b, 0, units, put_seen);
+    }
+    b->ready = buckets_fit(b);]])
+c_mutation(SB25 server/services/stock_bucket_items.c test_stock_buckets:*can_be_adjusted*
+  [[static bool adjust_seen(answer *a, buckets *b)
+{
+    b->ready = buckets_fit(b) || buckets_unchanged(a, b);]]
+  [[static bool adjust_seen(answer *a, buckets *b)
+{
+    b->ready = buckets_fit(b);]])
+c_mutation(SB25 server/services/stock_bucket_items.c test_stock_buckets:*can_be_deleted* [[    if (buckets_unchanged(a, b))]] [[    if (false)]])
+c_mutation(SB25 server/services/stock_bucket_items.c test_stock_buckets:*set_back*
+  [[        if (buckets_seen(b, 0, k)->version > version)]] [[        if (false)]])
+c_mutation(SB25 server/services/stock_buckets.c test_stock_buckets:*made_later* [[    return is_of(buckets_seen(b, sku, 0), item) ? item->available : 0;]]
+  [[    return item->available;]])
+c_mutation(SB26 server/services/stock_buckets.c test_stock_buckets:many_holds* [[            b->tries--;]] "")
 
 # The ledger
 c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_buckets:its_ledgers* [[    if (k > given_by && id.seq > 0)

@@ -1,6 +1,7 @@
 /* Every word sends one request or checks one thing. */
 #include "services/stock_script.h"
 
+#include "functions/library.h"
 #include "hash.h"
 
 lks_put_item_request put_request(const char *group, const char *sku, int64_t on_hand)
@@ -251,4 +252,9 @@ const char *order_in(unsigned bucket)
         snprintf(id, sizeof ids[0], "o%u", number++);
     while (1 + hash_folded(hash_more(HASH_START, id, strlen(id))) % SCRIPT_BUCKETS != bucket);
     return id;
+}
+
+const char *overdue(const char *cursor)
+{
+    return harness_redis(h, "FCALL stock_find_overdue_%s 1 ls:{sweep}: 1 %s", functions_digest, cursor);
 }

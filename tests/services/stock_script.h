@@ -63,6 +63,9 @@ int64_t lasting_alarm_ms(void);
 /* Runs stock_expire of the group as a server's lasting alarm would; gives the ms it replies. */
 int64_t ring_lasting_alarm(const char *group);
 
+/* What a step of the sweep finds from this cursor on, a line each: OK, the next cursor ("": the end), and what is overdue. */
+const char *overdue(const char *cursor);
+
 /* "KIND sku quantity order" of each entry, one a line. */
 const char *ledger_text(const lks_read_ledger_response *response);
 

@@ -88,6 +88,10 @@ TEST(settings_of_the_store_are_told_in_the_contract_s_words)
     told.wait_replicas = 2;
     assert_true(get_status()->store->fails_over);
     assert_int_equal(get_status()->store->wait_replicas, 2);
+    told.sentinels = 3;
+    told.sentinels_answering = 2;
+    assert_int_equal(get_status()->store->sentinels, 3);
+    assert_int_equal(get_status()->store->sentinels_answering, 2);
     told.known = false;
     assert_int_equal(get_status()->store->persistence, LKS_PERSISTENCE_UNSPECIFIED);
 }

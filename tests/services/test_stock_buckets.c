@@ -202,6 +202,24 @@ TEST(a_move_that_came_is_not_added_again)
     says(ledger_sum("g", "a", 100), "0 0 40");
 }
 
+TEST(a_move_that_was_lost_is_found_when_it_is_overdue)
+{
+    put_in("g", "a%}", 40, N);
+    says(overdue("0"), "OK\n\n");
+    lose(RECEIVE);
+    assert_null(deduct("g", order_in(1), "", "a%}:15"));
+    lose_nothing(RECEIVE);
+    harness_advance_ms(h, 1000);
+    says(overdue("0"), "OK\n\n");
+    harness_advance_ms(h, 1001);
+    unsigned from;
+    int units;
+    assert_int_equal(sscanf(overdue("0"), "OK\n\nls:{default/g/4/%u}:\na%%}\n1\n%*d\n%d\n", &from, &units), 2);
+    assert_int_equal(units, 5);
+    answers(deduct("g", order_in(3), "", "a%}:40"), "DEDUCTED a%}:0");
+    says(overdue("0"), "OK\n\n");
+}
+
 TEST(sold_out_is_not_told_while_a_unit_is_on_its_way)
 {
     put_in("g", "a", 10, N);
@@ -568,6 +586,109 @@ TEST(a_repeat_that_is_refused_leaves_the_claim_of_the_first)
     lose_nothing("s.claimed_at = tonumber(claimed_at)");
     answers(deduct("g", id, "bob", "a:2"), "SOLD_OUT a:1");
     says_begin(answer_line(deduct("g", order_in(3), "bob", "a:2")), "BUYER_LIMIT");
+}
+
+/* ---- what a failover has lost ---- */
+
+/* What a bucket, or the pool, has of the item now ... */
+static void keep(unsigned bucket)
+{
+    const unsigned name = stock_bucket_name(bucket);
+
+    harness_redis(h, "COPY ls:{default/g/4/%u}:stock:i:a ls:kept:i:%u REPLACE", name, bucket);
+    harness_redis(h, "COPY ls:{default/g/4/%u}:stock:m:a ls:kept:m:%u REPLACE", name, bucket);
+}
+
+/* ... is what a failover leaves of it. */
+static void set_back(unsigned bucket)
+{
+    const unsigned name = stock_bucket_name(bucket);
+
+    harness_redis(h, "DEL ls:{default/g/4/%u}:stock:m:a", name);
+    harness_redis(h, "COPY ls:kept:i:%u ls:{default/g/4/%u}:stock:i:a REPLACE", bucket, name);
+    harness_redis(h, "COPY ls:kept:m:%u ls:{default/g/4/%u}:stock:m:a REPLACE", bucket, name);
+}
+
+TEST(an_item_of_which_units_were_lost_on_their_way_can_be_deleted)
+{
+    put_in("g", "a", 40, N);
+    keep(2);
+    answers(deduct("g", order_in(2), "", "a:20"), "DEDUCTED a:0");
+    set_back(2);
+    assert_true(delete_item("g", "a"));
+    assert_null(get_item("g", "a"));
+}
+
+/* It is lost that the first bucket had given units. */
+static void sell_twice(void)
+{
+    put_in("g", "a", 40, N);
+    keep(1);
+    answers(deduct("g", order_in(2), "", "a:16"), "DEDUCTED a:0");
+    set_back(1);
+    harness_advance_ms(h, 1000);
+    answers(deduct("g", order_in(2), "", "a:30"), "DEDUCTED a:0");
+}
+
+TEST(an_item_of_which_too_much_was_sold_can_be_put)
+{
+    sell_twice();
+    assert_non_null(put_in("g", "a", 44, 0));
+}
+
+TEST(an_item_of_which_too_much_was_sold_can_be_adjusted)
+{
+    sell_twice();
+    assert_non_null(adjust("g", "a", 1, "j1"));
+}
+
+TEST(an_item_of_which_too_much_was_sold_can_be_deleted)
+{
+    sell_twice();
+    assert_true(delete_item("g", "a"));
+    for (unsigned k = 0; k <= N; k++)
+        says(in_bucket("a", k), "none");
+}
+
+static void make_again(int64_t on_hand)
+{
+    assert_true(delete_item("g", "a"));
+    harness_advance_ms(h, 1000);
+    put_in("g", "a", on_hand, N);
+}
+
+/* The buckets have the item that was made later. */
+TEST(a_pool_that_was_set_back_to_a_deleted_item_answers_and_can_be_deleted)
+{
+    put_in("g", "a", 40, N);
+    keep(0);
+    make_again(40);
+    set_back(0);
+    says_begin(answer_line(deduct("g", order_in(2), "", "a:16")), "SOLD_OUT");
+    assert_true(delete_item("g", "a"));
+    for (unsigned k = 0; k <= N; k++)
+        says(in_bucket("a", k), "none");
+}
+
+TEST(units_of_an_item_that_was_made_later_are_not_asked_for)
+{
+    put_in("g", "a", 42, N);
+    keep(0);
+    keep(2);
+    make_again(42);
+    set_back(0);
+    set_back(2);
+    says_begin(answer_line(deduct("g", order_in(2), "", "a:12")), "DEDUCTED");
+}
+
+TEST(many_holds_that_are_over_keep_nobody_from_the_item)
+{
+    put_in("g", "a", 1200, N);
+    for (unsigned i = 0; i < 210; i++)
+        reserve("g", order_in(1), "", "a:1", 60000);
+    harness_advance_ms(h, 60001);
+    harness_alter(h, "local HOLDS_MAX, HOLD_LINES_MAX = 300, 600", "local HOLDS_MAX, HOLD_LINES_MAX = 1, 600");
+    expect_stock("g", "a", 1200, 0, 0);
 }
 
 TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

@@ -402,11 +402,6 @@ TEST(a_lasting_alarm_comes_when_the_next_hold_ends)
     assert_int_equal(ring_lasting_alarm("g"), -1);
 }
 
-static const char *overdue(const char *cursor)
-{
-    return harness_redis(h, "FCALL stock_find_overdue_%s 1 ls:{sweep}: 1 %s", functions_digest, cursor);
-}
-
 TEST(what_nobody_gives_back_is_found)
 {
     put_item("g", "a", 10);
