@@ -113,7 +113,7 @@ static bool read_store(place *p, const char *text)
     url found = {0};
     lks_error error;
 
-    if (url_parse(text, &found, &error) != LKS_OK)
+    if (url_parse(text, "--store", &found, &error) != LKS_OK)
         return failed(error.message);
     bool known = !found.tls && (found.kind == URL_TCP || found.kind == URL_UNIX);
     if (!known)

@@ -169,6 +169,13 @@ static lks_code open_reflection(lks_host *host, lks_error *error)
     return code;
 }
 
+static tls_files tls_files_of(const lks_host_options *o)
+{
+    static const tls_names names = {"tls_certificate", "tls_key", "tls_client_ca"};
+
+    return (tls_files){o->tls_certificate, o->tls_key, o->tls_client_ca, o->tls_client_required, &names};
+}
+
 static lks_code open_wires(lks_host *host, lks_error *error)
 {
     const lks_host_options *o = &host->options;
@@ -194,7 +201,7 @@ static lks_code open_wires(lks_host *host, lks_error *error)
         .connections_max = o->connections_max,
         .connections_per_address = o->connections_per_address,
         .tell = o->log,
-        .tls = {o->tls_certificate, o->tls_key, o->tls_client_ca, o->tls_client_required},
+        .tls = tls_files_of(o),
         .no_certificate = "needs tls_certificate and tls_key",
         .origins = o->allow_origins,
         .n_origins = o->n_allow_origins,
@@ -289,7 +296,7 @@ static lks_host_options complete(const lks_host_options *given)
 /* A setting that would do nothing is a mistake that somebody relies on. */
 static lks_code check(const lks_host_options *o, lks_error *error)
 {
-    const tls_files files = {o->tls_certificate, o->tls_key, o->tls_client_ca, o->tls_client_required};
+    const tls_files files = tls_files_of(o);
     const char *wrong = NULL;
 
     if (!files.certificate != !files.key)

@@ -48,13 +48,21 @@ static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
     return SSL_TLSEXT_ERR_OK;
 }
 
-static lks_code wrong(const char *file, lks_error *error)
+static const tls_names unnamed;
+
+static const tls_names *names_or_none(const tls_names *names)
+{
+    return names ? names : &unnamed;
+}
+
+static lks_code wrong(const char *setting, const char *file, lks_error *error)
 {
     unsigned long first = ERR_peek_error();
     const char *why =
         ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) : ERR_reason_error_string(ERR_peek_last_error());
 
-    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s", file, why ? why : "cannot be used");
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s%s%s: %s", setting ? setting : "",
+                         setting ? ": " : "", file, why ? why : "cannot be used");
 }
 
 /* Nobody is there to be asked for a key's password. */
@@ -67,25 +75,27 @@ static int no_password(char *password, int size, int writing, void *arg)
     return -1;
 }
 
-static lks_code load_pair(SSL_CTX *ssl, const char *certificate, const char *key, lks_error *error)
+static lks_code load_pair(SSL_CTX *ssl, const char *certificate, const char *key, const tls_names *names,
+                          lks_error *error)
 {
     if (SSL_CTX_use_certificate_chain_file(ssl, certificate) != 1)
-        return wrong(certificate, error);
+        return wrong(names->certificate, certificate, error);
     if (SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ssl) != 1)
-        return wrong(key, error);
+        return wrong(names->key, key, error);
     return LKS_OK;
 }
 
 static lks_code load_server(SSL_CTX *ssl, const tls_files *files, lks_error *error)
 {
-    lks_code code = load_pair(ssl, files->certificate, files->key, error);
+    const tls_names *called = names_or_none(files->names);
+    lks_code code = load_pair(ssl, files->certificate, files->key, called, error);
 
     if (code != LKS_OK || !files->client_ca)
         return code;
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(files->client_ca);
     if (!names || SSL_CTX_load_verify_locations(ssl, files->client_ca, NULL) != 1) {
         sk_X509_NAME_pop_free(names, X509_NAME_free);
-        return wrong(files->client_ca, error);
+        return wrong(called->ca, files->client_ca, error);
     }
     SSL_CTX_set_client_CA_list(ssl, names);
     SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | (files->client_required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), NULL);
@@ -93,17 +103,17 @@ static lks_code load_server(SSL_CTX *ssl, const tls_files *files, lks_error *err
 }
 
 static lks_code load_client(SSL_CTX *ssl, const char *ca_file, const char *certificate_file, const char *key_file,
-                            lks_error *error)
+                            const tls_names *names, lks_error *error)
 {
     SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, NULL);
     if (!ca_file && SSL_CTX_set_default_verify_paths(ssl) != 1)
-        return wrong("the system's certificates", error);
+        return wrong(NULL, "the system's certificates", error);
     if (ca_file && SSL_CTX_load_verify_file(ssl, ca_file) != 1)
-        return wrong(ca_file, error);
+        return wrong(names->ca, ca_file, error);
     if (!certificate_file != !key_file)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "options: certificate_file and key_file go together");
-    return certificate_file ? load_pair(ssl, certificate_file, key_file, error) : LKS_OK;
+    return certificate_file ? load_pair(ssl, certificate_file, key_file, names, error) : LKS_OK;
 }
 
 /* What both ends keep to; NULL when out of memory. */
@@ -151,13 +161,14 @@ lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context 
 }
 
 lks_code tls_context_load_client(const char *ca_file, const char *certificate_file, const char *key_file,
-                                 tls_context **ret, lks_error *error)
+                                 const tls_names *names, tls_context **ret, lks_error *error)
 {
     tls_context *context = context_new(TLS_client_method());
 
     if (!context)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    return context_done(context, load_client(context->ssl, ca_file, certificate_file, key_file, error), ret);
+    lks_code code = load_client(context->ssl, ca_file, certificate_file, key_file, names_or_none(names), error);
+    return context_done(context, code, ret);
 }
 
 void tls_context_free(tls_context *context)

@@ -18,11 +18,17 @@
 typedef struct tls_context tls_context;
 typedef struct tls tls;
 
+/* What the settings are called that name the files: said before the path of one that cannot be used. */
+typedef struct tls_names {
+    const char *certificate, *key, *ca;
+} tls_names;
+
 typedef struct tls_files {
     const char *certificate; /* chain, PEM */
     const char *key;         /* PEM */
     const char *client_ca;   /* PEM; NULL: client certificates are not asked for */
     bool client_required;    /* a client without a certificate is refused */
+    const tls_names *names;  /* static; NULL: a file is named by its path alone */
 } tls_files;
 
 /* A server's. Reads the files. alpn: the one protocol that is offered, which a client must
@@ -30,9 +36,9 @@ typedef struct tls_files {
 lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context **ret, lks_error *error);
 
 /* A client's. Reads the files, PEM. ca_file NULL: the certificates that the system trusts.
- * certificate_file and key_file: both or neither. LKS_INVALID_ARGUMENT names the file. */
+ * certificate_file and key_file: both or neither. names as in tls_files. LKS_INVALID_ARGUMENT names the file. */
 lks_code tls_context_load_client(const char *ca_file, const char *certificate_file, const char *key_file,
-                                 tls_context **ret, lks_error *error);
+                                 const tls_names *names, tls_context **ret, lks_error *error);
 
 /* Connections that were made from it live on. Takes NULL. */
 void tls_context_free(tls_context *context);

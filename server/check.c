@@ -11,7 +11,10 @@ const char check_no_certificate[] = "needs --tls-certificate and --tls-key";
 
 tls_files check_tls_files(const settings *config)
 {
-    return (tls_files){config->tls_certificate, config->tls_key, config->tls_client_ca, config->tls_client_required};
+    static const tls_names names = {"--tls-certificate", "--tls-key", "--tls-client-ca"};
+
+    return (tls_files){config->tls_certificate, config->tls_key, config->tls_client_ca, config->tls_client_required,
+                       &names};
 }
 
 /* What others can reach must know them, and keep what they say to itself. */
@@ -90,10 +93,14 @@ lks_code check_store(const settings *config, lks_error *error)
     secrets way = {0};
     url parsed;
 
-    lks_code code = url_parse(config->store, &parsed, error);
+    lks_code code = url_parse(config->store, config_where(config, "store"), &parsed, error);
     if (code != LKS_OK)
         return code;
-    code = secrets_load(&way, &files, &parsed, error);
+    if (config->wait_replicas > 0 && parsed.kind == URL_EMBEDDED)
+        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "--wait-replicas needs a --store that has replicas, an embedded one has none");
+    else
+        code = secrets_load(&way, &files, &parsed, error);
     secrets_clear(&way);
     url_clear(&parsed);
     return code;

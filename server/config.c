@@ -135,6 +135,7 @@ static lks_code set_key(loading *loader, const setting *key, source from, const 
         return LKS_OK;
     bool first_of_source = *set_by < from;
     *set_by = (unsigned char)from;
+    copy_text(&config->where[key - config_keys], where);
     if (!setting_takes(key, text, why))
         return invalid(loader, where, why);
     switch (key->type) {
@@ -200,6 +201,7 @@ static lks_code load_flag(loading *loader, int argc, char **argv, int *at)
     if (strncmp(arg, "--", 2) != 0)
         return invalid(loader, arg, "not a flag; see --help");
     const char *value;
+    char where[PLACE_BYTES];
     const setting *key = setting_of_flag(config_keys, config_keys_len, arg, &value);
     bool is_file = strcmp(arg, "--config") == 0 || strncmp(arg, "--config=", strlen("--config=")) == 0;
 
@@ -216,7 +218,8 @@ static lks_code load_flag(loading *loader, int argc, char **argv, int *at)
         loader->file = value;
         return LKS_OK;
     }
-    return set_key(loader, key, SOURCE_FLAG, arg, value);
+    snprintf(where, sizeof where, "--%s", key->name);
+    return set_key(loader, key, SOURCE_FLAG, where, value);
 }
 
 /* What else the program can be told to do. */
@@ -290,7 +293,14 @@ void config_free(settings *config)
     free(config->tls_certificate);
     free(config->tls_key);
     free(config->tls_client_ca);
+    for (size_t i = 0; i < CONFIG_KEYS_MAX; i++)
+        free(config->where[i]);
     *config = (settings){0};
+}
+
+const char *config_where(const settings *config, const char *name)
+{
+    return config->where[setting_find(config_keys, config_keys_len, name, strlen(name)) - config_keys];
 }
 
 void config_each_action(void (*visit)(void *arg, const char *flag, const char *help), void *arg)

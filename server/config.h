@@ -49,7 +49,8 @@ typedef struct settings {
     long sweep_ms;
     long id_sequence_block;
     bool remember_refusals;
-    unsigned char set_by[CONFIG_KEYS_MAX]; /* config.c's: where each comes from */
+    unsigned char set_by[CONFIG_KEYS_MAX]; /* config.c's: where each comes from, */
+    char *where[CONFIG_KEYS_MAX];          /* and what that is called */
 } settings;
 
 typedef enum config_action { CONFIG_RUN, CONFIG_CHECK, CONFIG_PRINT, CONFIG_HELP, CONFIG_VERSION } config_action;
@@ -62,6 +63,9 @@ void config_free(settings *config);
 /* Every setting; of TEXT and CHOICE the members are copies. */
 extern const setting config_keys[];
 extern const size_t config_keys_len;
+
+/* Where a setting stands, as errors name it: the flag, the variable, or the file, the line and the key. The config's. */
+const char *config_where(const settings *config, const char *name);
 
 /* What else the program can be told to do. */
 void config_each_action(void (*visit)(void *arg, const char *flag, const char *help), void *arg);

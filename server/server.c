@@ -242,6 +242,7 @@ static lks_code open_store(server *s, lks_error *error)
     const store_options options = {
         .loop = &s->loop,
         .url = s->config->store,
+        .url_from = config_where(s->config, "store"),
         .files = check_store_files(s->config),
         .fsync = s->config->fsync,
         .allow_unsafe = s->config->allow_unsafe_store,

@@ -255,7 +255,7 @@ static lks_code load_tls(lks_channel *channel, lks_error *error)
 
     if (channel->tls)
         return LKS_OK;
-    return tls_context_load_client(options->ca_file, options->certificate_file, options->key_file, &channel->tls,
+    return tls_context_load_client(options->ca_file, options->certificate_file, options->key_file, NULL, &channel->tls,
                                    error);
 }
 

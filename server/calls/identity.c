@@ -302,14 +302,14 @@ static void read_tokens(reading *r)
     }
 }
 
-static lks_code read_file(identity *i, const char *path, void (*read)(reading *r), lks_error *error)
+static lks_code read_file(identity *i, const char *setting, const char *path, void (*read)(reading *r),
+                          lks_error *error)
 {
     reading r = {.identity = i, .file = path, .from = fopen(path, "re"), .error = error};
 
-    if (!r.from) {
-        bad(&r, "cannot be read", strerror(errno));
-        return r.failed;
-    }
+    if (!r.from)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s: cannot be read: %s", setting, path,
+                             strerror(errno));
     read(&r);
     fclose(r.from);
     return r.failed;
@@ -323,11 +323,12 @@ lks_code identity_load(const char *policy_file, const char *token_file, identity
     TAILQ_INIT(&i->principals);
     i->required = policy_file;
     if (token_file && !policy_file)
-        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: tokens need a policy", token_file);
+        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "--tokens: %s: tokens need a policy",
+                             token_file);
     if (code == LKS_OK && policy_file)
-        code = read_file(i, policy_file, read_policy, error);
+        code = read_file(i, "--policy", policy_file, read_policy, error);
     if (code == LKS_OK && token_file)
-        code = read_file(i, token_file, read_tokens, error);
+        code = read_file(i, "--tokens", token_file, read_tokens, error);
     if (code == LKS_OK)
         *ret = i;
     else

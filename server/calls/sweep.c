@@ -12,6 +12,7 @@
 
 #include "functions/arguments.h"
 #include "memory.h"
+#include "services/service.h"
 #include "services/stock_home.h"
 
 enum { STEP_MS = 20, STEP_TIMEOUT_MS = 5000, CURSOR_BYTES = 24 };
@@ -74,9 +75,8 @@ static void on_sent(void *arg, const store_result *result)
 static void on_received(void *arg, const store_result *result)
 {
     sweep *s = arg;
-    const store_value *said = result->code == LKS_OK ? result->value->element : NULL;
 
-    if (said && said->string.len == 2 && memcmp(said->string.data, "OK", 2) == 0 && !s->stopped)
+    if (result->code == LKS_OK && answer_says(result->value, "OK") && !s->stopped)
         submit(s, &s->home.sent, on_sent);
     else
         bring_home(s);

@@ -68,6 +68,7 @@ struct cluster {
 
     scout *scout;
     unsigned looks_soon; /* in a row */
+    bool doubts;         /* a node said CLUSTERDOWN: the one that the scout is at may be cut off as well */
     uv_timer_t look;
 
     pipeline *limbo;
@@ -87,7 +88,7 @@ static void look_in(cluster *c, uint64_t ms);
 
 /* ---- readiness ------------------------------------------------------------------- */
 
-/* What is wrong: the first member that does not serve, and how many do. */
+/* What is wrong: the first member that does not serve, of those that were tried, and how many do. */
 static void describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[TEXT_BYTES])
 {
     const member *m, *bad = NULL;
@@ -98,7 +99,7 @@ static void describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[T
             continue;
         ++*n_serving;
         *n_ready += m->ready;
-        if (!m->ready && !bad)
+        if (!m->ready && (!bad || (m->node && !bad->node)))
             bad = m;
     }
     text[0] = '\0';
@@ -137,7 +138,7 @@ static void judge(cluster *c)
         c->first_ready_ms = now + 1;
     if (ready && !c->was_ready && n_ready < n_serving && now < c->first_ready_ms + ALL_READY_MS)
         return;
-    if (ready == c->ready && strcmp(text, c->reason) == 0)
+    if (ready == c->ready && (strcmp(text, c->reason) == 0 || (!ready && text[0] == '\0')))
         return;
     bool became = ready && !c->ready;
     c->ready = ready;
@@ -262,9 +263,12 @@ static void on_moved(void *arg, const char *text, size_t len)
     char host[SLOTS_HOST_BYTES];
     uint16_t slot, port;
 
-    look_in(c, LEARN_MS);
-    if (!slots_read_moved(text, len, &slot, host, &port))
+    if (!slots_read_moved(text, len, &slot, host, &port)) {
+        c->doubts = true;
+        look_in(c, LOOK_SOON_MS);
         return;
+    }
+    look_in(c, LEARN_MS);
     TAILQ_FOREACH(m, &c->members, in_all) {
         if (m->port != port || strcmp(m->host, host[0] ? host : from->host) != 0 || !m->node)
             continue;
@@ -474,6 +478,14 @@ static bool is_whole(const cluster *c)
     return !TAILQ_EMPTY(&c->members);
 }
 
+/* Who is away for long may have been given up, and its slots be of a node with a lower epoch. */
+static void forget_claims(cluster *c)
+{
+    for (unsigned slot = 0; slot < SLOTS; slot++)
+        if (c->owner[slot] && !c->owner[slot]->ready)
+            c->epoch[slot] = 0;
+}
+
 static void on_look(uv_timer_t *timer)
 {
     cluster *c = timer->data;
@@ -482,10 +494,13 @@ static void on_look(uv_timer_t *timer)
     c->looks_soon = whole ? 0 : c->looks_soon + 1;
     if (c->looks_soon == LOOKS_SOON_MAX)
         memset(c->epoch, 0, sizeof c->epoch); /* the cluster may have been made anew */
+    else if (c->looks_soon > LOOKS_SOON_MAX)
+        forget_claims(c);
     look_in(c, whole || c->looks_soon > LOOKS_SOON_MAX ? LOOK_MS : LOOK_SOON_MS);
     dismiss(c);
     judge(c);
-    scout_look(c->scout, !whole && c->looks_soon > 1);
+    scout_look(c->scout, c->doubts || (!whole && c->looks_soon > 1));
+    c->doubts = false;
 }
 
 /* Unless it looks earlier. */

@@ -48,15 +48,15 @@ static lks_code take(int lock, const char *dir, lks_error *error)
 
     while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
-            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot lock %s/lock: %s", dir,
+            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "cannot lock %s/lock: %s", dir,
                                  strerror(errno));
         int pid = read_note(lock);
         if (lives_on(pid))
             return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                                 "store: %s is used by another lockstockd (pid %d)", dir, pid);
+                                 "%s is used by another lockstockd (pid %d)", dir, pid);
         if (lks_rpc_now_ns() >= until_ns)
             return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                                 "store: %s is still held by a process of an ended lockstockd (pid %d)", dir, pid);
+                                 "%s is still held by a process of an ended lockstockd (pid %d)", dir, pid);
         poll(NULL, 0, LOOK_MS);
     }
     return LKS_OK;
@@ -64,7 +64,7 @@ static lks_code take(int lock, const char *dir, lks_error *error)
 
 static lks_code unusable(lks_error *error, const char *dir, const char *name, const char *why)
 {
-    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot use %s%s: %s", dir, name, why);
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "cannot use %s%s: %s", dir, name, why);
 }
 
 /* Opens a directory that this user alone may write in. With others, what lies there
@@ -138,8 +138,8 @@ lks_code dirlock_take(const char *dir, int *ret, lks_error *error)
     int fd;
 
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot make the directory %s: %s",
-                             dir, strerror(errno));
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "cannot make the directory %s: %s", dir,
+                             strerror(errno));
     lks_code code = open_dir(dir, &fd, error);
     if (code != LKS_OK)
         return code;

@@ -320,8 +320,8 @@ static lks_code name_socket(embedded *e, lks_error *error)
 {
     e->dir_fd = open(e->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (e->dir_fd < 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot use the directory %s: %s",
-                             e->dir, strerror(errno));
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "cannot use the directory %s: %s", e->dir,
+                             strerror(errno));
     if (strlen(e->dir) + sizeof "/" SOCKET_NAME <= sizeof e->socket)
         snprintf(e->socket, sizeof e->socket, "%.*s/" SOCKET_NAME, (int)(sizeof e->socket - sizeof "/" SOCKET_NAME),
                  e->dir);
@@ -365,7 +365,7 @@ static lks_code wait_for_socket(embedded *e, int notify, lks_error *error)
         kill(e->pid, SIGKILL);
     waitpid(e->pid, &how, 0);
     e->pid = 0;
-    return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "store: redis-server %s; see %s",
+    return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "redis-server %s; see %s",
                          n > 0 ? "ended as soon as it was started" : "does not listen", e->log_path);
 }
 
@@ -378,7 +378,7 @@ static lks_code start(embedded *e, lks_error *error)
     if (failure == 0)
         failure = spawn(e);
     if (failure != 0)
-        code = lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "store: cannot start redis-server: %s%s",
+        code = lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "cannot start redis-server: %s%s",
                              strerror(failure), failure == ENOENT ? " (is it installed?)" : "");
     else
         code = wait_for_socket(e, notify, error);
@@ -401,7 +401,7 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
     if ((code = dirlock_take(dir, &e->lock, error)) != LKS_OK)
         goto failed;
     if (!realpath(dir, e->dir) || strlen(e->dir) + sizeof "/redis.log" > sizeof e->log_path) {
-        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot use the directory %s", dir);
+        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "cannot use the directory %s", dir);
         goto failed;
     }
     snprintf(e->log_path, sizeof e->log_path, "%.*s/redis.log", (int)(sizeof e->log_path - sizeof "/redis.log"),

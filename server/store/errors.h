@@ -10,6 +10,7 @@
 /* What the store does about it, beside ending the call or not. */
 typedef enum errors_action {
     ERRORS_FAIL,      /* the call ends with the row's code */
+    ERRORS_DOWN,      /* the same, and another node may know who serves the slot */
     ERRORS_DENIED,    /* the same, and the connection is of no use: not ready */
     ERRORS_RETRY,     /* the call is sent again after a pause, within its deadline */
     ERRORS_MOVED,     /* the same, at the node that the reply names, at once where that is known */

@@ -3,7 +3,8 @@
  *
  *   FCALL <function>_<digest> <n> <base>... { argc arg... }...
  *   one base: of all sub-calls; several: of each sub-call its own; none: each has it as its first argument
- *   reply: that of the one sub-call; of several a list of them. Each is a value, {OUTCOME, ...}, {'ELSEWHERE'} or {'ERR', code, applied, message, detail}
+ *   reply: that of the one sub-call; of several a list of them.
+ *   each is a value, {OUTCOME, ...}, {'ELSEWHERE'} or {'ERR', code, applied, message, detail}
  */
 #ifndef LOCKSTOCK_SERVER_STORE_FCALL_H
 #define LOCKSTOCK_SERVER_STORE_FCALL_H

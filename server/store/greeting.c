@@ -33,11 +33,29 @@ static void stop(greeting *g, const char *reason)
     g->done(g->arg, GREETING_FATAL, reason);
 }
 
+static bool is_error(const redisReply *reply, const char *beginning)
+{
+    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, beginning, strlen(beginning)) == 0;
+}
+
+/* What sentinels are shown has a setting of its own. */
+static const char *setting_of(const greeting *g, const redisReply *reply)
+{
+    bool of_login = is_error(reply, "NOAUTH ") || is_error(reply, "WRONGPASS ") || is_error(reply, "ERR AUTH ");
+
+    return g->sentinel && of_login ? " (--store-sentinel-password-file)" : "";
+}
+
 /* Redis' own text is not logged: for AUTH it may tell a user's name. */
 static void refuse_for(greeting *g, const redisReply *reply)
 {
-    refuse(g, reply->type == REDIS_REPLY_ERROR ? errors_find(reply->str, reply->len)->message
-                                               : "the store's answer to the greeting is not understood");
+    char text[TEXT_BYTES];
+
+    snprintf(text, sizeof text, "%s%s",
+             reply->type == REDIS_REPLY_ERROR ? errors_find(reply->str, reply->len)->message
+                                              : "the store's answer to the greeting is not understood",
+             setting_of(g, reply));
+    refuse(g, text);
 }
 
 /* A field's text; "" = none. */
@@ -86,6 +104,20 @@ static void judge_ok(greeting *g, const redisReply *reply)
         refuse_for(g, reply);
 }
 
+static void judge_select(greeting *g, const redisReply *reply)
+{
+    char text[TEXT_BYTES];
+
+    if (is_error(reply, "ERR DB index is out of range")) {
+        snprintf(text, sizeof text, "the store has no database %u (--store)", (unsigned)g->db);
+        refuse(g, text);
+    } else if (is_error(reply, "ERR SELECT is not allowed in cluster mode")) {
+        refuse(g, GREETING_OF_CLUSTER);
+    } else {
+        judge_ok(g, reply);
+    }
+}
+
 /* ---- version, role ------------------------------------------------------------- */
 
 static size_t hello_words(greeting *g, const char **words)
@@ -99,7 +131,7 @@ static void judge_hello(greeting *g, const redisReply *reply)
 {
     char text[TEXT_BYTES];
 
-    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR unknown command", 19) == 0) {
+    if (is_error(reply, "ERR unknown command")) {
         stop(g, "the store is older than Redis 7.0, or no Redis");
     } else if (reply->type != REDIS_REPLY_ARRAY) {
         refuse_for(g, reply);
@@ -185,7 +217,7 @@ static size_t set_schema_words(greeting *g, const char **words)
 
 static bool is_moved(const redisReply *reply)
 {
-    return reply->type == REDIS_REPLY_ERROR && errors_find(reply->str, reply->len)->action == ERRORS_MOVED;
+    return is_error(reply, "MOVED ") || is_error(reply, "ASK ");
 }
 
 /* Of both: nil is none yet, or none before ours. */
@@ -195,7 +227,7 @@ static void judge_schema(greeting *g, const redisReply *reply)
 
     if (reply->type == REDIS_REPLY_NIL || (g->cluster && is_moved(reply))) {
         next(g); /* the node that has the key tells */
-    } else if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0) {
+    } else if (is_error(reply, "WRONGTYPE")) {
         stop(g, "the store holds foreign data under " GREETING_SCHEMA_KEY);
     } else if (reply->type != REDIS_REPLY_STRING) {
         refuse_for(g, reply);
@@ -214,7 +246,7 @@ static void judge_schema(greeting *g, const redisReply *reply)
 /* ---- the table ----------------------------------------------------------------- */
 
 static const step steps[] = {
-    {auth_words, judge_ok},           {select_words, judge_ok},
+    {auth_words, judge_ok},           {select_words, judge_select},
     {hello_words, judge_hello},       {id_words, judge_id},
     {config_words, judge_config},     {get_schema_words, judge_schema},
     {set_schema_words, judge_schema},

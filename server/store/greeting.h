@@ -16,6 +16,9 @@
 #define GREETING_SCHEMA_KEY "ls:{meta}:schema"
 #define GREETING_SCHEMA "3"
 
+/* Why a Redis is refused that is one of several. */
+#define GREETING_OF_CLUSTER "the store is a node of a Redis Cluster: its URL is redis+cluster://"
+
 typedef enum greeting_verdict {
     GREETING_PASSED,
     GREETING_REFUSED, /* not now: to be tried again */

@@ -73,7 +73,8 @@ struct node {
     replication_told told;
     bool may_lose; /* in the log */
     bool ready;
-    char reason[REASON_BYTES]; /* why not */
+    char reason[REASON_BYTES];    /* why not */
+    char said_deaf[REASON_BYTES]; /* why the channel was lost, in the log, since it was ready; "" = nothing */
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -108,6 +109,7 @@ static void advance(node *n)
 {
     if (!n->greeted || (n->subscription && !n->hears) || is_unsafe(n) || lacks_replicas(n))
         return;
+    n->said_deaf[0] = '\0';
     if (!n->ready)
         set_ready(n);
     if (n->subscription)
@@ -300,6 +302,10 @@ static void on_deaf(void *arg, const char *reason)
 {
     node *n = arg;
 
+    if (n->hears && strcmp(n->said_deaf, reason) != 0) {
+        log_warn("wake-channel-lost", "reason=\"%s\"", reason);
+        snprintf(n->said_deaf, sizeof n->said_deaf, "%s", reason);
+    }
     n->hears = false;
     tell_lost(n);
     if (n->greeted && !n->ready)
@@ -539,6 +545,7 @@ void node_move(node *n, const char *host, uint16_t port, const char *reason)
     }
     n->host = memory_copy(host, strlen(host));
     n->port = port;
+    n->told = (replication_told){0};
     note_address(n);
     if (n->subscription)
         subscription_move(n->subscription, n->host, port, reason);

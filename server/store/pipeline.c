@@ -149,6 +149,7 @@ static void enqueue(pipeline *from, pending *c)
     if (p != from) {
         leave(from, c);
         enter(p, c);
+        c->reloaded = false; /* each node has functions of its own */
     }
     c->phase = PENDING_QUEUED;
     pending_push(&p->queue, c);
@@ -420,7 +421,7 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
         if (row->prefix[0] == '\0') /* cut: far behind, Redis may quote a command's words */
             log_error("store-failed", "function=%s error=\"%.80s\"", calls.first->call.function,
                       error ? reply->str : "a reply of another shape");
-        if (row->action == ERRORS_MOVED && p->options.on_moved)
+        if ((row->action == ERRORS_MOVED || row->action == ERRORS_DOWN) && p->options.on_moved)
             p->options.on_moved(p->options.arg, reply->str, reply->len);
     }
     if (reply && !row)
@@ -528,7 +529,10 @@ void pipeline_end(pipeline *p)
         pending *c = (pending *)(void *)first;
         if (c->phase == PENDING_QUEUED)
             pending_remove(&p->queue, c);
-        fail(p, c, LKS_UNAVAILABLE, exposure(c), 0, "the store is closing");
+        if (route(p, c) != p)
+            enqueue(p, c);
+        else
+            fail(p, c, LKS_UNAVAILABLE, exposure(c), 0, "the store is closing");
     }
     tell_refused(p);
 }

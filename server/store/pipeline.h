@@ -23,7 +23,7 @@ typedef struct pipeline_options {
     void (*on_useless)(void *arg, const char *reason);
     /* Of a store with several nodes: whose pipeline serves a slot now; NULL = this one. NULL: there is one node. */
     pipeline *(*route)(void *arg, uint16_t slot);
-    /* Redis said MOVED, in these words; the call is routed anew after it. Where there is `route`. */
+    /* Redis said MOVED, after which the call is routed anew, or CLUSTERDOWN, in these words. Where there is `route`. */
     void (*on_moved)(void *arg, const char *text, size_t len);
     void *arg;
 } pipeline_options;

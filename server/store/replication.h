@@ -21,7 +21,7 @@ size_t replication_words(bool by_role, const char **words);
 /* What the reply to either says; not known: it was refused. */
 void replication_read(const struct redisReply *reply, replication *ret);
 
-/* What was logged last; begins with 0. */
+/* What was logged last of this primary; begins with 0. */
 typedef struct replication_told {
     unsigned replicas;
     bool lags;

@@ -68,6 +68,7 @@ static lks_code read_password(const char *setting, const char *path, char **ret,
 
 lks_code secrets_load(secrets *a, const store_files *f, const url *of, lks_error *error)
 {
+    static const tls_names names = {"--store-certificate", "--store-key", "--store-ca"};
     char *password = NULL, *of_sentinels = NULL;
     tls_context *context = NULL;
 
@@ -77,7 +78,7 @@ lks_code secrets_load(secrets *a, const store_files *f, const url *of, lks_error
     if (code == LKS_OK)
         code = read_password("--store-sentinel-password-file", f->sentinel_password, &of_sentinels, error);
     if (code == LKS_OK && of->tls)
-        code = tls_context_load_client(f->ca, f->certificate, f->key, &context, error);
+        code = tls_context_load_client(f->ca, f->certificate, f->key, &names, &context, error);
     if (code != LKS_OK) {
         forget(password);
         forget(of_sentinels);

@@ -33,6 +33,7 @@ enum {
     SENTINELS_MAX = 32,
     HOST_BYTES = 256,
     ID_BYTES = 48,
+    REASON_BYTES = 256,
 };
 
 typedef struct answer {
@@ -55,7 +56,7 @@ typedef struct sentinel {
     unsigned n_connections;
     greeting greeting;
     bool greeted;
-    bool said_down; /* in the log */
+    char said[REASON_BYTES]; /* why it is lost, in the log; "" = it is not */
     bool leaves;
     uint64_t asking_ns; /* 0 = it is not being asked */
     bool ask_again;
@@ -281,17 +282,33 @@ static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
     }
     connection_ready(e->asks);
     e->greeted = true;
-    e->said_down = false;
+    if (e->said[0] != '\0')
+        log_info("sentinel-back", "sentinel=%s:%u", e->host, e->port);
+    e->said[0] = '\0';
     ask(e);
+}
+
+/* To a connection whatever it connects to is the store. */
+static void say_sentinel(const char *reason, char ret[REASON_BYTES])
+{
+    static const char other[] = "the store";
+    size_t used = 0;
+
+    for (const char *at; used < REASON_BYTES && (at = strstr(reason, other)); reason = at + strlen(other))
+        used += (size_t)snprintf(ret + used, REASON_BYTES - used, "%.*sthe sentinel", (int)(at - reason), reason);
+    if (used < REASON_BYTES)
+        snprintf(ret + used, REASON_BYTES - used, "%s", reason);
 }
 
 static void on_down(void *arg, const char *reason)
 {
     sentinel *e = arg;
+    char text[REASON_BYTES];
 
-    if (!e->said_down)
-        log_warn("sentinel-lost", "sentinel=%s:%u reason=\"%s\"", e->host, e->port, reason);
-    e->said_down = true;
+    say_sentinel(reason, text);
+    if (strcmp(e->said, text) != 0)
+        log_warn("sentinel-lost", "sentinel=%s:%u reason=\"%s\"", e->host, e->port, text);
+    snprintf(e->said, sizeof e->said, "%s", text);
     e->greeted = false;
     e->ask_again = false;
     e->asking_ns = 0;
@@ -405,17 +422,25 @@ static void forget_unlisted(sentinels *s)
             leave(e);
 }
 
+void sentinels_count(const sentinels *s, unsigned *known, unsigned *answering)
+{
+    *known = *answering = 0;
+    for (const sentinel *e = s->first; e; e = e->next) {
+        *known += !e->leaves;
+        *answering += !e->leaves && e->greeted;
+    }
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     sentinels *s = timer->data;
-    bool any = false;
+    unsigned known, answering;
 
-    for (const sentinel *e = s->first; e; e = e->next)
-        any = any || e->greeted;
+    sentinels_count(s, &known, &answering);
     if (s->doubts && !s->vouched)
-        s->options.on_unknown(s->options.arg, !any         ? "no sentinel answers"
-                                              : s->foreign ? "the sentinels know no primary of that name"
-                                                           : "the sentinels have not told the primary");
+        s->options.on_unknown(s->options.arg, answering == 0 ? "no sentinel answers"
+                                              : s->foreign   ? "the sentinels know no primary of that name"
+                                                             : "the sentinels have not told the primary");
     forget_unlisted(s);
     ask_all(s);
 }

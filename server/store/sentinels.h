@@ -38,6 +38,9 @@ sentinels *sentinels_open(const sentinels_options *options);
  * Valid until the next is told. */
 const char *sentinels_generation(const sentinels *sentinels);
 
+/* How many are known, and how many of those answer. */
+void sentinels_count(const sentinels *sentinels, unsigned *known, unsigned *answering);
+
 /* Something is odd with the primary: only answers to what is asked from now on count, and it is asked often. */
 void sentinels_doubt(sentinels *sentinels);
 

@@ -95,14 +95,15 @@ static void on_primary(void *arg, const char *host, uint16_t port)
 {
     store *s = arg;
 
-    node_move(s->node, host, port, "the sentinels name another primary");
+    if (!s->closed)
+        node_move(s->node, host, port, "the sentinels name another primary");
 }
 
 static void on_demoted(void *arg, const char *host, uint16_t port)
 {
     store *s = arg;
 
-    if (node_is_at(s->node, host, port))
+    if (!s->closed && node_is_at(s->node, host, port))
         node_drop(s->node, "a sentinel says that it is the primary no more");
 }
 
@@ -110,7 +111,8 @@ static void on_unknown(void *arg, const char *reason)
 {
     store *s = arg;
 
-    node_refuse(s->node, reason);
+    if (!s->closed)
+        node_refuse(s->node, reason);
 }
 
 static const char *generation(void *arg)
@@ -175,27 +177,37 @@ static void on_broken(void *arg, const char *reason)
     store *s = arg;
 
     on_fatal(s, reason);
-    node_refuse(s->node, reason);
+    if (!s->closed)
+        node_refuse(s->node, reason);
+}
+
+static lks_code open_embedded(store *s, const char *from, lks_error *error)
+{
+    const embedded_options options = {
+        .loop = s->options.loop,
+        .dir = s->url.path,
+        .fsync = s->options.fsync ? s->options.fsync : "always",
+        .on_broken = on_broken,
+        .arg = s,
+    };
+    lks_error why;
+    lks_code code = embedded_open(&options, &s->embedded, &why);
+
+    return code == LKS_OK ? LKS_OK : lks_error_set(error, code, why.applied, "%s: %s", from, why.message);
 }
 
 lks_code store_open(const store_options *options, store **ret, lks_error *error)
 {
     store *s = memory_alloc(sizeof *s);
+    const char *from = options->url_from ? options->url_from : "store";
 
     *s = (store){.options = *options};
-    lks_code code = url_parse(options->url, &s->url, error);
+    lks_code code = url_parse(options->url, from, &s->url, error);
     if (code != LKS_OK)
         goto failed;
     if ((code = secrets_load(&s->secrets, &options->files, &s->url, error)) != LKS_OK)
         goto failed;
-    const embedded_options to_embedded = {
-        .loop = options->loop,
-        .dir = s->url.path,
-        .fsync = options->fsync ? options->fsync : "always",
-        .on_broken = on_broken,
-        .arg = s,
-    };
-    if (s->url.kind == URL_EMBEDDED && (code = embedded_open(&to_embedded, &s->embedded, error)) != LKS_OK)
+    if (s->url.kind == URL_EMBEDDED && (code = open_embedded(s, from, error)) != LKS_OK)
         goto failed;
     signal(SIGPIPE, SIG_IGN); /* hiredis writes with write(2) */
     if (s->url.kind == URL_CLUSTER)
@@ -255,6 +267,8 @@ void store_look(const store *s, store_view *ret)
     ret->embedded = s->embedded != NULL;
     ret->fails_over = s->sentinels || s->cluster;
     ret->wait_replicas = s->options.wait_replicas;
+    if (s->sentinels)
+        sentinels_count(s->sentinels, &ret->sentinels, &ret->sentinels_answering);
 }
 
 bool store_look_primary(const store *s, size_t i, store_primary *ret)

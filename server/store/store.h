@@ -87,7 +87,8 @@ typedef struct store_files {
 
 typedef struct store_options {
     struct uv_loop_s *loop;
-    const char *url; /* as url.h says */
+    const char *url;      /* as url.h says */
+    const char *url_from; /* where it stands, as errors name it; NULL: "store" */
     store_files files;
     const char *library_text; /* the function library and its digest; static */
     const char *library_digest;
@@ -155,6 +156,7 @@ typedef struct store_view {
     bool cluster;           /* what is said of settings is the worst of its nodes */
     bool fails_over;        /* to another node: Sentinel, or a cluster */
     unsigned wait_replicas; /* as in store_options */
+    unsigned sentinels, sentinels_answering;
 } store_view;
 void store_look(const store *store, store_view *ret);
 

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
 #include "memory.h"
 #include "store/errors.h"
 #include "store/greeting.h"
@@ -21,7 +20,6 @@ struct subscription {
     subscription_options options;
     connection *connection;
     greeting greeting;
-    bool listening;
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -47,7 +45,6 @@ static void on_subscribed(void *arg, const redisReply *reply, bool sent)
         return;
     }
     connection_ready(s->connection);
-    s->listening = true;
     s->options.on_listening(s->options.arg);
 }
 
@@ -67,7 +64,7 @@ static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
     const char *words[] = {"SUBSCRIBE", s->options.channel};
 
     if (verdict == GREETING_PASSED && s->greeting.cluster && !s->options.id)
-        connection_drop(s->connection, "the store is a node of a Redis Cluster: its URL is redis+cluster://");
+        connection_drop(s->connection, GREETING_OF_CLUSTER);
     else if (verdict == GREETING_PASSED)
         connection_words(s->connection, on_subscribed, s, 2, words);
     else
@@ -85,9 +82,6 @@ static void on_down(void *arg, const char *reason)
 {
     subscription *s = arg;
 
-    if (s->listening)
-        log_warn("wake-channel-lost", "reason=\"%s\"", reason);
-    s->listening = false;
     s->options.on_deaf(s->options.arg, reason);
 }
 

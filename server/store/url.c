@@ -12,7 +12,7 @@ enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, PORT_MAX = 65535, DB_MAX = 6553
 
 #define FORMS                                                            \
     "embedded:DIR, unix:///path, redis://[user:password@]host:port/db, " \
-    "redis+sentinel://[user:password@]host:port,host:port/master/db or redis+cluster://host:port,host:port"
+    "redis+sentinel://host:port,host:port/master/db or redis+cluster://host:port,host:port; with TLS rediss..."
 
 typedef struct scheme {
     const char *prefix;
@@ -73,7 +73,13 @@ static bool parse_number(const char *text, size_t len, uint32_t max, uint32_t *r
 
 static lks_code invalid(lks_error *error, const char *what)
 {
-    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: %s", what);
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", what);
+}
+
+static lks_code bad_escape(lks_error *error, const char *where)
+{
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                         "a %% in the %s that begins no %%2F, %%3F or the like is written %%25", where);
 }
 
 /* Where the host or path is taken to begin there is an @ behind it: it was the password that ended there. */
@@ -96,7 +102,7 @@ static lks_code parse_credentials(const char **text, const char *end, url *ret, 
     if (colon > *text)
         ret->user = decode(*text, (size_t)(colon - *text));
     if (!ret->password || (colon > *text && !ret->user))
-        return invalid(error, "a % in the user or password that begins no %2F, %3F or the like is written %25");
+        return bad_escape(error, "user or password");
     *text = at + 1;
     return LKS_OK;
 }
@@ -107,6 +113,8 @@ static lks_code parse_host(const char *text, const char *end, uint32_t port, url
     const char *host_end =
         *text == '[' ? memchr(text, ']', (size_t)(end - text)) : memchr(text, ':', (size_t)(end - text));
 
+    if (*text != '[' && host_end && memchr(host_end + 1, ':', (size_t)(end - host_end - 1)))
+        return invalid(error, "an IPv6 address goes in brackets: [::1]:7001");
     if (*text == '[') {
         if (!host_end)
             return invalid(error, "an address in brackets is not closed");
@@ -146,6 +154,8 @@ static lks_code parse_master(const char **text, url *ret, lks_error *error)
 
     ret->master = len > 0 ? decode(*text + 1, len) : NULL;
     *text += 1 + len;
+    if (!ret->master && len > 0)
+        return bad_escape(error, "primary's name");
     if (!ret->master)
         return invalid(error, "behind the sentinels stands what they call the primary: /master or /master/db");
     return LKS_OK;
@@ -191,7 +201,7 @@ static lks_code parse_unix(const scheme *form, const char *text, url *ret, lks_e
         (strncmp(query, "?db=", 4) != 0 || !parse_number(query + 4, strlen(query + 4), DB_MAX, &ret->db)))
         return invalid(error, "after the path only ?db=n is known, a database number");
     ret->path = decode(path, (size_t)(query - path));
-    return ret->path ? LKS_OK : invalid(error, "a % in the path that begins no %2F, %3F or the like is written %25");
+    return ret->path ? LKS_OK : bad_escape(error, "path");
 }
 
 static lks_code parse_embedded(const scheme *form, const char *text, url *ret, lks_error *error)
@@ -201,7 +211,7 @@ static lks_code parse_embedded(const scheme *form, const char *text, url *ret, l
     return *text ? LKS_OK : invalid(error, "embedded: needs a directory: embedded:DIR");
 }
 
-lks_code url_parse(const char *text, url *ret, lks_error *error)
+static lks_code parse(const char *text, url *ret, lks_error *error)
 {
     static const scheme schemes[] = {
         {"embedded:", parse_embedded, URL_EMBEDDED, 0, 0, false},
@@ -227,6 +237,14 @@ lks_code url_parse(const char *text, url *ret, lks_error *error)
         return code;
     }
     return invalid(error, strstr(text, ":") ? "must be " FORMS : "has no scheme: " FORMS);
+}
+
+lks_code url_parse(const char *text, const char *from, url *ret, lks_error *error)
+{
+    lks_error why;
+    lks_code code = parse(text, ret, &why);
+
+    return code == LKS_OK ? LKS_OK : lks_error_set(error, code, why.applied, "%s: %s", from, why.message);
 }
 
 void url_clear(url *u)

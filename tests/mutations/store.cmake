@@ -8,8 +8,8 @@ c_mutation(T1 server/store/errors.c test_store_answers
   [[    {"BUSY", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]]
   [[    {"xBUSY", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]])
 c_mutation(T1 server/store/errors.c test_store_answers
-  [[    {"CLUSTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]]
-  [[    {"xCLUSTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]])
+  [[    {"CLUSTERDOWN", ERRORS_DOWN, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]]
+  [[    {"xCLUSTERDOWN", ERRORS_DOWN, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]])
 c_mutation(T1 server/store/errors.c test_store_answers
   [[    {"MASTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]]
   [[    {"xMASTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]])
@@ -71,6 +71,7 @@ c_mutation(T8 server/store/errors.c test_store_answers
   [[{"WRONGPASS", ERRORS_DENIED, LKS_INTERNAL]] [[{"WRONGPASS", ERRORS_DENIED, LKS_UNAVAILABLE]])
 c_mutation(T8 server/store/greeting.c test_store_greeting
   [[errors_find(reply->str, reply->len)->message]] [[reply->str]])
+c_mutation(T8 server/store/greeting.c test_store_greeting [[{select_words, judge_select}]] [[{select_words, judge_ok}]])
 
 # an unknown error may have come after a write: INTERNAL, MAYBE; WRONGTYPE is told by the function
 c_mutation(T9 server/store/errors.c test_store_answers
@@ -154,6 +155,8 @@ c_mutation(T17 server/store/node.c test_store_subscription [[    if (n->subscrip
         n->options.on_listening(n->options.arg);]] "")
 c_mutation(T17 server/store/node.c test_store_subscription [[    if (n->subscription)
         subscription_renew(n->subscription, reason);]] "")
+c_mutation(T17 server/store/node.c test_store_subscription:the_channel_of* [[n->hears && strcmp(n->said_deaf, reason) != 0]] [[n->hears]])
+c_mutation(T17 server/store/node.c test_store_subscription:the_channel_of* [[    n->said_deaf[0] = '\0';]] "")
 
 # zeros at the end of the file, from a power loss, are cut off; those in a value stay
 c_mutation(T16 server/store/aof.c test_aof_tail:*zeros* [[return a->at >= a->size ? TORN : MALFORMED;]] [[return feof(a->file) ? TORN : MALFORMED;]])
@@ -191,7 +194,7 @@ c_mutation(T19 server/store/sentinels.c test_store_sentinels:*newest_configurati
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*another_names*
   [[    add(s, host, port, false);]] [[    (void)host;]])
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*answer_of_before* [[e->answer.asked_ns >= s->doubt_ns);]] [[true);]])
-c_mutation(T19 server/store/store.c test_store_sentinels:*no_more_is_left* [[    if (node_is_at(s->node, host, port))
+c_mutation(T19 server/store/store.c test_store_sentinels:*no_more_is_left* [[    if (!s->closed && node_is_at(s->node, host, port))
         node_drop(]] [[    if (false)
         node_drop(]])
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*has_moved* [[other->greeted && !other->leaves && ]] "")
@@ -204,6 +207,7 @@ c_mutation(T19 server/store/node.c test_store_sentinels:*in_doubt* [[    if (!n-
 c_mutation(T19 server/store/node.c test_store_sentinels:*became_a_replica* [[if (n->replication.known && !n->replication.primary) {]] [[if (false) {]])
 c_mutation(T19 server/store/greeting.c test_store_sentinels:*no_sentinel_is_not_asked*
   [[    } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {]] [[    } else if (false) {]])
+c_mutation(T19 server/store/node.c test_store_sentinels:replicas_of_another* [[    n->told = (replication_told){0};]] [[    ;]])
 
 # no answer before so many replicas have what it tells of
 c_mutation(T20 server/store/pipeline.c test_store_confirm:*no_answer_comes* [[    if (!confirms || c->call.unconfirmed) {]]
@@ -249,6 +253,12 @@ c_mutation(T22 server/store/greeting.c test_store_cluster:another* [[strcmp(repl
 c_mutation(T22 server/store/cluster.c test_store_cluster:a_password* [=[        if (m->node)
             node_reauth(m->node);]=] [=[        node_reauth(m->node);]=])
 c_mutation(T22 server/store/cluster.c test_store_cluster:a_dead* [[bool ready = n_ready > 0 &&]] [[bool ready = n_ready == n_serving &&]])
+c_mutation(T22 server/store/cluster.c test_store_cluster:*cut_off* [[        c->doubts = true;]] "")
+c_mutation(T22 server/store/cluster.c test_store_cluster:*given_up* [[        forget_claims(c);]] [[        (void)0;]])
+c_mutation(T22 server/store/greeting.c test_store_cluster:*meta* [[is_error(reply, "ASK ")]] [[false]])
+c_mutation(T22 server/store/pipeline.c test_store_cluster:*are_loaded* [[        c->reloaded = false;]] "")
+c_mutation(T22 server/store/cluster.c test_store_cluster:*told_once* [[ || (!ready && text[0] == '\0')]] "")
+c_mutation(T22 server/store/cluster.c test_store_cluster:*not_tried* [[ || (m->node && !bad->node)]] "")
 c_mutation(T22 server/services/walk.c test_walk [=[now[i] & w->here[i]]=] [=[now[i]]=])
 c_mutation(T22 server/services/walk.c test_walk [[put(set, slot, !out);]] [[put(set, slot, true);]])
 c_mutation(T22 server/services/walk.c test_walk [[ || (!out && from < least)]] "")

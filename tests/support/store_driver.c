@@ -47,7 +47,7 @@ struct store_driver {
     lks_rpc_arena *arena;
     submitted *calls;
     bool submitting;
-    bool ready;
+    bool ready, told;
     unsigned ups;
     char reason[REASON_BYTES];
     bool late;
@@ -73,6 +73,9 @@ static void on_ready(void *arg, bool ready, const char *reason)
 {
     store_driver *d = arg;
 
+    /* A change, each time. */
+    assert_false(d->told && d->ready == ready && strcmp(d->reason, reason ? reason : "") == 0);
+    d->told = true;
     d->ready = ready;
     d->ups += ready;
     snprintf(d->reason, sizeof d->reason, "%s", reason ? reason : "");

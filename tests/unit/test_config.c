@@ -153,14 +153,34 @@ TEST(what_is_wrong_is_named)
     expect_invalid(LOAD("--config", "/nonexistent/lockstock.ini"), &error,
                    "--config /nonexistent/lockstock.ini: No such file or directory");
     config_free(&config);
-    expect_invalid(LOAD("--log-level=loud"), &error, "--log-level=loud: must be error, warn, info or debug");
+    expect_invalid(LOAD("--log-level=loud"), &error, "--log-level: must be error, warn, info or debug");
     config_free(&config);
-    expect_invalid(LOAD("--fsync=or"), &error, "--fsync=or: must be always or everysec");
+    expect_invalid(LOAD("--fsync=or"), &error, "--fsync: must be always or everysec");
     config_free(&config);
     setenv("LOCKSTOCK_DRAIN_MS", "soon", 1);
     lks_code code = load(&config, &error, &action, 0, NULL);
     unsetenv("LOCKSTOCK_DRAIN_MS");
     expect_invalid(code, &error, "LOCKSTOCK_DRAIN_MS");
+    config_free(&config);
+}
+
+/* What is found wrong later is named in the same way. */
+TEST(where_a_setting_stands_is_known)
+{
+    settings config;
+    lks_error error;
+    config_action action;
+    char says[256], *file = write_file("store = embedded:a\n; a comment\nfsync = always\npolicy = p\n");
+
+    setenv("LOCKSTOCK_FSYNC", "everysec", 1);
+    lks_code code = LOAD("--config", file, "--store=redis://u:secret@h");
+    unsetenv("LOCKSTOCK_FSYNC");
+    unlink(file);
+    expect_ok(code, &error);
+    assert_string_equal(config_where(&config, "store"), "--store");
+    assert_string_equal(config_where(&config, "fsync"), "LOCKSTOCK_FSYNC");
+    snprintf(says, sizeof says, "%s:4: policy", file);
+    assert_string_equal(config_where(&config, "policy"), says);
     config_free(&config);
 }
 

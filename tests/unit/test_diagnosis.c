@@ -79,6 +79,15 @@ static const char *remedy_of(const char *about)
     return "";
 }
 
+/* The text of the last finding about it, which is no problem. */
+static const char *text_of(const char *about)
+{
+    for (size_t i = n; i-- > 0;)
+        if (strcmp(found[i].about, about) == 0 && found[i].level != DIAGNOSIS_PROBLEM)
+            return found[i].text;
+    return "";
+}
+
 #define says(...) assert_string_equal(said(), "" __VA_ARGS__)
 #define has(text, part) assert_non_null(strstr(text, part))
 
@@ -136,6 +145,8 @@ TEST(a_store_that_is_not_ready_has_a_remedy_for_its_reason)
     static const char *const reasons[][2] = {
         {"the store wants credentials", "--store"},
         {"the store refuses the credentials", "%2F"},
+        {"the store has no password, and one was given", "requirepass"},
+        {"the store has no database 99 (--store)", "databases"},
         {"the store denies a permission", "ACL"},
         {"the store is a read-only replica", "primary"},
         {"the store is loading its data", "wait"},
@@ -217,6 +228,19 @@ TEST(a_failover_without_replicas_that_are_waited_for_loses_answers)
     says();
 }
 
+TEST(sentinels_that_do_not_answer_are_told)
+{
+    store.sentinels = store.sentinels_answering = 3;
+    says();
+    assert_string_equal(text_of("sentinels"), "all 3 answer");
+    store.sentinels_answering = 2;
+    says("warning sentinels: 2 of 3 answer\n");
+    has(remedy_of("sentinels"), "event=sentinel-lost");
+    store.sentinels_answering = 0;
+    says("problem sentinels: none of 3 answers: when the primary is lost, nobody tells who takes its place\n");
+    has(remedy_of("sentinels"), "event=sentinel-lost");
+}
+
 /* A primary with two replicas that follow, of a store that fails over. */
 static lks_primary_status *with_replicas(void)
 {
@@ -235,14 +259,6 @@ static lks_primary_status *with_replicas(void)
     store.n_primaries = 1;
     store.primaries = primaries;
     return &primary;
-}
-
-static const char *text_of(const char *about)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(found[i].about, about) == 0)
-            return found[i].text;
-    return "";
 }
 
 TEST(each_primary_s_replicas_are_shown)
@@ -303,6 +319,43 @@ TEST(a_replica_that_lags_is_a_problem)
     p->replicas[1]->silent_ms = 0;
     p->replicas[1]->behind_bytes = (16 << 20) + 1;
     says("problem replicas: a:1: c:3 16777217 bytes behind, last heard of 0s ago\n");
+    assert_string_equal(text_of("replicas"), "a:1: min-replicas-to-write 0; b:2 0 bytes behind, last heard of 1s ago");
+    assert_null(strstr(remedy_of("replicas"), "--wait-replicas")); /* the other one confirms */
+    store.wait_replicas = 2;
+    says("problem replicas: a:1: c:3 16777217 bytes behind, last heard of 0s ago\n");
+    has(remedy_of("replicas"), "--wait-replicas waits for it in vain");
+}
+
+TEST(replicas_for_whose_names_there_is_no_room_count_too)
+{
+    enum { N = 32 };
+    static lks_replica_status replica[N];
+    static lks_replica_status *replicas[N];
+    static char name[250];
+    lks_primary_status *p = with_replicas();
+    memset(name, 'r', sizeof name - 1);
+    for (size_t i = 0; i < N; i++) {
+        replica[i] = (lks_replica_status){.address = name};
+        replicas[i] = &replica[i];
+    }
+    replica[0].silent_ms = 6000;
+    p->n_replicas = N;
+    p->replicas = replicas;
+    store.wait_replicas = N - 1;
+    has(said(), "problem replicas: a:1: rrr");
+    assert_null(strstr(remedy_of("replicas"), "--wait-replicas"));
+}
+
+TEST(what_is_wrong_with_one_primary_hides_no_other)
+{
+    lks_primary_status *healthy = with_replicas(), lonely = *healthy, *both[] = {&lonely, healthy};
+    lonely.address = "z:9";
+    lonely.n_replicas = 0;
+    store.n_primaries = 2;
+    store.primaries = both;
+    says("problem replicas: z:9 has 0 of the 1 replicas that --wait-replicas asks for: its calls are refused\n");
+    assert_string_equal(text_of("replicas"), "a:1: min-replicas-to-write 0; b:2 0 bytes behind, last heard of 1s ago; "
+                                             "c:3 70 bytes behind, last heard of 0s ago");
 }
 
 TEST(min_replicas_to_write_bounds_what_a_failover_loses)

@@ -446,7 +446,7 @@ TEST_WITH(options_that_do_nothing_are_refused, no_set_up, tear_down)
     expect_refused((lks_host_options){.tls_certificate = here.certificate}, "need each other");
     expect_refused((lks_host_options){.tls_client_ca = here.authority}, "needs tls_certificate");
     expect_refused((lks_host_options){.tls_client_required = true}, "needs tls_client_ca");
-    expect_refused((lks_host_options){.tls_certificate = "/none", .tls_key = here.key}, "/none");
+    expect_refused((lks_host_options){.tls_certificate = "/none", .tls_key = here.key}, "tls_certificate: /none: ");
     expect_refused((lks_host_options){.allow_origins = no_origins, .n_allow_origins = 1}, "allow_origins");
 }
 

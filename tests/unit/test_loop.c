@@ -268,6 +268,13 @@ static void take(ear *e)
     assert_true(atomic_exchange(&e->heard, false));
 }
 
+static void start_taken(ear *e)
+{
+    open_ear(e);
+    start();
+    take(e);
+}
+
 static void lose(ear *e)
 {
     enter();
@@ -280,9 +287,7 @@ TEST(a_guest_that_stays_hears_while_the_thread_sleeps_on)
 {
     ear e;
 
-    open_ear(&e);
-    start();
-    take(&e);
+    start_taken(&e);
     int before = atomic_load(&wakes);
     for (int i = 0; i < 20; i++) {
         speak(&e);
@@ -322,9 +327,7 @@ TEST(what_is_given_back_the_thread_hears_again)
 {
     ear e;
 
-    open_ear(&e);
-    start();
-    take(&e);
+    start_taken(&e);
     enter();
     loop_give_back(&loop);
     loop_leave(&loop, false);
@@ -337,9 +340,7 @@ TEST(a_thread_that_wakes_hears_what_was_taken)
 {
     ear e;
 
-    open_ear(&e);
-    start();
-    take(&e);
+    start_taken(&e);
     loop_post(&loop, &task);
     speak(&e);
     await_flag(&e.heard);
@@ -350,9 +351,7 @@ TEST(the_thread_sees_the_end_of_what_was_taken)
 {
     ear e;
 
-    open_ear(&e);
-    start();
-    take(&e);
+    start_taken(&e);
     int before = atomic_load(&wakes);
     assert_int_equal(shutdown(e.ends[1], SHUT_WR), 0);
     while (atomic_load(&wakes) == before)
@@ -429,9 +428,7 @@ TEST(a_guest_that_stays_leaves_when_a_task_is_posted)
     ear e;
     guest g;
 
-    open_ear(&e);
-    start();
-    take(&e);
+    start_taken(&e);
     for (int i = 0; i < 50; i++) {
         atomic_store(&task_ran, false);
         visit(&g, &e);
@@ -468,9 +465,7 @@ TEST(a_guest_that_stays_leaves_when_a_timer_is_due)
     ear e;
     guest g;
 
-    open_ear(&e);
-    start();
-    take(&e);
+    start_taken(&e);
     for (int i = 0; i < 3; i++) {
         atomic_store(&timer_ran, false);
         enter();
@@ -488,9 +483,7 @@ TEST(a_guest_leaves_when_nothing_comes_for_long)
     ear e;
     guest g;
 
-    open_ear(&e);
-    start();
-    take(&e);
+    start_taken(&e);
     visit(&g, &e);
     await_left(&g);
     lose(&e);
@@ -559,9 +552,7 @@ TEST(the_thread_does_not_wait_for_a_guest_that_stays)
     ear e;
     guest g;
 
-    open_ear(&e);
-    start();
-    take(&e);
+    start_taken(&e);
     visit_and_stick(&g, &e);
     atomic_store(&task_ran, false);
     loop_post(&loop, &noted);
@@ -581,9 +572,7 @@ TEST(a_loop_that_is_closed_outlives_who_stays)
     ear e;
     guest g;
 
-    open_ear(&e);
-    start();
-    take(&e);
+    start_taken(&e);
     visit_and_stick(&g, &e);
     loop_post(&loop, &last);
     pthread_join(thread, NULL);
@@ -604,9 +593,7 @@ TEST(a_guest_that_is_cancelled_leaves_first)
     ear e;
     guest g;
 
-    open_ear(&e);
-    start();
-    take(&e);
+    start_taken(&e);
     visit(&g, &e);
     assert_int_equal(pthread_cancel(g.thread), 0);
     loop_post(&loop, &task);

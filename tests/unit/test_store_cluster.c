@@ -22,16 +22,20 @@ typedef struct fake_node {
     const char *says; /* of its id; NULL: the truth */
     char slots[64];
     unsigned epoch;
-    const char *answer; /* to FCALL, so often; then as usual */
+    const char *answer; /* to FCALL, so often; then `next` once, unless it is NULL; then as usual */
     int answers;
+    const char *next;
     size_t calls;
+    bool cut_off; /* it still knows what was so at the beginning */
 } fake_node;
 
 static struct {
     store_driver *d;
     fake_node node[NODES];
-    size_t looks;   /* CLUSTER NODES, answered by anyone */
-    uv_timer_t far; /* after each HELLO, whose answer it is; no loop: it is answered at once */
+    bool meta_moves;     /* its key has moved already */
+    const char *refusal; /* answer to HELLO of all */
+    size_t looks;        /* CLUSTER NODES, answered by anyone, or refusals */
+    uv_timer_t far;      /* after each HELLO, whose answer it is; no loop: it is answered at once */
     char text[1024], reply[1200];
 } here;
 
@@ -47,6 +51,10 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
     fake_node *n = arg;
     (void)argc;
 
+    if (strcmp(argv[0], "HELLO") == 0 && here.refusal) {
+        here.looks++;
+        return here.refusal;
+    }
     if (strcmp(argv[0], "HELLO") == 0 && here.far.loop)
         uv_timer_start(&here.far, answer_hello, FAR_MS, 0);
     if (strcmp(argv[0], "HELLO") == 0)
@@ -61,15 +69,24 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
         for (int i = 0; i < NODES; i++)
             used += (size_t)snprintf(here.text + used, sizeof here.text - used,
                                      "%.40s 127.0.0.1:%u@1 %smaster - 0 0 %u connected %s\n", here.node[i].id,
-                                     here.node[i].port, &here.node[i] == n ? "myself," : "", here.node[i].epoch,
-                                     here.node[i].slots);
+                                     here.node[i].port, &here.node[i] == n ? "myself," : "",
+                                     n->cut_off ? 1U + (unsigned)i : here.node[i].epoch,
+                                     !n->cut_off ? here.node[i].slots
+                                     : i == A    ? "0-8191"
+                                                 : "8192-16383");
         snprintf(here.reply, sizeof here.reply, "$%zu\r\n%s\r\n", used, here.text);
         return here.reply;
     }
+    if (here.meta_moves && (strcmp(argv[0], "GET") == 0 || strcmp(argv[0], "SET") == 0))
+        return "-ASK 13 127.0.0.1:1\r\n";
     if (strcmp(argv[0], "FCALL") != 0)
         return fake_usual;
     n->calls++;
-    return n->answers > 0 && n->answers-- > 0 ? n->answer : fake_usual;
+    if (n->answers > 0 && n->answers-- > 0)
+        return n->answer;
+    const char *answer = n->next;
+    n->next = NULL;
+    return answer ? answer : fake_usual;
 }
 
 static void claim(int node, unsigned epoch, const char *slots)
@@ -122,12 +139,17 @@ static bool has_looked(void *arg)
     return here.looks >= *(size_t *)arg;
 }
 
+static void until_looked_times(size_t times)
+{
+    size_t n = here.looks + times;
+
+    store_driver_until(here.d, has_looked, &n);
+}
+
 /* Two looks from now: the first may be under way. */
 static void until_looked(void)
 {
-    size_t n = here.looks + 2;
-
-    store_driver_until(here.d, has_looked, &n);
+    until_looked_times(2);
 }
 
 static outcome *call(const char *base)
@@ -172,6 +194,22 @@ TEST(moved_is_followed_at_once)
     here.node[A].answers = 1;
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_calls(1, 2);
+}
+
+TEST(functions_that_two_nodes_lost_are_loaded_at_both)
+{
+    static const char missing[] = "-ERR Function not found\r\n";
+    char moved[64];
+
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
+    snprintf(moved, sizeof moved, "-MOVED 3429 127.0.0.1:%u\r\n", here.node[B].port);
+    here.node[A].answer = here.node[B].answer = missing;
+    here.node[A].answers = here.node[B].answers = 1;
+    here.node[A].next = moved;
+    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
+    assert_calls(2, 3);
 }
 
 /* Whoever went to B would meet a group of which a part is still at A. */
@@ -315,6 +353,80 @@ TEST(a_call_of_a_part_goes_to_its_node)
     assert_true(store_part_from(store_driver_store(here.d), 1, &part));
     assert_int_equal(part.slot, 8192);
     assert_false(store_part_from(store_driver_store(here.d), 8193, &part));
+}
+
+static bool goes_well(void *arg)
+{
+    (void)arg;
+    return call(low)->code == LKS_OK;
+}
+
+/* A is cut off from the others, but not from here, and it is A that is asked who has which slots. */
+TEST(a_node_that_is_cut_off_is_not_the_only_one_that_is_asked)
+{
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
+    here.node[A].cut_off = true;
+    here.node[A].answer = "-CLUSTERDOWN The cluster is down\r\n";
+    here.node[A].answers = 1 << 30;
+    claim(A, 1, "");
+    claim(B, 3, "0-16383");
+    store_driver_until(here.d, goes_well, NULL);
+}
+
+static bool is_up_at_a(void *arg)
+{
+    (void)arg;
+    return call(high)->code == LKS_OK;
+}
+
+/* B died for good; after a while somebody has the others forget it, and gives its slots to A, whose epoch is lower. */
+TEST(slots_of_a_node_that_was_given_up_are_used_where_they_are)
+{
+    claim(B, 5, "8192-16383");
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
+    fake_redis_stop(here.node[B].fake);
+    here.node[B].fake = NULL;
+    until_looked_times(52); /* more than it takes until old claims are forgotten */
+    claim(A, 1, "0-16383");
+    claim(B, 5, "");
+    store_driver_until(here.d, is_up_at_a, NULL);
+}
+
+/* store_driver wants a change each time. */
+TEST(what_is_wrong_is_told_once)
+{
+    here.refusal = "-NOAUTH Authentication required.\r\n";
+    open_store();
+    until_looked_times(5);
+    assert_string_equal(store_driver_reason(here.d), "the store wants credentials");
+}
+
+/* Who has {meta} is asked before others are opened: they are not what is wrong. */
+TEST(who_does_not_serve_is_named_before_who_was_not_tried)
+{
+    here.node[B].says = "cccccccccccccccccccccccccccccccccccccccc";
+    open_store();
+    until_looked();
+    assert_non_null(strstr(store_driver_reason(here.d), "0 of 2 primaries serve"));
+    assert_null(strstr(store_driver_reason(here.d), "connecting"));
+}
+
+/* What befalls the slot of {meta} is no matter of the node's other slots. */
+TEST(a_node_whose_slot_of_meta_moves_is_used)
+{
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
+    here.meta_moves = true;
+    fake_redis_hang_up(here.node[B].fake);
+    store_driver_until(here.d, is_degraded, NULL);
+    until_looked();
+    until_looked();
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,11 +1,14 @@
 /* Which Redis is the primary, by sentinels whose answers are scripted: the newest configuration counts, a primary that
  * was lost is asked for again before it is used, and one that is demoted is left at once. */
 #include "support/fake_redis.h"
+#include "support/kept_stderr.h"
 #include "support/store_driver.h"
+#include "support/tempdir.h"
 #include "test.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <uv.h>
 
 enum { SEATS = 3, TEXT_BYTES = 1024 };
 
@@ -18,6 +21,8 @@ typedef struct seat {
     bool is_sentinel;
     unsigned asked; /* of the primary */
     bool silent;    /* to all that sentinels are asked */
+    bool refuses;   /* the password */
+    bool welcomes;  /* and wants none */
     unsigned was;   /* the port at which it was before; 0: it did not move */
     bool foreign;   /* it does not know the name */
     long epoch;
@@ -33,7 +38,7 @@ typedef struct seat {
 typedef struct scene {
     store_driver *d;
     seat sentinels[SEATS], primaries[SEATS];
-    unsigned asked; /* for a condition */
+    unsigned asked, connections; /* for a condition */
 } scene;
 
 static const char *say(seat *s, const char *const *words, size_t n)
@@ -80,6 +85,10 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
 {
     seat *s = arg;
 
+    if (strcmp(argv[0], "AUTH") == 0 && s->refuses)
+        return "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+    if (strcmp(argv[0], "AUTH") == 0 && s->welcomes)
+        return "-ERR AUTH <password> called without any password configured for the default user. Are you sure?\r\n";
     if (s->is_sentinel && strcmp(argv[0], "HELLO") == 0)
         return say(s, (const char *const[]){"version", "7.0.15", "mode", "sentinel", "role", "sentinel"}, 6);
     if (s->is_sentinel && strcmp(argv[0], "SENTINEL") == 0)
@@ -128,6 +137,7 @@ static int end(void **state)
     scene *s = *state;
 
     store_driver_close_store(s->d);
+    kept_stderr_end();
     for (size_t i = 0; i < SEATS; i++) {
         fake_redis_stop(s->sentinels[i].fake);
         fake_redis_stop(s->primaries[i].fake);
@@ -356,17 +366,29 @@ TEST_WITH(a_primary_that_became_a_replica_is_left, begin, end)
     assert_true(serves(s, 1));
 }
 
+static bool none_answers(void *arg)
+{
+    scene *s = arg;
+    store_view view;
+
+    store_look(store_driver_store(s->d), &view);
+    assert_int_equal(view.sentinels, SEATS);
+    return view.sentinels_answering == 0;
+}
+
 TEST_WITH(all_sentinels_gone_leave_a_primary_that_serves_in_use, begin, end)
 {
     scene *s = *state;
 
     open_store(s, 3);
     store_driver_wait_ready(s->d, true);
+    assert_false(none_answers(s));
     for (size_t i = 0; i < SEATS; i++) {
         fake_redis_stop(s->sentinels[i].fake);
         s->sentinels[i].fake = NULL;
     }
     assert_true(serves(s, 0));
+    store_driver_until(s->d, none_answers, s);
     fake_redis_hang_up(s->primaries[0].fake);
     store_driver_wait_ready(s->d, false);
     outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"});
@@ -471,6 +493,133 @@ TEST_WITH(a_redis_that_is_no_sentinel_is_not_asked, begin, end)
     open_store(s, 1);
     store_driver_until(s->d, is_no_sentinel, s);
     assert_int_equal(s->sentinels[0].asked, 0);
+}
+
+static void tell_again(uv_prepare_t *prepare)
+{
+    tell_switch(prepare->data, NAME, 0, 1);
+}
+
+/* The node is gone before the sentinels are. */
+TEST_WITH(what_sentinels_tell_while_the_store_closes_is_nothing, begin, end)
+{
+    scene *s = *state;
+    static uv_prepare_t each_turn;
+
+    open_store(s, 1);
+    store_driver_wait_ready(s->d, true);
+    uv_prepare_init(store_driver_loop(s->d), &each_turn);
+    each_turn.data = s;
+    uv_prepare_start(&each_turn, tell_again);
+    store_driver_close_store(s->d);
+    uv_close((uv_handle_t *)&each_turn, NULL);
+}
+
+/* ---- what the log says ---------------------------------------------------------- */
+
+static bool has_logged(void *arg)
+{
+    return strstr(kept_stderr(), arg);
+}
+
+static bool has_lost_four_times(void *arg)
+{
+    (void)arg;
+    return kept_stderr_count("event=sentinel-lost") >= 4;
+}
+
+static void wait_logged(scene *s, const char *text)
+{
+    store_driver_until(s->d, has_logged, (void *)(uintptr_t)text);
+}
+
+static bool was_connected_to_often(void *arg)
+{
+    scene *s = arg;
+
+    return fake_redis_connections(s->sentinels[0].fake) >= s->connections;
+}
+
+/* Three more attempts of each of its two connections. */
+static void let_it_try(scene *s)
+{
+    s->connections = fake_redis_connections(s->sentinels[0].fake) + 6;
+    store_driver_until(s->d, was_connected_to_often, s);
+}
+
+/* The password file is at `path`. */
+static void open_with_password(scene *s, const char *path)
+{
+    assert_true(tempdir_write(path, "old\n"));
+    kept_stderr_begin();
+    open_store_with(s, 1, (store_options){.files = {.sentinel_password = path}});
+}
+
+static void hang_up_and_refuse(scene *s, bool refuses)
+{
+    s->sentinels[0].refuses = refuses;
+    fake_redis_hang_up(s->sentinels[0].fake);
+}
+
+/* As after a SIGHUP: the connection lives, the next one is refused. */
+TEST_WITH(each_reason_why_a_sentinel_is_lost_is_logged_once_and_that_it_is_back, begin, end)
+{
+    scene *s = *state;
+    char *dir = tempdir_make(), path[128];
+
+    snprintf(path, sizeof path, "%s/password", dir);
+    open_with_password(s, path);
+    store_driver_wait_ready(s->d, true);
+    assert_int_equal(kept_stderr_count("sentinel-back"), 0);
+    hang_up_and_refuse(s, true);
+    wait_logged(s, "reason=\"the sentinel refuses the credentials (--store-sentinel-password-file)\"");
+    let_it_try(s);
+    assert_int_equal(kept_stderr_count("event=sentinel-lost"), 2);
+    assert_int_equal(kept_stderr_count("reason=\"the connection to the sentinel broke: "), 1);
+    s->sentinels[0].refuses = false;
+    wait_logged(s, "event=sentinel-back");
+    assert_int_equal(kept_stderr_count("level=info event=sentinel-back sentinel=127.0.0.1:"), 1);
+    assert_int_equal(kept_stderr_count("wake-channel-lost"), 0);
+    hang_up_and_refuse(s, true);
+    store_driver_until(s->d, has_lost_four_times, NULL);
+    let_it_try(s);
+    assert_int_equal(kept_stderr_count("event=sentinel-lost"), 4);
+    tempdir_remove(dir);
+}
+
+TEST_WITH(a_password_that_a_sentinel_does_not_want_is_told, begin, end)
+{
+    scene *s = *state;
+    char *dir = tempdir_make(), path[128];
+
+    snprintf(path, sizeof path, "%s/password", dir);
+    s->sentinels[0].welcomes = true;
+    open_with_password(s, path);
+    wait_logged(s, "reason=\"the sentinel has no password, and one was given (--store-sentinel-password-file)\"");
+    tempdir_remove(dir);
+}
+
+/* Of the new primary less is not fewer: before it was another's. */
+TEST_WITH(replicas_of_another_primary_are_not_compared, begin, end)
+{
+    scene *s = *state;
+    char line[128];
+
+    kept_stderr_begin();
+    s->primaries[0].has_replica = true;
+    open_store(s, 1);
+    store_driver_wait_ready(s->d, true);
+    wait_logged(s, "event=store-replicas");
+    switch_to(s, 0, 1, 8);
+    store_driver_until(s->d, is_at_second, s);
+    s->primaries[1].has_replica = true;
+    snprintf(line, sizeof line, "event=store-replicas primary=127.0.0.1:%u connected=1", s->primaries[1].port);
+    wait_logged(s, line);
+    assert_int_equal(kept_stderr_count("store-replica-lost"), 0);
+    s->primaries[1].has_replica = false;
+    snprintf(line, sizeof line, "event=store-replica-lost primary=127.0.0.1:%u connected=0 before=1",
+             s->primaries[1].port);
+    wait_logged(s, line);
 }
 
 TEST_MAIN()

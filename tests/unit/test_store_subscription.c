@@ -3,6 +3,7 @@
 #include <uv.h>
 
 #include "support/fake_redis.h"
+#include "support/kept_stderr.h"
 #include "support/redis_fixture.h"
 #include "support/store_driver.h"
 #include "test.h"
@@ -264,6 +265,7 @@ TEST(who_may_not_subscribe_is_not_ready)
 typedef struct stage {
     fake_redis *fake;
     const char *get, *hello, *subscribe; /* the answers; NULL = as usual */
+    const char *select;                  /* the same */
     unsigned subscribes;                 /* seen */
     unsigned wanted;                     /* of those, or of connections */
 } stage;
@@ -280,6 +282,8 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
     }
     if (strcmp(argv[0], "GET") == 0 && s->get)
         return s->get;
+    if (strcmp(argv[0], "SELECT") == 0 && s->select)
+        return s->select;
     return strcmp(argv[0], "HELLO") == 0 && s->hello ? s->hello : fake_usual;
 }
 
@@ -426,6 +430,32 @@ TEST(a_replica_is_not_subscribed_to)
     s.hello = NULL;
     store_driver_wait_ready(here.d, true);
     assert_int_equal(here.listening, 1);
+    end_stage(&s);
+}
+
+/* The channel is heard each time, until the store's first connection is refused. */
+TEST(the_channel_of_a_store_that_is_never_ready_is_lost_once_in_the_log)
+{
+    stage s = {.select = "-ERR DB index is out of range\r\n", .wanted = 5};
+    char url[URL_BYTES];
+
+    memset(&here, 0, sizeof here);
+    here.d = store_driver_new();
+    s.fake = fake_redis_start(store_driver_loop(here.d), play, &s);
+    snprintf(url, sizeof url, "%s?db=99", fake_redis_url(s.fake));
+    kept_stderr_begin();
+    open_store(url, 0, 0);
+    store_driver_until(here.d, has_subscribed, &s);
+    assert_string_equal(store_driver_reason(here.d), "the store has no database 99 (--store)");
+    assert_int_equal(kept_stderr_count("event=wake-channel-lost"), 1);
+    s.select = NULL;
+    store_driver_wait_ready(here.d, true);
+    for (unsigned i = 2; i <= 3; i++) { /* what was well in between is lost again */
+        fake_redis_hang_up(s.fake);
+        wait_listening(i);
+    }
+    assert_int_equal(kept_stderr_count("event=wake-channel-lost reason=\"the connection to the store broke"), 2);
+    kept_stderr_end();
     end_stage(&s);
 }
 

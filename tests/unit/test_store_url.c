@@ -50,7 +50,7 @@ TEST(each_form_is_taken_apart)
         url got;
         lks_error error;
         print_message("%s\n", rows[i].text);
-        assert_int_equal(url_parse(rows[i].text, &got, &error), LKS_OK);
+        assert_int_equal(url_parse(rows[i].text, "--store", &got, &error), LKS_OK);
         assert_int_equal(got.kind, rows[i].expected.kind);
         assert_int_equal(got.n_hosts, rows[i].expected.n_hosts);
         for (size_t k = 0; k < got.n_hosts; k++) {
@@ -128,7 +128,7 @@ TEST(what_is_not_understood_is_refused)
         url got;
         lks_error error;
         print_message("%s\n", rows[i]);
-        assert_int_equal(url_parse(rows[i], &got, &error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(url_parse(rows[i], "--store", &got, &error), LKS_INVALID_ARGUMENT);
         assert_int_equal(error.applied, LKS_APPLIED_NO);
         assert_null(strstr(error.message, "hunter2"));
         assert_null(got.path);
@@ -151,13 +151,22 @@ TEST(an_error_says_how_a_url_is_written)
         {"", "has no scheme"},
         {"localhost:6379", "must be embedded:DIR"},
         {"tls://localhost", "must be embedded:DIR"},
+        {"tls://localhost", "with TLS rediss..."},
+        {"redis+cluster://::1:7001", "an IPv6 address goes in brackets: [::1]:7001"},
+        {"redis://::1", "in brackets"},
+        {"redis://:hunter2@fe80::1:7001/0", "in brackets"},
+        {"redis+sentinel://a,::1:2/shop", "in brackets"},
+        {"redis+sentinel://a/na%zzme", "a % in the primary's name that begins no %2F"},
+        {"redis+sentinel://a/", "/master or /master/db"},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         url got;
         lks_error error;
         print_message("%s\n", rows[i][0]);
-        assert_int_equal(url_parse(rows[i][0], &got, &error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(url_parse(rows[i][0], "FILE:1: store", &got, &error), LKS_INVALID_ARGUMENT);
+        assert_ptr_equal(strstr(error.message, "FILE:1: store: "), error.message);
+        assert_in_range(strlen(error.message), 1, sizeof error.message - 32); /* room for a longer place */
         assert_non_null(strstr(error.message, rows[i][1]));
         assert_null(strstr(error.message, "hunter2"));
     }

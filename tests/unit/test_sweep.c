@@ -94,6 +94,13 @@ static void run_until_asked(fixture *f, size_t n)
         uv_run(&f->loop, UV_RUN_DEFAULT);
 }
 
+static void begin_pass(fixture *f, uint64_t interval_ms)
+{
+    begin(f, interval_ms);
+    sweep_begin(f->sweep);
+    run_until_asked(f, 1);
+}
+
 static void reply(fixture *f, const char *cursor, const char *base)
 {
     const store_value elements[] = {
@@ -109,9 +116,7 @@ static void reply(fixture *f, const char *cursor, const char *base)
 TEST(a_pass_goes_through_all_and_what_it_finds_is_done)
 {
     fixture f;
-    begin(&f, LONG_MS);
-    sweep_begin(f.sweep);
-    run_until_asked(&f, 1);
+    begin_pass(&f, LONG_MS);
     assert_string_equal(f.store.cursors[0], "0");
     reply(&f, "17", NULL);
     run_until_asked(&f, 2);
@@ -128,9 +133,7 @@ TEST(a_pass_goes_through_each_part)
     fixture f;
     const store_result failed = {.code = LKS_UNAVAILABLE, .message = "away"};
     n_parts = 3;
-    begin(&f, LONG_MS);
-    sweep_begin(f.sweep);
-    run_until_asked(&f, 1);
+    begin_pass(&f, LONG_MS);
     assert_int_equal(f.store.slot, 0);
     reply(&f, "17", NULL);
     run_until_asked(&f, 2);
@@ -152,9 +155,7 @@ TEST(a_pass_goes_through_each_part)
 TEST(passes_follow_each_other)
 {
     fixture f;
-    begin(&f, 1);
-    sweep_begin(f.sweep);
-    run_until_asked(&f, 1);
+    begin_pass(&f, 1);
     reply(&f, "", NULL);
     run_until_asked(&f, 2);
     assert_string_equal(f.store.cursors[1], "0");
@@ -165,9 +166,7 @@ TEST(passes_follow_each_other)
 TEST(one_pass_at_a_time)
 {
     fixture f;
-    begin(&f, LONG_MS);
-    sweep_begin(f.sweep);
-    run_until_asked(&f, 1);
+    begin_pass(&f, LONG_MS);
     sweep_begin(f.sweep);
     uv_run(&f.loop, UV_RUN_NOWAIT);
     assert_int_equal(f.store.n, 1);
@@ -183,9 +182,7 @@ TEST(a_store_that_fails_is_asked_again_later)
 {
     fixture f;
     const store_result failed = {.code = LKS_UNAVAILABLE, .message = "away"};
-    begin(&f, 1);
-    sweep_begin(f.sweep);
-    run_until_asked(&f, 1);
+    begin_pass(&f, 1);
     reply(&f, "17", NULL);
     run_until_asked(&f, 2);
     f.store.done(f.store.arg, &failed);
@@ -198,9 +195,7 @@ TEST(a_store_that_fails_is_asked_again_later)
 TEST(nothing_begins_after_the_stop)
 {
     fixture f;
-    begin(&f, 1);
-    sweep_begin(f.sweep);
-    run_until_asked(&f, 1);
+    begin_pass(&f, 1);
     sweep_stop(f.sweep);
     reply(&f, "17", NULL);
     sweep_begin(f.sweep);
@@ -240,9 +235,7 @@ static void reply_to_move(fixture *f, const char *word)
 TEST(units_on_their_way_are_taken_and_then_forgotten)
 {
     fixture f;
-    begin(&f, LONG_MS);
-    sweep_begin(f.sweep);
-    run_until_asked(&f, 1);
+    begin_pass(&f, LONG_MS);
     reply_with_moves(&f);
     assert_int_equal(f.alarms.n, 1);
     assert_int_equal(f.store.n_moves, 1);
@@ -265,9 +258,7 @@ TEST(units_on_their_way_are_taken_and_then_forgotten)
 TEST(units_that_are_not_taken_are_not_forgotten)
 {
     fixture f;
-    begin(&f, LONG_MS);
-    sweep_begin(f.sweep);
-    run_until_asked(&f, 1);
+    begin_pass(&f, LONG_MS);
     reply_with_moves(&f);
     reply_to_move(&f, "NO_ITEM");
     assert_string_equal(f.store.moves[1], "stock_receive ls:{ns/g/2/102}: c 0 2 8 1 6");
@@ -281,9 +272,7 @@ TEST(units_that_are_not_taken_are_not_forgotten)
 TEST(nothing_is_brought_home_after_the_stop)
 {
     fixture f;
-    begin(&f, LONG_MS);
-    sweep_begin(f.sweep);
-    run_until_asked(&f, 1);
+    begin_pass(&f, LONG_MS);
     reply_with_moves(&f);
     sweep_stop(f.sweep);
     reply_to_move(&f, "OK");
