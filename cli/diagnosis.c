@@ -117,6 +117,8 @@ static const char *remedy_of(const char *reason)
         const char *words, *remedy;
     } known[] = {
         {"credentials", "correct user and password in lockstockd's --store; in a password / ? and % are %2F %3F %25"},
+        {"no password", "take the password out of lockstockd's --store, or give Redis one (requirepass)"},
+        {"no database", "name one that Redis has in lockstockd's --store, or raise databases in redis.conf"},
         {"permission",
          "give the Redis user that lockstockd has all commands and keys: ACL SETUSER NAME on +@all ~* &*"},
         {"replicas", start_replicas},
@@ -207,6 +209,26 @@ static void judge_persistence(const lks_store_status *status, findings *f)
             "the store drops keys when its memory is full: locks are held twice, orders sell twice");
 }
 
+/* ---- sentinels ------------------------------------------------------------------- */
+
+static void judge_sentinels(const lks_store_status *status, findings *f)
+{
+    static const char remedy[] =
+        "start those that are away, or mend what keeps lockstockd from them: event=sentinel-lost in "
+        "its log names each, and why";
+    const int64_t known = status->sentinels, answering = status->sentinels_answering;
+
+    if (known == 0)
+        return;
+    if (answering == 0)
+        say(f, DIAGNOSIS_PROBLEM, "sentinels", remedy,
+            "none of %" PRId64 " answers: when the primary is lost, nobody tells who takes its place", known);
+    else if (answering < known)
+        say(f, DIAGNOSIS_WARNING, "sentinels", remedy, "%" PRId64 " of %" PRId64 " answer", answering, known);
+    else
+        say(f, DIAGNOSIS_OK, "sentinels", NULL, "all %" PRId64 " answer", known);
+}
+
 /* ---- replicas -------------------------------------------------------------------- */
 
 static bool refuses_alone(const lks_primary_status *p)
@@ -238,8 +260,8 @@ static bool lags(const lks_replica_status *r)
     return r->silent_ms > LAG_MS || r->behind_bytes > LAG_BYTES;
 }
 
-/* " ADDRESS 0 bytes behind, silent for 1s;..." of all, or of those that lag. */
-static void describe(const lks_primary_status *p, bool all, char text[DIAGNOSIS_TEXT_BYTES])
+/* " ADDRESS 0 bytes behind, last heard of 1s ago;..." of those that lag, or of the others. */
+static void describe(const lks_primary_status *p, bool lagging, char text[DIAGNOSIS_TEXT_BYTES])
 {
     char silent[WORDS_BYTES];
     size_t at = 0;
@@ -247,7 +269,7 @@ static void describe(const lks_primary_status *p, bool all, char text[DIAGNOSIS_
     text[0] = '\0';
     for (size_t i = 0; i < p->n_replicas && at < DIAGNOSIS_TEXT_BYTES; i++) {
         const lks_replica_status *r = p->replicas[i];
-        if (!all && !lags(r))
+        if (lags(r) != lagging)
             continue;
         words_of_ms(r->silent_ms, silent);
         at += (size_t)snprintf(text + at, DIAGNOSIS_TEXT_BYTES - at, "%s %s %" PRId64 " bytes behind%s%s",
@@ -256,6 +278,16 @@ static void describe(const lks_primary_status *p, bool all, char text[DIAGNOSIS_
         if (r->silent_ms >= 0 && at < DIAGNOSIS_TEXT_BYTES)
             at += (size_t)snprintf(text + at, DIAGNOSIS_TEXT_BYTES - at, " ago");
     }
+}
+
+/* How many can confirm in time what --wait-replicas waits for. */
+static int64_t in_time(const lks_primary_status *p)
+{
+    int64_t n = 0;
+
+    for (size_t i = 0; i < p->n_replicas; i++)
+        n += !lags(p->replicas[i]);
+    return n;
 }
 
 /* How many count for min-replicas-to-write. */
@@ -294,7 +326,7 @@ static bool judge_count(const lks_store_status *status, const lks_primary_status
 
 static void judge_primary(const lks_store_status *status, const lks_primary_status *p, findings *f)
 {
-    char text[DIAGNOSIS_TEXT_BYTES];
+    char text[DIAGNOSIS_TEXT_BYTES], others[DIAGNOSIS_TEXT_BYTES];
 
     if (!p->tells_replicas) {
         if (status->ready && !status->reason[0] && (status->fails_over || status->wait_replicas > 0))
@@ -303,16 +335,18 @@ static void judge_primary(const lks_store_status *status, const lks_primary_stat
         return;
     }
     bool enough = judge_count(status, p, f);
-    describe(p, false, text);
+    describe(p, false, others);
+    describe(p, true, text);
     if (text[0])
         say(f, DIAGNOSIS_PROBLEM, "replicas",
-            "look at that replica, its machine, its network and its log; a failover to it loses what it lacks, and "
-            "--wait-replicas waits for it in vain",
+            in_time(p) < status->wait_replicas
+                ? "look at that replica, its machine, its network and its log; a failover to it loses what it "
+                  "lacks, and --wait-replicas waits for it in vain"
+                : "look at that replica, its machine, its network and its log; a failover to it loses what it lacks",
             "%s:%s", p->address, text);
-    describe(p, true, text);
-    if (enough && text[0] && f->list[f->n - 1].level != DIAGNOSIS_PROBLEM)
+    if (enough && others[0])
         say(f, DIAGNOSIS_OK, "replicas", NULL, "%s: min-replicas-to-write %" PRId64 ";%s", p->address,
-            p->min_replicas_to_write, text);
+            p->min_replicas_to_write, others);
 }
 
 /* ---- clocks and latency -------------------------------------------------------------- */
@@ -380,6 +414,7 @@ diagnosis_finding *diagnosis_of(const diagnosis_facts *facts, size_t *n)
         judge_store(facts, &f);
         if (store) {
             judge_persistence(store, &f);
+            judge_sentinels(store, &f);
             judge_failover(store, &f);
             for (size_t i = 0; i < store->n_primaries; i++)
                 judge_primary(store, store->primaries[i], &f);

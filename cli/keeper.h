@@ -34,7 +34,7 @@ int keeper_fd(const keeper *k);
 /* Does not block. Also when it has died: KEEPER_FAILED until the lock was held, KEEPER_LOST after. */
 keeper_news keeper_next(keeper *k);
 
-/* After KEEPER_HELD. */
+/* 0 until the lock is held, at the latest with KEEPER_HELD. */
 uint64_t keeper_fence(const keeper *k);
 
 /* Until when, by CLOCK_MONOTONIC, nobody else can have the lock: the moment at which it counts as lost, and the end of

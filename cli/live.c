@@ -238,12 +238,16 @@ static void print_rows(const snapshot *s)
         lock_line(&s->locks[i], WHOLE, line);
         printf("%s  lock    %s\n", clock, line);
     }
+    if (s->more_locks)
+        printf("%s  lock    and more\n", clock);
     if (s->items_error.code != LKS_OK)
         print_line(print_row, "%s  item    %s", clock, s->items_error.message);
     for (size_t i = 0; i < s->n_items; i++) {
         item_line(&s->items[i], WHOLE, line);
         printf("%s  item    %s\n", clock, line);
     }
+    if (s->more_items)
+        printf("%s  item    and more\n", clock);
 }
 
 /* Milliseconds, or null where nobody answered. */
@@ -289,8 +293,9 @@ static bool print_json(const snapshot *s)
         replace_by_null(&locks);
     if (s->items_error.code != LKS_OK)
         replace_by_null(&items);
-    json_t *all = json_pack("{s:I, s:o, s:o, s:o}", "at_ms", (json_int_t)s->at_ms, "servers", servers, "locks", locks,
-                            "items", items);
+    json_t *all =
+        json_pack("{s:I, s:o, s:o, s:o, s:b, s:b}", "at_ms", (json_int_t)s->at_ms, "servers", servers, "locks", locks,
+                  "items", items, "more_locks", (int)s->more_locks, "more_items", (int)s->more_items);
     char *text = good && all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     if (text)
         printf("%s\n", text);

@@ -2,7 +2,7 @@
  *
  *   waiting --held--> running --it ends--> releasing --> over
  *      |                 `---lost--> stopping (TERM, KILL before the lease can end) --> over
- *      `---not taken, a signal--> over
+ *      `---not taken, a signal--> over (releasing, if it has just been granted)
  *
  * This process has no threads: it starts the program, passes signals on, and ends it in time. What speaks with the
  * servers is the keeper (keeper.h). */
@@ -82,7 +82,8 @@ static void on_news(running *r)
 {
     switch (keeper_next(r->keeper)) {
     case KEEPER_HELD:
-        start(r);
+        if (r->phase == WAITING)
+            start(r);
         break;
     case KEEPER_LOST:
         if (r->phase == RUNNING)
@@ -124,7 +125,10 @@ static void on_signals(running *r)
                 on_child_end(r);
         } else if (r->phase == WAITING) {
             r->code = EXIT_SIGNAL + event.number;
-            r->phase = OVER;
+            if (keeper_fence(r->keeper) == 0)
+                r->phase = OVER;
+            else
+                release(r);
         } else {
             child_signal(&r->child, &event);
         }

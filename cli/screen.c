@@ -53,8 +53,10 @@ void screen_enter(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
 
-    for (size_t i = 0; i < N_CAUGHT; i++)
+    for (size_t i = 0; i < N_CAUGHT; i++) {
+        action.sa_flags = caught[i] == SIGWINCH ? SA_RESTART : 0; /* another size is no reason to stop writing */
         sigaction(caught[i], &action, &actions[i]);
+    }
     atexit(give_back);
     if (isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &before) == 0) {
         struct termios mode = before;

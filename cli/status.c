@@ -1,4 +1,4 @@
-/* lockstock status: each server by itself, whether it answers, and whether its store does. */
+/* lockstock status: each server by itself, whether it answers, and whether its store does; and why not. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +21,10 @@ static void print_probe(const probe *p)
     printf("  %-18s", text);
 }
 
-static exit_code print_json(const char *url, bool is_up, bool has_store)
+/* why: NULL where nothing is wrong. */
+static exit_code print_json(const char *url, bool is_up, bool has_store, const char *why)
 {
-    json_t *json = json_pack("{s:s, s:b, s:b}", "server", url, "up", is_up, "store", has_store);
+    json_t *json = json_pack("{s:s, s:b, s:b, s:s*}", "server", url, "up", is_up, "store", has_store, "why", why);
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 
     json_decref(json);
@@ -47,13 +48,17 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
 
     if (!probe_is_down(&server))
         store = probe_store(*channel);
+    const lks_error *error = server.error.code != LKS_OK ? &server.error : &store.error;
+    char why[sizeof error->message] = "";
+    if (error->code != LKS_OK)
+        words_printable(error->message, why, sizeof why);
     if (a->cli->json) {
-        code = print_json(url, !probe_is_down(&server), !probe_is_down(&store));
+        code = print_json(url, !probe_is_down(&server), !probe_is_down(&store), *why ? why : NULL);
     } else {
         printf("%-*s", a->width, url);
         print_probe(&server);
         print_probe(&store);
-        printf("\n");
+        printf("%s%s\n", *why ? "  " : "", why);
     }
     if (code != EXIT_DONE)
         return code;

@@ -215,6 +215,21 @@ class Run(Case):
         self.assertEqual(process.returncode, 128 + signal.SIGTERM)
         wait_until(lambda: self.json("lock", "inspect", "c")["waiters"] == "0")
 
+    def test_a_signal_gives_back_what_was_granted_just_before_it(self):
+        self.out("lock", "acquire", "c", "--lease", "1m")
+        process = self.start("run", "--lock", "c", "--lease", "6s", "--wait", "1h", "--", "echo", "ran")
+        wait_until(lambda: self.json("lock", "inspect", "c")["waiters"] == "1")
+        os.kill(process.pid, signal.SIGSTOP)
+        self.out("lock", "force-release", "c")
+        # Renewed: so the process that waited knows that it was granted.
+        wait_until(lambda: any(int(holder["heldMs"]) + int(holder["leaseMs"]) > 6000
+                               for holder in self.json("lock", "inspect", "c").get("holders", [])))
+        process.terminate()
+        os.kill(process.pid, signal.SIGCONT)
+        out, _ = process.communicate(timeout=LIMIT_S)
+        self.assertEqual((out, process.returncode), (b"", 128 + signal.SIGTERM))
+        self.assertFalse(self.json("lock", "inspect", "c").get("holders"))
+
     def test_at_a_terminal(self):
         """The program has the terminal, and each ^C is told to it once: twice is once where it does not look in between,
         so there are some."""

@@ -14,10 +14,11 @@ LIMIT_S = 60
 OK, REFUSED, USAGE, UNAVAILABLE, UNKNOWN, OTHER = range(6)
 
 
-def wait_until(condition):
+def wait_until(condition, seen=str):
+    """`seen` says what there is instead, when it does not come."""
     deadline = time.monotonic() + LIMIT_S
     while not condition():
-        assert time.monotonic() < deadline, "it does not come"
+        assert time.monotonic() < deadline, f"it does not come: {seen()}"
         time.sleep(0.005)
 
 

@@ -17,7 +17,7 @@ import termios
 import threading
 import time
 
-from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, main
+from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, main, wait_until
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
 
@@ -177,6 +177,24 @@ class AtATerminal(Case):
         self.assertEqual(terminal.end(), OK)
         self.assertTrue(terminal.text.endswith(LEAVE), terminal.text[-80:])
 
+    def test_a_terminal_that_changes_its_size_while_it_does_not_read(self):
+        terminal = self.terminal("watch", "--every", "1ms")
+        terminal.wait(r"SERVER +CALL +STORE")
+
+        def is_held_up():
+            """In a call to the system with standard output, and not just for a moment."""
+            for _ in range(50):
+                with open(f"/proc/{terminal.pid}/syscall") as syscall:
+                    if syscall.read().split()[1:2] != ["0x1"]:
+                        return False
+                time.sleep(0.001)
+            return True
+        for rows in (12, 13):  # the first ends a write of which a part is done, and the next has done nothing yet
+            wait_until(is_held_up)
+            terminal.resize(rows, 30)
+        terminal.type("q")
+        self.assertEqual(terminal.end(), OK)
+
     def test_a_table_that_is_too_long(self):
         for n in range(12):
             self.out("stock", "put", f"item-{n:02}", "1")
@@ -198,6 +216,9 @@ class AtATerminal(Case):
             self.assertEqual(terminal.end(), OK)
             self.assertEqual(terminal.text.count("\n"), rows - 1)
             self.assertIn(f"and at least {7 + 102 - rows} more", terminal.text)
+        self.assertRegex(self.out("watch", "--times", "1").splitlines()[-1], "  lock    and more$")
+        line = json.loads(self.out("watch", "--times", "1", "--json"))
+        self.assertEqual((len(line["locks"]), line["more_locks"], line["more_items"]), (100, True, False))
 
     def test_ends_of_the_table(self):
         for end, code in ((lambda t: t.type("\x03"), OK), (lambda t: t.type("\x1c"), -signal.SIGQUIT),
@@ -240,7 +261,7 @@ class AtATerminal(Case):
         self.out("stock", "put", "phone", "10")
         self.out("lock", "acquire", "door", "--lease", "1m")
         line = json.loads(self.out("watch", "--times", "1", "--json"))
-        self.assertEqual(set(line), {"at_ms", "servers", "locks", "items"})
+        self.assertEqual(set(line), {"at_ms", "servers", "locks", "items", "more_locks", "more_items"})
         self.assertEqual(line["servers"][0]["server"], self.server.url)
         self.assertEqual([line["items"][0][name] for name in ("sku", "available", "state")], ["phone", 10, "open"])
         self.assertEqual([line["locks"][0][name] for name in ("name", "holders", "waiters")], ["door", 1, 0])

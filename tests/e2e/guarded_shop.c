@@ -7,11 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <lockstock/guard.h>
 #include <lockstock/v1/lock.lks_client.h>
+
+#include "support/process.h"
 
 enum { HOUR_MS = 3600000, WAIT_MS = 60000 };
 
@@ -97,7 +98,7 @@ static bool is_taken(const guarded_shop *shop, const lks_rpc_context *context)
 static void await_gate(const guarded_shop *shop, const atomic_bool *until)
 {
     while (access(shop->gate, F_OK) != 0 && !(until && atomic_load(until)))
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        process_pause();
 }
 
 static lks_code sell(const guarded_shop *shop, lks_rpc_context *context, const buy_request *in, buy_response *out,

@@ -8,10 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <lockstock/lockstock.h>
+
+#include "support/process.h"
 
 enum { WAIT_MS = 120000 };
 
@@ -25,7 +26,7 @@ static lks_once_verdict run_until_gate(void *arg, lks_once_attempt *attempt)
 
     printf("running attempt=%lld\n", (long long)lks_once_number(attempt));
     while (access(job->gate, F_OK) != 0)
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        process_pause(); /* the gate is a file, for a process that is stopped and killed */
     printf("through lost=%d\n", lks_once_is_lost(attempt));
     lks_once_return(attempt, 200, job->name, strlen(job->name));
     return LKS_ONCE_STORE;

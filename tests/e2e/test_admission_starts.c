@@ -76,11 +76,16 @@ TEST(settings_that_would_do_nothing_are_refused)
     assert_refused("tcp://127.0.0.1:0", "--tls-key server.key", "need each other");
     assert_refused("tls://127.0.0.1:0", "--tls-certificate nowhere --tls-key server.key",
                    "nowhere: No such file or directory");
+    assert_refused("tls://127.0.0.1:0", "--tls-certificate nowhere --tls-key server.key", ": --tls-certificate: /");
+    assert_refused("tls://127.0.0.1:0", "--tls-certificate server --tls-key nowhere", ": --tls-key: /");
+    assert_refused("tls://127.0.0.1:0", TLS " --tls-client-ca server.key", ": --tls-client-ca: /");
     assert_refused("tcp://127.0.0.1:0", "--tls-client-ca client-ca", "needs --tls-certificate");
     assert_refused("tcp://127.0.0.1:0", "--tls-client-required", "needs --tls-client-ca");
     assert_refused("tls://127.0.0.1:0", TLS " --tls-client-required", "needs --tls-client-ca");
     assert_refused("tcp://127.0.0.1:0", "--tokens tokens", "tokens need a policy");
     assert_refused("tcp://127.0.0.1:0", "--policy nowhere", "nowhere: cannot be read: No such file or directory");
+    assert_refused("tcp://127.0.0.1:0", "--policy nowhere", ": --policy: /");
+    assert_refused("tcp://127.0.0.1:0", "--policy policy --tokens nowhere", ": --tokens: /");
     assert_refused("tcp://127.0.0.1:0", "--policy policy --tokens nowhere",
                    "nowhere: cannot be read: No such file or directory");
 }

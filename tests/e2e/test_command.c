@@ -14,27 +14,38 @@
 
 enum { LIMIT_MS = 60000 };
 
-static process *spawn_with(const char *const flags[])
+/* `variable` of its environment: "NAME=value"; NULL: none. */
+static process *spawn_in(const char *const flags[], const char *variable)
 {
     const char *argv[16] = {server_fixture_program()};
 
     for (size_t i = 0; flags[i]; i++)
         argv[i + 1] = flags[i];
-    process *p = process_spawn(argv, NULL);
+    process *p = process_spawn(argv, (const char *const[]){variable, NULL});
     assert_non_null(p);
     return p;
 }
 
-/* Runs to its end: exits with `code`, and its output contains each of `texts`. */
-static void assert_ends(const char *const flags[], int code, const char *const texts[])
+static process *spawn_with(const char *const flags[])
 {
-    process *p = spawn_with(flags);
+    return spawn_in(flags, NULL);
+}
+
+/* Runs to its end: exits with `code`, and its output contains each of `texts`. */
+static void assert_ends_in(const char *const flags[], const char *variable, int code, const char *const texts[])
+{
+    process *p = spawn_in(flags, variable);
 
     assert_true(process_exited_with(p, code, LIMIT_MS));
     for (size_t i = 0; texts[i]; i++)
         if (!strstr(process_output(p), texts[i]))
             fail_msg("no \"%s\" in:\n%s", texts[i], process_output(p));
     process_free(p);
+}
+
+static void assert_ends(const char *const flags[], int code, const char *const texts[])
+{
+    assert_ends_in(flags, NULL, code, texts);
 }
 
 #define FLAGS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -54,8 +65,41 @@ TEST(test_bad_flags_are_named)
     assert_ends(FLAGS("--in-flight", "0"), 2, FLAGS("in-flight"));
     assert_ends(FLAGS("--log-level", "loud"), 2, FLAGS("log-level"));
     assert_ends(FLAGS("--config", "/nonexistent/lockstock.ini"), 2, FLAGS("config"));
-    assert_ends(FLAGS("--store", "mysql://here"), 2, FLAGS("store"));
     assert_ends(FLAGS("--store"), 2, FLAGS("store"));
+}
+
+/* As every other setting: by the flag, the variable, or the line of the file. */
+TEST(test_a_store_that_is_wrong_is_named_by_where_it_stands)
+{
+    char *dir = tempdir_make(), file[128], at[192], taken[192], plain[160];
+
+    assert_non_null(dir);
+    snprintf(file, sizeof file, "%s/conf", dir);
+    snprintf(at, sizeof at, "lockstockd: %s:2: store: must be ", file);
+    snprintf(plain, sizeof plain, "%s/plain", dir);
+    snprintf(taken, sizeof taken, "embedded:%s", plain);
+    assert_true(tempdir_write(file, "in-flight = 7\nstore = mysql://here\n"));
+    assert_true(tempdir_write(plain, ""));
+    assert_ends(FLAGS("--store", "mysql://here"), 2, FLAGS("lockstockd: --store: must be "));
+    assert_ends(FLAGS("--store=redis://u:secret@h:x"), 2, FLAGS("lockstockd: --store: the port must be"));
+    assert_ends(FLAGS("--config", file), 2, FLAGS(at));
+    assert_ends_in(FLAGS("--config", file), "LOCKSTOCK_STORE=mysql://here", 2,
+                   FLAGS("lockstockd: LOCKSTOCK_STORE: must be "));
+    assert_ends_in(FLAGS("--listen", "tcp://127.0.0.1:0"), "LOCKSTOCK_STORE=redis", 2,
+                   FLAGS("lockstockd: LOCKSTOCK_STORE: has no scheme"));
+    assert_ends(FLAGS("--listen", "tcp://127.0.0.1:0", "--store", taken), 2,
+                FLAGS("lockstockd: --store: cannot use ", plain));
+    tempdir_remove(dir);
+}
+
+TEST(test_settings_that_do_not_fit_the_store_are_refused)
+{
+    static const char why[] = "--wait-replicas needs a --store that has replicas, an embedded one has none";
+
+    assert_ends(FLAGS("--check-config", "--wait-replicas", "1"), 2, FLAGS(why));
+    assert_ends(FLAGS("--check-config", "--wait-replicas", "1", "--store", "embedded:/none"), 2, FLAGS(why));
+    assert_ends(FLAGS("--wait-replicas", "1", "--store", "embedded:/none/none"), 2, FLAGS(why));
+    assert_ends(FLAGS("--check-config", "--wait-replicas", "1", "--store", "redis://h"), 0, FLAGS("are good"));
 }
 
 TEST(test_settings_are_checked_and_printed_without_a_start)
