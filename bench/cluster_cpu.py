@@ -14,7 +14,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+from programs import Programs
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -34,43 +35,28 @@ def redis(port, *words):
     return subprocess.run(["redis-cli", "-p", str(port), *words], capture_output=True, text=True, check=True).stdout
 
 
-def wait_for(path, text):
-    while text not in open(path).read():
-        time.sleep(0.1)
-
-
 class Stores:
     """One Redis and a cluster, and a lockstockd on each."""
 
     def __init__(self, build, fsync):
-        self.dir, self.processes, self.pid = tempfile.mkdtemp(), [], {}
-        out = self.start("set.out", f"{HERE}/packaging/redis-set.sh", "cluster", f"{self.dir}/set")
-        wait_for(out, "ready")
-        url = re.search(r"url=(\S+)", open(out).read()).group(1)
+        self.dir, self.pid = tempfile.mkdtemp(), {}
+        self.programs = Programs(self.dir)
+        _, text = self.programs.start("set.out", f"{HERE}/packaging/redis-set.sh", "cluster", f"{self.dir}/set",
+                                      until="ready")
+        url = re.search(r"url=(\S+)", text).group(1)
         self.ports = re.findall(r":(\d+)", url)
         port = free_port()
-        out = self.start("one.out", "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--appendonly", "yes",
-                         "--save", "", "--dir", self.dir)
-        wait_for(out, "Ready to accept connections")
+        self.programs.start("one.out", "redis-server", "--port", port, "--bind", "127.0.0.1", "--appendonly", "yes", "--save",
+                            "", "--dir", self.dir, until="Ready to accept connections")
         for p in self.ports + [port]:
             redis(p, "CONFIG", "SET", "appendfsync", fsync)
         for name, store in (("one", f"redis://127.0.0.1:{port}"), ("cluster", url)):
-            out = self.start(f"{name}.log", f"{build}/server/lockstockd", "--store", store, "--listen", self.listen(name))
-            self.pid[name] = self.processes[-1].pid
-            wait_for(out, "event=ready")
-
-    def start(self, out, *args):
-        path = f"{self.dir}/{out}"
-        self.processes.append(subprocess.Popen(args, stdout=open(path, "w"), stderr=subprocess.STDOUT))
-        return path
+            server, _ = self.programs.start(f"{name}.log", f"{build}/server/lockstockd", "--store", store, "--listen",
+                                            self.listen(name), until="event=ready")
+            self.pid[name] = server.pid
 
     def listen(self, name):
         return f"unix://{self.dir}/{name}.sock"
-
-    def end(self):
-        for p in reversed(self.processes):
-            p.terminate()
-            p.wait()
 
     def on_the_bus(self):
         found = [re.search(r"messages_publish_sent:(\d+)", redis(p, "CLUSTER", "INFO")) for p in self.ports]
@@ -93,7 +79,7 @@ def main():
     args.add_argument("--rounds", type=int, default=3)
     args.add_argument("--in-flight", default="256")
     args.add_argument("--fsync", default="no")
-    args = args.parse_args()
+    args = args.parse_intermixed_args()
     stores = Stores(args.build, args.fsync)
     try:
         for scenario in args.scenarios:
@@ -108,7 +94,7 @@ def main():
         run(stores, args.build, "cluster", "lock-hot", "--calls", str(hand_offs), "--in-flight", "65")
         print(f"messages on the bus of {len(stores.ports)} nodes, a hand-off: {(stores.on_the_bus() - before) / hand_offs:.2f}")
     finally:
-        stores.end()
+        stores.programs.end()
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ class Pipeline
                 Die(redis_->errstr);
     }
 
-    // The reply is what is left, or {'DEDUCTED', ...}, {'SOLD_OUT', ...}, {'ERR', ...}.
+    // The reply is what is left, or {'SOLD_OUT', ...}, {'ERR', ...}.
     void Receive()
     {
         void *found = nullptr;
@@ -130,11 +130,10 @@ class Pipeline
             const redisReply *word = reply;
             while (word->type == REDIS_REPLY_ARRAY && word->elements > 0)
                 word = word->element[0];
-            const bool is_text = word->type == REDIS_REPLY_STRING, is_left = word->type == REDIS_REPLY_INTEGER;
-            if (!is_text && !is_left)
+            const bool is_text = word->type == REDIS_REPLY_STRING, deducted = word->type == REDIS_REPLY_INTEGER;
+            if (!is_text && !deducted)
                 Die(reply->type == REDIS_REPLY_ERROR ? reply->str : "not an answer of the function");
             const bool failed = is_text && strcmp(word->str, "ERR") == 0;
-            const bool deducted = is_left || strcmp(word->str, "DEDUCTED") == 0;
             call->finished = true;
             if (!failed && !deducted && strcmp(word->str, "SOLD_OUT") != 0)
                 Die(word->str);
