@@ -213,7 +213,7 @@ static bool run_threads(rival *r, const place *p, double warm_up, double seconds
 bool rival_run(rival *r, const place *p, double warm_up, double seconds, uint64_t calls, measure *m)
 {
     redisContext *redis = place_connect(p);
-    bool prepared = redis && work_prepare(&r->work, redis);
+    bool prepared = redis && work_prepare(&r->work, redis) && (r->kind != RIVAL_LIST || rival_list_prepare(r, redis));
 
     if (redis)
         redisFree(redis);

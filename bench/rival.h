@@ -59,6 +59,8 @@ void hand_holds(hand *h);
 bool rival_outside(const rival *r, const place *p, double warm_up, double seconds, measure *m);
 void rival_blpop(hand *h);
 void rival_list(hand *h);
+/* One sign in the list, before any hand starts: hands leave at different moments, and none may take the last. */
+bool rival_list_prepare(const rival *r, redisContext *redis);
 void rival_polling(hand *h);
 
 #endif

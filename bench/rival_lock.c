@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLEEP_MIN_US = 3000, SLEEP_MAX_US = 33000 };
+enum { SLEEP_MIN_US = 3000, SLEEP_MAX_US = 33000, LIST_NAME_BYTES = 64 };
 
 /* KEYS: the lock, its list; token. One sign in the list at most: who takes it tries again. */
 static const char release_and_tell[] = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end\n"
@@ -107,14 +107,30 @@ void rival_polling(hand *h)
     take_in_turns(h, work_release_script, sleep_a_while);
 }
 
+static void list_name(const world *w, char name[static LIST_NAME_BYTES])
+{
+    snprintf(name, LIST_NAME_BYTES, "{bench}t:%s", w->things[0]);
+}
+
+bool rival_list_prepare(const rival *r, redisContext *redis)
+{
+    char list[LIST_NAME_BYTES];
+
+    list_name(r->work.world, list);
+    redisReply *emptied = redisCommand(redis, "DEL %s", list), *filled = redisCommand(redis, "RPUSH %s 1", list);
+    bool good = work_answered(emptied) && work_answered(filled);
+    if (emptied)
+        freeReplyObject(emptied);
+    if (filled)
+        freeReplyObject(filled);
+    return good;
+}
+
 void rival_list(hand *h)
 {
-    const world *w = hand_rival(h)->work.world;
-    char list[64];
+    char list[LIST_NAME_BYTES];
 
-    snprintf(list, sizeof list, "{bench}t:%s", w->things[0]);
-    if (h->slot == 0)
-        got(h, redisCommand(h->redis, "RPUSH %s 1", list));
+    list_name(hand_rival(h)->work.world, list);
     while (hand_goes_on(h)) {
         uint64_t began_ns = measure_now_ns();
         got(h, redisCommand(h->redis, "BLPOP %s 0", list));
@@ -124,6 +140,4 @@ void rival_list(hand *h)
         got(h, redisCommand(h->redis, "RPUSH %s 1", list));
         hand_record(h, began_ns);
     }
-    if (h->slot == 0) /* so that the next round's first does not make it two */
-        got(h, redisCommand(h->redis, "BLPOP %s 0", list));
 }
