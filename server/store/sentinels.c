@@ -20,6 +20,7 @@
 #include "memory.h"
 #include "net/clock.h"
 #include "store/connection.h"
+#include "store/errors.h"
 #include "store/greeting.h"
 #include "store/subscription.h"
 #include "store/value.h"
@@ -72,7 +73,7 @@ struct sentinels {
     uint64_t doubt_ns; /* when it began */
     bool doubts;
     bool vouched;          /* since then a primary was named */
-    bool foreign;          /* some sentinel does not know the primary's name */
+    const char *refusal;   /* why some sentinel does not tell the primary; NULL: none refused */
     char host[HOST_BYTES]; /* what was told last */
     uint16_t port;
     char generation[HOST_BYTES + 32];
@@ -173,6 +174,18 @@ static void on_id(void *arg, const redisReply *reply, bool sent)
         }
 }
 
+static void note_refusal(const sentinel *e, const redisReply *reply)
+{
+    sentinels *s = e->of;
+
+    if (reply->type != REDIS_REPLY_ERROR || s->refusal)
+        return;
+    s->refusal = errors_find(reply->str, reply->len)->action == ERRORS_DENIED
+                     ? "the sentinel denies its user a permission"
+                     : "the sentinel knows no primary of that name";
+    log_warn("store-primary-unknown", "sentinel=%s:%u reason=\"%s\"", e->host, e->port, s->refusal);
+}
+
 static void on_master(void *arg, const redisReply *reply, bool sent)
 {
     sentinel *e = arg;
@@ -181,11 +194,7 @@ static void on_master(void *arg, const redisReply *reply, bool sent)
     if (!reply)
         return;
     const char *epoch = reply->type == REDIS_REPLY_ARRAY ? text_of(value_field(reply, "config-epoch")) : "";
-    if (reply->type == REDIS_REPLY_ERROR && !e->of->foreign) {
-        log_warn("store-primary-unknown", "sentinel=%s:%u reason=\"it knows no primary of that name\"", e->host,
-                 e->port);
-        e->of->foreign = true;
-    }
+    note_refusal(e, reply);
     e->next_answer = (answer){.asked_ns = epoch[0] != '\0' ? e->asking_ns : 0, .epoch = strtoll(epoch, NULL, 10)};
 }
 
@@ -197,6 +206,7 @@ static void on_address(void *arg, const redisReply *reply, bool sent)
     (void)sent;
     if (!reply)
         return;
+    note_refusal(e, reply);
     bool pair = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
     const char *host = pair ? text_of(reply->element[0]) : "";
     if (host[0] == '\0' || strlen(host) >= sizeof a->host || !read_port(text_of(reply->element[1]), &a->port))
@@ -232,7 +242,7 @@ static void on_listed(void *arg, const redisReply *reply, bool sent)
             note_listed(e->of, text_of(value_field(one, "ip")), port, text_of(value_field(one, "runid")));
     }
     if (e->answer.asked_ns > 0)
-        e->of->foreign = false;
+        e->of->refusal = NULL;
     if (e->ask_again)
         ask(e);
     judge(e->of);
@@ -439,7 +449,7 @@ static void on_timer(uv_timer_t *timer)
     sentinels_count(s, &known, &answering);
     if (s->doubts && !s->vouched)
         s->options.on_unknown(s->options.arg, answering == 0 ? "no sentinel answers"
-                                              : s->foreign   ? "the sentinels know no primary of that name"
+                                              : s->refusal   ? s->refusal
                                                              : "the sentinels have not told the primary");
     forget_unlisted(s);
     ask_all(s);

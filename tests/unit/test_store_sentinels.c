@@ -19,12 +19,13 @@ typedef struct seat {
     fake_redis *fake;
     unsigned port;
     bool is_sentinel;
-    unsigned asked; /* of the primary */
-    bool silent;    /* to all that sentinels are asked */
-    bool refuses;   /* the password */
-    bool welcomes;  /* and wants none */
-    unsigned was;   /* the port at which it was before; 0: it did not move */
-    bool foreign;   /* it does not know the name */
+    unsigned asked;     /* of the primary */
+    bool silent;        /* to all that sentinels are asked */
+    bool refuses;       /* the password */
+    bool welcomes;      /* and wants none */
+    unsigned was;       /* the port at which it was before; 0: it did not move */
+    bool foreign;       /* it does not know the name */
+    const char *denied; /* this question its user may not ask; NULL: all */
     long epoch;
     unsigned primary, other; /* ports that it tells: of the primary, of another sentinel; 0 = none */
     bool demoted;            /* what ROLE says */
@@ -66,6 +67,8 @@ static const char *tell(seat *s, const char *question)
     s->asked += strcmp(question, "MASTER") == 0;
     if (s->silent)
         return fake_silent;
+    if (s->denied && strcmp(question, s->denied) == 0)
+        return "-NOPERM User x has no permissions to run the 'sentinel' command\r\n";
     if (s->foreign)
         return "-ERR No such master with that name\r\n";
     if (strcmp(question, "MASTER") == 0)
@@ -400,7 +403,7 @@ static bool knows_no_primary(void *arg)
 {
     scene *s = arg;
 
-    return strstr(store_driver_reason(s->d), "know no primary of that name");
+    return strstr(store_driver_reason(s->d), "the sentinel knows no primary of that name");
 }
 
 TEST_WITH(a_name_that_no_sentinel_knows_is_told, begin, end)
@@ -412,6 +415,32 @@ TEST_WITH(a_name_that_no_sentinel_knows_is_told, begin, end)
     store_driver_until(s->d, knows_no_primary, s);
     s->sentinels[0].foreign = false;
     store_driver_wait_ready(s->d, true);
+}
+
+static bool lacks_a_permission(void *arg)
+{
+    scene *s = arg;
+
+    return strstr(store_driver_reason(s->d), "the sentinel denies its user a permission");
+}
+
+static void may_not_ask(scene *s, const char *question)
+{
+    s->sentinels[0].denied = question;
+    open_store(s, 1);
+    store_driver_until(s->d, lacks_a_permission, s);
+    s->sentinels[0].denied = NULL;
+    store_driver_wait_ready(s->d, true);
+}
+
+TEST_WITH(a_user_that_may_not_ask_for_the_configuration_is_told, begin, end)
+{
+    may_not_ask(*state, "MASTER");
+}
+
+TEST_WITH(a_user_that_may_not_ask_for_the_address_is_told, begin, end)
+{
+    may_not_ask(*state, "GET-MASTER-ADDR-BY-NAME");
 }
 
 static void ignore_wake(void *arg, const char *data, size_t len)
