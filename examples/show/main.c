@@ -307,7 +307,8 @@ static int run(show *s, lks_error *error)
         if (s->quits)
             puts("\nStopped by q. Who was waiting is still told by lockstock, and what was sold so far is checked.");
         stage_end_clients(s->stage);
-        exact = table_print(s->crowd, &s->sale, s->channel, s->live);
+        code = stage_revive_servers(s->stage, error);
+        exact = code == LKS_OK && table_print(s->crowd, &s->sale, s->channel, s->live);
     }
     return code != LKS_OK || (s->ended_by == 0 && !exact) ? 1 : s->ended_by != 0 ? 128 + s->ended_by : 0;
 }

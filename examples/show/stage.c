@@ -8,13 +8,13 @@
 
 #include <errno.h>
 #include <ftw.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "children.h"
@@ -24,12 +24,12 @@
 
 enum {
     DOWN_MS = 700,
-    MOMENT_MS = 500,
-    HOLDER_MS = 2000,
+    MOMENT_MS = 2000, /* until what a key strikes is in the middle of something, at most */
     FREEZE_MS = 1000,
     FREEZE_MAX_MS = 5000,
     START_MS = 10000,
     LOOK_MS = 5,
+    LOOK_AWAY_NS = 50 * 1000,
     DIR_MAX = 72, /* a socket's path has less than 108 bytes */
     LOG_PATH_MAX = 144,
     LOG_TOLD = 4000, /* bytes */
@@ -282,6 +282,19 @@ static bool is_frozen(const stage *s, const player *p)
     return s->frozen[p->side].who == p;
 }
 
+/* Who wakes up runs before those that compute: so a moment that is short is seen on a busy machine, too. */
+static void look_away(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = LOOK_AWAY_NS}, NULL);
+}
+
+static bool somebody_is_to_buy(const stage *s)
+{
+    totals t = crowd_totals(s->crowd, EXACT);
+
+    return t.away + t.asks > 0;
+}
+
 /* A client that has a call at lockstock under way, as soon as there is one; else one that runs; NULL: none does. */
 static player *client_in_the_middle(stage *s)
 {
@@ -297,8 +310,8 @@ static player *client_in_the_middle(stage *s)
             if (atomic_load(&s->crowd->asking[i]) > 0)
                 return p;
         }
-        sched_yield();
-    } while (any && clock_ms() < end_ms);
+        look_away();
+    } while (any && clock_ms() < end_ms && somebody_is_to_buy(s));
     return any;
 }
 
@@ -336,30 +349,16 @@ void stage_kill_redis(stage *s)
     news_add(s->said, "kill -9 of Redis (process %d), which both shops use", (int)pid);
 }
 
-/* Stopped first, so that its call is still under way when it is killed. */
-static player *stop_in_the_middle(stage *s)
-{
-    int64_t end_ms = clock_ms() + MOMENT_MS;
-    player *p;
-
-    while ((p = client_in_the_middle(s)) && clock_ms() < end_ms && player_freeze(p->pid)) {
-        if (atomic_load(&s->crowd->asking[p->index]) > 0)
-            break;
-        kill(p->pid, SIGCONT);
-    }
-    return p;
-}
-
 void stage_kill_client(stage *s)
 {
-    player *ours = stop_in_the_middle(s);
+    player *ours = client_in_the_middle(s);
 
     if (!ours) {
         news_add(s->said, "no client runs any more");
         return;
     }
+    strike(ours); /* at once: its call is under way now */
     player *naive = &s->clients[NAIVE][ours->index];
-    strike(ours);
     if (naive->life == RUNS && !is_frozen(s, naive)) {
         strike(naive);
         news_add(s->said, "kill -9 of client %d of each shop (process %d and %d)", ours->index + 1, (int)naive->pid,
@@ -373,7 +372,7 @@ void stage_kill_client(stage *s)
 static void freeze(stage *s, shop_side side)
 {
     crowd *c = s->crowd;
-    int64_t end_ms = clock_ms() + HOLDER_MS;
+    int64_t end_ms = clock_ms() + MOMENT_MS;
     frozen *f = &s->frozen[side];
 
     do {
@@ -387,7 +386,7 @@ static void freeze(stage *s, shop_side side)
             }
             kill(p->pid, SIGCONT);
         }
-        sched_yield();
+        look_away();
     } while (clock_ms() < end_ms);
     news_add(s->said, "nobody holds %s %s now", shop_names[side], side == NAIVE ? "lock" : "till");
 }
@@ -410,6 +409,20 @@ void stage_end_clients(stage *s)
         p->life = DONE;
         s->frozen[p->side].who = NULL;
     }
+}
+
+lks_code stage_revive_servers(stage *s, lks_error *error)
+{
+    lks_code code = LKS_OK;
+
+    for (int i = 0; code == LKS_OK && i < SERVERS; i++) {
+        player *p = &s->servers[i];
+        if (p->life == STRUCK)
+            player_kill(p->pid);
+        if (p->life != RUNS)
+            code = start(s, p, error);
+    }
+    return code;
 }
 
 static int remove_one(const char *path, const struct stat *found, int kind, struct FTW *at)

@@ -40,6 +40,9 @@ void stage_freeze(stage *s);
 /* Ends all clients, at once. */
 void stage_end_clients(stage *s);
 
+/* Starts the servers that were killed, before their time: what was sold is asked of them. An error: one cannot be started. */
+lks_code stage_revive_servers(stage *s, lks_error *error);
+
 /* Ends what runs and removes the directory. False: a server did not end as it should. The end of the log of whoever
  * failed is written to `out`. Takes NULL. */
 bool stage_close(stage *s, FILE *out);

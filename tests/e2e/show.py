@@ -163,6 +163,10 @@ class Lines(Case):
         self.assertGreater(table.of("answers lost: MAYBE", 1), 0, out)
         self.assertGreater(table.of("did not come any more", 1), 0)
 
+    def test_q_while_no_server_runs_checks_what_was_sold(self):
+        out, _ = self.run_show(*SMALL, "--press", "40:s,40:s,40:q")
+        self.adds_up(out, 240, 200, came_all=False)
+
     def test_what_is_wrong_with_the_arguments(self):
         for args in (["--buyers", "0"], ["--naive", "x"], ["--press", "50:x"], ["--press", "50:s,40:s"],
                      ["--press", "50:s,"], ["--press", "101:s"], ["more"]):
