@@ -42,9 +42,7 @@ static bool got(hand *h, redisReply *reply)
 {
     bool is = reply && reply->type != REDIS_REPLY_NIL;
 
-    h->failed = h->failed || !work_answered(reply);
-    if (reply)
-        freeReplyObject(reply);
+    h->failed = !work_done(reply) || h->failed;
     return is && !h->failed;
 }
 
@@ -117,13 +115,7 @@ bool rival_list_prepare(const rival *r, redisContext *redis)
     char list[LIST_NAME_BYTES];
 
     list_name(r->work.world, list);
-    redisReply *emptied = redisCommand(redis, "DEL %s", list), *filled = redisCommand(redis, "RPUSH %s 1", list);
-    bool good = work_answered(emptied) && work_answered(filled);
-    if (emptied)
-        freeReplyObject(emptied);
-    if (filled)
-        freeReplyObject(filled);
-    return good;
+    return work_done(redisCommand(redis, "DEL %s", list)) && work_done(redisCommand(redis, "RPUSH %s 1", list));
 }
 
 void rival_list(hand *h)

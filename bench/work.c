@@ -118,6 +118,15 @@ bool work_answered(const redisReply *reply)
     return reply && reply->type != REDIS_REPLY_ERROR;
 }
 
+bool work_done(redisReply *reply)
+{
+    bool answered = work_answered(reply);
+
+    if (reply)
+        freeReplyObject(reply);
+    return answered;
+}
+
 /* What is answered to a call that is as it should be: another word means that something else is measured. */
 static bool is_an_outcome(const redisReply *word)
 {
@@ -174,15 +183,11 @@ static bool load_script(work *w, int at, const char *text, redisContext *redis)
 
 static bool make_items(const work *w, redisContext *redis)
 {
+    const char *available = w->world->scenario->on_hand == 0 ? "0" : PLENTY;
     bool made = true;
 
-    for (unsigned i = 0; i < w->world->n_things && made; i++) {
-        redisReply *reply = redisCommand(redis, "HSET {bench}i:%s available %s sold 0", w->world->things[i],
-                                         w->world->scenario->on_hand == 0 ? "0" : PLENTY);
-        made = work_answered(reply);
-        if (reply)
-            freeReplyObject(reply);
-    }
+    for (unsigned i = 0; i < w->world->n_things && made; i++)
+        made = work_done(redisCommand(redis, "HSET {bench}i:%s available %s sold 0", w->world->things[i], available));
     return made;
 }
 

@@ -39,6 +39,9 @@ unsigned work_calls(const work *w);
 /* False: the reply is an error, said on standard error. */
 bool work_answered(const redisReply *reply);
 
+/* The same of a reply that says nothing else; frees it. */
+bool work_done(redisReply *reply);
+
 /* The same of the work itself: also false when the answer is none of those that are expected. */
 bool work_succeeded(const redisReply *reply);
 

@@ -280,6 +280,9 @@ static void describe(const lks_primary_status *p, bool lagging, char text[DIAGNO
     }
 }
 
+#define LOOK_AT_REPLICA \
+    "look at that replica, its machine, its network and its log; a failover to it loses what it lacks"
+
 /* How many can confirm in time what --wait-replicas waits for. */
 static int64_t in_time(const lks_primary_status *p)
 {
@@ -339,10 +342,8 @@ static void judge_primary(const lks_store_status *status, const lks_primary_stat
     describe(p, true, text);
     if (text[0])
         say(f, DIAGNOSIS_PROBLEM, "replicas",
-            in_time(p) < status->wait_replicas
-                ? "look at that replica, its machine, its network and its log; a failover to it loses what it "
-                  "lacks, and --wait-replicas waits for it in vain"
-                : "look at that replica, its machine, its network and its log; a failover to it loses what it lacks",
+            in_time(p) < status->wait_replicas ? LOOK_AT_REPLICA ", and --wait-replicas waits for it in vain"
+                                               : LOOK_AT_REPLICA,
             "%s:%s", p->address, text);
     if (enough && others[0])
         say(f, DIAGNOSIS_OK, "replicas", NULL, "%s: min-replicas-to-write %" PRId64 ";%s", p->address,

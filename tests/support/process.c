@@ -50,7 +50,7 @@ void process_pause(void)
 {
     struct timespec moment = {.tv_nsec = 2000000};
 
-    nanosleep(&moment, NULL);
+    nanosleep(&moment, NULL); /* files and other processes are only looked at; no test relies on the time */
 }
 
 static void append_output(process *p, const char *data, size_t n)
