@@ -344,17 +344,22 @@ local function write_given_back(key, text, kept, now)
   end
 end
 
--- owner, fence, ms left, ms held, permits
-local function describe(base, holder, now)
-  local record = read_record(base .. 'lock:t:' .. holder.token)
-  return {record and record.owner or '', holder.fence, ms_left(holder.end_us, now),
-    record and math.floor((now - record.since) / 1000) or 0, holder.permits}
+-- nil where it is lost or foreign: a holder is described after all is done, and that must not fail.
+local function record_of(base, token)
+  local ok, record = pcall(read_record, base .. 'lock:t:' .. token)
+  return ok and record or nil
 end
 
--- '' where its record is lost or foreign: who is in the way is told after all is done.
+-- owner, fence, ms left, ms held (0 where the clock stepped back meanwhile), permits
+local function describe(base, holder, now)
+  local record = record_of(base, holder.token)
+  return {record and record.owner or '', holder.fence, ms_left(holder.end_us, now),
+    record and math.max(ms_left(now, record.since), 0) or 0, holder.permits}
+end
+
 local function owner_of(base, token)
-  local ok, record = pcall(read_record, base .. 'lock:t:' .. token)
-  return ok and record and record.owner or ''
+  local record = record_of(base, token)
+  return record and record.owner or ''
 end
 
 -- One of those who hold the lock.

@@ -116,8 +116,9 @@ define_pass('stock_receive', {'allow-oom'}, function(s, sku, from, to, move_id, 
   end
   local item = item_of(s, sku)
   if to ~= '0' and (not item or item[BORN] < born) then return {'NO_ITEM'} end
-  put_field(s, key, field, struct.pack(CAME_FORMAT, born, id))
+  -- Without the item nothing would end the key.
   if not item or item[BORN] ~= born then return {'OK'} end
+  put_field(s, key, field, struct.pack(CAME_FORMAT, born, id))
   item[AVAILABLE], item[VERSION] = item[AVAILABLE] + n, item[VERSION] + 1
   if to == '0' then item[SOLD] = item[SOLD] - n end
   change_item(s, item)

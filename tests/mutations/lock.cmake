@@ -386,6 +386,10 @@ c_mutation(L22 server/services/lock_admin.c test_lock_fence
     response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);]] [[outcome__descriptor);]])
 c_mutation(L23 server/services/lock_admin.c test_lock_admin
   [[response->last_fence = (uint64_t)answer_int(a, reply, 3);]] "")
+lua_mutation(L23 test_lock_admin [[math.max(ms_left(now, record.since), 0)]] [[ms_left(now, record.since)]])
+lua_mutation(L25 test_lock_admin [[pcall(read_record, base .. 'lock:t:' .. token)
+  return ok and record or nil]] [[true, read_record(base .. 'lock:t:' .. token)
+  return ok and record or nil]])
 c_mutation(L23 server/services/lock_admin.c test_lock_admin [[holders[at]->held_ms = answer_int(a, row, 3);]] "")
 c_mutation(L25 server/services/lock_admin.c test_lock_admin
   [[response->removed = new_holders(a, &response->n_removed);]] [[response->removed = new_holders(a, &(size_t){0});]])

@@ -97,6 +97,11 @@ lua_mutation(S17 test_stock_items [[item[VERSION] = item[VERSION] + 1]] "")
 lua_mutation(S22 test_stock_items [[note(s, 'ADJUSTED', sku, int(delta), adjustment_id, reason)]] "")
 lua_mutation(S22 test_stock_items [[adjustment_id, reason)]] [[adjustment_id, '')]])
 
+# A move of an item that is gone
+lua_mutation(SB7 test_stock_buckets [[  if not item or item[BORN] ~= born then return {'OK'} end
+  put_field(s, key, field, struct.pack(CAME_FORMAT, born, id))]] [[  put_field(s, key, field, struct.pack(CAME_FORMAT, born, id))
+  if not item or item[BORN] ~= born then return {'OK'} end]])
+
 # DeleteItem
 lua_mutation(S23 test_stock_items [[if item[RESERVED] > 0 then]] [[if false then]])
 lua_mutation(S23 test_stock_items [[write('UNLINK', key .. sku, s.base .. 'stock:m:' .. encode(sku))]] "")

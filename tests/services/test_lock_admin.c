@@ -59,6 +59,33 @@ TEST(who_was_forced_out_is_out)
     says(inspect("a"), "EXCLUSIVE T2");
 }
 
+TEST(a_clock_that_stepped_back_gives_no_negative_times)
+{
+    says(acquire("T1", "a"), "ACQUIRED");
+    pass_seconds(-3600);
+    says(inspect("a"), "EXCLUSIVE T1");
+    assert_int_equal(inspected->holders[0]->held_ms, 0);
+    about(inspected->holders[0]->lease_ms, LEASE_MS + 3600000);
+    says(acquire("T2", "a"), "BUSY a held by T1");
+}
+
+/* The lock is free by the time when a holder's record is read. */
+TEST(a_forced_release_of_a_holder_whose_record_is_foreign_is_told)
+{
+    acquire("T1", "a:S");
+    acquire("T2", "a:S");
+    harness_redis(h, "DEL ls:{default/g}:lock:t:%s", token_of("T1"));
+    harness_redis(h, "RPUSH ls:{default/g}:lock:t:%s foreign", token_of("T1"));
+    says(inspect("a"), "SHARED  T2");
+    says(force_release("a"), "T2");
+    says(inspect("a"), "FREE");
+    acquire("T3", "a");
+    harness_redis(h, "SET ls:{default/g}:lock:t:%s foreign", token_of("T3"));
+    says(force_release("a"), "");
+    assert_int_equal(err.code, LKS_OK);
+    says(inspect("a"), "FREE");
+}
+
 /* ---- List ---- */
 
 typedef struct listing {

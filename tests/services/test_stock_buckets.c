@@ -1,5 +1,6 @@
 /* Groups in buckets: an item that is kept in several groups, and is one item to all who ask. */
 #include "services/stock_buckets.h"
+#include "functions/library.h"
 #include "stock_script.h"
 
 enum { N = SCRIPT_BUCKETS };
@@ -586,6 +587,18 @@ TEST(a_repeat_that_is_refused_leaves_the_claim_of_the_first)
     lose_nothing("s.claimed_at = tonumber(claimed_at)");
     answers(deduct("g", id, "bob", "a:2"), "SOLD_OUT a:1");
     says_begin(answer_line(deduct("g", order_in(3), "bob", "a:2")), "BUYER_LIMIT");
+}
+
+/* Nothing would ever end a key that is made without an item. */
+TEST(a_late_move_of_an_item_that_is_gone_leaves_no_key)
+{
+    put_in("g", "a", 40, N);
+    assert_true(delete_item("g", "a"));
+    remember();
+    for (unsigned k = 0; k <= N; k += N)
+        harness_redis(h, "FCALL stock_receive_%s 1 ls:{default/g/4/%u}: 6 a 1 %u 7 3 5", functions_digest,
+                      stock_bucket_name(k), k);
+    expect_unchanged();
 }
 
 /* ---- what a failover has lost ---- */
