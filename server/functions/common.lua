@@ -85,11 +85,21 @@ local function this_node()
   return node_id
 end
 
+-- In Redis Cluster what CLUSTER NODES says of this node; else nil.
+local function myself()
+  return this_node() ~= '' and string.match(redis.call('CLUSTER', 'NODES'), '[^\n]*myself[^\n]*') or nil
+end
+
+-- In Redis Cluster the primary that this node is: its id and the epoch of its slots, another one after each failover; else ''.
+local function this_primary()
+  local mine = myself()
+  return mine and this_node() .. '/' .. string.match(mine, '^' .. string.rep('%S+ ', 6) .. '(%d+)') or ''
+end
+
 -- The slots that this node serves, as "0-5460,7,!93": those with ! are about to leave it. '' where there is no cluster.
 local function served_slots()
-  if this_node() == '' then return '' end
-  local mine = string.match(redis.call('CLUSTER', 'NODES'), '[^\n]*myself[^\n]*')
-  local slots = {}
+  local mine, slots = myself(), {}
+  if not mine then return '' end
   for word in string.gmatch(string.match(mine, '^' .. string.rep('%S+ ', 7) .. '%S+(.*)$') or '', '%S+') do
     local leaving = string.match(word, '^%[(%d+)%->%-')
     if leaving then slots[#slots + 1] = '!' .. leaving elseif string.find(word, '^%d') then slots[#slots + 1] = word end

@@ -17,7 +17,7 @@
 --                       the owner's ranges lie from low to high, the last of them was
 --                       granted at `at` (ms since 1970)
 --   id:s        string  the last number of the sequence that the base names
---   generation  string  of base "ls:{meta}:": which primary wrote last, as servers call it
+--   generation  string  of base "ls:{meta}:": which primary wrote last: as servers call it, in Redis Cluster this_primary()
 
 local EPOCH_MS = 1704067200000             -- 2024-01-01
 local END_MS = EPOCH_MS + 2 ^ 41           -- where 41 bits end, in 2093
@@ -77,9 +77,12 @@ end
 --  | {'TAKEN', ms}     all workers are; until the next lease ends
 define('id_grant', {}, function(base, now, owner, had, unused)
   local key, now_ms = base .. 'id:workers', math.floor(now / 1000)
-  local floor = redis.call('HGET', key, 'floor')
+  local floor, primary = redis.call('HGET', key, 'floor'), this_primary()
 
-  if not floor then
+  -- In a cluster each grant looks, because the slot may get another primary at any moment, without a server's knowledge.
+  local is_another = primary ~= '' and redis.call('GET', base .. 'generation') ~= primary
+  if is_another then write('SET', base .. 'generation', primary) end
+  if is_another or not floor then
     write('HSET', key, 'floor', int(now_ms + LEASE_MS))
     return {'STARTING', int(LEASE_MS)}
   end
@@ -113,7 +116,7 @@ define('id_grant', {}, function(base, now, owner, had, unused)
   return {'OK', worker.n, int(first), int(till), int(now_ms)}
 end)
 
--- A server has connected to a primary, and no call of its went there yet. Another one than before may lack grants that
+-- With Sentinel: a server has connected to a primary, and no call of its went there yet. Another one than before may lack grants that
 -- were made by the one before: they reach no further than a lease ahead of that one's clock.
 -- generation: which primary it is -> {'OK', 1: another one than before}
 -- Without memory too: a store that is full must take what gives back.

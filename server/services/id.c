@@ -91,7 +91,8 @@ static void refuse(answer *a, const store_value *reply)
         lks_code code;
         const char *text;
     } refusals[] = {
-        {"STARTING", LKS_UNAVAILABLE, "kind: the store is new, or lost its data: no worker is granted yet"},
+        {"STARTING", LKS_UNAVAILABLE,
+         "kind: the store is new, lost its data or has another primary: no worker is granted yet"},
         {"AHEAD", LKS_RESOURCE_EXHAUSTED, "kind: this server has made more ids than its share of the time"},
         {"TAKEN", LKS_RESOURCE_EXHAUSTED, "kind: all 1024 workers are taken"},
     };

@@ -515,6 +515,57 @@ TEST(a_dead_part_leaves_the_others_serving)
             process_pause();
 }
 
+/* ---- ids --------------------------------------------------------------------------- */
+
+/* One SNOWFLAKE, asked for once by that server. */
+static lks_code next_id(int server, int64_t *id, lks_error *error)
+{
+    lks_next_request request = LKS_NEXT_REQUEST_INIT;
+    lks_next_response *response = NULL;
+
+    request.kind = LKS_ID_KIND_SNOWFLAKE;
+    lks_code code = lks_id_next(channels[server], &request, &(lks_call_options){.no_retry = true, .timeout_ms = 5000},
+                                &response, error);
+    if (code == LKS_OK)
+        *id = response->ids[0];
+    lks_next_response_free(response);
+    return code;
+}
+
+/* The primary that says who makes which ids. */
+static unsigned short primary_of_ids(void)
+{
+    for (size_t i = 0; i < 3; i++) {
+        char *answer = redis_set_command(set, redis_set_primary(set, i), "HEXISTS ls:{meta}:id:workers floor");
+        bool there = answer && answer[0] == '1';
+        free(answer);
+        if (there)
+            return redis_set_primary(set, i);
+    }
+    fail_msg("no primary knows who makes ids");
+    return 0;
+}
+
+/* It may lack grants: what it grants begins behind all that can have been granted before. */
+TEST(another_primary_grants_no_snowflakes_for_a_lease)
+{
+    int64_t before, after;
+    lks_error error;
+
+    while (next_id(0, &before, &error) != LKS_OK)
+        process_pause();
+    assert_int_not_equal(redis_set_failover(set, primary_of_ids()), 0);
+    lks_code code;
+    while ((code = next_id(1, &after, &error)) == LKS_UNAVAILABLE && strncmp(error.message, "kind: ", 6) != 0)
+        process_pause();
+    assert_int_equal(code, LKS_UNAVAILABLE);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    while ((code = next_id(1, &after, &error)) == LKS_UNAVAILABLE)
+        process_pause();
+    assert_int_equal(code, LKS_OK);
+    assert_true(after > before + (INT64_C(2000) << 22)); /* a range is at most 2 s ahead of its grant */
+}
+
 /* What one node kept is gone, and nobody tells who waits there but the look for its mark. */
 TEST(who_waits_where_a_node_lost_its_data_is_granted)
 {

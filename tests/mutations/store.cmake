@@ -272,6 +272,8 @@ c_mutation(T21 server/server.c test_store_away:*sighup [[ ||
 # another primary may lack what the one before granted
 lua_mutation(T23 test_id_snowflake:*another_primary* [[write('HSET', base .. 'id:workers', 'floor', int(math]]
   [[write('HSET', base .. 'id:workers', 'none', int(math]])
+lua_mutation(T23 test_id_snowflake:in_a_cluster* [[if is_another or not floor then]] [[if not floor then]])
+lua_mutation(T23 test_id_snowflake:in_a_cluster* [[if is_another then write('SET', base .. 'generation', primary) end]] "")
 lua_mutation(T23 test_id_snowflake:*same_primary* [[if known == generation then return {'OK', 0} end]] "")
 c_mutation(T23 server/store/node.c test_store_sentinels:*which_primary* [[    if (n->options.generation)]] [[    if (false)]])
 c_mutation(T22 server/store/subscription.c test_store_subscription:a_node_of_a_cluster* [[s->greeting.cluster && !s->options.id]] [[false]])

@@ -274,6 +274,36 @@ TEST(the_same_primary_goes_on_at_once)
     next_snowflake();
 }
 
+/* What CLUSTER NODES says of the node that runs the functions. */
+static void cluster_epoch(int epoch)
+{
+    harness_redis(h, "SET ls:test:myself %s",
+                  epoch == 1 ? "id host myself - 0 0 1 connected" : "id host myself - 0 0 2 connected");
+}
+
+TEST(in_a_cluster_another_primary_is_known_by_the_grant_itself)
+{
+    char field[16];
+
+    harness_alter(h, "local mine = myself()", "local mine = redis.call('GET', 'ls:test:myself')");
+    cluster_epoch(1);
+    assert_null(next(LKS_ID_KIND_SNOWFLAKE, "", 1)); /* nobody has noted which one it is */
+    expect_refused(LKS_UNAVAILABLE, "kind: the store is new");
+    harness_advance_ms(h, LEASE_MS);
+    int64_t lost = next_snowflake();
+    harness_server(h, "same");
+    next_snowflake();
+    snprintf(field, sizeof field, "%d", worker_of(lost));
+    harness_redis(h, "HDEL %s %s", workers_key, field);
+    cluster_epoch(2);
+    harness_server(h, "other");
+    assert_null(next(LKS_ID_KIND_SNOWFLAKE, "", 1));
+    expect_refused(LKS_UNAVAILABLE, "kind: the store is new");
+    assert_int_equal(err.retry_after_ms, LEASE_MS);
+    harness_advance_ms(h, LEASE_MS);
+    assert_true(snowflake_parts_of(next_snowflake()).at_ms > snowflake_parts_of(lost).at_ms + RANGE_MS + AHEAD_MS);
+}
+
 TEST(a_reassigned_worker_goes_on_behind)
 {
     int64_t a = next_snowflake();
