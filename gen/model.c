@@ -101,6 +101,20 @@ static bool prefix_is_reserved(const char *prefix, const char *package)
     return library && !ours;
 }
 
+/* The path stands in comments and in #include lines of what is generated, by protoc-c too. */
+static void check_path(gen_model *model, const gen_file *file)
+{
+    const char *path = file->proto->name;
+    bool ends = strstr(path, "*/") || strstr(path, "/*");
+
+    for (const char *c = path; *c != '\0'; c++)
+        ends |= *c == '"' || *c == '\\' || (unsigned char)*c < ' ' || *c == 0x7f;
+    if (file->wanted && ends) {
+        model_error(model, path,
+                    "the path must not contain */, /*, a quotation mark, a backslash or a control character");
+    }
+}
+
 static void file_names(gen_model *model, gen_file *file)
 {
     const char *path = file->proto->name;
@@ -139,6 +153,7 @@ void model_build(gen_model *model, const Google__Protobuf__Compiler__CodeGenerat
         file->proto = request->proto_file[i];
         for (size_t j = 0; j < request->n_file_to_generate; j++)
             file->wanted |= strcmp(request->file_to_generate[j], file->proto->name) == 0;
+        check_path(model, file);
         file_names(model, file);
         types_build(model, file);
     }

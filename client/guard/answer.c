@@ -85,6 +85,10 @@ static void replay_error(const lks_stored_result *stored, guard_answer *answer)
 
 void guard_replay(const lks_stored_result *stored, guard_answer *answer)
 {
+    if (!stored) {
+        lks_error_set(&answer->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the answer has no stored result");
+        return;
+    }
     if (stored->code != LKS_OK) {
         replay_error(stored, answer);
         return;

@@ -107,7 +107,7 @@ void guard_paths(const char *const *paths, char *text, size_t size);
 void guard_failed(const char *guard, const lks_error *why, lks_error *error);
 
 /* Makes an answer of what an attempt stored: the response, or the error. LKS_RESOURCE_EXHAUSTED as its error: no
- * memory. */
+ * memory. LKS_INTERNAL: stored is NULL, or cannot be read. */
 void guard_replay(const lks_stored_result *stored, guard_answer *answer);
 
 /* The result of a handler as it is stored: a response's bytes, or its error. *body is to be freed; false: no memory. */

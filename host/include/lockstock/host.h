@@ -104,7 +104,9 @@ void lks_host_close(lks_host *host, uint32_t drain_ms);
  * A handler may also go on after it returned, so that no thread waits with it:
  *
  *     lks_host_call *call = lks_host_defer(context);
- *     lks_bank_charge_start(bank, &charge, NULL, charged, job_with(call, response), NULL, NULL);
+ *     lks_code code = lks_bank_charge_start(bank, &charge, NULL, charged, job_with(call, response), NULL, error);
+ *     if (code != LKS_OK)
+ *         lks_host_finish(call, code, error);      (it did not start: `charged` will not run)
  *     return LKS_OK;
  *     ...
  *     static void charged(...)  { job->response->receipt = ...; lks_host_finish(job->call, LKS_OK, NULL); } */
@@ -116,7 +118,8 @@ bool lks_host_is_cancelled(const lks_rpc_context *context);
 /* A call whose handler goes on after it returned. */
 typedef struct lks_host_call lks_host_call;
 
-/* In a handler: from now on the call ends by lks_host_finish, and what the handler returns is ignored. Request,
+/* In a handler: from now on the call ends only by lks_host_finish, and what the handler returns is ignored, an error
+ * too. A call that is never finished keeps lks_host_close waiting for ever. Request,
  * response, context and arena live until then; the arena is used by one thread at a time. The thread is free for other
  * calls when the handler returns. */
 lks_host_call *lks_host_defer(lks_rpc_context *context);
