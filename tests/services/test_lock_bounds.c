@@ -309,6 +309,147 @@ TEST(a_foreign_record_of_the_holder_is_nobodys_error)
     says(acquire("T2", "a"), "BUSY a held by ");
 }
 
+/* ---- each key foreign, each method ------------------------------------------------------- */
+
+/* a: T1 and T2 hold it, T4 and T6 wait. b: T1 holds it, T5 and T6 wait. c: T3 was offered it. d: T7 holds it. e: free. */
+static void all_kinds_of_keys(void)
+{
+    acquire("T1", "a:S b");
+    acquire("T2", "a:S");
+    wait_at("S1", "T4", "a");
+    wait_at("S1", "T5", "b");
+    wait_at("S2", "T6", "a b:P1/3 c:S");
+    acquire("T8", "c");
+    wait_at("S2", "T3", "c:P1/3");
+    release("T8", "");
+    acquire("T7", "d");
+    acquire("T9", "e");
+    release("T9", "");
+}
+
+static void force_a(void)
+{
+    force_release("a");
+}
+
+static void force_b(void)
+{
+    force_release("b");
+}
+
+static void force_c(void)
+{
+    force_release("c");
+}
+
+static void release_t1(void)
+{
+    release_at("S1", "T1", "");
+}
+
+static void release_t1_of_b(void)
+{
+    release_at("S2", "T1", "b");
+}
+
+static void release_t2(void)
+{
+    release("T2", "a");
+}
+
+static void release_t6(void)
+{
+    release("T6", "");
+}
+
+static void renew_t1(void)
+{
+    renew("T1", "");
+}
+
+static void take_d(void)
+{
+    pass_seconds(LEASE_MS / 1000 + 1);
+    acquire("T10", "d:P1/3 e:S");
+}
+
+static void take_all(void)
+{
+    pass_seconds(LEASE_MS / 1000 + 1);
+    acquire("T10", "a b c d e");
+}
+
+static void wait_for_all(void)
+{
+    wait_at("S1", "T11", "a b:S c d e:P1/2");
+}
+
+static void wait_again(void)
+{
+    wait_at("S1", "T6", "a b:P1/3 c:S");
+}
+
+static void claim_c(void)
+{
+    acquire("T3", "c:P1/3");
+}
+
+static void look_at_a(void)
+{
+    inspect("a");
+}
+
+static const struct {
+    const char *name;
+    void (*call)(void);
+} methods_tried[] = {{"force_a", force_a},
+                     {"force_b", force_b},
+                     {"force_c", force_c},
+                     {"release_t1", release_t1},
+                     {"release_t1_of_b", release_t1_of_b},
+                     {"release_t2", release_t2},
+                     {"release_t6", release_t6},
+                     {"renew_t1", renew_t1},
+                     {"take_d", take_d},
+                     {"take_all", take_all},
+                     {"wait_for_all", wait_for_all},
+                     {"wait_again", wait_again},
+                     {"claim_c", claim_c},
+                     {"inspect", look_at_a}};
+
+/* Whatever key is foreign: a call acts, or is refused and has not acted. */
+TEST(no_call_acts_and_is_refused_for_foreign_data)
+{
+    char keys[LINE_BYTES], copy[LINE_BYTES], *key[WORDS_MAX];
+    int wrong = 0;
+
+    all_kinds_of_keys();
+    snprintf(keys, sizeof keys, "%s", harness_redis(h, "KEYS ls:{default/g}:*"));
+    for (char *end = keys; (end = strchr(end, '\n'));)
+        *end = ' ';
+    size_t n = words(keys, copy, key);
+    for (size_t m = 0; m < sizeof methods_tried / sizeof *methods_tried; m++) {
+        for (size_t i = 0; i < 2 * n; i++) {
+            queue_reset(NULL);
+            all_kinds_of_keys();
+            harness_redis(h, "DEL %s", key[i / 2]);
+            harness_redis(h, i % 2 ? "SET %s foreign" : "RPUSH %s foreign", key[i / 2]);
+            err = (lks_error){0};
+            remember();
+            methods_tried[m].call();
+            if (err.code != LKS_OK && strstr(err.message, "foreign"))
+                expect_unchanged();
+            if (err.code == LKS_OK || err.applied == LKS_APPLIED_NO)
+                continue;
+            print_error("%s, %s %s: %s %s\n", methods_tried[m].name, i % 2 ? "text" : "list", key[i / 2],
+                        lks_code_name(err.code), err.message);
+            wrong++;
+        }
+    }
+    assert_int_equal(wrong, 0);
+    assert_true(n > 15);
+}
+
 int main(void)
 {
     return TEST_RUN(.setup_all = script_open, .teardown_all = servers_close, .setup = queue_reset);
