@@ -517,19 +517,25 @@ TEST(a_dead_part_leaves_the_others_serving)
 
 /* ---- ids --------------------------------------------------------------------------- */
 
-/* One SNOWFLAKE, asked for once by that server. */
-static lks_code next_id(int server, int64_t *id, lks_error *error)
+/* So many SNOWFLAKEs, asked for once by that server. */
+static lks_code next_ids(int server, int count, int64_t *ids, lks_error *error)
 {
     lks_next_request request = LKS_NEXT_REQUEST_INIT;
     lks_next_response *response = NULL;
 
     request.kind = LKS_ID_KIND_SNOWFLAKE;
+    request.count = count;
     lks_code code = lks_id_next(channels[server], &request, &(lks_call_options){.no_retry = true, .timeout_ms = 5000},
                                 &response, error);
     if (code == LKS_OK)
-        *id = response->ids[0];
+        memcpy(ids, response->ids, (size_t)count * sizeof *ids);
     lks_next_response_free(response);
     return code;
+}
+
+static lks_code next_id(int server, int64_t *id, lks_error *error)
+{
+    return next_ids(server, 1, id, error);
 }
 
 /* The primary that says who makes which ids. */
@@ -564,6 +570,64 @@ TEST(another_primary_grants_no_snowflakes_for_a_lease)
         process_pause();
     assert_int_equal(code, LKS_OK);
     assert_true(after > before + (INT64_C(2000) << 22)); /* a range is at most 2 s ahead of its grant */
+}
+
+/* Gives the port of its replica, which from now on gets nothing of what is written. */
+static unsigned short cut_off_replica(unsigned short primary)
+{
+    char is_its[32];
+
+    snprintf(is_its, sizeof is_its, "master_port:%u\r", primary);
+    for (size_t i = 0; redis_set_port(set, i); i++) {
+        unsigned short port = redis_set_port(set, i);
+        char *info = redis_set_command(set, port, "INFO replication");
+        bool found = info && strstr(info, is_its);
+        free(info);
+        if (found) {
+            free(redis_set_command(set, port, "CONFIG SET masterauth not-the-password"));
+            free(redis_set_command(set, primary, "CLIENT KILL TYPE replica"));
+            return port;
+        }
+    }
+    fail_msg("no replica of %u", primary);
+    return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const int64_t *left = a, *right = b;
+
+    return (*left > *right) - (*left < *right);
+}
+
+/* One server is granted more for longer than the lease of a worker, of which the replica hears nothing. Then that takes
+ * over, and the other server asks while the first one still has a range. */
+TEST(no_snowflake_comes_twice_when_a_failover_loses_grants)
+{
+    enum { AT_ONCE = 100, CALLS = 3000, LEASE_OF_WORKER_MS = 3000 };
+    static int64_t ids[AT_ONCE * CALLS];
+    int64_t first, last;
+    lks_error error;
+    size_t n = 0;
+
+    while (next_id(0, &first, &error) != LKS_OK)
+        process_pause();
+    unsigned short replica = cut_off_replica(primary_of_ids());
+    do
+        last = next_id(0, &last, &error) == LKS_OK ? last : first;
+    while ((last - first) >> 22 < LEASE_OF_WORKER_MS + 500);
+    free(redis_set_command(set, replica, "CLUSTER FAILOVER TAKEOVER"));
+    for (int of_other = 0; of_other < CALLS / 4 && n + 2 * AT_ONCE <= sizeof ids / sizeof *ids;) {
+        n += next_ids(0, AT_ONCE, ids + n, &error) == LKS_OK ? AT_ONCE : 0;
+        bool told = next_ids(1, AT_ONCE, ids + n, &error) == LKS_OK;
+        n += told ? AT_ONCE : 0;
+        of_other += told;
+    }
+    qsort(ids, n, sizeof *ids, by_value);
+    for (size_t i = 1; i < n; i++)
+        assert_int_not_equal(ids[i], ids[i - 1]);
+    free(redis_set_command(set, replica, "CONFIG SET masterauth \"\""));
+    assert_true(redis_set_wait(set));
 }
 
 /* What one node kept is gone, and nobody tells who waits there but the look for its mark. */
