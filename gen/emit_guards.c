@@ -46,10 +46,13 @@ static void emit_rate_limit(FILE *out, const gen_guard *guard, const Lockstock__
 {
     fputs("    .rate_limit = &(const lks_rpc_guard_limit){\n", out);
     emit_paths(out, "key", limit->n_key, limit->key);
+    emit_text(out, "        ", "name", limit->name);
     emit_text(out, "        ", "group", limit->group);
     emit_text(out, "        ", "policy", limit->policy);
     emit_number(out, "limit", limit->limit);
     emit_number(out, "period_ms", limit->period_ms);
+    emit_number(out, "burst", limit->burst);
+    emit_number(out, "algorithm", limit->algorithm);
     emit_word(out, "fail_open", limit->fail_open ? "true" : "false");
     emit_word(out, "denied", guard->denied);
     fputs("    },\n", out);

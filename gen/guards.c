@@ -12,6 +12,7 @@ typedef Lockstock__Rpc__V1__Guard guard_option;
 #define PERIOD_MS_MAX 31622400000LL /* 366 days */
 #define RETAIN_MS_MAX 2592000000LL  /* 30 days */
 enum {
+    LOG_LIMIT_MAX = 100000,
     LEASE_MS_MIN = 10,
     LEASE_MS_MAX = 86400000,
     RETAIN_MS_MIN = 1000,
@@ -150,10 +151,33 @@ static void check_outcome(place *at, gen_guard *made)
                         GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_INT64, "int64");
 }
 
+static void check_algorithm(const place *at, const Lockstock__Rpc__V1__RateLimitGuard *limit)
+{
+    bool bucket = limit->algorithm == LOCKSTOCK__RPC__V1__LIMIT_ALGORITHM__LIMIT_ALGORITHM_TOKEN_BUCKET;
+
+    if (*limit->policy != '\0' && limit->algorithm != 0)
+        model_error(at->model, at->method->at, "guard.rate_limit.algorithm: the policy says it");
+    if (*limit->policy == '\0' && limit->algorithm == LOCKSTOCK__RPC__V1__LIMIT_ALGORITHM__LIMIT_ALGORITHM_SLIDING_LOG)
+        check_range(at, "rate_limit.limit", limit->limit, 1, LOG_LIMIT_MAX);
+    if (bucket)
+        check_range(at, "rate_limit.burst", limit->burst, 0, LIMIT_MAX);
+    else if (limit->burst != 0)
+        model_error(at->model, at->method->at, "guard.rate_limit.burst: is of LIMIT_ALGORITHM_TOKEN_BUCKET only");
+}
+
 static void check_rate_limit(const place *at, const Lockstock__Rpc__V1__RateLimitGuard *limit)
 {
     check_paths(at, "rate_limit.key", limit->n_key, limit->key);
     check_length(at, "rate_limit.group", limit->group, 0, NAME_BYTES_MAX);
+    check_length(at, "rate_limit.name", limit->name, 0, PREFIX_BYTES_MAX);
+    if (strchr(limit->name, ':'))
+        model_error(at->model, at->method->at, "guard.rate_limit.name: must have no colon");
+    if (*limit->name == '\0' && strlen(at->method->path) > PREFIX_BYTES_MAX) {
+        model_error(at->model, at->method->at,
+                    "guard.rate_limit.name: must be set, for the method's path has more than %d bytes",
+                    PREFIX_BYTES_MAX);
+    }
+    check_algorithm(at, limit);
     check_length(at, "rate_limit.policy", limit->policy, 0, NAME_BYTES_MAX);
     if (*limit->policy == '\0' && limit->limit == 0 && limit->period_ms == 0) {
         model_error(at->model, at->method->at, "guard.rate_limit: has neither limit and period_ms nor a policy");

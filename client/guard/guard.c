@@ -378,10 +378,11 @@ static void begun(void *arg, lks_code code, const lks_begin_response *response, 
         break;
     case LKS_BEGIN_OUTCOME_IN_PROGRESS:
         refuse(g, LKS_ABORTED, guard->in_progress, response->retry_after_ms, "", guard->key,
-               ": the first call with it is running");
+               ": an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
         break;
     case LKS_BEGIN_OUTCOME_MISMATCH:
-        refuse(g, LKS_ALREADY_EXISTS, guard->mismatch, 0, "", guard->key, ": was used for another request");
+        refuse(g, LKS_ALREADY_EXISTS, guard->mismatch, 0, "", guard->key,
+               ": was used for another request; only with key_alone the key alone counts");
         break;
     default:
         if (code != LKS_OK && error->applied != LKS_APPLIED_NO) {
@@ -454,9 +455,10 @@ static void begin_limit(lks_guarded *g)
     if (*guard->policy != '\0') {
         lks_rule_set_policy(&rule, guard->policy);
     } else {
-        limit.algorithm = LKS_ALGORITHM_SLIDING_WINDOW;
+        limit.algorithm = guard->algorithm != 0 ? (lks_algorithm)guard->algorithm : LKS_ALGORITHM_SLIDING_WINDOW;
         limit.limit = guard->limit;
         limit.period_ms = guard->period_ms;
+        limit.burst = guard->burst;
         lks_rule_set_limit(&rule, &limit);
     }
     request.group = guard->group;
@@ -477,6 +479,14 @@ static void begin_limit(lks_guarded *g)
 
 /* ---- the whole -------------------------------------------------------------------------------- */
 
+/* What stands before the key, so that each method has counters of its own. */
+static const char *limit_name(const lks_guarded *g)
+{
+    const char *name = g->guard->rate_limit->name;
+
+    return name && *name != '\0' ? name : g->method->path;
+}
+
 static lks_code read_request(lks_guarded *g, ProtobufCMessage *request, lks_error *error)
 {
     const lks_rpc_guard *guard = g->guard;
@@ -484,7 +494,7 @@ static lks_code read_request(lks_guarded *g, ProtobufCMessage *request, lks_erro
 
     guard_order_maps(request);
     if (guard->rate_limit)
-        code = guard_key(request, guard->rate_limit->key, "", GUARD_LIMIT_KEY_MAX, &g->limit_key, error);
+        code = guard_key(request, guard->rate_limit->key, limit_name(g), GUARD_LIMIT_KEY_MAX, &g->limit_key, error);
     if (code == LKS_OK && guard->idempotency)
         code =
             guard_key(request, guard->idempotency->key, guard->idempotency->group, GUARD_CALL_KEY_MAX, &g->key, error);

@@ -1,5 +1,6 @@
-/* Invariant: two requests whose values differ never give the same key, as long as each path gives the same number of
- * values: where there may be several values, what separates them is escaped inside of them. */
+/* Invariant: two requests with different values at a path never give the same key: where there may be several values,
+ * what separates them is escaped inside of them, and no value is empty; where several paths may have several values,
+ * another separator stands between paths. */
 #include "client/guard/keys.h"
 
 #include <inttypes.h>
@@ -19,6 +20,7 @@ typedef struct key_maker {
     const char *prefix; /* before each text */
     size_t bytes_max;
     bool escapes;
+    bool separates; /* the paths, by a second colon */
     lks_error *error;
     char *text; /* what has been made so far; NULL = nothing */
     size_t len;
@@ -164,12 +166,25 @@ static lks_code add_value(key_maker *to, const ProtobufCFieldDescriptor *field, 
     }
 }
 
+/* Whether a field that knows whether it is there is not: it has its default then. */
+static bool is_absent(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    const char *at = (const char *)message;
+
+    if (field->label != PROTOBUF_C_LABEL_OPTIONAL || (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF))
+        return false;
+    if (field->type == PROTOBUF_C_TYPE_STRING)
+        return *(const void *const *)(const void *)(at + field->offset) == field->default_value;
+    return field->type != PROTOBUF_C_TYPE_MESSAGE &&
+           !*(const protobuf_c_boolean *)(const void *)(at + field->quantifier_offset);
+}
+
 /* What stands at `path`, which is to->path or the rest of it. */
 static lks_code add_path(key_maker *to, const ProtobufCMessage *message, const char *path)
 {
     size_t len = strcspn(path, ".");
     const ProtobufCFieldDescriptor *field = lks_rpc_field_named(message->descriptor, path, len);
-    size_t n = field ? lks_rpc_field_count(message, field) : 0;
+    size_t n = field && !is_absent(message, field) ? lks_rpc_field_count(message, field) : 0;
     lks_code code = n > 0 ? LKS_OK : unset(to);
 
     for (size_t i = 0; i < n && code == LKS_OK; i++) {
@@ -202,7 +217,10 @@ static lks_code make(key_maker *to, const ProtobufCMessage *request, const char 
 
     for (size_t i = 0; paths[i] && code == LKS_OK; i++) {
         to->path = paths[i];
-        code = add_path(to, request, paths[i]);
+        if (i > 0 && to->separates)
+            code = append(to, ":", 1);
+        if (code == LKS_OK)
+            code = add_path(to, request, paths[i]);
     }
     return code;
 }
@@ -210,10 +228,13 @@ static lks_code make(key_maker *to, const ProtobufCMessage *request, const char 
 lks_code guard_key(const ProtobufCMessage *request, const char *const *paths, const char *prefix, size_t bytes_max,
                    char **ret, lks_error *error)
 {
-    key_maker to = {.prefix = prefix,
-                    .bytes_max = bytes_max,
-                    .escapes = paths[1] || is_plural(request->descriptor, paths[0]),
-                    .error = error};
+    key_maker to = {.prefix = prefix, .bytes_max = bytes_max, .error = error};
+    size_t n_plural = 0;
+
+    for (size_t i = 0; paths[i]; i++)
+        n_plural += is_plural(request->descriptor, paths[i]);
+    to.escapes = paths[1] || n_plural > 0;
+    to.separates = n_plural > 1;
     lks_code code = make(&to, request, paths);
 
     if (code == LKS_OK)

@@ -11,6 +11,7 @@
 
 #include <lockstock/guard.h>
 #include <lockstock/v1/lock.lks_client.h>
+#include <lockstock/v1/ratelimit.lks.h>
 
 #include "support/process.h"
 
@@ -30,6 +31,14 @@ static const lks_rpc_guard_limit
               .period_ms = HOUR_MS,
               .denied = LOCKSTOCK__TEST__BOUGHT__BOUGHT_LIMITED},
     coded = {.key = by_buyer, .group = "", .policy = "", .limit = 3, .period_ms = HOUR_MS},
+    shared = {.key = by_buyer, .name = "calls", .group = "", .policy = "", .limit = 1, .period_ms = HOUR_MS},
+    bucket = {.key = by_buyer,
+              .group = "",
+              .policy = "",
+              .limit = 1,
+              .period_ms = HOUR_MS,
+              .algorithm = LKS_ALGORITHM_TOKEN_BUCKET,
+              .burst = 5},
     open_limit = {.key = by_buyer, .group = "", .policy = "", .limit = 1, .period_ms = HOUR_MS, .fail_open = true};
 static const lks_rpc_guard_idempotency
     once = {.scope = "buy", .key = by_order, .group = "", .wait_ms = WAIT_MS},
@@ -62,6 +71,9 @@ GUARD(lock, NULL, NULL, &coded_locks)
 GUARD(queue, NULL, NULL, &locks)
 GUARD(open, &open_limit, NULL, NULL)
 GUARD(limit, &coded, NULL, NULL)
+GUARD(one, &shared, NULL, NULL)
+GUARD(other, &shared, NULL, NULL)
+GUARD(bucket, &bucket, NULL, NULL)
 GUARD(alone, NULL, &alone_once, NULL)
 
 /* ---- the handler ----------------------------------------------------------------------------- */
@@ -227,11 +239,15 @@ METHOD(open, Open)
 METHOD(limit, Limit)
 METHOD(alone, Alone)
 METHOD(free, Free)
+METHOD(one, One)
+METHOD(other, Other)
+METHOD(bucket, Bucket)
 
 static const lks_rpc_binding bindings[] = {
     {&guarded_buy, act, &buy_guard},     {&guarded_once, act, &once_guard},   {&guarded_short, act, &short_guard},
     {&guarded_told, act, &told_guard},   {&guarded_coded, act, &coded_guard}, {&guarded_lock, act, &lock_guard},
     {&guarded_queue, act, &queue_guard}, {&guarded_open, act, &open_guard},   {&guarded_limit, act, &limit_guard},
+    {&guarded_one, act, &one_guard},     {&guarded_other, act, &other_guard}, {&guarded_bucket, act, &bucket_guard},
     {&guarded_alone, act, &alone_guard}, {&guarded_free, act, NULL},
 };
 

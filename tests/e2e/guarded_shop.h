@@ -30,7 +30,7 @@ typedef struct guarded_shop {
  * Lock: locks alone, no wait. Queue: locks alone, wait 60 s. Open: a limit that opens. Limit: one that does not.
  * Alone: a key alone, of buyer_id and order_id, in group "shop". Free: no guard. */
 extern const lks_rpc_method guarded_buy, guarded_once, guarded_short, guarded_told, guarded_coded, guarded_lock,
-    guarded_queue, guarded_open, guarded_limit, guarded_alone, guarded_free;
+    guarded_queue, guarded_open, guarded_limit, guarded_alone, guarded_free, guarded_one, guarded_other, guarded_bucket;
 
 lks_rpc_service guarded_service(guarded_shop *shop);
 

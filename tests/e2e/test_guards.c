@@ -206,7 +206,8 @@ TEST(another_request_with_the_same_key_is_refused)
     lks_error error;
 
     expect_bought(&guarded_coded, &first);
-    expect_refused(&guarded_coded, &other, LKS_ALREADY_EXISTS, "order_id: was used for another request");
+    expect_refused(&guarded_coded, &other, LKS_ALREADY_EXISTS,
+                   "order_id: was used for another request; only with key_alone the key alone counts");
     /* Where the key alone counts it is a repeat. */
     expect_bought(&guarded_alone, &first);
     buy_response *response = buy(&guarded_alone, &other, &error);
@@ -236,7 +237,8 @@ TEST(a_map_in_another_order_is_the_same_request)
     expect_bought(&guarded_once, &second);
     assert_int_equal(n_effects(NULL), 1);
     b.value = 3;
-    expect_refused(&guarded_once, &second, LKS_ALREADY_EXISTS, "order_id: was used for another request");
+    expect_refused(&guarded_once, &second, LKS_ALREADY_EXISTS,
+                   "order_id: was used for another request; only with key_alone the key alone counts");
 }
 
 TEST(a_response_too_long_to_be_stored_is_an_error_for_all)
@@ -285,7 +287,9 @@ TEST(a_refusal_is_told_by_a_code)
     lks_call *s = start(&guarded_coded, &first);
     await(&shop.running, 1);
     assert_null(buy(&guarded_coded, &first, &error));
-    expect_error(&error, LKS_ABORTED, LKS_APPLIED_NO, "order_id: the first call with it is running");
+    expect_error(
+        &error, LKS_ABORTED, LKS_APPLIED_NO,
+        "order_id: an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
     assert_in_range(error.retry_after_ms, 1, 30000);
     expect_refused(&guarded_coded, &second, LKS_ABORTED, "the lock on items is held by others");
     assert_null(buy(&guarded_coded, &second, &error));
@@ -294,6 +298,34 @@ TEST(a_refusal_is_told_by_a_code)
     open_gate();
     expect_ended(s);
     assert_int_equal(n_effects(NULL), 1);
+}
+
+TEST(each_method_has_counters_of_its_own)
+{
+    buy_request request = order(o1, x_alone, 1);
+
+    for (int i = 0; i < 3; i++)
+        expect_bought(&guarded_limit, &request);
+    expect_refused(&guarded_limit, &request, LKS_RESOURCE_EXHAUSTED, "over the limit of buyer_id");
+    expect_bought(&guarded_coded, &request);
+}
+
+TEST(methods_that_name_the_same_counter_share_it)
+{
+    buy_request request = order(o1, x_alone, 1);
+
+    expect_bought(&guarded_one, &request);
+    expect_refused(&guarded_other, &request, LKS_RESOURCE_EXHAUSTED, "over the limit of buyer_id");
+}
+
+/* Five are let through at once, and no more: a SLIDING_WINDOW of 1 would let one through. */
+TEST(a_guard_may_choose_the_algorithm_of_its_limit)
+{
+    buy_request request = order(o1, x_alone, 1);
+
+    for (int i = 0; i < 5; i++)
+        expect_bought(&guarded_bucket, &request);
+    expect_refused(&guarded_bucket, &request, LKS_RESOURCE_EXHAUSTED, "over the limit of buyer_id");
 }
 
 TEST(a_refusal_is_told_by_the_outcome_that_is_named_for_it)

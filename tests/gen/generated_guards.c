@@ -42,6 +42,9 @@ TEST(a_binding_holds_all_that_its_guard_says)
     assert_string_equal(limit->policy, "");
     assert_int_equal(limit->limit, 5);
     assert_int_equal(limit->period_ms, 1000);
+    assert_string_equal(limit->name, "calls");
+    assert_int_equal(limit->algorithm, LOCKSTOCK__RPC__V1__LIMIT_ALGORITHM__LIMIT_ALGORITHM_TOKEN_BUCKET);
+    assert_int_equal(limit->burst, 9);
     assert_true(limit->fail_open);
     assert_int_equal(limit->denied, GUARD_V1_OUTCOME_LIMITED);
 

@@ -3,7 +3,11 @@
 # Keys
 c_mutation(GD1 client/guard/keys.c test_guard_keys:*joined* [[append(to, "%25", 3)]] [[append(to, "%", 1)]])
 c_mutation(GD1 client/guard/keys.c test_guard_keys:*joined* [[append(to, "%3A", 3)]] [[append(to, ":", 1)]])
-c_mutation(GD1 client/guard/keys.c test_guard_keys:*joined* [[.escapes = paths[1] || ]] [[.escapes = ]])
+c_mutation(GD1 client/guard/keys.c test_guard_keys:*joined* [[to.escapes = paths[1] || ]] [[to.escapes = ]])
+c_mutation(GD1 client/guard/keys.c test_guard_keys:*of_the_next [[to.separates = n_plural > 1;]] [[to.separates = false;]])
+c_mutation(GD1 client/guard/keys.c test_guard_keys:*is_absent* [[field && !is_absent(message, field)]] [[field]])
+c_mutation(GD21 client/guard/guard.c test_guards:*of_its_own [[name : g->method->path;]] [[name : "";]])
+c_mutation(GD21 client/guard/guard.c test_guards:*share_it [[return name && *name != '\0' ? name]] [[return false ? name]])
 c_mutation(GD1 client/guard/keys.c test_guard_keys:*single* [[    if (!to->escapes)
 ]] [[    if (false)
 ]])

@@ -3,6 +3,7 @@
 #include "client/guard/guarded.h"
 #include "client/guard/keys.h"
 #include "guarded.pb-c.h"
+#include "presence.pb-c.h"
 #include "test.h"
 
 typedef Lockstock__Test__BuyRequest buy_request;
@@ -102,7 +103,50 @@ TEST(a_path_leads_through_messages_and_maps)
     expect_refusal(&request, PATHS("places.street"), "places.street: is a key of the guard and must be set");
     there.street = colons;
     expect_key(&request, PATHS("places.street"), "", "a:50%25%3Ab");
-    expect_key(&request, PATHS("quantities.key", "quantities.value"), "", "b:3");
+    expect_key(&request, PATHS("quantities.key", "quantities.value"), "", "b::3");
+    expect_key(&request, PATHS("place.street", "places.street"), "", "a:a:50%25%3Ab");
+}
+
+/* [a] [b a] and [a b] [a]. */
+TEST(values_of_one_path_are_not_taken_for_those_of_the_next)
+{
+    char *one[] = {a}, *two[] = {a, b};
+    place first = LOCKSTOCK__TEST__PLACE__INIT, second = first, *places[] = {&first, &second};
+    buy_request request = LOCKSTOCK__TEST__BUY_REQUEST__INIT;
+
+    first.street = b;
+    second.street = a;
+    request.items = one;
+    request.n_items = 1;
+    request.places = places;
+    request.n_places = 2;
+    expect_key(&request, PATHS("items", "places.street"), "g", "g:a::b:a");
+    request.items = two;
+    request.n_items = 2;
+    request.places = places + 1;
+    request.n_places = 1;
+    expect_key(&request, PATHS("items", "places.street"), "g", "g:a:b::a");
+}
+
+/* Of proto2, whose defaults are not what a caller has set. */
+TEST(a_field_that_is_absent_is_not_set_although_it_has_a_default)
+{
+    Lockstock__Test__Presence request = LOCKSTOCK__TEST__PRESENCE__INIT;
+    static const char *const paths[] = {"id", "number", "key", "wait_ms"};
+    char id[] = "none", *text = NULL;
+    lks_error error;
+
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        assert_int_equal(guard_key(&request.base, PATHS(paths[i]), "", BYTES_MAX, &text, &error), LKS_INVALID_ARGUMENT);
+        assert_non_null(strstr(error.message, "is a key of the guard and must be set"));
+    }
+    request.id = id;
+    request.has_number = request.has_wait_ms = true;
+    request.must = 3;
+    assert_int_equal(guard_key(&request.base, PATHS("id", "number", "wait_ms", "must"), "", BYTES_MAX, &text, &error),
+                     LKS_OK);
+    assert_string_equal(text, "none:7:2500:3");
+    free(text);
 }
 
 TEST(what_is_not_set_or_too_long_is_refused_by_its_path)

@@ -16,9 +16,11 @@ extern "C" {
  * told by a code. */
 typedef struct lks_rpc_guard_limit {
     const char *const *key;
+    const char *name; /* NULL or "": the method's path */
     const char *group;
     const char *policy; /* "": limit and period_ms */
-    int64_t limit, period_ms;
+    int64_t limit, period_ms, burst;
+    int algorithm; /* as lockstock.v1.Algorithm; 0 = SLIDING_WINDOW */
     bool fail_open;
     int denied;
 } lks_rpc_guard_limit;
