@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "rpc/keys.h"
+#include "rpc/similar.h"
 #include "words.h"
 
 #define AT(member) offsetof(cli, member)
@@ -81,13 +82,31 @@ static bool is_empty(const cli *c, const option *o)
     return o->type == OPTION_TEXT ? !*(const char *const *)(const void *)at : *(const int64_t *)(const void *)at == 0;
 }
 
+static const char *nth_setting(size_t i)
+{
+    return i < cli_settings_len ? cli_settings[i].name : NULL;
+}
+
+static bool has_misspelt_variable(void)
+{
+    char name[WORDS_BYTES], question[2 * SIMILAR_BYTES], why[2 * SIMILAR_BYTES + 32];
+    similar found;
+
+    if (!similar_misspelt_variable(nth_setting, &found))
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(found.word, "="), found.word);
+    snprintf(why, sizeof why, "no such setting%s", similar_question(&found, question));
+    exits_wrong(name, why);
+    return true;
+}
+
 static bool take_environment(cli *c)
 {
+    if (has_misspelt_variable())
+        return false;
     for (size_t i = 0; i < cli_settings_len; i++) {
-        char name[WORDS_BYTES] = "LOCKSTOCK_";
-        size_t n = strlen(name);
-        for (const char *from = cli_settings[i].name; *from; from++)
-            name[n++] = *from == '-' ? '_' : (char)(*from - 'a' + 'A');
+        char name[SIMILAR_BYTES];
+        similar_variable(cli_settings[i].name, name);
         const char *value = getenv(name);
         if (value && *value && is_empty(c, &cli_settings[i]) && !options_fill(&cli_settings[i], c, name, value))
             return false;
@@ -217,6 +236,13 @@ exit_code cli_open(const cli *c, lks_channel **ret)
         options.token = token;
     }
     return lks_channel_open(c->server, &options, ret, &error) == LKS_OK ? EXIT_DONE : not_opened(&error);
+}
+
+lks_code cli_stuck(lks_error *error)
+{
+    return lks_error_set(
+        error, LKS_INTERNAL, LKS_APPLIED_NO,
+        "the server names the same page again as the next one; its version may differ from lockstock's");
 }
 
 exit_code cli_connect(cli *c, lks_channel **ret)

@@ -77,4 +77,7 @@ struct lks_rpc_method;
 /* Any method: SERVICE METHOD. */
 exit_code rpc_command(cli *c, const struct lks_rpc_method *method, arguments *args);
 
+/* Sets the error of a server that names the page which it has just answered as the next one. Returns LKS_INTERNAL. */
+lks_code cli_stuck(lks_error *error);
+
 #endif

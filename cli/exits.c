@@ -15,9 +15,9 @@ const exits_row exits_rows[] = {
     {EXIT_UNAVAILABLE, "No server can be reached, or has room. Nothing was done."},
     {EXIT_UNKNOWN, "It may have been done: the answer was lost. The same call again, with the same id, tells."},
     {EXIT_OTHER, "Anything else, permissions for instance."},
-    {EXIT_LOST,
-     "Of run, once and limit: the lock was lost, and the program was ended for that. 121 to 125 are the codes "
-     "above and 120; other codes are the program's."},
+    {EXIT_LOST, "Of run, once and limit: the lock was lost while the program ran, which was ended if it had not ended "
+                "yet. 121 to 125 are the codes "
+                "above and 120; other codes are the program's."},
     {EXIT_CANNOT_RUN, "The program cannot be run."},
     {EXIT_NO_PROGRAM, "There is no such program."},
     {EXIT_SIGNAL, "This and a signal's number: the program was ended by it."},

@@ -17,7 +17,7 @@ typedef enum exit_code {
 
     /* Commands that run another program end with its code. Their own are these: */
     EXIT_AROUND = 120, /* the codes above, and so much */
-    EXIT_LOST = 120,   /* the program was ended, because its lock was lost */
+    EXIT_LOST = 120,   /* the lock was lost while the program ran */
     EXIT_CANNOT_RUN = 126,
     EXIT_NO_PROGRAM = 127,
     EXIT_SIGNAL = 128 /* and the signal's number */

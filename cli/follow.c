@@ -82,6 +82,10 @@ static exit_code print_page(const cli *c, lks_channel *channel, lks_read_ledger_
     *n = page->n_entries;
     for (size_t i = 0; i < page->n_entries; i++)
         print_entry(page->entries[i], c->json, arena);
+    if (*n > 0 && strcmp(after, page->next_after) == 0) {
+        cli_stuck(&error);
+        code = exits_failed(&error, true);
+    }
     snprintf(after, AFTER_BYTES, "%s", page->next_after);
     if (page->outcome != LKS_READ_LEDGER_OUTCOME_OK) {
         code = exits_refused("--after: entries behind it were trimmed; the oldest there is: ",

@@ -17,6 +17,9 @@
 #include <lockstock/mutex.h>
 #include <lockstock/rpc/exchange.h>
 
+/* A ForceRelease is noticed at the next renewal: until then the program overlaps with the next holder's. */
+enum { RENEW_MS = 1000 };
+
 enum { DEFAULT_LEASE_MS = 30000, MARGIN_PART = 10, MARGIN_MS_MAX = 1000, LOOK_PART = 20, LOOK_MS_MAX = 500 };
 
 typedef struct shared {
@@ -110,8 +113,12 @@ static void keep(work *w, uint64_t lease_ms)
 static exit_code work_on(cli *c, work *w, uint64_t lease_ms)
 {
     const keeper_options *o = w->options;
-    const lks_lock_options options = {
-        .group = o->group, .owner = o->owner, .lease_ms = cli_ms(o->lease), .on_lost = on_lost, .arg = w};
+    const lks_lock_options options = {.group = o->group,
+                                      .owner = o->owner,
+                                      .lease_ms = cli_ms(o->lease),
+                                      .renew_ms = RENEW_MS,
+                                      .on_lost = on_lost,
+                                      .arg = w};
     lks_channel *channel = NULL;
     lks_error error;
     exit_code code = cli_open(c, &channel);
@@ -119,14 +126,17 @@ static exit_code work_on(cli *c, work *w, uint64_t lease_ms)
     if (code != EXIT_DONE)
         return code;
     if (lks_mutex_new(channel, o->name, &options, &w->mutex, &error) != LKS_OK) {
+        options_name_flag(run_options, run_options_len, &error);
         code = exits_failed(&error, true);
     } else {
         lks_lock_result result = lks_mutex_lock(w->mutex, cli_ms(o->wait), &error);
         if (result == LKS_LOCK_ACQUIRED) {
             keep(w, lease_ms);
             lks_code unlocked = lks_mutex_unlock(w->mutex, &error);
+            if (unlocked == LKS_ABORTED)
+                code = EXIT_LOST;
             if (unlocked != LKS_OK && !w->told)
-                code = exits_failed(&error, false);
+                exits_failed(&error, false);
         } else {
             code = not_taken(result, &error);
         }

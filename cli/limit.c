@@ -62,7 +62,7 @@ static exit_code ask(lks_channel *channel, const limit_flags *flags, const lks_l
     if (allowed)
         return EXIT_DONE;
     if (decision.outcome == LKS_CHECK_OUTCOME_UNSPECIFIED)
-        return exits_failed(&error, false);
+        return error.code == LKS_NOT_FOUND ? exits_wrong("--policy", "no such policy") : exits_failed(&error, false);
     words_of_ms(decision.retry_after_ms, left);
     if (decision.retry_after_ms < 0)
         fprintf(stderr, "lockstock: %s: it costs more than is ever allowed at once\n", flags->key);
@@ -74,7 +74,7 @@ static exit_code ask(lks_channel *channel, const limit_flags *flags, const lks_l
 
 static exit_code check(const limit_flags *flags, lks_limit *limit, lks_limiter_rule *rule)
 {
-    if (!flags->key)
+    if (!flags->key || !*flags->key)
         return exits_wrong("--key", "is needed");
     if (!flags->rate == !flags->policy)
         return exits_wrong("--rate", flags->rate ? "must not stand beside --policy" : "is needed, or --policy");

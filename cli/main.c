@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "help.h"
+#include "rpc/similar.h"
 #include "rpc/standard_files.h"
 
 /* `lock release --force` is force-release: the flag goes. */
@@ -25,6 +26,39 @@ static const lks_rpc_method *without_force(const lks_rpc_method *method, argumen
     return method;
 }
 
+static void offer_names(similar *s, const lks_rpc_method *method, const char *name)
+{
+    const char *short_name = catalog_short(method);
+
+    similar_offer(s, name);
+    if (short_name)
+        similar_offer(s, short_name);
+}
+
+/* `service` NULL: the word is to be a command or a service; else one of its methods. */
+static exit_code unknown_command(const char *service, const char *word)
+{
+    similar s = {.word = word};
+    char its_service[WORDS_BYTES], name[WORDS_BYTES], question[2 * SIMILAR_BYTES], why[3 * SIMILAR_BYTES];
+    size_t len = service ? strlen(service) : 0;
+
+    for (size_t i = 0; i < commands_len; i++)
+        if (!service)
+            similar_offer(&s, commands[i].name);
+        else if (strncmp(commands[i].name, service, len) == 0 && commands[i].name[len] == ' ')
+            similar_offer(&s, commands[i].name + len + 1);
+    for (size_t i = 0; i < catalog_len; i++) {
+        catalog_words(catalog[i], its_service, name);
+        if (!service)
+            similar_offer(&s, its_service);
+        else if (strcmp(its_service, service) == 0)
+            offer_names(&s, catalog[i], name);
+    }
+    snprintf(why, sizeof why, "unknown %s%s; see --help", service ? "method" : "command",
+             similar_question(&s, question));
+    return exits_wrong(word, why);
+}
+
 /* The command behind the flags that stand first. */
 static exit_code dispatch(cli *c, arguments *args)
 {
@@ -32,6 +66,10 @@ static exit_code dispatch(cli *c, arguments *args)
     argument arg;
 
     for (size_t n = 0; n < 2 && arguments_next(args, &arg);) {
+        if (!arg.name && n == 0 && !c->help && strcmp(arg.text, "help") == 0) {
+            c->help = true;
+            continue;
+        }
         if (!arg.name) {
             words[n++] = arg.text;
             if (n == 1 && !catalog_find_service(arg.text))
@@ -55,12 +93,12 @@ static exit_code dispatch(cli *c, arguments *args)
         return found->run(c, args);
     const lks_rpc_method *service = catalog_find_service(words[0]);
     if (!service)
-        return exits_wrong(words[0], "unknown command; see --help");
+        return unknown_command(NULL, words[0]);
     if (!words[1])
         return c->help ? help_service(service) : exits_wrong(words[0], "needs a method; see --help");
     const lks_rpc_method *method = catalog_find(words[0], words[1]);
     if (!method)
-        return exits_wrong(words[1], "unknown method; see --help");
+        return unknown_command(words[0], words[1]);
     return rpc_command(c, without_force(method, args), args);
 }
 

@@ -157,6 +157,7 @@ static int run(lks_channel *channel, const once_flags *flags, char *const argv[]
     int code;
 
     lks_once_outcome outcome = r.kept ? lks_once_run(channel, &options, execute, &r, &result, &error) : LKS_ONCE_FAILED;
+    options_name_flag(once_options, once_options_len, &error);
     switch (outcome) {
     case LKS_ONCE_EXECUTED:
         code = child_code(&r.child);
@@ -200,7 +201,7 @@ exit_code once_command(cli *c, arguments *args)
         return EXIT_AROUND + EXIT_USAGE;
     if (c->help)
         return help_command("once");
-    if (!flags.key)
+    if (!flags.key || !*flags.key)
         wrong = exits_wrong("--key", "is needed");
     else if (!args->ended || args->at == args->argc)
         wrong = exits_wrong("--", "a program to run is needed after it");

@@ -58,6 +58,25 @@ void argument_unknown(const argument *arg)
     exits_wrong(flag, "unknown flag; see --help");
 }
 
+void options_name_flag(const option *options, size_t n, lks_error *error)
+{
+    static const char prefix[] = "options.";
+    bool is_member = strncmp(error->message, prefix, strlen(prefix)) == 0;
+    const char *member = error->message + (is_member ? strlen(prefix) : 0);
+    size_t len = strcspn(member, ":");
+    char text[LKS_ERROR_MESSAGE_MAX];
+
+    for (size_t i = 0; i < n; i++) {
+        size_t name_len = strlen(options[i].name);
+        bool has_unit = len == name_len + strlen("_ms") && memcmp(member + name_len, "_ms", strlen("_ms")) == 0;
+        if ((len != name_len && !has_unit) || memcmp(member, options[i].name, name_len) != 0)
+            continue;
+        snprintf(text, sizeof text, "--%s%s", options[i].name, member + len);
+        memcpy(error->message, text, sizeof text);
+        return;
+    }
+}
+
 bool options_fill(const option *o, void *into, const char *what, const char *text)
 {
     void *at = (char *)into + o->offset;

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <lockstock/status.h>
+
 typedef enum option_type {
     OPTION_TEXT,     /* const char *, as it stands */
     OPTION_DURATION, /* int64_t, milliseconds: "200ms", "5s" */
@@ -63,6 +65,10 @@ options_result options_take(const option_set *set, arguments *args, const argume
 
 /* Fills in one member. False: said, of `what`. */
 bool options_fill(const option *o, void *into, const char *what, const char *text);
+
+/* Makes an error of the library that begins with a member, "options.lease_ms: ...", name the flag of the same name
+ * instead, "--lease: ...". */
+void options_name_flag(const option *options, size_t n, lks_error *error);
 
 /* A line for each, for --help. */
 void options_print(const option *options, size_t n);

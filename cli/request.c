@@ -1,5 +1,6 @@
 /* Values of messages are JSON ("{...}"), or short: A=B for one of two fields (--line phone=2), else
- * field=value,field=value, where the first field's value may stand alone (--target door,mode=shared). */
+ * field=value,field=value, where the first field's value may stand alone if it has no equals sign
+ * (--target door,mode=shared). */
 #include "request.h"
 
 #include <errno.h>
@@ -28,9 +29,13 @@ void request_clear(request *r)
     r->json = NULL;
 }
 
+/* JSON may use either name. */
 bool request_has(const request *r, const char *field)
 {
-    return json_object_get(r->json, field);
+    char name[FIELD_NAME_BYTES];
+
+    field_json_name(protobuf_c_message_descriptor_get_field_by_name(r->type, field), name);
+    return json_object_get(r->json, field) || json_object_get(r->json, name);
 }
 
 /* Says it of a flag, and of the field inside what the flag takes, unless that is the flag's own. */
@@ -167,7 +172,8 @@ static json_t *pair_of(const field_descriptor *flag, const field_descriptor *fie
     return NULL;
 }
 
-/* One part of "door,mode=shared". */
+/* One part of "door,mode=shared". A first part with an equals sign must name a field: else a misspelt field would become
+ * the value of the first one. */
 static bool put_part(json_t *json, const field_descriptor *flag, const field_descriptor *field, const char *part,
                      bool first)
 {
@@ -175,7 +181,7 @@ static bool put_part(json_t *json, const field_descriptor *flag, const field_des
     const char *equals = strchr(part, '=');
     const field_descriptor *inner = equals ? find_field(type, part, (size_t)(equals - part)) : NULL;
 
-    if (!inner && first)
+    if (!equals && first)
         return put(json, &type->fields[0], value_of(flag, &type->fields[0], part));
     if (!inner) {
         wrong(flag, field, "must be field=value,field=value, with fields of the request");
@@ -205,11 +211,17 @@ static json_t *parts_of(const field_descriptor *flag, const field_descriptor *fi
     return NULL;
 }
 
+/* "sku=phone,quantity=2" rather than "phone=2". */
+static bool names_fields(const ProtobufCMessageDescriptor *type, const char *text)
+{
+    return strchr(text, ',') && find_field(type, text, strcspn(text, "="));
+}
+
 static json_t *message_of(const field_descriptor *flag, const field_descriptor *field, const char *text)
 {
     const ProtobufCMessageDescriptor *type = field->descriptor;
     bool is_pair = type->n_fields == 2 && type->fields[0].type == PROTOBUF_C_TYPE_STRING &&
-                   type->fields[1].type != PROTOBUF_C_TYPE_MESSAGE;
+                   type->fields[1].type != PROTOBUF_C_TYPE_MESSAGE && !names_fields(type, text);
 
     if (text[0] == '{') {
         json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -289,6 +301,7 @@ bool request_take_json(request *r, const char *text)
     json_t *json = json_loadb(read ? read : text, len, JSON_REJECT_DUPLICATES, &error);
     free(read);
     if (json_is_object(json)) {
+        r->has_json = true;
         bool good = put_beside(r, json);
         json_decref(json);
         if (!good)
@@ -349,6 +362,54 @@ bool request_take_word(request *r, const argument *arg)
     if (field->label != PROTOBUF_C_LABEL_REPEATED)
         r->n_positions++;
     return give(r, field, value_of(field, field, arg->text));
+}
+
+static bool is_number(const field_descriptor *field)
+{
+    return field->type == PROTOBUF_C_TYPE_INT64 || field->type == PROTOBUF_C_TYPE_UINT64;
+}
+
+/*
+ * A number that is not given would be 0, which may be a value: `stock put SKU` would empty the item. An expected_version
+ * of 0 stands for any version.
+ */
+bool request_is_complete(const request *r)
+{
+    char flag[WORDS_BYTES + 2] = "--";
+
+    for (unsigned i = 0; i < REQUEST_POSITIONS; i++) {
+        const field_descriptor *field = request_position(r->type, i);
+        if (!field || field->label == PROTOBUF_C_LABEL_REPEATED)
+            break;
+        if (!is_number(field) || strcmp(field->name, "expected_version") == 0 || request_has(r, field->name))
+            continue;
+        words_of_flag(field, flag + 2);
+        exits_wrong(flag, "is needed");
+        return false;
+    }
+    return true;
+}
+
+void request_name_flag(const request *r, lks_error *error)
+{
+    size_t len = strcspn(error->message, ".[:");
+    char name[FIELD_NAME_BYTES] = "", flag[WORDS_BYTES], text[LKS_ERROR_MESSAGE_MAX];
+
+    if (len < sizeof name)
+        memcpy(name, error->message, len);
+    name[len < sizeof name ? len : 0] = '\0';
+    const field_descriptor *field = protobuf_c_message_descriptor_get_field_by_name(r->type, name);
+    if (r->has_json || !field)
+        return;
+    const char *rest = error->message + len;
+    words_of_flag(field, flag);
+    char nth[32] = "", *end;
+    if (*rest == '[') {
+        snprintf(nth, sizeof nth, " %lu", strtoul(rest + 1, &end, 10) + 1);
+        rest = *end == ']' ? end + 1 : end;
+    }
+    snprintf(text, sizeof text, "--%s%s%s%s", flag, nth, *rest == '.' ? ": " : "", rest + (*rest == '.'));
+    memcpy(error->message, text, sizeof text);
 }
 
 lks_code request_build(const request *r, lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error)

@@ -19,6 +19,7 @@ struct json_t;
 typedef struct request {
     const ProtobufCMessageDescriptor *type;
     struct json_t *json;
+    bool has_json;        /* some of it came by --json, whose writer knows fields rather than flags */
     unsigned n_positions; /* filled in so far */
     uint64_t given;       /* fields that flags and words have filled in, a bit each */
 } request;
@@ -38,11 +39,18 @@ options_result request_take_flag(request *r, arguments *args, const argument *ar
  * follows. False: said. */
 bool request_take_word(request *r, const argument *arg);
 
-/* Whether a field was given. */
+/* Whether a field of the request's type was given, also by JSON. */
 bool request_has(const request *r, const char *field);
+
+/* Whether each number that the first words fill in was given. False: says which is needed. */
+bool request_is_complete(const request *r);
 
 /* The field that the n-th word fills in; NULL = none. */
 const ProtobufCFieldDescriptor *request_position(const ProtobufCMessageDescriptor *type, unsigned n);
+
+/* Makes an error that begins with a field name the flag instead: "lines[0].quantity: ..." becomes
+ * "--line 1: quantity: ...". Not where the request has JSON. */
+void request_name_flag(const request *r, lks_error *error);
 
 /* The message, in the arena. */
 lks_code request_build(const request *r, lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error);

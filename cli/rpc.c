@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <lockstock/call.h>
+#include <lockstock/v1/lock.lks.h>
 
 #include "answer.h"
 #include "catalog.h"
@@ -91,6 +92,8 @@ static lks_code call(lks_channel *channel, const lks_rpc_method *method, Protobu
         const char **next = asked ? text_field(page, "next_page_token") : NULL;
         if (!next || !**next)
             break;
+        if (strcmp(*asked, *next) == 0)
+            return cli_stuck(error);
         *asked = *next;
     }
     *ret = all;
@@ -124,6 +127,16 @@ static bool take(cli *c, request *r, arguments *args, const argument *arg)
     return taken == OPTIONS_TAKEN;
 }
 
+static bool has_page_token(const request *r)
+{
+    return field_find(r->type, "page_token") && request_has(r, "page_token");
+}
+
+static bool removed_nothing(const ProtobufCMessage *answer)
+{
+    return ((const lks_force_release_response *)(const void *)answer)->n_removed == 0;
+}
+
 static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
 {
     bool is_read = method->effect == LKS_RPC_EFFECT_READ;
@@ -131,18 +144,23 @@ static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
     lks_channel *channel = NULL;
     lks_error error;
 
-    if (request_build(r, c->arena, &message, &error) != LKS_OK)
+    if (request_build(r, c->arena, &message, &error) != LKS_OK) {
+        request_name_flag(r, &error);
         return exits_failed(&error, true);
+    }
     exit_code code = cli_connect(c, &channel);
     if (code != EXIT_DONE)
         return code;
-    if (call(channel, method, message, !request_has(r, "page_token"), c->arena, &answer, &error) != LKS_OK)
+    if (call(channel, method, message, !has_page_token(r), c->arena, &answer, &error) != LKS_OK) {
+        request_name_flag(r, &error);
         code = exits_failed(&error, is_read);
-    else if (c->json)
+    } else if (c->json)
         answer_print_json(answer, true, c->arena);
     else
         answer_print(answer, c->arena);
     lks_channel_close(channel);
+    if (code == EXIT_DONE && method == &lks_lock_force_release_method && removed_nothing(answer))
+        return exits_refused("", "nobody holds it");
     return code == EXIT_DONE && answer_refuses(answer) ? EXIT_REFUSED : code;
 }
 
@@ -160,7 +178,7 @@ exit_code rpc_command(cli *c, const lks_rpc_method *method, arguments *args)
         code = help_method(method);
     else if (good && args->ended && args->at < args->argc)
         exits_wrong("--", "this command runs no other");
-    else if (good)
+    else if (good && request_is_complete(&r))
         code = run(c, method, &r);
     request_clear(&r);
     return code;

@@ -92,6 +92,8 @@ static void on_news(running *r)
     case KEEPER_FAILED:
         if (r->phase == WAITING)
             r->code = EXIT_AROUND + (int)keeper_code(r->keeper);
+        else if (keeper_code(r->keeper) == EXIT_LOST)
+            r->code = EXIT_LOST;
         r->phase = r->phase == WAITING || r->phase == RELEASING ? OVER : r->phase;
         break;
     case KEEPER_DONE:
@@ -204,7 +206,7 @@ static exit_code run_named(cli *c, arguments *args, const char *command, bool by
         return EXIT_AROUND + EXIT_USAGE;
     if (c->help)
         return help_command(command);
-    if (!options.name)
+    if (!options.name || !*options.name)
         return EXIT_AROUND + exits_wrong("--lock", "is needed");
     if (!args->ended || args->at == args->argc)
         return EXIT_AROUND + exits_wrong("--", "a program to run is needed after it");

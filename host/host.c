@@ -218,7 +218,7 @@ static void listen_on(lks_host *host, const char *url, uint16_t *port, lks_error
     bool has_certificate = host->options.tls_certificate;
     lks_error why = {0};
 
-    if (wires_check(url, has_certificate, "needs tls_certificate and tls_key", &why) == LKS_OK &&
+    if (wires_check(url, true, has_certificate, "needs tls_certificate and tls_key", &why) == LKS_OK &&
         (host->wires || open_wires(host, &why) == LKS_OK))
         wires_listen(host->wires, url, bound_url, port, &why);
     if (why.code != LKS_OK)

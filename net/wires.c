@@ -316,7 +316,7 @@ static lks_code no_scheme(lks_error *error)
                          "nng+ws://");
 }
 
-lks_code wires_check(const char *url, bool has_certificate, const char *without, lks_error *error)
+lks_code wires_check(const char *url, bool starts, bool has_certificate, const char *without, lks_error *error)
 {
     const struct scheme *scheme = scheme_of(url);
     char address[WIRES_URL_BYTES_MAX];
@@ -330,7 +330,7 @@ lks_code wires_check(const char *url, bool has_certificate, const char *without,
     if (scheme->encrypted && !has_certificate)
         code = no_certificate(without, error);
     else if (scheme->has_port)
-        code = address_check_tcp(address, error);
+        code = address_check_tcp(address, starts, error);
     else
         code = address_check_unix(address, error);
     if (code == LKS_OK && scheme->for_pages)

@@ -50,9 +50,9 @@ typedef struct wires_options {
 
 /* Whether the files of TLS can be read; and whether a URL can be served, as far as that can be
  * known without serving it; encrypted ones only with a certificate. So that what is wrong is told before
- * anything is started. Errors as of wires_new and wires_listen. */
+ * anything is started. starts: the URL must also be free, which a server's own is not while it runs. Errors as of wires_new and wires_listen. */
 lks_code wires_check_tls(const tls_files *files, lks_error *error);
-lks_code wires_check(const char *url, bool has_certificate, const char *no_certificate, lks_error *error);
+lks_code wires_check(const char *url, bool starts, bool has_certificate, const char *no_certificate, lks_error *error);
 
 /* Whether it is an origin as a browser writes it: no path, not even "/", and no pattern. */
 bool wires_is_origin(const char *text);

@@ -57,8 +57,8 @@ static lks_code check_origin(const char *origin, lks_error *error)
 }
 
 /* The addresses. `for_pages`: one is of WebSocket. */
-static lks_code check_addresses(const settings *config, const identity *known, const tls_files *files, bool *for_pages,
-                                lks_error *error)
+static lks_code check_addresses(const settings *config, bool starts, const identity *known, const tls_files *files,
+                                bool *for_pages, lks_error *error)
 {
     lks_code code = LKS_OK;
 
@@ -67,7 +67,7 @@ static lks_code check_addresses(const settings *config, const identity *known, c
         code = check_exposure(config, known, address, error);
         if (code == LKS_OK) {
             lks_error why;
-            if (wires_check(address, files->certificate, check_no_certificate, &why) != LKS_OK)
+            if (wires_check(address, starts, files->certificate, check_no_certificate, &why) != LKS_OK)
                 code = check_wrong_address(address, &why, error);
         }
         *for_pages = *for_pages || wires_is_for_pages(address);
@@ -106,7 +106,7 @@ lks_code check_store(const settings *config, lks_error *error)
     return code;
 }
 
-static lks_code check_wires(const settings *config, const identity *known, lks_error *error)
+static lks_code check_wires(const settings *config, bool starts, const identity *known, lks_error *error)
 {
     const tls_files files = check_tls_files(config);
     bool for_pages = false;
@@ -115,14 +115,14 @@ static lks_code check_wires(const settings *config, const identity *known, lks_e
     for (size_t i = 0; i < config->allow_origin.n && code == LKS_OK; i++)
         code = check_origin(config->allow_origin.of[i], error);
     if (code == LKS_OK)
-        code = check_addresses(config, known, &files, &for_pages, error);
+        code = check_addresses(config, starts, known, &files, &for_pages, error);
     if (code == LKS_OK && config->allow_origin.n > 0 && !for_pages)
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "--allow-origin needs an address of ws:// or wss://");
     return code;
 }
 
-lks_code check_settings(const settings *config, identity **ret, lks_error *error)
+lks_code check_settings(const settings *config, bool starts, identity **ret, lks_error *error)
 {
     identity *known = NULL;
 
@@ -130,7 +130,7 @@ lks_code check_settings(const settings *config, identity **ret, lks_error *error
     if (code == LKS_OK)
         code = identity_load(config->policy, config->tokens, &known, error);
     if (code == LKS_OK)
-        code = check_wires(config, known, error);
+        code = check_wires(config, starts, known, error);
     if (code == LKS_OK)
         *ret = known;
     else

@@ -9,8 +9,8 @@
 #include "net/wires.h"
 #include "store/store.h"
 
-/* Reads the files that are named, too. On success *ret is the caller's to free. The error names the setting. */
-lks_code check_settings(const settings *config, identity **ret, lks_error *error);
+/* Reads the files that are named, too. starts: the addresses must also be free. On success *ret is the caller's to free. The error names the setting. */
+lks_code check_settings(const settings *config, bool starts, identity **ret, lks_error *error);
 
 /* Warns of files that others may change, or read where they should not: what others may write is not worth much, and
  * what others may read is no key. */

@@ -10,6 +10,7 @@
 
 #include "memory.h"
 #include "rpc/keys.h"
+#include "rpc/similar.h"
 
 #define AT(member) offsetof(settings, member)
 const setting config_keys[] = {
@@ -177,20 +178,48 @@ static lks_code load_file(loading *loader)
     return loader->in_file;
 }
 
+static const char *nth_setting(size_t i)
+{
+    return i < config_keys_len ? config_keys[i].name : NULL;
+}
+
+static lks_code refuse_misspelt_variable(loading *loader)
+{
+    char question[2 * SIMILAR_BYTES];
+    similar found;
+
+    if (!similar_misspelt_variable(nth_setting, &found))
+        return LKS_OK;
+    return lks_error_set(loader->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%.*s: no such setting%s",
+                         (int)strcspn(found.word, "="), found.word, similar_question(&found, question));
+}
+
 static lks_code load_environment(loading *loader)
 {
-    lks_code code = LKS_OK;
+    lks_code code = refuse_misspelt_variable(loader);
 
     for (size_t i = 0; i < config_keys_len && code == LKS_OK; i++) {
-        char name[64] = "LOCKSTOCK_";
-        size_t at = strlen(name);
-        for (const char *c = config_keys[i].name; *c; c++)
-            name[at++] = *c == '-' ? '_' : (char)(*c - 'a' + 'A');
+        char name[SIMILAR_BYTES];
+        similar_variable(config_keys[i].name, name);
         const char *value = getenv(name);
         if (value)
             code = set_key(loader, &config_keys[i], SOURCE_ENVIRONMENT, name, value);
     }
     return code;
+}
+
+static lks_code unknown_flag(loading *loader, const char *arg)
+{
+    char name[SIMILAR_BYTES], known[SIMILAR_BYTES], question[2 * SIMILAR_BYTES];
+    similar s = {.word = name};
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(arg, "="), arg);
+    for (size_t i = 0; i < config_keys_len; i++) {
+        snprintf(known, sizeof known, "--%s", config_keys[i].name);
+        similar_offer(&s, known);
+    }
+    return lks_error_set(loader->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: unknown flag%s; see --help", name,
+                         similar_question(&s, question));
 }
 
 /* Takes one flag, `--name value` or `--name=value`; a bool may stand alone. Nothing but values stands
@@ -206,7 +235,7 @@ static lks_code load_flag(loading *loader, int argc, char **argv, int *at)
     bool is_file = strcmp(arg, "--config") == 0 || strncmp(arg, "--config=", strlen("--config=")) == 0;
 
     if (!key && !is_file)
-        return invalid(loader, arg, "unknown flag; see --help");
+        return unknown_flag(loader, arg);
     if (!value && key && key->type == KEY_BOOL && (*at + 1 == argc || strncmp(argv[*at + 1], "--", 2) == 0))
         value = "true";
     if (!value) {

@@ -166,8 +166,6 @@ __attribute__((format(printf, 3, 0))) static void write_line(log_level level, co
     struct timespec now;
     struct tm utc;
 
-    if (level > threshold)
-        return;
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
     size_t len = strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S", &utc);
@@ -179,11 +177,26 @@ __attribute__((format(printf, 3, 0))) static void write_line(log_level level, co
         return; /* nobody listens */
 }
 
+__attribute__((format(printf, 3, 0))) static void write_wanted(log_level level, const char *event, const char *format,
+                                                               va_list args)
+{
+    if (level <= threshold)
+        write_line(level, event, format, args);
+}
+
+void log_audit(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_line(LOG_LEVEL_INFO, "audit", format, args);
+    va_end(args);
+}
+
 void log_error(const char *event, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    write_line(LOG_LEVEL_ERROR, event, format, args);
+    write_wanted(LOG_LEVEL_ERROR, event, format, args);
     va_end(args);
 }
 
@@ -191,7 +204,7 @@ void log_warn(const char *event, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    write_line(LOG_LEVEL_WARN, event, format, args);
+    write_wanted(LOG_LEVEL_WARN, event, format, args);
     va_end(args);
 }
 
@@ -199,7 +212,7 @@ void log_info(const char *event, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    write_line(LOG_LEVEL_INFO, event, format, args);
+    write_wanted(LOG_LEVEL_INFO, event, format, args);
     va_end(args);
 }
 
@@ -207,6 +220,6 @@ void log_debug(const char *event, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    write_line(LOG_LEVEL_DEBUG, event, format, args);
+    write_wanted(LOG_LEVEL_DEBUG, event, format, args);
     va_end(args);
 }

@@ -33,7 +33,7 @@ static int check(const settings *config)
     identity *known;
     lks_error error = {0};
 
-    if (check_settings(config, &known, &error) != LKS_OK)
+    if (check_settings(config, false, &known, &error) != LKS_OK)
         return fail(&error);
     identity_free(known);
     check_modes(config);

@@ -296,7 +296,7 @@ static lks_code load_identity(server *s, lks_error *error)
 {
     identity *loaded;
 
-    lks_code code = check_settings(s->config, &loaded, error);
+    lks_code code = check_settings(s->config, true, &loaded, error);
     if (code == LKS_OK) {
         judge_by(s, loaded);
         check_modes(s->config);

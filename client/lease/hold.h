@@ -23,7 +23,7 @@ struct lock {
     struct watch *watch; /* over the leases of the channel */
     char *group, *name, *owner;
     int64_t capacity; /* of a semaphore */
-    uint32_t lease_ms, max_hold_ms;
+    uint32_t lease_ms, renew_ms, max_hold_ms;
     lks_lock_lost *on_lost;
     void *arg;
     atomic_uint holds; /* holds, and attempts at one: while there are any it is not freed */

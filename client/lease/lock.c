@@ -92,6 +92,7 @@ lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, cons
     lock->owner = options->owner ? strdup(options->owner) : lock_own_name();
     lock->capacity = capacity;
     lock->lease_ms = options->lease_ms != 0 ? options->lease_ms : LEASE_DEFAULT_MS;
+    lock->renew_ms = options->renew_ms;
     lock->max_hold_ms = options->max_hold_ms;
     lock->on_lost = options->on_lost;
     lock->arg = options->arg;

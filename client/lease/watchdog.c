@@ -76,6 +76,13 @@ static void lose_at(struct hold *hold, uint64_t at_ns)
     wake_for(at_ns);
 }
 
+static uint64_t renewal_ns(const struct hold *hold)
+{
+    uint64_t third_ns = lease_renewal_ns(hold->lock->lease_ms), wanted_ns = hold->lock->renew_ms * CLOCK_NS_PER_MS;
+
+    return wanted_ns > 0 && wanted_ns < third_ns ? wanted_ns : third_ns;
+}
+
 static void renew_at(struct hold *hold, uint64_t at_ns)
 {
     if (at_ns >= hold->renew_until_ns) {
@@ -92,7 +99,7 @@ static void extend(struct hold *hold, uint64_t sent_ns, int64_t left_ms)
 
     if (lost_ns > hold->lost_ns)
         lose_at(hold, lost_ns);
-    renew_at(hold, sent_ns + lease_renewal_ns(hold->lock->lease_ms));
+    renew_at(hold, sent_ns + renewal_ns(hold));
 }
 
 /* ---- renewals ------------------------------------------------------ */
@@ -193,7 +200,7 @@ static lks_code batch_start(struct batch *batch, lks_channel *channel, lks_error
 static void renew_first(struct watch *watch, uint64_t now)
 {
     struct hold *hold = of_renewal(heap_first(&watch->renewals));
-    uint64_t until_ns = now + lease_renewal_ns(hold->lock->lease_ms);
+    uint64_t until_ns = now + renewal_ns(hold);
     size_t batch_max = hold->batch_max;
     struct batch *batch = malloc(sizeof *batch);
     lks_error error;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,16 @@ lks_code address_resolve(const char *text, struct addrinfo **ret, lks_error *err
     return LKS_OK;
 }
 
-lks_code address_check_tcp(const char *text, lks_error *error)
+/* Whether this machine has an address can be learnt without the port, which may be in use. */
+static void clear_port(struct sockaddr *name)
+{
+    if (name->sa_family == AF_INET)
+        ((struct sockaddr_in *)(void *)name)->sin_port = 0;
+    else if (name->sa_family == AF_INET6)
+        ((struct sockaddr_in6 *)(void *)name)->sin6_port = 0;
+}
+
+lks_code address_check_tcp(const char *text, bool starts, lks_error *error)
 {
     struct addrinfo *found = NULL;
     int on = 1;
@@ -43,6 +53,8 @@ lks_code address_check_tcp(const char *text, lks_error *error)
     lks_code code = address_resolve(text, &found, error);
     if (code != LKS_OK)
         return code;
+    if (!starts)
+        clear_port(found->ai_addr);
     int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool bound = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
                  bind(fd, found->ai_addr, found->ai_addrlen) == 0;

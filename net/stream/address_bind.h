@@ -3,15 +3,18 @@
 #ifndef LOCKSTOCK_NET_STREAM_ADDRESS_BIND_H
 #define LOCKSTOCK_NET_STREAM_ADDRESS_BIND_H
 
+#include <stdbool.h>
+
 #include <lockstock/status.h>
 
 struct addrinfo;
 struct uv_pipe_s;
 
-/* Whether a socket may listen on an address (net/address.h; host "*": all of them): binds one, and lets
- * it go. Blocks for a name. LKS_INVALID_ARGUMENT: badly written, or no such host.
- * LKS_UNAVAILABLE: in use, or not this machine's. */
-lks_code address_check_tcp(const char *text, lks_error *error);
+/* Whether a socket may listen on an address (net/address.h; host "*": all of them): binds one and closes it. `starts`:
+ * to the address itself; else to another port of its host, so that the server that runs on the address is no obstacle.
+ * Blocks for a name. LKS_INVALID_ARGUMENT: badly written, or no such host. LKS_UNAVAILABLE: in use, or not this
+ * machine's. */
+lks_code address_check_tcp(const char *text, bool starts, lks_error *error);
 
 /* The first of its addresses, to bind to. Blocks for a name. *ret is to be given to
  * freeaddrinfo. LKS_INVALID_ARGUMENT: badly written, or no such host. */

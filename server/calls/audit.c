@@ -1,14 +1,16 @@
 /* Called by dispatch.c. */
 #include "calls/audit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/fields.h>
 
 #include "log.h"
+#include "memory.h"
 
-enum { NAME_BYTES = 129, REASON_BYTES = 301 };
+enum { NAME_BYTES = 129, REASON_BYTES = 301, REMOVED_BYTES = 32 };
 
 enum { BY_NOBODY_KNOWN, BY_RIGHTS, BY_ROOM, BY_REQUEST };
 _Static_assert((int)BY_REQUEST + 1 == (int)AUDIT_KINDS, "each kind has its rate");
@@ -25,14 +27,37 @@ static const char *outcome_of(const ProtobufCMessage *response)
     return value ? value->name : NULL;
 }
 
-/* The request's `reason`; "": it has none. */
-static const char *reason_of(const ProtobufCMessage *request)
+/* A text of the request; "": it has no such field. */
+static const char *text_of(const ProtobufCMessage *request, const char *name)
 {
-    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(request->descriptor, "reason", strlen("reason"));
+    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(request->descriptor, name, strlen(name));
 
     if (!field || field->type != PROTOBUF_C_TYPE_STRING || lks_rpc_field_count(request, field) != 1)
         return "";
     return *(const char *const *)lks_rpc_field_value(request, field, 0);
+}
+
+/* What the call was about; "": its names are keys, or it has none. */
+static const char *target_of(const ProtobufCMessage *request)
+{
+    static const char *const names[] = {"name", "sku", "resource"};
+    const char *found = "";
+
+    for (size_t i = 0; i < sizeof names / sizeof *names && !*found; i++)
+        found = text_of(request, names[i]);
+    return found;
+}
+
+/* " removed=1" where the response lists what was removed. */
+static const char *removed_of(const ProtobufCMessage *response, char text[REMOVED_BYTES])
+{
+    const ProtobufCFieldDescriptor *field =
+        response ? lks_rpc_field_named(response->descriptor, "removed", strlen("removed")) : NULL;
+
+    text[0] = '\0';
+    if (field && field->label == PROTOBUF_C_LABEL_REPEATED)
+        snprintf(text, REMOVED_BYTES, " removed=%zu", lks_rpc_field_count(response, field));
+    return text;
 }
 
 /* A copy without quotes, which would end its place in the line. */
@@ -48,16 +73,39 @@ static const char *unquoted(const char *text, size_t len, char *to, size_t size)
     return to;
 }
 
-void audit_call(const lks_rpc_method *method, const caller *from, const char *who, lks_rpc_slice ns,
+static const char *unquoted_text(const char *text, char *to, size_t size)
+{
+    return unquoted(text, strlen(text), to, size);
+}
+
+static const char *copy_in(lks_rpc_arena *arena, const char *text)
+{
+    return memory_copy_in(arena, text, strlen(text));
+}
+
+audit_origin *audit_origin_new(lks_rpc_arena *arena, const caller *from, const char *who)
+{
+    audit_origin *origin = memory_in(arena, sizeof *origin);
+
+    *origin = (audit_origin){.principal = copy_in(arena, who ? who : ""),
+                             .wire = copy_in(arena, caller_wire(from)),
+                             .from = copy_in(arena, caller_from(from))};
+    return origin;
+}
+
+void audit_call(const lks_rpc_method *method, const audit_origin *origin, lks_rpc_slice ns,
                 const ProtobufCMessage *request, const ProtobufCMessage *response, const lks_error *error)
 {
-    const char *outcome = response ? outcome_of(response) : NULL, *reason = reason_of(request);
-    char ns_text[NAME_BYTES], reason_text[REASON_BYTES];
+    const char *outcome = response ? outcome_of(response) : NULL;
+    char ns_text[NAME_BYTES], group[NAME_BYTES], target[NAME_BYTES], reason[REASON_BYTES], removed[REMOVED_BYTES];
 
-    log_info("audit", "principal=\"%s\" namespace=\"%s\" method=%s outcome=%s reason=\"%s\" wire=%s from=%s",
-             who ? who : "", unquoted(ns.data, ns.len, ns_text, sizeof ns_text), method->path,
-             outcome ? outcome : lks_code_name(response ? LKS_OK : error->code),
-             unquoted(reason, strlen(reason), reason_text, sizeof reason_text), caller_wire(from), caller_from(from));
+    log_audit("principal=\"%s\" namespace=\"%s\" method=%s group=\"%s\" name=\"%s\" outcome=%s%s reason=\"%s\" "
+              "wire=%s from=%s",
+              origin->principal, unquoted(ns.data, ns.len, ns_text, sizeof ns_text), method->path,
+              unquoted_text(text_of(request, "group"), group, sizeof group),
+              unquoted_text(target_of(request), target, sizeof target),
+              outcome ? outcome : lks_code_name(response ? LKS_OK : error->code), removed_of(response, removed),
+              unquoted_text(text_of(request, "reason"), reason, sizeof reason), origin->wire, origin->from);
 }
 
 static int kind_of(lks_code code)

@@ -1,7 +1,7 @@
-/* What the log tells of calls: who did what others rely on, and who was refused. Never what a request says, but
- * for a reason, which the contract has for the log.
+/* What the log tells of calls: who did what others rely on, and who was refused. Of a request only an ADMIN call's reason
+ * and what it was done to: its group and name, sku or resource. Never keys, owners, tokens or payloads.
  *
- *   event=audit          each call of an ADMIN method that was let in, when it has ended
+ *   event=audit          each call of an ADMIN method that was let in, when it has ended; at any --log-level
  *   event=refused        at level warn: by identity (UNAUTHENTICATED, PERMISSION_DENIED)
  *   event=call-refused   at level debug: before it was looked into, for other reasons
  *
@@ -22,9 +22,17 @@ typedef struct audit {
     log_rate refusals[AUDIT_KINDS];
 } audit;
 
-/* The call has ended: with a response, or with an error. who NULL: nobody has to be known here. Not of
- * methods that are not ADMIN. */
-void audit_call(const lks_rpc_method *method, const caller *from, const char *who, lks_rpc_slice ns,
+/* Who made a call, for when it has ended: its connection may be closed by then. */
+typedef struct audit_origin {
+    const char *principal; /* "": nobody has to be known here */
+    const char *wire, *from;
+} audit_origin;
+
+/* In the arena. who NULL: nobody has to be known here. */
+audit_origin *audit_origin_new(lks_rpc_arena *arena, const caller *from, const char *who);
+
+/* The call has ended: with a response, or with an error. Not of methods that are not ADMIN. */
+void audit_call(const lks_rpc_method *method, const audit_origin *origin, lks_rpc_slice ns,
                 const ProtobufCMessage *request, const ProtobufCMessage *response, const lks_error *error);
 
 /* method NULL: there is none of the path that came. who NULL: not known. */

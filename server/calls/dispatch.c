@@ -69,8 +69,8 @@ struct running {
 typedef struct work {
     rounds rounds;
     uint64_t received_ns;
-    const char *principal; /* of an ADMIN call; NULL: nobody has to be known here */
-    sink_order *order;     /* of one that may not wait */
+    const audit_origin *origin; /* of an ADMIN call; else NULL */
+    sink_order *order;          /* of one that may not wait */
     TAILQ_ENTRY(running) in_order;
 } work;
 
@@ -181,9 +181,9 @@ static void tell_audit(const running *r)
 {
     const rounds *answered = &r->work->rounds;
 
-    if (r->call.caller && answered->method->method->effect == LKS_RPC_EFFECT_ADMIN)
-        audit_call(answered->method->method, r->call.caller, r->work->principal, answered->plan.ns, answered->request,
-                   answered->response, &answered->error);
+    if (r->work->origin)
+        audit_call(answered->method->method, r->work->origin, answered->plan.ns, answered->request, answered->response,
+                   &answered->error);
 }
 
 /* Ends a call. What may be left of it in the store is taken out there in any case, as soon as it
@@ -421,6 +421,7 @@ static void admit(running *r, const char *who)
         return; /* it may be over */
     audit_refusal(&r->target->dispatch->audit, r->target->method->method, r->call.caller, NULL, &r->work->rounds.error);
     r->call.caller = NULL;
+    r->work->origin = NULL;
     end(r);
 }
 
@@ -587,8 +588,8 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
         return;
     }
     r->call.caller = call->caller;
-    if (route->method->effect == LKS_RPC_EFFECT_ADMIN && verdict.principal)
-        r->work->principal = memory_copy_in(arena, verdict.principal, strlen(verdict.principal));
+    if (route->method->effect == LKS_RPC_EFFECT_ADMIN)
+        r->work->origin = audit_origin_new(arena, call->caller, verdict.principal);
     r->work->order = call->order;
     if (call->order && !call->order->independent) {
         TAILQ_INSERT_TAIL(&call->order->calls, r, work->in_order);

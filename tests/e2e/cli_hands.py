@@ -6,9 +6,48 @@
 import json
 import os
 import signal
+import socket
 import subprocess
+import threading
 
 from cli_scene import LIMIT_S, LOCKSTOCK, LOCKSTOCKD, OK, OTHER, REFUSED, UNAVAILABLE, USAGE, Case, main, wait_until
+
+
+def field(number, value):
+    """A field of a message: bytes, or a small number."""
+    if isinstance(value, bytes):
+        return bytes([number << 3 | 2, len(value)]) + value
+    return bytes([number << 3, value])
+
+
+class OldServer:
+    """Answers every call with a page of the ledger that has an entry and no next_after."""
+    RESULT = field(4, field(1, 1) + field(2, field(1, b"1-1000") + field(2, 1) + field(3, b"phone") + field(4, 5)))
+
+    def __enter__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"tcp://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+    def serve(self):
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            with peer, peer.makefile("rwb") as stream:
+                stream.write(b"\0SP\0\0\x31\0\0")
+                stream.flush()
+                stream.read(8)
+                while header := stream.read(8):
+                    request = stream.read(int.from_bytes(header, "big"))
+                    reply = request[:4] + field(1, self.RESULT)
+                    stream.write(len(reply).to_bytes(8, "big") + reply)
+                    stream.flush()
 
 
 class Hands(Case):
@@ -34,6 +73,14 @@ class Hands(Case):
         self.out("stock", "trim-ledger", first, "--group", "phone")
         self.assertIn("were trimmed", self.run_cli("stock", "ledger", "phone", "--after", "0-0", code=REFUSED)[1])
         self.err("stock", "ledger", code=USAGE)
+
+    def test_a_ledger_whose_server_does_not_move_on(self):
+        """As servers did that had no next_after: their page came again for ever."""
+        with OldServer() as old:
+            for follow in ((), ("--follow",)):
+                out, err = self.run_cli("stock", "ledger", "phone", *follow, "--server", old.url, code=OTHER)
+                self.assertEqual(len(out.splitlines()), 2)
+                self.assertIn("the server names the same page again", err)
 
     def test_a_ledger_that_is_followed(self):
         process = self.start("stock", "ledger", "phone", "--follow", "--json")

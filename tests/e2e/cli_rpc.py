@@ -151,18 +151,23 @@ class WordsAndFlags(Case):
     def test_what_is_wrong_is_said_in_one_line(self):
         for args, said in {
             (): "no command", ("lokc",): "lokc: unknown command", ("lock",): "lock: needs a method",
-            ("lock", "take"): "take: unknown method", ("lock", "ls", "--colour"): "--colour: unknown flag",
+            ("lock", "take"): "take: unknown method; see --help", ("lock", "inspct"): "unknown method, did you mean inspect?",
+            ("stock", "pu"): "did you mean put?", ("stokc",): "unknown command, did you mean stock?",
+            ("stock", "put", "a"): "--on-hand: is needed", ("stock", "adjust", "a"): "--delta: is needed",
+            ("stock", "put", "--json", '{"sku":"a"}'): "--on-hand: is needed",
+            ("stock", "deduct", "o", "--line", "sku=a,qty=1"): "--line: must be field=value",
+            ("lock", "acquire", "nmae=a"): "--target: must be field=value", ("lock", "ls", "--colour"): "--colour: unknown flag",
             ("lock", "acquire", "a", "--lease", "10"): "--lease: must be a time with its unit",
             ("lock", "acquire", "a", "--lease", "5x"): "--lease: must be a time with its unit",
             ("lock", "acquire", "a", "--lease"): "--lease: needs a value",
-            ("lock", "acquire", "a", "--lease-ms", "5"): "lease_ms: ",
+            ("lock", "acquire", "a", "--lease-ms", "5"): "--lease: ",
             ("lock", "acquire", "a,colour=red"): "--target: must be field=value",
             ("lock", "acquire", "a,mode=odd"): "--target: mode: must be one of: exclusive shared permit",
             ("lock", "acquire", b"\xff"): "--target: name: not valid UTF-8",
             ("lock", "acquire", "a,mode=shared,mode=shared"): "--target: mode: is given twice",
             ("stock", "deduct", "o", "--line", "phone"): "--line: must be sku=quantity",
-            ("stock", "deduct", "o", "--line", "x" * 200 + "=1"): "lines[0].sku: must be 1 to 128 bytes",
-            ("stock", "deduct", "o", "--line", "phone=x"): "lines[0].quantity: must be a whole number",
+            ("stock", "deduct", "o", "--line", "x" * 200 + "=1"): "--line 1: sku: must be 1 to 128 bytes",
+            ("stock", "deduct", "o", "--line", "phone=x"): "--line 1: quantity: must be a whole number",
             ("stock", "deduct", "o", "--line", "{"): "--line: not JSON",
             ("stock", "get", "a", "b"): "b: not expected here", ("stock", "get", "--json", "{]"): "--json: line 1",
             ("stock", "get", "--json", '{"skuu":"a"}'): "skuu: unknown field", ("stock", "get", "--json=[]"): "must be an object",
@@ -177,6 +182,24 @@ class WordsAndFlags(Case):
         }.items():
             with self.subTest(args=args):
                 self.assertIn(said, self.err(*args, code=USAGE))
+
+    def test_a_line_that_names_its_fields(self):
+        self.out("stock", "put", "phone", "5")
+        self.out("stock", "deduct", "o", "--group", "phone", "--line", "sku=phone,quantity=2")
+        self.assertEqual(self.json("stock", "get", "phone")["item"]["available"], "3")
+
+    def test_what_nobody_holds_is_not_taken_away(self):
+        self.assertEqual(self.err("lock", "force-release", "nosuch", code=REFUSED), "lockstock: nobody holds it\n")
+
+    def test_a_misspelt_variable(self):
+        self.assertIn("LOCKSTOCK_SERVR: no such setting, did you mean LOCKSTOCK_SERVER?",
+                      self.err("lock", "ls", code=USAGE, env={"LOCKSTOCK_SERVR": "tcp://h:1"}))
+        self.out("lock", "ls", env={"LOCKSTOCK_LOCK": "a", "LOCKSTOCK_ELSEWHERE": "b"})  # of other programs
+
+    def test_help_is_a_command(self):
+        self.assertEqual(self.out("help"), self.out("--help"))
+        self.assertEqual(self.out("help", "stock", "put"), self.out("stock", "put", "--help"))
+        self.assertEqual(self.out("help", "run"), self.out("run", "--help"))
 
     def test_a_value_is_said_by_nobody(self):
         self.assertEqual(self.err("lock", "ls", "--tokenn=hunter2", code=USAGE), "lockstock: --tokenn: unknown flag; see --help\n")

@@ -163,6 +163,20 @@ class Room(Case):
         self.assertIn(b"it was taken away", said)
         self.assertNotIn(b"not known to be renewed", said)  # it did not wait for that
 
+    def test_a_lock_that_was_taken_away_is_told_though_the_program_is_done(self):
+        first = self.enter(lease="30s", shell=True)  # whose program ends with 0
+        self.is_in(first)
+        self.out("lock", "force-release", "room")
+        self.leave()
+        self.assertEqual(first.wait(LIMIT_S), LOST)
+
+    def test_a_long_lease_does_not_keep_a_loss_from_being_noticed(self):
+        first = self.enter("never", lease="10m")
+        program, _ = self.is_in(first)
+        self.out("lock", "force-release", "room")
+        self.assertEqual(first.wait(LIMIT_S), LOST)  # a third of the lease is longer than the limit
+        self.assertTrue(gone(program))
+
 
 class Run(Case):
     def run_locked(self, *program, code=OK, flags=()):
@@ -190,7 +204,7 @@ class Run(Case):
         self.err("run", "--lock", "a", "--wait", "1ms", "--", "true", code=AROUND + REFUSED)
         self.err("run", "--", "true", code=AROUND + USAGE)
         self.err("run", "--lock", "a", code=AROUND + USAGE)
-        self.assertIn("lockstock: lease_ms: must be", self.err("run", "--lock", "a", "--lease", "1ms", "--", "true", code=AROUND + USAGE))
+        self.assertIn("lockstock: --lease: must be", self.err("run", "--lock", "a", "--lease", "1ms", "--", "true", code=AROUND + USAGE))
         self.err("run", "--lock", "a", "--colour", "--", "true", code=AROUND + USAGE)
         self.err("run", "--lock", "a", "--server", "unix:///nonexistent/s", "--timeout", "50ms", "--", "true",
                  code=AROUND + UNAVAILABLE)
@@ -384,7 +398,10 @@ class Limit(Case):
         self.out("rate-limit", "put", "login", "algorithm=fixed-window,limit=1,period=1h")
         self.out("limit", "--key", "ann", "--policy", "login", "--", "true")
         self.err("limit", "--key", "ann", "--policy", "login", "--", "true", code=AROUND + REFUSED)
-        self.err("limit", "--key", "ann", "--policy", "nothing", "--", "true", code=AROUND + REFUSED)
+
+    def test_a_policy_that_is_not_there(self):
+        self.assertEqual(self.err("limit", "--key", "a", "--policy", "typo", "--", "true", code=AROUND + USAGE),
+                         "lockstock: --policy: no such policy\n")
 
     def test_what_is_wrong(self):
         for args in (("--rate", "1/s"), ("--key", "a"), ("--key", "a", "--rate", "1"), ("--key", "a", "--rate", "0/s"),

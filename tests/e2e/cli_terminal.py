@@ -94,7 +94,7 @@ class AtATerminal(Case):
             ("lock renew", ["--lease", f"names=door,token={token},lease=1m"]),
             ("lock inspect", ["door"]), ("lock list", []), ("lock ls", []),
             ("lock check-fence", ["database", "--fence", fence]),
-            ("lock release", ["door", "--token", token]), ("lock force-release", ["door"]),
+            ("lock release", ["door", "--token", token]), ("lock force-release", ["door"], REFUSED),
             ("lock reset-fence", ["database", "--fence", fence]),
             ("stock put-item", ["phone", "10"]), ("stock list-items", []), ("stock get-item", ["phone"]),
             ("stock batch-get-items", ["phone"]), ("stock adjust", ["phone", "5"]),

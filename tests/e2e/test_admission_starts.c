@@ -209,11 +209,11 @@ TEST(refused_calls_are_logged_and_no_secret_is)
             fail_msg("\"%s\" is in the log:\n%s", secrets[s], log);
 }
 
-/* Who did it, what, and what became of it; and not to which lock. */
+/* Who did it, to what, and what became of it. */
 TEST(admin_calls_are_logged)
 {
     lks_force_release_request request = LKS_FORCE_RELEASE_REQUEST_INIT;
-    static char name[] = PAYLOAD, reason[] = "it is \"stuck\" method=none";
+    static char name[] = "front-door", reason[] = "it is \"stuck\" method=none";
     sp_caller *c = over_tcp();
 
     request.name = name;
@@ -222,7 +222,7 @@ TEST(admin_calls_are_logged)
     sp_caller_close(c);
     const char *said =
         "level=info event=audit principal=ops namespace=other method=/lockstock.v1.LockService/ForceRelease "
-        "outcome=OK reason=\"it is 'stuck' method=none\" wire=tcp";
+        "group=\"\" name=front-door outcome=OK removed=0 reason=\"it is 'stuck' method=none\" wire=tcp";
     assert_true(process_wait_line(server_fixture_process(here.server), said, NULL, 0, SAID_TIMEOUT_MS));
     said = "level=warn event=refused principal=shop method=/lockstock.v1.LockService/ForceRelease";
     c = over_tcp();
@@ -230,7 +230,6 @@ TEST(admin_calls_are_logged)
                      LKS_PERMISSION_DENIED);
     sp_caller_close(c);
     assert_true(process_wait_line(server_fixture_process(here.server), said, NULL, 0, SAID_TIMEOUT_MS));
-    assert_null(strstr(process_output(server_fixture_process(here.server)), PAYLOAD));
 }
 
 /* Neither when the store refuses it, at once and later. */

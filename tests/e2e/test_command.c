@@ -60,7 +60,10 @@ TEST(test_help_and_version)
 
 TEST(test_bad_flags_are_named)
 {
-    assert_ends(FLAGS("--colour", "red"), 2, FLAGS("colour"));
+    assert_ends(FLAGS("--colour", "red"), 2, FLAGS("lockstockd: --colour: unknown flag; see --help"));
+    assert_ends(FLAGS("--lsten", "red"), 2, FLAGS("unknown flag, did you mean --listen?"));
+    assert_ends_in(FLAGS("--listen", "tcp://127.0.0.1:0"), "LOCKSTOCK_STOER=redis", 2,
+                   FLAGS("LOCKSTOCK_STOER: no such setting, did you mean LOCKSTOCK_STORE?"));
     assert_ends(FLAGS("--in-flight", "many"), 2, FLAGS("in-flight"));
     assert_ends(FLAGS("--in-flight", "0"), 2, FLAGS("in-flight"));
     assert_ends(FLAGS("--log-level", "loud"), 2, FLAGS("log-level"));
@@ -209,6 +212,9 @@ TEST(test_bad_addresses_come_first)
                     FLAGS(cases[i].named));
         assert_int_equal(access(data, F_OK), -1);
     }
+    /* Which is no fault of the settings: they are checked before a restart. */
+    assert_ends(FLAGS("--check-config", "--listen", server_fixture_url(server), "--store", store), 0,
+                FLAGS("are good"));
     precious = fopen(file, "r");
     assert_non_null(precious);
     assert_non_null(fgets(line, sizeof line, precious));

@@ -30,11 +30,11 @@ c_mutation(F2 server/store/embedded.c test_store_embedded:*alone [[    umask(S_I
 
 # an address that cannot be served is told before anything is made or started
 c_mutation(F3 server/server.c test_command:*bad_addresses* [[load_identity(&s, &s.failure) != LKS_OK || ]] "")
-c_mutation(F3 server/check.c test_command:*without_a_start* [[        code = check_wires(config, known, error);]] [[        ;]])
+c_mutation(F3 server/check.c test_command:*without_a_start* [[        code = check_wires(config, starts, known, error);]] [[        ;]])
 c_mutation(F3 server/check.c test_command:*without_a_start* [[    lks_code code = check_store(config, error);]] [[    lks_code code = LKS_OK;]])
 c_mutation(F3 rpc/keys.c test_config [[getline(&line, &room, file) >= 0; number++)]] [[getline(&line, &room, file) >= 0;)]])
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[ address_check_unix(address, error);]] [[ LKS_OK;]])
-c_mutation(F3 net/wires.c test_command:*bad_addresses* [[ address_check_tcp(address, error);]] [[ LKS_OK;]])
+c_mutation(F3 net/wires.c test_command:*bad_addresses* [[ address_check_tcp(address, starts, error);]] [[ LKS_OK;]])
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[    if (scheme->encrypted && !has_certificate)]] [[    if (false)]])
 c_mutation(F3 net/stream/address_bind.c test_address:*taken_port* [[bind(fd, found->ai_addr, found->ai_addrlen) == 0;]] [[true;]])
 

@@ -31,7 +31,7 @@ c_mutation(M16 client/lease/lock.c test_mutex_loss:*max_hold*
 
 # Renewing
 c_mutation(M7 client/lease/watchdog.c test_mutex_renewal:*as_long_as_it_is_held
-  [[renew_at(hold, sent_ns + lease_renewal_ns(hold->lock->lease_ms));]] "")
+  [[renew_at(hold, sent_ns + renewal_ns(hold));]] "")
 c_mutation(M7 client/lease/watchdog.c test_mutex_renewal:*after_the_unlock
   [[    heap_clear(&watch->renewals, &hold->renewal);
     heap_clear(&watch->losses, &hold->loss);
@@ -40,7 +40,7 @@ c_mutation(M7 client/lease/watchdog.c test_mutex_renewal:*after_the_unlock
 c_mutation(M7 client/lease/watchdog.c test_mutex_renewal:*in_flight*
   [[hold->ended || now >= hold->lost_ns]] [[now >= hold->lost_ns]])
 c_mutation(M8 client/lease/watchdog.c test_mutex_renewal:*few_calls
-  [[uint64_t until_ns = now + lease_renewal_ns(hold->lock->lease_ms);]] [[uint64_t until_ns = now;]])
+  [[uint64_t until_ns = now + renewal_ns(hold);]] [[uint64_t until_ns = now;]])
 c_mutation(M9 client/lease/watchdog.c test_mutex_renewal:*that_fails*
   [[        renew_again(hold, batch->n, error);]] [[        ;]])
 c_mutation(M9 client/lease/watchdog.c test_mutex_renewal:*poisoned* [[hold->batch_max = (uint32_t)n / 2;]] "")

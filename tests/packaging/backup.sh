@@ -68,6 +68,14 @@ wait "$seller" || true
 seller=
 after=$(cat "$work/answered")
 
+# The same again must not be taken for a new backup.
+if bash "$work/backup.sh" 2>"$work/again.log"; then
+  echo "a second backup went into the first one" >&2
+  exit 1
+fi
+grep -q 'File exists' "$work/again.log"
+[ ! -e "$BACKUP/appendonlydir" ]
+
 echo "verification"
 block verify >"$work/verify.sh"
 bash "$work/verify.sh" >"$work/verify.log" 2>&1

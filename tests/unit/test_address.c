@@ -232,9 +232,9 @@ TEST_WITH(hosts_have_ports, NULL, NULL)
                                       "no such host:1"};
     lks_error error = {0};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        assert_int_equal(address_check_tcp(good[i], &error), LKS_OK);
+        assert_int_equal(address_check_tcp(good[i], true, &error), LKS_OK);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(address_check_tcp(bad[i], &error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(address_check_tcp(bad[i], true, &error), LKS_INVALID_ARGUMENT);
 }
 
 TEST_WITH(a_taken_port_is_told, NULL, NULL)
@@ -248,10 +248,12 @@ TEST_WITH(a_taken_port_is_told, NULL, NULL)
     assert_int_equal(listen(fd, 1), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
     snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(name.sin_port));
-    assert_int_equal(address_check_tcp(address, &error), LKS_UNAVAILABLE);
+    assert_int_equal(address_check_tcp(address, true, &error), LKS_UNAVAILABLE);
+    assert_int_equal(address_check_tcp(address, false, &error), LKS_OK); /* of the server that these settings are for */
     close(fd);
-    assert_int_equal(address_check_tcp(address, &error), LKS_OK);
-    assert_int_equal(address_check_tcp("192.0.2.1:0", &error), LKS_UNAVAILABLE); /* of no machine: for documentation */
+    assert_int_equal(address_check_tcp(address, true, &error), LKS_OK);
+    assert_int_equal(address_check_tcp("192.0.2.1:0", false, &error),
+                     LKS_UNAVAILABLE); /* of no machine: for documentation */
 }
 
 TEST_MAIN(.setup = set_up, .teardown = tear_down)

@@ -58,6 +58,8 @@ typedef struct lks_lock_options {
     const char *group;      /* what the name lives in; NULL or "" = the name itself; copied */
     const char *owner;      /* told to who asks who holds it, at most 128 bytes; NULL = "host/pid"; copied */
     uint32_t lease_ms;      /* 10..86,400,000; 0 = 30,000 */
+    uint32_t renew_ms;      /* renewed at least this often, so that a lock taken away is noticed within this time;
+                               0 = a third of the lease, which is also the longest */
     uint32_t max_hold_ms;   /* after this it is not renewed any more, so that it is lost within one
                                further lease; 0 = no limit */
     lks_lock_lost *on_lost; /* NULL = none. Of a lock taken several times by one thread: of the first time */
