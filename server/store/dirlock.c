@@ -1,5 +1,6 @@
-/* Invariant: the directory belongs to whoever holds the flock; the note only
- * explains it. Used by embedded.c. */
+/* Invariant: the directory belongs to whoever holds the flock on the directory
+ * itself, which no removed or replaced file in it can undo; the note in DIR/lock
+ * only explains it. Used by embedded.c. */
 #include "store/dirlock.h"
 
 #include <errno.h>
@@ -18,12 +19,20 @@
 
 enum { WAIT_MS = 10000, MOMENT_MS = 1000, LOOK_MS = 10, NOTE_BYTES = 32 };
 
-/* Who noted himself; 0 = nobody. */
-static int read_note(int lock)
+static int open_note(int dir_fd, int flags)
+{
+    return openat(dir_fd, "lock", flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+}
+
+/* The pid in the note; 0 = none. */
+static int read_note(int dir_fd)
 {
     char text[NOTE_BYTES];
-    ssize_t len = pread(lock, text, sizeof text - 1, 0);
+    int note = open_note(dir_fd, O_RDONLY);
+    ssize_t len = note >= 0 ? pread(note, text, sizeof text - 1, 0) : 0;
 
+    if (note >= 0)
+        close(note);
     text[len > 0 ? len : 0] = '\0';
     return (int)strtol(text, NULL, 10);
 }
@@ -42,15 +51,15 @@ static bool lives_on(int pid)
 
 /* flock(2) knows no timeout: looked at again and again, but only while what holds
  * the lock is the rest of a dead server. */
-static lks_code take(int lock, const char *dir, lks_error *error)
+static lks_code take(int dir_fd, const char *dir, lks_error *error)
 {
     uint64_t until_ns = clock_in_ms(WAIT_MS);
 
-    while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    while (flock(dir_fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
-            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "cannot lock %s/lock: %s", dir,
+            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "cannot lock %s: %s", dir,
                                  strerror(errno));
-        int pid = read_note(lock);
+        int pid = read_note(dir_fd);
         if (lives_on(pid))
             return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                                  "%s is used by another lockstockd (pid %d)", dir, pid);
@@ -87,9 +96,8 @@ static lks_code open_dir(const char *dir, int *ret, lks_error *error)
     return why ? unusable(error, dir, "", why) : LKS_OK;
 }
 
-/* Opens one of our own files in it, which is made if it is missing, or nothing. `name`
- * begins with a slash. */
-static lks_code open_file(int dir_fd, const char *dir, const char *name, int *ret, lks_error *error)
+/* One of our own files in it, which is made if it is missing. `name` begins with a slash. */
+static lks_code make_file(int dir_fd, const char *dir, const char *name, lks_error *error)
 {
     struct stat found;
     const char *why = NULL;
@@ -99,8 +107,7 @@ static lks_code open_file(int dir_fd, const char *dir, const char *name, int *re
         why = errno == ELOOP ? "it is a symbolic link" : strerror(errno);
     else if (!S_ISREG(found.st_mode) || found.st_uid != geteuid())
         why = "it is no file of this user";
-    *ret = fd;
-    if (why && fd >= 0)
+    if (fd >= 0)
         close(fd);
     return why ? unusable(error, dir, name, why) : LKS_OK;
 }
@@ -116,23 +123,6 @@ static lks_code close_data_to_others(int dir_fd, const char *dir, lks_error *err
     return failed ? unusable(error, dir, "/appendonlydir", strerror(failed)) : LKS_OK;
 }
 
-static lks_code take_in(int dir_fd, const char *dir, int *ret, lks_error *error)
-{
-    int log;
-    lks_code code = open_file(dir_fd, dir, "/lock", ret, error);
-
-    if (code != LKS_OK)
-        return code;
-    code = take(*ret, dir, error);
-    if (code == LKS_OK && (code = open_file(dir_fd, dir, "/redis.log", &log, error)) == LKS_OK) {
-        close(log);
-        code = close_data_to_others(dir_fd, dir, error);
-    }
-    if (code != LKS_OK)
-        close(*ret);
-    return code;
-}
-
 lks_code dirlock_take(const char *dir, int *ret, lks_error *error)
 {
     int fd;
@@ -143,17 +133,25 @@ lks_code dirlock_take(const char *dir, int *ret, lks_error *error)
     lks_code code = open_dir(dir, &fd, error);
     if (code != LKS_OK)
         return code;
-    code = take_in(fd, dir, ret, error);
-    close(fd);
+    if ((code = make_file(fd, dir, "/lock", error)) == LKS_OK && (code = take(fd, dir, error)) == LKS_OK &&
+        (code = make_file(fd, dir, "/redis.log", error)) == LKS_OK)
+        code = close_data_to_others(fd, dir, error);
+    if (code == LKS_OK)
+        *ret = fd;
+    else
+        close(fd);
     return code;
 }
 
-void dirlock_note(int lock)
+int dirlock_note(int dir_fd, int pid)
 {
     char text[NOTE_BYTES];
-    int len = snprintf(text, sizeof text, "%d\n", (int)getpid());
+    int len = pid > 0 ? snprintf(text, sizeof text, "%d\n", pid) : 0, failure = 0;
+    int note = open_note(dir_fd, O_WRONLY | O_CREAT);
 
-    /* A note that is not written only makes a message poorer. */
-    if (ftruncate(lock, 0) == 0 && len > 0 && pwrite(lock, text, (size_t)len, 0) < 0)
-        return;
+    if (note < 0 || ftruncate(note, 0) != 0 || (len > 0 && pwrite(note, text, (size_t)len, 0) < 0))
+        failure = errno;
+    if (note >= 0)
+        close(note);
+    return failure;
 }

@@ -6,16 +6,17 @@
 #include <lockstock/status.h>
 
 /* Makes the directory if it is missing, looks whether it and its files are this user's
- * alone, closes the data in it to others, and takes DIR/lock. When the server that
- * noted itself there is dead, waits up to 10 s for what it left behind to go. *ret is
- * the descriptor that holds the lock, as does each inherited copy of it; the caller
- * closes it.
+ * alone, closes the data in it to others, and locks it. When the server that noted
+ * itself in DIR/lock is dead, waits up to 10 s for what it left behind to go. *ret is
+ * a descriptor of the directory, open for reading: it holds the lock, as does each
+ * inherited copy of it; the caller closes it.
  * LKS_FAILED_PRECONDITION: another server has it; LKS_INVALID_ARGUMENT: the
- * directory cannot be made, is another user's or writable for others, or `lock` or
+ * directory cannot be made or locked, is another user's or writable for others, or `lock` or
  * `redis.log` in it is no plain file of this user. */
 lks_code dirlock_take(const char *dir, int *ret, lks_error *error);
 
-/* Notes this process. */
-void dirlock_note(int lock);
+/* Notes in DIR/lock who holds the lock; 0: nobody. An errno, or 0. A note that is missing only makes a
+ * message poorer. */
+int dirlock_note(int dir_fd, int pid);
 
 #endif

@@ -1,17 +1,18 @@
-/* Invariant: one redis-server a directory. It inherits the descriptor that holds
- * the lock, so the directory is taken for as long as either process lives; and
- * the kernel kills it when its parent ends.
+/* Invariant: one redis-server a directory. The directory is named once, when it is locked; from
+ * then on it is the descriptor that counts, whatever the path leads to. redis-server inherits it, so the
+ * directory is taken for as long as either process lives; and the kernel kills it when its parent ends.
  *
  *   RUNNING --ended--> PAUSING --pause over--> MENDING --mended--> RUNNING
  *      \--close--> STOPPING --ended--> closed
  *
- *   DIR/lock           who has it (dirlock.c)
+ *   DIR                the lock (dirlock.c)
+ *   DIR/lock           who has it
  *   DIR/redis.log      what redis-server says
  *   DIR/redis.sock     where it listens, for this user alone
  *   DIR/appendonlydir  the data
  *
- * The kernel takes no path of 108 bytes for a socket: redis-server names it as seen from
- * DIR, where it works, and this process through a descriptor of DIR when it must. */
+ * redis-server names the socket as seen from DIR, where it works, and this process through
+ * its descriptor. So the path may be longer than the 107 bytes that the kernel takes for a socket. */
 #include "store/embedded.h"
 
 #include <errno.h>
@@ -49,21 +50,23 @@ enum {
     SOCKET_BYTES = sizeof((struct sockaddr_un *)0)->sun_path,
 };
 #define SOCKET_NAME "redis.sock"
+#define LOG_NAME "redis.log"
+enum { DIR_BYTES_MAX = PATH_MAX - sizeof "/" SOCKET_NAME };
 
 typedef enum state { RUNNING, PAUSING, MENDING, STOPPING } state;
 
 struct embedded {
     embedded_options options;
     state state;
-    bool serves; /* has answered since it was started */
-    bool served; /* since the store was opened */
-    char dir[PATH_MAX];
-    char log_path[PATH_MAX];
+    bool serves;             /* has answered since it was started */
+    bool served;             /* since the store was opened */
+    char dir[PATH_MAX];      /* for messages */
+    char log_path[PATH_MAX]; /* these two also */
+    char address[PATH_MAX];
     char socket[SOCKET_BYTES];
-    int dir_fd; /* of dir */
-    int lock;
-    pid_t pid; /* 0 = none */
-    int pidfd; /* of pid; -1 = none, or the watch's */
+    int dir_fd; /* holds the lock */
+    pid_t pid;  /* 0 = none */
+    int pidfd;  /* of pid; -1 = none, or the watch's */
     unsigned failures;
     uint64_t random;  /* of backoff_ns */
     uv_timer_t timer; /* ends PAUSING; in STOPPING, patience */
@@ -79,7 +82,7 @@ struct embedded {
 
 /* In the child: only what is allowed between fork and exec in a process with
  * threads. What goes wrong is told through `report`. */
-static void become_redis(char *const argv[], int lock, int report, pid_t parent, const char *log_path)
+static void become_redis(char *const argv[], int dir_fd, int report, pid_t parent)
 {
     sigset_t none;
     int failure, null, output;
@@ -94,18 +97,19 @@ static void become_redis(char *const argv[], int lock, int report, pid_t parent,
         _exit(1); /* it ended before prctl: no signal will come */
     null = open("/dev/null", O_RDWR);
     umask(S_IRWXG | S_IRWXO); /* its files are for this user alone */
-    output = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
-    lock = fcntl(lock, F_DUPFD, HIGH_FD);
-    report = fcntl(report, F_DUPFD_CLOEXEC, lock + 1);
-    if (lock < 0 || report < 0)
+    output = openat(dir_fd, LOG_NAME, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+    dir_fd = fcntl(dir_fd, F_DUPFD, HIGH_FD);
+    report = fcntl(report, F_DUPFD_CLOEXEC, dir_fd + 1);
+    if (dir_fd < 0 || report < 0)
         _exit(1);
     dup2(null, STDIN_FILENO);
     dup2(output >= 0 ? output : null, STDOUT_FILENO);
     dup2(output >= 0 ? output : null, STDERR_FILENO);
-    close_range(STDERR_FILENO + 1, (unsigned)lock - 1, 0);
-    close_range((unsigned)lock + 1, (unsigned)report - 1, 0);
+    close_range(STDERR_FILENO + 1, (unsigned)dir_fd - 1, 0);
+    close_range((unsigned)dir_fd + 1, (unsigned)report - 1, 0);
     close_range((unsigned)report + 1, ~0U, 0);
-    execvp(argv[0], argv);
+    if (fchdir(dir_fd) == 0)
+        execvp(argv[0], argv);
     failure = errno;
     if (write(report, &failure, sizeof failure) < 0)
         _exit(1);
@@ -121,13 +125,12 @@ static pid_t fork_redis(embedded *e, int report)
         "--port", "0",
         "--unixsocket", SOCKET_NAME,
         "--unixsocketperm", "700",
-        "--dir", e->dir,
         "--appendonly", "yes",
         "--appendfsync", e->options.fsync,
         "--save", "",
         "--maxmemory-policy", "noeviction",
         "--daemonize", "no",
-        "--logfile", e->log_path,
+        "--logfile", LOG_NAME,
         NULL,
     };
     /* clang-format on */
@@ -138,9 +141,15 @@ static pid_t fork_redis(embedded *e, int report)
     sigprocmask(SIG_SETMASK, &all, &old);
     pid_t pid = fork();
     if (pid == 0)
-        become_redis((char *const *)(const void *)argv, e->lock, report, parent, e->log_path);
+        become_redis((char *const *)(const void *)argv, e->dir_fd, report, parent);
     sigprocmask(SIG_SETMASK, &old, NULL);
     return pid;
+}
+
+/* A path that leads to the directory that is locked, also when another one has its name. */
+static void path_of(const embedded *e, const char *name, char *path, size_t size)
+{
+    snprintf(path, size, "/proc/self/fd/%d/%s", e->dir_fd, name);
 }
 
 static bool on_mending(void *arg, off_t done, off_t size)
@@ -154,8 +163,11 @@ static bool on_mending(void *arg, off_t done, off_t size)
 /* Any thread. */
 static int mend(embedded *e)
 {
+    char dir[SOCKET_BYTES];
     off_t cut;
-    int failure = aof_mend(e->dir, on_mending, e, &cut);
+
+    path_of(e, "", dir, sizeof dir);
+    int failure = aof_mend(dir, on_mending, e, &cut);
 
     if (failure == 0 && cut > 0)
         log_warn("store-mended", "dir=%s bytes=%lld reason=\"it ended in the middle of a transaction\"", e->dir,
@@ -215,9 +227,10 @@ static void on_timer_closed(uv_handle_t *handle)
 
 static void let_go(embedded *e)
 {
-    if (ftruncate(e->lock, 0) != 0)
-        log_warn("store-note", "error=\"%s\"", strerror(errno));
-    close(e->lock);
+    int failure = dirlock_note(e->dir_fd, 0);
+
+    if (failure != 0)
+        log_warn("store-note", "error=\"%s\"", strerror(failure));
     close(e->dir_fd);
     uv_close((uv_handle_t *)&e->timer, on_timer_closed);
 }
@@ -315,21 +328,6 @@ static void on_pause_over(uv_timer_t *timer)
 
 /* ---- opening ------------------------------------------------------------------- */
 
-/* The socket's path, short enough for this process. */
-static lks_code name_socket(embedded *e, lks_error *error)
-{
-    e->dir_fd = open(e->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (e->dir_fd < 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "cannot use the directory %s: %s", e->dir,
-                             strerror(errno));
-    if (strlen(e->dir) + sizeof "/" SOCKET_NAME <= sizeof e->socket)
-        snprintf(e->socket, sizeof e->socket, "%.*s/" SOCKET_NAME, (int)(sizeof e->socket - sizeof "/" SOCKET_NAME),
-                 e->dir);
-    else
-        snprintf(e->socket, sizeof e->socket, "/proc/self/fd/%d/" SOCKET_NAME, e->dir_fd);
-    return LKS_OK;
-}
-
 /* Whether the socket is among what was made in the directory. */
 static bool socket_was_made(int notify)
 {
@@ -371,9 +369,12 @@ static lks_code wait_for_socket(embedded *e, int notify, lks_error *error)
 
 static lks_code start(embedded *e, lks_error *error)
 {
-    int notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    int failure = notify < 0 || inotify_add_watch(notify, e->dir, IN_CREATE) < 0 ? errno : mend(e);
+    char dir[SOCKET_BYTES];
     lks_code code;
+
+    path_of(e, "", dir, sizeof dir);
+    int notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    int failure = notify < 0 || inotify_add_watch(notify, dir, IN_CREATE) < 0 ? errno : mend(e);
 
     if (failure == 0)
         failure = spawn(e);
@@ -393,21 +394,22 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
     embedded *e = memory_alloc(sizeof *e);
     lks_code code;
 
-    *e = (embedded){.options = *options, .random = backoff_random(), .dir_fd = -1, .lock = -1, .pidfd = -1};
+    *e = (embedded){.options = *options, .random = backoff_random(), .dir_fd = -1, .pidfd = -1};
     if (strcmp(fsync, "always") != 0 && strcmp(fsync, "everysec") != 0) {
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "fsync: must be always or everysec");
         goto failed;
     }
-    if ((code = dirlock_take(dir, &e->lock, error)) != LKS_OK)
+    if ((code = dirlock_take(dir, &e->dir_fd, error)) != LKS_OK)
         goto failed;
-    if (!realpath(dir, e->dir) || strlen(e->dir) + sizeof "/redis.log" > sizeof e->log_path) {
+    if (!realpath(dir, e->dir) || strlen(e->dir) > DIR_BYTES_MAX) {
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "cannot use the directory %s", dir);
         goto failed;
     }
-    snprintf(e->log_path, sizeof e->log_path, "%.*s/redis.log", (int)(sizeof e->log_path - sizeof "/redis.log"),
-             e->dir);
-    dirlock_note(e->lock);
-    if ((code = name_socket(e, error)) != LKS_OK || (code = start(e, error)) != LKS_OK)
+    snprintf(e->log_path, sizeof e->log_path, "%.*s/" LOG_NAME, DIR_BYTES_MAX, e->dir);
+    snprintf(e->address, sizeof e->address, "%.*s/" SOCKET_NAME, DIR_BYTES_MAX, e->dir);
+    path_of(e, SOCKET_NAME, e->socket, sizeof e->socket);
+    dirlock_note(e->dir_fd, (int)getpid());
+    if ((code = start(e, error)) != LKS_OK)
         goto failed;
     uv_timer_init(options->loop, &e->timer);
     e->timer.data = e;
@@ -420,8 +422,6 @@ failed:
         close(e->pidfd);
     if (e->dir_fd >= 0)
         close(e->dir_fd);
-    if (e->lock >= 0)
-        close(e->lock);
     free(e);
     return code;
 }
@@ -448,6 +448,11 @@ void embedded_lost(embedded *e)
 const char *embedded_socket(const embedded *e)
 {
     return e->socket;
+}
+
+const char *embedded_address(const embedded *e)
+{
+    return e->address;
 }
 
 static void on_patience_over(uv_timer_t *timer)

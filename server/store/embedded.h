@@ -33,8 +33,11 @@ void embedded_serves(embedded *embedded);
  * started again. */
 void embedded_lost(embedded *embedded);
 
-/* Path of its socket, the same over restarts. */
+/* Path by which this process reaches its socket, the same over restarts, and when DIR is moved. */
 const char *embedded_socket(const embedded *embedded);
+
+/* How the socket is called for people: DIR/redis.sock, DIR as it was when it was opened. */
+const char *embedded_address(const embedded *embedded);
 
 /* Ends redis-server (SIGTERM; SIGKILL after 10 s) and lets the directory go;
  * `closed` runs on the loop, last. */

@@ -506,10 +506,10 @@ static void assemble(node *n)
                    or_default(n->options.store->safety_check_ms, SAFETY_CHECK_MS));
 }
 
-static void note_address(node *n)
+static void note_address(node *n, const char *shown)
 {
     if (n->path)
-        snprintf(n->address, sizeof n->address, "%s", n->path);
+        snprintf(n->address, sizeof n->address, "%s", shown ? shown : n->path);
     else if (n->host)
         snprintf(n->address, sizeof n->address, "%s:%u", n->host, (unsigned)n->port);
 }
@@ -523,7 +523,7 @@ node *node_open(const node_options *options)
         n->path = memory_copy(options->path, strlen(options->path));
     else if (options->host)
         n->host = memory_copy(options->host, strlen(options->host));
-    note_address(n);
+    note_address(n, options->path_shown);
     assemble(n);
     return n;
 }
@@ -546,7 +546,7 @@ void node_move(node *n, const char *host, uint16_t port, const char *reason)
     n->host = memory_copy(host, strlen(host));
     n->port = port;
     n->told = (replication_told){0};
-    note_address(n);
+    note_address(n, NULL);
     if (n->subscription)
         subscription_move(n->subscription, n->host, port, reason);
     connection_move(n->connection, n->host, port, reason);

@@ -19,8 +19,9 @@ typedef struct node_options {
     const login *as; /* stays the caller's, as this does: */
     const struct secrets_tls *tls;
     uint32_t db;
-    const char *path; /* of a socket, copied; NULL: host and port */
-    const char *host; /* copied; NULL: none yet, until node_move */
+    const char *path;       /* of a socket, copied; NULL: host and port */
+    const char *path_shown; /* how people are told of it, copied; NULL: as it is */
+    const char *host;       /* copied; NULL: none yet, until node_move */
     uint16_t port;
     bool waits_to_be_told; /* after a loss it connects only once node_move has told where, or that it is there still */
     /* Which primary it is now, where another Redis may have its address or its place; NULL: it stays the same one.

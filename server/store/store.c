@@ -149,6 +149,7 @@ static node *open_node(store *s)
         .tls = tls_of(s),
         .db = s->url.db,
         .path = s->embedded ? embedded_socket(s->embedded) : s->url.path,
+        .path_shown = s->embedded ? embedded_address(s->embedded) : NULL,
         .host = sentinel ? NULL : s->url.hosts[0].name,
         .port = sentinel ? 0 : s->url.hosts[0].port,
         .waits_to_be_told = sentinel,

@@ -158,11 +158,10 @@ TEST(redis_is_set_up_as_promised)
 /* Of this process' descriptors redis-server has the lock, and no other. */
 TEST(only_the_lock_is_inherited)
 {
-    char path[64], target[PATH_MAX], lock[300];
+    char path[64], target[PATH_MAX];
     int open_here = dup(STDIN_FILENO), locks = 0; /* not close-on-exec */
 
     open_store(NULL);
-    snprintf(lock, sizeof lock, "%s/lock", s.dir);
     for (int fd = 0; fd < 1024; fd++) {
         struct stat ours, theirs;
         snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)redis_of(getpid()), fd);
@@ -170,7 +169,7 @@ TEST(only_the_lock_is_inherited)
         if (n < 0)
             continue;
         target[n] = '\0';
-        locks += strcmp(target, lock) == 0;
+        locks += strcmp(target, s.dir) == 0;
         if (fd > STDERR_FILENO && fstat(open_here, &ours) == 0 && stat(path, &theirs) == 0)
             assert_false(ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev);
     }
@@ -422,6 +421,53 @@ TEST(a_second_server_is_refused)
     open_store(NULL);
 }
 
+/* The file in it only explains who has the directory: whoever removes or replaces it lets nobody in. */
+TEST(a_lock_file_that_is_removed_lets_no_second_server_in)
+{
+    lks_error error;
+    char lock[300], note[32];
+
+    process *holder = hold();
+    pid_t redis = redis_of(process_pid(holder));
+    snprintf(lock, sizeof lock, "%s/lock", s.dir);
+    snprintf(note, sizeof note, "%d\n", (int)process_pid(holder));
+    assert_int_equal(unlink(lock), 0);
+    assert_true(tempdir_write(lock, note));
+    assert_int_equal(try_open(NULL, &error), LKS_FAILED_PRECONDITION);
+    assert_non_null(strstr(error.message, "used by another lockstockd"));
+    kill(process_pid(holder), SIGKILL);
+    process_free(holder);
+    open_store(NULL);
+    assert_true(process_wait_gone(redis, 0));
+}
+
+/* Another directory that has its name by now is not the one that was locked: it is neither served nor written. */
+TEST(a_moved_directory_is_served_where_it_is)
+{
+    char moved[300], path[320];
+    struct stat found;
+
+    open_store(NULL);
+    store_driver_wait(s.d, put("a"));
+    snprintf(moved, sizeof moved, "%s/moved", s.parent);
+    assert_int_equal(rename(s.dir, moved), 0);
+    assert_int_equal(mkdir(s.dir, 0700), 0);
+    kill(redis_of(getpid()), SIGKILL);
+    store_driver_wait_ready(s.d, false);
+    store_driver_wait_ready(s.d, true);
+    assert_there("a");
+    snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
+    assert_int_equal(stat(path, &found), -1);
+    process *other = hold();
+    store_driver_wait(s.d, put("b"));
+    assert_there("b");
+    process_free(other);
+    store_driver_close_store(s.d);
+    snprintf(s.url, sizeof s.url, "embedded:%s", moved);
+    open_store(NULL);
+    assert_there("b");
+}
+
 /* The dead server is not even reaped when the next one starts. */
 TEST(a_killed_server_takes_its_redis_along)
 {
@@ -449,7 +495,7 @@ TEST(the_rest_of_a_dead_server_is_waited_out)
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(lock, sizeof lock, "%s/lock", s.dir);
     assert_true(tempdir_write(lock, "999999999\n"));
-    const char *args[] = {"flock", lock, "sh", "-c", "echo locked; sleep 1", NULL};
+    const char *args[] = {"flock", s.dir, "sh", "-c", "echo locked; sleep 1", NULL};
     process *rest = process_spawn(args, NULL);
     assert_non_null(rest);
     assert_true(process_wait_line(rest, "locked", NULL, 0, WAIT_MS));
@@ -459,12 +505,10 @@ TEST(the_rest_of_a_dead_server_is_waited_out)
 
 TEST(a_lock_that_stays_is_refused_in_the_end)
 {
-    char lock[300];
     lks_error error;
 
     assert_int_equal(mkdir(s.dir, 0700), 0);
-    snprintf(lock, sizeof lock, "%s/lock", s.dir);
-    int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(s.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(flock(fd, LOCK_EX), 0);
     assert_int_equal(try_open(NULL, &error), LKS_FAILED_PRECONDITION);
     assert_non_null(strstr(error.message, "still held"));

@@ -127,11 +127,15 @@ c_mutation(T13 server/store/adapter.c test_store_answers
 
 # the data directory has one server; a dead one is waited out
 c_mutation(T14 server/store/dirlock.c test_store_embedded:*second_server*
-  [[while (flock(lock, LOCK_EX | LOCK_NB) != 0) {]] [[while (false) {]])
+  [[while (flock(dir_fd, LOCK_EX | LOCK_NB) != 0) {]] [[while (false) {]])
+c_mutation(T14 server/store/dirlock.c test_store_embedded:*lock_file_that_is_removed*
+  [[while (flock(dir_fd, LOCK_EX | LOCK_NB) != 0) {]] [[while (flock(open_note(dir_fd, O_RDONLY), LOCK_EX | LOCK_NB) != 0) {]])
+c_mutation(T14 server/store/embedded.c test_store_embedded:a_moved_directory*
+  [["/proc/self/fd/%d/%s", e->dir_fd, name);]] [["%s/%s", e->dir, name);]])
 c_mutation(T14 server/store/dirlock.c test_store_embedded:*waited_out
-  [[int pid = read_note(lock);]] [[int pid = getpid();]])
+  [[int pid = read_note(dir_fd);]] [[int pid = getpid();]])
 c_mutation(T14 server/store/embedded.c test_store_embedded:*inherited
-  [[close_range(STDERR_FILENO + 1, (unsigned)lock - 1, 0);]] "")
+  [[close_range(STDERR_FILENO + 1, (unsigned)dir_fd - 1, 0);]] "")
 
 # a killed server takes its redis-server along; an ended redis-server is started again
 c_mutation(T15 server/store/embedded.c test_store_embedded:*along [[prctl(PR_SET_PDEATHSIG, SIGKILL);]] "")
@@ -186,7 +190,7 @@ c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[    a->told = a->at
 ]] "")
 c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[        return ECANCELED;]] [[        return 0;]])
 c_mutation(T18 server/store/embedded.c test_store_embedded:*long_path*
-  [[    if (strlen(e->dir) + sizeof "/" SOCKET_NAME <= sizeof e->socket)]] [[    if (true)]])
+  [["/proc/self/fd/%d/%s", e->dir_fd, name);]] [["%s/%s", e->dir, name);]])
 
 # the primary that sentinels name
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*newest_configuration*
