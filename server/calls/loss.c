@@ -40,7 +40,7 @@ static void on_mark(void *arg, const store_result *result)
     const store_value *reply = result->value;
 
     w->asking = false;
-    if (result->code != LKS_OK || reply->type != STORE_ARRAY || reply->n != 2)
+    if (result->code != LKS_OK || reply->type != STORE_ARRAY || reply->n != 2 || reply->element[1].type != STORE_STRING)
         return;
     lks_rpc_slice mark = reply->element[1].string;
     bool same = strlen(w->mark) == mark.len && memcmp(w->mark, mark.data, mark.len) == 0;

@@ -100,16 +100,16 @@ static void on_found(void *arg, const store_result *result)
 {
     sweep *s = arg;
     const store_value *reply = result->value;
-    const store_value *cursor = result->code == LKS_OK && reply->n >= 2 ? &reply->element[1] : NULL;
 
     s->cursor[0] = '\0';
-    if (!cursor) {
+    if (result->code != LKS_OK || !answer_says(reply, "OK") || reply->n < 2 || reply->element[1].type != STORE_STRING) {
         end_step(s);
         return;
     }
-    if (cursor->string.len < CURSOR_BYTES) {
-        memcpy(s->cursor, cursor->string.data, cursor->string.len);
-        s->cursor[cursor->string.len] = '\0';
+    lks_rpc_slice cursor = reply->element[1].string;
+    if (cursor.len < CURSOR_BYTES) {
+        memcpy(s->cursor, cursor.data, cursor.len);
+        s->cursor[cursor.len] = '\0';
     }
     for (size_t i = 2; i < reply->n; i++)
         if (reply->element[i].type == STORE_STRING)

@@ -29,7 +29,8 @@
 enum {
     READ_BYTES = 16 * 1024,             /* what redisBufferRead reads at once */
     READS_MAX = 16,                     /* then others get their turn */
-    REPLY_BYTES_MAX = 64 * 1024 * 1024, /* no function answers with more */
+    REPLY_BYTES_MAX = 64 * 1024 * 1024, /* of memory: no function answers with more */
+    GREETING_BYTES_MAX = 1024 * 1024,   /* the function library's text is the largest part of it */
     REPLY_ELEMENTS_MAX = 1 << 20,
     ENCRYPT_BYTES = 32 * 1024,
     CIPHER_BYTES = 40 * 1024, /* of so much plain text, and of a handshake */
@@ -41,9 +42,12 @@ struct adapter {
     redisContext *context;
     adapter_events on;
     lks_rpc_arena *replies; /* the one that is being read, until it was told */
-    int watched;            /* events, as libuv has them */
-    tls *tls;               /* NULL: none */
-    uint8_t *cipher;        /* what TLS has for the kernel: from taken to filled */
+    size_t reply_bytes;     /* that it takes */
+    size_t reply_bytes_max;
+    bool too_long;   /* more */
+    int watched;     /* events, as libuv has them */
+    tls *tls;        /* NULL: none */
+    uint8_t *cipher; /* what TLS has for the kernel: from taken to filled */
     size_t taken, filled;
     bool shaking;
     bool connected;
@@ -52,11 +56,22 @@ struct adapter {
 
 /* ---- replies: hiredis' own objects, but in the arena ------------------------------- */
 
-static redisReply *new_reply(const redisReadTask *task, int type)
+/* False: the reply takes more than it may. To hiredis NULL means that memory is out, which ends the connection. */
+static bool has_room(adapter *a, size_t bytes)
+{
+    a->reply_bytes += bytes;
+    a->too_long = a->too_long || a->reply_bytes > a->reply_bytes_max;
+    return !a->too_long;
+}
+
+/* An object, and `bytes` for what it holds; NULL: there is no room for them. */
+static redisReply *new_reply(const redisReadTask *task, int type, size_t bytes)
 {
     adapter *a = task->privdata;
-    redisReply *reply = memory_in(a->replies, sizeof *reply);
 
+    if (!has_room(a, sizeof(redisReply) + bytes))
+        return NULL;
+    redisReply *reply = memory_in(a->replies, sizeof *reply);
     reply->type = type;
     if (task->parent)
         ((redisReply *)task->parent->obj)->element[task->idx] = reply;
@@ -65,8 +80,10 @@ static redisReply *new_reply(const redisReadTask *task, int type)
 
 static void *create_string(const redisReadTask *task, char *text, size_t len)
 {
-    redisReply *reply = new_reply(task, task->type);
+    redisReply *reply = new_reply(task, task->type, len);
 
+    if (!reply)
+        return NULL;
     reply->str = memory_copy_in(((adapter *)task->privdata)->replies, text, len);
     reply->len = len;
     return reply;
@@ -78,24 +95,28 @@ static void *create_array(const redisReadTask *task, int elements)
 {
     if (elements > REPLY_ELEMENTS_MAX)
         return NULL;
-    redisReply *reply = new_reply(task, REDIS_REPLY_ARRAY);
+    const size_t bytes = elements > 0 ? (size_t)elements * sizeof(redisReply *) : 0;
+    redisReply *reply = new_reply(task, REDIS_REPLY_ARRAY, bytes);
+    if (!reply)
+        return NULL;
     if (elements > 0)
-        reply->element = memory_in(((adapter *)task->privdata)->replies, (size_t)elements * sizeof(redisReply *));
+        reply->element = memory_in(((adapter *)task->privdata)->replies, bytes);
     reply->elements = elements > 0 ? (size_t)elements : 0;
     return reply;
 }
 
 static void *create_integer(const redisReadTask *task, long long number)
 {
-    redisReply *reply = new_reply(task, REDIS_REPLY_INTEGER);
+    redisReply *reply = new_reply(task, REDIS_REPLY_INTEGER, 0);
 
-    reply->integer = number;
+    if (reply)
+        reply->integer = number;
     return reply;
 }
 
 static void *create_nil(const redisReadTask *task)
 {
-    return new_reply(task, REDIS_REPLY_NIL);
+    return new_reply(task, REDIS_REPLY_NIL, 0);
 }
 
 static void free_nothing(void *reply)
@@ -221,27 +242,36 @@ static void finish_connecting(adapter *a, int status)
     }
 }
 
+/* What has come of the reply that is being read: its objects, and what the reader has not made any of yet. */
+static bool is_too_long(const adapter *a)
+{
+    size_t unread = a->context->reader->len - a->context->reader->pos;
+
+    return a->too_long || a->reply_bytes + unread > a->reply_bytes_max;
+}
+
 /* False when the adapter has ended. */
 static bool take_replies(adapter *a)
 {
     for (;;) {
         void *reply = NULL;
-        if (redisGetReplyFromReader(a->context, &reply) != REDIS_OK) {
+        int read = redisGetReplyFromReader(a->context, &reply);
+        if (!reply && is_too_long(a)) {
+            lose(a, "the store's reply is too long");
+            return false;
+        }
+        if (read != REDIS_OK) {
             lose(a, "the store answered with something that is no reply");
             return false;
         }
         if (!reply)
-            break;
+            return true;
         a->on.reply(a->on.arg, reply);
         lks_rpc_arena_reset(a->replies);
+        a->reply_bytes = 0;
         if (a->ended)
             return false;
     }
-    if (a->context->reader->len - a->context->reader->pos > REPLY_BYTES_MAX) {
-        lose(a, "the store's reply is too long");
-        return false;
-    }
-    return true;
 }
 
 /* Feeds the reader what one read has brought. 1: more may be there; 0: not now; -1: the adapter has ended. */
@@ -352,7 +382,7 @@ lks_code adapter_open(uv_loop_t *loop, const adapter_target *to, tls_context *co
     }
     set_socket_options(context, !to->path);
     a = memory_alloc(sizeof *a);
-    *a = (adapter){.context = context, .on = *events, .replies = memory_arena()};
+    *a = (adapter){.context = context, .on = *events, .replies = memory_arena(), .reply_bytes_max = GREETING_BYTES_MAX};
     context->reader->fn = &in_the_arena;
     context->reader->privdata = a;
     if (context_of_tls && !(a->tls = tls_connect(context_of_tls, name))) {
@@ -377,6 +407,11 @@ failed:
         release(a);
     free(a);
     return LKS_UNAVAILABLE;
+}
+
+void adapter_trust(adapter *a)
+{
+    a->reply_bytes_max = REPLY_BYTES_MAX;
 }
 
 void adapter_append(adapter *a, const char *command, size_t len)

@@ -40,6 +40,10 @@ typedef struct adapter_target {
 lks_code adapter_open(struct uv_loop_s *loop, const adapter_target *to, struct tls_context *context_of_tls,
                       const char *name, const adapter_events *events, adapter **ret, lks_error *error);
 
+/* The peer has been greeted: from now on a reply may take 64 MiB of memory; until then one of more than 1 MiB ends the
+ * connection. */
+void adapter_trust(adapter *adapter);
+
 /* Appends a command to what is to be sent; copies it: as Redis reads it, or words without NUL. */
 void adapter_append(adapter *adapter, const char *command, size_t len);
 void adapter_append_words(adapter *adapter, size_t argc, const char **argv);

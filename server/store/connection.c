@@ -51,6 +51,7 @@ struct connection {
     size_t first, n, room;
     uint64_t appended;     /* bytes, on this connection */
     unsigned silent_ticks; /* since the last reply came, or the first became due */
+    bool pinged;           /* and nothing has come since, where messages come */
     char retiring[REASON_BYTES];
 
     bool timer_closed;
@@ -158,6 +159,7 @@ static void on_reply(void *arg, const redisReply *reply)
         return;
     }
     c->silent_ticks = 0;
+    c->pinged = false;
     if (pushed) {
         c->options.on_push(c->options.arg, reply);
         return;
@@ -293,15 +295,29 @@ static void on_pong(void *arg, const redisReply *reply, bool sent)
     (void)sent;
 }
 
+/* Where messages come the answer is one of them: it is not expected in the order of commands. */
+static void ping(connection *c)
+{
+    const char *word = "PING";
+
+    if (!c->options.on_push) {
+        connection_words(c, on_pong, NULL, 1, &word);
+        return;
+    }
+    c->pinged = true;
+    c->silent_ticks = 0;
+    adapter_append_words(c->adapter, 1, &word);
+    connection_flush(c);
+}
+
 /* Counts ticks, not time: after this process itself was stopped there is one
  * tick, and then the replies that were waiting. */
 static void on_tick(uv_timer_t *timer)
 {
     connection *c = timer->data;
-    const char *ping = "PING";
 
-    if (c->n == 0)
-        connection_words(c, on_pong, NULL, 1, &ping);
+    if (c->n == 0 && !c->pinged)
+        ping(c);
     else if (++c->silent_ticks > SILENT_TICKS_MAX)
         connection_drop(c, "the store does not answer");
 }
@@ -312,6 +328,8 @@ void connection_ready(connection *c)
 
     c->state = READY;
     c->failures = 0;
+    c->pinged = false;
+    adapter_trust(c->adapter);
     if (c->options.silence_timeout_ms > 0)
         uv_timer_start(&c->timer, on_tick, tick, tick);
     else

@@ -26,14 +26,14 @@ typedef struct connection_options {
     uint16_t port;
     bool waits_to_be_told;       /* after each loss it connects only once connection_move or _confirm told where */
     uint32_t connect_timeout_ms; /* for each of: name and connect, and the greeting */
-    uint32_t silence_timeout_ms; /* no reply for that long, while some are due: lost; 0 = not watched, no PING */
+    uint32_t silence_timeout_ms; /* no reply to a command or PING for that long: lost; 0 = not watched, no PING */
     /* A fresh connection: the caller greets, then says connection_ready or
      * connection_drop. */
     void (*on_up)(void *arg);
     /* It is lost, or could not be made; commands under way have ended before. */
     void (*on_down)(void *arg, const char *reason);
-    /* A reply that no command asked for; valid until it returns. NULL: then the
-     * connection is dropped. */
+    /* A reply that no command asked for, or the answer to PING among messages; valid until it returns. NULL: what nobody
+     * asked for drops the connection. */
     void (*on_push)(void *arg, const struct redisReply *reply);
     void *arg;
 } connection_options;

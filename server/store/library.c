@@ -146,6 +146,14 @@ static void on_written(void *arg, const redisReply *reply, bool sent)
         log_warn("library-upkeep-failed", "error=\"%s\"", reply->str);
 }
 
+/* Of times as text; what is no time is not long ago. */
+static bool is_long_ago(const char *then_text, const char *now_text)
+{
+    unsigned long long then = strtoull(then_text, NULL, 10), now = strtoull(now_text, NULL, 10);
+
+    return now > then && now - then > LIBRARY_UNUSED_DAYS * 86400ULL;
+}
+
 /* What nobody noted yet may be in use by a server that is just starting: noted
  * now, it goes 7 days later. */
 static void on_last_use(void *arg, const redisReply *reply, bool sent)
@@ -160,8 +168,7 @@ static void on_last_use(void *arg, const redisReply *reply, bool sent)
     (void)sent;
     if (reply && reply->type == REDIS_REPLY_NIL) {
         connection_words(l->connection, on_written, l, 4, note);
-    } else if (reply && reply->type == REDIS_REPLY_STRING &&
-               strtoll(l->now, NULL, 10) - strtoll(reply->str, NULL, 10) > LIBRARY_UNUSED_DAYS * 86400LL) {
+    } else if (reply && reply->type == REDIS_REPLY_STRING && is_long_ago(reply->str, l->now)) {
         log_info("library-deleted", "library=%s unused_days=%d", s->name, LIBRARY_UNUSED_DAYS);
         connection_words(l->connection, on_written, l, 3, delete);
         connection_words(l->connection, on_written, l, 3, forget);

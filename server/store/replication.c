@@ -24,7 +24,7 @@ static void add(replication *r, const char *host, const char *port, long long pr
         return;
     store_replica *one = &r->replica[r->replicas++];
     snprintf(one->address, sizeof one->address, "%s:%s", host, port);
-    one->behind_bytes = primary > own ? (uint64_t)(primary - own) : 0;
+    one->behind_bytes = primary > own ? (uint64_t)primary - (uint64_t)own : 0;
     one->silent_s = silent_s;
 }
 

@@ -1,6 +1,6 @@
-/* Invariant: after `SUBSCRIBE channel` was confirmed no command is sent, so whatever
- * comes is a message. That a quiet peer is dead is found by TCP's keepalive (the
- * adapter sets it), and by the store's other connection. Used by node.c.
+/* Invariant: after `SUBSCRIBE channel` was confirmed PING alone is sent, so whatever
+ * comes is a message, or {"pong", ""}. A peer that answers no PING is left, as on the
+ * store's other connection. Used by node.c and sentinels.c.
  *
  *   connection up --> greeting --passed--> SUBSCRIBE --confirmed--> listening
  *        ^----------------------- lost, refused -------------------------/
@@ -24,11 +24,11 @@ struct subscription {
     void *closed_arg;
 };
 
-/* Whether `reply` is {kind, channel, ...} of three. */
-static bool is_of_kind(const redisReply *reply, const char *kind)
+/* Whether `reply` is {kind, ...} of so many. */
+static bool is_of_kind(const redisReply *reply, const char *kind, size_t elements)
 {
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 && reply->element[0]->type == REDIS_REPLY_STRING &&
-           strcmp(reply->element[0]->str, kind) == 0;
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == elements &&
+           reply->element[0]->type == REDIS_REPLY_STRING && strcmp(reply->element[0]->str, kind) == 0;
 }
 
 static void on_subscribed(void *arg, const redisReply *reply, bool sent)
@@ -38,7 +38,7 @@ static void on_subscribed(void *arg, const redisReply *reply, bool sent)
     (void)sent;
     if (!reply)
         return;
-    if (!is_of_kind(reply, "subscribe")) {
+    if (!is_of_kind(reply, "subscribe", 3)) {
         connection_drop(s->connection, reply->type == REDIS_REPLY_ERROR
                                            ? errors_find(reply->str, reply->len)->message
                                            : "the store's answer to SUBSCRIBE is not understood");
@@ -52,9 +52,9 @@ static void on_push(void *arg, const redisReply *reply)
 {
     subscription *s = arg;
 
-    if (is_of_kind(reply, "message") && reply->element[2]->type == REDIS_REPLY_STRING)
+    if (is_of_kind(reply, "message", 3) && reply->element[2]->type == REDIS_REPLY_STRING)
         s->options.on_message(s->options.arg, reply->element[2]->str, reply->element[2]->len);
-    else
+    else if (!is_of_kind(reply, "pong", 2))
         connection_drop(s->connection, "the store sent something that is no message");
 }
 
@@ -94,7 +94,6 @@ subscription *subscription_open(const subscription_options *options, const conne
         .options = *options,
         .greeting = {.as = options->as, .sentinel = options->sentinel, .id = options->id, .done = on_greeted, .arg = s},
     };
-    full.silence_timeout_ms = 0;
     full.on_up = on_up;
     full.on_down = on_down;
     full.on_push = on_push;

@@ -1,4 +1,4 @@
-/* The second connection: it hears one channel, and says nothing once it does.
+/* The second connection: it hears one channel, and says PING alone once it does.
  * Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_STORE_SUBSCRIPTION_H
 #define LOCKSTOCK_SERVER_STORE_SUBSCRIPTION_H
@@ -26,7 +26,7 @@ typedef struct subscription_options {
     void *arg;
 } subscription_options;
 
-/* Connects `to` there (its callbacks and silence are filled in) and subscribes, again
+/* Connects `to` there (its callbacks are filled in) and subscribes, again
  * after each loss, until subscription_close. */
 subscription *subscription_open(const subscription_options *options, const connection_options *to);
 

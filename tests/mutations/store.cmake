@@ -119,8 +119,13 @@ c_mutation(T12 server/store/greeting.c test_store_greeting
 c_mutation(T12 server/store/library.c test_store_redis:*altered* [[ && strcmp(code->str, l->text) == 0]] "")
 
 # garbage, endless and unasked replies end the connection, not the server; silence is noticed
-c_mutation(T13 server/store/adapter.c test_store_answers:*cut_off
-  [[a->context->reader->len - a->context->reader->pos > REPLY_BYTES_MAX]] [[false]])
+c_mutation(T13 server/store/adapter.c test_store_answers:*cut_off [[a->reply_bytes + unread > a->reply_bytes_max]] [[false]])
+c_mutation(T13 server/store/adapter.c test_store_answers:a_reply_of_elements* [[    a->reply_bytes += bytes;]] "")
+c_mutation(T13 server/store/adapter.c test_store_answers:a_greeting*
+  [[.reply_bytes_max = GREETING_BYTES_MAX]] [[.reply_bytes_max = REPLY_BYTES_MAX]])
+c_mutation(T13 server/store/connection.c test_store_subscription:*silent* [[    if (c->n == 0 && !c->pinged)]] [[    if (c->n == 0)]])
+c_mutation(T13 server/calls/sweep.c test_sweep:*another_shape* [[reply->element[1].type != STORE_STRING]] [[false]])
+c_mutation(T13 server/calls/loss.c test_loss:*another_shape* [[ || reply->element[1].type != STORE_STRING)]] [[)]])
 c_mutation(T13 server/store/adapter.c test_store_answers
   [[    if (elements > REPLY_ELEMENTS_MAX)
         return NULL;]] "")

@@ -25,6 +25,7 @@ typedef struct peer {
     redisReader *reader;
     struct peer *next;
     char last[16]; /* command */
+    bool subscribed;
     char buffer[READ_BYTES];
 } peer;
 
@@ -151,6 +152,10 @@ static void say_usual(peer *p, size_t argc, const char *const *argv)
         say(p, argc == 4 ? "*0\r\n" : "+OK\r\n");
         return;
     }
+    if (p->subscribed && strcmp(argv[0], "PING") == 0) {
+        say(p, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+        return;
+    }
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (strcmp(all[i].command, argv[0]) == 0) {
             say(p, all[i].reply);
@@ -169,6 +174,7 @@ static void answer(peer *p, const redisReply *command)
         words[i] = command->element[i]->str;
     f->calls += strcmp(words[0], "FCALL") == 0;
     snprintf(p->last, sizeof p->last, "%s", words[0]);
+    p->subscribed = p->subscribed || strcmp(words[0], "SUBSCRIBE") == 0;
     const char *reply = f->script ? f->script(f->arg, command->elements, words) : fake_usual;
     if (reply == fake_usual)
         say_usual(p, command->elements, words);
@@ -296,6 +302,13 @@ void fake_redis_turn_deaf(fake_redis *f)
 {
     for (peer *p = f->peers; p; p = p->next)
         uv_read_stop(&p->on.stream);
+}
+
+void fake_redis_deafen_subscribers(fake_redis *f)
+{
+    for (peer *p = f->peers; p; p = p->next)
+        if (p->subscribed)
+            uv_read_stop(&p->on.stream);
 }
 
 void fake_redis_hang_up(fake_redis *f)

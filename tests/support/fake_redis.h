@@ -42,6 +42,9 @@ void fake_redis_say_to(fake_redis *fake, const char *command, const char *raw);
 /* Reads nothing more from the open connections. */
 void fake_redis_turn_deaf(fake_redis *fake);
 
+/* The same of those that have subscribed. */
+void fake_redis_deafen_subscribers(fake_redis *fake);
+
 /* Closes every open connection. */
 void fake_redis_hang_up(fake_redis *fake);
 

@@ -31,8 +31,16 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
         s->loads++;
     if (strcmp(argv[0], "FUNCTION") == 0 && argc == 5)
         return or_usual(s->list);
-    if (strcmp(argv[0], "FUNCTION") == 0 && argc == 4)
+    if (strcmp(argv[0], "FUNCTION") == 0 && argc == 4) {
         s->kept_library = true;
+        return or_usual(s->libraries);
+    }
+    if (strcmp(argv[0], "HGET") == 0) {
+        s->looked_up = true;
+        return or_usual(s->last_use);
+    }
+    if (strcmp(argv[0], "FUNCTION") == 0 && strcmp(argv[1], "DELETE") == 0)
+        s->deleted_library = true;
     if (strcmp(argv[0], "GET") == 0)
         return or_usual(s->get);
     if (strcmp(argv[0], "HELLO") == 0)

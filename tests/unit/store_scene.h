@@ -16,6 +16,8 @@ typedef struct scene {
     const char *script[SCENE_SCRIPT_MAX]; /* answers to FCALL, in turn; then, or NULL, as usual */
     size_t next;                          /* of script */
     const char *list;                     /* answer to FUNCTION LIST of the library; NULL = usual */
+    const char *libraries;                /* of all libraries */
+    const char *last_use;                 /* answer to HGET of one */
     const char *get;                      /* answer to GET of the schema */
     const char *hello;
     const char *ping;
@@ -24,6 +26,7 @@ typedef struct scene {
     char words[512];   /* of the last FCALL */
     unsigned loads;    /* FUNCTION LOADs seen */
     bool kept_library; /* the store's upkeep after connecting is over */
+    bool looked_up, deleted_library;
 } scene;
 
 extern scene here;

@@ -150,6 +150,23 @@ TEST(a_store_that_fails_says_nothing)
     assert_int_equal(f->waiters.woken, 0);
 }
 
+/* Redis may be broken, or be no Redis. */
+TEST(an_answer_of_another_shape_is_no_mark)
+{
+    fixture *f = *state;
+    static const store_value elements[] = {{.type = STORE_STRING, .string = {"OK", 2}}, {.type = STORE_INTEGER}};
+    static const store_value value = {.type = STORE_ARRAY, .n = 2, .element = elements};
+
+    f->waiters.any = true;
+    loss_begin(f->loss);
+    answer_mark(f, "first");
+    run_until_asked(f, 2);
+    f->store.done(f->store.arg, &(store_result){.code = LKS_OK, .value = &value});
+    run_until_asked(f, 3);
+    answer_mark(f, "first");
+    assert_int_equal(f->waiters.woken, 0);
+}
+
 TEST(each_offer_is_another)
 {
     fixture *f = *state;

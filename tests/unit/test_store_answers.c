@@ -111,9 +111,14 @@ TEST(a_retired_connection_answers_what_it_owes)
     assert_int_equal(fake_redis_connections(here.fake), 2);
 }
 
+/* So are the types of RESP3, which nobody asked for. */
 TEST(garbage_ends_the_connection_not_the_server)
 {
     static const char *const replies[] = {
+        ",1.5\r\n",
+        "*1\r\n*1\r\n,1.5\r\n",
+        "#t\r\n",
+        "*1\r\n*1\r\n#f\r\n",
         "HTTP/1.1 400 Bad Request\r\n\r\n",
         "*1\r\n*1\r\n?x\r\n",
         "$99999999999999999999\r\n",
@@ -133,6 +138,12 @@ TEST(garbage_ends_the_connection_not_the_server)
     }
 }
 
+static bool was_too_long(void *arg)
+{
+    (void)arg;
+    return strstr(store_driver_reason(here.d), "the store's reply is too long");
+}
+
 TEST(a_reply_without_end_is_cut_off)
 {
     static char part[1024 * 1024];
@@ -149,6 +160,72 @@ TEST(a_reply_without_end_is_cut_off)
     store_driver_wait(here.d, o);
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
     assert_non_null(strstr(store_driver_reason(here.d), "the store's reply is too long"));
+}
+
+/* Each of its elements is whole, so none waits in the reader's buffer. */
+TEST(a_reply_of_elements_without_end_is_cut_off)
+{
+    enum { STRINGS = 20000, STRING_BYTES = 108 };
+    static char part[STRINGS * STRING_BYTES + 1];
+
+    scene_restart_with(&(store_options){.silence_timeout_ms = 600000}); /* not by silence, however slow this is */
+    for (size_t i = 0; i < STRINGS; i++)
+        snprintf(part + STRING_BYTES * i, STRING_BYTES + 1, "$100\r\n%0100zu\r\n", i);
+    here.script[0] = "*1\r\n*1048576\r\n";
+    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = 600000});
+    store_driver_until(here.d, scene_saw_a_call, &here);
+    for (int i = 0; i < 40; i++) { /* each takes 3 MiB of memory */
+        fake_redis_say(here.fake, part);
+        uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
+    }
+    store_driver_wait(here.d, o);
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    assert_non_null(strstr(store_driver_reason(here.d), "the store's reply is too long"));
+}
+
+/* Who has not been greeted yet may be anybody: a small limit holds, for bytes and for elements. */
+TEST(a_greeting_without_end_is_cut_off_early)
+{
+    enum { BYTES = 2 * 1024 * 1024 };
+    static char text[BYTES + 1], numbers[BYTES + 1];
+    const char *const replies[] = {text, numbers};
+
+    memset(text, 'x', BYTES);
+    memcpy(text, "$500000000\r\n", 12);
+    for (size_t i = 0; i < BYTES / 4; i++)
+        memcpy(numbers + 4 * i, ":1\r\n", 4);
+    memcpy(numbers, "*1000000\r\n:1\r\n:123\r\n", 20);
+    for (size_t i = 0; i < 2; i++) {
+        scene_restart_with(&(store_options){.connect_timeout_ms = 600000});
+        here.hello = replies[i];
+        fake_redis_hang_up(here.fake);
+        store_driver_until(here.d, was_too_long, NULL);
+        here.hello = NULL;
+        store_driver_wait_ready(here.d, true);
+    }
+}
+
+static bool looked_up(void *arg)
+{
+    (void)arg;
+    return here.looked_up;
+}
+
+/* Times that no Redis tells. */
+TEST(a_library_of_an_impossible_age_is_not_deleted)
+{
+    static const char *const times[] = {"$20\r\n-9223372036854775808\r\n", "$19\r\n9223372036854775807\r\n",
+                                        "$10\r\n1699999999\r\n", ":1\r\n"};
+    here.libraries = "*1\r\n*2\r\n$12\r\nlibrary_name\r\n$14\r\nlockstock_aaaa\r\n";
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        here.last_use = times[i];
+        here.looked_up = false;
+        fake_redis_hang_up(here.fake);
+        store_driver_until(here.d, looked_up, NULL);
+        store_driver_wait_ready(here.d, true);
+        assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+        assert_false(here.deleted_library);
+    }
 }
 
 TEST(a_reply_that_nobody_asked_for_ends_the_connection)

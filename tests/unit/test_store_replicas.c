@@ -87,6 +87,16 @@ TEST_WITH(info_tells_who_is_online_how_far_behind_and_how_long_silent, begin, en
     assert_false(store_look_primary(store_driver_store(here.d), 1, &here.primary));
 }
 
+TEST_WITH(numbers_that_no_redis_tells_do_no_harm, begin, end)
+{
+    here.info = "role:master\r\n"
+                "slave0:ip=a,port=1,state=online,offset=-9223372036854775808,lag=-9223372036854775808\r\n"
+                "master_repl_offset:9223372036854775807\r\n";
+    open_store(0);
+    store_driver_until(here.d, tells, NULL);
+    is_replica(0, "a:1", UINT64_MAX, INT64_MIN);
+}
+
 TEST_WITH(where_info_is_not_permitted_role_tells_but_for_the_time, begin, end)
 {
     open_store(2);

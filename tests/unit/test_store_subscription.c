@@ -214,15 +214,15 @@ static bool redis_was_pinged(void *arg)
     return enough;
 }
 
-/* The first connection is tried with PING as it is quiet; the second says nothing. */
-TEST(nothing_is_said_while_nothing_happens)
+/* Each connection is tried with PING as it is quiet. */
+TEST(a_quiet_channel_is_kept)
 {
     start_redis();
     tell_redis("CONFIG RESETSTAT", "+OK");
     open_store(redis_fixture_url(here.redis), 0, 40);
     wait_listening(1);
     store_driver_until(here.d, redis_was_pinged, NULL);
-    assert_true(redis_says("CLIENT LIST TYPE pubsub", "cmd=subscribe"));
+    assert_true(redis_says("CLIENT LIST TYPE pubsub", "cmd=ping"));
     assert_true(redis_says("INFO commandstats", "cmdstat_subscribe:calls=1,"));
     assert_int_equal(here.listening, 1);
     tear_down();
@@ -287,12 +287,17 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
     return strcmp(argv[0], "HELLO") == 0 && s->hello ? s->hello : fake_usual;
 }
 
-static void start_stage(stage *s, uint32_t connect_timeout_ms)
+static void start_stage_with(stage *s, uint32_t connect_timeout_ms, uint32_t silence_timeout_ms)
 {
     memset(&here, 0, sizeof here);
     here.d = store_driver_new();
     s->fake = fake_redis_start(store_driver_loop(here.d), play, s);
-    open_store(fake_redis_url(s->fake), connect_timeout_ms, 0);
+    open_store(fake_redis_url(s->fake), connect_timeout_ms, silence_timeout_ms);
+}
+
+static void start_stage(stage *s, uint32_t connect_timeout_ms)
+{
+    start_stage_with(s, connect_timeout_ms, 0);
 }
 
 static void end_stage(stage *s)
@@ -384,6 +389,20 @@ TEST(what_is_no_message_costs_the_connection)
         assert_int_equal(store_driver_ups(here.d), 1);
         end_stage(&s);
     }
+}
+
+/* Its peer may be gone though the connection stands; then messages would be missed for ever. */
+TEST(a_channel_that_is_silent_is_heard_again)
+{
+    stage s = {.wanted = 2};
+
+    start_stage_with(&s, 0, 40);
+    wait_listening(1);
+    fake_redis_deafen_subscribers(s.fake);
+    store_driver_until(here.d, has_subscribed, &s);
+    wait_listening(2);
+    assert_int_equal(store_driver_ups(here.d), 1);
+    end_stage(&s);
 }
 
 /* What would wait could not be woken. */
