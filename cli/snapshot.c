@@ -48,21 +48,6 @@ static const char *keep(const snapshot *s, const char *text)
 
 /* ---- locks --------------------------------------------------------------------------- */
 
-/* What List does not tell: how many wait. False: nobody tells that either. */
-static bool look_at(snapshot *s, snapshot_lock *lock)
-{
-    lks_inspect_request asking = LKS_INSPECT_REQUEST_INIT;
-    lks_inspect_response *seen = NULL;
-
-    asking.group = lock->group;
-    asking.name = lock->name;
-    if (lks_lock_inspect(s->channel, &asking, NULL, &seen, &s->locks_error) != LKS_OK)
-        return false;
-    lock->waiters = seen->waiters;
-    lks_inspect_response_free(seen);
-    return true;
-}
-
 static int by_waiters(const void *a, const void *b)
 {
     const snapshot_lock *left = a, *right = b;
@@ -92,7 +77,8 @@ static void take_locks(snapshot *s)
                                                      .name = keep(s, from->name),
                                                      .mode = from->mode,
                                                      .holders = from->holders,
-                                                     .lease_ms = from->lease_ms};
+                                                     .lease_ms = from->lease_ms,
+                                                     .waiters = from->waiters};
         }
         asking.page_token = keep(s, page->next_page_token);
         s->more_locks = *asking.page_token || i < page->n_locks;
@@ -100,9 +86,6 @@ static void take_locks(snapshot *s)
         if (s->n_locks == SNAPSHOT_ROWS_MAX)
             break;
     }
-    for (size_t i = 0; i < s->n_locks && !s->stops(); i++)
-        if (!look_at(s, &s->locks[i]))
-            s->n_locks = s->more_locks = 0;
     qsort(s->locks, s->n_locks, sizeof *s->locks, by_waiters);
 }
 

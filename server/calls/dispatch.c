@@ -18,11 +18,7 @@
 
 static const char shutting_down[] = "the server is shutting down";
 
-static const service *const services[] = {
-    &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service, &admin_service,
-};
 enum {
-    N_SERVICES = sizeof services / sizeof services[0],
     ORDER_GROUPS_MAX = 256, /* of calls of one order: of more, each is taken to share one with each */
     LAST_ROUND_MS = 250,    /* kept of the deadline for what a waiting call asks when its time is up */
 };
@@ -37,7 +33,7 @@ typedef struct target {
 
 struct dispatch {
     dispatch_options options;
-    void *states[N_SERVICES];
+    void *states[SERVICES];
     target *targets;
     lks_rpc_route *routes; /* target: target */
     size_t n_routes;
@@ -91,9 +87,9 @@ static void on_alarm_called(void *arg, const store_call *call)
 {
     const dispatch *d = arg;
 
-    for (size_t s = 0; s < N_SERVICES; s++)
-        if (services[s]->on_store_call)
-            services[s]->on_store_call(d->states[s], call);
+    for (size_t s = 0; s < SERVICES; s++)
+        if (all_services[s]->on_store_call)
+            all_services[s]->on_store_call(d->states[s], call);
 }
 
 dispatch *dispatch_new(const dispatch_options *options)
@@ -101,17 +97,17 @@ dispatch *dispatch_new(const dispatch_options *options)
     dispatch *d = memory_alloc(sizeof *d);
     size_t n = 0;
 
-    for (size_t s = 0; s < N_SERVICES; s++)
-        n += services[s]->n_methods;
+    for (size_t s = 0; s < SERVICES; s++)
+        n += all_services[s]->n_methods;
     d->options = *options;
     d->targets = memory_alloc(n * sizeof *d->targets);
     d->routes = memory_alloc(n * sizeof *d->routes);
-    for (size_t s = 0; s < N_SERVICES; s++) {
-        d->states[s] = services[s]->open ? services[s]->open(&options->services) : NULL;
-        for (size_t m = 0; m < services[s]->n_methods; m++) {
+    for (size_t s = 0; s < SERVICES; s++) {
+        d->states[s] = all_services[s]->open ? all_services[s]->open(&options->services) : NULL;
+        for (size_t m = 0; m < all_services[s]->n_methods; m++) {
             target *t = &d->targets[d->n_routes];
             *t = (target){
-                .dispatch = d, .method = &services[s]->methods[m], .service = services[s], .state = d->states[s]};
+                .dispatch = d, .method = &all_services[s]->methods[m], .service = all_services[s], .state = d->states[s]};
             d->routes[d->n_routes++] = (lks_rpc_route){.method = t->method->method, .target = t};
         }
     }
@@ -165,9 +161,9 @@ void dispatch_stop(dispatch *d)
 void dispatch_free(dispatch *d)
 {
     if (d) {
-        for (size_t s = 0; s < N_SERVICES; s++)
+        for (size_t s = 0; s < SERVICES; s++)
             if (d->states[s])
-                services[s]->close(d->states[s]);
+                all_services[s]->close(d->states[s]);
         free(d->targets);
         free(d->routes);
     }

@@ -15,6 +15,7 @@
 
 #include "digest.h"
 #include "memory.h"
+#include "services/service.h"
 
 enum {
     TOKENS_MAX = 2,
@@ -161,14 +162,47 @@ static bool parse_effects(const char *text, unsigned *ret)
     return *ret != 0;
 }
 
-static bool add_grant(reading *r, principal *p, const char *service, const char *effects)
+/* "/lockstock.v1.StockService/Deduct" is of "StockService", of "lockstock.v1.StockService"
+ * and of "*". */
+static bool is_of_service(const char *path, const char *name)
+{
+    const char *end = strrchr(path, '/');
+    size_t len = strlen(name);
+
+    if (strcmp(name, "*") == 0)
+        return true;
+    if (!end || (size_t)(end - path) <= len || memcmp(end - len, name, len) != 0)
+        return false;
+    char before = end[-(ptrdiff_t)len - 1];
+    return before == '.' || before == '/';
+}
+
+static bool is_served(const char *name)
+{
+    /* standard/ serves these beside the contract's services. */
+    static const char *const standard[] = {"/grpc.health.v1.Health/", "/grpc.reflection.v1.ServerReflection/",
+                                           "/grpc.reflection.v1alpha.ServerReflection/"};
+
+    for (size_t s = 0; s < sizeof standard / sizeof *standard; s++)
+        if (is_of_service(standard[s], name))
+            return true;
+    for (size_t s = 0; s < SERVICES; s++)
+        for (size_t m = 0; m < all_services[s]->n_methods; m++)
+            if (is_of_service(all_services[s]->methods[m].method->path, name))
+                return true;
+    return false;
+}
+
+static bool add_grant(reading *r, principal *p, const char *name, const char *effects)
 {
     grant *g = memory_alloc(sizeof *g);
 
     TAILQ_INSERT_TAIL(&p->grants, g, next);
+    if (!is_served(name))
+        return bad(r, name, "no service of this server, and not namespace, certificate or uid");
     if (!parse_effects(effects, &g->effects))
         return bad(r, p->name, "effects are READ, WRITE and ADMIN");
-    g->service = memory_copy(service, strlen(service));
+    g->service = memory_copy(name, strlen(name));
     return true;
 }
 
@@ -435,21 +469,6 @@ static const principal *identify(const identity *i, const credentials *c, int64_
     if (c->certificate)
         return identity_of_certificate(i, c->certificate);
     return c->uid ? identity_of_uid(i, *c->uid) : NULL;
-}
-
-/* "/lockstock.v1.StockService/Deduct" is of "StockService", of "lockstock.v1.StockService"
- * and of "*". */
-static bool is_of_service(const char *path, const char *service)
-{
-    const char *end = strrchr(path, '/');
-    size_t len = strlen(service);
-
-    if (strcmp(service, "*") == 0)
-        return true;
-    if (!end || (size_t)(end - path) <= len || memcmp(end - len, service, len) != 0)
-        return false;
-    char before = end[-(ptrdiff_t)len - 1];
-    return before == '.' || before == '/';
 }
 
 static bool may(const principal *p, const lks_rpc_method *method)

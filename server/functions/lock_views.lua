@@ -36,21 +36,26 @@ define('lock_force_release', {'allow-oom'}, function(base, now, name)
   return reply
 end)
 
--- group, name, mode, holders, longest ms left; nil when nobody holds it or it is foreign. And
--- how many entries were looked at.
+-- group, name, mode, holders, longest ms left, the owner of that one, waiters; nil when nobody
+-- holds it or it is foreign. And how many entries were looked at.
 local function list_item(key, now)
   local base, group, name = string.match(key, '^(ls:{[^/]*/([^}]*)}:)lock:n:(.*)$')
   local ok, lock = has_group(base), nil
   if ok then ok, lock = pcall(read_lock, base, name) end
   if not ok or not lock.mode then return nil, 0 end
   look(lock, now)
-  local n, longest = 0, 0
+  local n, last = 0, nil
   for _, holder in ipairs(lock.holders) do
-    if holder.fence > 0 then n, longest = n + 1, math.max(longest, holder.end_us) end
+    if holder.fence > 0 then
+      n = n + 1
+      if not last or holder.end_us > last.end_us then last = holder end
+    end
   end
-  local looked_at = #lock.holders + #lock.over
+  local looked_at = #lock.holders + #lock.over + 1
   if n == 0 then return nil, looked_at end
-  return {group, name, MODE[lock.mode], n, ms_left(longest, now)}, looked_at
+  local parked = redis.pcall('ZCARD', base .. 'lock:w:' .. name)
+  return {group, name, MODE[lock.mode], n, ms_left(last.end_us, now), owner_of(base, last.token),
+    #lock.holders - n + (tonumber(parked) or 0)}, looked_at
 end
 
 -- SCAN by small steps. A step that does not fit the page, or that nobody had the time to

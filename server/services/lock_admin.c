@@ -201,6 +201,8 @@ void list_finish(const lks_list_request *request, answer *a, lks_list_response *
         lock->mode = (lks_lock_mode)answer_enum(a, row, 2, &lockstock__v1__lock_mode__descriptor);
         lock->holders = answer_int(a, row, 3);
         lock->lease_ms = answer_int(a, row, 4);
+        lock->owner = answer_decoded(a, row, 5);
+        lock->waiters = answer_int(a, row, 6);
     }
 }
 

@@ -156,6 +156,10 @@ typedef struct service {
 
 extern const service lock_service, stock_service, idempotency_service, ratelimit_service, id_service, admin_service;
 
+/* All of them. */
+enum { SERVICES = 6 };
+extern const service *const all_services[SERVICES];
+
 /* A service's table is its generated method list, so that a method without a
  * pair is a compile error:
  *

@@ -24,7 +24,7 @@ class EveryMethod(Case):
         renewed = self.json("lock", "renew", f"door,names=door,token={token},lease=2m")
         self.assertEqual(renewed["results"][0]["outcome"], "RENEW_OUTCOME_RENEWED")
         self.assertIn("lost", self.out("lock", "renew", "--lease", f"door,token={'x' * 16},lease=1s", code=REFUSED))
-        self.assertRegex(self.out("lock", "ls"), r"^GROUP +NAME +MODE +HOLDERS +LEASE\ndoor +door +exclusive +1 +1m5\ds\n$")
+        self.assertRegex(self.out("lock", "ls"), r"^GROUP +NAME +MODE +HOLDERS +LEASE +WAITERS\ndoor +door +exclusive +1 +1m5\ds +0\n$")
         self.assertEqual(self.out("lock", "list", "nothing"), "")
         self.assertRegex(self.out("lock", "inspect", "door"), rf"(?s)mode +exclusive\n.*last-fence +{fence}\n.*FENCE")
         self.assertRegex(self.out("lock", "check-fence", "file", fence), r"outcome +ok\nhigh-water +\d+\n")

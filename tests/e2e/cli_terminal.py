@@ -3,7 +3,6 @@
 
     cli_terminal.py LOCKSTOCK LOCKSTOCKD
 """
-import contextlib
 import fcntl
 import json
 import os
@@ -11,10 +10,8 @@ import pty
 import re
 import select
 import signal
-import socket
 import struct
 import termios
-import threading
 import time
 
 from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, main, wait_until
@@ -270,45 +267,6 @@ class AtATerminal(Case):
         self.assertRegex(err, r"\Alockstock: .*\(UNAVAILABLE\)\n\Z")
         line = json.loads(out)
         self.assertEqual([line["servers"][0]["call_ms"], line["locks"], line["items"]], [None, None, None])
-
-    def test_locks_are_told_whole_or_not(self):
-        """Behind somebody who lets no look at a lock through: nobody knows who waits."""
-        self.out("lock", "acquire", "a", "b", "--group", "g", "--lease", "1m")
-        with socket.socket(socket.AF_UNIX) as listening:
-            path = f"{self.server.dir}/between"
-            listening.bind(path)
-            listening.listen()
-            threading.Thread(target=self.relay, args=(listening,), daemon=True).start()
-            look = ("watch", "--times", "1", "--server", f"unix://{path}", "--timeout", "300ms")
-            out, err = self.run_cli(*look, "--json", code=UNAVAILABLE)
-            self.assertIsNone(json.loads(out)["locks"])
-            self.assertEqual(err.count("\n"), 1)
-            self.assertNotIn("g/a", self.run_cli(*look, code=UNAVAILABLE)[0])
-
-    def relay(self, listening):
-        ends = {}
-        with contextlib.suppress(OSError, ValueError):  # until it is closed
-            while True:
-                for end in select.select([listening, *ends], [], [])[0]:
-                    if end is listening:
-                        client, server = listening.accept()[0], socket.socket(socket.AF_UNIX)
-                        server.connect(self.server.url.removeprefix("unix://"))
-                        ends[client], ends[server] = server, client
-                    elif end in ends:
-                        self.pass_on(end, ends)
-
-    def pass_on(self, end, ends):
-        data = b""
-        with contextlib.suppress(OSError):
-            data = end.recv(65536)
-        if not data:
-            other = ends.pop(end)
-            del ends[other]
-            end.close()
-            other.close()
-        elif b"LockService/Inspect" not in data or b"lockstock-status" in data:
-            with contextlib.suppress(OSError):
-                ends[end].sendall(data)
 
     def test_rows_that_are_ended(self):
         process = self.start("watch", "--every", "1ms")

@@ -9,12 +9,8 @@
 #include "fuzz.h"
 #include "services/rounds.h"
 
-static const service *const services[] = {
-    &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service, &admin_service,
-};
 #define NOW_NS (UINT64_C(1) << 40)
 enum {
-    N_SERVICES = sizeof services / sizeof services[0],
     CALLS_MAX = SERVICE_BATCH_MAX,
     BASE_BYTES_MAX = 3 * 3 * SERVICE_NAME_BYTES_MAX + 16,
     ARGS_SLACK = 4096, /* numbers in digits, names that arguments repeat */
@@ -163,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     static const service_options options = {.sequence_block = 100};
     fuzz_input in = {.data = data, .len = len};
-    const service *s = services[fuzz_byte(&in) % N_SERVICES];
+    const service *s = all_services[fuzz_byte(&in) % SERVICES];
     const service_method *m = &s->methods[fuzz_byte(&in) % s->n_methods];
     lks_rpc_arena *arena = lks_rpc_arena_new();
     ProtobufCMessage *request = NULL;

@@ -319,14 +319,11 @@ static ProtobufCMessage *filled_nth(const ProtobufCMessageDescriptor *type, unsi
 
 static void make_requests(void)
 {
-    static const service *const services[] = {
-        &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service, &admin_service,
-    };
     char name[128];
 
-    for (unsigned s = 0; s < sizeof services / sizeof *services; s++) {
-        for (unsigned m = 0; m < services[s]->n_methods; m++) {
-            const lks_rpc_method *method = services[s]->methods[m].method;
+    for (unsigned s = 0; s < SERVICES; s++) {
+        for (unsigned m = 0; m < all_services[s]->n_methods; m++) {
+            const lks_rpc_method *method = all_services[s]->methods[m].method;
             for (unsigned variant = 0; variant < VARIANTS; variant++) {
                 seed one = {.len = 0};
                 seed_put(&one, &(uint8_t[]){(uint8_t)s, (uint8_t)m, variant % 2 ? 3 : 0}, 3);

@@ -117,6 +117,5 @@ c_mutation(CL8 cli/live.c test_cli_terminal:*than_a_hundred [[return n + more <=
 c_mutation(CL8 cli/live.c test_cli_terminal:*rows_in_json [[return error->code != LKS_OK ? exits_failed(error, true) : EXIT_DONE;]]
   [[return error ? EXIT_DONE : EXIT_OTHER;]])
 c_mutation(CL8 cli/snapshot.c test_cli_terminal:*than_a_hundred [[*asking.page_token || i < page->n_locks;]] [[*asking.page_token;]])
-c_mutation(CL8 cli/snapshot.c test_cli_terminal:*whole_or_not [[            s->n_locks = s->more_locks = 0;]] [[            (void)0;]])
-c_mutation(CL8 cli/snapshot.c test_cli_terminal:*live_table [[    lock->waiters = seen->waiters;]] "")
+c_mutation(CL8 cli/snapshot.c test_cli_terminal:*live_table [[.waiters = from->waiters};]] [[.waiters = 0};]])
 c_mutation(CL8 cli/live.c test_cli_terminal:*rows_in_json [[        replace_by_null(&locks);]] [[        (void)0;]])

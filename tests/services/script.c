@@ -35,15 +35,13 @@ int script_close(void **state)
 
 const service_method *method_for(const void *request, const service **ret)
 {
-    static const service *const services[] = {&lock_service,      &stock_service, &idempotency_service,
-                                              &ratelimit_service, &id_service,    &admin_service};
     const ProtobufCMessageDescriptor *type = ((const ProtobufCMessage *)request)->descriptor;
 
-    for (size_t i = 0; i < sizeof services / sizeof services[0]; i++) {
-        *ret = services[i];
-        for (size_t k = 0; k < services[i]->n_methods; k++)
-            if (services[i]->methods[k].method->request == type)
-                return &services[i]->methods[k];
+    for (size_t i = 0; i < SERVICES; i++) {
+        *ret = all_services[i];
+        for (size_t k = 0; k < all_services[i]->n_methods; k++)
+            if (all_services[i]->methods[k].method->request == type)
+                return &all_services[i]->methods[k];
     }
     fail_msg("no service has a method for %s", type->name);
     return NULL;

@@ -34,6 +34,29 @@ TEST(a_release_hands_over)
     assert_int_equal(queue_keys(), 0);
 }
 
+TEST(list_tells_the_owner_of_the_longest_lease_and_who_waits)
+{
+    static const char *const waiters[] = {"T3", "T4"};
+
+    acquire_for("T1", "a:S", LEASE_MS / 2);
+    acquire("T2", "a:S");
+    for (int64_t n = 0;; n++) {
+        const lks_list_response *page = ask(list, .prefix = "");
+        assert_int_equal(page->n_locks, 1);
+        assert_string_equal(page->locks[0]->owner, "T2");
+        assert_int_equal(page->locks[0]->waiters, n);
+        if (n == 2)
+            break;
+        says(wait_at("S1", waiters[n], "a"), "QUEUED");
+    }
+    release("T1", "");
+    release("T2", ""); /* and offers the lock to T3 */
+    says(woken("S1", "T3"), "ACQUIRED");
+    const lks_list_response *page = ask(list, .prefix = "");
+    assert_string_equal(page->locks[0]->owner, "T3");
+    assert_int_equal(page->locks[0]->waiters, 1);
+}
+
 TEST(a_free_name_is_acquired_without_waiting)
 {
     says(wait_at("S1", "T1", "a b:S"), "ACQUIRED");

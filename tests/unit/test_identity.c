@@ -320,6 +320,9 @@ TEST(files_that_are_wrong_are_refused)
     } cases[] = {
         {"StockService = READ\n", NULL, "principal"},
         {"[a]\nStockService = SELL\n", NULL, "effects"},
+        {"[a]\nStockServise = READ\n", NULL, "StockServise: no service of this server"},
+        {"[a]\nlockstock.v2.StockService = READ\n", NULL, "no service of this server"},
+        {"[a]\ncertificates = a.internal\n", NULL, "no service of this server"},
         {"[a]\nStockService =\n", NULL, "effects"},
         {"[a]\nnamespace =\n", NULL, "namespace"},
         {"[a]\nnamespace = x\nnamespace = y\n", NULL, "namespace"},
