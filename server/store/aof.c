@@ -1,13 +1,15 @@
 /* Invariant: after aof_mend the file ends with a command outside of any
- * transaction, as written: nothing that was answered is removed, for an answer
- * goes out only after the whole of its transaction was written.
+ * transaction, as written. Nothing that was answered is removed: an answer goes out
+ * only after the whole of its transaction was written, so what is torn has nothing
+ * behind it. A file with something behind is damaged, and is left as it is.
  *
- * redis-server does this itself (aof-load-truncated), but 7.0 only when the file
- * ends between two commands. When it was killed in the middle of one inside MULTI,
+ * redis-server does this itself (aof-load-truncated, which is switched off), but 7.0
+ * only when the file ends between two commands. When it was killed in the middle of one inside MULTI,
  * it keeps the MULTI and what came before the torn command, appends to that, and
  * at the next load runs the half transaction together with the first whole one
  * after it (valkey-io/valkey#4342 is the same fault). One order would then be sold
- * in half, or twice.
+ * in half, or twice. It also takes damage in the middle of a file for a torn end, when a
+ * length there has become too long.
  *
  * After a power loss the file may also end with zeros, in place of bytes that never
  * reached the disk: no command ends with one, so the file counts as ending before them.
@@ -26,15 +28,16 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 512, WORD_BYTES = 16, CHUNK_BYTES = 65536 };
+enum { LINE_BYTES = 512, WORD_BYTES = 16, CHUNK_BYTES = 65536, HEAD_BYTES_MAX = 64, COPIES_MAX = 10000 };
 
 typedef enum reading { WHOLE, TORN, MALFORMED, STOPPED } reading;
 
 typedef struct aof {
     FILE *file;
-    off_t size; /* without zeros at its end */
-    off_t at;   /* read so far */
-    off_t told; /* of that, when it was told last */
+    off_t size;  /* without zeros at its end */
+    off_t at;    /* read so far */
+    off_t begin; /* of the command that was read last, or could not be */
+    off_t told;  /* of that, when it was told last */
     aof_progress *progress;
     void *arg;
     char word[WORD_BYTES]; /* the last command's first, if it is short */
@@ -118,28 +121,71 @@ static reading read_command(aof *a)
     return r;
 }
 
-/* Where the file is to end; -1 = as it is, -2 = it was stopped. */
-static off_t find_end(aof *a)
+/* How many digits text begins with. */
+static size_t count_digits(const char *text)
 {
-    off_t whole = 0; /* up to here commands outside of transactions */
+    return strspn(text, "0123456789");
+}
+
+/* Whether text begins with a command's count and first word: "*1 CRLF $4 CRLF EXEC CRLF". */
+static bool is_head(const char *text)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    size_t digits = count_digits(text + 1);
+    const char *length = text + 1 + digits;
+
+    if (*text != '*' || digits == 0 || strncmp(length, "\r\n$", 3) != 0)
+        return false;
+    digits = count_digits(length + 3);
+    const char *word = length + 3 + digits;
+    if (digits == 0 || digits > 2 || strncmp(word, "\r\n", 2) != 0)
+        return false;
+    size_t n = strtoul(length + 3, NULL, 10);
+    return n > 0 && strspn(word + 2, letters) == n && strncmp(word + 2 + n, "\r\n", 2) == 0;
+}
+
+/* Whether a command begins somewhere behind the one that could not be read. A value that looks like one counts: rather
+ * is a file refused than that commands are cut off. */
+static bool has_commands_behind(const aof *a)
+{
+    char chunk[CHUNK_BYTES + 1];
+    off_t at = a->begin + 1;
+
+    while (at < a->size) {
+        ssize_t n = pread(fileno(a->file), chunk, CHUNK_BYTES, at);
+        if (n <= 0)
+            return false;
+        chunk[n] = '\0';
+        bool last = at + n >= a->size;
+        ssize_t looked = last ? n : n - HEAD_BYTES_MAX;
+        for (const char *star = chunk; (star = memchr(star, '*', (size_t)(chunk + looked - star))); star++)
+            if (is_head(star))
+                return true;
+        at += looked;
+    }
+    return false;
+}
+
+/* Reads the file to its end; *whole: how much of it are commands outside of transactions. MALFORMED: it is damaged
+ * at a->begin. */
+static reading read_file(aof *a, off_t *whole)
+{
     bool inside = false;
 
+    *whole = 0;
     while (a->at < a->size) {
+        a->begin = a->at;
         reading r = goes_on(a) ? read_command(a) : STOPPED;
-        if (r == STOPPED)
-            return -2;
-        if (r == MALFORMED)
-            return -1;
-        if (r == TORN)
-            return whole;
-        if (strcasecmp(a->word, "MULTI") == 0)
-            inside = true;
-        else if (strcasecmp(a->word, "EXEC") == 0)
-            inside = false;
+        if (r != WHOLE)
+            return r == TORN && has_commands_behind(a) ? MALFORMED : r;
+        bool begins = strcasecmp(a->word, "MULTI") == 0, ends = strcasecmp(a->word, "EXEC") == 0;
+        if (begins ? inside : ends && !inside)
+            return MALFORMED; /* redis-server writes them in turns */
+        inside = begins || (inside && !ends);
         if (!inside)
-            whole = a->at;
+            *whole = a->at;
     }
-    return whole;
+    return WHOLE;
 }
 
 /* The file's size without the zeros that it ends with; -1 with errno. */
@@ -166,67 +212,138 @@ static off_t size_without_zeros(FILE *file)
 }
 
 /* The last incremental file that the manifest names; "" = none. */
-static int last_increment(const char *dir, char *path)
+static int last_increment(const char *dir, char *last)
 {
-    char line[LINE_BYTES], name[LINE_BYTES], type;
+    char path[PATH_MAX], line[LINE_BYTES], name[LINE_BYTES], type;
 
-    path[0] = '\0';
+    last[0] = '\0';
     if (snprintf(path, PATH_MAX, "%s/appendonlydir/appendonly.aof.manifest", dir) >= PATH_MAX)
         return ENAMETOOLONG;
     FILE *manifest = fopen(path, "re");
-    path[0] = '\0';
     if (!manifest)
         return errno == ENOENT || errno == ENOTDIR ? 0 : errno; /* nothing that could be torn */
     while (fgets(line, sizeof line, manifest))
-        if (sscanf(line, "file %511s seq %*d type %c", name, &type) == 2 && type == 'i' &&
-            snprintf(path, PATH_MAX, "%s/appendonlydir/%s", dir, name) >= PATH_MAX)
-            path[0] = '\0';
+        if (sscanf(line, "file %511s seq %*d type %c", name, &type) == 2 && type == 'i')
+            memcpy(last, name, sizeof name);
     fclose(manifest);
     return 0;
 }
 
-static int cut_at(FILE *file, off_t end, off_t *cut)
+static lks_code fail(const char *what, const char *name, int failure, lks_error *error)
 {
+    return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s appendonlydir/%s: %s", what, name,
+                         strerror(failure));
+}
+
+static int copy_bytes(int from, off_t at, off_t end, int to)
+{
+    char chunk[CHUNK_BYTES];
+
+    while (at < end) {
+        size_t wanted = end - at < (off_t)sizeof chunk ? (size_t)(end - at) : sizeof chunk;
+        ssize_t n = pread(from, chunk, wanted, at);
+        if (n <= 0)
+            return n < 0 ? errno : EIO;
+        ssize_t written = write(to, chunk, (size_t)n);
+        if (written != n)
+            return written < 0 ? errno : ENOSPC;
+        at += n;
+    }
+    return fsync(to) == 0 ? 0 : errno;
+}
+
+/* A new file in DIR, for what is cut off of `name` at `end`. Negative: errno. */
+static int open_copy(int dir_fd, const char *name, off_t end, char *copy)
+{
+    int fd = -1;
+
+    errno = EEXIST;
+    for (int i = 0; fd < 0 && errno == EEXIST && i < COPIES_MAX; i++)
+        if (snprintf(copy, AOF_NAME_BYTES, "cut-%d-from-%lld-of-%s", i, (long long)end, name) >= AOF_NAME_BYTES)
+            errno = ENAMETOOLONG;
+        else
+            fd = openat(dir_fd, copy, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return fd;
+}
+
+/* Keeps the bytes from `end` on beside the file, on the disk before they are taken away. */
+static int keep(const char *dir, const char *name, const aof *a, off_t end, char *copy)
+{
+    int failure = 0, fd = -1, dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (dir_fd < 0 || (fd = open_copy(dir_fd, name, end, copy)) < 0)
+        failure = errno;
+    else if ((failure = copy_bytes(fileno(a->file), end, a->size, fd)) != 0)
+        unlinkat(dir_fd, copy, 0);
+    else if (fsync(dir_fd) != 0)
+        failure = errno;
+    if (fd >= 0)
+        close(fd);
+    if (dir_fd >= 0)
+        close(dir_fd);
+    return failure;
+}
+
+/* What is behind `end` goes; zeros of which there is nothing to keep. */
+static int cut_at(const char *dir, const char *name, const aof *a, off_t end, aof_mended *ret)
+{
+    char copy[AOF_NAME_BYTES] = "";
     int failure = 0;
 
-    if (fseeko(file, 0, SEEK_END) != 0)
+    if (fseeko(a->file, 0, SEEK_END) != 0)
         return errno;
-    off_t size = ftello(file);
+    off_t size = ftello(a->file);
     if (size == end)
         return 0;
-    if (ftruncate(fileno(file), end) != 0 || fsync(fileno(file)) != 0)
-        failure = errno;
-    else
-        *cut = size - end;
-    return failure;
-}
-
-static int mend(FILE *file, aof_progress *progress, void *arg, off_t *cut)
-{
-    aof a = {.file = file, .size = size_without_zeros(file), .progress = progress, .arg = arg};
-
-    if (a.size < 0 || fseeko(file, 0, SEEK_SET) != 0)
-        return errno;
-    off_t end = find_end(&a);
-    if (ferror(file))
-        return EIO;
-    if (end == -2)
-        return ECANCELED;
-    return end >= 0 ? cut_at(file, end, cut) : 0;
-}
-
-int aof_mend(const char *dir, aof_progress *progress, void *arg, off_t *cut)
-{
-    char path[PATH_MAX];
-    int failure = last_increment(dir, path);
-
-    *cut = 0;
-    if (failure != 0 || path[0] == '\0')
+    if (end < a->size && (failure = keep(dir, name, a, end, copy)) != 0)
         return failure;
-    FILE *file = fopen(path, "r+e");
-    if (!file)
-        return errno == ENOENT ? 0 : errno; /* named before it was made */
-    failure = mend(file, progress, arg, cut);
-    fclose(file);
-    return failure;
+    if (ftruncate(fileno(a->file), end) != 0 || fsync(fileno(a->file)) != 0)
+        return errno;
+    ret->cut = size - end;
+    memcpy(ret->kept, copy, sizeof copy);
+    return 0;
+}
+
+static lks_code mend(const char *dir, const char *name, aof *a, aof_mended *ret, lks_error *error)
+{
+    off_t whole;
+    int failure;
+
+    errno = 0;
+    if ((a->size = size_without_zeros(a->file)) < 0 || fseeko(a->file, 0, SEEK_SET) != 0)
+        return fail("cannot read", name, errno, error);
+    reading r = read_file(a, &whole);
+    if (ferror(a->file))
+        return fail("cannot read", name, EIO, error);
+    if (r == STOPPED)
+        return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "stopped");
+    if (r == MALFORMED)
+        return lks_error_set(
+            error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+            "appendonlydir/%s is damaged at byte %lld, not torn at its end; nothing was changed. Restore a "
+            "backup, or see redis-check-aof",
+            name, (long long)a->begin);
+    failure = cut_at(dir, name, a, whole, ret);
+    return failure == 0 ? LKS_OK : fail("cannot mend", name, failure, error);
+}
+
+lks_code aof_mend(const char *dir, aof_progress *progress, void *arg, aof_mended *ret, lks_error *error)
+{
+    char name[LINE_BYTES], path[PATH_MAX];
+    int failure = last_increment(dir, name);
+
+    *ret = (aof_mended){.cut = 0};
+    if (failure == 0 && name[0] == '\0')
+        return LKS_OK;
+    if (failure == 0 && snprintf(path, sizeof path, "%s/appendonlydir/%s", dir, name) >= (int)sizeof path)
+        failure = ENAMETOOLONG;
+    if (failure != 0)
+        return fail("cannot read", "appendonly.aof.manifest", failure, error);
+    aof a = {.file = fopen(path, "r+e"), .progress = progress, .arg = arg};
+    if (!a.file)
+        return errno == ENOENT ? LKS_OK
+                               : fail("cannot open", name, errno, error); /* redis-server says what is missing */
+    lks_code code = mend(dir, name, &a, ret, error);
+    fclose(a.file);
+    return code;
 }

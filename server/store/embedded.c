@@ -71,7 +71,7 @@ struct embedded {
     uint64_t random;  /* of backoff_ns */
     uv_timer_t timer; /* ends PAUSING; in STOPPING, patience */
     uv_work_t mending;
-    int mend_failure;
+    lks_error not_mended; /* code LKS_OK: it was */
     bool mends;
     atomic_bool stops_mending;
     void (*closed)(void *arg);
@@ -127,6 +127,7 @@ static pid_t fork_redis(embedded *e, int report)
         "--unixsocketperm", "700",
         "--appendonly", "yes",
         "--appendfsync", e->options.fsync,
+        "--aof-load-truncated", "no",
         "--save", "",
         "--maxmemory-policy", "noeviction",
         "--daemonize", "no",
@@ -161,18 +162,20 @@ static bool on_mending(void *arg, off_t done, off_t size)
 }
 
 /* Any thread. */
-static int mend(embedded *e)
+static lks_code mend(embedded *e, lks_error *error)
 {
     char dir[SOCKET_BYTES];
-    off_t cut;
+    aof_mended done;
+    lks_error why;
 
     path_of(e, "", dir, sizeof dir);
-    int failure = aof_mend(dir, on_mending, e, &cut);
-
-    if (failure == 0 && cut > 0)
-        log_warn("store-mended", "dir=%s bytes=%lld reason=\"it ended in the middle of a transaction\"", e->dir,
-                 (long long)cut);
-    return failure;
+    lks_code code = aof_mend(dir, on_mending, e, &done, &why);
+    if (code != LKS_OK)
+        return lks_error_set(error, code, LKS_APPLIED_NO, "the store in %s: %s", e->dir, why.message);
+    if (done.cut > 0)
+        log_warn("store-mended", "dir=%s bytes=%lld kept=\"%s\" reason=\"it ended in the middle of a transaction\"",
+                 e->dir, (long long)done.cut, done.kept);
+    return LKS_OK;
 }
 
 /* Starts redis-server; returns when it was executed. 0, or an errno. */
@@ -294,7 +297,8 @@ static void mend_in_thread(uv_work_t *work)
 {
     embedded *e = work->data;
 
-    e->mend_failure = mend(e);
+    e->not_mended = (lks_error){.code = LKS_OK};
+    mend(e, &e->not_mended);
 }
 
 static void on_mended(uv_work_t *work, int status)
@@ -307,9 +311,14 @@ static void on_mended(uv_work_t *work, int status)
         let_go(e);
         return;
     }
-    int failure = e->mend_failure != 0 ? e->mend_failure : spawn(e);
-    if (failure != 0) {
-        log_error("store-not-started", "error=\"%s\"", strerror(failure));
+    if (e->not_mended.code == LKS_FAILED_PRECONDITION) {
+        log_error("store-damaged", "reason=\"%s\"", e->not_mended.message);
+        e->options.on_broken(e->options.arg, e->not_mended.message);
+        return;
+    }
+    int failure = e->not_mended.code == LKS_OK ? spawn(e) : 0;
+    if (failure != 0 || e->not_mended.code != LKS_OK) {
+        log_error("store-not-started", "error=\"%s\"", failure ? strerror(failure) : e->not_mended.message);
         pause_then_spawn(e);
     } else {
         watch(e);
@@ -374,10 +383,7 @@ static lks_code start(embedded *e, lks_error *error)
 
     path_of(e, "", dir, sizeof dir);
     int notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    int failure = notify < 0 || inotify_add_watch(notify, dir, IN_CREATE) < 0 ? errno : mend(e);
-
-    if (failure == 0)
-        failure = spawn(e);
+    int failure = notify < 0 || inotify_add_watch(notify, dir, IN_CREATE) < 0 ? errno : spawn(e);
     if (failure != 0)
         code = lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "cannot start redis-server: %s%s",
                              strerror(failure), failure == ENOENT ? " (is it installed?)" : "");
@@ -409,7 +415,7 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
     snprintf(e->address, sizeof e->address, "%.*s/" SOCKET_NAME, DIR_BYTES_MAX, e->dir);
     path_of(e, SOCKET_NAME, e->socket, sizeof e->socket);
     dirlock_note(e->dir_fd, (int)getpid());
-    if ((code = start(e, error)) != LKS_OK)
+    if ((code = mend(e, error)) != LKS_OK || (code = start(e, error)) != LKS_OK)
         goto failed;
     uv_timer_init(options->loop, &e->timer);
     e->timer.data = e;

@@ -95,6 +95,58 @@ static void assert_there(const char *name)
     assert_string_equal(outcome_text(o, 1), name);
 }
 
+/* The file of that pattern in s.dir. */
+static const char *found(const char *pattern)
+{
+    static char path[320];
+    char whole[320];
+    glob_t all;
+
+    snprintf(whole, sizeof whole, "%s/%s", s.dir, pattern);
+    assert_int_equal(glob(whole, 0, NULL, &all), 0);
+    assert_int_equal(all.gl_pathc, 1);
+    snprintf(path, sizeof path, "%s", all.gl_pathv[0]);
+    globfree(&all);
+    return path;
+}
+
+static off_t size_of(const char *path)
+{
+    struct stat at;
+
+    assert_int_equal(stat(path, &at), 0);
+    return at.st_size;
+}
+
+/* Makes the length of a value in the middle longer than the file. */
+static void damage_the_middle(void)
+{
+    static const char marker[] = "\r\n$1\r\nb\r\n", damage[] = "\r\n$9999999";
+    static char text[65536];
+    FILE *file = fopen(found("appendonlydir/*.incr.aof"), "r+");
+
+    assert_non_null(file);
+    size_t n = fread(text, 1, sizeof text, file);
+    const char *at = memmem(text, n, marker, sizeof marker - 1);
+    assert_non_null(at);
+    assert_int_equal(fseek(file, at - text, SEEK_SET), 0);
+    assert_int_equal(fwrite(damage, 1, sizeof damage - 1, file), sizeof damage - 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void put_several(void)
+{
+    static const char *const names[] = {"a", "b", "c", "d"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        store_driver_wait(s.d, put(names[i]));
+}
+
+static bool is_fatal(void *arg)
+{
+    return store_fatal(store_driver_store(((scene *)arg)->d));
+}
+
 /* ---- life ----------------------------------------------------------------------- */
 
 /* Whether redis-server said so in its log. */
@@ -142,6 +194,7 @@ TEST(redis_is_set_up_as_promised)
     static const char *const expected[][2] = {{"port", "port\n0\n"},
                                               {"appendonly", "appendonly\nyes\n"},
                                               {"appendfsync", "appendfsync\nalways\n"},
+                                              {"aof-load-truncated", "aof-load-truncated\nno\n"},
                                               {"save", "save\n\n"},
                                               {"maxmemory-policy", "maxmemory-policy\nnoeviction\n"}};
     open_store(NULL);
@@ -232,8 +285,8 @@ TEST(a_removed_socket_is_made_again)
 
 /* aof_mend of the store is replaced by this (CMakeLists.txt: --wrap): it waits until the test has seen the
  * loop go round. */
-int __real_aof_mend(const char *dir, aof_progress *progress, void *arg, off_t *cut);
-int __wrap_aof_mend(const char *dir, aof_progress *progress, void *arg, off_t *cut);
+lks_code __real_aof_mend(const char *dir, aof_progress *progress, void *arg, aof_mended *ret, lks_error *error);
+lks_code __wrap_aof_mend(const char *dir, aof_progress *progress, void *arg, aof_mended *ret, lks_error *error);
 
 static struct mending {
     bool held;          /* the next one waits */
@@ -242,7 +295,7 @@ static struct mending {
     atomic_bool begun, timed_out, stopped;
 } mending;
 
-int __wrap_aof_mend(const char *dir, aof_progress *progress, void *arg, off_t *cut)
+lks_code __wrap_aof_mend(const char *dir, aof_progress *progress, void *arg, aof_mended *ret, lks_error *error)
 {
     struct timespec until;
 
@@ -257,7 +310,7 @@ int __wrap_aof_mend(const char *dir, aof_progress *progress, void *arg, off_t *c
             atomic_store(&mending.stopped, !progress(arg, 1, 2));
         } while (mending.until_stopped && !mending.stopped && !mending.timed_out);
     }
-    return __real_aof_mend(dir, progress, arg, cut);
+    return __real_aof_mend(dir, progress, arg, ret, error);
 }
 
 static bool has_begun(void *arg)
@@ -287,6 +340,21 @@ TEST(the_loop_goes_on_while_the_file_is_mended)
     store_driver_wait_ready(s.d, true);
     assert_there("a");
     assert_false(mending.timed_out || mending.stopped);
+    mending.held = false;
+}
+
+/* Also when it comes to light at a restart. */
+TEST(damage_that_is_found_at_a_restart_is_fatal)
+{
+    open_store(NULL);
+    put_several();
+    hold_mending();
+    damage_the_middle();
+    sem_post(&mending.go_on);
+    store_driver_until(s.d, is_fatal, &s);
+    assert_non_null(strstr(store_fatal(store_driver_store(s.d)), "is damaged at byte"));
+    store_driver_close_store(s.d);
+    assert_int_equal(redis_of(getpid()), 0);
     mending.held = false;
 }
 
@@ -371,24 +439,36 @@ TEST(answers_survive_kill_9_on_a_slow_disk)
 }
 #endif
 
-/* A kill may leave half a record at the end of the file. */
+/* A kill may leave half a record at the end of the file. It is kept beside. */
 TEST(a_cut_record_is_dropped)
 {
-    char pattern[320];
-    glob_t found;
-    struct stat size;
-
     open_store(NULL);
     store_driver_wait(s.d, put("first"));
     store_driver_wait(s.d, put("last"));
     store_driver_close_store(s.d);
-    snprintf(pattern, sizeof pattern, "%s/appendonlydir/*.incr.aof", s.dir);
-    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
-    assert_int_equal(stat(found.gl_pathv[0], &size), 0);
-    assert_int_equal(truncate(found.gl_pathv[0], size.st_size - 3), 0);
-    globfree(&found);
+    const char *file = found("appendonlydir/*.incr.aof");
+    assert_int_equal(truncate(file, size_of(file) - 3), 0);
     open_store(NULL);
     assert_there("first");
+    assert_true(size_of(found("cut-0-from-*-of-appendonly.aof.1.incr.aof")) > 0);
+}
+
+/* ---- damage is not served ---------------------------------------------------------- */
+
+TEST(damage_in_the_middle_is_refused_and_kept_as_it_is)
+{
+    lks_error error;
+
+    open_store(NULL);
+    put_several();
+    store_driver_close_store(s.d);
+    damage_the_middle();
+    off_t size = size_of(found("appendonlydir/*.incr.aof"));
+    assert_int_equal(try_open(NULL, &error), LKS_FAILED_PRECONDITION);
+    assert_non_null(strstr(error.message, "appendonly.aof.1.incr.aof is damaged at byte"));
+    assert_non_null(strstr(error.message, s.dir));
+    assert_int_equal(size_of(found("appendonlydir/*.incr.aof")), size);
+    assert_int_equal(redis_of(getpid()), 0);
 }
 
 /* ---- one server a directory ------------------------------------------------------ */
@@ -618,11 +698,6 @@ TEST(what_is_missing_is_named)
     assert_true(tempdir_write(path, ""));
     snprintf(s.url, sizeof s.url, "embedded:%s", path);
     assert_int_equal(try_open(NULL, &error), LKS_INVALID_ARGUMENT);
-}
-
-static bool is_fatal(void *arg)
-{
-    return store_fatal(store_driver_store(((scene *)arg)->d));
 }
 
 /* It may listen for a moment before it finds that it cannot load its data. */

@@ -149,13 +149,17 @@ c_mutation(T15 server/store/embedded.c test_store_embedded:*started_again [[    
 
 # what was answered survives kill -9, of redis-server and of lockstockd; a cut transaction never runs in half
 c_mutation(T16 server/store/aof.c test_aof_tail [[if (!inside)
-            whole = a->at;]] [[whole = a->at;]])
-c_mutation(T16 server/store/aof.c test_aof_tail [[        if (r == MALFORMED)
-            return -1;]] [[        if (r == MALFORMED)
-            return whole;]])
-c_mutation(T16 server/store/aof.c test_aof_tail [[    return whole;
-}]] [[    return inside ? -1 : whole;
-}]])
+            *whole = a->at;]] [[*whole = a->at;]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*left_alone [[r == TORN && has_commands_behind(a) ? MALFORMED : r;]] [[TORN;]])
+# damage in the middle is no torn end; what is cut is kept
+c_mutation(T16 server/store/aof.c test_aof_tail:*in_the_middle* [[r == TORN && has_commands_behind(a) ? MALFORMED : r;]] [[r;]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*seen_everywhere [[n - HEAD_BYTES_MAX;]] [[n;]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*left_alone [[        if (begins ? inside : ends && !inside)
+            return MALFORMED;]] [[        if (false)
+            return MALFORMED;]])
+c_mutation(T16 server/store/aof.c test_aof_tail [[end < a->size && (failure = keep(dir, name, a, end, copy)) != 0]] [[false]])
+c_mutation(T16 server/store/embedded.c test_store_embedded:damage_that_is_found* [[        e->options.on_broken(e->options.arg, e->not_mended.message);]] [[        pause_then_spawn(e);]])
+c_mutation(T16 server/store/embedded.c test_store_embedded:*promised [["--aof-load-truncated", "no",]] "")
 c_mutation(T16 server/store/embedded.c test_store_embedded:*promised
   [["--appendfsync", e->options.fsync,]] [["--appendfsync", "no",]])
 
@@ -193,7 +197,7 @@ c_mutation(T18 server/store/embedded.c test_store_embedded:closing_stops* [[    
 ]] "")
 c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[    a->told = a->at;
 ]] "")
-c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[        return ECANCELED;]] [[        return 0;]])
+c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[    if (r == STOPPED)]] [[    if (false)]])
 c_mutation(T18 server/store/embedded.c test_store_embedded:*long_path*
   [["/proc/self/fd/%d/%s", e->dir_fd, name);]] [["%s/%s", e->dir, name);]])
 

@@ -58,19 +58,65 @@ static off_t size_of(const char *where, const char *name)
     return status.st_size;
 }
 
-/* A file of these bytes ends up so long. */
-static void assert_mended(const void *data, size_t len, size_t expected)
+static void write_files(const void *data, size_t len)
 {
     static const char manifest[] = "file appendonly.aof.3.base.rdb seq 3 type b\n"
                                    "file appendonly.aof.2.incr.aof seq 2 type h\n"
                                    "file appendonly.aof.3.incr.aof seq 3 type i\n";
-    off_t cut = -1;
 
     write_file("appendonly.aof.manifest", manifest, sizeof manifest - 1);
     write_file("appendonly.aof.3.incr.aof", data, len);
-    assert_int_equal(aof_mend(dir, NULL, NULL, &cut), 0);
-    assert_int_equal(cut, len - expected);
+}
+
+static void assert_content(const char *path, const void *data, size_t len)
+{
+    static char text[sizeof first + sizeof second + 300000];
+    FILE *file = fopen(path, "r");
+
+    assert_non_null(file);
+    assert_int_equal(fread(text, 1, sizeof text, file), len);
+    assert_memory_equal(text, data, len);
+    fclose(file);
+}
+
+/* A file of these bytes ends up so long. What was cut off is kept, but for zeros at its end. */
+static void assert_mended(const void *data, size_t len, size_t expected)
+{
+    aof_mended done;
+    lks_error error;
+    char kept[512];
+    size_t last = len;
+
+    while (last > expected && ((const char *)data)[last - 1] == '\0')
+        last--;
+    write_files(data, len);
+    if (aof_mend(dir, NULL, NULL, &done, &error) != LKS_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(done.cut, len - expected);
     assert_int_equal(size_of(dir, "appendonly.aof.3.incr.aof"), expected);
+    if (last == expected) {
+        assert_string_equal(done.kept, "");
+        return;
+    }
+    snprintf(kept, sizeof kept, "%s/%s", dir, done.kept);
+    assert_content(kept, (const char *)data + expected, last - expected);
+    assert_int_equal(unlink(kept), 0);
+}
+
+/* A file of these bytes is refused, and left as it is. */
+static void assert_damaged(const void *data, size_t len, size_t at)
+{
+    aof_mended done;
+    lks_error error;
+    char says[64];
+
+    snprintf(says, sizeof says, "damaged at byte %zu,", at);
+    write_files(data, len);
+    assert_int_equal(aof_mend(dir, NULL, NULL, &done, &error), LKS_FAILED_PRECONDITION);
+    assert_non_null(strstr(error.message, "appendonlydir/appendonly.aof.3.incr.aof"));
+    if (!strstr(error.message, says))
+        fail_msg("no \"%s\" in: %s", says, error.message);
+    assert_content(path_of(dir, "appendonly.aof.3.incr.aof"), data, len);
 }
 
 /* Torn at each byte: what is before the transaction stays, all of it and no more. */
@@ -95,14 +141,72 @@ TEST(test_remarks_are_no_commands)
     assert_mended(remarked, sizeof remarked - 1, sizeof remarked - 1 - 6);
 }
 
-/* Not torn but damaged: redis-server is to see it. */
+/* Not torn but damaged. */
 TEST(test_damage_is_left_alone)
 {
-    static const char *const damaged[] = {"*1\r\n$4\r\nPING\r\nhello\r\n*1\r\n", "*x\r\n",
-                                          "*1\r\n$4\r\nPINGPONG\r\n*1"};
+    static const struct {
+        const char *text;
+        size_t at;
+    } damaged[] = {
+        {"*1\r\n$4\r\nPING\r\nhello\r\n*1\r\n", 14},
+        {"*x\r\n", 0},
+        {"*1\r\n$4\r\nPINGPONG\r\n*1", 0},
+        {"*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nMULTI\r\n", 15}, /* the first one's EXEC is gone */
+        {"*1\r\n$4\r\nEXEC\r\n", 0},                        /* its MULTI is */
+        {"*2\r\n$3\r\nGET\r\n$9999\r\na\r\n*1\r\n$4\r\nPING\r\n", 0},
+        {"*1\r\n$4\r\nPING\r\n*1\r\n$5000\r\nMULTI\r\n*2\r\n$3\r\nget\r\n", 14},
+    };
 
     for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++)
-        assert_mended(damaged[i], strlen(damaged[i]), strlen(damaged[i]));
+        assert_damaged(damaged[i].text, strlen(damaged[i].text), damaged[i].at);
+}
+
+/* Eight bytes that are changed anywhere before the last transaction never cost what is behind them: the file is refused, or
+ * is read as before where a value has changed. */
+TEST(test_damage_in_the_middle_cuts_nothing)
+{
+    static const char *const changes[] = {"99999999", "\r\n$77777", "*9\r\n$900", "xxxxxxxx"};
+    enum { COPIES = 4 };
+    const size_t n_first = sizeof first - 1, n_second = sizeof second - 1, len = n_first + COPIES * n_second;
+    char whole[sizeof first + COPIES * sizeof second], changed[sizeof whole];
+    size_t n_refused = 0;
+    aof_mended done;
+    lks_error error;
+
+    memcpy(whole, first, n_first);
+    for (size_t i = 0; i < COPIES; i++)
+        memcpy(whole + n_first + i * n_second, second, n_second);
+    for (size_t c = 0; c < sizeof changes / sizeof *changes; c++) {
+        for (size_t at = 0; at + 8 <= len - n_second; at++) {
+            memcpy(changed, whole, len);
+            memcpy(changed + at, changes[c], 8);
+            write_files(changed, len);
+            lks_code code = aof_mend(dir, NULL, NULL, &done, &error);
+            n_refused += code == LKS_FAILED_PRECONDITION;
+            if (code != LKS_FAILED_PRECONDITION)
+                assert_int_equal(code, LKS_OK);
+            assert_int_equal(done.cut, 0);
+            assert_content(path_of(dir, "appendonly.aof.3.incr.aof"), changed, len);
+        }
+    }
+    assert_true(n_refused > 0);
+}
+
+/* Commands are seen at each place of what is behind, also where two of the pieces meet in which it is read. */
+TEST(test_what_is_behind_a_tear_is_seen_everywhere)
+{
+    static const char torn[] = "*2\r\n$3\r\nGET\r\n$9999999\r\n", behind[] = "*1\r\n$4\r\nEXEC\r\n";
+    static char text[70000 + 100];
+    size_t n = sizeof torn - 1;
+
+    memcpy(text, torn, n);
+    memset(text + n, 'v', sizeof text - n);
+    assert_mended(text, sizeof text, 0);
+    for (size_t at = 65536 - 80; at < 65536 + 80; at++) {
+        memset(text + n, 'v', sizeof text - n);
+        memcpy(text + at, behind, sizeof behind - 1);
+        assert_damaged(text, sizeof text, 0);
+    }
 }
 
 /* A power loss leaves zeros where bytes did not reach the disk: as many as there are. */
@@ -132,7 +236,7 @@ TEST(test_other_zeros)
 
     assert_mended(in_value, sizeof in_value - 1, sizeof in_value - 1);
     assert_mended(torn_value, sizeof torn_value - 1, 0);
-    assert_mended(damaged, sizeof damaged - 1, sizeof damaged - 1);
+    assert_damaged(damaged, sizeof damaged - 1, 14);
 }
 
 typedef struct told {
@@ -156,7 +260,8 @@ TEST(test_progress_is_told)
 {
     static const char head[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$629145600\r\n";
     const off_t size = (off_t)sizeof head - 1 + 629145600 + 2;
-    off_t cut;
+    aof_mended done;
+    lks_error error;
 
     assert_mended(first, sizeof first - 1, sizeof first - 1);
     write_file("appendonly.aof.3.incr.aof", head, sizeof head - 1);
@@ -167,21 +272,22 @@ TEST(test_progress_is_told)
     fputs("\r\n*1\r\n", file);
     fclose(file);
     told t = {.stop_after = 1};
-    assert_int_equal(aof_mend(dir, on_progress, &t, &cut), ECANCELED);
+    assert_int_equal(aof_mend(dir, on_progress, &t, &done, &error), LKS_CANCELLED);
     assert_int_equal(size_of(dir, "appendonly.aof.3.incr.aof"), size + 4);
     t = (told){0};
-    assert_int_equal(aof_mend(dir, on_progress, &t, &cut), 0);
+    assert_int_equal(aof_mend(dir, on_progress, &t, &done, &error), LKS_OK);
     assert_int_equal(t.n, 2);
     assert_int_equal(t.size, size + 4);
-    assert_int_equal(cut, 4);
+    assert_int_equal(done.cut, 4);
 }
 
 TEST(test_a_new_directory)
 {
-    off_t cut = -1;
+    aof_mended done = {.cut = -1};
+    lks_error error;
 
-    assert_int_equal(aof_mend(dir, NULL, NULL, &cut), 0);
-    assert_int_equal(cut, 0);
+    assert_int_equal(aof_mend(dir, NULL, NULL, &done, &error), LKS_OK);
+    assert_int_equal(done.cut, 0);
 }
 
 static void assert_reply(redis_fixture *redis, const char *command, const char *expected)
@@ -197,7 +303,8 @@ static void assert_reply(redis_fixture *redis, const char *command, const char *
 TEST_WITH(test_half_a_transaction_never_runs, NULL, NULL)
 {
     static const char name[] = "appendonly.aof.1.incr.aof";
-    off_t cut;
+    aof_mended done;
+    lks_error error;
 
     redis_fixture *redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
     assert_non_null(redis);
@@ -206,15 +313,15 @@ TEST_WITH(test_half_a_transaction_never_runs, NULL, NULL)
 
     /* Killed in the middle of EXEC. */
     assert_int_equal(truncate(path_of(redis_fixture_dir(redis), name), size_of(redis_fixture_dir(redis), name) - 4), 0);
-    assert_int_equal(aof_mend(redis_fixture_dir(redis), NULL, NULL, &cut), 0);
-    assert_true(cut > 0);
+    assert_int_equal(aof_mend(redis_fixture_dir(redis), NULL, NULL, &done, &error), LKS_OK);
+    assert_true(done.cut > 0);
     assert_true(redis_fixture_restart(redis));
     assert_reply(redis, "EXISTS half whole", ":0\r\n");
     assert_reply(redis, "EVAL \"redis.call('SET','x','1') redis.call('SET','y','1') return 1\" 0", ":1\r\n");
     redis_fixture_kill(redis);
 
-    assert_int_equal(aof_mend(redis_fixture_dir(redis), NULL, NULL, &cut), 0);
-    assert_int_equal(cut, 0);
+    assert_int_equal(aof_mend(redis_fixture_dir(redis), NULL, NULL, &done, &error), LKS_OK);
+    assert_int_equal(done.cut, 0);
     assert_true(redis_fixture_restart(redis));
     assert_reply(redis, "EXISTS half whole", ":0\r\n");
     assert_reply(redis, "EXISTS x y", ":2\r\n");
