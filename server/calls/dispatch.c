@@ -106,8 +106,10 @@ dispatch *dispatch_new(const dispatch_options *options)
         d->states[s] = all_services[s]->open ? all_services[s]->open(&options->services) : NULL;
         for (size_t m = 0; m < all_services[s]->n_methods; m++) {
             target *t = &d->targets[d->n_routes];
-            *t = (target){
-                .dispatch = d, .method = &all_services[s]->methods[m], .service = all_services[s], .state = d->states[s]};
+            *t = (target){.dispatch = d,
+                          .method = &all_services[s]->methods[m],
+                          .service = all_services[s],
+                          .state = d->states[s]};
             d->routes[d->n_routes++] = (lks_rpc_route){.method = t->method->method, .target = t};
         }
     }
