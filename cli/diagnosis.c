@@ -82,12 +82,16 @@ static void judge_server(const diagnosis_facts *facts, findings *f)
         say(f, DIAGNOSIS_OK, "server", NULL, "it answers");
         return;
     }
-    words_of_ms(facts->status->up_ms, up);
-    if (strcmp(facts->status->version, facts->version) != 0)
-        say(f, DIAGNOSIS_NOTE, "server", "upgrade the older one", "lockstockd %s, up for %s; this lockstock is %s",
-            facts->status->version, up, facts->version);
+    const lks_get_status_response *status = facts->status;
+    const char *before = status->commit[0] ? " (" : "", *behind = status->commit[0] ? ")" : "";
+    words_of_ms(status->up_ms, up);
+    if (strcmp(status->version, facts->version) != 0)
+        say(f, DIAGNOSIS_NOTE, "server", "upgrade the older one",
+            "lockstockd %s%s%s%s, up for %s; this lockstock is %s", status->version, before, status->commit, behind, up,
+            facts->version);
     else
-        say(f, DIAGNOSIS_OK, "server", NULL, "lockstockd %s, up for %s", facts->status->version, up);
+        say(f, DIAGNOSIS_OK, "server", NULL, "lockstockd %s%s%s%s, up for %s", status->version, before, status->commit,
+            behind, up);
 }
 
 static void judge_rights(const diagnosis_facts *facts, findings *f)

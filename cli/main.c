@@ -8,6 +8,7 @@
 #include "catalog.h"
 #include "cli.h"
 #include "commands.h"
+#include "commit.h"
 #include "help.h"
 #include "rpc/similar.h"
 #include "rpc/standard_files.h"
@@ -77,7 +78,7 @@ static exit_code dispatch(cli *c, arguments *args)
             continue;
         }
         if (argument_is(&arg, "version")) {
-            printf("lockstock %s\n", LOCKSTOCK_VERSION);
+            puts("lockstock " LOCKSTOCK_VERSION LOCKSTOCK_COMMIT_NOTE);
             return EXIT_DONE;
         }
         options_result taken = cli_take(c, args, &arg);

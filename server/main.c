@@ -5,6 +5,7 @@
 #include <lockstock/version.h>
 
 #include "check.h"
+#include "commit.h"
 #include "config.h"
 #include "descriptors.h"
 #include "log.h"
@@ -65,7 +66,7 @@ int main(int argc, char **argv)
     } else if (action == CONFIG_HELP) {
         config_print_help();
     } else if (action == CONFIG_VERSION) {
-        printf("lockstockd %s\n", LOCKSTOCK_VERSION);
+        puts("lockstockd " LOCKSTOCK_VERSION LOCKSTOCK_COMMIT_NOTE);
     } else if (action == CONFIG_PRINT) {
         config_print(&config);
     } else {

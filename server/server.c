@@ -21,6 +21,7 @@
 
 #include "calls/intake.h"
 #include "check.h"
+#include "commit.h"
 #include "functions/library.h"
 #include "log.h"
 #include "net/wires.h"
@@ -211,7 +212,7 @@ static void on_ready(void *arg, bool ready, const char *reason)
     if (ready && reason)
         log_warn("store-degraded", "reason=\"%s\"", reason);
     else if (ready)
-        log_info("ready", "version=%s", LOCKSTOCK_VERSION);
+        log_info("ready", "version=%s commit=%s", LOCKSTOCK_VERSION, LOCKSTOCK_COMMIT);
     else if (s->phase == RUNNING)
         log_warn("not-ready", "reason=\"%s\"", reason ? reason : "");
 }

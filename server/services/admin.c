@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "commit.h"
 #include "functions/arguments.h"
 #include "lockstock/v1/admin.lks.h"
 #include "memory.h"
@@ -117,6 +118,7 @@ static void get_status_finish(const lks_get_status_request *request, answer *a, 
 
     (void)request;
     response->version = LOCKSTOCK_VERSION;
+    response->commit = LOCKSTOCK_COMMIT;
     response->up_ms = (int64_t)((a->now_ns - state->opened_ns) / 1000000);
     response->at_ms = wall_ms();
     response->store = status;

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 
-from cli_scene import OK, OTHER, REFUSED, UNAVAILABLE, USAGE, Case, Server, main, wait_until
+from cli_scene import LOCKSTOCK, LOCKSTOCKD, OK, OTHER, REFUSED, UNAVAILABLE, USAGE, Case, Server, main, wait_until
 
 
 @contextlib.contextmanager
@@ -51,6 +51,14 @@ class Doctor(Case):
         finally:
             server.stop()
 
+    def test_the_version_and_the_commit_are_told(self):
+        status = self.json("admin", "get-status")
+        said = f"{status['version']} ({status['commit']})" if status.get("commit") else status["version"]
+        for program in (LOCKSTOCK, LOCKSTOCKD):
+            out = subprocess.run([program, "--version"], capture_output=True, check=True).stdout.decode()
+            self.assertEqual(out, f"{os.path.basename(program)} {said}\n")
+        self.assertIn(f"lockstockd {said}, up", self.findings()[1]["server"]["text"])
+
     def test_nothing_is_wrong(self):
         levels, by = self.findings()
         self.assertEqual(levels, ["ok server", "ok store", "note persistence", "ok clock"])
@@ -60,7 +68,7 @@ class Doctor(Case):
         out, err = self.run_cli("doctor", code=None)
         self.assertEqual(err, "")
         self.assertEqual(out.splitlines()[0], self.server.url)
-        self.assertRegex(out, r"\n  ok +server +lockstockd \d\S+, up for .*\n")
+        self.assertRegex(out, r"\n  ok +server +lockstockd \d.*, up for .*\n")
         self.assertRegex(out, r"\n  note +persistence +the store .*\n +-> run lockstockd with --fsync always.*\n")
         self.assertIn("event=audit", self.server.log())
 

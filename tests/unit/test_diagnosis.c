@@ -27,6 +27,7 @@ static int well(void **state)
     status = (lks_get_status_response){
         .base = PROTOBUF_C_MESSAGE_INIT(&lockstock__v1__get_status_response__descriptor),
         .version = "1.0",
+        .commit = "",
         .up_ms = 90000,
         .at_ms = 1000000,
         .store = &store,
