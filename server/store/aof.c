@@ -18,6 +18,7 @@
  *   command  '*' count CRLF ('$' length CRLF bytes CRLF)*count   |   '#' text CRLF */
 #include "store/aof.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -26,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { LINE_BYTES = 512, WORD_BYTES = 16, CHUNK_BYTES = 65536, HEAD_BYTES_MAX = 64, COPIES_MAX = 10000 };
@@ -211,6 +213,43 @@ static off_t size_without_zeros(FILE *file)
     return size;
 }
 
+/* Whether there are files that a manifest should name. redis-server makes the first two before its first manifest, both
+ * without data, and may have been killed in between. */
+static bool has_data(const char *dir)
+{
+    static const char prefix[] = "appendonly.aof.";
+    char path[PATH_MAX];
+    const struct dirent *entry;
+    struct stat found;
+    bool data = false;
+
+    if (snprintf(path, sizeof path, "%s/appendonlydir", dir) >= (int)sizeof path)
+        return false;
+    DIR *files = opendir(path);
+    while (files && !data && (entry = readdir(files))) {
+        if (strcmp(entry->d_name, "appendonly.aof.1.incr.aof") == 0)
+            data = fstatat(dirfd(files), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) == 0 && found.st_size > 0;
+        else
+            data = strncmp(entry->d_name, prefix, sizeof prefix - 1) == 0 &&
+                   strcmp(entry->d_name, "appendonly.aof.1.base.rdb") != 0;
+    }
+    if (files)
+        closedir(files);
+    return data;
+}
+
+/* Without a manifest redis-server begins with an empty store, which is right only the first time. */
+static lks_code begin_anew(const char *dir, bool has_served, lks_error *error)
+{
+    if (!has_served && !has_data(dir))
+        return LKS_OK;
+    return lks_error_set(
+        error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+        "appendonlydir/appendonly.aof.manifest is missing, but %s. Restore a backup, or begin anew in an "
+        "empty directory",
+        has_served ? "a store was served from here before" : "there are other files of a store");
+}
+
 /* The last incremental file that the manifest names; "" = none. */
 static int last_increment(const char *dir, char *last)
 {
@@ -221,7 +260,7 @@ static int last_increment(const char *dir, char *last)
         return ENAMETOOLONG;
     FILE *manifest = fopen(path, "re");
     if (!manifest)
-        return errno == ENOENT || errno == ENOTDIR ? 0 : errno; /* nothing that could be torn */
+        return errno;
     while (fgets(line, sizeof line, manifest))
         if (sscanf(line, "file %511s seq %*d type %c", name, &type) == 2 && type == 'i')
             memcpy(last, name, sizeof name);
@@ -327,12 +366,15 @@ static lks_code mend(const char *dir, const char *name, aof *a, aof_mended *ret,
     return failure == 0 ? LKS_OK : fail("cannot mend", name, failure, error);
 }
 
-lks_code aof_mend(const char *dir, aof_progress *progress, void *arg, aof_mended *ret, lks_error *error)
+lks_code aof_mend(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_mended *ret,
+                  lks_error *error)
 {
     char name[LINE_BYTES], path[PATH_MAX];
     int failure = last_increment(dir, name);
 
     *ret = (aof_mended){.cut = 0};
+    if (failure == ENOENT || failure == ENOTDIR)
+        return begin_anew(dir, has_served, error);
     if (failure == 0 && name[0] == '\0')
         return LKS_OK;
     if (failure == 0 && snprintf(path, sizeof path, "%s/appendonlydir/%s", dir, name) >= (int)sizeof path)

@@ -19,13 +19,16 @@
 
 enum { WAIT_MS = 10000, MOMENT_MS = 1000, LOOK_MS = 10, NOTE_BYTES = 32 };
 
+/* A line of the note behind the pid, once a store was served from the directory. */
+#define SERVED "served\n"
+
 static int open_note(int dir_fd, int flags)
 {
     return openat(dir_fd, "lock", flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 }
 
 /* The pid in the note; 0 = none. */
-static int read_note(int dir_fd)
+static int read_note(int dir_fd, bool *has_served)
 {
     char text[NOTE_BYTES];
     int note = open_note(dir_fd, O_RDONLY);
@@ -34,6 +37,7 @@ static int read_note(int dir_fd)
     if (note >= 0)
         close(note);
     text[len > 0 ? len : 0] = '\0';
+    *has_served = strstr(text, SERVED);
     return (int)strtol(text, NULL, 10);
 }
 
@@ -54,12 +58,13 @@ static bool lives_on(int pid)
 static lks_code take(int dir_fd, const char *dir, lks_error *error)
 {
     uint64_t until_ns = clock_in_ms(WAIT_MS);
+    bool has_served;
 
     while (flock(dir_fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "cannot lock %s: %s", dir,
                                  strerror(errno));
-        int pid = read_note(dir_fd);
+        int pid = read_note(dir_fd, &has_served);
         if (lives_on(pid))
             return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                                  "%s is used by another lockstockd (pid %d)", dir, pid);
@@ -143,13 +148,22 @@ lks_code dirlock_take(const char *dir, int *ret, lks_error *error)
     return code;
 }
 
-int dirlock_note(int dir_fd, int pid)
+bool dirlock_has_served(int dir_fd)
+{
+    bool has_served;
+
+    read_note(dir_fd, &has_served);
+    return has_served;
+}
+
+/* Written first, cut to its length then: on a full disk the old note stays rather than none. */
+int dirlock_note(int dir_fd, int pid, bool has_served)
 {
     char text[NOTE_BYTES];
-    int len = pid > 0 ? snprintf(text, sizeof text, "%d\n", pid) : 0, failure = 0;
+    int len = snprintf(text, sizeof text, "%d\n%s", pid, has_served ? SERVED : ""), failure = 0;
     int note = open_note(dir_fd, O_WRONLY | O_CREAT);
 
-    if (note < 0 || ftruncate(note, 0) != 0 || (len > 0 && pwrite(note, text, (size_t)len, 0) < 0))
+    if (note < 0 || pwrite(note, text, (size_t)len, 0) != len || ftruncate(note, len) != 0)
         failure = errno;
     if (note >= 0)
         close(note);

@@ -1,7 +1,9 @@
 /* The lock on an embedded store's directory, and the note in it that says who
- * holds it. Blocking, before the loop runs. */
+ * holds it, and whether there should be data. Blocking, before the loop runs. */
 #ifndef LOCKSTOCK_SERVER_STORE_DIRLOCK_H
 #define LOCKSTOCK_SERVER_STORE_DIRLOCK_H
+
+#include <stdbool.h>
 
 #include <lockstock/status.h>
 
@@ -15,8 +17,10 @@
  * `redis.log` in it is no plain file of this user. */
 lks_code dirlock_take(const char *dir, int *ret, lks_error *error);
 
-/* Notes in DIR/lock who holds the lock; 0: nobody. An errno, or 0. A note that is missing only makes a
- * message poorer. */
-int dirlock_note(int dir_fd, int pid);
+/* Notes in DIR/lock who holds the lock, 0: nobody, and whether a store was ever served from there. An errno, or 0. */
+int dirlock_note(int dir_fd, int pid, bool has_served);
+
+/* Whether that was noted. False also when the note is missing. */
+bool dirlock_has_served(int dir_fd);
 
 #endif

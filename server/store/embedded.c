@@ -60,6 +60,7 @@ struct embedded {
     state state;
     bool serves;             /* has answered since it was started */
     bool served;             /* since the store was opened */
+    bool has_served;         /* ever, as the directory\'s note says */
     char dir[PATH_MAX];      /* for messages */
     char log_path[PATH_MAX]; /* these two also */
     char address[PATH_MAX];
@@ -153,6 +154,14 @@ static void path_of(const embedded *e, const char *name, char *path, size_t size
     snprintf(path, size, "/proc/self/fd/%d/%s", e->dir_fd, name);
 }
 
+static void note(const embedded *e, int pid)
+{
+    int failure = dirlock_note(e->dir_fd, pid, e->has_served);
+
+    if (failure != 0)
+        log_warn("store-note", "error=\"%s\"", strerror(failure));
+}
+
 static bool on_mending(void *arg, off_t done, off_t size)
 {
     embedded *e = arg;
@@ -169,7 +178,7 @@ static lks_code mend(embedded *e, lks_error *error)
     lks_error why;
 
     path_of(e, "", dir, sizeof dir);
-    lks_code code = aof_mend(dir, on_mending, e, &done, &why);
+    lks_code code = aof_mend(dir, e->has_served, on_mending, e, &done, &why);
     if (code != LKS_OK)
         return lks_error_set(error, code, LKS_APPLIED_NO, "the store in %s: %s", e->dir, why.message);
     if (done.cut > 0)
@@ -230,10 +239,7 @@ static void on_timer_closed(uv_handle_t *handle)
 
 static void let_go(embedded *e)
 {
-    int failure = dirlock_note(e->dir_fd, 0);
-
-    if (failure != 0)
-        log_warn("store-note", "error=\"%s\"", strerror(failure));
+    note(e, 0);
     close(e->dir_fd);
     uv_close((uv_handle_t *)&e->timer, on_timer_closed);
 }
@@ -414,7 +420,8 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
     snprintf(e->log_path, sizeof e->log_path, "%.*s/" LOG_NAME, DIR_BYTES_MAX, e->dir);
     snprintf(e->address, sizeof e->address, "%.*s/" SOCKET_NAME, DIR_BYTES_MAX, e->dir);
     path_of(e, SOCKET_NAME, e->socket, sizeof e->socket);
-    dirlock_note(e->dir_fd, (int)getpid());
+    e->has_served = dirlock_has_served(e->dir_fd);
+    note(e, (int)getpid());
     if ((code = mend(e, error)) != LKS_OK || (code = start(e, error)) != LKS_OK)
         goto failed;
     uv_timer_init(options->loop, &e->timer);
@@ -436,6 +443,10 @@ void embedded_serves(embedded *e)
 {
     e->serves = true;
     e->served = true;
+    if (!e->has_served) {
+        e->has_served = true;
+        note(e, (int)getpid());
+    }
 }
 
 /* A cleaner may have removed the socket of a redis-server that runs: it makes another one only when it

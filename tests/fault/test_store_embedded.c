@@ -285,8 +285,10 @@ TEST(a_removed_socket_is_made_again)
 
 /* aof_mend of the store is replaced by this (CMakeLists.txt: --wrap): it waits until the test has seen the
  * loop go round. */
-lks_code __real_aof_mend(const char *dir, aof_progress *progress, void *arg, aof_mended *ret, lks_error *error);
-lks_code __wrap_aof_mend(const char *dir, aof_progress *progress, void *arg, aof_mended *ret, lks_error *error);
+lks_code __real_aof_mend(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_mended *ret,
+                         lks_error *error);
+lks_code __wrap_aof_mend(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_mended *ret,
+                         lks_error *error);
 
 static struct mending {
     bool held;          /* the next one waits */
@@ -295,7 +297,8 @@ static struct mending {
     atomic_bool begun, timed_out, stopped;
 } mending;
 
-lks_code __wrap_aof_mend(const char *dir, aof_progress *progress, void *arg, aof_mended *ret, lks_error *error)
+lks_code __wrap_aof_mend(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_mended *ret,
+                         lks_error *error)
 {
     struct timespec until;
 
@@ -310,7 +313,7 @@ lks_code __wrap_aof_mend(const char *dir, aof_progress *progress, void *arg, aof
             atomic_store(&mending.stopped, !progress(arg, 1, 2));
         } while (mending.until_stopped && !mending.stopped && !mending.timed_out);
     }
-    return __real_aof_mend(dir, progress, arg, ret, error);
+    return __real_aof_mend(dir, has_served, progress, arg, ret, error);
 }
 
 static bool has_begun(void *arg)
@@ -469,6 +472,56 @@ TEST(damage_in_the_middle_is_refused_and_kept_as_it_is)
     assert_non_null(strstr(error.message, s.dir));
     assert_int_equal(size_of(found("appendonlydir/*.incr.aof")), size);
     assert_int_equal(redis_of(getpid()), 0);
+}
+
+static void assert_no_new_store(void)
+{
+    lks_error error;
+
+    assert_int_equal(try_open(NULL, &error), LKS_FAILED_PRECONDITION);
+    assert_non_null(strstr(error.message, "manifest is missing"));
+    assert_non_null(strstr(error.message, s.dir));
+    assert_int_equal(redis_of(getpid()), 0);
+}
+
+/* What has lost its data does not become a new store by that. */
+TEST(a_store_without_its_files_is_not_served_as_a_new_one)
+{
+    char path[320], moved[320];
+
+    open_store(NULL);
+    store_driver_wait(s.d, put("a"));
+    store_driver_close_store(s.d);
+    snprintf(path, sizeof path, "%s/appendonlydir/appendonly.aof.manifest", s.dir);
+    snprintf(moved, sizeof moved, "%s/manifest", s.parent);
+    assert_int_equal(rename(path, moved), 0);
+    assert_no_new_store();
+    assert_no_new_store(); /* the refusal did not change what is noted */
+    assert_int_equal(rename(moved, path), 0);
+    snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
+    snprintf(moved, sizeof moved, "%s/data.before", s.parent);
+    assert_int_equal(rename(path, moved), 0);
+    assert_no_new_store();
+    assert_int_equal(rename(moved, path), 0);
+    open_store(NULL);
+    assert_there("a");
+}
+
+TEST(files_that_are_gone_at_a_restart_are_fatal)
+{
+    char path[320], moved[320];
+
+    open_store(NULL);
+    store_driver_wait(s.d, put("a"));
+    hold_mending();
+    snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
+    snprintf(moved, sizeof moved, "%s/data.before", s.parent);
+    assert_int_equal(rename(path, moved), 0);
+    sem_post(&mending.go_on);
+    store_driver_until(s.d, is_fatal, &s);
+    assert_non_null(strstr(store_fatal(store_driver_store(s.d)), "manifest is missing"));
+    store_driver_close_store(s.d);
+    mending.held = false;
 }
 
 /* ---- one server a directory ------------------------------------------------------ */

@@ -138,7 +138,7 @@ c_mutation(T14 server/store/dirlock.c test_store_embedded:*lock_file_that_is_rem
 c_mutation(T14 server/store/embedded.c test_store_embedded:a_moved_directory*
   [["/proc/self/fd/%d/%s", e->dir_fd, name);]] [["%s/%s", e->dir, name);]])
 c_mutation(T14 server/store/dirlock.c test_store_embedded:*waited_out
-  [[int pid = read_note(dir_fd);]] [[int pid = getpid();]])
+  [[int pid = read_note(dir_fd, &has_served);]] [[int pid = getpid();]])
 c_mutation(T14 server/store/embedded.c test_store_embedded:*inherited
   [[close_range(STDERR_FILENO + 1, (unsigned)dir_fd - 1, 0);]] "")
 
@@ -177,6 +177,14 @@ c_mutation(T16 server/store/aof.c test_aof_tail:*zeros* [[while (n > 0 && chunk[
 c_mutation(T16 server/store/aof.c test_aof_tail:*zeros* [[    if (n > a->size - a->at - 2)
         return TORN;
 ]] "")
+
+# a store without its files is no new one
+c_mutation(T16 server/store/aof.c test_aof_tail:*missing_manifest* [[    if (!has_served && !has_data(dir))]] [[    if (!has_data(dir))]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*missing_manifest* [[    if (!has_served && !has_data(dir))]] [[    if (!has_served)]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*missing_manifest* [[found.st_size > 0;]] [[true;]])
+c_mutation(T16 server/store/embedded.c test_store_embedded:a_store_without* [[    e->has_served = dirlock_has_served(e->dir_fd);]] [[    ;]])
+c_mutation(T16 server/store/embedded.c test_store_embedded:files_that_are_gone* [[        e->has_served = true;]] [[        ;]])
+c_mutation(T16 server/store/dirlock.c test_store_embedded:a_store_without* [[has_served ? SERVED : ""]] [[""]])
 
 # the socket is made again at each start, and one that is missed is; the loop goes on while a file is mended
 c_mutation(T18 server/store/embedded.c test_store_embedded:*removed_socket* [[    kill(e->pid, SIGTERM);

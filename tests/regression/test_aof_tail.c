@@ -90,7 +90,7 @@ static void assert_mended(const void *data, size_t len, size_t expected)
     while (last > expected && ((const char *)data)[last - 1] == '\0')
         last--;
     write_files(data, len);
-    if (aof_mend(dir, NULL, NULL, &done, &error) != LKS_OK)
+    if (aof_mend(dir, false, NULL, NULL, &done, &error) != LKS_OK)
         fail_msg("%s", error.message);
     assert_int_equal(done.cut, len - expected);
     assert_int_equal(size_of(dir, "appendonly.aof.3.incr.aof"), expected);
@@ -112,7 +112,7 @@ static void assert_damaged(const void *data, size_t len, size_t at)
 
     snprintf(says, sizeof says, "damaged at byte %zu,", at);
     write_files(data, len);
-    assert_int_equal(aof_mend(dir, NULL, NULL, &done, &error), LKS_FAILED_PRECONDITION);
+    assert_int_equal(aof_mend(dir, false, NULL, NULL, &done, &error), LKS_FAILED_PRECONDITION);
     assert_non_null(strstr(error.message, "appendonlydir/appendonly.aof.3.incr.aof"));
     if (!strstr(error.message, says))
         fail_msg("no \"%s\" in: %s", says, error.message);
@@ -181,7 +181,7 @@ TEST(test_damage_in_the_middle_cuts_nothing)
             memcpy(changed, whole, len);
             memcpy(changed + at, changes[c], 8);
             write_files(changed, len);
-            lks_code code = aof_mend(dir, NULL, NULL, &done, &error);
+            lks_code code = aof_mend(dir, false, NULL, NULL, &done, &error);
             n_refused += code == LKS_FAILED_PRECONDITION;
             if (code != LKS_FAILED_PRECONDITION)
                 assert_int_equal(code, LKS_OK);
@@ -272,10 +272,10 @@ TEST(test_progress_is_told)
     fputs("\r\n*1\r\n", file);
     fclose(file);
     told t = {.stop_after = 1};
-    assert_int_equal(aof_mend(dir, on_progress, &t, &done, &error), LKS_CANCELLED);
+    assert_int_equal(aof_mend(dir, false, on_progress, &t, &done, &error), LKS_CANCELLED);
     assert_int_equal(size_of(dir, "appendonly.aof.3.incr.aof"), size + 4);
     t = (told){0};
-    assert_int_equal(aof_mend(dir, on_progress, &t, &done, &error), LKS_OK);
+    assert_int_equal(aof_mend(dir, false, on_progress, &t, &done, &error), LKS_OK);
     assert_int_equal(t.n, 2);
     assert_int_equal(t.size, size + 4);
     assert_int_equal(done.cut, 4);
@@ -286,8 +286,39 @@ TEST(test_a_new_directory)
     aof_mended done = {.cut = -1};
     lks_error error;
 
-    assert_int_equal(aof_mend(dir, NULL, NULL, &done, &error), LKS_OK);
+    assert_int_equal(aof_mend(dir, false, NULL, NULL, &done, &error), LKS_OK);
     assert_int_equal(done.cut, 0);
+}
+
+static lks_code mend_with(const char *name, const char *text, bool has_served, lks_error *error)
+{
+    aof_mended done;
+
+    write_file(name, text, strlen(text));
+    lks_code code = aof_mend(dir, has_served, NULL, NULL, &done, error);
+    assert_int_equal(done.cut, 0);
+    assert_int_equal(unlink(path_of(dir, name)), 0);
+    return code;
+}
+
+/* Without its manifest a store looks like a new one. What a redis-server leaves that was killed at its very first start is
+ * one. */
+TEST(test_a_missing_manifest_is_no_new_store)
+{
+    static const char *const of_a_store[] = {"appendonly.aof.1.incr.aof", "appendonly.aof.2.base.rdb",
+                                             "appendonly.aof.7.incr.aof"};
+    static const char *const of_nothing[] = {"temp-appendonly.aof.manifest", "appendonly.aof.1.base.rdb"};
+    lks_error error;
+
+    for (size_t i = 0; i < sizeof of_a_store / sizeof *of_a_store; i++) {
+        assert_int_equal(mend_with(of_a_store[i], "*1", false, &error), LKS_FAILED_PRECONDITION);
+        assert_non_null(strstr(error.message, "manifest is missing, but there are other files"));
+    }
+    for (size_t i = 0; i < sizeof of_nothing / sizeof *of_nothing; i++)
+        assert_int_equal(mend_with(of_nothing[i], "REDIS", false, &error), LKS_OK);
+    assert_int_equal(mend_with("appendonly.aof.1.incr.aof", "", false, &error), LKS_OK);
+    assert_int_equal(mend_with("appendonly.aof.1.base.rdb", "REDIS", true, &error), LKS_FAILED_PRECONDITION);
+    assert_non_null(strstr(error.message, "manifest is missing, but a store was served"));
 }
 
 static void assert_reply(redis_fixture *redis, const char *command, const char *expected)
@@ -313,14 +344,14 @@ TEST_WITH(test_half_a_transaction_never_runs, NULL, NULL)
 
     /* Killed in the middle of EXEC. */
     assert_int_equal(truncate(path_of(redis_fixture_dir(redis), name), size_of(redis_fixture_dir(redis), name) - 4), 0);
-    assert_int_equal(aof_mend(redis_fixture_dir(redis), NULL, NULL, &done, &error), LKS_OK);
+    assert_int_equal(aof_mend(redis_fixture_dir(redis), true, NULL, NULL, &done, &error), LKS_OK);
     assert_true(done.cut > 0);
     assert_true(redis_fixture_restart(redis));
     assert_reply(redis, "EXISTS half whole", ":0\r\n");
     assert_reply(redis, "EVAL \"redis.call('SET','x','1') redis.call('SET','y','1') return 1\" 0", ":1\r\n");
     redis_fixture_kill(redis);
 
-    assert_int_equal(aof_mend(redis_fixture_dir(redis), NULL, NULL, &done, &error), LKS_OK);
+    assert_int_equal(aof_mend(redis_fixture_dir(redis), true, NULL, NULL, &done, &error), LKS_OK);
     assert_int_equal(done.cut, 0);
     assert_true(redis_fixture_restart(redis));
     assert_reply(redis, "EXISTS half whole", ":0\r\n");
