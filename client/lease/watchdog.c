@@ -430,10 +430,10 @@ void watchdog_drop(struct hold *hold)
 uint64_t watchdog_left_ns(const struct hold *hold)
 {
     pthread_mutex_lock(&watchdog.lock);
-    uint64_t lost_ns = hold->lost_ns;
+    uint64_t now_ns = lks_rpc_now_ns(); /* under the lock: nothing is renewed after a look that saw it lost */
+    uint64_t left_ns = hold->lost_ns > now_ns ? hold->lost_ns - now_ns : 0;
     pthread_mutex_unlock(&watchdog.lock);
-    uint64_t now_ns = lks_rpc_now_ns();
-    return lost_ns > now_ns ? lost_ns - now_ns : 0;
+    return left_ns;
 }
 
 bool watchdog_is_lost(const struct hold *hold)

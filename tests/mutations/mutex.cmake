@@ -56,6 +56,13 @@ c_mutation(M11 client/lease/lock.c test_mutex_loss:*late_answer*
 c_mutation(M12 client/lease/watchdog.c test_mutex_loss:*server_says_lost [[        lose_at(hold, now);]] "")
 c_mutation(M12 client/lease/watchdog.c test_mutex_loss:*server_says_lost [[hold->reason = LKS_LOSS_TAKEN;]] "")
 c_mutation(M13 client/lease/watchdog.c test_mutex_loss:*stays_lost [[hold->ended || now >= hold->lost_ns]] [[hold->ended]])
+c_mutation(M13 client/lease/watchdog.c test_mutex_loss:*during_a_renewal*
+  [[    uint64_t left_ns = hold->lost_ns > now_ns ? hold->lost_ns - now_ns : 0;
+    pthread_mutex_unlock(&watchdog.lock);
+    return left_ns;]] [[    uint64_t lost_ns = hold->lost_ns;
+    pthread_mutex_unlock(&watchdog.lock);
+    now_ns = lks_rpc_now_ns();
+    return lost_ns > now_ns ? lost_ns - now_ns : 0;]])
 c_mutation(M13 client/lease/watchdog.c test_mutex_loss:*is_not_renewed [[    heap_clear(&watch->losses, &hold->loss);
     heap_clear(&watch->renewals, &hold->renewal);
     if (!lock]] [[    heap_clear(&watch->losses, &hold->loss);
