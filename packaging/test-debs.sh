@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # packaging/test-debs.sh [by-hand|systemd]...
 #
-# Builds the packages and, in a fresh Debian 12 for each way, installs, starts, sells, upgrades, restarts, removes and
-# purges; the stock is looked at after each step. `by-hand`: a chroot without an init, where packages may start
+# Builds the packages of this tree, and of the last release from its tag. In a fresh Debian 12 for each way it installs the
+# release, sells, upgrades to this tree, goes back, upgrades again, restarts, removes and purges. It checks stock, holds and
+# locks after each step, and each command line with the other version's server. `by-hand`: a chroot without an init, where packages may start
 # nothing, and the server is started as its unit would. `systemd`: a Debian that is booted, in namespaces.
 #
 # Needs root and the packages under [packages] in packaging/apt.txt. The first run takes the base system and what the
@@ -38,14 +39,26 @@ say() {
 
 # ---- packages and the base ---------------------------------------------------------------
 
-build_packages() { # release
+build_packages() { # 1 or 2, directory of the source, commit
   local log="$work/build.log"
-  # ccache is not asked: the same compiler and flags as anybody's.
-  if ! { cmake --preset debian "-DCPACK_DEBIAN_PACKAGE_RELEASE=$1" && cmake --build --preset debian &&
-    (cd build/debian && cpack -B "$work/$1"); } >"$log" 2>&1; then
+  if ! { cd "$2" && cmake --preset debian "-DCPACK_DEBIAN_PACKAGE_RELEASE=$1" "-DLOCKSTOCK_COMMIT=$3" &&
+    cmake --build --preset debian && cd build/debian && cpack -B "$work/$1"; } >"$log" 2>&1; then
     tail -n 30 "$log" >&2
-    die "the packages of release $1 are not built"
+    die "the packages of $2 are not built"
   fi
+  cd "$root"
+}
+
+# Prints the directory of the source of a commit, which is kept for the next run.
+source_of() { # commit
+  local source="build/release-$1"
+  if [ ! -f "$source/complete" ]; then
+    rm -rf "$source"
+    mkdir -p "$source"
+    git archive "$1" | tar -x -C "$source"
+    touch "$source/complete"
+  fi
+  printf '%s\n' "$root/$source"
 }
 
 # Warnings that are left: the first changelog closes no bug of Debian's; CPack calls ldconfig in scripts, beside the
@@ -56,7 +69,7 @@ check_lint() {
     return
   fi
   lintian --allow-root --fail-on error,warning \
-    --suppress-tags initial-upload-closes-no-bugs,maintscript-calls-ldconfig "$work"/1/*.deb ||
+    --suppress-tags initial-upload-closes-no-bugs,maintscript-calls-ldconfig "$work"/2/*.deb ||
     die "lintian finds something"
   say "lintian: nothing found"
 }
@@ -66,7 +79,7 @@ check_complete() {
   local deb
   DESTDIR="$work/all" cmake --install build/debian >"$work/install.log"
   (cd "$work/all" && find . ! -type d ! -name lockstock-bench-peer | sort) >"$work/installed"
-  for deb in "$work"/1/*.deb; do
+  for deb in "$work"/2/*.deb; do
     dpkg-deb --fsys-tarfile "$deb" | tar -t | grep -v '/$' | sed '/\/man\//s/\.gz$//'
   done | sort >"$work/packed"
   diff "$work/installed" "$work/packed" || die "the packages are not what is installed"
@@ -79,7 +92,7 @@ get_base() {
     say "taking a base system from the network"
     debootstrap --variant=minbase --include=systemd-sysv,dbus bookworm "$system" >"$log" 2>&1 || { tail -n 5 "$log"; die "debootstrap failed"; }
     mkdir "$system/debs"
-    cp "$work"/1/*.deb "$system/debs"
+    cp "$work"/2/*.deb "$system/debs"
     cp /etc/resolv.conf "$system/etc/resolv.conf"
     # One call for all packages; the compiler is for the library's test.
     chroot "$system" sh -c 'apt-get -qq update && apt-get -qq install -y --no-install-recommends --download-only \
@@ -98,12 +111,15 @@ inside() { # command...
 }
 
 begin_system() {
-  local system="$work/system" first='while :; do sleep 1000; done'
+  local deb system="$work/system" first='while :; do sleep 1000; done'
   rm -rf --one-file-system "$system"
   mkdir "$system"
   tar -C "$system" -xf build/debian-base.tar
   mkdir -p "$system/debs" "$system/old"
   cp -r "$work/1" "$work/2" "$system/debs"
+  for deb in "$work"/[12]/*.deb; do
+    dpkg-deb -x "$deb" "$(dirname "$system/debs/${deb#"$work/"}")/files"
+  done
   cp examples/quickstart.c "$system/root"
   if [ "$way" = systemd ]; then
     first='exec /lib/systemd/systemd --system --log-target=null'
@@ -228,11 +244,45 @@ item() {
 
 # The item, also after an order that comes again.
 check_stock() { # when
-  local wanted="$((stock - 2 * (sold + sold_meanwhile))) $((2 * (sold + sold_meanwhile)))"
+  local wanted="$((stock - held - 2 * (sold + sold_meanwhile))) $((2 * (sold + sold_meanwhile)))"
   [ "$(item)" = "$wanted" ] || die "$way: $(item) left and sold, not $wanted, $1"
   inside lockstock stock deduct "order-$sold" --line tea=2 >/dev/null || die "$way: order $sold is not known, $1"
   [ "$(item)" = "$wanted" ] || die "$way: order $sold has sold twice, $1"
   say "left and sold, of $stock: $wanted, $1"
+}
+
+held=0
+hold() {
+  inside lockstock stock reserve held --line tea=3 --hold 1h >/dev/null
+  held=3
+  inside lockstock lock acquire door --token a-token-of-16-bytes --lease 1h --owner porter >/dev/null
+  fence=$(lock_of door)
+}
+
+# "owner fence"
+lock_of() { # name
+  inside lockstock lock inspect "$1" --json | sed -n 's/.*"\(owner\|fence\)": "\([^"]*\)".*/\2/p' | xargs
+}
+
+check_holds() { # when
+  [ "$(lock_of door)" = "$fence" ] || die "$way: the lock is held by $(lock_of door), not $fence, $1"
+  inside lockstock lock renew names=door,token=a-token-of-16-bytes,lease=1h >/dev/null || die "$way: the lock is not renewed, $1"
+  inside lockstock stock extend-hold held --group tea --hold 1h >/dev/null || die "$way: the hold is not extended, $1"
+  say "the hold and the lock are as they were, $1"
+}
+
+# The command line of a version with the server that is installed.
+check_tools() { # 1 or 2
+  # shellcheck disable=SC2016
+  local tools=(inside sh -c 'cd "/debs/$0/files/usr" && LD_LIBRARY_PATH=$(echo "$PWD"/lib/*/) exec timeout 60 bin/lockstock "$@"' "$1")
+  local command
+  for command in status "stock ls" "stock get tea" "lock ls" "lock inspect door" "run --lock tools -- true"; do
+    # shellcheck disable=SC2086
+    "${tools[@]}" $command >/dev/null || die "$way: the command line of package $1 fails: $command"
+  done
+  [ "$("${tools[@]}" stock ledger --group tea | wc -l)" = "$(inside lockstock stock ledger --group tea | wc -l)" ] ||
+    die "$way: the command line of package $1 shows another ledger"
+  say "the command line of package $1 works with this server"
 }
 
 # ---- what is tested ----------------------------------------------------------------------
@@ -241,6 +291,13 @@ install() { # release
   # By dpkg: apt does not install an older one, and nothing is to come from the network.
   inside sh -c "apt-get -qq install -y --no-install-recommends --allow-downgrades /debs/$1/*.deb" >"$work/apt.log" 2>&1 ||
     { tail -n 20 "$work/apt.log" >&2; die "$way: release $1 is not installed"; }
+}
+
+# The server runs while its package is replaced.
+change_to() { # 1 or 2
+  install "$1"
+  [ "$way" != by-hand ] || { stop && start; }
+  until_true "server of package $1" is_ready
 }
 
 compile_and_call() {
@@ -255,6 +312,7 @@ compile_and_call() {
 try_way() {
   local pid
   sold=0
+  held=0
   sold_meanwhile=0
   begin_system
   if [ "$way" = by-hand ]; then
@@ -283,17 +341,25 @@ try_way() {
   fi
   inside lockstock stock put tea $stock >/dev/null
   sell 20
+  hold
   check_stock "new"
-  compile_and_call
+  check_tools 2
 
   inside sh -c 'echo "# of the operator" >>/etc/lockstock/lockstockd.conf'
   sell_meanwhile
-  install 2
+  change_to 2
   inside grep -q "of the operator" /etc/lockstock/lockstockd.conf || die "$way: an upgrade changes the operator's file"
-  [ "$way" != by-hand ] || { stop && start; }
-  until_true "server after the upgrade" is_ready
   end_meanwhile
   check_stock "upgraded"
+  check_holds "upgraded"
+  check_tools 1
+  compile_and_call
+  change_to 1
+  sell 5
+  check_stock "back at the release"
+  check_holds "back at the release"
+  change_to 2
+  check_stock "upgraded again"
   sell 10
   stop
   start
@@ -338,8 +404,11 @@ try_way() {
   end_system
 }
 
-build_packages 2
-build_packages 1
+released=$(git describe --tags --abbrev=0 --match '[0-9]*' 2>/dev/null) || die "no tag of a release: git fetch --tags"
+say "package 1 is release $released, package 2 is this tree"
+commit=$(git rev-parse --short=12 "$released^{commit}")
+build_packages 1 "$(source_of "$commit")" "$commit"
+build_packages 2 "$root" ""
 check_lint
 check_complete
 get_base
