@@ -423,6 +423,12 @@ void wires_stop_receiving(wires *w)
         streams_stop_accepting(w->streams);
 }
 
+void wires_hang_up(wires *w)
+{
+    if (w->streams)
+        streams_hang_up(w->streams);
+}
+
 static void one_closed(void *arg)
 {
     wires *w = arg;

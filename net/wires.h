@@ -89,6 +89,10 @@ bool wires_busy(const wires *w);
 /* From now on new connections are closed and new messages refused (UNAVAILABLE, NO). */
 void wires_stop_receiving(wires *w);
 
+/* Closes every connection, after wires_stop_receiving. Calls of theirs are abandoned, and answers that were not taken
+ * are dropped. */
+void wires_hang_up(wires *w);
+
 /* After wires_stop_receiving, with every message answered. `closed` runs on the loop
  * when it is freed. */
 void wires_close(wires *w, void (*closed)(void *arg), void *arg);

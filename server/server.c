@@ -4,6 +4,7 @@
  *   DRAINING --all answered, or drain-ms over--> CLOSING_STORE   calls left are UNAVAILABLE
  *   CLOSING_STORE --store closed--> FLUSHING   answers go out
  *   FLUSHING --no call left, and answers gone or FLUSH_MS over--> CLOSING_WIRE
+ *            (once FLUSH_MS is over every connection is closed, which ends the calls that wait for its peer to read)
  *   CLOSING_WIRE --wires, callers, waiters, alarms closed--> STOPPED   the loop ends
  *
  * Nothing is freed before what still may call it. */
@@ -160,6 +161,8 @@ static void on_drain_timer(uv_timer_t *timer)
     bool answered = !s->wires || !wires_busy(s->wires);
     bool late = uv_now(&s->loop) >= s->drain_until_ms;
 
+    if (s->phase == FLUSHING && late && s->wires)
+        wires_hang_up(s->wires);
     if (s->phase == DRAINING && (answered || late))
         close_store(s);
     else if (s->phase == FLUSHING && (answered || late) && !(s->callers && callers_any(s->callers)))

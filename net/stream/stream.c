@@ -453,15 +453,20 @@ static void on_part_closed(void *arg)
     handle_closed(arg);
 }
 
-void streams_close(streams *all, void (*closed)(void *arg), void *arg)
+void streams_hang_up(streams *all)
 {
     stream *s;
 
+    while ((s = TAILQ_FIRST(&all->open)))
+        stream_end(s, STREAM_STOPPED);
+}
+
+void streams_close(streams *all, void (*closed)(void *arg), void *arg)
+{
     all->closed = closed;
     all->arg = arg;
     all->ending = true;
-    while ((s = TAILQ_FIRST(&all->open)))
-        stream_end(s, STREAM_STOPPED);
+    streams_hang_up(all);
     listeners_close(all->listeners, on_part_closed, all);
     hangups_close(all->hangups, on_part_closed, all);
     turns_close(all->turns, on_part_closed, all);

@@ -99,6 +99,9 @@ void streams_stop_accepting(streams *all);
 /* Whether output waits to be taken. */
 bool streams_flushing(const streams *all);
 
+/* Closes all connections. None may come any more. */
+void streams_hang_up(streams *all);
+
 /* Closes all listeners and connections; `closed` runs on the loop when all is freed. */
 void streams_close(streams *all, void (*closed)(void *arg), void *arg);
 

@@ -549,6 +549,7 @@ void caller_lost(caller *c)
 
     if (!c)
         return;
+    caller_hold(c, false); /* no output is left that could be taken */
     c->lost = true;
     caller_name(c, "?", "?");
     c->pins++;

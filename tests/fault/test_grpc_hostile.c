@@ -1,6 +1,8 @@
 /* lockstockd on grpc:// under malformed calls by the thousand: each is refused, or ends
  * its connection; others are served all the while, and memory stays bounded. */
 
+#include <signal.h>
+
 #include <nghttp2/nghttp2.h>
 
 #include "support/counts.h"
@@ -133,13 +135,14 @@ TEST(malformed_calls_by_the_thousand)
 #endif
 }
 
+/* NextRequest{kind: UUID_V7, count: 10000}, which are 36 bytes each. */
+static const uint8_t next[] = {0, 0, 0, 0, 5, 0x08, 2, 0x18, 0x90, 0x4e};
+
 /* Calls whose answers are long and are not taken: of each connection the server makes a mebibyte of them and no more,
  * and serves others meanwhile. Who takes nothing at all is given up. */
 TEST(answers_that_nobody_takes)
 {
     enum { CALLS = 100, ANSWERS_MAX = 3 /* of 350 KiB */, ANSWERS_MAX_KIB = ANSWERS_MAX * 350 };
-    /* NextRequest{kind: UUID_V7, count: 10000}, which are 36 bytes each. */
-    static const uint8_t next[] = {0, 0, 0, 0, 5, 0x08, 2, 0x18, 0x90, 0x4e};
     size_t n_peers = counts_of(2, 10), n_begun = 0;
     h2_peer *peers[10];
     size_t before = process_rss_kib(server_fixture_pid(server));
@@ -176,6 +179,30 @@ TEST(answers_that_nobody_takes)
     print_message("    %zu answers begun\n", n_begun);
     assert_in_range(n_begun, n_peers, n_peers * ANSWERS_MAX);
     assert_others_are_served();
+}
+
+/* The peer's calls queue until it takes answers, and it takes none. A stop that waited for them would last until the
+ * connection is closed for taking none. That is longer than the whole stop may take. */
+TEST(a_stop_does_not_wait_for_answers_that_nobody_takes)
+{
+    enum { CALLS = 100 };
+    static const char *const args[] = {"--drain-ms", "100", "--log-level", "debug", NULL};
+    server_fixture *stopping = server_fixture_start(&(server_fixture_options){.scheme = "grpc", .args = args});
+    assert_non_null(stopping);
+    h2_peer *peer = h2_peer_open(server_fixture_port(stopping), 1);
+    assert_non_null(peer);
+    for (size_t n = 0; n < CALLS; n++)
+        h2_peer_call(peer, next_path, NULL, next, sizeof next, false);
+    while (h2_peer_answer(peer, 0)->blocks == 0)
+        assert_true(h2_peer_turn(peer));
+    process *program = server_fixture_process(stopping);
+    process_signal(program, SIGTERM);
+    assert_true(process_exited_with(program, 0, LIMIT_MS));
+    const char *output = process_output(program);
+    assert_null(strstr(output, "answers were not taken in time"));
+    assert_non_null(strstr(output, "the server stops"));
+    h2_peer_free(peer);
+    server_fixture_free(stopping);
 }
 
 TEST_MAIN(.setup_all = start, .teardown_all = stop)

@@ -692,4 +692,23 @@ TEST(who_is_held_starts_nothing_and_then_all)
     lose(other);
 }
 
+/* A call that waited is woken by the loss, and has to end: there is no output any more that could be taken. */
+TEST(who_is_lost_is_held_no_more)
+{
+    fixture *f = *state;
+    caller *c = connect_one(f);
+    caller_call *waiting;
+
+    f->leave_at_once = false;
+    assert_int_equal(wait_as(f, c, NULL, &waiting), LKS_OK);
+    caller_park(waiting);
+    waiting->abandoned = caller_resume;
+    caller_hold(c, true);
+    f->leave_at_once = true;
+    lose(c);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->n_started, 2);
+    assert_false(callers_any(f->all));
+}
+
 TEST_MAIN(.setup = setup, .teardown = teardown)
