@@ -132,6 +132,7 @@ static const char *remedy_of(const char *reason)
         {"keeps nothing", "redis-cli CONFIG SET appendonly yes, and in redis.conf"},
         {"out of memory", "give Redis more memory (maxmemory), or remove what nobody needs"},
         {"disk", "look at the disk of Redis (full?), and at its log"},
+        {"does not answer", "look whether Redis' process is stopped or its machine is: ps, redis-cli PING, its log"},
         {"script", "end what holds Redis: redis-cli SCRIPT KILL, or FUNCTION KILL"},
         {"cluster", "repair the cluster: redis-cli --cluster check"},
     };
@@ -149,7 +150,10 @@ static void judge_store(const diagnosis_facts *facts, findings *f)
     const lks_error *error = &facts->store.error;
     char version[WORDS_BYTES] = "";
 
-    if (status && !status->ready) {
+    if (!facts->status && probe_is_down(&(probe){.error = facts->status_error}) && error->code == LKS_OK) {
+        say(f, DIAGNOSIS_DOWN, "store", remedy_of(facts->status_error.message), "did not answer a moment ago: %s",
+            facts->status_error.message);
+    } else if (status && !status->ready) {
         say(f, DIAGNOSIS_DOWN, "store", remedy_of(status->reason), "is not ready: %s", status->reason);
     } else if (probe_is_down(&facts->store)) {
         say(f, DIAGNOSIS_DOWN, "store", remedy_of(error->message), "does not answer: %s", error->message);
@@ -162,8 +166,8 @@ static void judge_store(const diagnosis_facts *facts, findings *f)
         if (status->version[0])
             snprintf(version, sizeof version, ", Redis %.32s%s", status->version, status->cluster ? ", a cluster" : "");
         if (status->reason[0])
-            say(f, DIAGNOSIS_PROBLEM, "store", remedy_of(status->reason), "a part of it is not ready: %s",
-                status->reason);
+            say(f, DIAGNOSIS_PROBLEM, "store", remedy_of(status->reason),
+                status->cluster ? "a part of it is not ready: %s" : "refuses a part of its calls: %s", status->reason);
         else
             say(f, DIAGNOSIS_OK, "store", NULL, "%s%s",
                 status->kind == LKS_STORE_KIND_EMBEDDED ? "lockstockd's own redis-server" : "ready", version);
@@ -180,6 +184,11 @@ static void judge_persistence(const lks_store_status *status, findings *f)
                              ? "run lockstockd with --fsync always where that must not be"
                              : "redis-cli CONFIG SET appendfsync always where that must not be, and in redis.conf";
 
+    if (strstr(status->reason, "to disk")) {
+        say(f, DIAGNOSIS_PROBLEM, "persistence", "make room on the disk of Redis, or mend it; its log names the file",
+            "the store cannot write to its disk, and takes nothing until it can");
+        return;
+    }
     switch (status->persistence) {
     case LKS_PERSISTENCE_NONE:
         say(f, DIAGNOSIS_PROBLEM, "persistence", append,
@@ -211,6 +220,25 @@ static void judge_persistence(const lks_store_status *status, findings *f)
     if (status->evicts)
         say(f, DIAGNOSIS_PROBLEM, "memory", "redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf",
             "the store drops keys when its memory is full: locks are held twice, orders sell twice");
+}
+
+/* What the server says is wrong with anything but its store, of which judge_store says it. */
+static void judge_conditions(const lks_get_status_response *status, findings *f)
+{
+    static const struct {
+        const char *about, *remedy;
+    } known[] = {
+        {"certificate",
+         "put a new certificate and key where --tls-certificate and --tls-key say, then systemctl reload "
+         "lockstockd (SIGHUP)"},
+        {"servers", "run the same version with the same settings everywhere: compare `lockstockd --print-config`"},
+    };
+
+    for (size_t i = 0; i < status->n_conditions; i++)
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+            if (strcmp(status->conditions[i]->about, known[k].about) == 0)
+                say(f, status->conditions[i]->blocks ? DIAGNOSIS_PROBLEM : DIAGNOSIS_WARNING, known[k].about,
+                    known[k].remedy, "%s", status->conditions[i]->text);
 }
 
 /* ---- sentinels ------------------------------------------------------------------- */
@@ -373,7 +401,8 @@ static void judge_clock(const diagnosis_facts *facts, findings *f)
     const lks_store_status *store = status->store;
     char by[WORDS_BYTES];
 
-    if (store && store->ready && differ(status->at_ms, store->at_ms, store->round_trip_us / 1000, by))
+    if (store && store->ready && store->at_ms > 0 &&
+        differ(status->at_ms, store->at_ms, store->round_trip_us / 1000, by))
         say(f, DIAGNOSIS_WARNING, "clock", remedy,
             "the clocks of server and store differ by %s; leases and times of sale go by the store's", by);
     else if (differ(facts->here_ms, status->at_ms, facts->within_ms, by))
@@ -408,7 +437,9 @@ static void judge_latency(const diagnosis_facts *facts, findings *f)
 diagnosis_finding *diagnosis_of(const diagnosis_facts *facts, size_t *n)
 {
     const lks_store_status *store = facts->status ? facts->status->store : NULL;
-    findings f = {.list = calloc(MATTERS + (store ? 2 * store->n_primaries : 0), sizeof *f.list)};
+    findings f = {.list = calloc(MATTERS + (store ? 2 * store->n_primaries : 0) +
+                                     (facts->status ? facts->status->n_conditions : 0),
+                                 sizeof *f.list)};
 
     *n = 0;
     if (!f.list)
@@ -424,8 +455,10 @@ diagnosis_finding *diagnosis_of(const diagnosis_facts *facts, size_t *n)
             for (size_t i = 0; i < store->n_primaries; i++)
                 judge_primary(store, store->primaries[i], &f);
         }
-        if (facts->status)
+        if (facts->status) {
+            judge_conditions(facts->status, &f);
             judge_clock(facts, &f);
+        }
         judge_latency(facts, &f);
     }
     *n = f.n;

@@ -1,20 +1,27 @@
-/* lockstock status: each server by itself, whether it answers, and whether its store does; and why not. */
+/* lockstock status: each server by itself, whether it answers, and whether its store does; why not, and what is wrong though
+ * they do. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
+#include <lockstock/v1/admin.lks_client.h>
 
 #include "cli.h"
 #include "help.h"
 #include "probe.h"
 #include "words.h"
 
-static void print_probe(const probe *p)
+enum { WHY_BYTES = 1024 };
+
+/* blocked: the server says that it cannot be served. */
+static void print_probe(const probe *p, bool blocked)
 {
     char text[WORDS_BYTES];
 
-    if (p->error.code == LKS_OK)
+    if (p->error.code == LKS_OK && blocked)
+        snprintf(text, sizeof text, "not ready");
+    else if (p->error.code == LKS_OK)
         snprintf(text, sizeof text, "up, %.1f ms", (double)p->took_ns / 1e6);
     else
         snprintf(text, sizeof text, "%s", probe_is_down(p) ? "down" : lks_code_name(p->error.code));
@@ -35,6 +42,33 @@ static exit_code print_json(const char *url, bool is_up, bool has_store, const c
     return EXIT_DONE;
 }
 
+/* What the server says is wrong: whether that blocks its store, or the server itself. Says nothing of one that does not tell. */
+typedef struct told {
+    bool server, store;
+    char why[WHY_BYTES];
+} told;
+
+static void ask_conditions(lks_channel *channel, told *t)
+{
+    const lks_get_status_request asking = LKS_GET_STATUS_REQUEST_INIT;
+    lks_get_status_response *status = NULL;
+    lks_error error;
+    size_t at = 0;
+
+    *t = (told){.why = ""};
+    if (lks_admin_get_status(channel, &asking, NULL, &status, &error) != LKS_OK)
+        return;
+    for (size_t i = 0; i < status->n_conditions; i++) {
+        const lks_condition *one = status->conditions[i];
+        bool of_store = strcmp(one->about, "store") == 0;
+        t->store = t->store || (one->blocks && of_store);
+        t->server = t->server || (one->blocks && !of_store);
+        if (at < sizeof t->why)
+            at += (size_t)snprintf(t->why + at, sizeof t->why - at, "%s%s", at > 0 ? "; " : "", one->text);
+    }
+    lks_get_status_response_free(status);
+}
+
 typedef struct asking {
     const cli *cli;
     int width; /* of the column of URLs */
@@ -45,24 +79,27 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
     const asking *a = arg;
     probe server = probe_server(*channel), store = server;
     exit_code code = EXIT_DONE;
+    told t = {.why = ""};
 
-    if (!probe_is_down(&server))
+    if (!probe_is_down(&server)) {
+        ask_conditions(*channel, &t);
         store = probe_store(*channel);
+    }
     const lks_error *error = server.error.code != LKS_OK ? &server.error : &store.error;
-    char why[sizeof error->message] = "";
-    if (error->code != LKS_OK)
-        words_printable(error->message, why, sizeof why);
+    bool is_up = !probe_is_down(&server) && !t.server, has_store = !probe_is_down(&store) && !t.store;
+    char why[WHY_BYTES] = "";
+    words_printable(error->code != LKS_OK ? error->message : t.why, why, sizeof why);
     if (a->cli->json) {
-        code = print_json(url, !probe_is_down(&server), !probe_is_down(&store), *why ? why : NULL);
+        code = print_json(url, is_up, has_store, *why ? why : NULL);
     } else {
         printf("%-*s", a->width, url);
-        print_probe(&server);
-        print_probe(&store);
+        print_probe(&server, t.server);
+        print_probe(&store, t.store);
         printf("%s%s\n", *why ? "  " : "", why);
     }
     if (code != EXIT_DONE)
         return code;
-    if (probe_is_down(&server) || probe_is_down(&store))
+    if (!is_up || !has_store)
         return EXIT_UNAVAILABLE;
     return server.error.code != LKS_OK || store.error.code != LKS_OK ? EXIT_OTHER : EXIT_DONE;
 }

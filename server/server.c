@@ -17,12 +17,11 @@
 #include <sys/stat.h>
 
 #include <lockstock/rpc/method.h>
-#include <lockstock/version.h>
 #include <uv.h>
 
 #include "calls/intake.h"
 #include "check.h"
-#include "commit.h"
+#include "conditions.h"
 #include "functions/library.h"
 #include "log.h"
 #include "net/wires.h"
@@ -54,6 +53,7 @@ typedef struct server {
     uv_signal_t on_term, on_int, on_hup;
     uv_timer_t drain_timer;
     notify *notify;
+    conditions conditions;
     uint64_t drain_until_ms; /* uv_now */
     store *store;
     alarms *alarms;
@@ -199,25 +199,30 @@ static void on_signal(uv_signal_t *handle, int number)
     drain(s, s->phase == RUNNING ? (uint64_t)s->config->drain_ms : 0);
 }
 
+/* Something is wrong, or is no more. */
+static void set_condition(server *s, condition_about about, bool blocks, const char *text)
+{
+    const char *reason;
+
+    if (s->phase != RUNNING || !conditions_set(&s->conditions, about, blocks, text))
+        return;
+    bool ready = conditions_ready(&s->conditions, &reason);
+    if (s->health)
+        health_set(s->health, ready);
+    notify_store(s->notify, ready, reason);
+}
+
 static void on_ready(void *arg, bool ready, const char *reason)
 {
     server *s = arg;
     const char *fatal = s->store ? store_fatal(s->store) : NULL;
 
-    if (s->health)
-        health_set(s->health, ready && s->phase == RUNNING);
     if (fatal) {
         lks_error_set(&s->failure, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", fatal);
         drain(s, 0);
         return;
     }
-    notify_store(s->notify, ready, reason);
-    if (ready && reason)
-        log_warn("store-degraded", "reason=\"%s\"", reason);
-    else if (ready)
-        log_info("ready", "version=%s commit=%s", LOCKSTOCK_VERSION, LOCKSTOCK_COMMIT);
-    else if (s->phase == RUNNING)
-        log_warn("not-ready", "reason=\"%s\"", reason ? reason : "");
+    set_condition(s, CONDITION_STORE, !ready, reason);
 }
 
 static void on_wake(void *arg, const char *data, size_t len)
@@ -341,7 +346,8 @@ static lks_code open_dispatch(server *s, lks_error *error)
                      .remembers_refusals = s->config->remember_refusals,
                      .look = store_look,
                      .look_primary = store_look_primary,
-                     .store = s->store},
+                     .store = s->store,
+                     .conditions = &s->conditions},
     };
     s->dispatch = dispatch_new(&options);
     dispatch_judge_by(s->dispatch, s->identity);
@@ -365,7 +371,7 @@ static lks_code open_standard(server *s, lks_error *error)
     s->health = health_new(knows_service, s);
     if (!s->health)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    health_set(s->health, store_ready(s->store, NULL));
+    health_set(s->health, conditions_ready(&s->conditions, NULL));
     health_methods(s->health, s->streaming);
     reflection_methods(s->reflection, s->streaming + HEALTH_METHODS);
     return LKS_OK;
@@ -447,6 +453,7 @@ lks_code server_run(const settings *config, lks_error *error)
 
     signal(SIGPIPE, SIG_IGN);
     lks_rpc_random_id(s.id);
+    conditions_init(&s.conditions);
     init_loop(&s);
     if (load_identity(&s, &s.failure) != LKS_OK || open_store(&s, &s.failure) != LKS_OK ||
         open_callers(&s, &s.failure) != LKS_OK || open_dispatch(&s, &s.failure) != LKS_OK ||

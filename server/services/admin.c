@@ -1,11 +1,10 @@
-/* AdminService: what this server knows of itself and of its store. A ready store is asked for its clock; of one that is
- * not, the server tells what it knows. */
+/* AdminService: what this server knows of itself and of its store, which is not asked: it may be what does not answer. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "commit.h"
-#include "functions/arguments.h"
+#include "conditions.h"
 #include "lockstock/v1/admin.lks.h"
 #include "memory.h"
 #include "services/service.h"
@@ -38,10 +37,7 @@ static store_view view_of(const admin_state *s)
 static void get_status_prepare(const lks_get_status_request *request, plan *p)
 {
     (void)request;
-    if (!view_of(p->state).ready)
-        return;
-    plan_call(p, &fn_admin_clock, "status", NULL, 0);
-    p->calls[0].unconfirmed = true; /* it is asked when replicas do not answer, too */
+    (void)p;
 }
 
 static lks_persistence persistence_of(const store_view *view)
@@ -109,6 +105,24 @@ static void tell_primaries(const service_options *of, answer *a, lks_store_statu
         tell_primary(&one, a, status->primaries[status->n_primaries]);
 }
 
+static void tell_conditions(const conditions *from, answer *a, lks_get_status_response *response)
+{
+    condition one;
+    size_t n = 0;
+
+    while (from && conditions_look(from, n, &one))
+        n++;
+    response->conditions = answer_messages(a, &lockstock__v1__condition__descriptor, n);
+    for (; response->n_conditions < n && conditions_look(from, response->n_conditions, &one);
+         response->n_conditions++) {
+        lks_condition *to = response->conditions[response->n_conditions];
+        to->about = one.about;
+        to->text = copy(a, one.text);
+        to->blocks = one.blocks;
+        to->since_ms = one.since_ms;
+    }
+}
+
 static void get_status_finish(const lks_get_status_request *request, answer *a, lks_get_status_response *response)
 {
     const admin_state *state = a->plan->state;
@@ -135,10 +149,9 @@ static void get_status_finish(const lks_get_status_request *request, answer *a, 
     status->sentinels = view.sentinels;
     status->sentinels_answering = view.sentinels_answering;
     tell_primaries(&state->options, a, status);
-    if (a->n_replies > 0) {
-        status->round_trip_us = (int64_t)((a->now_ns - a->plan->asked_ns) / 1000);
-        status->at_ms = answer_int(a, a->replies[0], 1);
-    }
+    status->round_trip_us = view.ready ? view.round_trip_us : 0;
+    status->at_ms = view.ready ? view.at_ms : 0;
+    tell_conditions(state->options.conditions, a, response);
 }
 
 LKS_ADMIN_METHODS(SERVICE_PAIR)

@@ -139,6 +139,7 @@ typedef struct service_options {
     void (*look)(const store *store, store_view *ret);
     bool (*look_primary)(const store *store, size_t i, store_primary *ret);
     const store *store;
+    const struct conditions *conditions; /* what is wrong with the server; NULL: nothing is known of it */
 } service_options;
 
 typedef struct service {

@@ -88,7 +88,7 @@ static void look_in(cluster *c, uint64_t ms);
 
 /* ---- readiness ------------------------------------------------------------------- */
 
-/* What is wrong: the first member that does not serve, of those that were tried, and how many do. */
+/* What is wrong: the first member that does not serve, of those that were tried, or not wholly; and how many do. */
 static void describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[TEXT_BYTES])
 {
     const member *m, *bad = NULL;
@@ -99,7 +99,7 @@ static void describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[T
             continue;
         ++*n_serving;
         *n_ready += m->ready;
-        if (!m->ready && (!bad || (m->node && !bad->node)))
+        if (m->reason[0] && (!bad || (!m->ready && (bad->ready || (m->node && !bad->node)))))
             bad = m;
     }
     text[0] = '\0';

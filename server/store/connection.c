@@ -49,7 +49,8 @@ struct connection {
 
     expected *queue; /* a ring */
     size_t first, n, room;
-    uint64_t appended;     /* bytes, on this connection */
+    uint64_t appended; /* bytes, on this connection */
+    uint64_t replies;
     unsigned silent_ticks; /* since the last reply came, or the first became due */
     bool pinged;           /* and nothing has come since, where messages come */
     char retiring[REASON_BYTES];
@@ -160,6 +161,7 @@ static void on_reply(void *arg, const redisReply *reply)
     }
     c->silent_ticks = 0;
     c->pinged = false;
+    c->replies++;
     if (pushed) {
         c->options.on_push(c->options.arg, reply);
         return;
@@ -370,6 +372,11 @@ void connection_words(connection *c, connection_reply *reply, void *arg, size_t 
     adapter_append_words(c->adapter, argc, argv);
     appended(c, before, reply, arg);
     connection_flush(c);
+}
+
+uint64_t connection_replies(const connection *c)
+{
+    return c->replies;
 }
 
 void connection_flush(connection *c)

@@ -51,6 +51,9 @@ void connection_words(connection *connection, connection_reply *on_reply, void *
 /* Sends what was appended. */
 void connection_flush(connection *connection);
 
+/* How many replies came so far, over all its connections. */
+uint64_t connection_replies(const connection *connection);
+
 /* Greeted: from now on silence is watched. */
 void connection_ready(connection *connection);
 

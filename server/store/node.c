@@ -29,6 +29,7 @@
 #include "store/heard.h"
 #include "store/library.h"
 #include "store/pipeline.h"
+#include "store/probe.h"
 #include "store/replication.h"
 #include "store/safety.h"
 #include "store/subscription.h"
@@ -40,6 +41,7 @@ enum {
     UPKEEP_MS = 3600 * 1000,
     SAFETY_CHECK_MS = 30 * 1000,
     ROLE_CHECK_MS = 1000,
+    PROBE_LOOKS = 2, /* in the time of one role check; so long without a reply: it does not answer */
     WAIT_MS = 1000,
     REASON_BYTES = 256,
     BASE_BYTES = 32,
@@ -57,7 +59,7 @@ struct node {
     char base[BASE_BYTES]; /* of what is about the node */
     greeting greeting;
     pipeline *pipeline;
-    uv_timer_t upkeep, safety_check, role_check;
+    uv_timer_t upkeep, safety_check, role_check, probe_look;
     uv_idle_t closing;
     unsigned handles;
 
@@ -72,6 +74,8 @@ struct node {
     bool knows_role;         /* whether that was answered on this connection */
     replication_told told;
     bool may_lose; /* in the log */
+    probe probe;
+    const char *refusal; /* of the probe, as it was told */
     bool ready;
     char reason[REASON_BYTES];    /* why not */
     char said_deaf[REASON_BYTES]; /* why the channel was lost, in the log, since it was ready; "" = nothing */
@@ -82,13 +86,25 @@ struct node {
 
 /* ---- readiness ----------------------------------------------------------------- */
 
+/* Calls go out while it refuses them, too: what it is asked it answers in its own words. */
+static bool serves(const node *n)
+{
+    return n->ready && !(n->probe.refusal && n->probe.refuses_all);
+}
+
+static void tell_ready(node *n)
+{
+    n->refusal = n->probe.refusal;
+    n->options.on_ready(n->options.arg, serves(n), n->refusal);
+}
+
 static void set_ready(node *n)
 {
     pipeline_up(n->pipeline, n->connection, n->greeting.cluster);
     library_keep(n->library, n->connection, n->base);
     n->ready = true;
     n->reason[0] = '\0';
-    n->options.on_ready(n->options.arg, true, NULL);
+    tell_ready(n);
 }
 
 static bool is_unsafe(const node *n)
@@ -103,11 +119,12 @@ static bool lacks_replicas(const node *n)
            (!n->knows_role || (n->replication.known && n->replication.replicas < n->options.store->wait_replicas));
 }
 
-/* The connection was greeted, or the channel is heard, or the store safe again: when all hold, calls may go
+/* The connection was greeted, or the channel is heard, or the store safe again, or it answers: when all hold, calls may go
  * out, those of whoever may have missed a message too. */
 static void advance(node *n)
 {
-    if (!n->greeted || (n->subscription && !n->hears) || is_unsafe(n) || lacks_replicas(n))
+    if (!n->greeted || (n->subscription && !n->hears) || is_unsafe(n) || lacks_replicas(n) || !n->probe.answered ||
+        n->probe.silent)
         return;
     n->said_deaf[0] = '\0';
     if (!n->ready)
@@ -130,7 +147,7 @@ static void say_not_ready(node *n, const char *reason)
 
 static void set_not_ready(node *n, const char *reason)
 {
-    n->greeted = n->knows_role = n->by_role = n->replication.known = false;
+    n->greeted = n->knows_role = n->by_role = n->replication.known = n->probe.answered = false;
     say_not_ready(n, reason);
 }
 
@@ -189,7 +206,7 @@ static void begin(node *n)
     n->greeted = true;
     warn_of_failover(n);
     ask_role(n);
-    advance(n);
+    probe_start(&n->probe, n->connection, n->base);
 }
 
 static void on_generation(void *arg, const struct redisReply *reply, bool sent)
@@ -391,6 +408,30 @@ static void on_role_check(uv_timer_t *timer)
     ask_role(timer->data);
 }
 
+/* ---- whether it answers, and takes writes ------------------------------------------- */
+
+static void on_probe(void *arg)
+{
+    node *n = arg;
+
+    if (!n->greeted)
+        return;
+    if (n->probe.silent)
+        say_not_ready(n, "the store does not answer");
+    else if (!n->ready)
+        advance(n);
+    else if (n->refusal != n->probe.refusal)
+        tell_ready(n);
+}
+
+static void on_probe_look(uv_timer_t *timer)
+{
+    node *n = timer->data;
+
+    if (n->greeted)
+        probe_look(&n->probe, n->connection, n->base);
+}
+
 static void on_upkeep(uv_timer_t *timer)
 {
     node *n = timer->data;
@@ -446,6 +487,22 @@ static subscription *open_subscription(node *n, const connection_options *to_con
     return subscription_open(&options, to_connection);
 }
 
+static uint32_t probe_look_ms(const store_options *s)
+{
+    uint32_t ms = or_default(s->role_check_ms, ROLE_CHECK_MS) / PROBE_LOOKS;
+
+    return ms ? ms : 1;
+}
+
+/* A second; a WAIT before the question may hold it up for wait_ms more. */
+static unsigned patience_of(const store_options *s)
+{
+    uint32_t wait_ms = s->wait_replicas > 0 ? or_default(s->wait_ms, WAIT_MS) : 0;
+    unsigned looks = (ROLE_CHECK_MS + wait_ms + probe_look_ms(s) - 1) / probe_look_ms(s);
+
+    return looks < PROBE_LOOKS ? PROBE_LOOKS : looks;
+}
+
 static void assemble(node *n)
 {
     uv_loop_t *loop = n->options.store->loop;
@@ -485,6 +542,7 @@ static void assemble(node *n)
         .done = on_greeted,
         .arg = n,
     };
+    n->probe = (probe){.on_change = on_probe, .arg = n, .patience = patience_of(n->options.store)};
     n->pipeline = pipeline_new(&to_pipeline);
     if (n->options.store->wait_replicas > 0 && n->options.wake_channel)
         n->heard = heard_new(&(heard_options){
@@ -496,9 +554,11 @@ static void assemble(node *n)
     uv_timer_init(loop, &n->upkeep);
     uv_timer_init(loop, &n->safety_check);
     uv_timer_init(loop, &n->role_check);
+    uv_timer_init(loop, &n->probe_look);
     uv_idle_init(loop, &n->closing);
-    n->handles = 4;
-    n->upkeep.data = n->safety_check.data = n->role_check.data = n->closing.data = n;
+    n->handles = 5;
+    n->upkeep.data = n->safety_check.data = n->role_check.data = n->probe_look.data = n->closing.data = n;
+    uv_timer_start(&n->probe_look, on_probe_look, probe_look_ms(n->options.store), probe_look_ms(n->options.store));
     uv_timer_start(&n->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS);
     uv_timer_start(&n->role_check, on_role_check, or_default(n->options.store->role_check_ms, ROLE_CHECK_MS),
                    or_default(n->options.store->role_check_ms, ROLE_CHECK_MS));
@@ -584,15 +644,17 @@ void node_submit(node *n, const store_call *call, uint64_t deadline_ns, store_do
 bool node_ready(const node *n, const char **reason)
 {
     if (reason)
-        *reason = n->ready ? NULL : n->reason;
-    return n->ready;
+        *reason = n->ready ? n->refusal : n->reason;
+    return serves(n);
 }
 
 void node_look(const node *n, store_view *ret)
 {
     *ret = (store_view){
-        .ready = n->ready,
-        .reason = n->ready ? "" : n->reason,
+        .ready = serves(n),
+        .reason = !n->ready    ? n->reason
+                  : n->refusal ? n->refusal
+                               : "",
         .version = n->greeting.version,
         .known = n->safety.known,
         .appends = n->safety.appends,
@@ -600,6 +662,8 @@ void node_look(const node *n, store_view *ret)
         .evicts = n->safety.evicts,
         .fsync = n->safety.fsync,
         .cluster = n->greeting.cluster,
+        .round_trip_us = n->ready ? n->probe.round_trip_us : 0,
+        .at_ms = n->ready ? probe_clock_ms(&n->probe) : 0,
     };
 }
 
@@ -646,6 +710,7 @@ static void on_pipeline_freed(void *arg)
     uv_close((uv_handle_t *)&n->upkeep, on_handle_closed);
     uv_close((uv_handle_t *)&n->safety_check, on_handle_closed);
     uv_close((uv_handle_t *)&n->role_check, on_handle_closed);
+    uv_close((uv_handle_t *)&n->probe_look, on_handle_closed);
     uv_close((uv_handle_t *)&n->closing, on_handle_closed);
 }
 
@@ -675,5 +740,6 @@ void node_close(node *n, void (*closed)(void *arg), void *arg)
     uv_timer_stop(&n->upkeep);
     uv_timer_stop(&n->safety_check);
     uv_timer_stop(&n->role_check);
+    uv_timer_stop(&n->probe_look);
     uv_idle_start(&n->closing, on_closing);
 }

@@ -290,7 +290,7 @@ static void on_answer(pipeline *p, pending *c, const redisReply *reply, confirm 
     store_result result = fcall_result(value, c->call.function);
     if (result.code != LKS_OK && c->exposed)
         result.applied = LKS_APPLIED_MAYBE;
-    if (!confirms || c->call.unconfirmed) {
+    if (!confirms) {
         end(p, c, &result);
         return;
     }

@@ -43,8 +43,7 @@ typedef struct store_call {
     bool
         of_part; /* is about all that the part of the store (store_part) with `slot` keeps; `base` need not lie there */
     uint16_t slot;
-    bool unconfirmed; /* its answer tells of nothing that is kept, so wait_replicas is not for it */
-    bool repeatable;  /* may be sent again after a lost connection (it has a natural id, or reads) */
+    bool repeatable; /* may be sent again after a lost connection (it has a natural id, or reads) */
 } store_call;
 
 /* How a call ended. `value` is the sub-call's reply when code is LKS_OK; it and
@@ -104,7 +103,8 @@ typedef struct store_options {
      * UNAVAILABLE, MAYBE. With fewer connected the store is not ready. */
     unsigned wait_replicas;
     uint32_t wait_ms;
-    /* Tells readiness: called on each change, on the loop. Ready with a reason: a part of the store is not. A store that was safe and is no
+    /* Tells readiness: called on each change, on the loop. Ready with a reason: a part of the
+     * store is not, or it refuses a part of what it is asked. A store that was safe and is no
      * more, as allow_unsafe would accept, is not ready until it is safe again. */
     void (*on_ready)(void *arg, bool ready, const char *reason);
     /* A channel to hear, on a second connection; NULL = none. It must outlive the
@@ -139,7 +139,7 @@ void store_submit(store *store, const store_call *call, uint64_t deadline_ns, st
  * stay the part's while it has the slot. */
 bool store_part_from(const store *store, uint32_t from, store_part *ret);
 
-/* *reason, if not NULL: why not, or which part is not; NULL = all is well. */
+/* Whether the store does what calls ask for. *reason, if not NULL: why not, or which part does not; NULL = all is well. */
 bool store_ready(const store *store, const char **reason);
 
 /* What is known of the store. Text is valid until the loop runs again. */
@@ -154,6 +154,8 @@ typedef struct store_view {
     bool evicts;            /* keys, when its memory is full */
     const char *fsync;      /* of the file: Redis' word; "" = none */
     bool cluster;           /* what is said of settings is the worst of its nodes */
+    int64_t round_trip_us;  /* what the last look took, at most a second ago; of a cluster the longest; 0 = not ready */
+    int64_t at_ms;          /* the store's clock now, milliseconds since 1970; 0 = not known */
     bool fails_over;        /* to another node: Sentinel, or a cluster */
     unsigned wait_replicas; /* as in store_options */
     unsigned sentinels, sentinels_answering;

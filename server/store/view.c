@@ -30,4 +30,7 @@ void view_add(store_view *all, const node *n)
     all->appends = all->appends && one.appends;
     all->evicts = all->evicts || one.evicts;
     all->fsync = weaker(all->fsync, one.fsync);
+    all->at_ms = all->at_ms ? all->at_ms : one.at_ms;
+    if (one.round_trip_us > all->round_trip_us)
+        all->round_trip_us = one.round_trip_us;
 }

@@ -6,7 +6,9 @@
 import contextlib
 import json
 import os
+import resource
 import signal
+import socket
 import subprocess
 import tempfile
 
@@ -18,7 +20,7 @@ def redis(*settings):
     """A Redis of one's own: its directory."""
     with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path:
         process = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", f"{path}/r", "--dir", path, *settings],
-                                   stdout=subprocess.DEVNULL)
+                                   stdout=subprocess.DEVNULL, restore_signals=False)  # a write that is too long fails
         try:
             wait_until(lambda: os.path.exists(f"{path}/r") or process.poll() is not None)
             yield path, process
@@ -26,6 +28,28 @@ def redis(*settings):
             process.send_signal(signal.SIGCONT)
             process.kill()
             process.wait()
+
+
+@contextlib.contextmanager
+def manager():
+    """Stands for systemd: what it was told last, as STATUS."""
+    with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path, \
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(f"{path}/n")
+        heard.setblocking(False)
+        last = [""]
+
+        def status():
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    last[0] = heard.recv(4096).decode().split("STATUS=")[-1]
+            return last[0]
+
+        os.environ["NOTIFY_SOCKET"] = f"{path}/n"
+        try:
+            yield status
+        finally:
+            del os.environ["NOTIFY_SOCKET"]
 
 
 class Doctor(Case):
@@ -125,6 +149,54 @@ class Doctor(Case):
             levels, by = self.findings("--timeout", "300ms", server=server.url, code=UNAVAILABLE)
             self.assertEqual(levels[:2], ["ok server", "problem store"])
             self.assertIn("does not answer", by["store"]["text"])
+            self.says(server, "the store does not answer", UNAVAILABLE)
+            self.err("lock", "ls", "--timeout", "5s", env={"LOCKSTOCK_SERVER": server.url}, code=UNAVAILABLE)
+            process.send_signal(signal.SIGCONT)
+            wait_until(lambda: server.log().count("event=ready") == 2, server.log)
+            self.assertEqual(server.log().count("does not answer"), 1)
+            self.is_well(server)
+
+    def says(self, server, reason, code):
+        """The log, once, the server itself, status and doctor."""
+        wait_until(lambda: reason in server.log(), server.log)
+        to = {"LOCKSTOCK_SERVER": server.url}
+        told = self.json("admin", "status", env=to)
+        self.assertEqual([(one["about"], one["text"]) for one in told["conditions"]], [("store", reason)])
+        self.assertIn(reason, self.run_cli("status", env=to, code=code)[0])
+        levels, by = self.findings(server=server.url, code=code or REFUSED)
+        self.assertIn("problem store", levels)
+        self.assertNotIn("ok persistence", levels)
+        self.assertIn(reason, by["store"]["text"])
+
+    def is_well(self, server):
+        to = {"LOCKSTOCK_SERVER": server.url}
+        self.assertEqual(self.json("admin", "status", env=to)["conditions"], [])
+        self.assertRegex(self.out("status", env=to), r"up, [\d.]+ ms +up, [\d.]+ ms *\n$")
+        self.findings(server=server.url)
+
+    def test_a_store_whose_memory_is_full(self):
+        with redis("--appendonly", "yes") as (path, _), manager() as status, \
+                self.against(store=f"unix://{path}/r") as server:
+            ask = ["redis-cli", "-s", f"{path}/r", "CONFIG", "SET", "maxmemory"]
+            subprocess.run([*ask, "1"], check=True, stdout=subprocess.DEVNULL)
+            self.says(server, "the store is out of memory", OK)
+            wait_until(lambda: status() == "ready, but the store is out of memory", status)
+            self.assertEqual(server.log().count("event=store-degraded"), 1)
+            self.assertNotIn("event=not-ready", server.log())
+            subprocess.run([*ask, "0"], check=True, stdout=subprocess.DEVNULL)
+            wait_until(lambda: status() == "ready", status)
+            self.is_well(server)
+
+    def test_a_store_whose_disk_is_full(self):
+        with redis("--appendonly", "yes") as (path, process), manager() as status, \
+                self.against(store=f"unix://{path}/r") as server:
+            most, _ = resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+            subprocess.run(["redis-cli", "-s", f"{path}/r", "SET", "foreign", "1"], check=True, stdout=subprocess.DEVNULL)
+            self.says(server, "the store cannot write its data to disk", UNAVAILABLE)
+            wait_until(lambda: status() == "not ready: the store cannot write its data to disk", status)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+            wait_until(lambda: status() == "ready", status)
+            self.is_well(server)
 
     def test_a_wrong_password_of_the_store(self):
         with redis("--appendonly", "yes", "--requirepass", "right") as (path, _), \

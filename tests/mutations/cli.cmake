@@ -80,7 +80,6 @@ c_mutation(CL6 cli/diagnosis.c test_diagnosis:text_of_a_server_moves_no_terminal
   [[words_printable(text, one->text, sizeof one->text)]] [[strcpy(one->text, text)]])
 c_mutation(CL6 cli/doctor.c test_cli_doctor:*nothing_and_evicts [[        [DIAGNOSIS_WARNING] = EXIT_REFUSED, [DIAGNOSIS_PROBLEM] = EXIT_REFUSED]]
   [[        [DIAGNOSIS_WARNING] = EXIT_REFUSED, [DIAGNOSIS_PROBLEM] = EXIT_DONE]])
-c_mutation(CL6 server/services/admin.c test_admin:*not_ready_is_not_asked [[view_of(p->state).ready]] [[true]])
 c_mutation(CL6 server/store/node.c test_cli_doctor:*nothing_and_evicts [[.evicts = n->safety.evicts]] [[.evicts = false]])
 c_mutation(CL6 server/store/safety.c test_cli_doctor:*on_disk_at_once [[    if (s.appends)]] [[    if (false)]])
 c_mutation(CL6 server/store/view.c test_store_view:the_worst_node* [[all->evicts || one.evicts]] [[all->evicts]])
@@ -91,11 +90,21 @@ c_mutation(CL6 cli/diagnosis.c test_diagnosis:*lags* [[return r->silent_ms > LAG
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:min_replicas* [[p->min_replicas_to_write > 0 && p->min_replicas_max_lag_ms > 0]] [[p->min_replicas_to_write > 0]])
 c_mutation(CL6 server/store/replication.c test_store_replicas:info* [[ && strstr(line, ",state=online,")]] "")
 c_mutation(CL6 server/store/node.c test_store_replicas:where_info* [[    if (!n->replication.known && !n->by_role) {]] [[    if (false) {]])
-c_mutation(CL6 server/store/pipeline.c test_store_confirm:what_tells* [[ || c->call.unconfirmed]] "")
-c_mutation(CL6 server/services/admin.c test_cli_doctor_replicas:*sentinel [[p->calls[0].unconfirmed = true;]] "")
 c_mutation(CL6 server/services/admin.c test_admin:each_primary* [[from->min_replicas_max_lag_s < 0 ? -1 : ]] "")
 c_mutation(CL6 server/services/admin.c test_admin:settings_of* [[    status->wait_replicas = view.wait_replicas;
 ]] "")
+
+# what a server sees of its store every second
+c_mutation(CL6 server/store/probe.c test_cli_doctor:*frozen [[    if (p->looks >= p->patience && !p->silent) {]] [[    if (false) {]])
+c_mutation(CL6 server/store/probe.c test_cli_doctor:*memory_is_full [[    p->refusal = refuses ? row->message : NULL;]] [[    p->refusal = NULL;]])
+c_mutation(CL6 server/store/probe.c test_cli_doctor:*disk_is_full [[refuses && row->code == LKS_UNAVAILABLE;]] [[false;]])
+c_mutation(CL6 server/store/node.c test_cli_doctor:*memory_is_full [[    else if (n->refusal != n->probe.refusal)
+        tell_ready(n);]] "")
+c_mutation(CL6 server/conditions.c test_admin:what_is_wrong* [[    if (strcmp(now->text, text) == 0 && now->blocks == blocks)
+        return false;]] "")
+c_mutation(CL6 server/services/admin.c test_admin:what_is_wrong* [[        to->blocks = one.blocks;]] "")
+c_mutation(CL6 cli/status.c test_cli_doctor:*disk_is_full [[(one->blocks && of_store)]] [[false]])
+c_mutation(CL6 cli/diagnosis.c test_diagnosis:*could_not_say* [[ && error->code == LKS_OK) {]] [[ && false) {]])
 
 # completion
 c_mutation(CL7 cli/completion.c test_cli_completion:*values [[        printf("  '%s %s --%s') %s", c->first]]

@@ -1,4 +1,5 @@
-/* GetStatus: what a server knows of its store. */
+/* GetStatus: what a server knows of itself and of its store. */
+#include "conditions.h"
 #include "lockstock/v1/admin.lks.h"
 #include "services/script.h"
 
@@ -21,12 +22,23 @@ static bool look_primary(const store *of, size_t i, store_primary *ret)
     return i < n_primaries;
 }
 
+static conditions known;
+
 static int with_a_view(void **state)
 {
-    harness_service_options(h, &(service_options){.sequence_block = 1, .look = look, .look_primary = look_primary});
+    harness_service_options(
+        h, &(service_options){.sequence_block = 1, .look = look, .look_primary = look_primary, .conditions = &known});
+    conditions_init(&known);
+    conditions_set(&known, CONDITION_STORE, false, NULL);
     n_primaries = 0;
-    told = (store_view){
-        .ready = true, .reason = "", .version = "7.0.15", .known = true, .appends = true, .fsync = "always"};
+    told = (store_view){.ready = true,
+                        .reason = "",
+                        .version = "7.0.15",
+                        .known = true,
+                        .appends = true,
+                        .fsync = "always",
+                        .round_trip_us = 70,
+                        .at_ms = INT64_C(1704067200001)};
     return script_reset(state);
 }
 
@@ -39,28 +51,48 @@ static const lks_get_status_response *get_status(void)
     return response;
 }
 
-TEST(a_ready_store_is_asked_for_its_clock)
+TEST(the_store_is_not_asked)
 {
+    fcalls_made();
     const lks_get_status_response *response = get_status();
 
-    fcalls_made();
-    assert_in_range(response->store->at_ms, INT64_C(1704067200000), INT64_C(9007199254740991));
+    assert_int_equal(fcalls_made(), 0);
+    assert_int_equal(response->store->at_ms, INT64_C(1704067200001));
+    assert_int_equal(response->store->round_trip_us, 70);
     assert_in_range(response->at_ms, INT64_C(1704067200000), INT64_C(9007199254740991));
     assert_true(response->store->ready);
     assert_string_equal(response->store->version, "7.0.15");
     assert_int_equal(response->store->kind, LKS_STORE_KIND_REDIS);
-    get_status();
-    assert_int_equal(fcalls_made(), 1);
+    assert_int_equal(response->n_conditions, 0);
 }
 
-TEST(a_store_that_is_not_ready_is_not_asked)
+TEST(what_is_wrong_is_told_until_it_is_over)
+{
+    assert_true(conditions_set(&known, CONDITION_STORE, true, "the store does not answer"));
+    assert_false(conditions_set(&known, CONDITION_STORE, true, "the store does not answer"));
+    assert_true(conditions_set(&known, CONDITION_CERTIFICATE, false, "it ends soon"));
+    assert_false(conditions_ready(&known, NULL));
+    const lks_get_status_response *response = get_status();
+    assert_int_equal(response->n_conditions, 2);
+    assert_string_equal(response->conditions[0]->about, "store");
+    assert_string_equal(response->conditions[0]->text, "the store does not answer");
+    assert_true(response->conditions[0]->blocks);
+    assert_in_range(response->conditions[0]->since_ms, INT64_C(1704067200000), INT64_C(9007199254740991));
+    assert_string_equal(response->conditions[1]->about, "certificate");
+    assert_false(response->conditions[1]->blocks);
+    conditions_set(&known, CONDITION_STORE, false, NULL);
+    assert_true(conditions_ready(&known, NULL));
+    response = get_status();
+    assert_int_equal(response->n_conditions, 1);
+    assert_string_equal(response->conditions[0]->text, "it ends soon");
+}
+
+TEST(of_a_store_that_is_not_ready_the_reason_is_told)
 {
     told.ready = false;
     told.embedded = true;
     told.reason = "connecting";
-    fcalls_made();
     const lks_get_status_response *response = get_status();
-    assert_int_equal(fcalls_made(), 0);
     assert_false(response->store->ready);
     assert_string_equal(response->store->reason, "connecting");
     assert_int_equal(response->store->at_ms, 0);

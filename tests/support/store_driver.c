@@ -142,7 +142,6 @@ outcome *store_driver_submit(store_driver *d, const driver_call *call)
         .args = s->args,
         .weight = call->weight,
         .repeatable = call->repeatable,
-        .unconfirmed = call->unconfirmed,
     };
     d->submitting = true;
     store_submit(d->store, &s->call, uv_hrtime() + (uint64_t)((int64_t)timeout_ms * 1000000), on_done, s);

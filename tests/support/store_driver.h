@@ -31,7 +31,7 @@ typedef struct driver_call {
     const char *base; /* NULL = "ls:{test/g}:" */
     const char *args[8];
     unsigned weight;
-    bool repeatable, unconfirmed;
+    bool repeatable;
     int timeout_ms; /* negative: the deadline is past */
 } driver_call;
 

@@ -154,6 +154,7 @@ TEST(a_store_that_is_not_ready_has_a_remedy_for_its_reason)
         {"the store cannot write its data to disk", "disk"},
         {"the store evicts keys when its memory is full (maxmemory-policy is not noeviction)", "noeviction"},
         {"the store keeps nothing on disk (appendonly is no and save is empty)", "appendonly yes"},
+        {"the store does not answer", "stopped"},
         {"the store is busy with a script", "SCRIPT KILL"},
         {"the store's cluster is down", "--cluster check"},
         {"connecting", "PING"},
@@ -164,7 +165,7 @@ TEST(a_store_that_is_not_ready_has_a_remedy_for_its_reason)
         char line[256];
         store.reason = reasons[i][0];
         snprintf(line, sizeof line, "problem store: is not ready: %s\n", reasons[i][0]);
-        assert_string_equal(said(), line);
+        assert_memory_equal(said(), line, strlen(line));
         has(remedy_of("store"), reasons[i][1]);
         assert_int_equal(found[1].level, DIAGNOSIS_DOWN);
     }
@@ -178,6 +179,50 @@ TEST(a_part_of_a_cluster_that_is_not_ready_is_a_problem)
     store.reason = "127.0.0.1:7000: the store is loading its data";
     says("problem store: a part of it is not ready: 127.0.0.1:7000: the store is loading its data\n");
     assert_int_equal(found[1].level, DIAGNOSIS_PROBLEM);
+}
+
+TEST(a_store_that_refuses_what_needs_memory_is_a_problem)
+{
+    store.reason = "the store is out of memory";
+    says("problem store: refuses a part of its calls: the store is out of memory\n");
+    has(remedy_of("store"), "maxmemory");
+}
+
+TEST(a_store_that_cannot_write_to_disk_keeps_nothing)
+{
+    store.ready = false;
+    store.reason = "the store cannot write its data to disk";
+    says("problem store: is not ready: the store cannot write its data to disk\n"
+         "problem persistence: the store cannot write to its disk, and takes nothing until it can\n");
+}
+
+/* It was, while it was asked how its store is: a failover that is over by the next question. */
+TEST(a_server_that_could_not_say_how_its_store_is_is_not_well)
+{
+    facts.status = NULL;
+    facts.status_error = failed(LKS_UNAVAILABLE, "the connection to the store broke");
+    says("problem store: did not answer a moment ago: the connection to the store broke\n");
+    assert_int_equal(found[1].level, DIAGNOSIS_DOWN);
+}
+
+TEST(what_the_server_says_is_wrong_is_repeated)
+{
+    lks_condition ends = {.about = "certificate", .text = "the certificate ends soon"},
+                  over = {.about = "certificate", .text = "the certificate is over", .blocks = true},
+                  of_store = {.about = "store", .text = "the store is away", .blocks = true},
+                  *all[] = {&ends, &over, &of_store};
+
+    status.conditions = all;
+    status.n_conditions = 3;
+    says("warning certificate: the certificate ends soon\n"
+         "problem certificate: the certificate is over\n");
+    has(remedy_of("certificate"), "--tls-certificate");
+}
+
+TEST(a_store_whose_clock_is_not_known_has_none_that_differs)
+{
+    store.at_ms = 0;
+    says();
 }
 
 TEST(a_store_that_does_not_answer_is_down)

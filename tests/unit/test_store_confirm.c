@@ -139,14 +139,6 @@ TEST_WITH(what_too_few_confirmed_is_maybe, begin, end)
     assert_non_null(strstr(o->message, "replicas"));
 }
 
-TEST_WITH(what_tells_of_nothing_that_is_kept_waits_for_no_replica, begin, end)
-{
-    store_driver_wait_ready(here.d, true);
-    here.confirm = -1;
-    outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .unconfirmed = true});
-    assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-}
-
 TEST_WITH(a_repeatable_call_is_asked_again_until_it_is_sure, begin, end)
 {
     store_driver_wait_ready(here.d, true);

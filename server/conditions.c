@@ -1,0 +1,89 @@
+/* Invariant: the log has a line for each change, and `ready` last where calls can be served. Called by server.c, and read
+ * by services/admin.c. */
+#include "conditions.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <lockstock/version.h>
+
+#include "commit.h"
+#include "log.h"
+
+/* The log's words for what does not block, and for its end; what blocks is "not-ready", and its end "ready". */
+static const struct kind {
+    const char *about, *event, *over;
+} kinds[CONDITIONS] = {
+    [CONDITION_STORE] = {"store", "store-degraded", NULL},
+    [CONDITION_CERTIFICATE] = {"certificate", "certificate-ends", "certificate-good"},
+    [CONDITION_SERVERS] = {"servers", "servers-differ", "servers-agree"},
+};
+
+void conditions_init(conditions *c)
+{
+    *c = (conditions){.ready = false};
+    for (size_t i = 0; i < CONDITIONS; i++)
+        c->of[i].about = kinds[i].about;
+    c->of[CONDITION_STORE].blocks = true;
+    strcpy(c->of[CONDITION_STORE].text, "connecting");
+}
+
+static int64_t wall_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+bool conditions_ready(const conditions *c, const char **reason)
+{
+    const condition *first = NULL;
+
+    for (size_t i = 0; i < CONDITIONS; i++)
+        if (c->of[i].text[0] && (!first || (c->of[i].blocks && !first->blocks)))
+            first = &c->of[i];
+    if (reason)
+        *reason = first ? first->text : NULL;
+    return !first || !first->blocks;
+}
+
+static void say(condition_about about, const condition *now)
+{
+    const struct kind *kind = &kinds[about];
+
+    if (now->text[0])
+        log_warn(now->blocks ? "not-ready" : kind->event, "reason=\"%s\"", now->text);
+    else if (kind->over)
+        log_info(kind->over, "%s", "");
+}
+
+bool conditions_set(conditions *c, condition_about about, bool blocks, const char *text)
+{
+    condition *now = &c->of[about];
+
+    text = text ? text : "";
+    if (strcmp(now->text, text) == 0 && now->blocks == blocks)
+        return false;
+    if (!now->text[0] || !text[0])
+        now->since_ms = wall_ms();
+    now->blocks = blocks;
+    snprintf(now->text, sizeof now->text, "%s", text);
+    say(about, now);
+    bool was_ready = c->ready;
+    c->ready = conditions_ready(c, NULL);
+    if (c->ready && (!was_ready || (about == CONDITION_STORE && !now->text[0])))
+        log_info("ready", "version=%s commit=%s", LOCKSTOCK_VERSION, LOCKSTOCK_COMMIT);
+    return true;
+}
+
+bool conditions_look(const conditions *c, size_t i, condition *ret)
+{
+    for (size_t k = 0; k < CONDITIONS; k++)
+        if (c->of[k].text[0] && i-- == 0) {
+            *ret = c->of[k];
+            return true;
+        }
+    return false;
+}
