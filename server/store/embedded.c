@@ -45,8 +45,11 @@ enum {
     START_TIMEOUT_MS = 10000,
     STOP_TIMEOUT_MS = 10000,
     PAUSE_MIN_MS = 100,
-    PAUSE_MAX_MS = 5000,
-    HIGH_FD = 10, /* above standard descriptors */
+    PAUSE_MAX_MS = 2000,
+    SERVED_WELL_MS = 2000, /* who did so for so long may end for another reason than the last time */
+    UNSERVED_MAX = 3,      /* ends in a row before it serves */
+    HIGH_FD = 10,          /* above standard descriptors */
+    REASON_BYTES = 256,
     SOCKET_BYTES = sizeof((struct sockaddr_un *)0)->sun_path,
 };
 #define SOCKET_NAME "redis.sock"
@@ -69,6 +72,8 @@ struct embedded {
     pid_t pid;  /* 0 = none */
     int pidfd;  /* of pid; -1 = none, or the watch's */
     unsigned failures;
+    unsigned unserved; /* ends of its own before it served, in a row */
+    uint64_t serves_since_ns;
     uint64_t random;  /* of backoff_ns */
     uv_timer_t timer; /* ends PAUSING; in STOPPING, patience */
     uv_work_t mending;
@@ -253,10 +258,36 @@ static void on_watch_closed(uv_handle_t *handle)
     free(handle);
 }
 
+/* Whether a process ended by its own doing, and would again: it exited, or failed in itself. Other signals come from
+ * outside. */
+static bool is_its_own(int how)
+{
+    static const int own[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+
+    for (size_t i = 0; WIFSIGNALED(how) && i < sizeof own / sizeof *own; i++)
+        if (WTERMSIG(how) == own[i])
+            return true;
+    return WIFEXITED(how);
+}
+
+/* Counts an end. False: it will never serve. A restart may fail where the first start did not, for want of room or memory,
+ * and has several tries. */
+static bool may_serve_again(embedded *e, int how)
+{
+    if (e->serves) {
+        e->unserved = 0;
+        if (lks_rpc_now_ns() - e->serves_since_ns >= SERVED_WELL_MS * CLOCK_NS_PER_MS)
+            e->failures = 0;
+    } else if (is_its_own(how)) {
+        e->unserved++;
+    }
+    return e->unserved < (e->served ? UNSERVED_MAX : 1);
+}
+
 static void on_end(uv_poll_t *watch, int status, int events)
 {
     embedded *e = watch->data;
-    char reason[256];
+    char reason[REASON_BYTES];
     int how = 0;
 
     (void)status;
@@ -273,13 +304,12 @@ static void on_end(uv_poll_t *watch, int status, int events)
     log_error("store-ended", "pid=%d %s=%d log=%s", (int)e->pid, WIFSIGNALED(how) ? "signal" : "exit",
               WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how), e->log_path);
     e->pid = 0;
-    if (e->serves)
-        e->failures = 0;
-    pause_then_spawn(e);
-    if (!e->served && !WIFSIGNALED(how)) {
-        snprintf(reason, sizeof reason, "redis-server ends before it serves; see %.200s", e->log_path);
-        e->options.on_broken(e->options.arg, reason);
+    if (may_serve_again(e, how)) {
+        pause_then_spawn(e);
+        return;
     }
+    snprintf(reason, sizeof reason, "redis-server ends before it serves; see %.200s", e->log_path);
+    e->options.on_broken(e->options.arg, reason);
 }
 
 /* A pidfd is readable when its process has ended. */
@@ -378,8 +408,11 @@ static lks_code wait_for_socket(embedded *e, int notify, lks_error *error)
         kill(e->pid, SIGKILL);
     waitpid(e->pid, &how, 0);
     e->pid = 0;
+    if (n > 0 && is_its_own(how))
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "redis-server ends before it serves; see %s", e->log_path);
     return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "redis-server %s; see %s",
-                         n > 0 ? "ended as soon as it was started" : "does not listen", e->log_path);
+                         n > 0 ? "was killed as soon as it was started" : "does not listen", e->log_path);
 }
 
 static lks_code start(embedded *e, lks_error *error)
@@ -441,6 +474,8 @@ failed:
 
 void embedded_serves(embedded *e)
 {
+    if (!e->serves)
+        e->serves_since_ns = lks_rpc_now_ns();
     e->serves = true;
     e->served = true;
     if (!e->has_served) {

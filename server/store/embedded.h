@@ -12,21 +12,22 @@ typedef struct embedded_options {
     struct uv_loop_s *loop;
     const char *dir;
     const char *fsync; /* "always" or "everysec"; static */
-    /* redis-server ended by itself before it ever served: it would again. */
+    /* redis-server ended by itself before it served, the first time or three times in a row, or its data is damaged or
+     * gone: it will not serve, and is not started again. */
     void (*on_broken)(void *arg, const char *reason);
     void *arg;
 } embedded_options;
 
 /* Takes `dir` (made when missing), mends its file (aof.h) and starts redis-server on
  * it; waits for at most 10 s until it listens. Starts it again whenever it ends, after
- * a pause; the file is then mended by another thread.
+ * a pause that grows while it does not serve for some seconds; the file is then mended by another thread.
  * Main thread only, which must live as long as the store: the kernel kills
  * redis-server when that thread ends. LKS_FAILED_PRECONDITION: another server
- * uses dir; LKS_INVALID_ARGUMENT: dir or fsync; LKS_UNAVAILABLE: redis-server is
+ * uses dir, or as on_broken; LKS_INVALID_ARGUMENT: dir or fsync; LKS_UNAVAILABLE: redis-server is
  * missing or does not start. */
 lks_code embedded_open(const embedded_options *options, embedded **ret, lks_error *error);
 
-/* redis-server has answered: should it end now, it is started again at once. */
+/* redis-server has answered. */
 void embedded_serves(embedded *embedded);
 
 /* A connection to it was lost. If that is because its socket was removed while it runs, it is ended and

@@ -24,7 +24,7 @@
 #include "support/tempdir.h"
 #include "test.h"
 
-enum { KILLS = 8, WRITES_PER_KILL = 200, WAIT_MS = 60000, SLOW_US = 3000, OTHER_UID = 12345 };
+enum { KILLS = 8, WRITES_PER_KILL = 200, WAIT_MS = 60000, SLOW_US = 3000, OTHER_UID = 12345, STORE_PAUSE_MIN_MS = 100 };
 
 typedef struct scene {
     char *parent;
@@ -34,6 +34,7 @@ typedef struct scene {
 } scene;
 
 static scene s;
+static _Atomic uint64_t clock_is_ahead_ns; /* of every test that puts it on */
 
 static int set_up(void **state)
 {
@@ -65,6 +66,7 @@ static int tear_down(void **state)
 {
     store_driver_free(s.d);
     tempdir_remove(s.parent);
+    clock_is_ahead_ns = 0;
     return 0;
 }
 
@@ -246,6 +248,153 @@ TEST(an_ended_redis_is_started_again)
         assert_true(redis_of(getpid()) != redis);
     }
 }
+
+/* ---- pauses between starts ---------------------------------------------------------- */
+
+/* The pauses of the embedded store (CMakeLists.txt: --wrap) are noted, and are none. */
+uint64_t __real_backoff_ns(uint32_t least_ms, uint32_t most_ms, uint32_t failures, uint64_t *random);
+uint64_t __wrap_backoff_ns(uint32_t least_ms, uint32_t most_ms, uint32_t failures, uint64_t *random);
+
+static struct pauses {
+    bool noted;
+    unsigned n;
+    uint32_t failures; /* before the last one */
+} pauses;
+
+uint64_t __wrap_backoff_ns(uint32_t least_ms, uint32_t most_ms, uint32_t failures, uint64_t *random)
+{
+    uint64_t ns = __real_backoff_ns(least_ms, most_ms, failures, random);
+
+    if (least_ms != STORE_PAUSE_MIN_MS || !pauses.noted)
+        return ns;
+    pauses.n++;
+    pauses.failures = failures;
+    return 0;
+}
+
+static void note_pauses(bool noted)
+{
+    pauses = (struct pauses){.noted = noted};
+}
+
+/* A clock that can be put on. */
+uint64_t __real_lks_rpc_now_ns(void);
+uint64_t __wrap_lks_rpc_now_ns(void);
+
+uint64_t __wrap_lks_rpc_now_ns(void)
+{
+    return __real_lks_rpc_now_ns() + clock_is_ahead_ns;
+}
+
+static void kill_and_wait(void)
+{
+    kill(redis_of(getpid()), SIGKILL);
+    store_driver_wait_ready(s.d, false);
+    store_driver_wait_ready(s.d, true);
+}
+
+/* As on a full disk: it serves, and ends with the first write. To serve for a moment is no reason to start it at once
+ * again and again. */
+TEST(pauses_grow_while_it_serves_only_for_moments)
+{
+    enum { TIMES = 5 };
+
+    open_store(NULL);
+    note_pauses(true);
+    for (uint32_t i = 0; i < TIMES; i++) {
+        kill_and_wait();
+        assert_int_equal(pauses.n, i); /* the first time there is none */
+        assert_int_equal(pauses.failures, i);
+    }
+    clock_is_ahead_ns += UINT64_C(60000000000);
+    kill_and_wait();
+    assert_int_equal(pauses.n, TIMES - 1); /* it had served for long */
+    note_pauses(false);
+}
+
+/* ---- a redis-server that fails in itself --------------------------------------------- */
+
+/* The program in front of PATH as redis-server, in Python: it does this. */
+static char *path_before;
+
+static void replace_redis(const char *does)
+{
+    char dir[200], program[300], text[512], path[4096];
+
+    snprintf(dir, sizeof dir, "%s/bin", s.parent);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    snprintf(program, sizeof program, "%s/redis-server", dir);
+    snprintf(text, sizeof text, "#!/usr/bin/env python3\nimport os, signal, socket\n%s\n", does);
+    assert_true(tempdir_write(program, text));
+    assert_int_equal(chmod(program, 0700), 0);
+    path_before = strdup(getenv("PATH"));
+    snprintf(path, sizeof path, "%s:%s", dir, path_before);
+    setenv("PATH", path, 1);
+}
+
+static void put_redis_back(void)
+{
+    setenv("PATH", path_before, 1);
+    free(path_before);
+}
+
+static void assert_broken(void)
+{
+    store_driver_until(s.d, is_fatal, &s);
+    assert_non_null(strstr(store_fatal(store_driver_store(s.d)), "redis-server ends before it serves"));
+    store_driver_close_store(s.d);
+    assert_int_equal(redis_of(getpid()), 0);
+}
+
+TEST(a_redis_that_aborts_while_it_loads_is_fatal)
+{
+    lks_error error;
+
+    replace_redis("listener = socket.socket(socket.AF_UNIX)\n"
+                  "listener.bind('redis.sock')\n"
+                  "listener.listen()\n"
+                  "listener.accept()\n"
+                  "os.abort()");
+    if (try_open(NULL, &error) != LKS_OK)
+        fail_msg("%s", error.message);
+    assert_broken();
+    put_redis_back();
+}
+
+TEST(a_redis_that_aborts_before_it_listens_is_fatal)
+{
+    lks_error error;
+
+    replace_redis("os.kill(os.getpid(), signal.SIGSEGV)");
+    assert_int_equal(try_open(NULL, &error), LKS_FAILED_PRECONDITION);
+    assert_non_null(strstr(error.message, "redis-server ends before it serves"));
+    put_redis_back();
+}
+
+/* One that was killed from outside may serve the next time. */
+TEST(a_redis_that_is_killed_before_it_listens_may_be_tried_again)
+{
+    lks_error error;
+
+    replace_redis("os.kill(os.getpid(), signal.SIGKILL)");
+    assert_int_equal(try_open(NULL, &error), LKS_UNAVAILABLE);
+    put_redis_back();
+}
+
+/* Several times, for what was short at the first may be there at the second. */
+TEST(a_restarted_redis_that_fails_again_and_again_is_fatal)
+{
+    open_store(NULL);
+    note_pauses(true);
+    replace_redis("os.abort()");
+    kill(redis_of(getpid()), SIGKILL);
+    assert_broken();
+    assert_int_equal(pauses.n, 2);
+    put_redis_back();
+    note_pauses(false);
+}
+
+/* ---- the socket ---------------------------------------------------------------------- */
 
 /* A connection of the test's own. */
 static int connect_to(const char *path)

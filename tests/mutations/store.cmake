@@ -144,8 +144,15 @@ c_mutation(T14 server/store/embedded.c test_store_embedded:*inherited
 
 # a killed server takes its redis-server along; an ended redis-server is started again
 c_mutation(T15 server/store/embedded.c test_store_embedded:*along [[prctl(PR_SET_PDEATHSIG, SIGKILL);]] "")
-c_mutation(T15 server/store/embedded.c test_store_embedded:*started_again [[        e->failures = 0;
-    pause_then_spawn(e);]] [[        e->failures = 0;]])
+c_mutation(T15 server/store/embedded.c test_store_embedded:an_ended*started_again [[    if (may_serve_again(e, how)) {
+        pause_then_spawn(e);]] [[    if (may_serve_again(e, how)) {]])
+c_mutation(T15 server/store/embedded.c test_store_embedded:pauses_grow* [[        if (lks_rpc_now_ns() - e->serves_since_ns >= SERVED_WELL_MS * CLOCK_NS_PER_MS)
+            e->failures = 0;]] [[        e->failures = 0;]])
+c_mutation(T15 server/store/embedded.c test_store_embedded:pauses_grow* [[            e->failures = 0;]] [[            ;]])
+c_mutation(T15 server/store/embedded.c test_store_embedded:a_redis_that_aborts* [[        if (WTERMSIG(how) == own[i])]] [[        if (false)]])
+c_mutation(T15 server/store/embedded.c test_store_embedded:a_redis_that_is_killed* [[        if (WTERMSIG(how) == own[i])]] [[        if (true)]])
+c_mutation(T15 server/store/embedded.c test_store_embedded:a_restarted_redis* [[(e->served ? UNSERVED_MAX : 1)]] [[1]])
+c_mutation(T15 server/store/embedded.c test_store_embedded:a_restarted_redis* [[        e->unserved++;]] [[        e->unserved += e->served ? 0 : 1;]])
 
 # what was answered survives kill -9, of redis-server and of lockstockd; a cut transaction never runs in half
 c_mutation(T16 server/store/aof.c test_aof_tail [[if (!inside)
