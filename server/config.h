@@ -47,6 +47,7 @@ typedef struct settings {
     long request_ms;
     long drain_ms;
     long sweep_ms;
+    long namespace_keys, namespace_bytes, namespace_waiters;
     long id_sequence_block;
     bool remember_refusals;
     unsigned char set_by[CONFIG_KEYS_MAX]; /* config.c's: where each comes from, */

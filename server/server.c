@@ -30,6 +30,7 @@
 #include "standard/health.h"
 #include "standard/reflection.h"
 #include "store/store.h"
+#include "calls/quotas.h"
 #include "calls/sweep.h"
 #include "calls/waiters.h"
 
@@ -60,6 +61,7 @@ typedef struct server {
     waiters *waiters;
     loss *loss;
     sweep *sweep;
+    quotas *quotas;
     budget *budget;
     callers *callers;
     dispatch *dispatch;
@@ -139,6 +141,7 @@ static void on_store_closed(void *arg)
 
     s->store = NULL;
     sweep_close(s->sweep);
+    quotas_close(s->quotas);
     loss_close(s->loss);
     s->phase = FLUSHING;
     s->drain_until_ms = uv_now(&s->loop) + FLUSH_MS;
@@ -180,6 +183,7 @@ static void drain(server *s, uint64_t limit_ms)
         if (s->wires)
             wires_stop_receiving(s->wires);
         sweep_stop(s->sweep);
+        quotas_stop(s->quotas);
         loss_stop(s->loss);
         if (s->alarms)
             alarms_stop(s->alarms);
@@ -243,6 +247,8 @@ static void on_listening(void *arg)
         loss_begin(s->loss);
     if (s->sweep)
         sweep_begin(s->sweep);
+    if (s->quotas)
+        quotas_begin(s->quotas);
 }
 
 static lks_code open_store(server *s, lks_error *error)
@@ -335,10 +341,15 @@ static lks_code open_dispatch(server *s, lks_error *error)
     s->waiters = waiters_new(&s->loop, s->alarms);
     s->loss = loss_new(&s->loop, s->store, s->waiters);
     s->sweep = sweep_new(&s->loop, s->store, s->alarms, (uint64_t)s->config->sweep_ms);
+    const quotas_limits limits = {.keys = s->config->namespace_keys,
+                                  .bytes = s->config->namespace_bytes,
+                                  .waiters = s->config->namespace_waiters};
+    s->quotas = quotas_new(&s->loop, s->store, &limits);
     const dispatch_options options = {
         .store = s->store,
         .alarms = s->alarms,
         .waiters = s->waiters,
+        .quotas = s->quotas,
         .server = s->id,
         .timeout_ms = (uint32_t)s->config->timeout_ms,
         .timeout_max_ms = (uint32_t)s->config->timeout_max_ms,

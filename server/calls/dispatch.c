@@ -56,6 +56,7 @@ struct running {
     running **handle;
     uint64_t deadline_ns;
     waiter waiter;
+    principal_sum *of_namespace; /* that it counts for while it waits; NULL: nobody counts */
     sink_done *done;
     const sink_lender *lender;
     void *arg;
@@ -197,6 +198,7 @@ static void end(running *r)
     leave_order(r); /* while the caller lives: those that this one held are its too */
     budget_share *bytes = r->rest && r->rest->held > 0 ? caller_bytes(r->call.caller) : NULL;
     caller_leave(&r->call);
+    quotas_leave(r->target->dispatch->options.quotas, r->of_namespace);
     if (r->handle)
         *r->handle = NULL;
     if (bytes)
@@ -513,6 +515,22 @@ static void on_abandoned(caller_call *call)
     dispatch_abandon(running_of(call));
 }
 
+/* Of a call that takes. False: rounds.error says which quota is used up. */
+static bool is_within_quotas(running *r)
+{
+    quotas *q = r->target->dispatch->options.quotas;
+    const lks_rpc_method *method = r->target->method->method;
+    const plan *p = &r->work->rounds.plan;
+    lks_error *error = &r->work->rounds.error;
+
+    if (!q || method->effect != LKS_RPC_EFFECT_WRITE || method->settles)
+        return true;
+    for (size_t i = 0; i < p->n_calls; i++)
+        if (quotas_check(q, p->calls[i].base, p->ns, error) != LKS_OK)
+            return false;
+    return !r->call.waits || quotas_wait(q, p->ns, &r->of_namespace, error) == LKS_OK;
+}
+
 /* Unpacks and plans a call; false: rounds.error says why not. */
 static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const target *t, lks_rpc_arena *arena)
 {
@@ -545,7 +563,7 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
                            .state = t->state,
                            .now_ns = lks_rpc_now_ns(),
                            .repeat_ms = call->timeout_ms ? call->timeout_ms : options->timeout_ms};
-    return rounds_plan(&r->work->rounds, t->method, request, &settings);
+    return rounds_plan(&r->work->rounds, t->method, request, &settings) && is_within_quotas(r);
 }
 
 void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg)

@@ -20,6 +20,7 @@
 #include "calls/alarms.h"
 #include "calls/callers.h"
 #include "calls/identity.h"
+#include "calls/quotas.h"
 #include "services/service.h"
 #include "store/store.h"
 #include "calls/waiters.h"
@@ -31,6 +32,7 @@ typedef struct dispatch_options {
     store *store;
     alarms *alarms;
     waiters *waiters;
+    quotas *quotas;          /* NULL: there are none */
     const char *server;      /* this server's id */
     uint32_t timeout_ms;     /* of a call that names none, beyond what it asks to wait */
     uint32_t timeout_max_ms; /* beyond what the call asks to wait */

@@ -26,8 +26,7 @@ void sweep_begin(sweep *s);
 /* No step begins from now on. Takes NULL. */
 void sweep_stop(sweep *s);
 
-/* With the store closed: no call of it is under way. Freed when the loop has run on.
- * Takes NULL. */
+/* With the store closed: no call of it is under way. Takes NULL. */
 void sweep_close(sweep *s);
 
 #endif

@@ -70,7 +70,7 @@ c_mutation(SB18 server/services/stock_bucket_limits.c test_stock_buckets:a_repea
 # What a server that died has left on its way
 lua_mutation(SB24 test_stock_buckets:*overdue* [[if units > 0 and id + OVERDUE_US < now then]] [[if false then]])
 c_mutation(SB24 server/calls/sweep.c test_sweep:units_on* [[        submit(s, &s->home.sent, on_sent);]] [[        bring_home(s);]])
-c_mutation(SB24 server/calls/sweep.c test_sweep:units_that* [[result->code == LKS_OK && answer_says(result->value, "OK") && !s->stopped]] [[!s->stopped]])
+c_mutation(SB24 server/calls/sweep.c test_sweep:units_that* [[result->code == LKS_OK && answer_says(result->value, "OK") && !pass_is_stopped(s->pass)]] [[!pass_is_stopped(s->pass)]])
 c_mutation(SB24 server/services/stock_home.c test_sweep:units_on* [[stock_bucket_name((unsigned)to)]] [[(unsigned)to]])
 
 # What a failover has lost

@@ -128,3 +128,10 @@ c_mutation(K17 server/calls/dispatch.c test_dispatch
   [[    waiters_moved(&r->waiter, key, n > 0 ? kept->watches : NULL);]] [[    (void)key;]])
 c_mutation(K17 server/calls/dispatch.c test_dispatch
   [[            budget_force(caller_bytes(r->call.caller), r->rest->held);]] [[            r->rest->held = 0;]])
+
+# quotas
+c_mutation(K18 server/calls/quotas.c test_quotas:*whole_pass* [[has[0] >= q->limits.keys]] [[has[0] > q->limits.keys]])
+c_mutation(K18 server/calls/quotas.c test_quotas:*failed* [[    q->failed = q->failed || !reply;]] "")
+c_mutation(K18 server/calls/quotas.c test_quotas:waiters* [[sum->members <= q->limits.waiters]] [[sum->members <= q->limits.waiters + 1]])
+c_mutation(K18 server/calls/dispatch.c test_cli_quotas [[method->effect != LKS_RPC_EFFECT_WRITE || method->settles]] [[false]])
+c_mutation(K18 server/calls/dispatch.c test_cli_quotas [[    quotas_leave(r->target->dispatch->options.quotas, r->of_namespace);]] "")

@@ -124,7 +124,7 @@ c_mutation(T13 server/store/adapter.c test_store_answers:a_reply_of_elements* [[
 c_mutation(T13 server/store/adapter.c test_store_answers:a_greeting*
   [[.reply_bytes_max = GREETING_BYTES_MAX]] [[.reply_bytes_max = REPLY_BYTES_MAX]])
 c_mutation(T13 server/store/connection.c test_store_subscription:*silent* [[    if (c->n == 0 && !c->pinged)]] [[    if (c->n == 0)]])
-c_mutation(T13 server/calls/sweep.c test_sweep:*another_shape* [[reply->element[1].type != STORE_STRING]] [[false]])
+c_mutation(T13 server/calls/pass.c test_sweep:*another_shape* [[reply->element[1].type != STORE_STRING]] [[false]])
 c_mutation(T13 server/calls/loss.c test_loss:*another_shape* [[ || reply->element[1].type != STORE_STRING)]] [[)]])
 c_mutation(T13 server/store/adapter.c test_store_answers
   [[    if (elements > REPLY_ELEMENTS_MAX)
@@ -291,7 +291,7 @@ c_mutation(T22 server/services/walk.c test_walk [=[now[i] & w->here[i]]=] [=[now
 c_mutation(T22 server/services/walk.c test_walk [[put(set, slot, !out);]] [[put(set, slot, true);]])
 c_mutation(T22 server/services/walk.c test_walk [[ || (!out && from < least)]] "")
 c_mutation(T22 server/services/walk.c test_walk [[bool goes_on = strcmp(node, w->node) == 0;]] [[bool goes_on = true;]])
-c_mutation(T22 server/calls/sweep.c test_sweep:*each_part [[enter_part(s, s->part.slot + 1U)]] [[enter_part(s, 65536)]])
+c_mutation(T22 server/calls/pass.c test_sweep:*each_part [[enter_part(p, p->part.slot + 1U)]] [[enter_part(p, 65536)]])
 c_mutation(T22 server/calls/loss.c test_loss:*each_part* [[from = part.slot + 1U)]] [[from = 65536)]])
 
 c_mutation(T21 server/server.c test_store_away:*sighup [[ ||

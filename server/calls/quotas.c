@@ -1,0 +1,222 @@
+/* Called by server.c and dispatch.c. */
+#include "calls/quotas.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "calls/key_table.h"
+#include "calls/pass.h"
+#include "functions/arguments.h"
+#include "log.h"
+#include "memory.h"
+#include "services/service.h"
+
+enum { INTERVAL_MS = 1000, ROW = 3 };
+
+/* What a namespace has: by the pass under way so far, and by the last whole one. */
+typedef struct usage {
+    keyed by_ns;
+    TAILQ_ENTRY(usage) in_all;
+    int64_t counting[2], counted[2]; /* keys, bytes */
+    char ns[];                       /* percent-encoded */
+} usage;
+
+struct quotas {
+    quotas_limits limits;
+    pass *pass;
+    key_table table;
+    TAILQ_HEAD(, usage) all;
+    principals waiting;
+    bool failed; /* a step of the pass under way */
+    bool told;   /* the log knows that passes fail */
+};
+
+static usage *usage_of(const quotas *q, lks_rpc_slice ns)
+{
+    keyed *found = key_table_find(&q->table, ns);
+
+    return found ? (usage *)((char *)found - offsetof(usage, by_ns)) : NULL;
+}
+
+static usage *usage_new(quotas *q, lks_rpc_slice ns)
+{
+    usage *u = memory_alloc(sizeof *u + ns.len + 1);
+
+    *u = (usage){.counted = {0}};
+    memcpy(u->ns, ns.data, ns.len);
+    u->ns[ns.len] = '\0';
+    u->by_ns.key = (lks_rpc_slice){u->ns, ns.len};
+    key_table_add(&q->table, &u->by_ns);
+    TAILQ_INSERT_TAIL(&q->all, u, in_all);
+    return u;
+}
+
+static void usage_free(quotas *q, usage *u)
+{
+    TAILQ_REMOVE(&q->all, u, in_all);
+    key_table_remove(&q->table, &u->by_ns);
+    free(u);
+}
+
+static bool is_over(const quotas *q, const int64_t has[2])
+{
+    return (q->limits.keys > 0 && has[0] >= q->limits.keys) || (q->limits.bytes > 0 && has[1] >= q->limits.bytes);
+}
+
+/* ---- counting ------------------------------------------------------------------- */
+
+static bool is_row(const store_value *row)
+{
+    return row->type == STORE_ARRAY && row->n == ROW && row->element[0].type == STORE_STRING &&
+           row->element[1].type == STORE_INTEGER && row->element[2].type == STORE_INTEGER;
+}
+
+/* {namespace, keys, bytes} each */
+static void on_step(void *arg, const store_value *reply)
+{
+    quotas *q = arg;
+
+    q->failed = q->failed || !reply;
+    for (size_t i = 2; reply && i < reply->n; i++) {
+        const store_value *row = &reply->element[i];
+        if (!is_row(row)) {
+            q->failed = true;
+            continue;
+        }
+        usage *u = usage_of(q, row->element[0].string);
+        if (!u)
+            u = usage_new(q, row->element[0].string);
+        u->counting[0] += row->element[1].integer;
+        u->counting[1] += row->element[2].integer;
+    }
+    pass_go_on(q->pass);
+}
+
+static void tell(const quotas *q, const usage *u)
+{
+    bool over = is_over(q, u->counting);
+
+    if (over == is_over(q, u->counted))
+        return;
+    if (over)
+        log_warn("over-quota", "namespace=\"%s\" keys=%" PRId64 " bytes=%" PRId64, u->ns, u->counting[0],
+                 u->counting[1]);
+    else
+        log_info("within-quota", "namespace=\"%s\"", u->ns);
+}
+
+/* What a pass with a failed step has counted is not all, and is forgotten. */
+static void on_end(void *arg)
+{
+    quotas *q = arg;
+    usage *u, *next;
+
+    if (q->failed && !q->told)
+        log_warn("quotas-not-counted", "reason=\"%s\"",
+                 "the keys of the store cannot be counted, quotas go by what was counted last");
+    q->told = q->failed;
+    for (u = TAILQ_FIRST(&q->all); u; u = next) {
+        next = TAILQ_NEXT(u, in_all);
+        if (!q->failed) {
+            tell(q, u);
+            memcpy(u->counted, u->counting, sizeof u->counted);
+        }
+        memset(u->counting, 0, sizeof u->counting);
+        if (u->counted[0] == 0)
+            usage_free(q, u);
+    }
+    q->failed = false;
+}
+
+/* ---- for the server ---------------------------------------------------------------- */
+
+quotas *quotas_new(struct uv_loop_s *loop, store *backing, const quotas_limits *limits)
+{
+    quotas *q = memory_alloc(sizeof *q);
+    const pass_options options = {.loop = loop,
+                                  .store = backing,
+                                  .function = limits->bytes > 0 ? fn_quota_count_bytes.name : fn_quota_count_keys.name,
+                                  .interval_ms = INTERVAL_MS,
+                                  .on_step = on_step,
+                                  .on_end = on_end,
+                                  .arg = q};
+
+    *q = (quotas){.limits = *limits, .pass = pass_new(&options)};
+    TAILQ_INIT(&q->all);
+    return q;
+}
+
+void quotas_begin(quotas *q)
+{
+    if (q->limits.keys > 0 || q->limits.bytes > 0)
+        pass_begin(q->pass);
+}
+
+static lks_rpc_slice namespace_of(lks_rpc_slice base)
+{
+    size_t from = strlen("ls:{"), end = from;
+
+    while (end < base.len && base.data[end] != '/')
+        end++;
+    return (lks_rpc_slice){base.data + from, end - from};
+}
+
+lks_code quotas_check(const quotas *q, lks_rpc_slice base, lks_rpc_slice ns, lks_error *error)
+{
+    const usage *u = q->table.n > 0 ? usage_of(q, namespace_of(base)) : NULL;
+
+    if (!u || !is_over(q, u->counted))
+        return LKS_OK;
+    bool by_keys = q->limits.keys > 0 && u->counted[0] >= q->limits.keys;
+    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
+                         "the namespace \"%.*s\" has stored %" PRId64 " %s, its quota is %" PRId64, (int)ns.len,
+                         ns.data, u->counted[!by_keys], by_keys ? "keys" : "bytes",
+                         by_keys ? q->limits.keys : q->limits.bytes);
+}
+
+lks_code quotas_wait(quotas *q, lks_rpc_slice ns, principal_sum **ret, lks_error *error)
+{
+    char name[SERVICE_NAME_BYTES_MAX + 1];
+
+    *ret = NULL;
+    if (q->limits.waiters == 0)
+        return LKS_OK;
+    snprintf(name, sizeof name, "%.*s", (int)ns.len, ns.data);
+    principal_sum *sum = principals_enter(&q->waiting, name);
+    if (sum && (int64_t)sum->members <= q->limits.waiters) {
+        *ret = sum;
+        return LKS_OK;
+    }
+    principals_leave(&q->waiting, sum);
+    if (!sum)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
+                         "as many calls of the namespace \"%s\" wait as its quota allows, %" PRId64, name,
+                         q->limits.waiters);
+}
+
+void quotas_leave(quotas *q, principal_sum *sum)
+{
+    if (sum)
+        principals_leave(&q->waiting, sum);
+}
+
+void quotas_stop(quotas *q)
+{
+    if (q)
+        pass_stop(q->pass);
+}
+
+void quotas_close(quotas *q)
+{
+    if (!q)
+        return;
+    pass_close(q->pass);
+    while (!TAILQ_EMPTY(&q->all))
+        usage_free(q, TAILQ_FIRST(&q->all));
+    key_table_clear(&q->table);
+    free(q);
+}
