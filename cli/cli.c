@@ -191,13 +191,17 @@ static exit_code read_token(const char *path, char token[TOKEN_BYTES])
 
     if (!file)
         return exits_wrong("--token-file", strerror(errno));
-    token[0] = '\0';
-    bool good = fgets(token, TOKEN_BYTES, file) || !ferror(file);
+    size_t read = fread(token, 1, TOKEN_BYTES - 1, file);
+    bool good = !ferror(file);
     int why = errno;
     fclose(file);
     if (!good)
         return exits_wrong("--token-file", strerror(why));
-    token[strcspn(token, "\r\n")] = '\0';
+    token[read] = '\0';
+    size_t len = strcspn(token, "\r\n");
+    if (len < read && token[len] == '\0')
+        return exits_wrong("--token-file", "has a NUL in its first line");
+    token[len] = '\0';
     return *token ? EXIT_DONE : exits_wrong("--token-file", "its first line is empty");
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 static bool is_blank(char c)
 {
@@ -39,15 +40,25 @@ static bool take_line(char *line, unsigned number, keys_take *take, void *arg)
     return take(arg, number, trim(key), trim(value));
 }
 
+/* The text in front of a NUL would count, and what is behind it be lost. */
+static bool take_bytes(char *line, size_t len, unsigned number, keys_take *take, void *arg)
+{
+    if (!memchr(line, '\0', len))
+        return take_line(line, number, take, arg);
+    take(arg, number, NULL, "has a NUL in it");
+    return false;
+}
+
 void keys_read(const char *path, keys_take *take, void *arg)
 {
     char *line = NULL;
     size_t room = 0;
+    ssize_t len;
     bool good = true;
     FILE *file = fopen(path, "re");
 
-    for (unsigned number = 1; file && good && getline(&line, &room, file) >= 0; number++)
-        good = take_line(line, number, take, arg);
+    for (unsigned number = 1; file && good && (len = getline(&line, &room, file)) >= 0; number++)
+        good = take_bytes(line, (size_t)len, number, take, arg);
     if (good && (!file || ferror(file)))
         take(arg, 0, NULL, strerror(errno));
     free(line);

@@ -101,6 +101,7 @@ typedef struct loading {
     lks_code in_file; /* how its reading ended */
     lks_error *error;
     const char *file;
+    unsigned line_of[CONFIG_KEYS_MAX]; /* of it, where the key stands first; 0: not yet */
 } loading;
 
 static lks_code invalid(loading *loader, const char *where, const char *what)
@@ -163,6 +164,21 @@ static lks_code set_key(loading *loader, const setting *key, source from, const 
     return LKS_OK;
 }
 
+/* Only lists go on in a second line: of two values of one key one would be lost. */
+static lks_code set_key_of_file(loading *loader, const setting *key, unsigned line, const char *where,
+                                const char *value)
+{
+    unsigned *first = &loader->line_of[key - config_keys];
+    char why[64];
+
+    if (*first == 0 || key->type == KEY_LIST) {
+        *first = line;
+        return set_key(loader, key, SOURCE_FILE, where, value);
+    }
+    snprintf(why, sizeof why, "given more than once, first in line %u", *first);
+    return invalid(loader, where, why);
+}
+
 static bool take_key(void *arg, unsigned line, const char *name, const char *value)
 {
     loading *loader = arg;
@@ -174,7 +190,7 @@ static bool take_key(void *arg, unsigned line, const char *name, const char *val
     else
         snprintf(where, sizeof where, "%s:%u%s%s", loader->file, line, name ? ": " : "", name ? name : "");
     loader->in_file =
-        key ? set_key(loader, key, SOURCE_FILE, where, value) : invalid(loader, where, name ? "unknown key" : value);
+        key ? set_key_of_file(loader, key, line, where, value) : invalid(loader, where, name ? "unknown key" : value);
     return loader->in_file == LKS_OK;
 }
 

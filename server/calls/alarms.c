@@ -241,12 +241,15 @@ void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_s
 
 void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
 {
-    bool wanted = in_ms >= 0 && !all->stopping && all->n_lasting < LASTING_MAX;
-    alarm_clock *a = wanted ? enter(all, base, function, argument) : NULL;
+    char text[NAME_BYTES_MAX];
+    alarm_clock *a = find(all, name_of(text, base, function, argument));
+    bool counts = a && a->lasting; /* one that does may still move when there is no room for more */
 
-    if (!a)
+    if (in_ms < 0 || all->stopping || (!counts && all->n_lasting >= LASTING_MAX))
         return;
-    if (!a->lasting) {
+    if (!a && !(a = enter(all, base, function, argument)))
+        return;
+    if (!counts) {
         a->lasting = true;
         TAILQ_INSERT_TAIL(&all->lasting, a, in_lasting);
         all->n_lasting++;

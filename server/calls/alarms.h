@@ -42,7 +42,7 @@ void alarms_unwatch(alarms *all, watched *list);
  * nobody watches it. */
 void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms);
 
-/* Rings it in in_ms as a lasting alarm, watched or not. Ignored beyond 262,144 of them. */
+/* Rings it in in_ms as a lasting alarm, watched or not. A new one beyond 262,144 of them is ignored. */
 void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms);
 
 /* How many there are, of both kinds. */

@@ -54,13 +54,15 @@ static lks_code read_password(const char *setting, const char *path, char **ret,
     FILE *file = fopen(path, "re");
     if (!file)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s: %s", setting, path, strerror(errno));
-    bool read = fgets(line, sizeof line, file);
+    size_t read = fread(line, 1, sizeof line - 1, file);
     fclose(file);
-    size_t len = read ? strcspn(line, "\r\n") : 0;
-    if (len == 0 || len > PASSWORD_MAX)
+    line[read] = '\0';
+    size_t len = strcspn(line, "\r\n");
+    bool has_nul = len < read && line[len] == '\0';
+    if (len == 0 || len > PASSWORD_MAX || has_nul)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "%s: %s: its first line must be a password of at most %d bytes", setting, path,
-                             PASSWORD_MAX);
+                             "%s: %s: its first line must be a password of at most %d bytes, none of them a NUL",
+                             setting, path, PASSWORD_MAX);
     *ret = memory_copy(line, len);
     explicit_bzero(line, sizeof line);
     return LKS_OK;

@@ -274,7 +274,8 @@ class WordsAndFlags(Case):
         for text, said in (("colour = red\n", "wrong:1: colour: unknown key"), ("\nnothing\n", "wrong:2: is not `key = value`"),
                            ("timeout = 5\n", "wrong:1: timeout: must be a time"), ("[x]\ntimeout = 5s\n", "wrong:1: this file has no sections"),
                            ("namespace = a\nnamespace = b\n", "wrong:2: namespace: is given twice"),
-                           ("namespace = a,\n  b\n", "wrong:2: is not `key = value`")):
+                           ("namespace = a,\n  b\n", "wrong:2: is not `key = value`"),
+                           ("\nnamespace = a\0b\n", "wrong:2: has a NUL in it")):
             with open(f"{self.server.dir}/wrong", "w") as file:
                 file.write(text)
             self.assertIn(said, self.err("lock", "ls", "--config", f"{self.server.dir}/wrong", code=USAGE))
@@ -323,6 +324,10 @@ class Who(unittest.TestCase):
         self.assertEqual(code_of("stock", "ls", *trust, *token), OTHER)
         self.assertIn("(PERMISSION_DENIED); the server's --policy says", said)
         self.assertEqual(code_of("lock", "ls", *trust, "--token-file", f"{own}/empty"), USAGE)
+        with open(f"{own}/nul", "wb") as file, open(f"{own}/token", "rb") as good:
+            file.write(good.read().rstrip() + b"\0more\n")
+        self.assertEqual(code_of("lock", "ls", *trust, "--token-file", f"{own}/nul"), USAGE)
+        self.assertIn("--token-file: has a NUL in its first line", said)
         self.assertEqual(code_of("lock", "ls", "--tls-ca", "/nonexistent", *token), USAGE)
         self.assertEqual(code_of("lock", "ls", *trust[:2], *token, "--timeout", "300ms"), UNAVAILABLE)
 

@@ -410,6 +410,8 @@ c_mutation(L52 server/services/rounds.c test_dispatch [[(r->has_waited || r->err
 c_mutation(L52 server/services/rounds.c test_dispatch [[(r->has_waited || r->error.applied == LKS_APPLIED_MAYBE)]]
   [[r->error.applied == LKS_APPLIED_MAYBE]])
 c_mutation(L52 server/services/rounds.c test_dispatch [[(r->has_waited || r->error.applied == LKS_APPLIED_MAYBE)]] [[true]])
+c_mutation(L54 server/calls/alarms.c test_alarms:*at_the_limit [[(!counts && all->n_lasting >= LASTING_MAX)]] [[(all->n_lasting >= LASTING_MAX)]])
+c_mutation(L54 server/calls/alarms.c test_alarms:*at_the_limit [[(!counts && all->n_lasting >= LASTING_MAX)]] [[false]])
 c_mutation(L54 server/calls/alarms.c test_alarms [[    if (a->watchers > 0 || a->lasting)
         return;]] [[    return;]])
 c_mutation(L54 server/calls/alarms.c test_alarms [[        w->alarm->watchers--;]] [[        ;]])

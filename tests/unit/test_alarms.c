@@ -5,7 +5,7 @@
 #include "calls/alarms.h"
 #include "test.h"
 
-enum { ASKED_MAX = 16, MANY = 20000, NEVER_MS = 600000 };
+enum { ASKED_MAX = 16, MANY = 20000, LASTING_MAX = 262144, NEVER_MS = 600000 };
 
 /* Something happened: run_until looks whether it was what it waits for. */
 static uv_loop_t *running_loop;
@@ -267,6 +267,28 @@ TEST(names_once_waited_for_are_forgotten)
     }
     assert_int_equal(alarms_count(f->all), 1);
     alarms_unwatch(f->all, &stays.as);
+}
+
+/* At their limit there is no new one, but each that there is may still move. */
+TEST(a_lasting_alarm_moves_earlier_also_at_the_limit)
+{
+    fixture *f = *state;
+    char name[32];
+
+    for (size_t i = 0; i < LASTING_MAX; i++) {
+        snprintf(name, sizeof name, "n%zu", i);
+        set_lasting(f, name, NEVER_MS);
+    }
+    assert_int_equal(alarms_count(f->all), LASTING_MAX);
+    set_lasting(f, "one more", 0);
+    assert_int_equal(alarms_count(f->all), LASTING_MAX);
+    set_lasting(f, "n7", 0);
+    run_until_asked(f, 1);
+    const lks_rpc_slice *argument = &f->store.asked[0].call->args[0];
+    assert_int_equal(argument->len, 2);
+    assert_memory_equal(argument->data, "n7", 2);
+    reply_again_in(&f->store, 0, -1);
+    assert_int_equal(alarms_count(f->all), LASTING_MAX - 1);
 }
 
 /* The comparisons that setting one of n alarms takes. */

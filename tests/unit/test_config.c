@@ -31,15 +31,20 @@ static void expect_invalid(lks_code code, const lks_error *error, const char *na
         fail_msg("expected INVALID_ARGUMENT naming %s, got %s: %s", named, lks_code_name(code), error->message);
 }
 
-static char *write_file(const char *text)
+static char *write_bytes(const char *text, size_t len)
 {
     static char path[] = "/tmp/lockstock-config-XXXXXX";
     memcpy(path + strlen(path) - 6, "XXXXXX", 6);
     int fd = mkstemp(path);
     assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    assert_int_equal(write(fd, text, len), len);
     close(fd);
     return path;
+}
+
+static char *write_file(const char *text)
+{
+    return write_bytes(text, strlen(text));
 }
 
 TEST(defaults_are_those_of_the_help)
@@ -219,10 +224,13 @@ TEST(what_is_wrong_in_a_file_is_named_with_its_line)
 {
     static const struct {
         const char *text, *says;
-    } cases[] = {{"in-flight = 11\nno-such-key = 1\nno-other = 1\n", ":2: no-such-key: unknown key"},
-                 {"; a comment\n\nin-flight = 0\n", ":3: in-flight: must be a number from 1 to 65536"},
-                 {"[section]\nin-flight = 1\n", ":1: this file has no sections"},
-                 {"in-flight = 1\n\nwhat is this\n", ":3: is not `key = value`"}};
+    } cases[] = {
+        {"in-flight = 11\nno-such-key = 1\nno-other = 1\n", ":2: no-such-key: unknown key"},
+        {"; a comment\n\nin-flight = 0\n", ":3: in-flight: must be a number from 1 to 65536"},
+        {"[section]\nin-flight = 1\n", ":1: this file has no sections"},
+        {"in-flight = 1\n\nwhat is this\n", ":3: is not `key = value`"},
+        {"fsync = always\nin-flight = 1\nfsync = everysec\n", ":3: fsync: given more than once, first in line 1"},
+        {"in-flight = 7\nin-flight = 7\n", ":2: in-flight: given more than once, first in line 1"}};
     char says[256];
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -234,6 +242,44 @@ TEST(what_is_wrong_in_a_file_is_named_with_its_line)
         lks_code code = LOAD("--config", file);
         unlink(file);
         expect_invalid(code, &error, says);
+        config_free(&config);
+    }
+}
+
+/* Also where a flag beats them both. */
+TEST(a_key_that_is_given_twice_is_wrong_whatever_counts)
+{
+    settings config;
+    lks_error error;
+    config_action action;
+    char *file = write_file("in-flight = 1\nin-flight = 2\n");
+
+    lks_code code = LOAD("--config", file, "--in-flight", "3");
+    unlink(file);
+    expect_invalid(code, &error, ":2: in-flight: given more than once");
+    config_free(&config);
+}
+
+/* It would end the line for whoever reads text: the value be cut, or the line be none. */
+TEST(a_nul_in_a_file_of_settings_is_refused)
+{
+    static const struct {
+        const char text[64];
+        size_t len;
+        const char *says;
+    } cases[] = {{"in-flight = 1\0 1\n", 16, ":1: has a NUL in it"},
+                 {"in-flight = 1\n\0drain-ms = 2\n", 28, ":2: has a NUL in it"},
+                 {"drain\0-ms = 2\n", 14, ":1: has a NUL in it"},
+                 {"in-flight = 1\n; a comment\0\n", 27, ":2: has a NUL in it"}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        settings config;
+        lks_error error;
+        config_action action;
+        char *file = write_bytes(cases[i].text, cases[i].len);
+        lks_code code = LOAD("--config", file);
+        unlink(file);
+        expect_invalid(code, &error, cases[i].says);
         config_free(&config);
     }
 }

@@ -260,6 +260,8 @@ TEST_WITH(files_that_cannot_be_used_leave_all_as_it_was, start_alone, stop)
 
 TEST_WITH(settings_that_would_do_nothing_are_refused, start_alone, stop)
 {
+    char with_nul[PATH_BYTES];
+    name_file(with_nul, "nul");
     const struct row {
         const char *url;
         store_files files;
@@ -277,12 +279,17 @@ TEST_WITH(settings_that_would_do_nothing_are_refused, start_alone, stop)
         {"redis://:secret@db", {.password = here.password}, "--store-password-file"},
         {"redis://db", {.password = "/nowhere/password"}, "/nowhere/password"},
         {"redis://db", {.password = "/dev/null"}, "--store-password-file: /dev/null"},
+        {"redis://db", {.password = with_nul}, "none of them a NUL"},
         {"redis://db", {.user = "u"}, "--store-user"},
         {"embedded:./x", {.password = here.password}, "embedded"},
         {"redis://db", {.sentinel_password = here.password}, "--store-sentinel-password-file"},
         {"redis+sentinel://db/shop", {.sentinel_user = "u"}, "--store-sentinel-user"},
     };
 
+    FILE *file = fopen(with_nul, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite("secret\0more\n", 1, 12, file), 12);
+    fclose(file);
     write_password("secret\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         lks_error error;
