@@ -251,6 +251,36 @@ static void on_listening(void *arg)
         quotas_begin(s->quotas);
 }
 
+/* Before the loop runs, signals to end are held back, and looked for. */
+static const int ending[] = {SIGTERM, SIGINT};
+enum { N_ENDING = sizeof ending / sizeof ending[0] };
+
+static bool told_to_stop(void *arg)
+{
+    sigset_t pending;
+    (void)arg;
+
+    sigpending(&pending);
+    for (size_t i = 0; i < N_ENDING; i++)
+        if (sigismember(&pending, ending[i]) == 1)
+            return true;
+    return false;
+}
+
+/* To open an embedded store may take minutes, when its file is long. */
+static lks_code open_unless_told_to_stop(server *s, const store_options *options, lks_error *error)
+{
+    sigset_t held, before;
+
+    sigemptyset(&held);
+    for (size_t i = 0; i < N_ENDING; i++)
+        sigaddset(&held, ending[i]);
+    pthread_sigmask(SIG_BLOCK, &held, &before);
+    lks_code code = store_open(options, &s->store, error);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
 static lks_code open_store(server *s, lks_error *error)
 {
     snprintf(s->wake_channel, sizeof s->wake_channel, WAKE_CHANNELS "%s", s->id);
@@ -269,9 +299,10 @@ static lks_code open_store(server *s, lks_error *error)
         .wake_channel = s->wake_channel,
         .on_wake = on_wake,
         .on_listening = on_listening,
+        .told_to_stop = told_to_stop,
         .arg = s,
     };
-    return store_open(&options, &s->store, error);
+    return open_unless_told_to_stop(s, &options, error);
 }
 
 static void judge_by(server *s, identity *loaded)
@@ -478,6 +509,8 @@ lks_code server_run(const settings *config, lks_error *error)
     budget_free(s.budget);
     identity_free(s.identity);
     uv_loop_close(&s.loop);
+    if (s.failure.code == LKS_CANCELLED)
+        lks_error_clear(&s.failure); /* told to stop before it served: an orderly end */
     *error = s.failure;
     return s.failure.code;
 }

@@ -7,8 +7,8 @@
 
 #include <lockstock/status.h>
 
-/* Bytes of a file between two words about it. */
-enum { AOF_PROGRESS_BYTES = 256 * 1024 * 1024 };
+/* Bytes of a file between two words about it, less than a tenth of a second. */
+enum { AOF_PROGRESS_BYTES = 16 * 1024 * 1024 };
 
 enum { AOF_NAME_BYTES = 256 };
 

@@ -50,6 +50,8 @@ enum {
     UNSERVED_MAX = 3,      /* ends in a row before it serves */
     HIGH_FD = 10,          /* above standard descriptors */
     REASON_BYTES = 256,
+    MENDING_SAID_BYTES = 256 * 1024 * 1024,
+    LOOK_MS = 100,
     SOCKET_BYTES = sizeof((struct sockaddr_un *)0)->sun_path,
 };
 #define SOCKET_NAME "redis.sock"
@@ -77,6 +79,7 @@ struct embedded {
     uint64_t random;  /* of backoff_ns */
     uv_timer_t timer; /* ends PAUSING; in STOPPING, patience */
     uv_work_t mending;
+    off_t said_mended;    /* bytes of the file that is mended, at the last word about it */
     lks_error not_mended; /* code LKS_OK: it was */
     bool mends;
     atomic_bool stops_mending;
@@ -167,12 +170,21 @@ static void note(const embedded *e, int pid)
         log_warn("store-note", "error=\"%s\"", strerror(failure));
 }
 
+/* While it is opened, by the thread that does so. */
+static bool is_told_to_stop(const embedded *e)
+{
+    return e->options.told_to_stop && e->options.told_to_stop(e->options.arg);
+}
+
 static bool on_mending(void *arg, off_t done, off_t size)
 {
     embedded *e = arg;
 
-    log_info("store-mending", "dir=%s bytes=%lld of=%lld", e->dir, (long long)done, (long long)size);
-    return !atomic_load(&e->stops_mending);
+    if (done - e->said_mended >= MENDING_SAID_BYTES) {
+        e->said_mended = done;
+        log_info("store-mending", "dir=%s bytes=%lld of=%lld", e->dir, (long long)done, (long long)size);
+    }
+    return !atomic_load(&e->stops_mending) && !is_told_to_stop(e);
 }
 
 /* Any thread. */
@@ -183,6 +195,7 @@ static lks_code mend(embedded *e, lks_error *error)
     lks_error why;
 
     path_of(e, "", dir, sizeof dir);
+    e->said_mended = 0;
     lks_code code = aof_mend(dir, e->has_served, on_mending, e, &done, &why);
     if (code != LKS_OK)
         return lks_error_set(error, code, LKS_APPLIED_NO, "the store in %s: %s", e->dir, why.message);
@@ -397,17 +410,23 @@ static lks_code wait_for_socket(embedded *e, int notify, lks_error *error)
     struct pollfd events[] = {{.fd = notify, .events = POLLIN}, {.fd = e->pidfd, .events = POLLIN}};
     uint64_t until_ns = clock_in_ms(START_TIMEOUT_MS);
     int how = 0, n;
+    bool stopped, late;
 
     do {
         uint64_t now_ns = lks_rpc_now_ns();
-        n = poll(events, 2, now_ns < until_ns ? (int)((until_ns - now_ns) / CLOCK_NS_PER_MS) : 0);
+        uint64_t left_ms = now_ns < until_ns ? (until_ns - now_ns) / CLOCK_NS_PER_MS : 0;
+        n = poll(events, 2, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
         if (n > 0 && events[0].revents && socket_was_made(notify))
             return LKS_OK;
-    } while ((n > 0 && events[1].revents == 0) || (n < 0 && errno == EINTR));
-    if (n <= 0)
+        stopped = is_told_to_stop(e);
+        late = left_ms == 0;
+    } while (!stopped && !late && ((n >= 0 && events[1].revents == 0) || (n < 0 && errno == EINTR)));
+    if (n <= 0 || events[1].revents == 0)
         kill(e->pid, SIGKILL);
     waitpid(e->pid, &how, 0);
     e->pid = 0;
+    if (stopped)
+        return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "stopped");
     if (n > 0 && is_its_own(how))
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "redis-server ends before it serves; see %s", e->log_path);
@@ -457,6 +476,7 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
     note(e, (int)getpid());
     if ((code = mend(e, error)) != LKS_OK || (code = start(e, error)) != LKS_OK)
         goto failed;
+    e->options.told_to_stop = NULL; /* embedded_close does from now on */
     uv_timer_init(options->loop, &e->timer);
     e->timer.data = e;
     watch(e);

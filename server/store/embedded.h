@@ -2,6 +2,8 @@
 #ifndef LOCKSTOCK_SERVER_STORE_EMBEDDED_H
 #define LOCKSTOCK_SERVER_STORE_EMBEDDED_H
 
+#include <stdbool.h>
+
 #include <lockstock/status.h>
 
 struct uv_loop_s;
@@ -15,6 +17,8 @@ typedef struct embedded_options {
     /* redis-server ended by itself before it served, the first time or three times in a row, or its data is damaged or
      * gone: it will not serve, and is not started again. */
     void (*on_broken)(void *arg, const char *reason);
+    /* Asked now and then until embedded_open returns, whether it is to give up; NULL: never. */
+    bool (*told_to_stop)(void *arg);
     void *arg;
 } embedded_options;
 
@@ -23,7 +27,7 @@ typedef struct embedded_options {
  * a pause that grows while it does not serve for some seconds; the file is then mended by another thread.
  * Main thread only, which must live as long as the store: the kernel kills
  * redis-server when that thread ends. LKS_FAILED_PRECONDITION: another server
- * uses dir, or as on_broken; LKS_INVALID_ARGUMENT: dir or fsync; LKS_UNAVAILABLE: redis-server is
+ * uses dir, or as on_broken; LKS_CANCELLED: it was told to stop; LKS_INVALID_ARGUMENT: dir or fsync; LKS_UNAVAILABLE: redis-server is
  * missing or does not start. */
 lks_code embedded_open(const embedded_options *options, embedded **ret, lks_error *error);
 

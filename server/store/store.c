@@ -182,6 +182,13 @@ static void on_broken(void *arg, const char *reason)
         node_refuse(s->node, reason);
 }
 
+static bool told_to_stop(void *arg)
+{
+    const store *s = arg;
+
+    return s->options.told_to_stop && s->options.told_to_stop(s->options.arg);
+}
+
 static lks_code open_embedded(store *s, const char *from, lks_error *error)
 {
     const embedded_options options = {
@@ -189,6 +196,7 @@ static lks_code open_embedded(store *s, const char *from, lks_error *error)
         .dir = s->url.path,
         .fsync = s->options.fsync ? s->options.fsync : "always",
         .on_broken = on_broken,
+        .told_to_stop = told_to_stop,
         .arg = s,
     };
     lks_error why;

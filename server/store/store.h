@@ -116,6 +116,8 @@ typedef struct store_options {
      * again whenever the channel, or the store itself, was lost; with the store ready.
      * On the loop. */
     void (*on_listening)(void *arg);
+    /* Asked now and then until store_open returns, whether it is to give up; NULL: never. */
+    bool (*told_to_stop)(void *arg);
     void *arg;
 } store_options;
 

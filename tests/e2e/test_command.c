@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <lockstock/v1/stock.lks_client.h>
@@ -309,6 +310,43 @@ TEST(test_second_server_on_one_directory_is_refused)
     assert_true(server_fixture_restart(server));
     assert_serves(server_fixture_url(server));
     server_fixture_free(server);
+}
+
+/* A file of 64 GiB, all of it a hole, which takes minutes to read before anything is served. */
+static void make_long_file(const char *data)
+{
+    static const char manifest[] = "file appendonly.aof.1.incr.aof seq 1 type i\n";
+    static const char head[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$68719476736\r\n";
+    char path[256];
+
+    assert_int_equal(mkdir(data, 0700), 0);
+    snprintf(path, sizeof path, "%s/appendonlydir", data);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/appendonlydir/appendonly.aof.manifest", data);
+    assert_true(tempdir_write(path, manifest));
+    snprintf(path, sizeof path, "%s/appendonlydir/appendonly.aof.1.incr.aof", data);
+    assert_true(tempdir_write(path, head));
+    assert_int_equal(truncate(path, 68719476736 + 4096), 0);
+    FILE *file = fopen(path, "a");
+    assert_non_null(file);
+    fputs("\r\n", file);
+    fclose(file);
+}
+
+TEST(test_a_start_that_takes_long_can_be_stopped)
+{
+    char *dir = tempdir_make(), store[160];
+
+    snprintf(store, sizeof store, "%s/data", dir);
+    make_long_file(store);
+    snprintf(store, sizeof store, "embedded:%s/data", dir);
+    process *p = spawn_with(FLAGS("--listen", "nng+tcp://127.0.0.1:0", "--store", store));
+    assert_true(process_wait_line(p, "event=store-mending", NULL, 0, LIMIT_MS));
+    process_signal(p, SIGTERM);
+    assert_true(process_exited_with(p, 0, LIMIT_MS));
+    assert_non_null(strstr(process_output(p), "event=stopped"));
+    process_free(p);
+    tempdir_remove(dir);
 }
 
 TEST(test_unix_store)

@@ -462,6 +462,8 @@ lks_code __wrap_aof_mend(const char *dir, bool has_served, aof_progress *progres
             atomic_store(&mending.stopped, !progress(arg, 1, 2));
         } while (mending.until_stopped && !mending.stopped && !mending.timed_out);
     }
+    if (mending.until_stopped && mending.stopped)
+        return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "stopped");
     return __real_aof_mend(dir, has_served, progress, arg, ret, error);
 }
 
@@ -523,6 +525,35 @@ TEST(closing_stops_the_mending)
     open_store(NULL);
 }
 
+static bool always(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+static lks_code open_told_to_stop(void)
+{
+    const store_options options = {.url = s.url, .told_to_stop = always};
+    lks_error error;
+
+    return store_driver_open(s.d, &options, &error);
+}
+
+/* Before the loop runs: nobody could close it yet. */
+TEST(opening_stops_when_it_is_told_to)
+{
+    mending = (struct mending){.held = true, .until_stopped = true};
+    sem_init(&mending.go_on, 0, 1);
+    assert_int_equal(open_told_to_stop(), LKS_CANCELLED);
+    assert_true(mending.stopped);
+    mending.held = mending.until_stopped = false;
+    replace_redis("signal.pause()"); /* never listens */
+    assert_int_equal(open_told_to_stop(), LKS_CANCELLED);
+    assert_int_equal(redis_of(getpid()), 0);
+    put_redis_back();
+    open_store(NULL);
+}
+
 TEST(closing_while_redis_is_down_is_orderly)
 {
     open_store(NULL);
@@ -543,6 +574,7 @@ static void write_through_kills(void)
     int n = 0;
 
     open_store("always");
+    note_pauses(true);
     for (int round = 0; round < KILLS; round++) {
         int first = n;
         for (int i = 0; i < WRITES_PER_KILL; i++, n++) {
@@ -562,6 +594,7 @@ static void write_through_kills(void)
         assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
         assert_there(names[i]);
     }
+    note_pauses(false);
 }
 
 TEST(answers_survive_kill_9_in_the_middle)

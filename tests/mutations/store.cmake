@@ -210,6 +210,9 @@ c_mutation(T18 server/store/embedded.c test_store_embedded:*loop_goes_on*
     on_mended(&e->mending, 0);]])
 c_mutation(T18 server/store/embedded.c test_store_embedded:closing_stops* [[    atomic_store(&e->stops_mending, true);
 ]] "")
+c_mutation(T18 server/store/embedded.c test_store_embedded:opening_stops* [[atomic_load(&e->stops_mending) && !is_told_to_stop(e);]] [[atomic_load(&e->stops_mending);]])
+c_mutation(T18 server/store/embedded.c test_store_embedded:opening_stops* [[        stopped = is_told_to_stop(e);]] [[        stopped = false;]])
+c_mutation(T18 server/server.c test_command:*takes_long* [[    pthread_sigmask(SIG_BLOCK, &held, &before);]] [[    pthread_sigmask(SIG_BLOCK, NULL, &before);]])
 c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[    a->told = a->at;
 ]] "")
 c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[    if (r == STOPPED)]] [[    if (false)]])
