@@ -84,7 +84,8 @@ static exit_code not_taken(lks_lock_result result, const lks_error *error)
 {
     if (result == LKS_LOCK_FAILED)
         return exits_failed(error, false);
-    return exits_refused("", error->message);
+    exit_code code = exits_refused("", error->message);
+    return error->applied == LKS_APPLIED_NO ? code : EXIT_UNKNOWN;
 }
 
 /* Until the other process wants no more. */

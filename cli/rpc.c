@@ -1,5 +1,6 @@
 /* SERVICE METHOD: any method of the contract, from its descriptors. Lists are asked for page by page until their end,
  * unless a page was named. */
+#include <stdlib.h>
 #include <string.h>
 
 #include <lockstock/call.h>
@@ -137,9 +138,28 @@ static bool removed_nothing(const ProtobufCMessage *answer)
     return ((const lks_force_release_response *)(const void *)answer)->n_removed == 0;
 }
 
+/* A server refused it. An earlier try without an answer may still take effect: what undoes the method keeps it out. */
+static exit_code refused(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
+                         const lks_error *error)
+{
+    const lks_call_options options = {.insist = true};
+    lks_error doubt;
+
+    if (error->applied != LKS_APPLIED_MAYBE)
+        return EXIT_REFUSED;
+    ProtobufCMessage *undoing = lks_rpc_undo_request(method, message);
+    bool undone = undoing && lks_call_run(channel, method->undo->method, undoing, &options, NULL, &doubt) == LKS_OK;
+    free(undoing);
+    if (undone)
+        return EXIT_REFUSED;
+    lks_error_set(&doubt, LKS_UNKNOWN, LKS_APPLIED_MAYBE, "refused, but an earlier try of the call was not answered");
+    return exits_failed(&doubt, false);
+}
+
 static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
 {
     bool is_read = method->effect == LKS_RPC_EFFECT_READ;
+    char id[LKS_RPC_RANDOM_ID_LEN + 1];
     ProtobufCMessage *message, *answer = NULL;
     lks_channel *channel = NULL;
     lks_error error;
@@ -151,6 +171,11 @@ static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
     exit_code code = cli_connect(c, &channel);
     if (code != EXIT_DONE)
         return code;
+    char **fill = lks_rpc_field_to_fill(method, message); /* here, so that what undoes it can name it */
+    if (fill) {
+        lks_rpc_random_id(id);
+        *fill = id;
+    }
     if (call(channel, method, message, !has_page_token(r), c->arena, &answer, &error) != LKS_OK) {
         request_name_flag(r, &error);
         code = exits_failed(&error, is_read);
@@ -158,10 +183,12 @@ static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
         answer_print_json(answer, true, c->arena);
     else
         answer_print(answer, c->arena);
+    if (code == EXIT_DONE && answer_refuses(answer))
+        code = refused(channel, method, message, &error);
     lks_channel_close(channel);
     if (code == EXIT_DONE && method == &lks_lock_force_release_method && removed_nothing(answer))
         return exits_refused("", "nobody holds it");
-    return code == EXIT_DONE && answer_refuses(answer) ? EXIT_REFUSED : code;
+    return code;
 }
 
 exit_code rpc_command(cli *c, const lks_rpc_method *method, arguments *args)

@@ -1,4 +1,4 @@
-/* What a call that failed says: that nobody could be asked, or something about the question. */
+/* What the end of a call says: that nobody could be asked, or something about the question; and whether a try is in doubt. */
 #ifndef LOCKSTOCK_CLIENT_AWAY_H
 #define LOCKSTOCK_CLIENT_AWAY_H
 
@@ -14,6 +14,12 @@ static inline bool error_is_away(const lks_error *error)
 
     return error->code == LKS_UNAVAILABLE || error->code == LKS_DEADLINE_EXCEEDED ||
            (error->code == LKS_RESOURCE_EXHAUSTED && passes);
+}
+
+/* Whether a try of the call, which failed or was answered with a refusal, may have taken effect or still do so. */
+static inline bool error_is_doubtful(const lks_error *error)
+{
+    return error->applied != LKS_APPLIED_NO && (error->code != LKS_OK || error->applied != LKS_APPLIED_UNSPECIFIED);
 }
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <lockstock/v1/stock.lks_client.h>
 
+#include "client/away.h"
 #include "client/call/channel.h"
 #include "client/loop/forks.h"
 #include "client/lease/lease_time.h"
@@ -93,7 +94,7 @@ static lks_cancel_request cancel_request(const lks_reservation *reservation, con
 /* Where it cannot even be started the hold ends by itself. */
 static void cancel_later(const lks_reservation *reservation)
 {
-    const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
+    const lks_call_options options = {.timeout_ms = LEASE_TOMBSTONE_MS, .insist = true};
     lks_cancel_request request = cancel_request(reservation, NULL);
 
     lks_stock_cancel_start(reservation->lease.channel, &request, &options, NULL, NULL, NULL, NULL);
@@ -255,11 +256,28 @@ static lks_reserve_outcome reserve(lks_reservation *reservation, const lks_reser
     request.hold_ms = reservation->lease.lease_ms;
     if (lks_stock_reserve(reservation->lease.channel, &request, NULL, &response, error) != LKS_OK)
         return LKS_RESERVE_OUTCOME_UNSPECIFIED;
+    bool doubtful = error_is_doubtful(error);
     lks_reserve_outcome outcome = take_answer(response, error);
+    if (outcome != LKS_RESERVE_OUTCOME_RESERVED && doubtful)
+        error->applied = LKS_APPLIED_MAYBE;
     reservation->replayed = response->replayed;
     *left_ms = response->hold_ms;
     lks_reserve_response_free(response);
     return outcome;
+}
+
+/* What may be reserved, also after the refusal of a later try, is cancelled. A refusal is true once a server has
+ * answered that. */
+static void cancel_unreturned(lks_reservation *reservation, bool refused, lks_error *error)
+{
+    lks_error unwanted;
+
+    if (refused)
+        cancel(reservation, NULL, LEASE_REFUSED_MS, &unwanted);
+    if (reservation->settled)
+        error->applied = LKS_APPLIED_NO;
+    else
+        cancel_later(reservation);
 }
 
 lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reservation_order *order,
@@ -279,8 +297,8 @@ lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reserva
         *ret = reservation;
         return outcome;
     }
-    if (outcome == LKS_RESERVE_OUTCOME_UNSPECIFIED && error->applied != LKS_APPLIED_NO)
-        cancel_later(reservation);
+    if (error->applied != LKS_APPLIED_NO)
+        cancel_unreturned(reservation, outcome != LKS_RESERVE_OUTCOME_UNSPECIFIED, error);
     lease_end(&reservation->lease);
     return outcome;
 }

@@ -112,9 +112,12 @@ static void set_unanswered(lks_call *call, lks_code code, const char *how)
                   cause ? "; before that: " : "", cause ? cause : "");
 }
 
+/* The response may be a refusal; that of an earlier try, which is not known, may still take effect. */
 static void succeed(lks_call *call, ProtobufCMessage *response)
 {
-    call->error = (lks_error){.code = LKS_OK};
+    bool doubtful = call->applied != LKS_APPLIED_NO;
+
+    call->error = (lks_error){.code = LKS_OK, .applied = doubtful ? call->applied : LKS_APPLIED_UNSPECIFIED};
     call->response = response;
     settle(call);
 }

@@ -6,7 +6,7 @@
 
 #include "client/call/request.h"
 
-enum { TIMEOUT_MS = 10000 };
+enum { TIMEOUT_MS = 86400000 }; /* until a server answers: a copy of the call may be as late */
 
 static void start(lks_channel *channel, const Lockstock__Rpc__V1__Call *call, const lks_rpc_method *method,
                   const ProtobufCMessage *undoing)

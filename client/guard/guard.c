@@ -234,7 +234,7 @@ static void acquired(void *arg, lks_code code, const lks_acquire_response *respo
     lks_acquire_outcome outcome = code == LKS_OK ? response->outcome : LKS_ACQUIRE_OUTCOME_UNSPECIFIED;
 
     end_call(g);
-    g->locks.granted = outcome == LKS_ACQUIRE_OUTCOME_ACQUIRED || (code != LKS_OK && error->applied != LKS_APPLIED_NO);
+    g->locks.granted = outcome == LKS_ACQUIRE_OUTCOME_ACQUIRED || error_is_doubtful(error);
     switch ((int)outcome) {
     case LKS_ACQUIRE_OUTCOME_ACQUIRED:
         if (!take_fences(g, response))

@@ -13,7 +13,9 @@
 
 enum {
     LEASE_DEFAULT_MS = 30000,
-    LEASE_BACKGROUND_MS = 30000 /* of calls that give something back, and that nobody waits for */
+    LEASE_BACKGROUND_MS = 30000,   /* of calls that give something back, and that nobody waits for */
+    LEASE_TOMBSTONE_MS = 86400000, /* of those that also keep a late copy of a call out: until a server answers */
+    LEASE_REFUSED_MS = 1000 /* so long the caller of a refused call waits for them: a server answered a moment ago */
 };
 
 /* An option lease_ms. LKS_INVALID_ARGUMENT unless it is 0, which is the default, or what a

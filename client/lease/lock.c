@@ -11,6 +11,7 @@
 
 #include <lockstock/v1/lock.lks_client.h>
 
+#include "client/away.h"
 #include "client/call/channel.h"
 #include "client/lease/lease_time.h"
 #include "client/lease/watchdog.h"
@@ -120,7 +121,7 @@ lks_code lock_free(struct lock *lock)
 
 void lock_release_later(lks_channel *of, const char *group, const char *token)
 {
-    const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
+    const lks_call_options options = {.timeout_ms = LEASE_TOMBSTONE_MS, .insist = true};
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
 
     request.group = group;
@@ -128,9 +129,10 @@ void lock_release_later(lks_channel *of, const char *group, const char *token)
     lks_lock_release_start(of, &request, &options, NULL, NULL, NULL, NULL);
 }
 
-static lks_code release_now(const struct lock *lock, const char *token, lks_error *error)
+/* timeout_ms 0 is the channel's. */
+static lks_code release_now(const struct lock *lock, const char *token, uint32_t timeout_ms, lks_error *error)
 {
-    const lks_call_options options = {.insist = true};
+    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
     lks_release_response *response = NULL;
 
@@ -159,7 +161,7 @@ lks_code lock_give_back(struct hold *hold, lks_error *error)
         return code;
     bool lost = watchdog_end(hold);
     if (!lost && !watchdog_telling() && !channel_on_completion_thread())
-        code = release_now(lock, hold->token, error);
+        code = release_now(lock, hold->token, 0, error);
     else
         lock_release_later(lock->channel, lock->group, hold->token);
     if (lost)
@@ -233,7 +235,10 @@ static lks_lock_result acquire(struct hold *hold, int64_t permits, uint32_t time
     request.wait_ms = lease_wait_ms(timeout_ms);
     if (lks_lock_acquire(lock->channel, &request, NULL, &response, error) != LKS_OK)
         return LKS_LOCK_FAILED;
+    bool doubtful = error_is_doubtful(error);
     lks_lock_result result = outcome_result(response->outcome, error);
+    if (result != LKS_LOCK_ACQUIRED && doubtful)
+        error->applied = LKS_APPLIED_MAYBE;
     if (result == LKS_LOCK_ACQUIRED && response->n_fences != 1)
         result = puzzle(error, "an answer without a fence");
     if (result == LKS_LOCK_ACQUIRED) {
@@ -268,6 +273,21 @@ static lks_lock_result confirm(const struct hold *hold, int64_t *left_ms, lks_er
     return renewed ? LKS_LOCK_ACQUIRED : outcome_result(LKS_ACQUIRE_OUTCOME_TOKEN_SPENT, error);
 }
 
+/* What may be granted, also after the refusal of a later try, is given back. A refusal is true once a server has
+ * answered that. */
+static void give_back_unreturned(const struct hold *hold, lks_lock_result result, lks_error *error)
+{
+    const struct lock *lock = hold->lock;
+
+    if (result != LKS_LOCK_BUSY && result != LKS_LOCK_TIMED_OUT) {
+        lock_release_later(lock->channel, lock->group, hold->token);
+        return;
+    }
+    lks_code code = release_now(lock, hold->token, LEASE_REFUSED_MS, NULL);
+    if (code == LKS_OK || code == LKS_ABORTED)
+        error->applied = LKS_APPLIED_NO;
+}
+
 /* Waits for a grant and has it watched. A grant that may have been made and is not
  * returned is given back. */
 static lks_lock_result await_grant(struct hold *hold, int64_t permits, uint32_t timeout_ms, lks_error *error)
@@ -276,7 +296,7 @@ static lks_lock_result await_grant(struct hold *hold, int64_t permits, uint32_t 
     uint64_t sent_ns = lks_rpc_now_ns();
     lks_lock_result result = acquire(hold, permits, timeout_ms, &left_ms, error);
     uint64_t now_ns = lks_rpc_now_ns();
-    bool granted = result == LKS_LOCK_ACQUIRED || (result == LKS_LOCK_FAILED && error->applied != LKS_APPLIED_NO);
+    bool granted = result == LKS_LOCK_ACQUIRED || error->applied != LKS_APPLIED_NO;
 
     if (result == LKS_LOCK_ACQUIRED && lease_is_doubtful(hold->lock->lease_ms, sent_ns, now_ns)) {
         sent_ns = now_ns;
@@ -288,7 +308,7 @@ static lks_lock_result await_grant(struct hold *hold, int64_t permits, uint32_t 
         hold->renew_until_ns = max_hold_ms == 0 ? CLOCK_NEVER : now_ns + max_hold_ms * CLOCK_NS_PER_MS;
         watchdog_begin(hold, sent_ns, left_ms);
     } else if (granted) {
-        lock_release_later(hold->lock->channel, hold->lock->group, hold->token);
+        give_back_unreturned(hold, result, error);
     }
     return result;
 }

@@ -3,6 +3,7 @@
 
     cli_hands.py LOCKSTOCK LOCKSTOCKD
 """
+import contextlib
 import json
 import os
 import signal
@@ -10,7 +11,7 @@ import socket
 import subprocess
 import threading
 
-from cli_scene import LIMIT_S, LOCKSTOCK, LOCKSTOCKD, OK, OTHER, REFUSED, UNAVAILABLE, USAGE, Case, main, wait_until
+from cli_scene import LIMIT_S, LOCKSTOCK, LOCKSTOCKD, OK, OTHER, REFUSED, UNAVAILABLE, UNKNOWN, USAGE, Case, main, wait_until
 
 
 def field(number, value):
@@ -48,6 +49,92 @@ class OldServer:
                     reply = request[:4] + field(1, self.RESULT)
                     stream.write(len(reply).to_bytes(8, "big") + reply)
                     stream.flush()
+
+
+class LateServer:
+    """In front of a server: keeps what it is sent, answers nothing, and gives the server all of it when told."""
+    GREETING = {"client": b"\0SP\0\0\x30\0\0", "server": b"\0SP\0\0\x31\0\0"}
+
+    def __init__(self, server):
+        self.path, self.server, self.kept = f"{server.dir}/late", server.url.removeprefix("unix://"), []
+
+    def __enter__(self):
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        threading.Thread(target=self.keep, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+        os.unlink(self.path)
+
+    def urls(self):
+        return f"unix://{self.path},unix://{self.server}"
+
+    def keep(self):
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.keep_of, args=(peer,), daemon=True).start()
+
+    def keep_of(self, peer):
+        with peer, peer.makefile("rb") as stream, contextlib.suppress(OSError):  # who sent nothing may be gone
+            peer.sendall(self.GREETING["server"])
+            stream.read(8)
+            while header := stream.read(9):  # one byte before the length, on unix sockets
+                self.kept.append(header + stream.read(int.from_bytes(header[1:], "big")))
+
+    def deliver(self):
+        """Each is answered when it returns."""
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(self.server)
+            with peer.makefile("rwb") as stream:
+                stream.write(self.GREETING["client"])
+                stream.flush()
+                stream.read(8)
+                for message in self.kept:
+                    stream.write(message)
+                    stream.flush()
+                    header = stream.read(9)
+                    stream.read(int.from_bytes(header[1:], "big"))
+
+
+class LateCopies(Case):
+    def refused(self, late, *args, code):
+        """A call whose first try went to the server that does not answer."""
+        while not late.kept:
+            out, err = self.run_cli("--server", late.urls(), *args, code=None)
+            if late.kept:
+                self.assertEqual(self.code, code, out + err)
+        return err
+
+    def test_a_refused_acquire_takes_nothing_later(self):
+        token = self.json("lock", "acquire", "door", "--lease", "10m")["token"]
+        with LateServer(self.server) as late:
+            self.refused(late, "lock", "acquire", "door", "--lease", "10m", code=REFUSED)
+            self.out("lock", "release", "door", "--token", token)
+            late.deliver()
+        self.assertEqual(self.json("lock", "inspect", "door")["holders"], [])
+
+    def test_a_run_without_the_lock_takes_nothing_later(self):
+        token = self.json("lock", "acquire", "door", "--lease", "10m")["token"]
+        with LateServer(self.server) as late:
+            self.refused(late, "run", "--lock", "door", "--lease", "10m", "--", "true", code=120 + REFUSED)
+            self.out("lock", "release", "door", "--token", token)
+            late.deliver()
+        self.assertEqual(self.json("lock", "inspect", "door")["holders"], [])
+
+    def test_what_nothing_undoes_is_in_doubt(self):
+        self.out("stock", "put", "phone", "0")
+        with LateServer(self.server) as late:
+            err = self.refused(late, "stock", "deduct", "o1", "--line", "phone=1", "--group", "phone", code=UNKNOWN)
+            self.assertIn("it may have been done", err)
+            self.out("stock", "put", "phone", "1")
+            late.deliver()
+        self.assertIn("deducted", self.out("stock", "deduct", "o1", "--line", "phone=1", "--group", "phone"))
 
 
 class Hands(Case):

@@ -206,9 +206,14 @@ c_mutation(C22 client/reservation.c test_reservation:*became_of_it [[    case LK
         reservation->settled = true;]] [[    case LKS_CANCEL_OUTCOME_UNKNOWN_ORDER:]])
 c_mutation(C22 client/reservation.c test_reservation:*became_of_it [[        request.reason = reason;]] [[        ;]])
 c_mutation(C23 client/reservation.c test_reservation:*reserve_is_cancelled
-  [[if (outcome == LKS_RESERVE_OUTCOME_UNSPECIFIED && error->applied != LKS_APPLIED_NO)]] [[if (false)]])
+  [[    if (error->applied != LKS_APPLIED_NO)
+        cancel_unreturned]] [[    if (false)
+        cancel_unreturned]])
 c_mutation(C23 client/reservation.c test_reservation:*reserve_is_cancelled
-  [[outcome == LKS_RESERVE_OUTCOME_UNSPECIFIED && error->applied != LKS_APPLIED_NO]] [[outcome == LKS_RESERVE_OUTCOME_UNSPECIFIED]])
+  [[    if (error->applied != LKS_APPLIED_NO)
+        cancel_unreturned]] [[    cancel_unreturned]])
+c_mutation(C23 client/reservation.c test_reservation:*unanswered_try*
+  [[    if (outcome != LKS_RESERVE_OUTCOME_RESERVED && doubtful)]] [[    if (false)]])
 c_mutation(C24 client/reservation.c test_reservation:*may_be_sold*
   [[    else if (error->applied != LKS_APPLIED_NO)
         reservation->settled = true;]] "")

@@ -238,6 +238,23 @@ TEST(one_lost_try_makes_the_call_maybe)
     server_stop(server);
 }
 
+/* A response may be a refusal, which says nothing of the try before it. */
+TEST(a_response_after_a_lost_try_tells_of_it)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
+    lks_error error;
+
+    assert_int_equal(run(channel, &server_write, "a", NULL, NULL, &error), LKS_OK);
+    assert_error(&error, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    server_add_fault(server, (server_fault){SERVER_CLOSES, 0, 1});
+    assert_int_equal(run(channel, &server_write, "b", NULL, NULL, &error), LKS_OK);
+    assert_error(&error, LKS_OK, LKS_APPLIED_MAYBE);
+    assert_string_equal(error.message, "");
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
 TEST(a_server_that_never_answers_makes_it_maybe_at_the_deadline)
 {
     struct server *server = server_start(0);
@@ -389,7 +406,7 @@ TEST(calls_stay_with_a_server_until_it_dies)
     assert_int_equal(server_seen(other), 0);
     server_stop(dying);
     for (size_t i = 0; i < 50; i++)
-        assert_ended(&calls[i], LKS_OK, LKS_APPLIED_UNSPECIFIED);
+        assert_ended(&calls[i], LKS_OK, LKS_APPLIED_MAYBE);
     assert_int_equal(server_seen(other), 50);
 
     /* It comes back, and is not gone back to before the other one dies. */

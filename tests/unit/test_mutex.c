@@ -285,6 +285,53 @@ TEST(test_a_doubtful_grant_is_given_back)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
+/* The try without an answer may be granted after the refusal of the next one. */
+TEST(test_a_refusal_after_an_unanswered_try_is_given_back)
+{
+    const lks_acquire_outcome outcomes[] = {LKS_ACQUIRE_OUTCOME_BUSY, LKS_ACQUIRE_OUTCOME_TIMED_OUT};
+    const lks_lock_result results[] = {LKS_LOCK_BUSY, LKS_LOCK_TIMED_OUT};
+    lks_mutex *mutex = new_plain("door");
+    lks_error error;
+
+    for (size_t i = 0; i < 2; i++) {
+        fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE,
+                                        .applied = LKS_APPLIED_MAYBE,
+                                        .fail_times = 1,
+                                        .outcome[FAKE_ACQUIRE] = (int)outcomes[i]});
+        assert_int_equal(lks_mutex_lock(mutex, 5, &error), results[i]);
+        assert_int_equal(error.applied, LKS_APPLIED_NO);
+        assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 2 * (i + 1));
+        assert_int_equal(fake_calls(fake, FAKE_RELEASE), i + 1); /* answered before the refusal is told */
+        assert_string_equal(event_of(FAKE_RELEASE, i).token, event_of(FAKE_ACQUIRE, 2 * i).token);
+    }
+    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_BUSY});
+    assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_BUSY);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_nothing_else_was_released(mutex, 2);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+/* What cannot be given back at once is given back in the background. */
+TEST(test_a_refused_lock_is_given_back_as_soon_as_a_server_answers)
+{
+    lks_mutex *mutex = new_plain("door");
+    lks_error error;
+
+    fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE,
+                                    .applied = LKS_APPLIED_MAYBE,
+                                    .fail_times = 1,
+                                    .outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_BUSY,
+                                    .holds[FAKE_RELEASE] = true});
+    assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_BUSY);
+    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+    size_t n = fake_calls(fake, FAKE_RELEASE);
+    assert_true(fake_await(fake, FAKE_RELEASE, "door", n + 1));
+    fake_behave(fake, (fake_manner){0});
+    for (size_t i = 0; i <= n; i++)
+        assert_string_equal(event_of(FAKE_RELEASE, i).token, event_of(FAKE_ACQUIRE, 0).token);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
 /* As its tries did, or at its deadline: on a machine that is busy the last of them may be cut short. */
 static void assert_failed_as(lks_code code, lks_code of_each_try)
 {

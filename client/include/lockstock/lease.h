@@ -25,7 +25,8 @@ extern "C" {
 #endif
 
 /* How an attempt to lock ended. Only 0 means that the caller holds it; with anything
- * else *error says why. */
+ * else *error says why. Where an earlier try of the call was not answered, BUSY and TIMED_OUT come after the Release of
+ * what it may still take; error->applied is MAYBE if no server answers that within 1 s. Then it goes on in the background. */
 typedef enum lks_lock_result {
     LKS_LOCK_ACQUIRED = 0,
     LKS_LOCK_BUSY,      /* others hold it, and the timeout was 0 */

@@ -49,7 +49,8 @@ typedef struct lks_reservation_order {
  * freed. Any other outcome: nothing is reserved and error->message says what there is;
  * LKS_RESERVE_OUTCOME_UNSPECIFIED (0): the call failed, error->code says why. One that
  * failed in doubt (error->applied is not NO) is cancelled in the background, and its
- * order_id is then used up. The same order_id with the same lines and buyer is the same
+ * order_id is then used up. So is one that was refused after a try without an answer; that cancel
+ * is waited for, 1 s at most, and error->applied is MAYBE if it takes longer. The same order_id with the same lines and buyer is the same
  * reservation, that of a process before this one too; one that is over (sold, cancelled,
  * run out) is lost from the beginning, and a confirm says which. error may be NULL. */
 lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reservation_order *order,

@@ -46,7 +46,9 @@ enum { LKS_ERROR_MESSAGE_MAX = 256 };
 
 /* Filled in by whatever fails, and owns nothing. The code that a function returns tells whether
  * it failed: functions of <lockstock/rpc/...> leave *error as it was when they succeed, those of
- * the client and the host clear it, so that its code is LKS_OK and its message empty. */
+ * the client and the host clear it, so that its code is LKS_OK and its message empty. One member is set then, by a
+ * generated stub: with code LKS_OK `applied` is MAYBE (or YES) when an earlier try of the call was not answered. If the
+ * response is a refusal, that try may still take effect. */
 typedef struct lks_error {
     lks_code code;
     lks_origin origin;
