@@ -134,6 +134,7 @@ static const char *remedy_of(const char *reason)
         {"disk", "look at the disk of Redis (full?), and at its log"},
         {"does not answer", "look whether Redis' process is stopped or its machine is: ps, redis-cli PING, its log"},
         {"script", "end what holds Redis: redis-cli SCRIPT KILL, or FUNCTION KILL"},
+        {"slot ", "wait for the move to end; when none is under way: redis-cli --cluster fix"},
         {"cluster", "repair the cluster: redis-cli --cluster check"},
     };
 

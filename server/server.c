@@ -43,6 +43,9 @@ enum { FLUSH_MS = 2000 };
 /* What the manager grants an embedded store to end, which is killed after 10 s, and the rest. */
 enum { STORE_END_MS = 20000 };
 
+/* To the store, beside those of calls that run: alarms', and what is late. */
+enum { OTHER_STORE_CALLS = 8192 };
+
 /* The channel of a server, but for its id; functions publish there. */
 #define WAKE_CHANNELS "ls:wake:"
 
@@ -293,6 +296,7 @@ static lks_code open_store(server *s, lks_error *error)
         .allow_unsafe = s->config->allow_unsafe_store,
         .wait_replicas = (unsigned)s->config->wait_replicas,
         .wait_ms = (uint32_t)s->config->wait_ms,
+        .in_flight_max = (uint32_t)s->config->in_flight + OTHER_STORE_CALLS,
         .library_text = functions_text,
         .library_digest = functions_digest,
         .on_ready = on_ready,

@@ -1,5 +1,6 @@
 /* Invariant: an alarm is in the table exactly while it is watched, a lasting alarm, or being
- * asked; one that is only being asked goes with the reply. One timer serves all. */
+ * asked; one that is only being asked goes with the reply. One timer serves all. ASKED_MAX at most are being asked, the
+ * others whose moment came are in `due`, in its order: callers' calls find the store free between them. */
 #include "calls/alarms.h"
 
 #include <stdlib.h>
@@ -14,7 +15,14 @@
 #include "net/clock.h"
 #include "net/loop_timers.h"
 
-enum { TIMEOUT_MS = 5000, RETRY_MS = 500, ALARM_WEIGHT = 32, LASTING_MAX = 262144, NAME_BYTES_MAX = 4096 };
+enum {
+    TIMEOUT_MS = 5000,
+    RETRY_MS = 500,
+    ALARM_WEIGHT = 32,
+    ASKED_MAX = 256,
+    LASTING_MAX = 262144,
+    NAME_BYTES_MAX = 4096
+};
 
 typedef struct alarm_clock {
     keyed entry; /* by "<base><function> <argument>" */
@@ -25,7 +33,8 @@ typedef struct alarm_clock {
     uint16_t base_len;
     bool lasting;
     bool again; /* its moment came while asking */
-    TAILQ_ENTRY(alarm_clock) in_lasting;
+    bool is_due;
+    TAILQ_ENTRY(alarm_clock) in_lasting, in_due;
     char text[]; /* base, function, NUL, argument: what the call and the key are of */
 } alarm_clock;
 
@@ -40,6 +49,8 @@ struct alarms {
     key_table table;
     TAILQ_HEAD(, alarm_clock) lasting;
     size_t n_lasting;
+    TAILQ_HEAD(, alarm_clock) due;
+    size_t n_asked;
     struct loop_timers timers;
     bool stopping;
     void (*called)(void *arg, const store_call *call); /* NULL: nobody is told */
@@ -103,6 +114,15 @@ static alarm_clock *enter(alarms *all, lks_rpc_slice base, const char *function,
     return a || name.len == 0 ? a : add(all, name, base.len);
 }
 
+static void set_due(alarm_clock *a, bool due)
+{
+    if (a->is_due && !due)
+        TAILQ_REMOVE(&a->all->due, a, in_due);
+    else if (!a->is_due && due)
+        TAILQ_INSERT_TAIL(&a->all->due, a, in_due);
+    a->is_due = due;
+}
+
 /* Frees it when nobody wants it any more. */
 static void let_go(alarm_clock *a)
 {
@@ -111,6 +131,7 @@ static void let_go(alarm_clock *a)
     if (a->watchers > 0 || a->lasting)
         return;
     heap_clear(&all->timers.heap, &a->when);
+    set_due(a, false);
     if (a->asking)
         return;
     key_table_remove(&all->table, &a->entry);
@@ -159,15 +180,19 @@ static int64_t again_in_ms(const alarm_clock *a, const store_result *result)
                                                                                       : RETRY_MS;
 }
 
+static void ask_due(alarms *all);
+
 static void on_reply(void *arg, const store_result *result)
 {
     alarm_clock *a = arg;
+    alarms *all = a->all;
     int64_t again_ms = again_in_ms(a, result);
 
-    if (a->all->called)
-        a->all->called(a->all->called_arg, &a->asking->call);
+    if (all->called)
+        all->called(all->called_arg, &a->asking->call);
     free(a->asking);
     a->asking = NULL;
+    all->n_asked--;
     if (a->watchers == 0 && !a->lasting)
         let_go(a);
     else if (a->again)
@@ -176,6 +201,7 @@ static void on_reply(void *arg, const store_result *result)
         set(a, in_ms_from_now(again_ms));
     else if (a->lasting && a->when.place == 0)
         end_lasting(a);
+    ask_due(all);
 }
 
 static question *new_question(const alarm_clock *a)
@@ -195,14 +221,26 @@ static question *new_question(const alarm_clock *a)
     return q;
 }
 
+static void ask_due(alarms *all)
+{
+    alarm_clock *a;
+
+    while (!all->stopping && all->n_asked < ASKED_MAX && (a = TAILQ_FIRST(&all->due))) {
+        set_due(a, false);
+        all->n_asked++;
+        a->asking = new_question(a);
+        store_submit(all->store, &a->asking->call, in_ms_from_now(TIMEOUT_MS), on_reply, a);
+    }
+}
+
 static void ring(alarm_clock *a)
 {
     heap_clear(&a->all->timers.heap, &a->when);
     a->again = a->asking;
-    if (a->asking || a->all->stopping)
+    if (a->asking)
         return;
-    a->asking = new_question(a);
-    store_submit(a->all->store, &a->asking->call, in_ms_from_now(TIMEOUT_MS), on_reply, a);
+    set_due(a, true);
+    ask_due(a->all);
 }
 
 /* ---- what others call --------------------------------------------------------- */
@@ -288,6 +326,7 @@ alarms *alarms_new(uv_loop_t *loop, store *backing)
 
     all->store = backing;
     TAILQ_INIT(&all->lasting);
+    TAILQ_INIT(&all->due);
     loop_timers_init(&all->timers, loop, all);
     return all;
 }

@@ -38,7 +38,9 @@ enum {
     LEARN_MS = 20,       /* after MOVED, a lost connection */
     ALL_READY_MS = 2000, /* so long the first readiness waits for all primaries */
     LEAVE_MS = 1000,
-    LIMBO_MAX = 8192,
+    MOVE_LONG_MS = 2000,  /* a slot that moves for longer is told of */
+    MOVE_OVER_MS = 10000, /* no call of it was put off for so long */
+    MOVE_OTHER_MS = 1000,
     CHANNEL_BYTES = 192,
     REASON_BYTES = 256,
     TEXT_BYTES = 640,
@@ -59,6 +61,12 @@ typedef struct member {
     TAILQ_ENTRY(member) in_all;
 } member;
 
+/* A slot whose owner answered ASK: of several the one that was seen first. */
+typedef struct moving_slot {
+    uint16_t slot;
+    uint64_t since_ms, last_ms; /* uv_now; 0: there is none */
+} moving_slot;
+
 struct cluster {
     cluster_options options;
     TAILQ_HEAD(, member) members;
@@ -75,6 +83,8 @@ struct cluster {
     uv_idle_t closing;
     unsigned open; /* what is to be closed: members, scout, limbo, handles */
 
+    moving_slot moving;
+
     bool layout_known;
     bool ready, was_ready, listened, ending;
     uint64_t first_ready_ms; /* uv_now, of any member; 0: none yet */
@@ -88,7 +98,8 @@ static void look_in(cluster *c, uint64_t ms);
 
 /* ---- readiness ------------------------------------------------------------------- */
 
-/* What is wrong: the first member that does not serve, of those that were tried, or not wholly; and how many do. */
+/* What is wrong: the first member that does not serve, of those that were tried, or not wholly; and how many do. Or a slot
+ * that does not end its move. */
 static void describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[TEXT_BYTES])
 {
     const member *m, *bad = NULL;
@@ -103,6 +114,10 @@ static void describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[T
             bad = m;
     }
     text[0] = '\0';
+    m = c->owner[c->moving.slot];
+    if (!bad && m && c->moving.last_ms - c->moving.since_ms >= MOVE_LONG_MS)
+        snprintf(text, TEXT_BYTES, "slot %u of %s port %u is moving to another node for long: its groups are not used",
+                 (unsigned)c->moving.slot, m->host, (unsigned)m->port);
     if (bad)
         snprintf(text, TEXT_BYTES, "%zu of %zu primaries serve; %s port %u: %s", *n_ready, *n_serving, bad->host,
                  (unsigned)bad->port, bad->reason);
@@ -255,6 +270,25 @@ static pipeline *route(void *arg, uint16_t slot)
     return pipeline_of(m->cluster, slot);
 }
 
+static void note_moving(cluster *c, uint16_t slot)
+{
+    uint64_t now = uv_now(c->options.store->loop);
+    moving_slot *m = &c->moving;
+
+    if (m->slot != slot && now - m->last_ms < MOVE_OTHER_MS)
+        return;
+    if (m->slot != slot || m->since_ms == 0)
+        *m = (moving_slot){.slot = slot, .since_ms = now};
+    m->last_ms = now;
+    judge(c);
+}
+
+static void forget_moving(cluster *c)
+{
+    if (uv_now(c->options.store->loop) - c->moving.last_ms > MOVE_OVER_MS)
+        c->moving = (moving_slot){0};
+}
+
 /* The members' counts follow with the next look. */
 static void on_moved(void *arg, const char *text, size_t len)
 {
@@ -263,6 +297,10 @@ static void on_moved(void *arg, const char *text, size_t len)
     char host[SLOTS_HOST_BYTES];
     uint16_t slot, port;
 
+    if (slots_read_ask(text, len, &slot)) {
+        note_moving(c, slot);
+        return;
+    }
     if (!slots_read_moved(text, len, &slot, host, &port)) {
         c->doubts = true;
         look_in(c, LOOK_SOON_MS);
@@ -498,6 +536,7 @@ static void on_look(uv_timer_t *timer)
         forget_claims(c);
     look_in(c, whole || c->looks_soon > LOOKS_SOON_MAX ? LOOK_MS : LOOK_SOON_MS);
     dismiss(c);
+    forget_moving(c);
     judge(c);
     scout_look(c->scout, c->doubts || (!whole && c->looks_soon > 1));
     c->doubts = false;
@@ -559,7 +598,7 @@ cluster *cluster_open(const cluster_options *options)
     const pipeline_options to_limbo = {
         .loop = options->store->loop,
         .digest = options->store->library_digest,
-        .in_flight_max = LIMBO_MAX,
+        .in_flight_max = options->store->in_flight_max,
         .on_missing = never_missing,
         .on_useless = never_useless,
         .route = pipeline_of,

@@ -8,6 +8,9 @@
 
 static const errors_row rows[] = {
     {"ERR Function not found", ERRORS_RELOAD, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store does not know the function"},
+    /* Redis ends only one that has written nothing. */
+    {"ERR Script killed by user", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500,
+     "the store's operator has ended the function (FUNCTION KILL)"},
     {"LOADING", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store is loading its data"},
     {"BUSY", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store is busy with a script"},
     {"CLUSTERDOWN", ERRORS_DOWN, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store's cluster is down"},
@@ -17,8 +20,8 @@ static const errors_row rows[] = {
     {"OOM", ERRORS_FAIL, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 1000, "the store is out of memory"},
     {"READONLY", ERRORS_ELSEWHERE, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store is a read-only replica"},
     {"MOVED", ERRORS_MOVED, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store's slot is elsewhere"},
-    {"ASK", ERRORS_RETRY, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store's slot is moving"},
-    {"TRYAGAIN", ERRORS_RETRY, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store's slot is moving"},
+    {"ASK", ERRORS_MOVING, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, ERRORS_SLOT_MOVES},
+    {"TRYAGAIN", ERRORS_RETRY, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, ERRORS_SLOT_MOVES},
     {"NOAUTH", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store wants credentials"},
     {"WRONGPASS", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store refuses the credentials"},
     {"ERR AUTH", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store has no password, and one was given"},

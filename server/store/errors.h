@@ -13,10 +13,13 @@ typedef enum errors_action {
     ERRORS_DOWN,      /* the same, and another node may know who serves the slot */
     ERRORS_DENIED,    /* the same, and the connection is of no use: not ready */
     ERRORS_RETRY,     /* the call is sent again after a pause, within its deadline */
+    ERRORS_MOVING,    /* the same, and the reply names the slot that moves */
     ERRORS_MOVED,     /* the same, at the node that the reply names, at once where that is known */
     ERRORS_ELSEWHERE, /* the same, on another connection */
     ERRORS_RELOAD     /* the function library is loaded again, then the call sent again, once */
 } errors_action;
+
+#define ERRORS_SLOT_MOVES "the group's slot is moving to another node of the store, and is not used until it has moved"
 
 typedef struct errors_row {
     const char *prefix; /* the reply's first words */

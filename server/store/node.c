@@ -37,7 +37,6 @@
 enum {
     CONNECT_TIMEOUT_MS = 2000,
     SILENCE_TIMEOUT_MS = 10000,
-    IN_FLIGHT_MAX = 8192,
     UPKEEP_MS = 3600 * 1000,
     SAFETY_CHECK_MS = 30 * 1000,
     ROLE_CHECK_MS = 1000,
@@ -509,7 +508,7 @@ static void assemble(node *n)
     const pipeline_options to_pipeline = {
         .loop = loop,
         .digest = n->options.store->library_digest,
-        .in_flight_max = or_default(n->options.store->in_flight_max, IN_FLIGHT_MAX),
+        .in_flight_max = n->options.store->in_flight_max,
         .wait_replicas = n->options.store->wait_replicas,
         .wait_ms = or_default(n->options.store->wait_ms, WAIT_MS),
         .on_missing = on_missing,

@@ -39,7 +39,8 @@ enum {
     MOVES_AT_ONCE = 3, /* then a pause before each: nodes may not agree yet */
     REASON_BYTES = 160,
     BYTES_MAX = 64 * 1024 * 1024,
-    CALL_BYTES = 128
+    CALL_BYTES = 128,
+    IN_FLIGHT_MAX = 8192
 };
 
 struct pipeline {
@@ -219,7 +220,7 @@ static void tell_refused(pipeline *p)
 
 static void fail_late(pipeline *p, pending *c)
 {
-    fail(p, c, LKS_DEADLINE_EXCEEDED, exposure(c), 0, "the store was not reached in time");
+    fail(p, c, LKS_DEADLINE_EXCEEDED, exposure(c), 0, c->refusal ? c->refusal : "the store was not reached in time");
 }
 
 static void run_due(struct timer *timer)
@@ -266,7 +267,9 @@ static void on_error(pipeline *p, pending *c, const errors_row *row)
         enqueue(p, c);
     } else if (row->action == ERRORS_MOVED && p->options.route && c->moves++ < MOVES_AT_ONCE) {
         enqueue(p, c);
-    } else if (row->action == ERRORS_RETRY || row->action == ERRORS_ELSEWHERE || row->action == ERRORS_MOVED) {
+    } else if (row->action == ERRORS_RETRY || row->action == ERRORS_MOVING || row->action == ERRORS_ELSEWHERE ||
+               row->action == ERRORS_MOVED) {
+        c->refusal = row->message;
         pause_call(p, c);
     } else {
         /* An earlier sending of it may have done what this one was refused. */
@@ -421,7 +424,8 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
         if (row->prefix[0] == '\0') /* cut: far behind, Redis may quote a command's words */
             log_error("store-failed", "function=%s error=\"%.80s\"", calls.first->call.function,
                       error ? reply->str : "a reply of another shape");
-        if ((row->action == ERRORS_MOVED || row->action == ERRORS_DOWN) && p->options.on_moved)
+        if ((row->action == ERRORS_MOVED || row->action == ERRORS_MOVING || row->action == ERRORS_DOWN) &&
+            p->options.on_moved)
             p->options.on_moved(p->options.arg, reply->str, reply->len);
     }
     if (reply && !row)
@@ -514,6 +518,8 @@ pipeline *pipeline_new(const pipeline_options *options)
     pipeline *p = memory_alloc(sizeof *p);
 
     *p = (pipeline){.options = *options, .reason = "the store is not connected yet", .handles = 2};
+    if (p->options.in_flight_max == 0)
+        p->options.in_flight_max = IN_FLIGHT_MAX;
     p->scratch = memory_arena();
     uv_idle_init(options->loop, &p->turn);
     loop_timers_init(&p->timers, options->loop, p);

@@ -14,7 +14,7 @@ typedef struct pipeline pipeline;
 typedef struct pipeline_options {
     struct uv_loop_s *loop;
     const char *digest;     /* appended to a function's name; static */
-    uint32_t in_flight_max; /* then RESOURCE_EXHAUSTED, NO */
+    uint32_t in_flight_max; /* then RESOURCE_EXHAUSTED, NO; 0 = 8,192 */
     unsigned wait_replicas; /* that must have what a call did before it is answered; 0: none */
     uint32_t wait_ms;       /* for so long; then the call is repeated, or MAYBE */
     /* Redis lost the functions: calls are held until pipeline_resume or _down. */
@@ -23,7 +23,7 @@ typedef struct pipeline_options {
     void (*on_useless)(void *arg, const char *reason);
     /* Of a store with several nodes: whose pipeline serves a slot now; NULL = this one. NULL: there is one node. */
     pipeline *(*route)(void *arg, uint16_t slot);
-    /* Redis said MOVED, after which the call is routed anew, or CLUSTERDOWN, in these words. Where there is `route`. */
+    /* Redis said MOVED, after which the call is routed anew, ASK, or CLUSTERDOWN, in these words. Where there is `route`. */
     void (*on_moved)(void *arg, const char *text, size_t len);
     void *arg;
 } pipeline_options;

@@ -175,6 +175,18 @@ void slots_clear(slots_map *map)
     map->n = 0;
 }
 
+bool slots_read_ask(const char *text, size_t len, uint16_t *slot)
+{
+    lks_rpc_slice rest = {.data = text, .len = len};
+    lks_rpc_slice kind = cut(&rest, ' '), number = cut(&rest, ' ');
+    uint64_t value;
+
+    if (kind.len != 3 || memcmp(kind.data, "ASK", 3) != 0 || !number_of(number, SLOTS - 1, &value))
+        return false;
+    *slot = (uint16_t)value;
+    return true;
+}
+
 bool slots_read_moved(const char *text, size_t len, uint16_t *slot, char host[SLOTS_HOST_BYTES], uint16_t *port)
 {
     lks_rpc_slice rest = {.data = text, .len = len};

@@ -38,6 +38,9 @@ typedef struct slots_map {
 bool slots_read(slots_map *ret, const char *text, size_t len, const char *asked);
 void slots_clear(slots_map *map);
 
+/* Reads "ASK <slot> ...", an error reply; false: it is none. */
+bool slots_read_ask(const char *text, size_t len, uint16_t *slot);
+
 /* Reads "MOVED <slot> <host>:<port>", an error reply; false: it is none. An empty host is the asked one's: "". */
 bool slots_read_moved(const char *text, size_t len, uint16_t *slot, char host[SLOTS_HOST_BYTES], uint16_t *port);
 

@@ -2,25 +2,27 @@
  * Release that they wait for goes out past them. */
 
 #include <pthread.h>
+#include <signal.h>
 
 #include <lockstock/lockstock.h>
 
 #include "support/server_fixture.h"
 #include "test.h"
 
-enum { WAITS = 10000, WAIT_MS = 600000 };
+enum { WAITS = 10000, AT_ONCE = 20000, WAIT_MS = 600000 };
 
 /* Written on the completion thread. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    size_t granted, ended;
+    size_t granted, ended, refused_by_store;
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static void on_answer(void *arg, lks_code code, const lks_acquire_response *response, const lks_error *error)
 {
-    (void)arg, (void)error;
+    (void)arg;
     pthread_mutex_lock(&seen.lock);
+    seen.refused_by_store += code == LKS_RESOURCE_EXHAUSTED && strstr(error->message, "calls to the store");
     seen.granted += code == LKS_OK && response->outcome == LKS_ACQUIRE_OUTCOME_ACQUIRED;
     seen.ended++;
     pthread_cond_broadcast(&seen.changed);
@@ -78,6 +80,47 @@ TEST(test_a_release_goes_out_past_thousands_of_waits)
     pthread_mutex_unlock(&seen.lock);
     assert_int_equal(lks_channel_close(channel), LKS_OK);
     assert_int_equal(seen.ended, WAITS);
+    server_fixture_free(server);
+}
+
+/* It is refused without the store, behind all calls that wait and were sent before it. */
+static void wait_until_read(lks_channel *channel)
+{
+    lks_acquire_request nothing = LKS_ACQUIRE_REQUEST_INIT;
+
+    nothing.wait_ms = WAIT_MS;
+    assert_int_equal(lks_lock_acquire(channel, &nothing, NULL, NULL, NULL), LKS_INVALID_ARGUMENT);
+}
+
+/* While Redis stands still all that the server may run is under way to it. */
+TEST(test_the_store_takes_what_the_server_may_run)
+{
+    static const char *const args[] = {"--in-flight", "65536", "--in-flight-per-connection", "65536",
+                                       "--waiting",   "65536", "--waiting-per-connection",   "65536",
+                                       NULL};
+    server_fixture *server = server_fixture_start(&(server_fixture_options){.args = args});
+    char name[32], token[32];
+    lks_channel *channel = NULL;
+
+    assert_non_null(server);
+    seen.granted = seen.ended = 0;
+    assert_int_equal(lks_channel_open(server_fixture_url(server), NULL, &channel, NULL), LKS_OK);
+    wait_until_read(channel);
+    kill(server_fixture_redis_pid(server), SIGSTOP);
+    for (int i = 0; i < AT_ONCE; i++) {
+        snprintf(name, sizeof name, "door-%05d", i);
+        snprintf(token, sizeof token, "comes-to-the-door-%06d", i);
+        lks_acquire_request request = acquire_request(name, token, WAIT_MS);
+        assert_int_equal(lks_lock_acquire_start(channel, &request, NULL, on_answer, NULL, NULL, NULL), LKS_OK);
+    }
+    wait_until_read(channel);
+    kill(server_fixture_redis_pid(server), SIGCONT);
+    pthread_mutex_lock(&seen.lock);
+    while (seen.ended < AT_ONCE)
+        pthread_cond_wait(&seen.changed, &seen.lock);
+    assert_int_equal(seen.refused_by_store, 0); /* on a slow machine some have queued for too long */
+    pthread_mutex_unlock(&seen.lock);
+    assert_int_equal(lks_channel_close(channel), LKS_OK);
     server_fixture_free(server);
 }
 

@@ -415,6 +415,7 @@ c_mutation(L54 server/calls/alarms.c test_alarms:*at_the_limit [[(!counts && all
 c_mutation(L54 server/calls/alarms.c test_alarms [[    if (a->watchers > 0 || a->lasting)
         return;]] [[    return;]])
 c_mutation(L54 server/calls/alarms.c test_alarms [[        w->alarm->watchers--;]] [[        ;]])
+c_mutation(L54 server/calls/alarms.c test_alarms:of_many* [[all->n_asked < ASKED_MAX && ]] "")
 c_mutation(L54 server/calls/waiters.c test_waiters [[    heap_clear(&all->deadlines.heap, &w->deadline);
     alarms_unwatch(all->alarms, w->watches);]] [[    heap_clear(&all->deadlines.heap, &w->deadline);]])
 c_mutation(L54 server/calls/key_table.c test_key_table [[    if (table->n >= table->n_buckets)

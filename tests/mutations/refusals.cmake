@@ -38,8 +38,8 @@ c_mutation(S55 server/services/rounds.c test_stock_refusals [[    for (size_t i 
 ]] "")
 c_mutation(S55 server/services/rounds.c test_stock_refusals [[    tell_service(&r->plan, call);
 ]] "")
-c_mutation(S55 server/calls/alarms.c test_alarms [[    if (a->all->called)
-        a->all->called(a->all->called_arg, &a->asking->call);
+c_mutation(S55 server/calls/alarms.c test_alarms [[    if (all->called)
+        all->called(all->called_arg, &a->asking->call);
 ]] "")
 c_mutation(S55 server/services/stock_refusals.c test_stock_refusals [[        refusals_drop(sold_out, group_of(call->base));]] [[        ;]])
 c_mutation(S55 server/services/stock_refusals.c test_stock_refusals [[        refusals_drop_all(sold_out); /* of all groups that it finds */]]

@@ -5,7 +5,7 @@
 #include "calls/alarms.h"
 #include "test.h"
 
-enum { ASKED_MAX = 16, MANY = 20000, LASTING_MAX = 262144, NEVER_MS = 600000 };
+enum { ASKED_MAX = 600, AT_ONCE = 256, MANY = 20000, LASTING_MAX = 262144, NEVER_MS = 600000 };
 
 /* Something happened: run_until looks whether it was what it waits for. */
 static uv_loop_t *running_loop;
@@ -335,6 +335,31 @@ TEST(a_lasting_alarm_is_done_though_nobody_waits)
     reply_again_in(&f->store, 1, -1);
     uv_run(&f->loop, UV_RUN_NOWAIT);
     assert_int_equal(f->store.n, 2);
+    assert_int_equal(alarms_count(f->all), 0);
+}
+
+/* Callers' calls find the store free between them. */
+TEST(of_many_that_ring_at_once_some_are_asked_at_a_time)
+{
+    fixture *f = *state;
+    char text[24];
+
+    for (int i = 0; i < AT_ONCE + 3; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        set_lasting(f, text, 0);
+    }
+    WATCH(gone, "watched");
+    set(f, "watched", 0);
+    run_until_asked(f, AT_ONCE);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->store.n, AT_ONCE);
+    alarms_unwatch(f->all, &gone.as); /* nobody wants it any more */
+    for (size_t i = 0; i < f->store.n; i++) {
+        snprintf(text, sizeof text, "%zu", i);
+        assert_memory_equal(f->store.asked[i].call->args[0].data, text, strlen(text)); /* in order */
+        reply_again_in(&f->store, i, -1);
+    }
+    assert_int_equal(f->store.n, AT_ONCE + 3);
     assert_int_equal(alarms_count(f->all), 0);
 }
 

@@ -152,10 +152,12 @@ static void until_looked(void)
     until_looked_times(2);
 }
 
+static int patience_ms = PATIENCE_MS;
+
 static outcome *call(const char *base)
 {
     return store_driver_call(here.d,
-                             &(driver_call){.function = "echo", .base = base, .weight = 1, .timeout_ms = PATIENCE_MS});
+                             &(driver_call){.function = "echo", .base = base, .weight = 1, .timeout_ms = patience_ms});
 }
 
 static bool is_degraded(void *arg)
@@ -164,6 +166,14 @@ static bool is_degraded(void *arg)
     (void)arg;
 
     return store_ready(store_driver_store(here.d), &reason) && reason;
+}
+
+static bool is_whole(void *arg)
+{
+    const char *reason;
+    (void)arg;
+
+    return store_ready(store_driver_store(here.d), &reason) && !reason;
 }
 
 static void assert_calls(size_t at_a, size_t at_b)
@@ -224,6 +234,37 @@ TEST(a_slot_that_moves_is_waited_for_where_it_was)
     here.node[A].answers = 2;
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_calls(3, 0);
+}
+
+static bool a_move_is_told_of(void *arg)
+{
+    const char *reason;
+    (void)arg;
+
+    call(low);
+    return store_ready(store_driver_store(here.d), &reason) && reason && strstr(reason, "slot 3429 of 127.0.0.1");
+}
+
+/* One that was left half moved: its calls say why, and so does the store. */
+TEST(a_slot_that_does_not_end_its_move_is_told_of)
+{
+    char ask[64];
+
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    snprintf(ask, sizeof ask, "-ASK 3429 127.0.0.1:%u\r\n", here.node[B].port);
+    here.node[A].answer = ask;
+    here.node[A].answers = 1 << 30;
+    outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .base = low, .timeout_ms = 200});
+    assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    assert_non_null(strstr(o->message, "slot is moving"));
+    assert_false(is_degraded(NULL)); /* it may be an ordinary move */
+    patience_ms = 200;
+    store_driver_until(here.d, a_move_is_told_of, NULL);
+    patience_ms = PATIENCE_MS;
+    here.node[A].answers = 0;
+    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
+    store_driver_until(here.d, is_whole, NULL);
 }
 
 /* Of a node that was cut off. */
