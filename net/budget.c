@@ -102,6 +102,11 @@ void budget_set_principal(budget_share *share, const char *principal)
         sum->held += share->held;
 }
 
+const char *budget_principal(const budget_share *share)
+{
+    return share->principal ? share->principal->name : NULL;
+}
+
 bool budget_has_principal(const budget_share *share)
 {
     return share->principal;

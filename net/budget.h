@@ -42,6 +42,9 @@ void budget_close(budget_share *share);
  * stays as it was. */
 void budget_set_principal(budget_share *share, const char *principal);
 
+/* Whose it is; the budget's, until it is another's. NULL: nobody's. */
+const char *budget_principal(const budget_share *share);
+
 /* Whether it is somebody's. */
 bool budget_has_principal(const budget_share *share);
 

@@ -91,6 +91,7 @@ typedef void sink_done(void *arg, const lks_rpc_method *method, const ProtobufCM
 typedef struct sink_connection {
     budget_share *bytes;        /* its share; outlives its calls (budget.h sees to that) */
     const char *wire, *from;    /* how the log names it; they live as long as the connection */
+    const char *origin;         /* the address without a port, or the user; NULL: not known. Not kept */
     void (*on_room)(void *arg); /* it does not queue any more; not from inside a function of the sink */
     void *arg;
 } sink_connection;

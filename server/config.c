@@ -56,6 +56,8 @@ const setting config_keys[] = {
     {"in-flight", KEY_NUMBER, AT(in_flight), "1024", 1, 65536, "calls under way"},
     {"in-flight-per-connection", KEY_NUMBER, AT(in_flight_per_connection), "256", 1, 65536,
      "calls under way from one connection"},
+    {"in-flight-per-principal", KEY_NUMBER, AT(in_flight_per_principal), "32", 4, 65536,
+     "calls under way of one principal while another calls, or of one address\nwhere principals are not known"},
     {"waiting", KEY_NUMBER, AT(waiting), "131072", 1, 1048576,
      "calls that wait (for a lock, a result, the ledger); half of them of one principal"},
     {"waiting-per-connection", KEY_NUMBER, AT(waiting_per_connection), "16384", 1, 1048576,

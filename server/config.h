@@ -36,6 +36,7 @@ typedef struct settings {
     long message_bytes;
     long in_flight;
     long in_flight_per_connection;
+    long in_flight_per_principal;
     long waiting;
     long waiting_per_connection;
     long memory_bytes;

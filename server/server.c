@@ -360,6 +360,7 @@ static lks_code open_callers(server *s, lks_error *error)
         .loop = &s->loop,
         .running_max = (uint32_t)s->config->in_flight,
         .running_per_caller = (uint32_t)s->config->in_flight_per_connection,
+        .running_per_owner = (uint32_t)s->config->in_flight_per_principal,
         .waiting_max = (uint32_t)s->config->waiting,
         .waiting_per_caller = (uint32_t)s->config->waiting_per_connection,
     };

@@ -308,8 +308,12 @@ static void *on_open(void *arg, stream *s)
     TAILQ_INIT(&c->stops);
     if (c->bytes) {
         budget_force(c->bytes, CONNECTION_BYTES);
-        const sink_connection connection = {
-            .bytes = c->bytes, .wire = stream_wire(s), .from = stream_from(s), .on_room = on_room, .arg = c};
+        const sink_connection connection = {.bytes = c->bytes,
+                                            .wire = stream_wire(s),
+                                            .from = stream_from(s),
+                                            .origin = stream_origin(s),
+                                            .on_room = on_room,
+                                            .arg = c};
         c->caller = to->open(to->arg, &connection);
     }
     if (!c->caller || !begin_session(c)) {

@@ -352,8 +352,12 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping,
         return NULL;
     *c = (connection){
         .all = all, .stream = s, .mapping = mapping, .sender = {.bytes = budget_open(all->options.budget)}};
-    const sink_connection connected = {
-        .bytes = c->sender.bytes, .wire = stream_wire(s), .from = stream_from(s), .on_room = on_room, .arg = c};
+    const sink_connection connected = {.bytes = c->sender.bytes,
+                                       .wire = stream_wire(s),
+                                       .from = stream_from(s),
+                                       .origin = stream_origin(s),
+                                       .on_room = on_room,
+                                       .arg = c};
     c->sender.caller = c->sender.bytes ? to->open(to->arg, &connected) : NULL;
     if (!c->sender.caller || !init_reader(c, web)) {
         to->lost(c->sender.caller);

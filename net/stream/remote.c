@@ -13,7 +13,8 @@ static void set_v4(const uint8_t *bytes, in_port_t port, remote *ret)
 {
     ret->origin.kind = PLACE_IPV4;
     memcpy(ret->origin.bytes, bytes, V4_BYTES);
-    snprintf(ret->text, sizeof ret->text, "%u.%u.%u.%u:%u", bytes[0], bytes[1], bytes[2], bytes[3], ntohs(port));
+    snprintf(ret->whose, sizeof ret->whose, "%u.%u.%u.%u", bytes[0], bytes[1], bytes[2], bytes[3]);
+    snprintf(ret->text, sizeof ret->text, "%s:%u", ret->whose, ntohs(port));
 }
 
 static void set_v6(const struct in6_addr *address, in_port_t port, remote *ret)
@@ -22,6 +23,9 @@ static void set_v6(const struct in6_addr *address, in_port_t port, remote *ret)
 
     ret->origin.kind = PLACE_IPV6;
     memcpy(ret->origin.bytes, address->s6_addr, NETWORK_BYTES);
+    struct in6_addr network = {0};
+    memcpy(network.s6_addr, address->s6_addr, NETWORK_BYTES);
+    inet_ntop(AF_INET6, &network, ret->whose, sizeof ret->whose);
     inet_ntop(AF_INET6, address, text, sizeof text);
     snprintf(ret->text, sizeof ret->text, "[%s]:%u", text, ntohs(port));
 }
@@ -36,7 +40,8 @@ static void set_user(int fd, remote *ret)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
         return;
     memcpy(ret->origin.bytes, &peer.uid, sizeof peer.uid);
-    snprintf(ret->text, sizeof ret->text, "uid:%u", (unsigned)peer.uid);
+    snprintf(ret->whose, sizeof ret->whose, "uid:%u", (unsigned)peer.uid);
+    snprintf(ret->text, sizeof ret->text, "%s", ret->whose);
 }
 
 void remote_of(int fd, remote *ret)
@@ -49,7 +54,7 @@ void remote_of(int fd, remote *ret)
     } name;
     socklen_t len = sizeof name;
 
-    *ret = (remote){.text = "?"};
+    *ret = (remote){.whose = "?", .text = "?"};
     if (getpeername(fd, &name.any, &len) != 0)
         return;
     if (name.any.sa_family == AF_INET)

@@ -10,6 +10,7 @@ enum { REMOTE_TEXT_BYTES = INET6_ADDRSTRLEN + sizeof "[]:65535" };
 
 typedef struct remote {
     place_origin origin;
+    char whose[INET6_ADDRSTRLEN]; /* the origin: "192.0.2.1", "2001:db8::", "uid:1000" */
     char text[REMOTE_TEXT_BYTES]; /* "192.0.2.1:4711", "[2001:db8::1]:4711", "uid:1000" */
 } remote;
 

@@ -87,6 +87,7 @@ static void end(stream *s, stream_reason why, const char *more)
     TAILQ_REMOVE(&s->all->open, s, next);
     places_leave(s->all->places, &s->place);
     stream_end_reading(s);
+    turns_set_owner(s->all->turns, &s->turn, NULL);
     uv_close(&s->on.handle, on_stream_closed);
     uv_close((uv_handle_t *)&s->timer, on_stream_closed);
 }
@@ -234,6 +235,11 @@ const char *stream_from(const stream *s)
     return s->from.text;
 }
 
+const char *stream_origin(const stream *s)
+{
+    return s->from.whose;
+}
+
 const char *stream_peer_certificate(const stream *s)
 {
     return s->tls ? tls_peer_name(s->tls) : NULL;
@@ -348,6 +354,7 @@ static void on_accept(void *arg, uv_stream_t *from, const served *what)
         return;
     }
     remote_of(fd, &s->from);
+    turns_set_owner(all->turns, &s->turn, s->from.whose);
     const char *full = places_take(all->places, &s->place, s->wire, &s->from.origin);
     if (full)
         end(s, STREAM_REFUSED, full);

@@ -109,6 +109,9 @@ void streams_close(streams *all, void (*closed)(void *arg), void *arg);
 const char *stream_wire(const stream *s);
 const char *stream_from(const stream *s);
 
+/* The same without the port, and of IPv6 the network of 64 bits: what one host has for itself. The stream's. */
+const char *stream_origin(const stream *s);
+
 /* The name in the peer's verified certificate, the stream's; NULL without one. */
 const char *stream_peer_certificate(const stream *s);
 

@@ -40,12 +40,22 @@ static void take_network(stream *s, const uint8_t *data, size_t len)
         take_decrypted(s);
 }
 
+/* What came may have told. */
+static void look_at_owner(stream *s)
+{
+    const char *principal = s->share && !s->closing ? budget_principal(s->share) : NULL;
+
+    if (principal)
+        turns_set_owner(s->all->turns, &s->turn, principal);
+}
+
 static void take(stream *s, const uint8_t *data, size_t len)
 {
     if (s->tls)
         take_network(s, data, len);
     else
         s->protocol->bytes(s->connection, data, len);
+    look_at_owner(s);
     turns_worked(s->all->turns, &s->turn, s->read_ns, len);
 }
 

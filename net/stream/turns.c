@@ -1,8 +1,10 @@
 /* Invariant: `busy`, which keeps the loop from waiting, runs exactly while somebody is
- * queued. Called by stream.c. */
+ * queued; an owner is on the list `queue` exactly while a connection of it is queued. Called by stream.c. */
 #include "net/stream/turns.h"
 
+#include <search.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <uv.h>
 
@@ -11,11 +13,23 @@ enum {
     USED_NS_MAX = 10 * 1000 * 1000, /* what is remembered of a costly piece of work */
 };
 
+/* Whose connections they are. */
+typedef struct turn_owner {
+    size_t members; /* connections */
+    turn_use use;   /* of all of them */
+    TAILQ_HEAD(, turn_taker) queue;
+    TAILQ_ENTRY(turn_owner) next;
+    char name[];
+} turn_owner;
+
 struct turns {
     turns_options options;
-    TAILQ_HEAD(, turn_taker) queue;
+    TAILQ_HEAD(, turn_owner) queue;
+    void *owners;       /* tsearch, by name */
+    turn_owner *nobody; /* of connections that have no owner yet */
     uv_idle_t busy;
-    uint64_t light_ns; /* when a light one last worked */
+    uint64_t light_ns;       /* when a light one last worked */
+    uint64_t light_owner_ns; /* when one of a light owner did */
     void (*closed)(void *arg);
     void *arg;
 };
@@ -25,21 +39,40 @@ uint64_t turns_now(const turns *all)
     return all->options.now_ns();
 }
 
-static uint64_t used_at(const turn_taker *t, uint64_t now_ns)
+static uint64_t used_at(const turn_use *use, uint64_t now_ns)
 {
-    uint64_t leaked = now_ns > t->at_ns ? (now_ns - t->at_ns) / TURNS_LEAK_PART : 0;
+    uint64_t leaked = now_ns > use->at_ns ? (now_ns - use->at_ns) / TURNS_LEAK_PART : 0;
 
-    return t->used_ns > leaked ? t->used_ns - leaked : 0;
+    return use->used_ns > leaked ? use->used_ns - leaked : 0;
 }
 
+/* What was used with this. */
+static uint64_t use_more(turn_use *use, uint64_t since_ns, uint64_t now_ns)
+{
+    uint64_t used_ns = used_at(use, since_ns) + (now_ns - since_ns);
+
+    use->used_ns = used_ns < USED_NS_MAX ? used_ns : USED_NS_MAX;
+    use->at_ns = now_ns;
+    return used_ns;
+}
+
+static turn_owner *owner_of(const turns *all, const turn_taker *t)
+{
+    return t->owner ? t->owner : all->nobody;
+}
+
+/* Many connections that cost little each are as heavy as one that costs as much, where somebody else calls. */
 bool turns_is_light(const turns *all, const turn_taker *t)
 {
-    return used_at(t, turns_now(all)) < TURNS_LIGHT_NS;
+    uint64_t now_ns = turns_now(all);
+
+    return used_at(&t->use, now_ns) < TURNS_LIGHT_NS &&
+           (now_ns >= all->light_owner_ns + TURNS_QUIET_NS || used_at(&owner_of(all, t)->use, now_ns) < TURNS_LIGHT_NS);
 }
 
 size_t turns_bytes(const turns *all, const turn_taker *t, size_t max)
 {
-    uint64_t used_ns = used_at(t, turns_now(all));
+    uint64_t used_ns = used_at(&t->use, turns_now(all));
     uint64_t left_ns = used_ns < TURNS_LIGHT_NS ? TURNS_LIGHT_NS - used_ns : TURNS_LIGHT_NS;
     uint64_t bytes = left_ns * 1024 / (t->ns_per_kib > 0 ? t->ns_per_kib : FIRST_NS_PER_KIB);
 
@@ -60,12 +93,13 @@ static void learn_cost(turn_taker *t, uint64_t ns, size_t bytes)
 void turns_worked(turns *all, turn_taker *t, uint64_t since_ns, size_t bytes)
 {
     uint64_t now_ns = turns_now(all);
-    uint64_t used_ns = used_at(t, since_ns) + (now_ns - since_ns);
+    uint64_t used_ns = use_more(&t->use, since_ns, now_ns);
+    uint64_t owner_ns = use_more(&owner_of(all, t)->use, since_ns, now_ns);
 
     if (!t->queued && used_ns < TURNS_LIGHT_NS)
         all->light_ns = now_ns;
-    t->used_ns = used_ns < USED_NS_MAX ? used_ns : USED_NS_MAX;
-    t->at_ns = now_ns;
+    if (owner_ns < TURNS_LIGHT_NS)
+        all->light_owner_ns = now_ns;
     if (bytes >= TURNS_BYTES_MIN || (bytes > 0 && now_ns - since_ns >= TURNS_LIGHT_NS))
         learn_cost(t, now_ns - since_ns, bytes);
 }
@@ -81,31 +115,91 @@ static void on_busy(uv_idle_t *busy)
     turn_taker *t;
 
     do {
-        t = TAILQ_FIRST(&all->queue);
-        TAILQ_REMOVE(&all->queue, t, next);
-        TAILQ_INSERT_TAIL(&all->queue, t, next);
+        turn_owner *o = TAILQ_FIRST(&all->queue);
+        TAILQ_REMOVE(&all->queue, o, next);
+        TAILQ_INSERT_TAIL(&all->queue, o, next);
+        t = TAILQ_FIRST(&o->queue);
+        TAILQ_REMOVE(&o->queue, t, next);
+        TAILQ_INSERT_TAIL(&o->queue, t, next);
         all->options.serve(t);
     } while (!TAILQ_EMPTY(&all->queue) && turns_now(all) < until_ns);
 }
 
 void turns_queue(turns *all, turn_taker *t)
 {
+    turn_owner *o = owner_of(all, t);
+
     if (t->queued)
         return;
     t->queued = true;
     if (TAILQ_EMPTY(&all->queue))
         uv_idle_start(&all->busy, on_busy);
-    TAILQ_INSERT_TAIL(&all->queue, t, next);
+    if (TAILQ_EMPTY(&o->queue))
+        TAILQ_INSERT_TAIL(&all->queue, o, next);
+    TAILQ_INSERT_TAIL(&o->queue, t, next);
 }
 
 void turns_leave(turns *all, turn_taker *t)
 {
+    turn_owner *o = owner_of(all, t);
+
     if (!t->queued)
         return;
     t->queued = false;
-    TAILQ_REMOVE(&all->queue, t, next);
+    TAILQ_REMOVE(&o->queue, t, next);
+    if (TAILQ_EMPTY(&o->queue))
+        TAILQ_REMOVE(&all->queue, o, next);
     if (TAILQ_EMPTY(&all->queue))
         uv_idle_stop(&all->busy);
+}
+
+/* ---- owners ----------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const turn_owner *)a)->name, ((const turn_owner *)b)->name);
+}
+
+/* One member more; NULL when out of memory. */
+static turn_owner *enter_owner(turns *all, const char *name)
+{
+    size_t len = strlen(name);
+    turn_owner *o = calloc(1, sizeof *o + len + 1);
+    turn_owner **found;
+
+    if (!o)
+        return NULL;
+    memcpy(o->name, name, len);
+    TAILQ_INIT(&o->queue);
+    found = tsearch(o, &all->owners, by_name);
+    if (!found || *found != o)
+        free(o);
+    if (!found)
+        return NULL;
+    (*found)->members++;
+    return *found;
+}
+
+static void leave_owner(turns *all, turn_owner *o)
+{
+    if (!o || --o->members > 0)
+        return;
+    tdelete(o, &all->owners, by_name);
+    free(o);
+}
+
+void turns_set_owner(turns *all, turn_taker *t, const char *name)
+{
+    turn_owner *from = t->owner, *to = NULL;
+    bool queued = t->queued;
+
+    if (name && ((from && strcmp(from->name, name) == 0) || !(to = enter_owner(all, name))))
+        return;
+    turns_leave(all, t);
+    t->owner = to;
+    if (queued)
+        turns_queue(all, t);
+    leave_owner(all, from);
 }
 
 /* ---- all -------------------------------------------------------------------------- */
@@ -117,6 +211,11 @@ turns *turns_new(const turns_options *options)
     if (!all)
         return NULL;
     *all = (turns){.options = *options};
+    all->nobody = enter_owner(all, "");
+    if (!all->nobody) {
+        free(all);
+        return NULL;
+    }
     TAILQ_INIT(&all->queue);
     uv_idle_init(options->loop, &all->busy);
     all->busy.data = all;
@@ -129,6 +228,7 @@ static void on_closed(uv_handle_t *handle)
     void (*closed)(void *arg) = all->closed;
     void *arg = all->arg;
 
+    leave_owner(all, all->nobody);
     free(all);
     closed(arg);
 }

@@ -7,7 +7,10 @@
  * Light connections are read as soon as bytes come. Heavy ones queue: in each turn of
  * the loop they are served round and round for TURN_NS together, longer while no light one was
  * active for a while. So what floods cost a light connection is one such part of a turn, however many
- * there are; and who is alone with others of its kind has the whole loop. How many bytes are
+ * there are; and who is alone with others of its kind has the whole loop.
+ * Connections have an owner: a principal, or until one is known an address. While connections of light owners are active,
+ * all connections of an owner that has cost much lately are heavy, and owners take turns before their connections do. So who
+ * has many connections gets no more of a turn than who has one. How many bytes are
  * read at a time follows from what those before cost. Loop thread only. */
 #ifndef LOCKSTOCK_NET_TURNS_H
 #define LOCKSTOCK_NET_TURNS_H
@@ -30,10 +33,15 @@ enum {
     TURNS_BYTES_MIN = 512,
 };
 
+typedef struct turn_use {
+    uint64_t used_ns, at_ns; /* what was used then, less what had leaked away */
+} turn_use;
+
 /* A connection's part; inside its struct, zero at first. */
 typedef struct turn_taker {
-    uint64_t used_ns, at_ns; /* what it had used then, less what had leaked away */
-    uint64_t ns_per_kib;     /* what its bytes cost lately; 0: not known */
+    turn_use use;
+    struct turn_owner *owner; /* NULL: nobody's */
+    uint64_t ns_per_kib;      /* what its bytes cost lately; 0: not known */
     bool queued;
     TAILQ_ENTRY(turn_taker) next;
 } turn_taker;
@@ -51,6 +59,10 @@ turns *turns_new(const turns_options *options);
 
 /* The clock, to begin to measure. */
 uint64_t turns_now(const turns *all);
+
+/* Whose connection it is from now on. The name is copied; NULL: nobody's, which it must be before it is freed. Out of
+ * memory it stays as it was. */
+void turns_set_owner(turns *all, turn_taker *t, const char *name);
 
 /* Whether it may work at once. */
 bool turns_is_light(const turns *all, const turn_taker *t);

@@ -1,8 +1,10 @@
-/* Invariant: a caller is on the list `settling` exactly while it has a queued call that
- * settles and room for it, on `taking` likewise for calls that take; so finding the next
- * call to start costs the same however many queue. Called by dispatch.c and the engines. */
+/* Invariant: a caller is on the list `settling` of its owner exactly while it has a queued call that
+ * settles and room for it, on `taking` likewise for calls that take; an owner is on the server's list exactly while
+ * one of its callers is on that. So finding the next call to start costs the same however many queue. Called by
+ * dispatch.c and the engines. */
 #include "calls/callers.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,23 +28,39 @@ enum {
     DEAR_MAX = 8,
     RETRY_AFTER_MS = 100,
     PRINCIPAL_PART = 2,
+    OWNERS_SHARE = 32,     /* places of one owner, while another calls */
     LONG_NS = 5 * 1000000, /* a queue is long, */
     STALL_NS = 20 * 1000000,
-    LOOK_MS = 10,   /* how often that is looked at */
-    QUEUE_PART = 4, /* of the time that a call has left, it may queue one part in so many */
+    LOOK_MS = 10,         /* how often that is looked at, */
+    LOOK_NS = 200 * 1000, /* and for how long */
+    QUEUE_PART = 4,       /* of the time that a call has left, it may queue one part in so many */
     NS_PER_MS = 1000000,
 };
 
 typedef TAILQ_HEAD(, caller_call) call_list;
 typedef TAILQ_HEAD(, caller) caller_list;
+typedef TAILQ_HEAD(, owner) owner_list;
 
 /* Places, by kind of call: those that take, those that settle. */
 typedef struct running_calls {
     uint32_t of_kind[2];
 } running_calls;
 
+/* Whose connections they are: a principal, or where none is known an address. */
+typedef struct owner {
+    size_t members;       /* callers, and calls that run */
+    caller_list ready[2]; /* callers that can start a queued call, by kind of call */
+    bool listed[2];       /* on `ready` of all */
+    TAILQ_ENTRY(owner) ready_in[2];
+    running_calls running;
+    uint32_t n_taking;      /* calls that queue to take */
+    uint64_t turn, turn_ns; /* as a caller's */
+    char name[];
+} owner;
+
 struct caller {
     callers *all;
+    owner *owner;
     budget_share *bytes;
     void (*on_room)(void *arg);
     void *arg;
@@ -56,17 +74,20 @@ struct caller {
     bool was_costly;                          /* they used up the one before */
     uint32_t dear; /* 1..DEAR_MAX: as large as its answers may be, by what they were lately */
     unsigned pins; /* functions that still look at it */
-    bool lost, held, in_settling, in_taking;
-    TAILQ_ENTRY(caller) settling, taking, in_takers;
+    bool lost, held, ready[2];
+    TAILQ_ENTRY(caller) ready_in[2], in_takers;
 };
 
 struct callers {
     callers_options options;
-    caller_list settling, taking;
-    caller_list takers; /* with a call that queues to take */
+    owner_list ready[2];           /* owners of callers that can start a queued call, by kind of call */
+    void *owners;                  /* tsearch, by name */
+    const owner *recent;           /* whose call began last; NULL: it is gone */
+    uint64_t recent_ns, others_ns; /* when that was; and when the last one of another owner began */
+    caller_list takers;            /* with a call that queues to take */
     running_calls running;
     uint32_t n_waiting, n_parked, n_taking, n_queued;
-    uint32_t n_takers;
+    uint32_t n_takers, n_owners_taking;
     pace pace;             /* of those that queue to take */
     principals principals; /* their waiting calls are the members */
     uint64_t turn;
@@ -95,6 +116,20 @@ static bool has_room_of(const running_calls *running, uint32_t max, bool settles
     return running->of_kind[settles] < for_one_kind(max) && running->of_kind[0] + running->of_kind[1] < max;
 }
 
+/* Whether another owner had a call lately. */
+static bool is_contended(const callers *all, const owner *o)
+{
+    uint64_t others_ns = all->recent == o ? all->others_ns : all->recent_ns;
+
+    return others_ns > 0 && lks_rpc_now_ns() < others_ns + QUIET_NS;
+}
+
+/* Calls of one owner that run are ahead of the others' in the store. */
+static bool has_share(const callers *all, const owner *o, bool settles)
+{
+    return has_room_of(&o->running, all->options.running_per_owner, settles) || !is_contended(all, o);
+}
+
 /* Whether a caller's own limit lets it start a call of that kind; the server's is looked at
  * when it starts. */
 static bool may_have(const caller *c, bool settles)
@@ -104,34 +139,123 @@ static bool may_have(const caller *c, bool settles)
 
 static bool has_room(const caller *c, bool settles)
 {
-    return may_have(c, settles) && has_room_of(&c->all->running, c->all->options.running_max, settles);
+    return may_have(c, settles) && has_room_of(&c->all->running, c->all->options.running_max, settles) &&
+           has_share(c->all, c->owner, settles);
+}
+
+static void relist_owner(callers *all, owner *o, bool settles)
+{
+    bool ready = !TAILQ_EMPTY(&o->ready[settles]);
+
+    if (ready && !o->listed[settles])
+        TAILQ_INSERT_TAIL(&all->ready[settles], o, ready_in[settles]);
+    else if (!ready && o->listed[settles])
+        TAILQ_REMOVE(&all->ready[settles], o, ready_in[settles]);
+    o->listed[settles] = ready;
+}
+
+static void relist_kind(caller *c, bool settles, bool ready)
+{
+    if (ready && !c->ready[settles])
+        TAILQ_INSERT_TAIL(&c->owner->ready[settles], c, ready_in[settles]);
+    else if (!ready && c->ready[settles])
+        TAILQ_REMOVE(&c->owner->ready[settles], c, ready_in[settles]);
+    c->ready[settles] = ready;
+    relist_owner(c->all, c->owner, settles);
 }
 
 static void relist(caller *c)
 {
-    bool settling = !TAILQ_EMPTY(&c->settles) && may_have(c, true);
-    bool taking = !TAILQ_EMPTY(&c->takes) && may_have(c, false);
+    relist_kind(c, true, !TAILQ_EMPTY(&c->settles) && may_have(c, true));
+    relist_kind(c, false, !TAILQ_EMPTY(&c->takes) && may_have(c, false));
+}
 
-    if (settling && !c->in_settling)
-        TAILQ_INSERT_TAIL(&c->all->settling, c, settling);
-    else if (!settling && c->in_settling)
-        TAILQ_REMOVE(&c->all->settling, c, settling);
-    if (taking && !c->in_taking)
-        TAILQ_INSERT_TAIL(&c->all->taking, c, taking);
-    else if (!taking && c->in_taking)
-        TAILQ_REMOVE(&c->all->taking, c, taking);
-    c->in_settling = settling;
-    c->in_taking = taking;
+/* ---- owners ----------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const owner *)a)->name, ((const owner *)b)->name);
+}
+
+/* One member more; NULL when out of memory. */
+static owner *enter_owner(callers *all, const char *name)
+{
+    size_t len = strlen(name);
+    owner *o = calloc(1, sizeof *o + len + 1);
+    owner **found;
+
+    if (!o)
+        return NULL;
+    memcpy(o->name, name, len);
+    TAILQ_INIT(&o->ready[false]);
+    TAILQ_INIT(&o->ready[true]);
+    found = tsearch(o, &all->owners, by_name);
+    if (!found || *found != o)
+        free(o);
+    if (!found)
+        return NULL;
+    (*found)->members++;
+    return *found;
+}
+
+static void leave_owner(callers *all, owner *o)
+{
+    if (--o->members > 0)
+        return;
+    if (all->recent == o)
+        all->recent = NULL;
+    tdelete(o, &all->owners, by_name);
+    free(o);
+}
+
+static void count_taking(caller *c, uint32_t n)
+{
+    owner *o = c->owner;
+    uint32_t before = o->n_taking;
+
+    o->n_taking += n;
+    c->all->n_owners_taking += (before == 0) - (uint32_t)(o->n_taking == 0);
+}
+
+void caller_set_owner(caller *c, const char *name)
+{
+    owner *to, *from = c->owner;
+
+    if (strcmp(from->name, name) == 0 || !(to = enter_owner(c->all, name)))
+        return;
+    relist_kind(c, true, false);
+    relist_kind(c, false, false);
+    uint32_t n = c->n_taking;
+    if (n > 0)
+        count_taking(c, -n);
+    c->owner = to;
+    if (n > 0)
+        count_taking(c, n);
+    relist(c);
+    leave_owner(c->all, from);
+}
+
+/* A call of it begins. */
+static void note_owner(callers *all, const owner *o, uint64_t now_ns)
+{
+    if (all->recent != o)
+        all->others_ns = all->recent_ns;
+    all->recent = o;
+    all->recent_ns = now_ns;
 }
 
 /* ---- pace --------------------------------------------------------------------------- */
 
-/* How long a call that takes would queue: callers take turns, and none queues longer than all calls take. */
+/* How long a call that takes would queue: owners take turns, and so do the callers of one; none queues longer than all
+ * calls take. */
 static uint64_t queue_ns(const caller *c)
 {
     const callers *all = c->all;
     uint64_t before = (uint64_t)c->n_taking * all->n_takers;
+    uint64_t of_owners = (uint64_t)c->owner->n_taking * all->n_owners_taking;
 
+    if (of_owners < before)
+        before = of_owners;
     return pace_foresee(&all->pace, before < all->n_taking ? before : all->n_taking);
 }
 
@@ -178,6 +302,7 @@ static void enqueue(caller_call *call)
         TAILQ_INSERT_TAIL(&c->takes, call, in_queue);
         if (c->n_taking++ == 0)
             enter_takers(c);
+        count_taking(c, 1);
         c->all->n_taking++;
     }
     relist(c);
@@ -195,6 +320,7 @@ static void dequeue(caller_call *call)
         TAILQ_REMOVE(&c->takes, call, in_queue);
         if (--c->n_taking == 0)
             leave_takers(c);
+        count_taking(c, -1U);
         c->all->n_taking--;
     }
     call->state = CALL_NONE;
@@ -204,8 +330,10 @@ static void dequeue(caller_call *call)
 
 static void free_when_over(caller *c)
 {
-    if (c->lost && c->pins == 0 && TAILQ_EMPTY(&c->calls))
-        free(c);
+    if (!c->lost || c->pins > 0 || !TAILQ_EMPTY(&c->calls))
+        return;
+    leave_owner(c->all, c->owner);
+    free(c);
 }
 
 static void unpin(caller *c)
@@ -224,9 +352,10 @@ static void tell_room(caller *c)
 static void on_look(uv_timer_t *look)
 {
     callers *all = look->data;
+    uint64_t until_ns = lks_rpc_now_ns() + LOOK_NS;
     caller *c;
 
-    for (uint32_t n = all->n_takers; n > 0 && (c = TAILQ_FIRST(&all->takers)); n--) {
+    for (uint32_t n = all->n_takers; n > 0 && lks_rpc_now_ns() < until_ns && (c = TAILQ_FIRST(&all->takers)); n--) {
         TAILQ_REMOVE(&all->takers, c, in_takers);
         TAILQ_INSERT_TAIL(&all->takers, c, in_takers);
         c->pins++;
@@ -242,6 +371,7 @@ static void count_running(caller_call *call, uint32_t n)
 {
     call->caller->running.of_kind[call->settles] += n;
     call->caller->all->running.of_kind[call->settles] += n;
+    call->owner->running.of_kind[call->settles] += n;
 }
 
 /* Its caller is pinned. */
@@ -256,12 +386,21 @@ static void run(caller_call *call)
         c->turn_ns = 0;
     }
     c->turn = all->turn;
+    owner *o = call->owner = c->owner;
+    if (o->turn != all->turn)
+        o->turn_ns = 0;
+    o->turn = all->turn;
+    o->members++; /* while it runs, and here */
+    o->members++;
+    note_owner(all, o, began_ns);
     call->state = CALL_RUNNING;
     count_running(call, call->places = 1 + call->more * c->dear);
     relist(c);
     call->start(call);
     uint64_t now_ns = lks_rpc_now_ns(), took_ns = now_ns - began_ns;
     c->turn_ns += took_ns;
+    o->turn_ns += took_ns;
+    leave_owner(all, o);
     if (!c->was_costly && c->turn_ns < all->options.turn_ns)
         all->light_ns = now_ns;
     if (all->serving)
@@ -283,28 +422,39 @@ static bool has_had_its_turn(const caller *c)
     const callers *all = c->all;
     bool used_up = c->turn_ns >= all->options.turn_ns, in_this_turn = c->turn == all->turn;
     bool is_costly = in_this_turn ? c->was_costly : used_up;
+    const owner *o = c->owner;
 
+    if (o->turn == all->turn && o->turn_ns >= all->options.turn_ns && is_contended(all, o))
+        return true;
     return (in_this_turn && used_up) || (is_costly && all->costly_ns >= turn_of_costly(all));
 }
 
-/* The queued call that starts next, of the caller that waits longest for one; NULL when
- * none has room. */
+/* The queued call of a kind that starts next, of the owner and its caller that wait longest for one; NULL when none has
+ * room. Few owners are passed over: each of them has its share, and all that run are limited. */
+static caller_call *next_of_kind(callers *all, bool settles)
+{
+    owner *o;
+
+    if (!has_room_of(&all->running, all->options.running_max, settles))
+        return NULL;
+    TAILQ_FOREACH(o, &all->ready[settles], ready_in[settles])
+        if (has_share(all, o, settles))
+            break;
+    if (!o)
+        return NULL;
+    caller *c = TAILQ_FIRST(&o->ready[settles]);
+    TAILQ_REMOVE(&all->ready[settles], o, ready_in[settles]);
+    TAILQ_INSERT_TAIL(&all->ready[settles], o, ready_in[settles]);
+    TAILQ_REMOVE(&o->ready[settles], c, ready_in[settles]);
+    TAILQ_INSERT_TAIL(&o->ready[settles], c, ready_in[settles]);
+    return settles ? TAILQ_FIRST(&c->settles) : TAILQ_FIRST(&c->takes);
+}
+
 static caller_call *next_call(callers *all)
 {
-    caller *c = TAILQ_FIRST(&all->settling);
+    caller_call *call = next_of_kind(all, true);
 
-    if (c && has_room(c, true)) {
-        TAILQ_REMOVE(&all->settling, c, settling);
-        TAILQ_INSERT_TAIL(&all->settling, c, settling);
-        return TAILQ_FIRST(&c->settles);
-    }
-    c = TAILQ_FIRST(&all->taking);
-    if (c && has_room(c, false)) {
-        TAILQ_REMOVE(&all->taking, c, taking);
-        TAILQ_INSERT_TAIL(&all->taking, c, taking);
-        return TAILQ_FIRST(&c->takes);
-    }
-    return NULL;
+    return call ? call : next_of_kind(all, false);
 }
 
 static void on_busy(uv_idle_t *busy);
@@ -325,7 +475,9 @@ static void serve(callers *all)
         if (!call->settles)
             pace_note(&all->pace, c->moved_ns = lks_rpc_now_ns());
         run(call);
-        tell_room(c);
+        uint64_t began_ns = lks_rpc_now_ns();
+        tell_room(c); /* who was told to wait takes what it has read by then */
+        all->queue_ns += lks_rpc_now_ns() - began_ns;
         unpin(c);
     }
     all->serving = false;
@@ -413,7 +565,7 @@ static bool queue_is_full(const caller *c)
     uint32_t max = QUEUES * c->all->options.running_max;
     uint32_t left = c->all->n_taking < max ? max - c->all->n_taking : 0;
 
-    return left == 0 || (c->n_taking >= SMALL_QUEUE && c->n_taking >= left);
+    return left == 0 || (c->owner->n_taking >= SMALL_QUEUE && c->owner->n_taking >= left);
 }
 
 /* Calls that settle are refused for those of their own caller only. All that were parked may have been woken at once. */
@@ -440,6 +592,8 @@ lks_code caller_admit(caller_call *call, const char *principal, lks_error *error
 {
     caller *c = call->caller;
 
+    if (principal)
+        caller_set_owner(c, principal);
     if (c->lost)
         return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "the connection is gone");
     if (!call->settles && queue_is_full(c))
@@ -460,6 +614,8 @@ static void stop_running(caller_call *call)
 
     count_running(call, -call->places);
     call->state = CALL_NONE;
+    leave_owner(c->all, call->owner);
+    call->owner = NULL;
     relist(c);
 }
 
@@ -521,6 +677,11 @@ caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg)
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->settles);
     TAILQ_INIT(&c->takes);
+    c->owner = enter_owner(all, "");
+    if (!c->owner) {
+        free(c);
+        return NULL;
+    }
     return c;
 }
 
@@ -614,8 +775,10 @@ lks_code callers_new(const callers_options *options, callers **ret, lks_error *e
         all->options.turn_ns = TURN_NS;
     if (all->options.stall_ns == 0)
         all->options.stall_ns = STALL_NS;
-    TAILQ_INIT(&all->settling);
-    TAILQ_INIT(&all->taking);
+    if (all->options.running_per_owner == 0)
+        all->options.running_per_owner = OWNERS_SHARE;
+    TAILQ_INIT(&all->ready[false]);
+    TAILQ_INIT(&all->ready[true]);
     TAILQ_INIT(&all->takers);
     uv_timer_init(options->loop, &all->look);
     uv_prepare_init(options->loop, &all->turn_end);

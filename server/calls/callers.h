@@ -14,6 +14,8 @@
  * from how many queue before it and how fast such calls began lately. So a queue is as long as
  * its calls can use, and under overload what is admitted is answered in time.
  * A caller starts only so much in one turn of the loop; then it is the others' turn.
+ * All connections of one owner, a principal or an unknown caller's address, share these turns while another owner calls, and
+ * have a share of the calls that run. So who has many connections gets no more than who has one.
  * Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_CALLERS_H
 #define LOCKSTOCK_SERVER_CALLERS_H
@@ -35,6 +37,7 @@ typedef struct callers_options {
     struct uv_loop_s *loop;
     uint32_t running_max;        /* places of calls that run; 16 times as many calls may queue to take */
     uint32_t running_per_caller; /* more of one caller queue */
+    uint32_t running_per_owner;  /* of one owner's while another calls; 0 = 32 */
     uint32_t waiting_max;        /* calls that may wait; half of them a principal's */
     uint32_t waiting_per_caller;
     uint64_t turn_ns;  /* that a caller's calls may take to start in one turn, and all costly ones'; 0 = 0.2 ms */
@@ -51,6 +54,10 @@ void callers_close(callers *all, void (*closed)(void *arg), void *arg);
  * on_room runs when caller_queues is false again, and may then run more than once; not from inside a function of
  * this header but caller_leave and caller_park; NULL: nobody asks. NULL when out of memory. */
 caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg), void *arg);
+
+/* Whose connection it is: the address that it comes from, until a call of a principal is admitted. At first it is
+ * nobody's, as all such connections together. The name is copied. Out of memory it stays as it was. */
+void caller_set_owner(caller *c, const char *name);
 
 /* How the log names its connection: the wire and the address, which live as long as that. At first "?". */
 void caller_name(caller *c, const char *wire, const char *from);
@@ -96,6 +103,7 @@ typedef struct caller_call {
     void (*abandoned)(struct caller_call *call);
     caller_call_state state; /* private from here on */
     uint32_t places;         /* that it takes now */
+    struct owner *owner;     /* while it runs */
     struct principal_sum *waiting;
     TAILQ_ENTRY(caller_call) in_caller, in_queue;
 } caller_call;

@@ -23,6 +23,9 @@ enum {
     LAST_ROUND_MS = 250,    /* kept of the deadline for what a waiting call asks when its time is up */
 };
 
+/* That the store may take to end what an abandoned call began. */
+#define UNDO_NS (UINT64_C(5) * 1000000000)
+
 /* A method, its service, and what that keeps in this server. */
 typedef struct target {
     dispatch *dispatch;
@@ -44,7 +47,8 @@ struct dispatch {
 
 /* One call. What it works with is in an arena that its engine lends it, but for the time in which it waits.
  *
- *   PLANNED --order--> HELD --its turn--> ADMITTED --room--> BEGUN --> done    */
+ *   PLANNED --order--> HELD --its turn--> ADMITTED --room--> BEGUN --> done
+ *                                                              \--abandoned, and waits in the store--> UNDOING --> done */
 struct running {
     const target *target;
     struct work *work; /* in its arena; NULL while it waits */
@@ -52,6 +56,7 @@ struct running {
     caller_call call;
     bool held; /* by an earlier one of its order */
     bool begun;
+    bool undone;         /* what is left of it in the store was asked to go */
     service_event event; /* what its next round is about, once it has begun */
     running **handle;
     uint64_t deadline_ns;
@@ -189,10 +194,10 @@ static void tell_audit(const running *r)
  * can be. The last line: the transport may reset the arena. */
 static void end(running *r)
 {
-    const service_alarm *undo = r->work->rounds.response ? NULL : rounds_undo(&r->work->rounds);
+    const service_alarm *left = r->work->rounds.response || r->undone ? NULL : rounds_undo(&r->work->rounds);
 
-    if (undo)
-        alarms_set_lasting(r->target->dispatch->options.alarms, undo->base, undo->function, undo->argument, 0);
+    if (left)
+        alarms_set_lasting(r->target->dispatch->options.alarms, left->base, left->function, left->argument, 0);
     waiters_leave(r->target->dispatch->options.waiters, &r->waiter);
     tell_audit(r);
     leave_order(r); /* while the caller lives: those that this one held are its too */
@@ -209,6 +214,55 @@ static void end(running *r)
     free(r->rest);
     free(r);
     done(arg, answered->method->method, answered->response, &answered->error);
+}
+
+/* ---- a call that is abandoned while it waits ------------------------------------ */
+
+/* One call of the store. */
+typedef struct undoing {
+    running *running;
+    store_call call;
+    lks_rpc_slice args[1];
+} undoing;
+
+/* The function tells whether it has to be called again, and when. */
+static bool has_undone(const store_result *result)
+{
+    const store_value *v = result->value;
+
+    return result->code == LKS_OK && v->type == STORE_ARRAY && v->n == 2 && v->element[1].type == STORE_INTEGER &&
+           v->element[1].integer < 0;
+}
+
+static void on_undone(void *arg, const store_result *result)
+{
+    const undoing *u = arg;
+
+    on_alarm_called(u->running->target->dispatch, &u->call);
+    u->running->undone = has_undone(result);
+    end(u->running);
+}
+
+/* Nobody reads its answer, so what it began is ended as a part of it: with its room to run and to wait, in its owner's
+ * turn. Who abandons many calls waits until they are ended. False: there is nothing to be ended this way. */
+static bool undo(running *r)
+{
+    const service_alarm *what = rounds_undo(&r->work->rounds);
+    const plan *p = &r->work->rounds.plan;
+
+    if (!what || !r->call.caller || r->target->dispatch->stopped)
+        return false;
+    undoing *u = memory_in(p->arena, sizeof *u);
+    *u = (undoing){.running = r, .args = {what->argument}};
+    u->call = (store_call){.base = what->base,
+                           .function = what->function,
+                           .n_args = 1,
+                           .max_args = 1,
+                           .args = u->args,
+                           .weight = p->calls[0].weight,
+                           .repeatable = true};
+    store_submit(r->target->dispatch->options.store, &u->call, lks_rpc_now_ns() + UNDO_NS, on_undone, u);
+    return true;
 }
 
 static void end_with(running *r, lks_code code, const char *message)
@@ -320,7 +374,8 @@ static void go_on(running *r, rounds_state state)
     } else {
         if (state == ROUNDS_CALLS)
             refuse_calls(r);
-        end(r);
+        if (!r->begun || r->event != SERVICE_ABANDONED || !undo(r))
+            end(r);
     }
 }
 

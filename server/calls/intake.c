@@ -8,6 +8,8 @@ static caller *on_open(void *arg, const sink_connection *connection)
 
     if (c)
         caller_name(c, connection->wire, connection->from);
+    if (c && connection->origin)
+        caller_set_owner(c, connection->origin);
     return c;
 }
 

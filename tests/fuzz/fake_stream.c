@@ -65,6 +65,12 @@ const char *stream_wire(const stream *s)
     return "fake";
 }
 
+const char *stream_origin(const stream *s)
+{
+    (void)s;
+    return "127.0.0.1";
+}
+
 const char *stream_from(const stream *s)
 {
     return "nowhere";

@@ -10,7 +10,7 @@ c_mutation(K1 server/calls/dispatch.c test_dispatch [[        caller_park(&r->ca
 # a quarter of the room to run is for calls that settle, another for those that take; what settles starts first
 c_mutation(K2 server/calls/callers.c test_callers [[    return max - max / RESERVE;]] [[    return max;]])
 c_mutation(K2 server/calls/callers.c test_callers [[of_kind[settles] < for_one_kind(max)]] [[of_kind[0] < for_one_kind(max)]])
-c_mutation(K2 server/calls/callers.c test_callers [[    if (c && has_room(c, true)) {]] [[    if (false) {]])
+c_mutation(K2 server/calls/callers.c test_callers [[    return call ? call : next_of_kind(all, false);]] [[    return next_of_kind(all, false);]])
 c_mutation(K2 server/calls/callers.c test_callers [[    if (!call->settles && queue_is_full(c))]] [[    if (queue_is_full(c))]])
 c_mutation(K2 server/calls/dispatch.c test_dispatch [[.settles = route->method->settles, ]] [[.settles = false, ]])
 
@@ -24,6 +24,19 @@ c_mutation(K3 server/calls/callers.c test_callers [[    c->n_waiting--;
 
 # a call that was woken runs before calls that take
 c_mutation(K4 server/calls/callers.c test_callers [[    call->settles = true; /* what it does from now on ends its wait */]] "")
+
+# an owner has a share of what runs, of turns and of queues, however many connections it has
+c_mutation(K19 server/calls/callers.c test_callers:owners_take* [[    TAILQ_INSERT_TAIL(&all->ready[settles], o, ready_in[settles]);
+    TAILQ_REMOVE(&o->]] [[    TAILQ_INSERT_HEAD(&all->ready[settles], o, ready_in[settles]);
+    TAILQ_REMOVE(&o->]])
+c_mutation(K19 server/calls/callers.c test_callers:an_owner* [[all->options.running_per_owner, settles) || !is_contended(all, o)]] [[all->options.running_per_owner, settles) || true]])
+c_mutation(K19 server/calls/callers.c test_callers:an_owner* [[ || !is_contended(all, o)]] "")
+c_mutation(K19 server/calls/callers.c test_callers:a_principal* [[        caller_set_owner(c, principal);]] [[        ;]])
+c_mutation(K19 server/calls/callers.c test_callers:connections_of* [[o->turn_ns >= all->options.turn_ns && is_contended(all, o)]] [[false]])
+# what an abandoned call left in the store is ended in its owner's turn
+c_mutation(K20 server/calls/dispatch.c test_dispatch:an_abandoned_call_lasts* [[r->event != SERVICE_ABANDONED || !undo(r)]] [[true]])
+c_mutation(K20 server/calls/dispatch.c test_dispatch:an_abandoned_call_lasts* [[    u->running->undone = has_undone(result);]] "")
+c_mutation(K20 server/calls/dispatch.c test_dispatch:an_event_that* [[    u->running->undone = has_undone(result);]] [[    u->running->undone = true;]])
 
 # a lost connection takes its calls with it, and no others; nothing of it starts any more
 c_mutation(K5 server/calls/callers.c test_callers [[        call->abandoned(call);]] [[        ;]])
@@ -90,8 +103,8 @@ c_mutation(K12 server/calls/identity.c test_admission [[    ret->principal = p->
     bool]] [[    bool]])
 c_mutation(K12 server/log.c test_log [[(*from == '"' || *from == '\\')]] [[false]])
 c_mutation(K12 server/log.c test_log [=[(unsigned char)from[i] < ' ' ? ' ' : from[i]]=] [=[from[i]]=])
-c_mutation(K12 net/grpc/grpc.c test_admission [[.wire = stream_wire(s), .from = stream_from(s),]] [[.wire = "?", .from = "?",]])
-c_mutation(K12 net/sp/sp_server.c test_admission [[.wire = stream_wire(s), .from = stream_from(s),]] [[.wire = "?", .from = "?",]])
+c_mutation(K12 net/grpc/grpc.c test_admission [[.from = stream_from(s),]] [[.from = "?",]])
+c_mutation(K12 net/sp/sp_server.c test_admission [[.from = stream_from(s),]] [[.from = "?",]])
 
 # who may not know it does not hear that a method is not there
 c_mutation(K10 server/calls/dispatch.c test_admission

@@ -11,15 +11,19 @@ c_mutation(CN1 net/sp/sp_server.c test_sp_limits:*dead_peer*
 # heavy ones together have one part of a turn, longer ones alone, and take turns
 c_mutation(CN2 net/stream/turns.c test_turns [[(contended ? TURNS_CONTENDED_NS : TURNS_ALONE_NS)]] [[TURNS_ALONE_NS]])
 c_mutation(CN2 net/stream/turns.c test_turns [[(contended ? TURNS_CONTENDED_NS : TURNS_ALONE_NS)]] [[TURNS_CONTENDED_NS]])
-c_mutation(CN2 net/stream/turns.c test_turns [[        TAILQ_REMOVE(&all->queue, t, next);
-        TAILQ_INSERT_TAIL(&all->queue, t, next);]] "")
+c_mutation(CN2 net/stream/turns.c test_turns [[        TAILQ_REMOVE(&o->queue, t, next);
+        TAILQ_INSERT_TAIL(&o->queue, t, next);]] "")
+c_mutation(CN2 net/stream/turns.c test_turns:owners* [[        TAILQ_REMOVE(&all->queue, o, next);
+        TAILQ_INSERT_TAIL(&all->queue, o, next);]] "")
+c_mutation(CN3 net/stream/turns.c test_turns:connections_of* [[used_at(&owner_of(all, t)->use, now_ns) < TURNS_LIGHT_NS)]] [[true)]])
+c_mutation(CN3 net/stream/turns.c test_turns:connections_of* [[now_ns >= all->light_owner_ns + TURNS_QUIET_NS ||]] "")
 c_mutation(CN2 net/stream/turns.c test_turns [[    if (!t->queued && used_ns < TURNS_LIGHT_NS)]] [[    if (true)]])
 c_mutation(CN2 net/stream/turns.c test_turns [[    if (TAILQ_EMPTY(&all->queue))
         uv_idle_stop(&all->busy);]] "")
 
 # who has cost much is heavy until it has leaked away; pieces are as long as they are cheap
 c_mutation(CN3 net/stream/turns.c test_turns
-  [[(now_ns - t->at_ns) / TURNS_LEAK_PART : 0]] [[0 : 0]])
+  [[(now_ns - use->at_ns) / TURNS_LEAK_PART : 0]] [[0 : 0]])
 c_mutation(CN3 net/stream/turns.c test_turns [[used_ns < USED_NS_MAX ? used_ns : USED_NS_MAX]] [[used_ns]])
 c_mutation(CN3 net/stream/turns.c test_turns [[cost > before ? cost :]] [[cost > before ? before :]])
 c_mutation(CN3 net/stream/turns.c test_turns [[before - (before - cost) / 4]] [[before]])

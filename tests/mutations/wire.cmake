@@ -69,18 +69,16 @@ c_mutation(W10 rpc/frame.c test_frames [[if (frame->n_calls == 0)]] [[if (false)
 c_mutation(W10 rpc/frame.c test_frame [[if (frame->n_calls > max)]] [[if (false)]])
 
 # overload: queues are bounded, RESOURCE_EXHAUSTED, NO, with a moment to wait; a connection cannot take all
-c_mutation(W11 server/calls/callers.c test_callers [[return left == 0 || (c->n_taking]] [[return (c->n_taking]])
+c_mutation(W11 server/calls/callers.c test_callers [[return left == 0 || (c->owner->n_taking]] [[return (c->owner->n_taking]])
 c_mutation(W11 server/calls/callers.c test_callers [[return may_have(c, settles) && has_room_of]] [[return has_room_of]])
 c_mutation(W11 server/calls/callers.c test_callers
-  [[return may_have(c, settles) && has_room_of(&c->all->running, c->all->options.running_max, settles);]]
-  [[return may_have(c, settles);]])
+  [[has_room_of(&c->all->running, c->all->options.running_max, settles) &&]] [[true &&]])
 c_mutation(W11 server/calls/callers.c test_callers [[    error->retry_after_ms = RETRY_AFTER_MS;]] [[    ;]])
 c_mutation(W11 server/calls/callers.c test_callers [[(in_this_turn && used_up) || ]] "")
-c_mutation(W11 server/calls/callers.c test_callers [[        TAILQ_INSERT_TAIL(&all->taking, c, taking);
-        return TAILQ_FIRST(&c->takes);]] [[        TAILQ_INSERT_HEAD(&all->taking, c, taking);
-        return TAILQ_FIRST(&c->takes);]])
-c_mutation(W11 server/calls/callers.c test_callers [[        run(call);
-        tell_room(c);]] [[        run(call);]])
+c_mutation(W11 server/calls/callers.c test_callers [[    TAILQ_INSERT_TAIL(&o->ready[settles], c, ready_in[settles]);
+    return]] [[    TAILQ_INSERT_HEAD(&o->ready[settles], c, ready_in[settles]);
+    return]])
+c_mutation(W11 server/calls/callers.c test_callers [[        tell_room(c); /* who was told]] [[        /* who was told]])
 c_mutation(W11 server/calls/dispatch.c test_dispatch [[    if (r->deadline_ns <= now_ns) {]] [[    if (false) {]])
 
 # one call of a frame spoils no other; a response that does not fit is refused alone

@@ -7,7 +7,7 @@
 #include "calls/callers.h"
 #include "test.h"
 
-enum { RUNNING = 8, EACH = 4, WAITING = 8, WAITING_EACH = 6, CALLS_MAX = 400 };
+enum { RUNNING = 8, EACH = 4, WAITING = 8, WAITING_EACH = 6, CALLS_MAX = 400, SHARE = 4 };
 #define TAKES_EACH (EACH - EACH / 4) /* and so many that settle */
 #define TAKES (RUNNING - RUNNING / 4)
 
@@ -56,10 +56,11 @@ static void on_room(void *arg)
     here->n_rooms++;
 }
 
-static int setup_with(void **state, uint64_t turn_ns, uint64_t stall_ns, uint32_t waiting_per_caller)
+static int setup_with(void **state, uint64_t turn_ns, uint64_t stall_ns, uint32_t waiting_per_caller, uint32_t share)
 {
     const callers_options options = {.running_max = RUNNING,
                                      .running_per_caller = EACH,
+                                     .running_per_owner = share,
                                      .waiting_max = WAITING,
                                      .waiting_per_caller = waiting_per_caller,
                                      .turn_ns = turn_ns,
@@ -79,12 +80,12 @@ static int setup_with(void **state, uint64_t turn_ns, uint64_t stall_ns, uint32_
 /* A turn is long enough, and nothing stalls. */
 static int setup(void **state)
 {
-    return setup_with(state, UINT64_MAX, UINT64_MAX, WAITING_EACH);
+    return setup_with(state, UINT64_MAX, UINT64_MAX, WAITING_EACH, 0);
 }
 
 static int setup_short_turns(void **state)
 {
-    int failed = setup_with(state, 0, UINT64_MAX, CALLS_MAX);
+    int failed = setup_with(state, 0, UINT64_MAX, CALLS_MAX, 0);
 
     uv_async_init(&here->loop, &here->alive, NULL); /* a loop without handles has no turns */
     return failed;
@@ -92,7 +93,7 @@ static int setup_short_turns(void **state)
 
 static int setup_stalling(void **state)
 {
-    return setup_with(state, UINT64_MAX, 1, WAITING_EACH);
+    return setup_with(state, UINT64_MAX, 1, WAITING_EACH, 0);
 }
 
 static void on_closed(void *arg)
@@ -118,6 +119,14 @@ static int teardown(void **state)
 static caller *connect_one(fixture *f)
 {
     return caller_new(f->all, budget_open(f->budget), on_room, f);
+}
+
+static caller *connect_of(fixture *f, const char *owner)
+{
+    caller *c = connect_one(f);
+
+    caller_set_owner(c, owner);
+    return c;
 }
 
 static void lose(caller *c)
@@ -299,8 +308,11 @@ TEST(too_many_that_queue_are_refused)
     lks_error error = {0};
     size_t refused = 0;
 
-    for (size_t i = 0; i < 20; i++)
-        c[i] = connect_one(f);
+    for (size_t i = 0; i < 20; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%zu", i);
+        c[i] = connect_of(f, name);
+    }
     for (size_t i = 0; i < CALLS_MAX / 2 && refused == 0; i++) {
         caller_call *call = make(f, c[i % 20]);
         if (caller_admit(call, NULL, &error) != LKS_OK) {
@@ -531,6 +543,117 @@ TEST_WITH(a_turn_of_the_loop_is_shared, setup_short_turns, teardown)
     for (size_t i = 0; i < 100; i++)
         assert_int_equal(f->started[i], i);
     lose(c);
+}
+
+/* ---- owners ------------------------------------------------------------------------ */
+
+TEST(owners_take_turns_before_their_connections)
+{
+    fixture *f = *state;
+    caller *full[] = {connect_one(f), connect_one(f)};
+    caller *many[] = {connect_of(f, "many"), connect_of(f, "many"), connect_of(f, "many")}, *one = connect_of(f, "one");
+    caller_call *of_many[6], *of_one[2];
+
+    for (size_t i = 0; i < TAKES; i++)
+        take(f, full[i % 2]);
+    for (size_t i = 0; i < 6; i++)
+        of_many[i] = take(f, many[i % 3]);
+    for (size_t i = 0; i < 2; i++)
+        of_one[i] = take(f, one);
+    for (size_t i = 0; i < 4; i++)
+        caller_leave(&f->calls[i]);
+    assert_int_equal(of_many[0]->state, CALL_RUNNING);
+    assert_int_equal(of_one[0]->state, CALL_RUNNING);
+    assert_int_equal(of_many[1]->state, CALL_RUNNING);
+    assert_int_equal(of_one[1]->state, CALL_RUNNING);
+    assert_int_equal(of_many[2]->state, CALL_QUEUED);
+    leave_all(f);
+    lose(full[0]);
+    lose(full[1]);
+    lose(one);
+    for (size_t i = 0; i < 3; i++)
+        lose(many[i]);
+}
+
+static int setup_shares(void **state)
+{
+    return setup_with(state, UINT64_MAX, UINT64_MAX, WAITING_EACH, SHARE);
+}
+
+TEST_WITH(an_owner_has_a_share_while_another_calls, setup_shares, teardown)
+{
+    fixture *f = *state;
+    caller *many[] = {connect_of(f, "many"), connect_of(f, "many")}, *other = connect_of(f, "other");
+
+    for (size_t i = 0; i < TAKES; i++)
+        assert_int_equal(take(f, many[i % 2])->state, CALL_RUNNING); /* nobody else calls */
+    leave_all(f);
+    f->n = f->n_started = 0;
+    caller_leave(take(f, other));
+    for (size_t i = 0; i < TAKES; i++)
+        take(f, many[i % 2]);
+    assert_int_equal(callers_running(f->all), SHARE - SHARE / 4);
+    caller_call *settles = settle(f, many[0]);
+    assert_int_equal(settles->state, CALL_RUNNING); /* what settles has its part of the share */
+    caller_call *of_other = take(f, other);
+    assert_int_equal(of_other->state, CALL_RUNNING);
+    caller_leave(of_other);
+    assert_int_equal(callers_running(f->all), SHARE);
+    f->now_ns += UINT64_C(100) * 1000 * 1000; /* the other is quiet */
+    caller_leave(settles);
+    assert_int_equal(callers_running(f->all), TAKES);
+    leave_all(f);
+    lose(many[0]);
+    lose(many[1]);
+    lose(other);
+}
+
+/* Before a call of it was admitted a connection is its address'. */
+TEST_WITH(a_principal_is_the_owner_wherever_it_calls_from, setup_shares, teardown)
+{
+    fixture *f = *state;
+    caller *c[] = {connect_of(f, "192.0.2.1"), connect_of(f, "192.0.2.2")}, *other = connect_of(f, "192.0.2.1");
+    lks_error error;
+
+    caller_leave(take(f, other));
+    for (size_t i = 0; i < TAKES; i++)
+        assert_int_equal(caller_admit(make(f, c[i % 2]), "somebody", &error), LKS_OK);
+    assert_int_equal(callers_running(f->all), SHARE - SHARE / 4);
+    leave_all(f);
+    lose(c[0]);
+    lose(c[1]);
+    lose(other);
+}
+
+TEST_WITH(connections_of_one_owner_share_a_turn_while_another_calls, setup_short_turns, teardown)
+{
+    enum { MANY = 20 };
+    fixture *f = *state;
+    caller *many[MANY], *other = connect_of(f, "other");
+    size_t started[2];
+
+    f->leave_at_once = true;
+    for (size_t i = 0; i < MANY; i++)
+        many[i] = connect_of(f, "many");
+    for (size_t contended = 0; contended < 2; contended++) {
+        f->now_ns += UINT64_C(100) * 1000 * 1000;
+        f->costs_ns = 0;
+        turn(f);
+        if (contended)
+            settle(f, other);
+        f->costs_ns = 50 * 1000;
+        size_t before = f->n_started;
+        for (size_t i = 0; i < MANY; i++)
+            settle(f, many[i]);
+        started[contended] = f->n_started - before;
+        while (f->n_started < before + MANY)
+            turn(f);
+    }
+    assert_int_equal(started[0], MANY);
+    assert_int_equal(started[1], 4); /* 0.2 ms */
+    for (size_t i = 0; i < MANY; i++)
+        lose(many[i]);
+    lose(other);
 }
 
 /* ---- waiting ---------------------------------------------------------------------- */

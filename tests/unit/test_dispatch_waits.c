@@ -196,9 +196,35 @@ TEST(an_event_that_is_pending_starts_the_next_round)
     assert_string_equal(f->store.submitted[1].call->function, "lock_withdraw");
     answer_queued(f, 1); /* still: it parks again */
     f->waiters.parked->on_event(f->waiters.parked, SERVICE_ABANDONED);
-    assert_int_equal(f->store.n, 2);
+    assert_int_equal(f->store.n, 3);
+    assert_string_equal(f->store.submitted[2].call->function, "lock_abandon");
+    assert_int_equal(f->n_done, 0);
+    answer_with(f, 2, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_int_equal(f->n_done, 1);
     expect_abandoned(f);
+}
+
+/* While it is taken out of the queue in the store it has its room to wait and to run: who abandons many calls waits until
+ * that is done. */
+TEST(an_abandoned_call_lasts_until_it_is_taken_out_of_the_queue)
+{
+    static const store_value both[] = {{.type = STORE_STRING, .string = {"OK", 2}},
+                                       {.type = STORE_INTEGER, .integer = -1}};
+    static const store_value reply = {.type = STORE_ARRAY, .n = 2, .element = both};
+    const store_result undone = {.code = LKS_OK, .applied = LKS_APPLIED_YES, .message = "", .value = &reply};
+    fixture *f = *state;
+
+    start_waiting(f);
+    answer_queued(f, 0);
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_ABANDONED);
+    assert_int_equal(f->store.n, 2);
+    assert_string_equal(f->store.submitted[1].call->function, "lock_abandon");
+    assert_int_not_equal(callers_running(f->callers), 0);
+    assert_int_equal(f->n_done, 0);
+    f->store.submitted[1].done(f->store.submitted[1].arg, &undone);
+    expect(f, LKS_CANCELLED, LKS_APPLIED_NO, "gone");
+    assert_int_equal(f->alarms.n_lasting, 0);
+    assert_false(callers_any(f->callers));
 }
 
 /* A wake message brought what the store would answer. */
@@ -304,7 +330,9 @@ TEST(parked_calls_leave_their_room_to_others)
     assert_int_equal(f->error.code, LKS_RESOURCE_EXHAUSTED);
     lose(f, 2);
     lose(f, 3);
-    assert_int_equal(f->store.n, 5);
+    for (size_t i = 5; i < f->store.n; i++)
+        answer_with(f, i, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, 9);
     assert_int_equal(f->alarms.n_lasting, 4);
     assert_int_equal(callers_parked(f->callers), 0);
 }

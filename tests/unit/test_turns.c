@@ -163,4 +163,37 @@ TEST(pieces_are_as_long_as_they_are_cheap)
     assert_int_equal(turns_bytes(here.all, &here.taker[0], 16384), 16384);
 }
 
+/* Also one that has cost nothing itself. */
+TEST(connections_of_one_owner_are_as_heavy_as_one_while_another_works)
+{
+    const turn_taker *fresh = &here.taker[TAKERS - 1], *one = &here.taker[0];
+
+    turns_set_owner(here.all, &here.taker[0], "one");
+    for (size_t i = 1; i < TAKERS; i++)
+        turns_set_owner(here.all, &here.taker[i], "many");
+    for (size_t i = 1; i < TAKERS - 1; i++)
+        work(i, 500 * US, 512);
+    work(0, 10 * US, 512);
+    assert_true(turns_is_light(here.all, one));
+    assert_false(turns_is_light(here.all, fresh));
+    here.now_ns += 51 * MS; /* nobody else works */
+    assert_true(turns_is_light(here.all, fresh));
+    for (size_t i = 0; i < TAKERS; i++)
+        turns_set_owner(here.all, &here.taker[i], NULL);
+}
+
+TEST(owners_take_turns_before_their_connections)
+{
+    for (size_t i = 1; i < TAKERS; i++)
+        turns_set_owner(here.all, &here.taker[i], i == 1 ? "one" : "many");
+    queue_all();
+    work(0, 10 * US, 512); /* a light one: the others have a short turn */
+    assert_int_equal(turn(), 4);
+    assert_int_equal(here.served[1], 2);
+    for (size_t i = 1; i < TAKERS; i++) {
+        turns_leave(here.all, &here.taker[i]);
+        turns_set_owner(here.all, &here.taker[i], NULL);
+    }
+}
+
 TEST_MAIN(.setup = start, .teardown = stop)

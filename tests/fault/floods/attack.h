@@ -56,6 +56,9 @@ struct attack {
     bool fills_places;
 };
 
+/* A preparation: another than the attackers has the lock of pack_waiting_acquire. */
+void hold_the_lock(void);
+
 extern const attack floods_h2[], floods_sp[], floods_tls[], holds[]; /* each ends with a name of NULL */
 
 /* In an attacker's thread. */

@@ -75,6 +75,7 @@ void pack_waiting_acquire(bytes *b, unsigned nth, uint32_t wait_ms, size_t paddi
 
 #define PATH_NEXT "/lockstock.v1.IdService/Next"
 #define PATH_DECODE "/lockstock.v1.IdService/Decode"
+#define PATH_GET_ITEM "/lockstock.v1.StockService/GetItem"
 #define PATH_ACQUIRE "/lockstock.v1.LockService/Acquire"
 #define PATH_RELEASE "/lockstock.v1.LockService/Release"
 #define PATH_GET "/lockstock.v1.IdempotencyService/Get"

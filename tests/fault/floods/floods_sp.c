@@ -1,7 +1,10 @@
 /* Floods over SP. */
-#include "attack.h"
+#include <stdlib.h>
 
-enum { CALLS_OF_A_FRAME = 256, FRAMES = 500 };
+#include "attack.h"
+#include "support/counts.h"
+
+enum { CALLS_OF_A_FRAME = 256, FRAMES = 500, CALLS_AT_A_TIME = 8 };
 
 static bool put_frames(bytes *b, flood *f, const sp_call *call, size_t n_calls, size_t n)
 {
@@ -33,6 +36,20 @@ static bool calls(bytes *b, flood *f)
     return put_frames(b, f, &known, 1, FRAMES);
 }
 
+static const sp_call item = {
+    .path = PATH_GET_ITEM, .payload = "\12\1g\22\1s", .len = 6, .token = TARGET_ATTACKERS_TOKEN};
+
+/* Each call asks the store. */
+static bool item_frames(bytes *b, flood *f)
+{
+    return put_frames(b, f, &item, CALLS_OF_A_FRAME, 4);
+}
+
+static bool item_calls(bytes *b, flood *f)
+{
+    return put_frames(b, f, &item, 1, FRAMES);
+}
+
 /* A frame without a call. */
 static bool empty_frames(bytes *b, flood *f)
 {
@@ -47,11 +64,49 @@ static bool no_frames(bytes *b, flood *f)
     return true;
 }
 
+static void greet(attacker *a, raw *r)
+{
+    bytes b = {0};
+
+    sp_put_greeting(&b);
+    if (!attacker_open(a, r) || !raw_send(r, b.data, b.len))
+        raw_close(r);
+    bytes_free(&b);
+}
+
+/* One principal on many connections, each with a few calls at a time. */
+static void many_connections(attacker *a)
+{
+    size_t n = counts_of(50, 400);
+    raw *raws = calloc(n, sizeof *raws);
+    flood f = {.wire = a->wire, .next_id = 1};
+    bytes b = {0};
+
+    if (!raws)
+        abort();
+    for (size_t i = 0; i < n; i++)
+        raws[i].fd = -1;
+    put_frames(&b, &f, &item, 1, CALLS_AT_A_TIME);
+    for (size_t i = 0; attacker_goes_on(a); i = (i + 1) % n) {
+        if (raws[i].fd >= 0 && raw_send(&raws[i], b.data, b.len))
+            continue;
+        raw_close(&raws[i]);
+        greet(a, &raws[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        raw_close(&raws[i]);
+    free(raws);
+    bytes_free(&b);
+}
+
 const attack floods_sp[] = {
     {.name = "refused_frames", .wires = ON_SP, .fill = refused_frames},
     {.name = "refused_calls", .wires = ON_SP, .fill = refused_calls},
     {.name = "frames", .wires = ON_SP, .fill = frames},
     {.name = "calls", .wires = ON_SP, .fill = calls},
+    {.name = "item_frames", .wires = ON_SP, .fill = item_frames},
+    {.name = "item_calls", .wires = ON_SP, .fill = item_calls},
+    {.name = "many_connections", .wires = ON_SP, .run = many_connections},
     {.name = "empty_frames", .wires = ON_SP, .fill = empty_frames},
     {.name = "no_frames", .wires = ON_SP, .fill = no_frames},
     {.name = NULL},

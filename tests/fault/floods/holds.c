@@ -259,7 +259,7 @@ static void store_large_result(void)
     bytes_free(&value);
 }
 
-static void hold_the_lock(void)
+void hold_the_lock(void)
 {
     bytes b = {0};
     outcome answer;
@@ -349,6 +349,40 @@ static bool take_waiting(attacker *a, raw *r, size_t i)
 static void waiting_acquires(attacker *a)
 {
     hold(a, counts_of(1, 2), take_waiting);
+}
+
+/* As many waiting calls as one principal may have, on a few connections, whose closing ends them all at once. */
+static bool take_parked(attacker *a, raw *r, size_t i)
+{
+    sp_call call = {.path = PATH_ACQUIRE, .token = TARGET_ATTACKERS_TOKEN, .timeout_ms = WAIT_MS + 5000};
+    size_t n_calls = counts_of(500, 15000);
+    bytes b = {0}, request = {0};
+
+    sp_put_greeting(&b);
+    for (unsigned n = 0; n < n_calls; n++) {
+        request.len = 0;
+        pack_waiting_acquire(&request, (unsigned)(i * n_calls + n), WAIT_MS, 0);
+        call.payload = request.data;
+        call.len = request.len;
+        sp_put_frame(&b, a->wire, n + 1, &call, 1);
+    }
+    bool sent = attacker_open(a, r) && raw_send(r, b.data, b.len);
+    bytes_free(&request);
+    bytes_free(&b);
+    return sent;
+}
+
+static void parked_closes(attacker *a)
+{
+    holding h;
+
+    atomic_store(&a->at_peak, true);
+    while (attacker_goes_on(a)) {
+        take_all(a, &h, 4, take_parked);
+        for (size_t i = 0; i < h.n; i++)
+            raw_close(&h.raws[i]);
+        free(h.raws);
+    }
 }
 
 /* Calls whose message does not come: as many as a connection may have. */
@@ -548,6 +582,7 @@ const attack holds[] = {
     {.name = "held_descriptions", .wires = ON_H2, .run = held_descriptions},
     {.name = "unfinished_messages", .wires = ON_SP | ON_H2, .run = unfinished_messages},
     {.name = "waiting_acquires", .wires = ON_SP | ON_H2, .run = waiting_acquires, .prepare = hold_the_lock},
+    {.name = "parked_closes", .wires = ON_TCP, .run = parked_closes, .prepare = hold_the_lock},
     {.name = "bodiless_calls", .wires = ON_H2, .run = bodiless_calls},
     {.name = "unread_uuids", .wires = ON_SP, .run = unread_uuids},
     {.name = "unread_uuid_frames", .wires = ON_SP, .run = unread_uuid_frames},
