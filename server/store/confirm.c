@@ -1,7 +1,9 @@
 /* Invariant: what is confirmed is all that this Redis had done when it ran the question, whoever asked for it: an
- * answer may tell of another connection's write. WAIT alone would speak of its own connection's last command (7.0) or
- * write (7.2); the PUBLISH before it, which replicas are sent, is that. In a cluster they are not sent one, and PING
- * does for 7.0. Used by pipeline.c. */
+ * answer may tell of another connection's write. WAIT alone speaks of its own connection's last command (Redis 7.0) or
+ * write (7.2: client.woff), and a connection that has not written anything is answered at once; the PUBLISH before it, which
+ * replicas are sent, is that. In a cluster they are not sent one. There it is EXPIRE of a key of the node, which is a write
+ * each time and needs no memory; it is refused when the key's slot is elsewhere, and then nothing is confirmed. Used by
+ * pipeline.c. */
 #include "store/confirm.h"
 
 #include <hiredis/hiredis.h>
@@ -13,9 +15,18 @@
 
 /* Nobody hears the channel; its name is one that a user of Redis for lockstockd may publish on. */
 static const char published[] = "*3\r\n$7\r\nPUBLISH\r\n$15\r\nls:wake:confirm\r\n$0\r\n\r\n";
-static const char pinged[] = "*1\r\n$4\r\nPING\r\n";
 
-enum { QUESTION_BYTES = 96, NUMBER_BYTES = 16 };
+/* The key's life: it goes when the node has its slot no more. */
+#define KEY_SECONDS "86400"
+
+enum { NUMBER_BYTES = 16, KEY_BYTES = 64 };
+
+/* In a cluster: what is asked, until WAIT is answered. */
+typedef struct written {
+    bool done; /* the write */
+    connection_reply *on_reply;
+    void *arg;
+} written;
 
 confirm *confirm_new(struct pipeline *pipeline)
 {
@@ -40,25 +51,58 @@ void confirm_hold(confirm *c, pending *call, const store_result *result)
     pending_push(&c->calls, call);
 }
 
-/* Of either. */
-static void on_published(void *arg, const redisReply *reply, bool sent)
+static void ignore(void *arg, const redisReply *reply, bool sent)
 {
     (void)arg;
     (void)reply;
     (void)sent;
 }
 
-void confirm_ask(connection *link, unsigned replicas, uint32_t wait_ms, bool cluster, connection_reply *on_reply,
+static void on_written(void *arg, const redisReply *reply, bool sent)
+{
+    (void)sent;
+    ((written *)arg)->done = reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+}
+
+/* Without a write WAIT has said nothing. */
+static void on_waited(void *arg, const redisReply *reply, bool sent)
+{
+    static const redisReply nobody = {.type = REDIS_REPLY_INTEGER, .integer = 0};
+    written w = *(written *)arg;
+
+    free(arg);
+    w.on_reply(w.arg, reply && reply->type == REDIS_REPLY_INTEGER && !w.done ? &nobody : reply, sent);
+}
+
+/* SET makes the key when it is missing, which a full memory forbids, and else does nothing. */
+static void write_key(connection *link, const char *base, written *w)
+{
+    char key[KEY_BYTES];
+    const char *make[] = {"SET", key, "", "NX", "EX", KEY_SECONDS}, *expire[] = {"EXPIRE", key, KEY_SECONDS};
+
+    snprintf(key, sizeof key, "%swait", base);
+    connection_append(link, ignore, NULL, sizeof make / sizeof *make, make);
+    connection_append(link, on_written, w, sizeof expire / sizeof *expire, expire);
+}
+
+void confirm_ask(connection *link, unsigned replicas, uint32_t wait_ms, const char *base, connection_reply *on_reply,
                  void *arg)
 {
-    char n[NUMBER_BYTES], ms[NUMBER_BYTES], question[QUESTION_BYTES];
-    const char *before = cluster ? pinged : published;
+    char n[NUMBER_BYTES], ms[NUMBER_BYTES];
+    const char *wait[] = {"WAIT", n, ms};
 
-    int n_len = snprintf(n, sizeof n, "%u", replicas), ms_len = snprintf(ms, sizeof ms, "%u", (unsigned)wait_ms);
-    int len =
-        snprintf(question, sizeof question, "*3\r\n$4\r\nWAIT\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", n_len, n, ms_len, ms);
-    connection_command(link, on_published, NULL, before, strlen(before));
-    connection_command(link, on_reply, arg, question, (size_t)len);
+    snprintf(n, sizeof n, "%u", replicas);
+    snprintf(ms, sizeof ms, "%u", (unsigned)wait_ms);
+    if (base) {
+        written *w = memory_alloc(sizeof *w);
+        *w = (written){.on_reply = on_reply, .arg = arg};
+        write_key(link, base, w);
+        on_reply = on_waited;
+        arg = w;
+    } else {
+        connection_command(link, ignore, NULL, published, strlen(published));
+    }
+    connection_append(link, on_reply, arg, sizeof wait / sizeof *wait, wait);
     connection_flush(link);
 }
 

@@ -19,8 +19,8 @@ void confirm_free(confirm *confirm);
 void confirm_hold(confirm *confirm, pending *call, const store_result *result);
 
 /* Sends the question over the connection, behind what was appended: whether `replicas` have all that was done before it, within `wait_ms`.
- * cluster: it leads to a node of Redis Cluster. on_reply is for confirm_enough. */
-void confirm_ask(connection *link, unsigned replicas, uint32_t wait_ms, bool cluster, connection_reply *on_reply,
+ * base: of keys that the node of Redis Cluster has to which it leads; NULL: it is none. on_reply is for confirm_enough. */
+void confirm_ask(connection *link, unsigned replicas, uint32_t wait_ms, const char *base, connection_reply *on_reply,
                  void *arg);
 
 /* Whether that is what the reply says. */

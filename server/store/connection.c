@@ -365,12 +365,17 @@ void connection_command(connection *c, connection_reply *reply, void *arg, const
     appended(c, before, reply, arg);
 }
 
-void connection_words(connection *c, connection_reply *reply, void *arg, size_t argc, const char **argv)
+void connection_append(connection *c, connection_reply *reply, void *arg, size_t argc, const char **argv)
 {
     size_t before = adapter_unsent(c->adapter);
 
     adapter_append_words(c->adapter, argc, argv);
     appended(c, before, reply, arg);
+}
+
+void connection_words(connection *c, connection_reply *reply, void *arg, size_t argc, const char **argv)
+{
+    connection_append(c, reply, arg, argc, argv);
     connection_flush(c);
 }
 

@@ -45,7 +45,10 @@ connection *connection_open(const connection_options *options);
 /* Appends a command as Redis reads it, which is copied. Only between on_up and on_down. */
 void connection_command(connection *connection, connection_reply *on_reply, void *arg, const char *command, size_t len);
 
-/* The same for words without NUL, flushed at once. */
+/* The same for words without NUL. */
+void connection_append(connection *connection, connection_reply *on_reply, void *arg, size_t argc, const char **argv);
+
+/* The same, flushed at once. */
 void connection_words(connection *connection, connection_reply *on_reply, void *arg, size_t argc, const char **argv);
 
 /* Sends what was appended. */

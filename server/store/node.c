@@ -99,7 +99,7 @@ static void tell_ready(node *n)
 
 static void set_ready(node *n)
 {
-    pipeline_up(n->pipeline, n->connection, n->greeting.cluster);
+    pipeline_up(n->pipeline, n->connection, n->greeting.cluster ? n->base : NULL);
     library_keep(n->library, n->connection, n->base);
     n->ready = true;
     n->reason[0] = '\0';

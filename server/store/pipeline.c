@@ -46,7 +46,7 @@ enum {
 struct pipeline {
     pipeline_options options;
     connection *link; /* NULL: none that is ready */
-    bool cluster;     /* it leads to a node of Redis Cluster */
+    const char *base; /* of keys that the node of Redis Cluster has to which it leads; NULL: it leads to none */
     bool held;        /* the functions are being loaded */
     bool ending;
     char reason[REASON_BYTES]; /* why there is no link */
@@ -354,7 +354,7 @@ static void react(pipeline *p, const errors_row *row)
  * share it with: sent now, they would wait in Redis' socket. */
 static bool waits_for_others(const pipeline *p)
 {
-    return p->fcalls >= (p->cluster ? 1 : FCALLS_ENOUGH) && p->queue.weight < STORE_WEIGHT_MAX;
+    return p->fcalls >= (p->base ? 1 : FCALLS_ENOUGH) && p->queue.weight < STORE_WEIGHT_MAX;
 }
 
 static void on_batch(void *arg, const redisReply *reply, bool sent);
@@ -383,11 +383,11 @@ static void send_queued(pipeline *p)
     for (batch *b = g.first, *next; b; b = next) {
         next = b->next;
         b->confirm = confirms;
-        batch_send(b, p->link, p->options.digest, p->cluster, on_batch);
+        batch_send(b, p->link, p->options.digest, p->base, on_batch);
         p->fcalls++;
     }
     if (confirms) {
-        confirm_ask(p->link, p->options.wait_replicas, p->options.wait_ms, p->cluster, on_confirmed, confirms);
+        confirm_ask(p->link, p->options.wait_replicas, p->options.wait_ms, p->base, on_confirmed, confirms);
         p->fcalls++;
     } else {
         connection_flush(p->link);
@@ -462,7 +462,7 @@ bool pipeline_confirm(pipeline *p, void (*done)(void *arg, bool enough), void *a
         return false;
     question *q = memory_alloc(sizeof *q);
     *q = (question){p, done, arg};
-    confirm_ask(p->link, p->options.wait_replicas, p->options.wait_ms, p->cluster, on_question_confirmed, q);
+    confirm_ask(p->link, p->options.wait_replicas, p->options.wait_ms, p->base, on_question_confirmed, q);
     return true;
 }
 
@@ -486,10 +486,10 @@ static void set_patience(pipeline *p)
     uv_idle_start(&p->turn, on_turn);
 }
 
-void pipeline_up(pipeline *p, connection *link, bool cluster)
+void pipeline_up(pipeline *p, connection *link, const char *base)
 {
     p->link = link;
-    p->cluster = cluster;
+    p->base = base;
     p->held = false;
     set_patience(p);
 }

@@ -34,9 +34,9 @@ pipeline *pipeline_new(const pipeline_options *options);
 /* As store_submit; where the call's slot is served elsewhere, it goes there. */
 void pipeline_submit(pipeline *pipeline, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 
-/* From now on calls go out over this connection; until pipeline_down. cluster: it leads to a node of
- * Redis Cluster. */
-void pipeline_up(pipeline *pipeline, connection *connection, bool cluster);
+/* From now on calls go out over this connection; until pipeline_down. base: of keys of the node of
+ * Redis Cluster to which it leads, the caller's, who may change the text; NULL: it leads to none. */
+void pipeline_up(pipeline *pipeline, connection *connection, const char *base);
 
 /* There is none: calls wait for one, within the grace that store.h states.
  * `reason` is copied. */

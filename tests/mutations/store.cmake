@@ -257,7 +257,8 @@ c_mutation(T20 server/store/pipeline.c test_store_confirm:*asked_again* [[    if
     else
         fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, "too few]])
 c_mutation(T20 server/store/confirm.c test_store_confirm:*share_one_question*
-  [[    connection_command(link, on_published, NULL, before, strlen(before));]] "")
+  [[        connection_command(link, ignore, NULL, published, strlen(published));]] [[        ;]])
+c_mutation(T20 server/store/confirm.c test_store_confirm:without_that_write* [[ && !w.done ? &nobody : reply]] [[ && false ? &nobody : reply]])
 c_mutation(T20 server/store/node.c test_store_confirm:*a_message* [[    if (n->heard)
         heard_add]] [[    if (false)
         heard_add]])

@@ -10,10 +10,14 @@ enum { REPLICAS = 2 };
 static struct stage {
     store_driver *d;
     fake_redis *fake;
-    int confirm;       /* how many replicas WAIT says; below 0: nothing */
-    bool stuck;        /* by that */
-    bool hang_up;      /* at WAIT, instead */
-    unsigned replicas; /* that ROLE says */
+    int confirm;        /* how many replicas WAIT says; below 0: nothing */
+    bool stuck;         /* by that */
+    bool hang_up;       /* at WAIT, instead */
+    unsigned replicas;  /* that ROLE says */
+    bool cluster;       /* it is a node of one */
+    const char *expire; /* the answer to EXPIRE */
+    unsigned expires;
+    char expired[64];
     unsigned waits, fcalls, publishes;
     unsigned messages, listening;
     char wanted[32];
@@ -37,6 +41,13 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
         here.publishes++;
         return ":0\r\n";
     }
+    if (strcmp(argv[0], "EXPIRE") == 0) {
+        here.expires++;
+        snprintf(here.expired, sizeof here.expired, "%s", argv[1]);
+        return here.expire;
+    }
+    if (strcmp(argv[0], "HELLO") == 0 && here.cluster)
+        return "*6\r\n$7\r\nversion\r\n$5\r\n7.2.6\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$4\r\nmode\r\n$7\r\ncluster\r\n";
     here.fcalls += strcmp(argv[0], "FCALL") == 0;
     if (strcmp(argv[0], "SUBSCRIBE") == 0)
         return "*3\r\n$9\r\nsubscribe\r\n$12\r\n" CHANNEL "\r\n:1\r\n";
@@ -64,20 +75,32 @@ static void on_listening(void *arg)
     here.listening++;
 }
 
-static int begin(void **state)
+static int begin_at(bool cluster)
 {
-    (void)state;
-    here = (struct stage){.d = store_driver_new(), .confirm = REPLICAS, .replicas = REPLICAS};
+    here = (struct stage){
+        .d = store_driver_new(), .confirm = REPLICAS, .replicas = REPLICAS, .cluster = cluster, .expire = ":1\r\n"};
     here.fake = fake_redis_start(store_driver_loop(here.d), play, NULL);
     const store_options options = {.url = fake_redis_url(here.fake),
                                    .wait_replicas = REPLICAS,
                                    .wait_ms = 70,
                                    .role_check_ms = 100,
-                                   .wake_channel = CHANNEL,
+                                   .wake_channel = cluster ? NULL : CHANNEL,
                                    .on_wake = on_wake,
                                    .on_listening = on_listening};
     assert_int_equal(store_driver_open(here.d, &options, NULL), LKS_OK);
     return 0;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    return begin_at(false);
+}
+
+static int begin_in_a_cluster(void **state)
+{
+    (void)state;
+    return begin_at(true);
 }
 
 static int end(void **state)
@@ -100,6 +123,39 @@ static void until_waits(unsigned more)
     unsigned seen = here.waits + more - 1;
 
     store_driver_until(here.d, waited, &seen);
+}
+
+/* Redis 7.2 answers WAIT at once on a connection that has written nothing, and a node of a cluster sends its replicas no
+ * PUBLISH. */
+TEST_WITH(in_a_cluster_a_write_of_its_own_stands_before_each_question, begin_in_a_cluster, end)
+{
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+    assert_int_equal(here.waits, 1);
+    assert_int_equal(here.expires, 1);
+    assert_string_equal(here.expired, "ls:{meta}:wait");
+    assert_int_equal(here.publishes, 0);
+}
+
+/* Its slot is elsewhere; or memory is full, and the key was never there. */
+TEST_WITH(without_that_write_nothing_is_confirmed, begin_in_a_cluster, end)
+{
+    static const char *const refusals[] = {"-MOVED 1 127.0.0.1:1\r\n", ":0\r\n"};
+
+    store_driver_wait_ready(here.d, true);
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        unsigned before = here.fcalls;
+        here.expire = refusals[i];
+        outcome *never = store_driver_call(here.d, &(driver_call){.function = "put"});
+        assert_outcome(never, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+        outcome *again = store_driver_submit(here.d, &(driver_call){.function = "echo", .repeatable = true});
+        until_waits(2);
+        assert_int_equal(again->ends, 0);
+        here.expire = ":1\r\n";
+        store_driver_wait(here.d, again);
+        assert_outcome(again, LKS_OK, LKS_APPLIED_YES);
+        assert_in_range(here.fcalls, before + 3, UINT32_MAX);
+    }
 }
 
 TEST_WITH(calls_of_a_turn_share_one_question, begin, end)
