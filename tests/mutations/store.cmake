@@ -101,7 +101,7 @@ c_mutation(T11 server/store/batch.c test_store_pipeline:what_is_elsewhere* [[(!a
 c_mutation(T11 server/store/pipeline.c test_store_pipeline:what_is_elsewhere* [[c->alone = true;]] "")
 c_mutation(T11 server/store/greeting.c test_store_pipeline [[strcmp(field(reply, "mode"), "cluster") == 0]] [[false]])
 c_mutation(T11 server/store/fcall.c test_shared_fcalls [[if (!fcall_same_base(calls[i], calls[0]))]] [[if (false)]])
-c_mutation(T11 server/store/pipeline.c test_store_pipeline:a_few_calls* [[p->fcalls >= (p->cluster ? 1 : FCALLS_ENOUGH) && ]] [[false && ]])
+c_mutation(T11 server/store/pipeline.c test_store_pipeline:a_few_calls* [[p->fcalls >= (p->base ? 1 : FCALLS_ENOUGH) && ]] [[false && ]])
 c_mutation(T11 server/store/pipeline.c test_store_pipeline:what_waits* [[if (reply && !row)]] [[if (false)]])
 c_mutation(T11 server/store/pipeline.c test_store_pipeline:what_is_late* [[if (now_ns >= c->deadline_ns) {]] [[if (false) {]])
 c_mutation(T11 server/store/pipeline.c test_store_pipeline:what_fills*
