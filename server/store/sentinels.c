@@ -1,5 +1,6 @@
 /* Invariant: on_primary names an address only by an answer whose question was sent after the last doubt, and whose
- * epoch is the highest of what was told in the last ANSWER_KEPT_MS. Used by store.c.
+ * epoch is the highest of what was told in the last ANSWER_KEPT_MS; with a password, of what most sentinels of the URL
+ * agree on. Used by store.c.
  *
  *   each sentinel:  connection --greeted--> asked: MYID, MASTER, GET-MASTER-ADDR-BY-NAME, SENTINELS
  *                   subscription to +switch-master --message--> asked at once
@@ -73,6 +74,7 @@ struct sentinels {
     uint64_t doubt_ns; /* when it began */
     bool doubts;
     bool vouched;          /* since then a primary was named */
+    bool disagree;         /* an address was named by too few */
     const char *refusal;   /* why some sentinel does not tell the primary; NULL: none refused */
     char host[HOST_BYTES]; /* what was told last */
     uint16_t port;
@@ -118,15 +120,42 @@ static bool is_better(const sentinels *s, const answer *a, const answer *best, u
     return for_a > for_best || (for_a == for_best && same_address(a, s->host, s->port));
 }
 
+/* Two entries of the URL may be one sentinel. */
+static bool is_another(const sentinel *e)
+{
+    for (const sentinel *other = e->of->first; other != e; other = other->next)
+        if (other->of_url && e->id[0] != '\0' && strcmp(other->id, e->id) == 0)
+            return false;
+    return true;
+}
+
+/* Whether its address may be shown the password: most sentinels of the URL name it, or it has been shown already. */
+static bool is_agreed(const sentinels *s, const answer *a, uint64_t now_ns)
+{
+    size_t n = 0;
+
+    if (!s->options.to_primary->password || same_address(a, s->host, s->port))
+        return true;
+    for (const sentinel *e = s->first; e; e = e->next)
+        n += e->of_url && counts(&e->answer, now_ns) && same_address(&e->answer, a->host, a->port) && is_another(e);
+    return 2 * n > s->options.url->n_hosts;
+}
+
 static void judge(sentinels *s)
 {
     uint64_t now_ns = lks_rpc_now_ns();
     const answer *best = NULL;
     bool fresh = false;
 
-    for (const sentinel *e = s->first; e; e = e->next)
-        if (counts(&e->answer, now_ns) && is_better(s, &e->answer, best, now_ns))
+    s->disagree = false;
+    for (const sentinel *e = s->first; e; e = e->next) {
+        if (!counts(&e->answer, now_ns))
+            continue;
+        if (!is_agreed(s, &e->answer, now_ns))
+            s->disagree = true;
+        else if (is_better(s, &e->answer, best, now_ns))
             best = &e->answer;
+    }
     for (const sentinel *e = s->first; best && e; e = e->next)
         fresh = fresh || (e->answer.epoch == best->epoch && same_address(&e->answer, best->host, best->port) &&
                           e->answer.asked_ns >= s->doubt_ns);
@@ -450,6 +479,7 @@ static void on_timer(uv_timer_t *timer)
     if (s->doubts && !s->vouched)
         s->options.on_unknown(s->options.arg, answering == 0 ? "no sentinel answers"
                                               : s->refusal   ? s->refusal
+                                              : s->disagree  ? "too few sentinels of --store name the same primary"
                                                              : "the sentinels have not told the primary");
     forget_unlisted(s);
     ask_all(s);

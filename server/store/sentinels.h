@@ -2,7 +2,8 @@
  *
  * It connects to all sentinels of a set, those of the URL and those that they name, asks each every second and hears
  * their +switch-master. What counts is the newest configuration (the highest epoch) that any of them has told in the
- * last seconds: a sentinel that was cut off from the others does not know of a failover. */
+ * last seconds: a sentinel that was cut off from the others does not know of a failover. Where the primary is shown a
+ * password an address counts only when most sentinels of the URL have named it: one of them alone cannot ask for it. */
 #ifndef LOCKSTOCK_SERVER_STORE_SENTINELS_H
 #define LOCKSTOCK_SERVER_STORE_SENTINELS_H
 
@@ -20,6 +21,7 @@ typedef struct sentinels_options {
     struct uv_loop_s *loop;
     const url *url;                /* hosts and master; it must outlive it */
     const login *as;               /* to the sentinels; it must outlive it */
+    const login *to_primary;       /* the same; with a password most sentinels of the URL have to name a primary */
     const struct secrets_tls *tls; /* the same */
     uint32_t connect_timeout_ms;
     /* The primary, by an answer to a question asked since sentinels_doubt. Told with each such answer, changed or not. */

@@ -128,6 +128,7 @@ static sentinels *open_sentinels(store *s)
         .loop = s->options.loop,
         .url = &s->url,
         .as = &s->secrets.as_to_sentinels,
+        .to_primary = &s->secrets.as,
         .tls = tls_of(s),
         .connect_timeout_ms = SENTINEL_CONNECT_MS,
         .on_primary = on_primary,

@@ -224,6 +224,8 @@ c_mutation(T18 server/store/embedded.c test_store_embedded:*long_path*
   [["/proc/self/fd/%d/%s", e->dir_fd, name);]] [["%s/%s", e->dir, name);]])
 
 # the primary that sentinels name
+c_mutation(T19 server/store/sentinels.c test_store_sentinels:one_sentinel_of_three* [[        if (!is_agreed(s, &e->answer, now_ns))]] [[        if (false)]])
+c_mutation(T19 server/store/sentinels.c test_store_sentinels:sentinels_that_others* [[n += e->of_url && counts]] [[n += counts]])
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*newest_configuration*
   [[return !best || a->epoch > best->epoch;]] [[return !best;]])
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*another_names*

@@ -212,6 +212,13 @@ static bool is_not_ready(void *arg)
     return !store_ready(store_driver_store(s->d), NULL);
 }
 
+static bool names_too_few(void *arg)
+{
+    const scene *s = arg;
+
+    return strstr(store_driver_reason(s->d), "too few sentinels");
+}
+
 TEST_WITH(calls_go_where_a_sentinel_says, begin, end)
 {
     scene *s = *state;
@@ -220,6 +227,61 @@ TEST_WITH(calls_go_where_a_sentinel_says, begin, end)
     store_driver_wait_ready(s->d, true);
     assert_true(serves(s, 0));
     assert_int_equal(fake_redis_connections(s->primaries[1].fake), 0);
+}
+
+/* One of three is broken, or somebody else's: the password is not for whom it names, whatever the epoch. */
+TEST_WITH(one_sentinel_of_three_cannot_ask_for_the_password, begin, end)
+{
+    scene *s = *state;
+    char *dir = tempdir_make(), path[256];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/password", dir);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("secret\n", file);
+    fclose(file);
+    switch_to(s, 0, 2, 9);
+    open_store_with(s, 3, (store_options){.files = {.password = path}});
+    store_driver_wait_ready(s->d, true);
+    assert_true(serves(s, 0));
+    assert_int_equal(fake_redis_connections(s->primaries[2].fake), 0);
+    s->primaries[0].demoted = true; /* while in doubt, too */
+    store_driver_wait_ready(s->d, false);
+    s->asked = s->sentinels[0].asked + 3;
+    store_driver_until(s->d, was_asked_often, s);
+    assert_int_equal(fake_redis_connections(s->primaries[2].fake), 0);
+    switch_to(s, 1, 1, 3);
+    switch_to(s, 2, 1, 3);
+    store_driver_until(s->d, is_at_second, s);
+    assert_int_equal(fake_redis_connections(s->primaries[2].fake), 0);
+    tempdir_remove(dir);
+}
+
+/* Those that sentinels name are not of the URL. */
+TEST_WITH(sentinels_that_others_name_do_not_count_for_the_password, begin, end)
+{
+    scene *s = *state;
+    char *dir = tempdir_make(), path[256];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/password", dir);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("secret\n", file);
+    fclose(file);
+    s->sentinels[0].other = s->sentinels[2].port;
+    switch_to(s, 0, 2, 9);
+    switch_to(s, 2, 2, 9);
+    open_store_with(s, 2, (store_options){.files = {.password = path}});
+    s->asked = 4;
+    store_driver_until(s->d, was_asked_often, s);
+    store_driver_until(s->d, names_too_few, s);
+    assert_int_equal(fake_redis_connections(s->primaries[2].fake), 0);
+    switch_to(s, 1, 2, 9);
+    store_driver_wait_ready(s->d, true);
+    assert_true(serves(s, 2));
+    tempdir_remove(dir);
 }
 
 TEST_WITH(the_store_is_told_which_primary_it_is_first, begin, end)
