@@ -1,19 +1,29 @@
 /* Invariant: one event is one line, written by one write(2), so that lines of
- * threads and processes that share the descriptor never mix. */
+ * threads and processes that share the descriptor never mix. A reader that does not read holds up nobody: a line that does not fit
+ * is left out and counted. The descriptor is shared with other processes, so it is not made non-blocking itself: a socket is
+ * asked not to block, and poll says of a pipe that a line of PIPE_BUF fits. */
 #include "log.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <lockstock/rpc/utf8.h>
 
+/* A pair takes three times its length at most; a line is PIPE_BUF at most. */
+enum { PAIRS_BYTES = 1024, LINE_BYTES = 4096 };
+
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const char *const format_names[] = {"logfmt", "json"};
 static log_level threshold = LOG_LEVEL_INFO;
 static log_format written = LOG_FORMAT_LOGFMT;
+static atomic_uint left_out; /* lines, since one was written */
 
 bool log_level_parse(const char *text, log_level *ret)
 {
@@ -159,10 +169,23 @@ size_t log_line(log_format format, const char *time, const char *level, const ch
     return to.len;
 }
 
-__attribute__((format(printf, 3, 0))) static void write_line(log_level level, const char *event, const char *format,
-                                                             va_list args)
+/* False: there is no room for it now. What is written nowhere, because nobody listens, counts as written. */
+static bool write_now(const char *line, size_t len)
 {
-    char pairs[1024], line[4096], time[32]; /* a pair takes three times its length at most */
+    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+    ssize_t n = send(STDERR_FILENO, line, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+    if (n < 0 && errno == ENOTSOCK) {
+        if (poll(&room, 1, 0) == 0)
+            return false;
+        n = write(STDERR_FILENO, line, len);
+    }
+    return n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+static void write_event(log_level level, const char *event, const char *pairs)
+{
+    char line[LINE_BYTES], time[32];
     struct timespec now;
     struct tm utc;
 
@@ -170,11 +193,30 @@ __attribute__((format(printf, 3, 0))) static void write_line(log_level level, co
     gmtime_r(&now.tv_sec, &utc);
     size_t len = strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S", &utc);
     snprintf(time + len, sizeof time - len, ".%03ldZ", now.tv_nsec / 1000000);
-    vsnprintf(pairs, sizeof pairs, format, args);
     len = log_line(written, time, level_names[level], event, pairs, line, sizeof line - 1);
     line[len++] = '\n';
-    if (write(STDERR_FILENO, line, len) < 0)
-        return; /* nobody listens */
+    if (!write_now(line, len))
+        atomic_fetch_add(&left_out, 1);
+}
+
+static void tell_left_out(void)
+{
+    unsigned n = atomic_exchange(&left_out, 0);
+
+    if (n > 0)
+        log_warn("log-lines-lost", "count=%u", n);
+    if (n > 0 && atomic_load(&left_out) > 0)
+        atomic_fetch_add(&left_out, n - 1); /* nor was there room for this one */
+}
+
+__attribute__((format(printf, 3, 0))) static void write_line(log_level level, const char *event, const char *format,
+                                                             va_list args)
+{
+    char pairs[PAIRS_BYTES];
+
+    vsnprintf(pairs, sizeof pairs, format, args);
+    tell_left_out();
+    write_event(level, event, pairs);
 }
 
 __attribute__((format(printf, 3, 0))) static void write_wanted(log_level level, const char *event, const char *format,

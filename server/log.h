@@ -25,7 +25,8 @@ void log_set(log_level level, log_format format);
 
 /* `event` is one word; the rest are key=value pairs with a space between, a value with spaces in double quotes, in which
  * anything may stand but a quote that a space, a word and = follow. Line breaks are written as spaces, what is no
- * UTF-8 as ?. Thread-safe. */
+ * UTF-8 as ?. Thread-safe. Never blocks: where nobody reads (a pipe that is full) a line is left out, and
+ * how many were is told by event=log-lines-lost before the next that is written. */
 void log_error(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_warn(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_info(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -25,7 +25,7 @@ static const errors_row rows[] = {
     {"NOAUTH", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store wants credentials"},
     {"WRONGPASS", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store refuses the credentials"},
     {"ERR AUTH", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store has no password, and one was given"},
-    {"NOPERM", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store denies a permission"},
+    {"NOPERM", ERRORS_FORBIDDEN, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store denies a permission"},
     {"DENIED", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0,
      "the store is in protected mode: it serves its own machine only"},
 };

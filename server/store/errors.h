@@ -11,6 +11,7 @@
 typedef enum errors_action {
     ERRORS_FAIL,      /* the call ends with the row's code */
     ERRORS_DOWN,      /* the same, and another node may know who serves the slot */
+    ERRORS_FORBIDDEN, /* the same; others may be permitted */
     ERRORS_DENIED,    /* the same, and the connection is of no use: not ready */
     ERRORS_RETRY,     /* the call is sent again after a pause, within its deadline */
     ERRORS_MOVING,    /* the same, and the reply names the slot that moves */

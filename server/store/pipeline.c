@@ -45,9 +45,10 @@ enum {
 
 struct pipeline {
     pipeline_options options;
-    connection *link; /* NULL: none that is ready */
-    const char *base; /* of keys that the node of Redis Cluster has to which it leads; NULL: it leads to none */
-    bool held;        /* the functions are being loaded */
+    connection *link;    /* NULL: none that is ready */
+    const char *base;    /* of keys that the node of Redis Cluster has to which it leads; NULL: it leads to none */
+    bool said_forbidden; /* in the log, since there is this link */
+    bool held;           /* the functions are being loaded */
     bool ending;
     char reason[REASON_BYTES]; /* why there is no link */
     pending_list queue;
@@ -424,6 +425,9 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
         if (row->prefix[0] == '\0') /* cut: far behind, Redis may quote a command's words */
             log_error("store-failed", "function=%s error=\"%.80s\"", calls.first->call.function,
                       error ? reply->str : "a reply of another shape");
+        if (row->action == ERRORS_FORBIDDEN && !p->said_forbidden)
+            log_error("store-forbidden", "function=%s reason=\"%s\"", calls.first->call.function, row->message);
+        p->said_forbidden = p->said_forbidden || row->action == ERRORS_FORBIDDEN;
         if ((row->action == ERRORS_MOVED || row->action == ERRORS_MOVING || row->action == ERRORS_DOWN) &&
             p->options.on_moved)
             p->options.on_moved(p->options.arg, reply->str, reply->len);
@@ -490,6 +494,7 @@ void pipeline_up(pipeline *p, connection *link, const char *base)
 {
     p->link = link;
     p->base = base;
+    p->said_forbidden = false;
     p->held = false;
     set_patience(p);
 }

@@ -209,7 +209,7 @@ static void note_refusal(const sentinel *e, const redisReply *reply)
 
     if (reply->type != REDIS_REPLY_ERROR || s->refusal)
         return;
-    s->refusal = errors_find(reply->str, reply->len)->action == ERRORS_DENIED
+    s->refusal = errors_find(reply->str, reply->len)->action == ERRORS_FORBIDDEN
                      ? "the sentinel denies its user a permission"
                      : "the sentinel knows no primary of that name";
     log_warn("store-primary-unknown", "sentinel=%s:%u reason=\"%s\"", e->host, e->port, s->refusal);

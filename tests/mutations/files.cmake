@@ -95,6 +95,6 @@ c_mutation(F8 server/store/url.c test_store_url [["a %% in the %s that begins no
 c_mutation(F8 server/store/secrets.c test_store_tls:*do_nothing* [["--store-certificate", "--store-key", "--store-ca"]] [["--store-key", "--store-certificate", "--store-ca"]])
 c_mutation(F8 server/store/sentinels.c test_store_sentinels:each_reason* [[    if (strcmp(e->said, text) != 0)]] [[    if (e->said[0] == '\0')]])
 c_mutation(F8 server/store/sentinels.c test_store_sentinels:each_reason* [[    if (strcmp(e->said, text) != 0)]] [[    if (true)]])
-c_mutation(F8 server/store/sentinels.c test_store_sentinels:a_user_that_may_not* [[errors_find(reply->str, reply->len)->action == ERRORS_DENIED]] [[false]])
+c_mutation(F8 server/store/sentinels.c test_store_sentinels:a_user_that_may_not* [[errors_find(reply->str, reply->len)->action == ERRORS_FORBIDDEN]] [[false]])
 c_mutation(F8 server/store/sentinels.c test_store_sentinels:a_user_that_may_not* [[    note_refusal(e, reply);
     bool pair]] [[    bool pair]])

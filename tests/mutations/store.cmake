@@ -69,7 +69,7 @@ c_mutation(T7 server/store/errors.c test_store_answers [[{"READONLY", ERRORS_ELS
 
 # NOAUTH, WRONGPASS, NOPERM: INTERNAL, not ready; no secret in the log
 c_mutation(T8 server/store/errors.c test_store_answers:*denied* [[{"NOAUTH", ERRORS_DENIED]] [[{"NOAUTH", ERRORS_FAIL]])
-c_mutation(T8 server/store/errors.c test_store_answers:*denied* [[{"NOPERM", ERRORS_DENIED]] [[{"NOPERM", ERRORS_FAIL]])
+c_mutation(T8 server/store/errors.c test_store_answers:*not_permitted* [[{"NOPERM", ERRORS_FORBIDDEN]] [[{"NOPERM", ERRORS_DENIED]])
 c_mutation(T8 server/store/errors.c test_store_answers
   [[{"WRONGPASS", ERRORS_DENIED, LKS_INTERNAL]] [[{"WRONGPASS", ERRORS_DENIED, LKS_UNAVAILABLE]])
 c_mutation(T8 server/store/greeting.c test_store_greeting

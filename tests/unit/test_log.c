@@ -1,5 +1,9 @@
 /* Lines of the log, in both formats. */
 
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "log.h"
 #include "test.h"
 
@@ -47,6 +51,66 @@ TEST(the_longest_line_is_whole)
     memset(pairs + 3, '"', sizeof pairs - 4);
     len = log_line(LOG_FORMAT_JSON, "2026-11-21T03:14:15.926Z", "error", "event", pairs, line, sizeof line - 1);
     assert_string_equal(line + len - 2, "\"}");
+}
+
+/* What there is. */
+static ssize_t read_now(int fd, char *to, size_t room)
+{
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+    return poll(&readable, 1, 0) == 1 ? read(fd, to, room) : 0;
+}
+
+static size_t read_all(int fd, char *text, size_t used, size_t size)
+{
+    ssize_t got;
+
+    while ((got = read_now(fd, text + used, size - 1 - used)) > 0)
+        used += (size_t)got;
+    text[used] = '\0';
+    return used;
+}
+
+/* Through a pipe or socket whose reader stands still: returns, and tells how many are missing. */
+static void lines_are_left_out(const int ends[2])
+{
+    enum { LINES = 1000 };
+    static char text[2 * 1024 * 1024];
+    int err = dup(STDERR_FILENO), n = 0, lost = 0, said = 0;
+
+    dup2(ends[1], STDERR_FILENO);
+    for (int i = 0; i < LINES; i++)
+        log_info("line", "number=%d text=%0900d", i, 0);
+    size_t used = read_all(ends[0], text, 0, sizeof text);
+    log_info("line", "number=%d text=%0900d", LINES, 0);
+    log_info("line", "number=%d text=%0900d", LINES + 1, 0);
+    read_all(ends[0], text, used, sizeof text);
+    dup2(err, STDERR_FILENO);
+    close(err);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        const char *count = strstr(line, "event=log-lines-lost count=");
+        assert_memory_equal(line, "time=", 5); /* none is cut */
+        n += strstr(line, "event=line ") != NULL;
+        said += count != NULL;
+        lost += count ? atoi(count + strlen("event=log-lines-lost count=")) : 0;
+    }
+    assert_int_equal(said, 1);
+    assert_in_range(lost, 1, LINES);
+    assert_int_equal(n + lost, LINES + 2);
+}
+
+TEST(a_reader_that_does_not_read_holds_up_nobody)
+{
+    int ends[2];
+
+    assert_int_equal(pipe(ends), 0);
+    lines_are_left_out(ends);
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    lines_are_left_out(ends);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 TEST(levels_and_formats_have_names)

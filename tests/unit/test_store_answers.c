@@ -82,9 +82,8 @@ TEST(a_replica_is_left_for_another_connection)
 TEST(denied_means_not_ready)
 {
     static const char *const replies[] = {"-NOAUTH Authentication required.\r\n",
-                                          "-NOPERM this user has no permissions to run the 'fcall' command\r\n",
                                           "-WRONGPASS invalid username-password pair or user is disabled.\r\n"};
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 2; i++) {
         store_driver_wait_ready(here.d, true);
         unsigned connections = fake_redis_connections(here.fake);
         here.next = 0;
@@ -98,10 +97,26 @@ TEST(denied_means_not_ready)
     }
 }
 
+/* Of a user that may not use all keys, for instance. */
+TEST(what_is_not_permitted_is_one_calls_matter)
+{
+    here.script[0] = "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n";
+    here.script[1] = fake_usual;
+    outcome *denied = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    outcome *other = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    store_driver_wait(here.d, denied);
+    store_driver_wait(here.d, other);
+    assert_outcome(denied, LKS_INTERNAL, LKS_APPLIED_NO);
+    assert_outcome(other, LKS_OK, LKS_APPLIED_YES);
+    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+    assert_int_equal(fake_redis_connections(here.fake), 1);
+    assert_int_equal(store_driver_ups(here.d), 1);
+}
+
 /* Calls that are out when one is denied still get their answers. */
 TEST(a_retired_connection_answers_what_it_owes)
 {
-    here.script[0] = "-NOPERM this user has no permissions to run the 'fcall' command\r\n";
+    here.script[0] = "-NOAUTH Authentication required.\r\n";
     here.script[1] = fake_usual;
     outcome *denied = store_driver_submit(here.d, &(driver_call){.function = "echo"});
     outcome *other = store_driver_submit(here.d, &(driver_call){.function = "echo"});
