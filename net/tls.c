@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -146,6 +147,30 @@ static lks_code context_done(tls_context *context, lks_code code, tls_context **
     else
         tls_context_free(context);
     return code;
+}
+
+/* 0: it cannot be told. */
+static int64_t end_of(const X509 *certificate)
+{
+    struct tm end;
+
+    return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1 ? (int64_t)timegm(&end) : 0;
+}
+
+int64_t tls_context_ends(const tls_context *context)
+{
+    X509 *own = context ? SSL_CTX_get0_certificate(context->ssl) : NULL;
+    STACK_OF(X509) *chain = NULL;
+
+    if (!own)
+        return 0;
+    int64_t first = end_of(own);
+    SSL_CTX_get0_chain_certs(context->ssl, &chain);
+    for (int i = 0; i < sk_X509_num(chain); i++) {
+        int64_t end = end_of(sk_X509_value(chain, i));
+        first = end != 0 && (first == 0 || end < first) ? end : first;
+    }
+    return first;
 }
 
 lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context **ret, lks_error *error)

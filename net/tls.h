@@ -40,6 +40,9 @@ lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context 
 lks_code tls_context_load_client(const char *ca_file, const char *certificate_file, const char *key_file,
                                  const tls_names *names, tls_context **ret, lks_error *error);
 
+/* When the certificate that it shows, or the first of its chain, is over: seconds since 1970; 0: it shows none. Takes NULL. */
+int64_t tls_context_ends(const tls_context *context);
+
 /* Connections that were made from it live on. Takes NULL. */
 void tls_context_free(tls_context *context);
 

@@ -86,6 +86,11 @@ lks_code wires_load_certificates(wires *w, lks_error *error)
     return LKS_OK;
 }
 
+int64_t wires_certificate_ends(const wires *w)
+{
+    return tls_context_ends(w->tls);
+}
+
 lks_code wires_check_tls(const tls_files *files, lks_error *error)
 {
     tls_context *plain, *h2;

@@ -71,6 +71,9 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
  * wrong all stays as it was. */
 lks_code wires_load_certificates(wires *w, lks_error *error);
 
+/* When the certificate that was read last is over: as tls_context_ends. */
+int64_t wires_certificate_ends(const wires *w);
+
 /* Whether a URL that can be served is heard beyond this machine. */
 bool wires_is_exposed(const char *url);
 

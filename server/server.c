@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <lockstock/rpc/method.h>
 #include <uv.h>
@@ -46,6 +47,9 @@ enum { STORE_END_MS = 20000 };
 /* To the store, beside those of calls that run: alarms', and what is late. */
 enum { OTHER_STORE_CALLS = 8192 };
 
+/* How often certificates are looked at, and how long before its end one is warned of. */
+enum { CERTIFICATES_LOOK_MS = 1000, CERTIFICATE_WARN_DAYS = 14, DAY_S = 86400 };
+
 /* The channel of a server, but for its id; functions publish there. */
 #define WAKE_CHANNELS "ls:wake:"
 
@@ -55,7 +59,7 @@ typedef struct server {
     const settings *config;
     uv_loop_t loop;
     uv_signal_t on_term, on_int, on_hup;
-    uv_timer_t drain_timer;
+    uv_timer_t drain_timer, certificates_timer;
     notify *notify;
     conditions conditions;
     uint64_t drain_until_ms; /* uv_now */
@@ -92,6 +96,7 @@ static void on_alarms_closed(void *arg)
     uv_close((uv_handle_t *)&s->on_int, NULL);
     uv_close((uv_handle_t *)&s->on_hup, NULL);
     uv_close((uv_handle_t *)&s->drain_timer, NULL);
+    uv_close((uv_handle_t *)&s->certificates_timer, NULL);
     notify_close(s->notify);
 }
 
@@ -232,6 +237,49 @@ static void on_ready(void *arg, bool ready, const char *reason)
     set_condition(s, CONDITION_STORE, !ready, reason);
 }
 
+/* ---- certificates ----------------------------------------------------------------------- */
+
+/* Says that the one of that setting ends soon, or has ended; false: neither. */
+static bool judge_certificate(server *s, const char *of, int64_t ends_s, bool blocks)
+{
+    char end[32], text[CONDITION_TEXT_BYTES];
+    time_t now = time(NULL), at = (time_t)ends_s;
+    bool over = now >= at;
+    struct tm utc;
+
+    if (at == 0 || now < at - CERTIFICATE_WARN_DAYS * DAY_S)
+        return false;
+    strftime(end, sizeof end, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &utc));
+    snprintf(text, sizeof text, "the certificate of %s %s at %s%s", of, over ? "ended" : "ends", end,
+             over ? ": who checks it refuses the connection" : "");
+    set_condition(s, CONDITION_CERTIFICATE, over && blocks, text);
+    return true;
+}
+
+/* What is not encrypted is served all the same. */
+static bool all_encrypted(const settings *config)
+{
+    for (size_t i = 0; i < config->listen.n; i++)
+        if (!wires_is_encrypted(config->listen.of[i]))
+            return false;
+    return true;
+}
+
+static void look_at_certificates(server *s)
+{
+    if (!judge_certificate(s, "--tls-certificate", wires_certificate_ends(s->wires), all_encrypted(s->config)) &&
+        !judge_certificate(s, "--store-certificate", store_certificate_ends(s->store), false))
+        set_condition(s, CONDITION_CERTIFICATE, false, NULL);
+}
+
+static void on_certificates_timer(uv_timer_t *timer)
+{
+    server *s = timer->data;
+
+    if (s->phase == RUNNING)
+        look_at_certificates(s);
+}
+
 static void on_wake(void *arg, const char *data, size_t len)
 {
     server *s = arg;
@@ -339,6 +387,7 @@ static void on_reload(uv_signal_t *handle, int number)
     judge_by(s, loaded);
     check_modes(s->config);
     log_info("reloaded", "%s", "what=identity,certificates,store");
+    look_at_certificates(s);
     notify_reloaded(s->notify, NULL);
 }
 
@@ -477,6 +526,8 @@ static lks_code open_wires(server *s, lks_error *error)
             return check_wrong_address(url, &why, error);
         log_info("listening", "url=%s", bound_url);
     }
+    look_at_certificates(s);
+    uv_timer_start(&s->certificates_timer, on_certificates_timer, CERTIFICATES_LOOK_MS, CERTIFICATES_LOOK_MS);
     return LKS_OK;
 }
 
@@ -487,7 +538,8 @@ static void init_loop(server *s)
     uv_signal_init(&s->loop, &s->on_int);
     uv_signal_init(&s->loop, &s->on_hup);
     uv_timer_init(&s->loop, &s->drain_timer);
-    s->on_term.data = s->on_int.data = s->on_hup.data = s->drain_timer.data = s;
+    uv_timer_init(&s->loop, &s->certificates_timer);
+    s->on_term.data = s->on_int.data = s->on_hup.data = s->drain_timer.data = s->certificates_timer.data = s;
     uv_signal_start(&s->on_term, on_signal, SIGTERM);
     uv_signal_start(&s->on_int, on_signal, SIGINT);
     uv_signal_start(&s->on_hup, on_reload, SIGHUP);

@@ -289,6 +289,11 @@ bool store_look_primary(const store *s, size_t i, store_primary *ret)
     return i == 0;
 }
 
+int64_t store_certificate_ends(const store *s)
+{
+    return tls_context_ends(s->secrets.tls.context);
+}
+
 const char *store_fatal(const store *s)
 {
     return s->fatal[0] ? s->fatal : NULL;

@@ -185,6 +185,9 @@ typedef struct store_primary {
 /* The i-th primary; false: there is none. */
 bool store_look_primary(const store *store, size_t i, store_primary *ret);
 
+/* When the certificate that is shown to the store is over: seconds since 1970; 0: there is none. */
+int64_t store_certificate_ends(const store *store);
+
 /* A fatal misfit found after connecting (other data layout, unsafe store): the
  * server must exit with this text. NULL = none. */
 const char *store_fatal(const store *store);

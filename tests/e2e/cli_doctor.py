@@ -198,6 +198,20 @@ class Doctor(Case):
             wait_until(lambda: status() == "ready", status)
             self.is_well(server)
 
+    def test_a_certificate_that_ends(self):
+        with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path:
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
+                            "1", "-subj", "/CN=localhost", "-keyout", f"{path}/key", "-out", f"{path}/pem"],
+                           check=True, stderr=subprocess.DEVNULL)
+            with self.against("--listen", "tls://127.0.0.1:0", "--tls-certificate", f"{path}/pem", "--tls-key",
+                              f"{path}/key") as server:
+                text = "the certificate of --tls-certificate ends at "
+                self.assertIn(text, self.out("status", env={"LOCKSTOCK_SERVER": server.url}))
+                levels, by = self.findings(server=server.url, code=REFUSED)
+                self.assertIn("warning certificate", levels)
+                self.assertIn(text, by["certificate"]["text"])
+                self.assertEqual(server.log().count("event=certificate-ends"), 1)
+
     def test_a_wrong_password_of_the_store(self):
         with redis("--appendonly", "yes", "--requirepass", "right") as (path, _), \
                 self.against(store=f"unix://:wrong@{path}/r", comes="event=not-ready") as server:

@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "notify.h"
+#include "support/certificates.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
@@ -251,6 +252,100 @@ TEST(a_store_that_is_away_is_in_the_status)
     assert_true(server_fixture_stop(server, LIMIT_MS));
     server_fixture_free(server);
     redis_fixture_free(redis);
+}
+
+enum { MONTHS_S = 60 * 86400 };
+
+static struct {
+    char certificate[96], key[96];
+} tls;
+
+/* In place of the one before. */
+static void certify(long until_s)
+{
+    authority *a = authority_new("authority");
+    const certificate_wish wish = {
+        .common = {.text = "localhost"}, .valid_from_s = -MONTHS_S, .valid_until_s = until_s};
+
+    snprintf(tls.certificate, sizeof tls.certificate, "%s/server.pem", manager.dir);
+    snprintf(tls.key, sizeof tls.key, "%s/server.key", manager.dir);
+    authority_sign(a, &wish, tls.certificate, tls.key);
+    assert_int_equal(chmod(tls.key, 0600), 0);
+    authority_free(a);
+}
+
+/* Serves TLS, and `other` besides, unless it is NULL. */
+static process *start_with_tls(const char *store, const char *other)
+{
+    const char *const env[] = {manager.environment, NULL};
+    const char *const argv[] = {server_fixture_program(),
+                                "--listen",
+                                "tls://127.0.0.1:0",
+                                "--store",
+                                store,
+                                "--tls-certificate",
+                                tls.certificate,
+                                "--tls-key",
+                                tls.key,
+                                other ? "--listen" : NULL,
+                                other,
+                                NULL};
+    process *server = process_spawn(argv, env);
+
+    assert_non_null(server);
+    return server;
+}
+
+static void end(process *server)
+{
+    process_signal(server, SIGTERM);
+    assert_true(process_exited_with(server, 0, LIMIT_MS));
+    process_free(server);
+}
+
+TEST(a_certificate_that_ends_is_told_in_time_and_one_that_has_ended_is_not_served)
+{
+    char store[128];
+
+    snprintf(store, sizeof store, "embedded:%s/data", manager.dir);
+    certify(13 * 86400L);
+    process *server = start_with_tls(store, NULL);
+    assert_true(hears("READY=1\nSTATUS=ready, but the certificate of --tls-certificate ends at "));
+    certify(-1);
+    process_signal(server, SIGHUP);
+    assert_true(hears("STATUS=not ready: the certificate of --tls-certificate ended at "));
+    certify(MONTHS_S);
+    process_signal(server, SIGHUP);
+    assert_true(hears_all("READY=1\nSTATUS=ready"));
+    static const char *const lines[] = {"event=ready ", "event=not-ready reason=\"the certificate of ",
+                                        "event=certificate-good", "event=ready "};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_true(process_wait_line(server, lines[i], NULL, 0, LIMIT_MS));
+    assert_non_null(strstr(process_output(server), "event=certificate-ends "));
+    end(server);
+}
+
+TEST(a_certificate_that_ends_while_it_is_served_is_noticed)
+{
+    char store[128];
+
+    snprintf(store, sizeof store, "embedded:%s/data", manager.dir);
+    certify(2);
+    process *server = start_with_tls(store, NULL);
+    assert_true(hears("STATUS=not ready: the certificate of --tls-certificate ended at "));
+    end(server);
+}
+
+TEST(who_listens_without_tls_too_is_ready_with_a_certificate_that_has_ended)
+{
+    char store[128], other[128];
+
+    snprintf(store, sizeof store, "embedded:%s/data", manager.dir);
+    snprintf(other, sizeof other, "unix://%s/s", manager.dir);
+    certify(-1);
+    process *server = start_with_tls(store, other);
+    assert_true(hears("READY=1\nSTATUS=ready, but the certificate of --tls-certificate ended at "));
+    end(server);
 }
 
 TEST(who_never_was_ready_says_so_to_the_end)
