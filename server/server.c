@@ -26,8 +26,10 @@
 #include "functions/library.h"
 #include "log.h"
 #include "net/wires.h"
+#include "note.h"
 #include "notify.h"
 #include "calls/loss.h"
+#include "calls/peers.h"
 #include "standard/health.h"
 #include "standard/reflection.h"
 #include "store/store.h"
@@ -69,6 +71,7 @@ typedef struct server {
     loss *loss;
     sweep *sweep;
     quotas *quotas;
+    peers *peers; /* NULL: the store is this server's own */
     budget *budget;
     callers *callers;
     dispatch *dispatch;
@@ -150,6 +153,7 @@ static void on_store_closed(void *arg)
     s->store = NULL;
     sweep_close(s->sweep);
     quotas_close(s->quotas);
+    peers_close(s->peers);
     loss_close(s->loss);
     s->phase = FLUSHING;
     s->drain_until_ms = uv_now(&s->loop) + FLUSH_MS;
@@ -192,6 +196,7 @@ static void drain(server *s, uint64_t limit_ms)
             wires_stop_receiving(s->wires);
         sweep_stop(s->sweep);
         quotas_stop(s->quotas);
+        peers_stop(s->peers);
         loss_stop(s->loss);
         if (s->alarms)
             alarms_stop(s->alarms);
@@ -280,6 +285,34 @@ static void on_certificates_timer(uv_timer_t *timer)
         look_at_certificates(s);
 }
 
+/* ---- other servers on the store ----------------------------------------------------------- */
+
+static void note_settings(server *s)
+{
+    char note[PEERS_NOTE_BYTES];
+
+    if (!s->peers)
+        return;
+    note_of(s->config, note);
+    peers_note(s->peers, note);
+}
+
+static void on_peers(void *arg, const char *differs)
+{
+    set_condition(arg, CONDITION_SERVERS, false, differs);
+}
+
+static void open_peers(server *s)
+{
+    const peers_options options = {.loop = &s->loop, .store = s->store, .server = s->id, .on_look = on_peers, .arg = s};
+    store_view view;
+
+    store_look(s->store, &view);
+    if (!view.embedded)
+        s->peers = peers_new(&options);
+    note_settings(s);
+}
+
 static void on_wake(void *arg, const char *data, size_t len)
 {
     server *s = arg;
@@ -300,6 +333,8 @@ static void on_listening(void *arg)
         sweep_begin(s->sweep);
     if (s->quotas)
         quotas_begin(s->quotas);
+    if (s->peers && s->phase == RUNNING)
+        peers_begin(s->peers);
 }
 
 /* Before the loop runs, signals to end are held back, and looked for. */
@@ -388,6 +423,7 @@ static void on_reload(uv_signal_t *handle, int number)
     check_modes(s->config);
     log_info("reloaded", "%s", "what=identity,certificates,store");
     look_at_certificates(s);
+    note_settings(s);
     notify_reloaded(s->notify, NULL);
 }
 
@@ -430,6 +466,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
                                   .bytes = s->config->namespace_bytes,
                                   .waiters = s->config->namespace_waiters};
     s->quotas = quotas_new(&s->loop, s->store, &limits);
+    open_peers(s);
     const dispatch_options options = {
         .store = s->store,
         .alarms = s->alarms,

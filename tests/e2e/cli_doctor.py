@@ -212,6 +212,23 @@ class Doctor(Case):
                 self.assertIn(text, by["certificate"]["text"])
                 self.assertEqual(server.log().count("event=certificate-ends"), 1)
 
+    def test_servers_that_differ(self):
+        text = "another server on this store differs: wait-ms is 900 there and 1000 here"
+        with redis("--appendonly", "yes") as (path, _), self.against(store=f"unix://{path}/r") as one:
+            with self.against("--wait-ms", "900", "--in-flight", "77", store=f"unix://{path}/r") as other:
+                wait_until(lambda: f'event=servers-differ reason="{text}"' in one.log(), one.log)
+                wait_until(lambda: "wait-ms is 1000 there and 900 here" in other.log(), other.log)
+                self.assertIn(text, self.out("status", env={"LOCKSTOCK_SERVER": one.url}))
+                levels, by = self.findings(server=f"{one.url}", code=REFUSED)
+                self.assertIn("warning servers", levels)
+                self.assertEqual(by["servers"]["text"], text)
+            wait_until(lambda: "event=servers-agree" in one.log(), one.log)
+            # The note of one that has ended counts for nobody who begins.
+            with self.against(store=f"unix://{path}/r") as third:
+                self.assertEqual(third.log().count("servers-differ"), 0)
+            self.assertEqual(one.log().count("event=servers-differ"), 1)
+            self.is_well(one)
+
     def test_a_wrong_password_of_the_store(self):
         with redis("--appendonly", "yes", "--requirepass", "right") as (path, _), \
                 self.against(store=f"unix://:wrong@{path}/r", comes="event=not-ready") as server:

@@ -109,6 +109,9 @@ c_mutation(CL6 server/server.c test_notify:a_certificate* [[at - CERTIFICATE_WAR
 c_mutation(CL6 server/server.c test_notify:a_certificate_that_ends_while* [[    uv_timer_start(&s->certificates_timer, on_certificates_timer, CERTIFICATES_LOOK_MS, CERTIFICATES_LOOK_MS);
 ]] "")
 c_mutation(CL6 server/server.c test_notify:who_listens_without* [[        if (!wires_is_encrypted(config->listen.of[i]))]] [[        if (false)]])
+c_mutation(CL6 server/calls/peers.c test_peers:the_note* [[ || number(&reply->element[i]) <= p->since)]] [[)]])
+c_mutation(CL6 server/calls/peers.c test_peers:what_one* [[len == 0 || their_len == 0 || same]] [[same]])
+c_mutation(CL6 server/server.c test_cli_doctor:*servers_that_differ [[        peers_begin(s->peers);]] [[        ;]])
 
 # completion
 c_mutation(CL7 cli/completion.c test_cli_completion:*values [[        printf("  '%s %s --%s') %s", c->first]]

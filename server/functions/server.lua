@@ -1,0 +1,27 @@
+-- What servers of one store tell one another: who runs with which settings.
+--
+-- Key, after the base "ls:{meta}:":
+--   servers  hash    server id -> "until note": milliseconds since 1970, and the note that counts until then. The
+--                    key ends with the last of them
+
+local NOTES = 64 -- that one reply tells of
+
+-- id: of who asks; note: to be kept for keep_ms -> {'OK', until when that is, until, note...} of other servers, but for
+-- notes that are equal
+define('server_note', {'allow-oom'}, function(base, now, id, note, keep_ms)
+  local key, ms = base .. 'servers', math.floor(now / 1000)
+  local latest = ms + tonumber(keep_ms)
+  local all, reply = redis.call('HGETALL', key), {'OK', int(latest)}
+  for i = 1, #all, 2 do
+    local till, other = string.match(all[i + 1], '^(%d+) (.*)$')
+    till = tonumber(till) or 0
+    local over = till <= ms or till > latest -- the latter: the clock stepped back
+    if over and all[i] ~= id then write('HDEL', key, all[i]) end
+    if not over and all[i] ~= id and other ~= note and #reply < 2 * NOTES then
+      reply[#reply + 1], reply[#reply + 2] = int(till), other
+    end
+  end
+  write('HSET', key, id, int(latest) .. ' ' .. note)
+  write('PEXPIRE', key, keep_ms)
+  return reply
+end)

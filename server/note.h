@@ -1,0 +1,12 @@
+/* What a server says of itself to the others on its store. */
+#ifndef LOCKSTOCK_SERVER_NOTE_H
+#define LOCKSTOCK_SERVER_NOTE_H
+
+#include "calls/peers.h"
+#include "config.h"
+
+/* Version, policy, and the settings that must be alike on all servers of a store; the others are for one machine. Reads the
+ * policy's file. */
+void note_of(const settings *config, char note[PEERS_NOTE_BYTES]);
+
+#endif
