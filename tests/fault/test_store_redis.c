@@ -461,6 +461,7 @@ TEST(the_documented_user_may_run_every_command_of_the_library)
             at += strlen(callers[i]);
             sscanf(at, "CLUSTER', '%14[A-Z]'", of_cluster + 1);
             const char *sub = strncmp(at, "XINFO'", 6) == 0    ? " STREAM"
+                              : strncmp(at, "MEMORY'", 7) == 0 ? " USAGE"
                               : strncmp(at, "PUBSUB'", 7) == 0 ? " NUMSUB"
                               : of_cluster[1] != '\0'          ? of_cluster
                                                                : "";
