@@ -1,5 +1,6 @@
 /* lockstockd. Reads the settings, runs the server, says in one line what is wrong
- * when something is. Exit: 0 drained, 1 could not run, 2 bad settings. */
+ * when something is. Exit: 0 drained, 1 could not run, which may be better the next time, 2 bad settings, 78
+ * settings or data of its own that are not served as they are (EX_CONFIG). Its unit starts it again after 1 only. */
 #include <stdio.h>
 
 #include <lockstock/version.h>
@@ -13,10 +14,14 @@
 #include "rpc/standard_files.h"
 #include "server.h"
 
+enum { EXIT_TRY_AGAIN = 1, EXIT_WRONG_SETTING = 2, EXIT_AS_IT_IS = 78 };
+
 static int fail(const lks_error *error)
 {
     fprintf(stderr, "lockstockd: %s\n", error->message);
-    return error->code == LKS_INVALID_ARGUMENT ? 2 : 1;
+    if (error->code == LKS_INVALID_ARGUMENT)
+        return EXIT_WRONG_SETTING;
+    return error->code == LKS_FAILED_PRECONDITION ? EXIT_AS_IT_IS : EXIT_TRY_AGAIN;
 }
 
 static void begin_log(const settings *config)

@@ -229,13 +229,22 @@ static void set_condition(server *s, condition_about about, bool blocks, const c
     notify_store(s->notify, ready, reason);
 }
 
+/* A Redis of somebody else's may be another one the next time; our own stays what it is. */
+static lks_code fatal_code(const store *store)
+{
+    store_view view;
+
+    store_look(store, &view);
+    return view.embedded ? LKS_FAILED_PRECONDITION : LKS_UNAVAILABLE;
+}
+
 static void on_ready(void *arg, bool ready, const char *reason)
 {
     server *s = arg;
     const char *fatal = s->store ? store_fatal(s->store) : NULL;
 
     if (fatal) {
-        lks_error_set(&s->failure, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", fatal);
+        lks_error_set(&s->failure, fatal_code(s->store), LKS_APPLIED_NO, "%s", fatal);
         drain(s, 0);
         return;
     }

@@ -66,10 +66,10 @@ static lks_code take(int dir_fd, const char *dir, lks_error *error)
                                  strerror(errno));
         int pid = read_note(dir_fd, &has_served);
         if (lives_on(pid))
-            return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                                 "%s is used by another lockstockd (pid %d)", dir, pid);
+            return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s is used by another lockstockd (pid %d)",
+                                 dir, pid);
         if (lks_rpc_now_ns() >= until_ns)
-            return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+            return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO,
                                  "%s is still held by a process of an ended lockstockd (pid %d)", dir, pid);
         poll(NULL, 0, LOOK_MS);
     }

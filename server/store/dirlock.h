@@ -12,7 +12,7 @@
  * itself in DIR/lock is dead, waits up to 10 s for what it left behind to go. *ret is
  * a descriptor of the directory, open for reading: it holds the lock, as does each
  * inherited copy of it; the caller closes it.
- * LKS_FAILED_PRECONDITION: another server has it; LKS_INVALID_ARGUMENT: the
+ * LKS_UNAVAILABLE: another server has it; LKS_INVALID_ARGUMENT: the
  * directory cannot be made or locked, is another user's or writable for others, or `lock` or
  * `redis.log` in it is no plain file of this user. */
 lks_code dirlock_take(const char *dir, int *ret, lks_error *error);

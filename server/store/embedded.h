@@ -26,9 +26,9 @@ typedef struct embedded_options {
  * it; waits for at most 10 s until it listens. Starts it again whenever it ends, after
  * a pause that grows while it does not serve for some seconds; the file is then mended by another thread.
  * Main thread only, which must live as long as the store: the kernel kills
- * redis-server when that thread ends. LKS_FAILED_PRECONDITION: another server
- * uses dir, or as on_broken; LKS_CANCELLED: it was told to stop; LKS_INVALID_ARGUMENT: dir or fsync; LKS_UNAVAILABLE: redis-server is
- * missing or does not start. */
+ * redis-server when that thread ends. LKS_FAILED_PRECONDITION: as on_broken; LKS_CANCELLED: it was told to
+ * stop; LKS_INVALID_ARGUMENT: dir or fsync; LKS_UNAVAILABLE: another server uses dir, or redis-server is missing or
+ * does not start. */
 lks_code embedded_open(const embedded_options *options, embedded **ret, lks_error *error);
 
 /* redis-server has answered. */

@@ -114,7 +114,7 @@ TEST(test_settings_are_checked_and_printed_without_a_start)
     snprintf(store, sizeof store, "embedded:%s/made", dir);
     snprintf(made, sizeof made, "%s/made", dir);
     assert_ends(FLAGS("--check-config", "--store", store), 0, FLAGS("the settings are good"));
-    assert_ends(FLAGS("--check-config", "--store", store, "--listen", "tcp://0.0.0.0:1"), 1, FLAGS("only with TLS"));
+    assert_ends(FLAGS("--check-config", "--store", store, "--listen", "tcp://0.0.0.0:1"), 78, FLAGS("only with TLS"));
     assert_ends(FLAGS("--check-config", "--store", "redis://u:a/b@h"), 2, FLAGS("written %2F"));
     assert_ends(FLAGS("--check-config", "--store", store, "--policy", "/none"), 2, FLAGS("/none"));
     assert_ends(FLAGS("--print-config", "--store", "redis://u:secret@h/1", "--in-flight=7"), 0,
@@ -203,9 +203,9 @@ TEST(test_bad_addresses_come_first)
         {"tcp://127.0.0.1", "must be host:port", 2},
         {"nng+ws://127.0.0.1/path", "must be host:port", 2},
         {"unix://x", "absolute path", 2},
-        {"tls://127.0.0.1:0", "needs --tls-certificate", 1},
-        {"tcp://0.0.0.0:0", "beyond this machine", 1},
-        {on_file, "no socket", 1},
+        {"tls://127.0.0.1:0", "needs --tls-certificate", 78},
+        {"tcp://0.0.0.0:0", "beyond this machine", 78},
+        {on_file, "no socket", 78},
         {server_fixture_url(server), "address already in use", 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -285,7 +285,7 @@ TEST(test_descriptors_are_counted_at_start)
     process_free(p);
 
     p = spawn_under("ulimit -n 100", "1", dir);
-    assert_true(process_exited_with(p, 1, LIMIT_MS));
+    assert_true(process_exited_with(p, 78, LIMIT_MS));
     assert_non_null(strstr(process_output(p), "descriptors: this process may have 100"));
     process_free(p);
     tempdir_remove(dir);
@@ -310,6 +310,30 @@ TEST(test_second_server_on_one_directory_is_refused)
     assert_true(server_fixture_restart(server));
     assert_serves(server_fixture_url(server));
     server_fixture_free(server);
+}
+
+/* What no further start mends is not tried again by systemd; whether it is found at the first start or later. */
+TEST(test_a_store_that_is_broken_has_an_exit_code_of_its_own)
+{
+    char *dir = tempdir_make(), data[128], store[160], files[160], moved[160];
+
+    snprintf(data, sizeof data, "%s/data", dir);
+    snprintf(store, sizeof store, "embedded:%s", data);
+    snprintf(files, sizeof files, "%s/appendonlydir", data);
+    snprintf(moved, sizeof moved, "%s/moved", dir);
+    process *p = spawn_with(FLAGS("--listen", "tcp://127.0.0.1:0", "--store", store));
+    assert_true(process_wait_line(p, "event=ready", NULL, 0, LIMIT_MS));
+    assert_int_equal(rename(files, moved), 0);
+    kill(process_find_child(process_pid(p), "redis-server"), SIGKILL);
+    assert_true(process_exited_with(p, 78, LIMIT_MS));
+    assert_non_null(strstr(process_output(p), "manifest is missing"));
+    process_free(p);
+    assert_ends(FLAGS("--listen", "tcp://127.0.0.1:0", "--store", store), 78, FLAGS("manifest is missing", data));
+    assert_int_equal(rename(moved, files), 0);
+    snprintf(files, sizeof files, "%s/appendonlydir/appendonly.aof.1.incr.aof", data);
+    assert_true(tempdir_write(files, "*1\r\n$9999\r\nMULTI\r\n*1\r\n$4\r\nEXEC\r\n"));
+    assert_ends(FLAGS("--listen", "tcp://127.0.0.1:0", "--store", store), 78, FLAGS("is damaged at byte 0,", data));
+    tempdir_remove(dir);
 }
 
 /* A file of 64 GiB, all of it a hole, which takes minutes to read before anything is served. */

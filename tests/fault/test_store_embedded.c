@@ -726,7 +726,7 @@ TEST(a_second_server_is_refused)
     char pid[32];
 
     process *holder = hold();
-    assert_int_equal(try_open(NULL, &error), LKS_FAILED_PRECONDITION);
+    assert_int_equal(try_open(NULL, &error), LKS_UNAVAILABLE);
     assert_int_equal(error.applied, LKS_APPLIED_NO);
     snprintf(pid, sizeof pid, "(pid %d)", (int)process_pid(holder));
     assert_non_null(strstr(error.message, "used by another lockstockd"));
@@ -748,7 +748,7 @@ TEST(a_lock_file_that_is_removed_lets_no_second_server_in)
     snprintf(note, sizeof note, "%d\n", (int)process_pid(holder));
     assert_int_equal(unlink(lock), 0);
     assert_true(tempdir_write(lock, note));
-    assert_int_equal(try_open(NULL, &error), LKS_FAILED_PRECONDITION);
+    assert_int_equal(try_open(NULL, &error), LKS_UNAVAILABLE);
     assert_non_null(strstr(error.message, "used by another lockstockd"));
     kill(process_pid(holder), SIGKILL);
     process_free(holder);
@@ -825,7 +825,7 @@ TEST(a_lock_that_stays_is_refused_in_the_end)
     assert_int_equal(mkdir(s.dir, 0700), 0);
     int fd = open(s.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(flock(fd, LOCK_EX), 0);
-    assert_int_equal(try_open(NULL, &error), LKS_FAILED_PRECONDITION);
+    assert_int_equal(try_open(NULL, &error), LKS_UNAVAILABLE);
     assert_non_null(strstr(error.message, "still held"));
     close(fd);
 }

@@ -33,6 +33,8 @@ c_mutation(F3 server/server.c test_command:*bad_addresses* [[load_identity(&s, &
 c_mutation(F3 server/check.c test_command:*without_a_start* [[        code = check_wires(config, starts, known, error);]] [[        ;]])
 c_mutation(F3 server/check.c test_command:*without_a_start* [[    lks_code code = check_store(config, error);]] [[    lks_code code = LKS_OK;]])
 c_mutation(F3 rpc/keys.c test_config [[(len = getline(&line, &room, file)) >= 0; number++)]] [[(len = getline(&line, &room, file)) >= 0;)]])
+c_mutation(F3 server/main.c test_command:*store_that_is_broken* [[error->code == LKS_FAILED_PRECONDITION ? EXIT_AS_IT_IS : EXIT_TRY_AGAIN;]] [[EXIT_TRY_AGAIN;]])
+c_mutation(F3 server/server.c test_command:*store_that_is_broken* [[view.embedded ? LKS_FAILED_PRECONDITION : LKS_UNAVAILABLE;]] [[LKS_UNAVAILABLE;]])
 c_mutation(F3 rpc/keys.c test_config:a_nul* [[    if (!memchr(line, '\0', len))]] [[    if (true)]])
 c_mutation(F3 server/config.c test_config:*given_twice* [[    if (*first == 0 || key->type == KEY_LIST) {]] [[    if (true) {]])
 c_mutation(F3 server/config.c test_config:flags_beat* [[    if (*first == 0 || key->type == KEY_LIST) {]] [[    if (*first == 0) {]])
