@@ -52,15 +52,21 @@ static void extended(void *arg, lks_code code, const lks_extend_hold_response *r
     lease_answered(arg, answer, answered ? response->hold_ms : 0, error);
 }
 
-static lks_code extend(struct lease *lease, uint32_t timeout_ms, lks_error *error)
+static lks_extend_hold_request extend_request(const lks_reservation *reservation)
 {
-    const lks_reservation *reservation = of(lease);
-    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
     lks_extend_hold_request request = LKS_EXTEND_HOLD_REQUEST_INIT;
 
     request.group = reservation->group;
     request.order_id = reservation->order_id;
-    request.hold_ms = lease->lease_ms;
+    request.hold_ms = reservation->lease.lease_ms;
+    return request;
+}
+
+static lks_code extend(struct lease *lease, uint32_t timeout_ms, lks_error *error)
+{
+    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
+    const lks_extend_hold_request request = extend_request(of(lease));
+
     return lks_stock_extend_hold_start(lease->channel, &request, &options, extended, lease, NULL, error);
 }
 
@@ -280,6 +286,22 @@ static void cancel_unreturned(lks_reservation *reservation, bool refused, lks_er
         cancel_later(reservation);
 }
 
+/* What is left of a hold of before, counted from the sending of the Reserve, says little: it is extended at once. */
+static void extend_now(lks_reservation *reservation, uint64_t *sent_ns, int64_t *left_ms)
+{
+    const lks_call_options options = {.timeout_ms = lease_call_ms((uint64_t)*left_ms * CLOCK_NS_PER_MS),
+                                      .insist = true};
+    const lks_extend_hold_request request = extend_request(reservation);
+    lks_extend_hold_response *response = NULL;
+    uint64_t now_ns = lks_rpc_now_ns();
+
+    if (lks_stock_extend_hold(reservation->lease.channel, &request, &options, &response, NULL) != LKS_OK)
+        return;
+    *left_ms = response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? response->hold_ms : 0;
+    *sent_ns = now_ns;
+    lks_extend_hold_response_free(response);
+}
+
 lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reservation_order *order,
                                          lks_reservation **ret, lks_error *error)
 {
@@ -293,6 +315,8 @@ lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reserva
     uint64_t sent_ns = lks_rpc_now_ns();
     lks_reserve_outcome outcome = reserve(reservation, order, &left_ms, error);
     if (outcome == LKS_RESERVE_OUTCOME_RESERVED) {
+        if (reservation->replayed && order->keep_ms != 0 && left_ms > 0)
+            extend_now(reservation, &sent_ns, &left_ms);
         lease_begin(&reservation->lease, sent_ns, left_ms);
         *ret = reservation;
         return outcome;

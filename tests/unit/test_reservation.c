@@ -440,6 +440,72 @@ TEST(test_the_rest_of_a_hold_is_what_counts)
     lks_reservation_free(reservation);
 }
 
+/* Less is left of the hold than a third of its length, after which it would be extended. */
+TEST(test_the_rest_of_a_hold_is_extended_in_time)
+{
+    lks_reservation_order order = plain;
+
+    order.hold_ms = LONG_MS;
+    order.keep_ms = LONG_MS;
+    fake_behave(fake, (fake_manner){.hold_ms = SHORT_MS});
+    lks_reservation *reservation = make(&order);
+    assert_int_equal(fake_calls(fake, FAKE_EXTEND_HOLD), 0);
+    assert_true(fake_await(fake, FAKE_EXTEND_HOLD, NULL, 4));
+    assert_false(lks_reservation_is_lost(reservation));
+    lks_reservation_free(reservation);
+}
+
+TEST(test_what_is_taken_up_again_is_extended_at_once)
+{
+    lks_reservation_order order = plain;
+
+    order.hold_ms = LONG_MS;
+    order.keep_ms = LONG_MS;
+    fake_behave(fake, (fake_manner){.hold_ms = 20, .replayed = true});
+    lks_reservation *reservation = make(&order);
+    assert_int_equal(fake_calls(fake, FAKE_EXTEND_HOLD), 1);
+    assert_int_equal(event_of(FAKE_EXTEND_HOLD, 0).lease_ms, LONG_MS);
+    lks_reservation_free(reservation);
+
+    /* One that is over is lost from the beginning. */
+    fake_behave(fake, (fake_manner){.replayed = true, .outcome[FAKE_EXTEND_HOLD] = LKS_EXTEND_HOLD_OUTCOME_EXPIRED});
+    reservation = make(&order);
+    assert_true(lks_reservation_is_lost(reservation));
+    lks_reservation_free(reservation);
+
+    /* A server that cannot say leaves what the Reserve was told. */
+    fake_behave(fake, (fake_manner){.replayed = true, .fails[FAKE_EXTEND_HOLD] = LKS_FAILED_PRECONDITION});
+    reservation = make(&order);
+    assert_false(lks_reservation_is_lost(reservation));
+    lks_reservation_free(reservation);
+
+    /* Nobody asked for it to be kept. */
+    size_t extends = fake_calls(fake, FAKE_EXTEND_HOLD);
+    order.keep_ms = 0;
+    lks_reservation_free(make(&order));
+    assert_int_equal(fake_calls(fake, FAKE_EXTEND_HOLD), extends);
+}
+
+/* Counted from the first try the hold is over before the answer to the second comes. */
+TEST(test_a_hold_whose_first_answer_was_lost_is_kept)
+{
+    enum { PAUSE_MS = SHORT_MS + 100 };
+    lks_reservation_order order = plain;
+
+    order.hold_ms = SHORT_MS;
+    order.keep_ms = LONG_MS;
+    fake_behave(fake, (fake_manner){.fails[FAKE_RESERVE] = LKS_UNAVAILABLE,
+                                    .applied = LKS_APPLIED_MAYBE,
+                                    .fail_times = 1,
+                                    .fail_retry_ms = PAUSE_MS,
+                                    .replayed = true});
+    lks_reservation *reservation = make(&order);
+    assert_int_equal(fake_calls(fake, FAKE_RESERVE), 2);
+    assert_true(fake_await(fake, FAKE_EXTEND_HOLD, NULL, 4));
+    assert_false(lks_reservation_is_lost(reservation));
+    lks_reservation_free(reservation);
+}
+
 /* ---- processes and many ------------------------------------------------------------------------ */
 
 TEST(test_not_in_a_forked_child)
