@@ -2,6 +2,7 @@
 # differ from it; "" where git does not know it. LOCKSTOCK_COMMIT_NOTE is " (<commit>)" or "", for behind a version. For a build
 # of an archive -DLOCKSTOCK_COMMIT=<commit> sets it. Each build checks the header, and writes it only when it changes.
 if(CMAKE_SCRIPT_MODE_FILE)
+  cmake_minimum_required(VERSION 3.25)
   if(NOT COMMIT)
     execute_process(COMMAND git describe --always --dirty --abbrev=12 "--exclude=*"
       WORKING_DIRECTORY "${SOURCE}" OUTPUT_VARIABLE COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
