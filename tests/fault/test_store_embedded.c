@@ -826,7 +826,7 @@ TEST(a_lock_that_stays_is_refused_in_the_end)
     int fd = open(s.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(flock(fd, LOCK_EX), 0);
     assert_int_equal(try_open(NULL, &error), LKS_UNAVAILABLE);
-    assert_non_null(strstr(error.message, "still held"));
+    assert_non_null(strstr(error.message, "is still used by another process"));
     close(fd);
 }
 
