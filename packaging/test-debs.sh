@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # packaging/test-debs.sh [by-hand|systemd]...
 #
-# Builds the packages of this tree, and of the last release from its tag. In a fresh Debian 12 for each way it installs the
-# release, sells, upgrades to this tree, goes back, upgrades again, restarts, removes and purges. It checks stock, holds and
-# locks after each step, and each command line with the other version's server. `by-hand`: a chroot without an init, where packages may start
-# nothing, and the server is started as its unit would. `systemd`: a Debian that is booted, in namespaces.
+# Builds the packages of this tree, and of the last release from the commit that packaging/released.txt names. In a fresh
+# Debian 12 for each way it installs the release, sells, upgrades to this tree, goes back, upgrades again, restarts, removes
+# and purges. It checks stock, holds and locks after each step, and each command line with the other version's server.
+# `by-hand`: a chroot without an init, where packages may start nothing, and the server is started as its unit would.
+# `systemd`: a Debian that is booted, in namespaces.
 #
 # Needs root and the packages under [packages] in packaging/apt.txt. The first run takes the base system and what the
 # packages depend on from the network, and keeps both in build/debian-base.tar; later runs need no network.
@@ -404,10 +405,11 @@ try_way() {
   end_system
 }
 
-released=$(git describe --tags --abbrev=0 --match '[0-9]*' 2>/dev/null) || die "no tag of a release: git fetch --tags"
+read -r released commit <packaging/released.txt
+git cat-file -e "$commit^{commit}" 2>/dev/null ||
+  die "packaging/released.txt: this clone does not have commit $commit of release $released (git fetch --unshallow)"
 say "package 1 is release $released, package 2 is this tree"
-commit=$(git rev-parse --short=12 "$released^{commit}")
-build_packages 1 "$(source_of "$commit")" "$commit"
+build_packages 1 "$(source_of "$commit")" "${commit:0:12}"
 build_packages 2 "$root" ""
 check_lint
 check_complete

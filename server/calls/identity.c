@@ -208,8 +208,10 @@ static bool add_grant(reading *r, principal *p, const char *name, const char *ef
 
 static bool set_namespace(reading *r, principal *p, const char *value)
 {
-    if (p->ns || *value == '\0' || strlen(value) > NAMESPACE_BYTES_MAX)
-        return bad(r, p->name, "namespace: one of 1 to 128 bytes");
+    if (p->ns)
+        return bad(r, p->name, "namespace: given twice");
+    if (*value == '\0' || strlen(value) > NAMESPACE_BYTES_MAX)
+        return bad(r, p->name, "namespace: must have 1 to 128 bytes");
     p->ns = memory_copy(value, strlen(value));
     return true;
 }

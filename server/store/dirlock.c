@@ -70,7 +70,7 @@ static lks_code take(int dir_fd, const char *dir, lks_error *error)
                                  dir, pid);
         if (lks_rpc_now_ns() >= until_ns)
             return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO,
-                                 "%s is still held by a process of an ended lockstockd (pid %d)", dir, pid);
+                                 "%s is still used by another process; lslocks shows which", dir);
         poll(NULL, 0, LOOK_MS);
     }
     return LKS_OK;

@@ -220,27 +220,35 @@ static bool is_moved(const redisReply *reply)
     return is_error(reply, "MOVED ") || is_error(reply, "ASK ");
 }
 
+/* No release had a layout before 3. A later layout must come with a migration of the one before it. */
+static void judge_layout(greeting *g, const char *layout)
+{
+    char text[TEXT_BYTES];
+    long theirs = strtol(layout, NULL, 10), ours = strtol(GREETING_SCHEMA, NULL, 10);
+
+    if (theirs == ours) {
+        g->has_schema = true;
+        next(g);
+        return;
+    }
+    snprintf(text, sizeof text, "the store's data layout is version %.16s, this server's is " GREETING_SCHEMA ": %s",
+             layout,
+             theirs > ours ? "a newer lockstockd wrote it, so run that version or a later one"
+                           : "it is older than release 0.1.0 and cannot be migrated, so use an empty store");
+    stop(g, text);
+}
+
 /* Of both: nil is none yet, or none before ours. */
 static void judge_schema(greeting *g, const redisReply *reply)
 {
-    char text[TEXT_BYTES];
-
-    if (reply->type == REDIS_REPLY_NIL || (g->cluster && is_moved(reply))) {
+    if (reply->type == REDIS_REPLY_NIL || (g->cluster && is_moved(reply)))
         next(g); /* the node that has the key tells */
-    } else if (is_error(reply, "WRONGTYPE")) {
+    else if (is_error(reply, "WRONGTYPE"))
         stop(g, "the store holds foreign data under " GREETING_SCHEMA_KEY);
-    } else if (reply->type != REDIS_REPLY_STRING) {
+    else if (reply->type != REDIS_REPLY_STRING)
         refuse_for(g, reply);
-    } else if (strtol(reply->str, NULL, 10) != strtol(GREETING_SCHEMA, NULL, 10)) {
-        snprintf(text, sizeof text,
-                 "the store's data layout is version %.16s, this server's is " GREETING_SCHEMA
-                 ": use a new store, or a server of the other version",
-                 reply->str);
-        stop(g, text);
-    } else {
-        g->has_schema = true;
-        next(g);
-    }
+    else
+        judge_layout(g, reply->str);
 }
 
 /* ---- the table ----------------------------------------------------------------- */

@@ -315,7 +315,7 @@ TEST(test_second_server_on_one_directory_is_refused)
 /* What no further start mends is not tried again by systemd; whether it is found at the first start or later. */
 TEST(test_a_store_that_is_broken_has_an_exit_code_of_its_own)
 {
-    char *dir = tempdir_make(), data[128], store[160], files[160], moved[160];
+    char *dir = tempdir_make(), data[128], store[160], files[192], moved[160];
 
     snprintf(data, sizeof data, "%s/data", dir);
     snprintf(store, sizeof store, "embedded:%s", data);

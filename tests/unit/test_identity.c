@@ -325,7 +325,7 @@ TEST(files_that_are_wrong_are_refused)
         {"[a]\ncertificates = a.internal\n", NULL, "no service of this server"},
         {"[a]\nStockService =\n", NULL, "effects"},
         {"[a]\nnamespace =\n", NULL, "namespace"},
-        {"[a]\nnamespace = x\nnamespace = y\n", NULL, "namespace"},
+        {"[a]\nnamespace = x\nnamespace = y\n", NULL, "namespace: given twice"},
         {"[a]\nuid = root\n", NULL, "uid"},
         {"[a]\nuid = -1\n", NULL, "uid"},
         {"[a]\nuid = 99999999999\n", NULL, "uid"},

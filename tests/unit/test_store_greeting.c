@@ -132,8 +132,8 @@ TEST(a_misfit_is_fatal)
     } rows[] = {
         {{"HELLO", NULL, "-ERR unknown command 'HELLO'\r\n"}, "older than Redis 7.0"},
         {{"HELLO", NULL, "*4\r\n$7\r\nversion\r\n$5\r\n6.2.7\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"}, "6.2.7"},
-        {{"GET", NULL, "$1\r\n2\r\n"}, "data layout is version 2"},
-        {{"GET", NULL, "$3\r\n4.1\r\n"}, "data layout is version 4.1"},
+        {{"GET", NULL, "$1\r\n2\r\n"}, "data layout is version 2, this server's is 3: it is older than release 0.1.0"},
+        {{"GET", NULL, "$3\r\n4.1\r\n"}, "data layout is version 4.1, this server's is 3: a newer lockstockd wrote it"},
         {{"GET", NULL, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"}, "foreign data"},
         {{"FUNCTION", "LIST", "*1\r\n*2\r\n$12\r\nlibrary_code\r\n$5\r\nother\r\n"}, "another text"},
         {{"FUNCTION", "LIST", "*1\r\n*0\r\n"}, "another text"},
