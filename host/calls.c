@@ -9,7 +9,7 @@
 #include "running.h"
 
 enum {
-    SMALL_SHARE = 32, /* messages that a connection may have, whatever the others have */
+    SMALL_SHARE = 32, /* calls that a connection may have, whatever the others have */
     RETRY_AFTER_MS = 100,
     ARENAS_SPARE = 16, /* beside one a thread: of calls that are being answered */
     CALL_BYTES = 4096, /* what an ordinary call takes: bounded by how many there may be */
@@ -89,7 +89,7 @@ static void on_hold(caller *c, bool held)
 
 static bool on_queues(const caller *c)
 {
-    return c->n_messages > c->all->options.in_flight_per_connection;
+    return c->n_calls > c->all->options.in_flight_per_connection;
 }
 
 /* ---- calls ---------------------------------------------------------------------------- */
@@ -111,7 +111,7 @@ static void enqueue(struct running *r)
 static bool stop(struct running *r, lks_code code, const char *why)
 {
     pthread_mutex_lock(&r->all->lock);
-    bool waits = r->state == HELD || (r->state == QUEUED && !r->answered), guards = r->state == GUARDING;
+    bool waits = r->state == QUEUED && !r->answered, guards = r->state == GUARDING;
     bool granted = r->state == QUEUED && r->answered;
     if (r->state == QUEUED) {
         TAILQ_REMOVE(granted ? &r->caller->granted : &r->caller->queued, r, in_queue);
@@ -135,28 +135,7 @@ static bool stop(struct running *r, lks_code code, const char *why)
     return waits || granted;
 }
 
-/* Its message goes on to the next call, which is returned, or is over. */
-static struct running *leave_message(struct running *r)
-{
-    sink_order *order = r->order;
-    bool first = order && TAILQ_FIRST(&order->calls) == r;
-
-    if (order)
-        TAILQ_REMOVE(&order->calls, r, in_order);
-    struct running *next = first ? TAILQ_FIRST(&order->calls) : NULL;
-    if (next) {
-        next->counts = r->counts;
-    } else if (r->counts) {
-        r->caller->n_messages--;
-        r->all->n_messages--;
-    }
-    return next;
-}
-
-static void begin_next(struct running *next);
-
-/* The call is over. What it answers is told when nothing here knows of it any more: that may take or end others; then
- * the next of its message begins, for what is told may leave no room for its answer. */
+/* The call is over. done runs last, when nothing here refers to the call any more: it may take or end others. */
 static void end(struct running *r)
 {
     calls *all = r->all;
@@ -164,9 +143,9 @@ static void end(struct running *r)
     bool queued = on_queues(c);
 
     c->pins++;
-    struct running *next = leave_message(r);
     TAILQ_REMOVE(&c->calls, r, in_caller);
     all->n_calls--;
+    c->n_calls--;
     if (r->held > 0)
         budget_give(c->bytes, r->held);
     if (r->handle)
@@ -175,30 +154,19 @@ static void end(struct running *r)
     give_arena(all, r->arena);
     lks_guard_free(r->context.guarded);
     free(r);
-    if (next)
-        begin_next(next);
     if (queued && !on_queues(c) && !c->lost && c->on_room)
         c->on_room(c->arg);
     unpin(c);
 }
 
-static void begin_next(struct running *next)
-{
-    if (!next->order->full)
-        enqueue(next);
-    else if (stop(next, LKS_RESOURCE_EXHAUSTED, next->order->full))
-        end(next);
-}
-
-/* Stops all calls of a caller; those which it is to end, to `to`. The last first: no call then begins because the one
- * before it in its message has ended. */
+/* Stops all calls of a caller. Those which the function that calls this is to end are put into `to`. */
 static void stop_all(caller *c, lks_code code, const char *why, running_list *to)
 {
     struct running *r;
 
     TAILQ_FOREACH(r, &c->calls, in_caller)
         if (stop(r, code, why))
-            TAILQ_INSERT_HEAD(to, r, in_queue);
+            TAILQ_INSERT_TAIL(to, r, in_queue);
 }
 
 static void end_all(running_list *stopped)
@@ -280,7 +248,7 @@ static uint64_t deadline_of(const serve_table *table, const sink_call *call)
 }
 
 /* Nothing of `call` is kept but what outlives it. NULL when out of memory. */
-static struct running *new_call(calls *all, const sink_call *call, sink_order *order, const lks_rpc_route *route)
+static struct running *new_call(calls *all, const sink_call *call, const lks_rpc_route *route)
 {
     metadata_copy to = {.n = 0};
     size_t certificate_len = call->who.certificate ? strlen(call->who.certificate) : 0;
@@ -293,7 +261,6 @@ static struct running *new_call(calls *all, const sink_call *call, sink_order *o
     *r = (struct running){.all = all,
                           .caller = call->caller,
                           .route = route,
-                          .order = order,
                           .handle = call->handle,
                           .held = size > CALL_BYTES ? size - CALL_BYTES : 0,
                           .payload_len = call->len,
@@ -310,14 +277,14 @@ static struct running *new_call(calls *all, const sink_call *call, sink_order *o
     return r;
 }
 
-/* Beyond a small share, which every connection has, it may have no more messages than are left free. */
+/* Beyond a small share, which every connection has, it may have no more calls than are left free. */
 static bool is_full(const caller *c)
 {
     const calls *all = c->all;
     uint32_t max = all->options.in_flight_max;
-    uint32_t left = all->n_messages < max ? max - all->n_messages : 0;
+    size_t left = all->n_calls < max ? max - all->n_calls : 0;
 
-    return left == 0 || (c->n_messages >= SMALL_SHARE && c->n_messages >= left);
+    return left == 0 || (c->n_calls >= SMALL_SHARE && c->n_calls >= left);
 }
 
 static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *done_arg)
@@ -325,18 +292,16 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
     calls *all = arg;
     const lks_rpc_route *route =
         lks_rpc_route_find(all->options.table->routes, all->options.table->n_routes, call->path);
-    sink_order *order = call->order && !call->order->independent ? call->order : NULL;
-    bool begins = !order || TAILQ_EMPTY(&order->calls);
     lks_error error = {0};
     struct running *r = NULL;
     (void)arena;
 
     if (!route) {
         lks_error_set(&error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
-    } else if (begins && is_full(call->caller)) {
-        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many messages under way");
+    } else if (is_full(call->caller)) {
+        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many calls under way");
         error.retry_after_ms = RETRY_AFTER_MS;
-    } else if (!(r = new_call(all, call, order, route))) {
+    } else if (!(r = new_call(all, call, route))) {
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     if (!r) {
@@ -345,19 +310,14 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
     }
     r->done = done;
     r->arg = done_arg;
-    r->counts = begins;
     if (r->handle)
         *r->handle = r;
     if (r->held > 0)
         budget_force(r->caller->bytes, r->held);
-    if (r->order)
-        TAILQ_INSERT_TAIL(&r->order->calls, r, in_order);
     TAILQ_INSERT_TAIL(&r->caller->calls, r, in_caller);
     all->n_calls++;
-    r->caller->n_messages += begins;
-    all->n_messages += begins;
-    if (begins)
-        enqueue(r);
+    r->caller->n_calls++;
+    enqueue(r);
 }
 
 /* Before its request is read; what the engines serve themselves is open to everybody. */

@@ -1,11 +1,10 @@
 /* The calls of a host, from the engines to the threads that run handlers, and back. It is the engines' sink.
- * Connections with calls to run take turns, each call by call in the order of their coming; calls of one message
- * run one after the other; those which guards have admitted go first, for they hold something. Loop thread only, but
- * for what workers do inside.
+ * Connections with calls to run take turns, each call by call in the order of their coming. Calls which guards have
+ * admitted go first, for they hold something. Loop thread only, but for what workers do inside.
  *
  *   take --> refused
- *       \--> HELD --the one before it is done--> QUEUED --its turn--> RUNNING --the handler has ended--> done
- *             (by an earlier one of its message)                       (a thread has it, or it is deferred)
+ *       \--> QUEUED --its turn--> RUNNING --the handler has ended--> done
+ *                                 (a thread has it, or it is deferred)
  *
  *   of a method with guards:
  *                         QUEUED --its turn--> ENTERING --asked--> GUARDING --admitted--> QUEUED --its turn--> RUNNING
@@ -26,7 +25,7 @@ typedef struct calls_options {
     const serve_table *table;   /* complete before the first call */
     struct lks_channel *guards; /* NULL: no method has one */
     uint32_t threads;
-    uint32_t in_flight_max;            /* messages whose calls wait or run; more are refused */
+    uint32_t in_flight_max;            /* calls that wait or run; more are refused */
     uint32_t in_flight_per_connection; /* beyond it a connection is not read from */
 } calls_options;
 

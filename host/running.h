@@ -7,6 +7,7 @@
 #define HOST_RUNNING_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 #include <stdatomic.h>
 
 #include <lockstock/host.h>
@@ -27,26 +28,24 @@ struct caller {
     running_list granted; /* their guards have answered: they go first, also when it is held; under lock */
     bool held, in_round;  /* under lock */
     TAILQ_ENTRY(caller) round;
-    uint32_t n_messages;
+    size_t n_calls;
     unsigned pins; /* functions that still look at it */
     bool lost;
     TAILQ_ENTRY(caller) next;
 };
 
 /* calls.h draws it. ENTERING: a thread asks the guards; WITHDRAWN: who took it out of its state ends it. */
-typedef enum state { HELD, QUEUED, ENTERING, GUARDING, RUNNING, LEAVING, WITHDRAWN } state;
+typedef enum state { QUEUED, ENTERING, GUARDING, RUNNING, LEAVING, WITHDRAWN } state;
 
 /* One call; its metadata and its payload stand behind it. */
 struct running {
     calls *all;
     caller *caller;
     const lks_rpc_route *route;
-    sink_order *order;
     struct running **handle;
     sink_done *done;
     void *arg;
     size_t held; /* bytes of the caller's share */
-    bool counts; /* as its message */
     lks_rpc_context context;
     const char *payload;
     size_t payload_len;
@@ -65,13 +64,12 @@ struct running {
     void *cancel_arg;
     bool watched, due, telling;
 
-    TAILQ_ENTRY(running) in_order, in_caller, in_queue, in_watched;
+    TAILQ_ENTRY(running) in_caller, in_queue, in_watched;
 };
 
 struct calls {
     calls_options options;
     size_t n_calls;
-    uint32_t n_messages;
     caller_list callers;
     uv_async_t wake;
     uv_timer_t deadline; /* the next one of those that are watched */

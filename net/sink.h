@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <sys/types.h>
 
 #include <lockstock/rpc/arena.h>
@@ -48,13 +47,10 @@ static inline void credentials_take(credentials *who, const char *name, lks_rpc_
     *(is_ns ? &who->ns : &who->authorization) = value;
 }
 
-/* Calls of one message, for the sink to keep their order. */
-typedef struct sink_order {
-    TAILQ_HEAD(, running) calls;
-    size_t n_groups;  /* of them together, as often as they name one; the sink's */
-    bool independent; /* there is none to keep: each is run as if it had come in a message of its own */
-    const char *full; /* why those that have not begun are refused instead, with RESOURCE_EXHAUSTED; NULL: they begin */
-} sink_order;
+/* What several calls of one message share. */
+typedef struct sink_message {
+    const char *full; /* NULL, or why calls that have not begun are refused with RESOURCE_EXHAUSTED */
+} sink_message;
 
 /* Is told an entry of metadata: the caller's until it returns. */
 typedef void sink_see_entry(void *arg, const char *key, lks_rpc_slice value);
@@ -74,7 +70,7 @@ typedef struct sink_call {
     uint64_t received_ns; /* CLOCK_MONOTONIC */
     caller *caller;
     credentials who;
-    sink_order *order;                /* NULL: no other call shares its message, so it may wait */
+    const sink_message *message;      /* NULL: no other call shares its message, so it may wait */
     const struct sink_lender *lender; /* NULL: it keeps its arena until done */
     struct running **handle;          /* for abandon: what it points to is set until done; NULL: not wanted */
     /* Tells all entries of the call's metadata; binary ones of gRPC decoded. */
@@ -110,7 +106,7 @@ typedef struct sink {
      * the engine serves itself, and this is the right that it needs. */
     lks_code (*judge)(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
                       lks_error *error);
-    /* Takes a call. The caller, the order and the handle must live until done, which may run before
+    /* Takes a call. The caller, the message and the handle must live until done, which may run before
      * this returns, and so must the arena, which is for what the call needs; what else `call` points to
      * is not kept. */
     void (*take)(void *arg, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *done_arg);

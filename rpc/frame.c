@@ -147,7 +147,7 @@ static bool read_result(wire from, lks_rpc_arena *arena, wire_result *ret)
 /* NULL when out of memory. */
 static wire_frame *read_frame(wire from, lks_rpc_arena *arena)
 {
-    enum { VERSION = 1, CALLS, INDEPENDENT };
+    enum { VERSION = 1, CALLS };
     wire_frame *frame = lks_rpc_arena_alloc(arena, sizeof *frame);
     wire_call **calls = new_list(arena, count(from, CALLS), sizeof **calls);
 
@@ -158,8 +158,6 @@ static wire_frame *read_frame(wire from, lks_rpc_arena *arena)
     for (field f; next_field(&from, &f);)
         if (f.number == VERSION)
             frame->version = (uint32_t)f.varint;
-        else if (f.number == INDEPENDENT)
-            frame->independent = f.varint != 0;
         else if (f.number == CALLS && !read_call(f.bytes, arena, calls[frame->n_calls++]))
             return NULL;
     return frame;

@@ -25,7 +25,7 @@ static uint32_t gather(const call_list *queue, uint32_t room, size_t *bytes)
     uint32_t n = 0;
     lks_call *call;
 
-    *bytes = REQUEST_MARK_BYTES;
+    *bytes = 0;
     TAILQ_FOREACH(call, queue, in_line) {
         size_t more = request_bytes_max(call->request, call->tries != 0);
         if (n == room || (n > 0 && *bytes + more > REQUEST_FRAME_BYTES_MAX))
@@ -54,8 +54,6 @@ static void fill(struct frame *frame, const call_list *queue, link_message *mess
         frame->calls[i] = call;
         at = request_write(call->request, call->tries != 0, timeout_ms_of(call, now_ns), at);
     }
-    if (frame->n > 1)
-        at = request_write_independent(at);
     message->len = (size_t)(at - link_message_body(message));
 }
 

@@ -34,7 +34,7 @@ static uint64_t timeout_ms_of(const lks_call_options *options, uint32_t default_
 
 /* ---- a Call's bytes ------------------------------------------------------------- */
 
-enum { CALLS = 2 << 3 | 2, INDEPENDENT = 3 << 3 };                                           /* of a Frame */
+enum { CALLS = 2 << 3 | 2 };                                                                 /* of a Frame */
 enum { METHOD = 1 << 3 | 2, PAYLOAD = 2 << 3 | 2, TIMEOUT = 3 << 3, METADATA = 4 << 3 | 2 }; /* of a Call */
 enum { KEY = 1 << 3 | 2, VALUE = 2 << 3 | 2 };                                               /* of Metadata */
 enum { LENGTH_BYTES_MAX = 5, HEAD_BYTES_MAX = 1 + LENGTH_BYTES_MAX, TIMEOUT_BYTES_MAX = 1 + 5 };
@@ -135,11 +135,6 @@ uint8_t *request_write(const struct request *request, bool again, uint32_t timeo
     at = put_head(at + call->len, TIMEOUT, timeout_ms);
     memcpy(at, request->metadata.data, request->metadata.len);
     return at + request->metadata.len;
-}
-
-uint8_t *request_write_independent(uint8_t *at)
-{
-    return put_head(at, INDEPENDENT, true);
 }
 
 Lockstock__Rpc__V1__Call *request_call(const struct request *request)

@@ -41,11 +41,6 @@ size_t request_bytes_max(const struct request *request, bool again);
 /* Adds it to a frame. timeout_ms is what is left for the call. Returns the end. */
 uint8_t *request_write(const struct request *request, bool again, uint32_t timeout_ms, uint8_t *at);
 
-/* Says that the calls of a frame are independent, behind them, in at most REQUEST_MARK_BYTES.
- * Returns the end. */
-enum { REQUEST_MARK_BYTES = 2 };
-uint8_t *request_write_independent(uint8_t *at);
-
 /* The Call of its first try, to be freed with lockstock__rpc__v1__call__free_unpacked; NULL when out of memory. */
 Lockstock__Rpc__V1__Call *request_call(const struct request *request);
 

@@ -47,7 +47,7 @@ struct exchange {
 typedef struct work {
     Lockstock__Rpc__V1__Reply *reply;
     const lks_rpc_method **methods;
-    sink_order order;
+    sink_message shared; /* by its calls, where there are several */
     budget_share *bytes;
     size_t held;        /* of it */
     size_t waiting_for; /* calls not yet done, and one more while they are started */
@@ -132,7 +132,7 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
         lks_rpc_result_fail(error, x->arena, result);
     w->made += result->payload.len;
     if (w->made >= w->bytes_max)
-        w->order.full = "the answers to the calls before it fill the reply: send fewer in a frame";
+        w->shared.full = "the answers to the calls before it fill the reply: send fewer in a frame";
     one_less(x);
 }
 
@@ -186,14 +186,12 @@ void frames_refuse(frames *f, const frames_port *port, void *message, size_t n, 
     give_arena(f, arena);
 }
 
-/* Whoever sends independent calls together may not know how long the answers are that come together: such
- * a reply is no longer than what every client takes. */
-static size_t reply_bytes_max(const frames *f, const Lockstock__Rpc__V1__Frame *frame)
+/* A client that gathers calls of several callers does not know how long their answers are together, so the
+ * reply to several calls is limited to what every client accepts. */
+static size_t reply_bytes_max(const frames *f, size_t n_calls)
 {
-    bool shared = frame->n_calls > 1 && frame->independent;
-
-    return shared && f->message_bytes_max > LKS_RPC_MESSAGE_BYTES_MAX ? LKS_RPC_MESSAGE_BYTES_MAX
-                                                                      : f->message_bytes_max;
+    return n_calls > 1 && f->message_bytes_max > LKS_RPC_MESSAGE_BYTES_MAX ? LKS_RPC_MESSAGE_BYTES_MAX
+                                                                           : f->message_bytes_max;
 }
 
 /* In its arena. False when out of memory. */
@@ -208,7 +206,6 @@ static bool begin_work(exchange *x, size_t n, const work *settings)
     *w = *settings;
     w->reply = reply;
     w->methods = methods;
-    TAILQ_INIT(&w->order.calls);
     x->work = w;
     return true;
 }
@@ -216,10 +213,8 @@ static bool begin_work(exchange *x, size_t n, const work *settings)
 static exchange *new_exchange(frames *f, const frames_port *port, void *message, lks_rpc_arena *arena,
                               const Lockstock__Rpc__V1__Frame *frame, budget_share *bytes)
 {
-    const work settings = {.order.independent = frame->independent,
-                           .bytes = bytes,
-                           .waiting_for = frame->n_calls + 1,
-                           .bytes_max = reply_bytes_max(f, frame)};
+    const work settings = {
+        .bytes = bytes, .waiting_for = frame->n_calls + 1, .bytes_max = reply_bytes_max(f, frame->n_calls)};
     exchange *x = malloc(sizeof *x);
 
     if (x)
@@ -263,8 +258,8 @@ static lks_error refusal_of(const exchange *x, bool has_room)
         lks_error_set(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the server is shutting down");
     else if (!has_room)
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many bytes are under way");
-    else if (x->work->order.full)
-        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", x->work->order.full);
+    else if (x->work->shared.full)
+        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", x->work->shared.full);
     if (!x->frames->draining && !has_room)
         error.retry_after_ms = RETRY_AFTER_MS;
     return error;
@@ -287,7 +282,7 @@ static void start_calls(exchange *x, const Lockstock__Rpc__V1__Frame *frame, con
             .received_ns = received_ns,
             .caller = sender->caller,
             .who = credentials_of(from, sender),
-            .order = n > 1 ? &x->work->order : NULL,
+            .message = n > 1 ? &x->work->shared : NULL,
             .lender = n > 1 ? NULL : &lender,
             .tell_metadata = tell_metadata,
             .metadata = from,

@@ -19,8 +19,7 @@
 static const char shutting_down[] = "the server is shutting down";
 
 enum {
-    ORDER_GROUPS_MAX = 256, /* of calls of one order: of more, each is taken to share one with each */
-    LAST_ROUND_MS = 250,    /* kept of the deadline for what a waiting call asks when its time is up */
+    LAST_ROUND_MS = 250, /* kept of the deadline for what a waiting call asks when its time is up */
 };
 
 /* That the store may take to end what an abandoned call began. */
@@ -47,14 +46,13 @@ struct dispatch {
 
 /* One call. What it works with is in an arena that its engine lends it, but for the time in which it waits.
  *
- *   PLANNED --order--> HELD --its turn--> ADMITTED --room--> BEGUN --> done
- *                                                              \--abandoned, and waits in the store--> UNDOING --> done */
+ *   PLANNED --> ADMITTED --room--> BEGUN --> done
+ *                                    \--abandoned, and waits in the store--> UNDOING --> done */
 struct running {
     const target *target;
     struct work *work; /* in its arena; NULL while it waits */
     struct rest *rest;
     caller_call call;
-    bool held; /* by an earlier one of its order */
     bool begun;
     bool undone;         /* what is left of it in the store was asked to go */
     service_event event; /* what its next round is about, once it has begun */
@@ -71,9 +69,8 @@ struct running {
 typedef struct work {
     rounds rounds;
     uint64_t received_ns;
-    const audit_origin *origin; /* of an ADMIN call; else NULL */
-    sink_order *order;          /* of one that may not wait */
-    TAILQ_ENTRY(running) in_order;
+    const audit_origin *origin;  /* of an ADMIN call; else NULL */
+    const sink_message *message; /* NULL: the call is alone in its message */
 } work;
 
 /* What is kept of a call that waits, from its first wait on: all that is not in `running`, in one piece. */
@@ -178,8 +175,6 @@ void dispatch_free(dispatch *d)
     free(d);
 }
 
-static void leave_order(running *r);
-
 /* It was let in, and has a plan. */
 static void tell_audit(const running *r)
 {
@@ -200,7 +195,6 @@ static void end(running *r)
         alarms_set_lasting(r->target->dispatch->options.alarms, left->base, left->function, left->argument, 0);
     waiters_leave(r->target->dispatch->options.waiters, &r->waiter);
     tell_audit(r);
-    leave_order(r); /* while the caller lives: those that this one held are its too */
     budget_share *bytes = r->rest && r->rest->held > 0 ? caller_bytes(r->call.caller) : NULL;
     caller_leave(&r->call);
     quotas_leave(r->target->dispatch->options.quotas, r->of_namespace);
@@ -427,38 +421,6 @@ static uint64_t deadline_of(const dispatch *d, const sink_call *call, const lks_
     return deadline > lks_rpc_now_ns() ? deadline : 0;
 }
 
-/* ---- order -------------------------------------------------------------------- */
-
-/* Who names very many would have each compared with each, again whenever a call is done. */
-static bool share_a_group(const running *a, const running *b)
-{
-    if (b->work->order->n_groups > ORDER_GROUPS_MAX)
-        return true;
-    for (size_t i = 0; i < a->work->rounds.plan.n_calls; i++) {
-        const lks_rpc_slice *x = &a->work->rounds.plan.calls[i].base;
-        for (size_t j = 0; j < b->work->rounds.plan.n_calls; j++) {
-            const lks_rpc_slice *y = &b->work->rounds.plan.calls[j].base;
-            if (x->len == y->len && memcmp(x->data, y->data, x->len) == 0)
-                return true;
-        }
-    }
-    return false;
-}
-
-/* Calls of one method go to the store in their order anyway. */
-static bool must_wait(const running *r)
-{
-    const running *earlier;
-
-    TAILQ_FOREACH(earlier, &r->work->order->calls, work->in_order) {
-        if (earlier == r)
-            return false;
-        if ((earlier->work->rounds.method != r->work->rounds.method || earlier->held) && share_a_group(earlier, r))
-            return true;
-    }
-    return false;
-}
-
 /* What holds up the store for long takes more of the room to run: its answers come one after the other. */
 static uint32_t more_places(const plan *p)
 {
@@ -478,29 +440,6 @@ static void admit(running *r, const char *who)
     r->call.caller = NULL;
     r->work->origin = NULL;
     end(r);
-}
-
-/* Those that this one held begin. Each may end others, so the list is looked at anew. */
-static void leave_order(running *r)
-{
-    sink_order *order = r->work->order;
-    running *next;
-
-    if (!order)
-        return;
-    r->work->order = NULL;
-    if (order->independent)
-        return;
-    TAILQ_REMOVE(&order->calls, r, work->in_order);
-    do {
-        TAILQ_FOREACH(next, &order->calls, work->in_order)
-            if (next->held && !must_wait(next))
-                break;
-        if (next) {
-            next->held = false;
-            admit(next, NULL);
-        }
-    } while (next);
 }
 
 /* ---- a call begins ------------------------------------------------------------ */
@@ -545,8 +484,8 @@ static void on_start(caller_call *call)
         end_with(r, LKS_DEADLINE_EXCEEDED, "the deadline was over before there was room");
         return;
     }
-    if (r->work->order && r->work->order->full) {
-        end_with(r, LKS_RESOURCE_EXHAUSTED, r->work->order->full);
+    if (r->work->message && r->work->message->full) {
+        end_with(r, LKS_RESOURCE_EXHAUSTED, r->work->message->full);
         return;
     }
     const plan *p = &r->work->rounds.plan;
@@ -602,7 +541,7 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
         return false;
     }
     r->call.waits = lks_rpc_wait_ms(method, request) > 0;
-    if (call->order && r->call.waits) {
+    if (call->message && r->call.waits) {
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                       "wait_ms: a call that waits must be alone in its frame");
         return false;
@@ -661,12 +600,6 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     r->call.caller = call->caller;
     if (route->method->effect == LKS_RPC_EFFECT_ADMIN)
         r->work->origin = audit_origin_new(arena, call->caller, verdict.principal);
-    r->work->order = call->order;
-    if (call->order && !call->order->independent) {
-        TAILQ_INSERT_TAIL(&call->order->calls, r, work->in_order);
-        call->order->n_groups += r->work->rounds.plan.n_calls;
-        r->held = must_wait(r);
-    }
-    if (!r->held)
-        admit(r, verdict.principal);
+    r->work->message = call->message;
+    admit(r, verdict.principal);
 }

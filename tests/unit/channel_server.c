@@ -233,7 +233,6 @@ static void record(struct server *server, const Lockstock__Rpc__V1__Frame *frame
     ret->fresh = request && request->fresh;
     ret->timeout_ms = call->timeout_ms;
     ret->frame = server->n_frames;
-    ret->independent = frame->independent;
     for (size_t m = 0; m < call->n_metadata; m++) {
         record_metadata(call->metadata[m], "lockstock-namespace", ret->ns, sizeof ret->ns);
         record_metadata(call->metadata[m], "authorization", ret->authorization, sizeof ret->authorization);

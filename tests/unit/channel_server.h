@@ -42,7 +42,6 @@ typedef struct server_request {
     bool fresh;
     uint32_t timeout_ms;
     size_t frame; /* the message that it came in: the server's first is 0 */
-    bool independent;
 } server_request;
 
 struct server;

@@ -201,29 +201,29 @@ TEST(a_call_that_settles_overtakes_those_that_take)
 
 /* ---- calls of one message ------------------------------------------------------- */
 
-static void start_of(fixture *f, sink_order *order, const char *path, const ProtobufCMessage *request)
+static void start_of(fixture *f, sink_message *message, const char *path, const ProtobufCMessage *request)
 {
-    start(f, path, request, 1, &(sink_call){.order = order});
+    start(f, path, request, 1, &(sink_call){.message = message});
 }
 
-static void confirm_of(fixture *f, sink_order *order, const char *group)
+static void confirm_of(fixture *f, sink_message *message, const char *group)
 {
     lks_confirm_request request = LKS_CONFIRM_REQUEST_INIT;
     request.group = group;
     request.order_id = "o";
-    start_of(f, order, "/lockstock.v1.StockService/Confirm", &request.base);
+    start_of(f, message, "/lockstock.v1.StockService/Confirm", &request.base);
 }
 
-static void get_order_of(fixture *f, sink_order *order, const char *group)
+static void get_order_of(fixture *f, sink_message *message, const char *group)
 {
     lks_get_order_request request = LKS_GET_ORDER_REQUEST_INIT;
     request.group = group;
     request.order_id = "o";
-    start_of(f, order, "/lockstock.v1.StockService/GetOrder", &request.base);
+    start_of(f, message, "/lockstock.v1.StockService/GetOrder", &request.base);
 }
 
 /* second: NULL for one group. */
-static void renew_of(fixture *f, sink_order *order, const char *first, const char *second)
+static void renew_of(fixture *f, const char *first, const char *second)
 {
     char token[] = "0123456789abcdef";
     const char *names[] = {"n"};
@@ -240,130 +240,31 @@ static void renew_of(fixture *f, sink_order *order, const char *first, const cha
     }
     request.leases = pointers;
     request.n_leases = second ? 2 : 1;
-    start_of(f, order, "/lockstock.v1.LockService/Renew", &request.base);
+    start_of(f, NULL, "/lockstock.v1.LockService/Renew", &request.base);
 }
 
-/* Of n groups, each named after its number. */
-static void renew_many(fixture *f, sink_order *order, int first, size_t n)
-{
-    enum { MANY = 256 };
-    char token[] = "0123456789abcdef", group[MANY][8];
-    const char *names[] = {"n"};
-    lks_lease leases[MANY], *pointers[MANY];
-    lks_renew_request request = LKS_RENEW_REQUEST_INIT;
-
-    for (size_t i = 0; i < n; i++) {
-        snprintf(group[i], sizeof group[i], "%d", first + (int)i);
-        leases[i] = (lks_lease)LKS_LEASE_INIT;
-        leases[i].group = group[i];
-        leases[i].names = names;
-        leases[i].n_names = 1;
-        leases[i].token = token;
-        leases[i].lease_ms = 1000;
-        pointers[i] = &leases[i];
-    }
-    request.leases = pointers;
-    request.n_leases = n;
-    start_of(f, order, "/lockstock.v1.LockService/Renew", &request.base);
-}
-
-/* To find out whether they share one would take longer than to run them. */
-TEST_WITH(calls_of_a_message_of_very_many_groups_are_taken_to_share_one, setup_with_much_room, teardown)
-{
-    enum { MANY = 200, MORE = 60 };
-    fixture *f = *state;
-    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
-
-    renew_many(f, &order, 0, MANY);
-    get_order_of(f, &order, "a"); /* of another group: at once */
-    assert_int_equal(f->store.n, MANY + 1);
-    answer_with(f, MANY, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    renew_many(f, &order, MANY, MORE);
-    get_order_of(f, &order, "b"); /* after both */
-    assert_int_equal(f->store.n, MANY + 1 + MORE);
-    for (size_t i = 0; i < MANY + 1 + MORE; i++)
-        if (i != MANY)
-            answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, MANY + 1 + MORE + 1);
-    answer_with(f, MANY + 1 + MORE, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->n_done, 4);
-}
-
-TEST_WITH(calls_of_a_message_and_a_group_run_in_their_order, setup_with_room, teardown)
+TEST_WITH(calls_of_a_message_wait_for_none_of_it, setup_with_room, teardown)
 {
     fixture *f = *state;
-    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+    sink_message message = {0};
 
-    confirm_of(f, &order, "a");
-    get_order_of(f, &order, "a"); /* after the first */
-    confirm_of(f, &order, "a");   /* after the second */
-    get_order_of(f, &order, "b"); /* of another group: at once */
-    assert_int_equal(f->store.n, 2);
-    assert_string_equal(f->store.submitted[0].call->function, "stock_confirm");
-    assert_int_equal(f->store.submitted[1].call->base.len, strlen("ls:{default/b}:"));
-    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, 2);
-    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, 3);
-    answer_with(f, 2, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, 4);
-    assert_string_equal(f->store.submitted[3].call->function, "stock_confirm");
-    answer_with(f, 3, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->n_done, 4);
-    assert_true(TAILQ_EMPTY(&order.calls));
-}
-
-TEST_WITH(independent_calls_of_a_message_wait_for_none, setup_with_room, teardown)
-{
-    fixture *f = *state;
-    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls), .independent = true};
-
-    confirm_of(f, &order, "a");
-    get_order_of(f, &order, "a");
-    confirm_of(f, &order, "a");
+    confirm_of(f, &message, "a");
+    get_order_of(f, &message, "a");
+    confirm_of(f, &message, "a");
     assert_int_equal(f->store.n, 3);
     for (size_t i = 0; i < 3; i++)
         answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
     assert_int_equal(f->n_done, 3);
-}
-
-TEST_WITH(what_is_held_holds_what_comes_after_it, setup_with_room, teardown)
-{
-    fixture *f = *state;
-    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
-
-    confirm_of(f, &order, "a");
-    renew_of(f, &order, "a", "b");  /* held by the first */
-    renew_of(f, &order, "b", NULL); /* by the second, though of its method */
-    assert_int_equal(f->store.n, 1);
-    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, 4);
-    for (size_t i = 1; i < 4; i++)
-        answer_with(f, i, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_int_equal(f->n_done, 3);
-}
-
-/* They share an FCALL, which has their order. */
-TEST_WITH(calls_of_one_method_go_to_the_store_together, setup_with_room, teardown)
-{
-    fixture *f = *state;
-    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
-
-    for (size_t i = 0; i < 3; i++)
-        confirm_of(f, &order, "a");
-    assert_int_equal(f->store.n, 3);
-    for (size_t i = 0; i < 3; i++)
-        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
 /* Answers that hold up the store come one after the other, so that others' come between them. */
 TEST(a_call_that_weighs_much_takes_more_of_the_room)
 {
     fixture *f = *state;
-    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+    sink_message message = {0};
 
     start_get_item(f, 1, NULL);
-    confirm_of(f, &order, "a");
+    confirm_of(f, &message, "a");
     assert_int_equal(f->store.n, 2);
     assert_true(f->store.submitted[1].call->weight > 2);
     start_get_item(f, 2, NULL);
@@ -413,31 +314,18 @@ TEST_WITH(large_answers_are_asked_for_a_few_at_a_time, setup_with_room, teardown
 TEST(calls_whose_message_is_full_are_not_begun)
 {
     fixture *f = *state;
-    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+    sink_message message = {0};
 
     for (size_t i = 0; i < 5; i++)
-        get_order_of(f, &order, "a");
+        get_order_of(f, &message, "a");
     assert_int_equal(f->store.n, 3);
-    order.full = "that is enough";
+    message.full = "that is enough";
     answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
     assert_int_equal(f->n_done, 3);
     assert_int_equal(f->n_full, 2);
     for (size_t i = 1; i < 3; i++)
         answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
     assert_int_equal(f->store.n, 3);
-}
-
-TEST(a_lost_connection_ends_what_its_order_held)
-{
-    fixture *f = *state;
-    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
-
-    confirm_of(f, &order, "a");
-    get_order_of(f, &order, "a");
-    lose(f, 1);
-    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, 1);
-    assert_int_equal(f->n_done, 2);
 }
 
 TEST(a_namespace_has_a_length)
@@ -494,9 +382,9 @@ TEST(a_namespace_places_the_keys)
 TEST(a_call_that_waits_must_be_alone)
 {
     fixture *f = *state;
-    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+    sink_message message = {0};
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
-    const sink_call crowded = {.order = &order};
+    const sink_call crowded = {.message = &message};
     request.wait_ms = 1;
     start(f, "/lockstock.v1.LockService/Acquire", &request.base, 1, &crowded);
     expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "wait_ms: ");
@@ -528,7 +416,7 @@ TEST(a_read_is_never_applied)
 TEST(part_of_a_call_that_succeeded_makes_it_maybe)
 {
     fixture *f = *state;
-    renew_of(f, NULL, "g0", "g1");
+    renew_of(f, "g0", "g1");
     assert_int_equal(f->store.n, 2);
     answer_with(f, 1, LKS_OK, LKS_APPLIED_UNSPECIFIED);
     assert_int_equal(f->n_done, 0);

@@ -123,7 +123,7 @@ static int teardown(void **state)
 
 /* Sends a frame of n calls, the first of them with the same entry of metadata `copies` times; the
  * message's bytes stay until the test ends. */
-static void send_frame_with(fixture *f, uint32_t version, size_t n, size_t copies, bool independent)
+static void send_frame_with(fixture *f, uint32_t version, size_t n, size_t copies)
 {
     static uint8_t bytes[64 * CALLS_MAX];
     static Lockstock__Rpc__V1__Call calls[CALLS_MAX];
@@ -145,7 +145,6 @@ static void send_frame_with(fixture *f, uint32_t version, size_t n, size_t copie
         calls[0].n_metadata = copies;
     }
     frame.version = version;
-    frame.independent = independent;
     frame.calls = pointers;
     frame.n_calls = n;
     assert_true(lockstock__rpc__v1__frame__get_packed_size(&frame) <= sizeof bytes);
@@ -156,7 +155,7 @@ static void send_frame_with(fixture *f, uint32_t version, size_t n, size_t copie
 
 static void send_frame(fixture *f, uint32_t version, size_t n)
 {
-    send_frame_with(f, version, n, 1, false);
+    send_frame_with(f, version, n, 1);
 }
 
 static Lockstock__Rpc__V1__Reply *reply_of(fixture *f)
@@ -184,7 +183,7 @@ static void expect_refused_whole(fixture *f, lks_code code)
 TEST(metadata_that_stands_twice_is_told)
 {
     fixture *f = *state;
-    send_frame_with(f, 0, 1, 2, false);
+    send_frame_with(f, 0, 1, 2);
     assert_string_equal(f->keeper.started[0].call.who.twice, "lockstock-namespace");
     answer_unavailable(&f->keeper.started[0]);
 }
@@ -199,9 +198,8 @@ TEST(a_call_is_handed_on_as_it_came)
     assert_string_equal(first->path, "/m");
     assert_ptr_equal(first->caller, f->sender.caller);
     assert_int_equal(first->received_ns, 12345);
-    assert_non_null(first->order);
-    assert_ptr_equal(first->order, second->order);
-    assert_false(first->order->independent);
+    assert_non_null(first->message);
+    assert_ptr_equal(first->message, second->message);
     assert_int_equal(first->who.ns.len, 4);
     assert_memory_equal(first->who.ns.data, "shop", 4);
     assert_int_equal(second->who.ns.len, 0);
@@ -215,17 +213,8 @@ TEST(a_call_alone_is_told_so)
 {
     fixture *f = *state;
     send_frame(f, 0, 1);
-    assert_null(f->keeper.started[0].call.order);
+    assert_null(f->keeper.started[0].call.message);
     answer_unavailable(&f->keeper.started[0]);
-}
-
-TEST(independent_calls_are_told_so)
-{
-    fixture *f = *state;
-    send_frame_with(f, 0, 2, 1, true);
-    assert_true(f->keeper.started[0].call.order->independent);
-    answer_unavailable(&f->keeper.started[0]);
-    answer_unavailable(&f->keeper.started[1]);
 }
 
 TEST(the_reply_comes_with_the_last_call_in_the_order_of_the_calls)
@@ -379,25 +368,20 @@ TEST(calls_whose_answers_cannot_fit_are_not_begun)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
-/* Who sends them together does not know how long their answers are together: that fits what any client
- * takes, whatever this server may send. */
-TEST(the_reply_to_independent_calls_is_as_long_as_any_client_takes)
+/* A client that gathers calls of several callers does not know how long their answers are together. */
+TEST(the_reply_to_several_calls_is_limited_to_what_every_client_accepts)
 {
     enum { N = 256, ANSWER = REPLY_BYTES_MAX - 8 };
     fixture *f = *state;
     frames_free(f->frames);
     assert_int_equal(frames_new(&f->sink, 4 * LKS_RPC_MESSAGE_BYTES_MAX, &f->frames, NULL), LKS_OK);
     f->keeper.answer_len = ANSWER;
-    for (int independent = 0; independent <= 1; independent++) {
-        f->replies = 0;
-        f->keeper.n = 0;
-        send_frame_with(f, 0, N, 1, independent);
-        Lockstock__Rpc__V1__Reply *reply = reply_of(f);
-        assert_int_equal(f->reply_len > LKS_RPC_MESSAGE_BYTES_MAX, !independent);
-        assert_int_equal(reply->results[N - 1]->code, independent ? LKS_RESOURCE_EXHAUSTED : LKS_OK);
-        assert_int_equal(reply->results[N - 1]->retry_after_ms, 0);
-        lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
-    }
+    send_frame_with(f, 0, N, 1);
+    Lockstock__Rpc__V1__Reply *reply = reply_of(f);
+    assert_true(f->reply_len <= LKS_RPC_MESSAGE_BYTES_MAX);
+    assert_int_equal(reply->results[N - 1]->code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(reply->results[N - 1]->retry_after_ms, 0);
+    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -53,10 +53,9 @@ static int stop(void **state)
     return 0;
 }
 
-static void send_frame_of(uint32_t id, wire_call *const *calls, size_t n, bool independent)
+static void send_frame(uint32_t id, wire_call *const *calls, size_t n)
 {
     wire_frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
-    frame.independent = independent;
     frame.n_calls = n;
     frame.calls = (wire_call **)calls;
     size_t len = lockstock__rpc__v1__frame__get_packed_size(&frame), message_len;
@@ -66,11 +65,6 @@ static void send_frame_of(uint32_t id, wire_call *const *calls, size_t n, bool i
     assert_true(sp_peer_send(fd, message, message_len));
     free(message);
     free(bytes);
-}
-
-static void send_frame(uint32_t id, wire_call *const *calls, size_t n)
-{
-    send_frame_of(id, calls, n, false);
 }
 
 static wire_call call_of(const char *path, const char *payload, size_t len)
@@ -205,21 +199,18 @@ TEST(a_call_that_is_overdue_is_not_run)
     assert_int_equal(the_shop.bought, 1);
 }
 
-/* A response that is too long says whether its call took effect; what comes after it in its frame is not begun. */
+/* A response that is too long is replaced by an error that says whether its call took effect. */
 TEST(a_response_too_long_is_told_truly)
 {
     static const char big[] = "\x10\x90\x4e"; /* fence: 10000 */
-    wire_call first = call_of(shop_buy_method.path, "", 0), write = call_of(shop_fill_method.path, big, 3),
-              second = first;
-    wire_call *calls[] = {&first, &write, &second};
+    wire_call first = call_of(shop_buy_method.path, "", 0), write = call_of(shop_fill_method.path, big, 3);
+    wire_call *calls[] = {&first, &write};
     uint32_t id;
     start((lks_host_options){.message_bytes_max = 8000});
-    send_frame(1, calls, 3);
+    send_frame(1, calls, 2);
     wire_reply *reply = receive(&id);
     assert_int_equal(reply->results[0]->code, LKS_OK);
     expect_failure(reply->results[1], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES, "the response is longer than allowed");
-    expect_failure(reply->results[2], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
-                   "the answers to the calls before it fill the reply: send fewer in a frame");
     assert_int_equal(the_shop.bought, 1);
     free_reply(reply);
 }
@@ -305,39 +296,14 @@ TEST(handlers_run_side_by_side)
     }
 }
 
-TEST(calls_of_a_frame_run_one_after_the_other)
-{
-    wire_call first = call_of(shop_block_method.path, "", 0), second = call_of(shop_buy_method.path, "", 0);
-    wire_call *calls[] = {&first, &second};
-    uint32_t id;
-    start((lks_host_options){.threads = 3});
-    send_frame(1, calls, 2);
-    shop_await(1);
-    for (int n = 1; n <= 5; n++) { /* they overtake the other, which a thread could run too */
-        send_call(2, &shop_buy_method, 0);
-        wire_reply *overtaken = receive(&id);
-        assert_int_equal(id, 2);
-        order *bought = response_of(overtaken->results[0]);
-        assert_int_equal(bought->number, n);
-        lockstock__test__order__free_unpacked(bought, NULL);
-        free_reply(overtaken);
-    }
-    shop_open();
-    wire_reply *reply = receive(&id);
-    order *response = response_of(reply->results[1]);
-    assert_int_equal(response->number, 6);
-    lockstock__test__order__free_unpacked(response, NULL);
-    free_reply(reply);
-}
-
-TEST(independent_calls_of_a_frame_run_side_by_side)
+TEST(calls_of_a_frame_run_side_by_side)
 {
     enum { N = 3 };
     wire_call call = call_of(shop_block_method.path, "", 0);
     wire_call *calls[N] = {&call, &call, &call};
     uint32_t id;
     start((lks_host_options){.threads = N});
-    send_frame_of(1, calls, N, true);
+    send_frame(1, calls, N);
     shop_await(N);
     shop_open();
     wire_reply *reply = receive(&id);
