@@ -47,6 +47,7 @@ static const struct kind {
     {"libraries", STAYS, "store"},
     {"mark", STAYS, "store"},
     {"generation", OTHERS, "store"},
+    {"servers", ENDS, "store"},
     {"lock:n", ENDS, "locks"},
     {"lock:h", ENDS, "locks"},
     {"lock:t", ENDS, "locks"},
