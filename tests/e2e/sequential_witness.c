@@ -10,7 +10,7 @@
 
 enum { PAGE = 1000, KINDS = OP_ADJUST + 1 };
 #define TRY_NS UINT64_C(1500000000) /* client/call/tries.c */
-#define STALE_NS UINT64_C(20000000) /* docs/stock.md, SOLD_OUT from memory */
+#define STALE_NS UINT64_C(20000000) /* docs/stock.md, "Sold out, from memory" */
 
 typedef struct effect {
     op *op;

@@ -45,8 +45,8 @@ lks_lock_result lks_mutex_lock(lks_mutex *mutex, uint32_t timeout_ms, lks_error 
  * until that is answered. LKS_OK: it was held all the time. LKS_ABORTED: it had been
  * lost, others may have held it meanwhile (the server is still told, in the
  * background). LKS_FAILED_PRECONDITION: this thread does not hold it; nothing was done.
- * Any other code: it is unlocked, but no server could be told yet: that is tried for half
- * a minute more in the background, and else it is free at the end of its lease. */
+ * Any other code: it is unlocked, but no server has answered yet. The Release is tried in
+ * the background until one does, for a day at most; the lock is free at the end of its lease at the latest. */
 lks_code lks_mutex_unlock(lks_mutex *mutex, lks_error *error);
 
 /* True unless this thread holds the mutex and its lease runs: from the moment on at
