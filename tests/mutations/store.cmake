@@ -169,6 +169,8 @@ c_mutation(T16 server/store/aof.c test_aof_tail:*left_alone [[        if (begins
             return MALFORMED;]] [[        if (false)
             return MALFORMED;]])
 c_mutation(T16 server/store/aof.c test_aof_tail [[end < a->size && (failure = keep(dir, name, a, end, copy)) != 0]] [[false]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*cannot_be_kept* [[(failure = keep(dir, name, a, end, copy)) != 0]] [[(keep(dir, name, a, end, copy)) < 0]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*cannot_be_kept* [[        unlinkat(dir_fd, copy, 0);]] [[        ;]])
 c_mutation(T16 server/store/embedded.c test_store_embedded:damage_that_is_found* [[        e->options.on_broken(e->options.arg, e->not_mended.message);]] [[        pause_then_spawn(e);]])
 c_mutation(T16 server/store/embedded.c test_store_embedded:*promised [["--aof-load-truncated", "no",]] "")
 c_mutation(T16 server/store/embedded.c test_store_embedded:*promised
