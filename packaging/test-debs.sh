@@ -286,6 +286,30 @@ check_tools() { # 1 or 2
   say "the command line of package $1 works with this server"
 }
 
+# What may be better the next time is tried again until it is; what cannot be is not.
+check_restarts() {
+  local manifest=/var/lib/lockstock/store/appendonlydir/appendonly.aof.manifest
+  stop
+  inside start-stop-daemon --start --background --make-pidfile --pidfile /root/other.pid --startas /usr/bin/lockstockd -- \
+    --listen tcp://127.0.0.1:7700 --store embedded:/root/other
+  until_true "server that takes the port" is_ready
+  ! inside systemctl start lockstockd 2>/dev/null || die "it is started on a port in use"
+  until_true "sixth start" inside sh -c "[ \$(systemctl show -P NRestarts lockstockd) -gt 5 ]"
+  inside start-stop-daemon --stop --quiet --pidfile /root/other.pid --retry TERM/60 --remove-pidfile
+  until_true "server with the port" inside systemctl is-active --quiet lockstockd
+  inside rm -r /root/other
+  check_stock "after a port in use"
+
+  stop
+  inside mv "$manifest" /root/manifest
+  ! inside systemctl start lockstockd 2>/dev/null || die "it is started without its data"
+  [ "$(inside systemctl show -P ExecMainStatus lockstockd)" = 78 ] || die "it does not end with 78 without its data"
+  [ "$(inside systemctl show -P SubState lockstockd)" = failed ] || die "it is started again without its data"
+  inside mv /root/manifest "$manifest"
+  start
+  check_stock "after its data was gone"
+}
+
 # ---- what is tested ----------------------------------------------------------------------
 
 install() { # release
@@ -385,6 +409,7 @@ try_way() {
     start
   fi
   check_stock "killed"
+  [ "$way" != systemd ] || check_restarts
   sell 5
 
   if [ "$way" = by-hand ]; then stop; fi

@@ -146,8 +146,8 @@ static bool is_head(const char *text)
     return n > 0 && strspn(word + 2, letters) == n && strncmp(word + 2 + n, "\r\n", 2) == 0;
 }
 
-/* Whether a command begins somewhere behind the one that could not be read. A value that looks like one counts: rather
- * is a file refused than that commands are cut off. */
+/* Whether a command begins somewhere behind the one that could not be read. A value that looks like one counts: it is
+ * better to refuse a file than to cut off commands. */
 static bool has_commands_behind(const aof *a)
 {
     char chunk[CHUNK_BYTES + 1];
@@ -213,8 +213,8 @@ static off_t size_without_zeros(FILE *file)
     return size;
 }
 
-/* Whether there are files that a manifest should name. redis-server makes the first two before its first manifest, both
- * without data, and may have been killed in between. */
+/* Whether there are files that a manifest should name. Before its first manifest redis-server makes two files without
+ * data, and it may have been killed then: these do not count. */
 static bool has_data(const char *dir)
 {
     static const char prefix[] = "appendonly.aof.";
@@ -323,7 +323,7 @@ static int keep(const char *dir, const char *name, const aof *a, off_t end, char
     return failure;
 }
 
-/* What is behind `end` goes; zeros of which there is nothing to keep. */
+/* Cuts the file at `end`. Keeps what is cut, but for zeros at the file's end. */
 static int cut_at(const char *dir, const char *name, const aof *a, off_t end, aof_mended *ret)
 {
     char copy[AOF_NAME_BYTES] = "";

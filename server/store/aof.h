@@ -25,9 +25,9 @@ typedef struct aof_mended {
  * to be called while no redis-server runs there, before one is started. What is cut is kept in a file of its own in
  * DIR. Reads the file once, 200 MB a second or so; `progress` (NULL: none) is called by the same thread.
  * `has_served`: a store was served from DIR before, so there must be such a file.
- * LKS_FAILED_PRECONDITION: the file is damaged elsewhere than at its end, or its manifest is missing; LKS_CANCELLED: it was stopped;
- * LKS_UNAVAILABLE: a file cannot be read or written. With all of them nothing was changed; messages name files
- * as seen from DIR. Any thread. */
+ * LKS_FAILED_PRECONDITION: the file is damaged elsewhere than at its end, or its manifest is missing;
+ * LKS_CANCELLED: it was stopped; LKS_UNAVAILABLE: a file cannot be read or written. With all of them nothing was
+ * changed; messages name files as seen from DIR. Any thread. */
 lks_code aof_mend(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_mended *ret,
                   lks_error *error);
 

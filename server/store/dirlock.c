@@ -1,6 +1,6 @@
 /* Invariant: the directory belongs to whoever holds the flock on the directory
- * itself, which no removed or replaced file in it can undo; the note in DIR/lock
- * only explains it. Used by embedded.c. */
+ * itself. Removing or replacing a file in it does not change that; DIR/lock only
+ * says who has it. Used by embedded.c. */
 #include "store/dirlock.h"
 
 #include <errno.h>

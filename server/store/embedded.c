@@ -46,8 +46,8 @@ enum {
     STOP_TIMEOUT_MS = 10000,
     PAUSE_MIN_MS = 100,
     PAUSE_MAX_MS = 2000,
-    SERVED_WELL_MS = 2000, /* who did so for so long may end for another reason than the last time */
-    UNSERVED_MAX = 3,      /* ends in a row before it serves */
+    SERVED_WELL_MS = 2000, /* after so long the pauses begin anew */
+    UNSERVED_MAX = 3,      /* exits in a row, each before it served */
     HIGH_FD = 10,          /* above standard descriptors */
     REASON_BYTES = 256,
     MENDING_SAID_BYTES = 256 * 1024 * 1024,
@@ -63,18 +63,18 @@ typedef enum state { RUNNING, PAUSING, MENDING, STOPPING } state;
 struct embedded {
     embedded_options options;
     state state;
-    bool serves;             /* has answered since it was started */
-    bool served;             /* since the store was opened */
-    bool has_served;         /* ever, as the directory\'s note says */
-    char dir[PATH_MAX];      /* for messages */
-    char log_path[PATH_MAX]; /* these two also */
+    bool serves;        /* has answered since it was started */
+    bool served;        /* since the store was opened */
+    bool has_served;    /* from this directory, ever: its note */
+    char dir[PATH_MAX]; /* for messages only, as are the next two */
+    char log_path[PATH_MAX];
     char address[PATH_MAX];
     char socket[SOCKET_BYTES];
     int dir_fd; /* holds the lock */
     pid_t pid;  /* 0 = none */
     int pidfd;  /* of pid; -1 = none, or the watch's */
     unsigned failures;
-    unsigned unserved; /* ends of its own before it served, in a row */
+    unsigned unserved; /* exits in a row, each before it served */
     uint64_t serves_since_ns;
     uint64_t random;  /* of backoff_ns */
     uv_timer_t timer; /* ends PAUSING; in STOPPING, patience */
@@ -156,7 +156,7 @@ static pid_t fork_redis(embedded *e, int report)
     return pid;
 }
 
-/* A path that leads to the directory that is locked, also when another one has its name. */
+/* A path through the descriptor: it leads to the locked directory also when another one has its name by now. */
 static void path_of(const embedded *e, const char *name, char *path, size_t size)
 {
     snprintf(path, size, "/proc/self/fd/%d/%s", e->dir_fd, name);
@@ -271,8 +271,8 @@ static void on_watch_closed(uv_handle_t *handle)
     free(handle);
 }
 
-/* Whether a process ended by its own doing, and would again: it exited, or failed in itself. Other signals come from
- * outside. */
+/* Whether a process exited, or was killed by a signal that a program brings on itself: it would end so again. Other
+ * signals come from outside. */
 static bool is_its_own(int how)
 {
     static const int own[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
@@ -283,8 +283,8 @@ static bool is_its_own(int how)
     return WIFEXITED(how);
 }
 
-/* Counts an end. False: it will never serve. A restart may fail where the first start did not, for want of room or memory,
- * and has several tries. */
+/* Counts an end. False: it will never serve. A restart has several tries, because memory or disk may be short for a
+ * moment. */
 static bool may_serve_again(embedded *e, int how)
 {
     if (e->serves) {

@@ -1,8 +1,4 @@
-/* The embedded store: its directory belongs to one server, its redis-server lives
- * and dies with that server, and what was answered survives every kill.
- *
- * Called with --hold DIR this program is such a server: it opens the store, says
- * "ready", and stays until it is killed. */
+/* The embedded store: its redis-server lives and dies with the server, and what was answered survives every kill. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -10,7 +6,6 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,62 +13,15 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "embedded_scene.h"
 #include "store/aof.h"
 #include "support/process.h"
-#include "support/store_driver.h"
 #include "support/tempdir.h"
 #include "test.h"
 
-enum { KILLS = 8, WRITES_PER_KILL = 200, WAIT_MS = 60000, SLOW_US = 3000, OTHER_UID = 12345, STORE_PAUSE_MIN_MS = 100 };
+enum { KILLS = 8, WRITES_PER_KILL = 200, SLOW_US = 3000, STORE_PAUSE_MIN_MS = 100 };
 
-typedef struct scene {
-    char *parent;
-    char dir[256];
-    char url[320];
-    store_driver *d;
-} scene;
-
-static scene s;
 static _Atomic uint64_t clock_is_ahead_ns; /* of every test that puts it on */
-
-static int set_up(void **state)
-{
-    s = (scene){.parent = tempdir_make(), .d = store_driver_new()};
-    if (!s.parent)
-        return -1;
-    snprintf(s.dir, sizeof s.dir, "%s/data", s.parent);
-    snprintf(s.url, sizeof s.url, "embedded:%s", s.dir);
-    return 0;
-}
-
-static lks_code try_open(const char *fsync, lks_error *error)
-{
-    const store_options options = {.url = s.url, .fsync = fsync};
-
-    return store_driver_open(s.d, &options, error);
-}
-
-static void open_store(const char *fsync)
-{
-    lks_error error;
-
-    if (try_open(fsync, &error) != LKS_OK)
-        fail_msg("%s", error.message);
-    store_driver_wait_ready(s.d, true);
-}
-
-static int tear_down(void **state)
-{
-    store_driver_free(s.d);
-    tempdir_remove(s.parent);
-    clock_is_ahead_ns = 0;
-    return 0;
-}
-
-static pid_t redis_of(pid_t parent)
-{
-    return process_find_child(parent, "redis-server");
-}
 
 /* Where redis-server listens. */
 static const char *socket_of(void)
@@ -82,19 +30,6 @@ static const char *socket_of(void)
 
     snprintf(path, sizeof path, "%s/redis.sock", s.dir);
     return path;
-}
-
-static outcome *put(const char *name)
-{
-    return store_driver_submit(
-        s.d, &(driver_call){.function = "put", .args = {name, name}, .repeatable = true, .weight = 1});
-}
-
-static void assert_there(const char *name)
-{
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "get", .args = {name}});
-
-    assert_string_equal(outcome_text(o, 1), name);
 }
 
 /* The file of that pattern in s.dir. */
@@ -142,11 +77,6 @@ static void put_several(void)
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         store_driver_wait(s.d, put(names[i]));
-}
-
-static bool is_fatal(void *arg)
-{
-    return store_fatal(store_driver_store(((scene *)arg)->d));
 }
 
 /* ---- life ----------------------------------------------------------------------- */
@@ -706,279 +636,10 @@ TEST(files_that_are_gone_at_a_restart_are_fatal)
     mending.held = false;
 }
 
-/* ---- one server a directory ------------------------------------------------------ */
-
-static process *hold(void)
+static int tear_down(void **state)
 {
-    char self[PATH_MAX] = "";
-    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
-    const char *args[] = {self, "--hold", s.dir, NULL};
-    process *holder = process_spawn(args, NULL);
-
-    assert_non_null(holder);
-    assert_true(process_wait_line(holder, "ready", NULL, 0, WAIT_MS));
-    return holder;
+    clock_is_ahead_ns = 0;
+    return embedded_tear_down(state);
 }
 
-TEST(a_second_server_is_refused)
-{
-    lks_error error;
-    char pid[32];
-
-    process *holder = hold();
-    assert_int_equal(try_open(NULL, &error), LKS_UNAVAILABLE);
-    assert_int_equal(error.applied, LKS_APPLIED_NO);
-    snprintf(pid, sizeof pid, "(pid %d)", (int)process_pid(holder));
-    assert_non_null(strstr(error.message, "used by another lockstockd"));
-    assert_non_null(strstr(error.message, pid));
-    assert_true(redis_of(process_pid(holder)) > 0);
-    process_free(holder);
-    open_store(NULL);
-}
-
-/* The file in it only explains who has the directory: whoever removes or replaces it lets nobody in. */
-TEST(a_lock_file_that_is_removed_lets_no_second_server_in)
-{
-    lks_error error;
-    char lock[300], note[32];
-
-    process *holder = hold();
-    pid_t redis = redis_of(process_pid(holder));
-    snprintf(lock, sizeof lock, "%s/lock", s.dir);
-    snprintf(note, sizeof note, "%d\n", (int)process_pid(holder));
-    assert_int_equal(unlink(lock), 0);
-    assert_true(tempdir_write(lock, note));
-    assert_int_equal(try_open(NULL, &error), LKS_UNAVAILABLE);
-    assert_non_null(strstr(error.message, "used by another lockstockd"));
-    kill(process_pid(holder), SIGKILL);
-    process_free(holder);
-    open_store(NULL);
-    assert_true(process_wait_gone(redis, 0));
-}
-
-/* Another directory that has its name by now is not the one that was locked: it is neither served nor written. */
-TEST(a_moved_directory_is_served_where_it_is)
-{
-    char moved[300], path[320];
-    struct stat found;
-
-    open_store(NULL);
-    store_driver_wait(s.d, put("a"));
-    snprintf(moved, sizeof moved, "%s/moved", s.parent);
-    assert_int_equal(rename(s.dir, moved), 0);
-    assert_int_equal(mkdir(s.dir, 0700), 0);
-    kill(redis_of(getpid()), SIGKILL);
-    store_driver_wait_ready(s.d, false);
-    store_driver_wait_ready(s.d, true);
-    assert_there("a");
-    snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
-    assert_int_equal(stat(path, &found), -1);
-    process *other = hold();
-    store_driver_wait(s.d, put("b"));
-    assert_there("b");
-    process_free(other);
-    store_driver_close_store(s.d);
-    snprintf(s.url, sizeof s.url, "embedded:%s", moved);
-    open_store(NULL);
-    assert_there("b");
-}
-
-/* The dead server is not even reaped when the next one starts. */
-TEST(a_killed_server_takes_its_redis_along)
-{
-    for (int i = 0; i < 5; i++) {
-        process *holder = hold();
-        pid_t redis = redis_of(process_pid(holder));
-        assert_true(redis > 0);
-        kill(process_pid(holder), SIGKILL);
-        open_store(NULL);
-        assert_true(process_wait_gone(redis, 0));
-        char name[16];
-        snprintf(name, sizeof name, "n%d", i);
-        store_driver_wait(s.d, put(name));
-        assert_there("n0");
-        store_driver_close_store(s.d);
-        process_free(holder);
-    }
-}
-
-/* Something left by a server that is dead still holds the lock, for a while. */
-TEST(the_rest_of_a_dead_server_is_waited_out)
-{
-    char lock[300];
-
-    assert_int_equal(mkdir(s.dir, 0700), 0);
-    snprintf(lock, sizeof lock, "%s/lock", s.dir);
-    assert_true(tempdir_write(lock, "999999999\n"));
-    const char *args[] = {"flock", s.dir, "sh", "-c", "echo locked; sleep 1", NULL};
-    process *rest = process_spawn(args, NULL);
-    assert_non_null(rest);
-    assert_true(process_wait_line(rest, "locked", NULL, 0, WAIT_MS));
-    open_store(NULL);
-    process_free(rest);
-}
-
-TEST(a_lock_that_stays_is_refused_in_the_end)
-{
-    lks_error error;
-
-    assert_int_equal(mkdir(s.dir, 0700), 0);
-    int fd = open(s.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_int_equal(flock(fd, LOCK_EX), 0);
-    assert_int_equal(try_open(NULL, &error), LKS_UNAVAILABLE);
-    assert_non_null(strstr(error.message, "is still used by another process"));
-    close(fd);
-}
-
-/* ---- one user a directory -------------------------------------------------------- */
-
-/* Nobody else may read what redis-server writes, though others may look into DIR; nor what an
- * older server left readable. */
-TEST(the_data_is_for_this_user_alone)
-{
-    char path[320];
-    struct stat found;
-    mode_t mask = umask(022);
-
-    assert_int_equal(mkdir(s.dir, 0755), 0);
-    open_store(NULL);
-    store_driver_wait(s.d, put("a"));
-    store_driver_close_store(s.d);
-    static const char *const files[] = {"lock",
-                                        "redis.log",
-                                        "appendonlydir",
-                                        "appendonlydir/appendonly.aof.manifest",
-                                        "appendonlydir/appendonly.aof.1.incr.aof",
-                                        "appendonlydir/appendonly.aof.1.base.rdb"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(path, sizeof path, "%s/%s", s.dir, files[i]);
-        assert_int_equal(stat(path, &found), 0);
-        assert_int_equal(found.st_mode & 077, 0);
-    }
-    snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
-    assert_int_equal(chmod(path, 0755), 0);
-    open_store(NULL);
-    assert_int_equal(stat(path, &found), 0);
-    assert_int_equal(found.st_mode & 077, 0);
-    umask(mask);
-}
-
-static void assert_unusable(const char *why)
-{
-    lks_error error;
-
-    assert_int_equal(try_open(NULL, &error), LKS_INVALID_ARGUMENT);
-    if (!strstr(error.message, why))
-        fail_msg("no \"%s\" in: %s", why, error.message);
-    assert_int_equal(redis_of(getpid()), 0);
-}
-
-TEST(links_in_the_directory_are_not_followed)
-{
-    static const char *const names[] = {"lock", "redis.log"};
-    char link[300], target[300];
-    struct stat found;
-
-    assert_int_equal(mkdir(s.dir, 0700), 0);
-    snprintf(target, sizeof target, "%s/precious", s.parent);
-    assert_true(tempdir_write(target, "precious"));
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(link, sizeof link, "%s/%s", s.dir, names[i]);
-        unlink(link);
-        assert_int_equal(symlink(target, link), 0);
-        assert_unusable("symbolic link");
-        assert_int_equal(unlink(link), 0);
-        assert_int_equal(mkfifo(link, 0600), 0);
-        assert_unusable(names[i]);
-        assert_int_equal(unlink(link), 0);
-    }
-    assert_int_equal(stat(target, &found), 0);
-    assert_int_equal(found.st_size, strlen("precious"));
-    open_store(NULL);
-}
-
-TEST(a_directory_of_others_is_refused)
-{
-    assert_int_equal(mkdir(s.dir, 0700), 0);
-    assert_int_equal(chmod(s.dir, 0770), 0);
-    assert_unusable("others may write");
-    assert_int_equal(chmod(s.dir, 01707), 0);
-    assert_unusable("others may write");
-    assert_int_equal(chmod(s.dir, 0700), 0);
-    if (geteuid() == 0) { /* only root can give it away */
-        assert_int_equal(chown(s.dir, OTHER_UID, OTHER_UID), 0);
-        assert_unusable("another user");
-        assert_int_equal(chown(s.dir, geteuid(), getegid()), 0);
-    }
-    open_store(NULL);
-}
-
-/* ---- what cannot be started ------------------------------------------------------ */
-
-TEST(what_is_missing_is_named)
-{
-    lks_error error;
-    char path[300], *saved = strdup(getenv("PATH"));
-
-    setenv("PATH", "/nonexistent", 1);
-    assert_int_equal(try_open(NULL, &error), LKS_UNAVAILABLE);
-    assert_non_null(strstr(error.message, "is it installed?"));
-    setenv("PATH", saved, 1);
-    free(saved);
-
-    assert_int_equal(try_open("sometimes", &error), LKS_INVALID_ARGUMENT);
-    snprintf(s.url, sizeof s.url, "embedded:%s/no/such/parent", s.parent);
-    assert_int_equal(try_open(NULL, &error), LKS_INVALID_ARGUMENT);
-    snprintf(path, sizeof path, "%s/file", s.parent);
-    assert_true(tempdir_write(path, ""));
-    snprintf(s.url, sizeof s.url, "embedded:%s", path);
-    assert_int_equal(try_open(NULL, &error), LKS_INVALID_ARGUMENT);
-}
-
-/* It may listen for a moment before it finds that it cannot load its data. */
-TEST(a_redis_that_cannot_load_its_data_is_fatal)
-{
-    lks_error error = {0};
-    char path[300];
-
-    assert_int_equal(mkdir(s.dir, 0700), 0);
-    snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
-    assert_true(tempdir_write(path, "in the way"));
-    if (try_open(NULL, &error) == LKS_OK) {
-        store_driver_until(s.d, is_fatal, &s);
-        snprintf(error.message, sizeof error.message, "%s", store_fatal(store_driver_store(s.d)));
-        store_driver_close_store(s.d);
-    }
-    assert_non_null(strstr(error.message, "redis.log"));
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(redis_of(getpid()), 0);
-    open_store(NULL); /* the lock was let go */
-}
-
-TEST(a_long_path_is_no_hindrance)
-{
-    char name[130];
-
-    memset(name, 'd', sizeof name - 1);
-    name[sizeof name - 1] = '\0';
-    snprintf(s.url, sizeof s.url, "embedded:%s/%s", s.parent, name);
-    open_store(NULL);
-    store_driver_wait(s.d, put("a"));
-}
-
-static int hold_forever(const char *dir)
-{
-    s.d = store_driver_new();
-    snprintf(s.url, sizeof s.url, "embedded:%s", dir);
-    open_store(NULL);
-    puts("ready");
-    fflush(stdout);
-    return uv_run(store_driver_loop(s.d), UV_RUN_DEFAULT);
-}
-
-int main(int argc, char **argv)
-{
-    if (argc == 3 && strcmp(argv[1], "--hold") == 0)
-        return hold_forever(argv[2]);
-    return TEST_RUN(.setup = set_up, .teardown = tear_down);
-}
+TEST_MAIN(.setup = embedded_set_up, .teardown = tear_down)

@@ -17,16 +17,16 @@ c_mutation(F1 net/stream/address_bind.c test_address:*stale* [[umask(S_IXUSR | S
 c_mutation(F1 net/stream/address_bind.c test_address:*no_path* [[strlen(path) >= PATH_BYTES]] [[strlen(path) > PATH_BYTES]])
 
 # the data directory is this user's alone, no link in it is followed, the data is closed to others
-c_mutation(F2 server/store/dirlock.c test_store_embedded:*not_followed [[ | O_NOFOLLOW | O_CLOEXEC, 0600);]] [[ | O_CLOEXEC, 0600);]])
-c_mutation(F2 server/store/dirlock.c test_store_embedded:*not_followed [[!S_ISREG(found.st_mode) || ]] "")
-c_mutation(F2 server/store/dirlock.c test_store_embedded:*directory_of_others*
+c_mutation(F2 server/store/dirlock.c test_store_directory:*not_followed [[ | O_NOFOLLOW | O_CLOEXEC, 0600);]] [[ | O_CLOEXEC, 0600);]])
+c_mutation(F2 server/store/dirlock.c test_store_directory:*not_followed [[!S_ISREG(found.st_mode) || ]] "")
+c_mutation(F2 server/store/dirlock.c test_store_directory:*directory_of_others*
   [[else if (found.st_mode & (S_IWGRP | S_IWOTH))]] [[else if (found.st_mode & S_IWOTH)]])
-c_mutation(F2 server/store/dirlock.c test_store_embedded:*directory_of_others*
+c_mutation(F2 server/store/dirlock.c test_store_directory:*directory_of_others*
   [[else if (found.st_mode & (S_IWGRP | S_IWOTH))]] [[else if (found.st_mode & S_IWGRP)]])
-c_mutation(F2 server/store/dirlock.c test_store_embedded:*directory_of_others*
+c_mutation(F2 server/store/dirlock.c test_store_directory:*directory_of_others*
   [[    else if (found.st_uid != geteuid())]] [[    else if (false)]])
-c_mutation(F2 server/store/dirlock.c test_store_embedded:*alone [[fd >= 0 && fchmod(fd, 0700) != 0]] [[fd >= 0 && false]])
-c_mutation(F2 server/store/embedded.c test_store_embedded:*alone [[    umask(S_IRWXG | S_IRWXO); /*]] [[    /*]])
+c_mutation(F2 server/store/dirlock.c test_store_directory:*alone [[fd >= 0 && fchmod(fd, 0700) != 0]] [[fd >= 0 && false]])
+c_mutation(F2 server/store/embedded.c test_store_directory:*alone [[    umask(S_IRWXG | S_IRWXO); /*]] [[    /*]])
 
 # an address that cannot be served is told before anything is made or started
 c_mutation(F3 server/server.c test_command:*bad_addresses* [[load_identity(&s, &s.failure) != LKS_OK || ]] "")

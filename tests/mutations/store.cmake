@@ -135,19 +135,19 @@ c_mutation(T13 server/store/adapter.c test_store_answers
         return NULL;]] "")
 
 # the data directory has one server; a dead one is waited out
-c_mutation(T14 server/store/dirlock.c test_store_embedded:*second_server*
+c_mutation(T14 server/store/dirlock.c test_store_directory:*second_server*
   [[while (flock(dir_fd, LOCK_EX | LOCK_NB) != 0) {]] [[while (false) {]])
-c_mutation(T14 server/store/dirlock.c test_store_embedded:*lock_file_that_is_removed*
+c_mutation(T14 server/store/dirlock.c test_store_directory:*lock_file_that_is_removed*
   [[while (flock(dir_fd, LOCK_EX | LOCK_NB) != 0) {]] [[while (flock(open_note(dir_fd, O_RDONLY), LOCK_EX | LOCK_NB) != 0) {]])
-c_mutation(T14 server/store/embedded.c test_store_embedded:a_moved_directory*
+c_mutation(T14 server/store/embedded.c test_store_directory:a_moved_directory*
   [["/proc/self/fd/%d/%s", e->dir_fd, name);]] [["%s/%s", e->dir, name);]])
-c_mutation(T14 server/store/dirlock.c test_store_embedded:*waited_out
+c_mutation(T14 server/store/dirlock.c test_store_directory:*waited_out
   [[int pid = read_note(dir_fd, &has_served);]] [[int pid = getpid();]])
 c_mutation(T14 server/store/embedded.c test_store_embedded:*inherited
   [[close_range(STDERR_FILENO + 1, (unsigned)dir_fd - 1, 0);]] "")
 
 # a killed server takes its redis-server along; an ended redis-server is started again
-c_mutation(T15 server/store/embedded.c test_store_embedded:*along [[prctl(PR_SET_PDEATHSIG, SIGKILL);]] "")
+c_mutation(T15 server/store/embedded.c test_store_directory:*along [[prctl(PR_SET_PDEATHSIG, SIGKILL);]] "")
 c_mutation(T15 server/store/embedded.c test_store_embedded:an_ended*started_again [[    if (may_serve_again(e, how)) {
         pause_then_spawn(e);]] [[    if (may_serve_again(e, how)) {]])
 c_mutation(T15 server/store/embedded.c test_store_embedded:pauses_grow* [[        if (lks_rpc_now_ns() - e->serves_since_ns >= SERVED_WELL_MS * CLOCK_NS_PER_MS)
@@ -169,6 +169,8 @@ c_mutation(T16 server/store/aof.c test_aof_tail:*left_alone [[        if (begins
             return MALFORMED;]] [[        if (false)
             return MALFORMED;]])
 c_mutation(T16 server/store/aof.c test_aof_tail [[end < a->size && (failure = keep(dir, name, a, end, copy)) != 0]] [[false]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*cannot_be_kept* [[(failure = keep(dir, name, a, end, copy)) != 0]] [[(keep(dir, name, a, end, copy)) < 0]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*cannot_be_kept* [[        unlinkat(dir_fd, copy, 0);]] [[        ;]])
 c_mutation(T16 server/store/embedded.c test_store_embedded:damage_that_is_found* [[        e->options.on_broken(e->options.arg, e->not_mended.message);]] [[        pause_then_spawn(e);]])
 c_mutation(T16 server/store/embedded.c test_store_embedded:*promised [["--aof-load-truncated", "no",]] "")
 c_mutation(T16 server/store/embedded.c test_store_embedded:*promised
@@ -220,7 +222,7 @@ c_mutation(T18 server/server.c test_command:*takes_long* [[    pthread_sigmask(S
 c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[    a->told = a->at;
 ]] "")
 c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[    if (r == STOPPED)]] [[    if (false)]])
-c_mutation(T18 server/store/embedded.c test_store_embedded:*long_path*
+c_mutation(T18 server/store/embedded.c test_store_directory:*long_path*
   [["/proc/self/fd/%d/%s", e->dir_fd, name);]] [["%s/%s", e->dir, name);]])
 
 # the primary that sentinels name

@@ -4,6 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -132,6 +135,30 @@ TEST(test_torn_anywhere)
     assert_mended(whole, n_first + n_second, n_first + n_second);
     assert_mended(whole, n_first - 1, strlen("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"));
     assert_mended(whole, 0, 0);
+}
+
+/* As on a full disk: the copy is not written as a whole. */
+TEST(test_what_cannot_be_kept_is_not_cut)
+{
+    struct rlimit before;
+    aof_mended done;
+    lks_error error;
+    glob_t copies;
+    char pattern[256];
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    write_files(second, sizeof second - 3);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 8, .rlim_max = before.rlim_max}), 0);
+    lks_code code = aof_mend(dir, false, NULL, NULL, &done, &error);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(code, LKS_UNAVAILABLE);
+    assert_non_null(strstr(error.message, "cannot mend appendonlydir/appendonly.aof.3.incr.aof"));
+    assert_int_equal(done.cut, 0);
+    assert_content(path_of(dir, "appendonly.aof.3.incr.aof"), second, sizeof second - 3);
+    snprintf(pattern, sizeof pattern, "%s/cut-*", dir);
+    assert_int_equal(glob(pattern, 0, NULL, &copies), GLOB_NOMATCH);
 }
 
 TEST(test_remarks_are_no_commands)
