@@ -296,6 +296,7 @@ static struct running *new_call(calls *all, const sink_call *call, sink_order *o
                           .order = order,
                           .handle = call->handle,
                           .held = size > CALL_BYTES ? size - CALL_BYTES : 0,
+                          .unanswered_before = call->unanswered_before,
                           .payload_len = call->len,
                           .context = {.deadline_ns = deadline_of(all->options.table, call)}};
     to.entries = (struct lks_rpc_metadata *)(void *)(r + 1);
