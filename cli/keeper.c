@@ -82,10 +82,9 @@ static void on_lost(void *arg, const lks_lock_loss *loss)
 
 static exit_code not_taken(lks_lock_result result, const lks_error *error)
 {
-    if (result == LKS_LOCK_FAILED)
-        return exits_failed(error, false);
-    exit_code code = exits_refused("", error->message);
-    return error->applied == LKS_APPLIED_NO ? code : EXIT_UNKNOWN;
+    bool refused = result != LKS_LOCK_FAILED && error->applied == LKS_APPLIED_NO;
+
+    return refused ? exits_refused("", error->message) : exits_failed(error, false);
 }
 
 /* Until the other process wants no more. */

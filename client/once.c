@@ -39,12 +39,17 @@ static lks_once_outcome begun(lks_once_attempt *attempt, const lks_begin_respons
         attempt->fence = response->fence;
         return LKS_ONCE_EXECUTED;
     case LKS_BEGIN_OUTCOME_REPLAY:
+        if (!response->result) {
+            lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the answer has no stored result");
+            return LKS_ONCE_FAILED;
+        }
         *result = keep_result(response->result, true);
         if (*result)
             return LKS_ONCE_REPLAYED;
         return refuse(error, LKS_ONCE_FAILED, LKS_RESOURCE_EXHAUSTED, "out of memory for the stored result");
     case LKS_BEGIN_OUTCOME_IN_PROGRESS:
-        refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, "another attempt is running");
+        refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED,
+               "another attempt has not ended: it runs, or its process is gone and its lease goes on");
         error->retry_after_ms = response->retry_after_ms < UINT32_MAX ? (uint32_t)response->retry_after_ms : UINT32_MAX;
         return LKS_ONCE_IN_PROGRESS;
     case LKS_BEGIN_OUTCOME_MISMATCH:

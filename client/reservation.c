@@ -286,7 +286,8 @@ static void cancel_unreturned(lks_reservation *reservation, bool refused, lks_er
         cancel_later(reservation);
 }
 
-/* What is left of a hold of before, counted from the sending of the Reserve, says little: it is extended at once. */
+/* A replay tells what is left of an earlier hold, counted from when the server answers. Counted from when the Reserve was
+ * sent, that may seem to be over, so the hold is extended at once. */
 static void extend_now(lks_reservation *reservation, uint64_t *sent_ns, int64_t *left_ms)
 {
     const lks_call_options options = {.timeout_ms = lease_call_ms((uint64_t)*left_ms * CLOCK_NS_PER_MS),

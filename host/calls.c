@@ -263,6 +263,7 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
                           .route = route,
                           .handle = call->handle,
                           .held = size > CALL_BYTES ? size - CALL_BYTES : 0,
+                          .unanswered_before = call->unanswered_before,
                           .payload_len = call->len,
                           .context = {.deadline_ns = deadline_of(all->options.table, call)}};
     to.entries = (struct lks_rpc_metadata *)(void *)(r + 1);

@@ -52,7 +52,8 @@ struct running {
     lks_rpc_arena *arena; /* from its start on */
     ProtobufCMessage *response;
     lks_error error;
-    atomic_bool cancelled; /* nobody waits for its answer */
+    atomic_bool cancelled;  /* nobody waits for its answer */
+    bool unanswered_before; /* sink_call's */
 
     /* Under lock. */
     state state;

@@ -79,7 +79,7 @@ static bool enter(struct running *r)
     if (serve_unpack(all->options.table, r->route, r->payload, r->payload_len, &r->context, r->arena, &request,
                      &r->error) != LKS_OK ||
         lks_guard_enter(all->options.guards, binding_of(r)->guard, r->route->method, request, r->context.deadline_ns,
-                        on_guarded, r, &r->context.guarded, &r->error) != LKS_OK)
+                        r->unanswered_before, on_guarded, r, &r->context.guarded, &r->error) != LKS_OK)
         return true;
     /* A call that waits costs its bytes only: it is unpacked again when it runs. */
     give_arena(all, r->arena);

@@ -70,6 +70,7 @@ typedef struct sink_call {
     uint64_t received_ns; /* CLOCK_MONOTONIC */
     caller *caller;
     credentials who;
+    bool unanswered_before;           /* the caller says so: an earlier try of the call may have run, or run now */
     const sink_message *message;      /* NULL: no other call shares its message, so it may wait */
     const struct sink_lender *lender; /* NULL: it keeps its arena until done */
     struct running **handle;          /* for abandon: what it points to is set until done; NULL: not wanted */

@@ -100,7 +100,7 @@ static bool read_metadata(wire from, lks_rpc_arena *arena, wire_metadata *ret)
 
 static bool read_call(wire from, lks_rpc_arena *arena, wire_call *ret)
 {
-    enum { METHOD = 1, PAYLOAD, TIMEOUT, METADATA };
+    enum { METHOD = 1, PAYLOAD, TIMEOUT, METADATA, UNANSWERED_BEFORE };
     size_t n_metadata = count(from, METADATA);
     bool has_memory = true;
 
@@ -114,6 +114,8 @@ static bool read_call(wire from, lks_rpc_arena *arena, wire_call *ret)
             ret->payload = bytes_of(&f);
         else if (f.number == TIMEOUT)
             ret->timeout_ms = (uint32_t)f.varint;
+        else if (f.number == UNANSWERED_BEFORE)
+            ret->unanswered_before = f.varint != 0;
         else if (f.number == METADATA)
             has_memory = read_metadata(f.bytes, arena, ret->metadata[ret->n_metadata++]);
     return has_memory;

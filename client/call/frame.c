@@ -52,7 +52,8 @@ static void fill(struct frame *frame, const call_list *queue, link_message *mess
 
     for (uint32_t i = 0; i < frame->n; i++, call = TAILQ_NEXT(call, in_line)) {
         frame->calls[i] = call;
-        at = request_write(call->request, call->tries != 0, timeout_ms_of(call, now_ns), at);
+        at = request_write(call->request, call->tries != 0, call->applied != LKS_APPLIED_NO,
+                           timeout_ms_of(call, now_ns), at);
     }
     message->len = (size_t)(at - link_message_body(message));
 }

@@ -34,10 +34,16 @@ static uint64_t timeout_ms_of(const lks_call_options *options, uint32_t default_
 
 /* ---- a Call's bytes ------------------------------------------------------------- */
 
-enum { CALLS = 2 << 3 | 2 };                                                                 /* of a Frame */
-enum { METHOD = 1 << 3 | 2, PAYLOAD = 2 << 3 | 2, TIMEOUT = 3 << 3, METADATA = 4 << 3 | 2 }; /* of a Call */
-enum { KEY = 1 << 3 | 2, VALUE = 2 << 3 | 2 };                                               /* of Metadata */
-enum { LENGTH_BYTES_MAX = 5, HEAD_BYTES_MAX = 1 + LENGTH_BYTES_MAX, TIMEOUT_BYTES_MAX = 1 + 5 };
+enum { CALLS = 2 << 3 | 2 }; /* of a Frame */
+enum {
+    METHOD = 1 << 3 | 2,
+    PAYLOAD = 2 << 3 | 2,
+    TIMEOUT = 3 << 3,
+    METADATA = 4 << 3 | 2,
+    UNANSWERED = 5 << 3
+};                                             /* of a Call */
+enum { KEY = 1 << 3 | 2, VALUE = 2 << 3 | 2 }; /* of Metadata */
+enum { LENGTH_BYTES_MAX = 5, HEAD_BYTES_MAX = 1 + LENGTH_BYTES_MAX, TIMEOUT_BYTES_MAX = 1 + 5, UNANSWERED_BYTES = 2 };
 
 static uint8_t *put_number(uint8_t *at, size_t number)
 {
@@ -123,18 +129,22 @@ static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *mes
 
 size_t request_bytes_max(const struct request *request, bool again)
 {
-    return HEAD_BYTES_MAX + (again ? request->again : request->first).len + TIMEOUT_BYTES_MAX + request->metadata.len;
+    return HEAD_BYTES_MAX + (again ? request->again : request->first).len + TIMEOUT_BYTES_MAX + request->metadata.len +
+           UNANSWERED_BYTES;
 }
 
-uint8_t *request_write(const struct request *request, bool again, uint32_t timeout_ms, uint8_t *at)
+uint8_t *request_write(const struct request *request, bool again, bool unanswered, uint32_t timeout_ms, uint8_t *at)
 {
     const lks_rpc_slice *call = again ? &request->again : &request->first;
 
-    at = put_head(at, CALLS, call->len + 1 + number_bytes(timeout_ms) + request->metadata.len);
+    at = put_head(at, CALLS,
+                  call->len + 1 + number_bytes(timeout_ms) + request->metadata.len +
+                      (unanswered ? UNANSWERED_BYTES : 0));
     memcpy(at, call->data, call->len);
     at = put_head(at + call->len, TIMEOUT, timeout_ms);
     memcpy(at, request->metadata.data, request->metadata.len);
-    return at + request->metadata.len;
+    at += request->metadata.len;
+    return unanswered ? put_head(at, UNANSWERED, true) : at;
 }
 
 Lockstock__Rpc__V1__Call *request_call(const struct request *request)

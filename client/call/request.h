@@ -38,8 +38,9 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
  * server. */
 size_t request_bytes_max(const struct request *request, bool again);
 
-/* Adds it to a frame. timeout_ms is what is left for the call. Returns the end. */
-uint8_t *request_write(const struct request *request, bool again, uint32_t timeout_ms, uint8_t *at);
+/* Adds it to a frame. `unanswered`: a try before it may have taken effect. timeout_ms is what is left for the call.
+ * Returns the end. */
+uint8_t *request_write(const struct request *request, bool again, bool unanswered, uint32_t timeout_ms, uint8_t *at);
 
 /* The Call of its first try, to be freed with lockstock__rpc__v1__call__free_unpacked; NULL when out of memory. */
 Lockstock__Rpc__V1__Call *request_call(const struct request *request);

@@ -92,14 +92,22 @@ static void settle(lks_guarded *g, guard_state state, guard_answer *answer)
         free(answer->body);
 }
 
+/* Of a call that is refused: its handler does not run, but that of an earlier try may have run. */
+static lks_applied applied_of(const lks_guarded *g)
+{
+    return g->unanswered_before ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO;
+}
+
+/* An outcome would tell the caller that nothing was done, but what holds the lock or used the limit may be an earlier
+ * try of the same call. */
 static void refuse(lks_guarded *g, lks_code code, int outcome, int64_t retry_after_ms, const char *before,
                    const char *const *paths, const char *after)
 {
-    guard_answer answer = {.outcome = outcome};
+    guard_answer answer = {.outcome = g->unanswered_before ? 0 : outcome};
     char text[TEXT_BYTES];
 
     guard_paths(paths, text, sizeof text);
-    lks_error_set(&answer.error, code, LKS_APPLIED_NO, "%s%s%s", before, text, after);
+    lks_error_set(&answer.error, code, applied_of(g), "%s%s%s", before, text, after);
     if (retry_after_ms > 0)
         answer.error.retry_after_ms = retry_after_ms < UINT32_MAX ? (uint32_t)retry_after_ms : UINT32_MAX;
     settle(g, GUARD_REFUSED, &answer);
@@ -110,6 +118,7 @@ static void fail(lks_guarded *g, const char *guard, const lks_error *why)
     guard_answer answer = {.outcome = 0};
 
     guard_failed(guard, why, &answer.error);
+    answer.error.applied = applied_of(g);
     settle(g, GUARD_REFUSED, &answer);
 }
 
@@ -510,8 +519,8 @@ static lks_code read_request(lks_guarded *g, ProtobufCMessage *request, lks_erro
 }
 
 lks_code lks_guard_enter(lks_channel *channel, const lks_rpc_guard *guard, const lks_rpc_method *method,
-                         ProtobufCMessage *request, uint64_t deadline_ns, lks_guard_done *done, void *arg,
-                         lks_guarded **ret, lks_error *error)
+                         ProtobufCMessage *request, uint64_t deadline_ns, bool unanswered_before, lks_guard_done *done,
+                         void *arg, lks_guarded **ret, lks_error *error)
 {
     lks_guarded *g = calloc(1, sizeof *g);
 
@@ -522,6 +531,7 @@ lks_code lks_guard_enter(lks_channel *channel, const lks_rpc_guard *guard, const
     g->guard = guard;
     g->method = method;
     g->deadline_ns = deadline_ns;
+    g->unanswered_before = unanswered_before;
     g->done = done;
     g->arg = arg;
     g->references = 2; /* the owner's, and this function's */

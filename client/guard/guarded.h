@@ -45,7 +45,8 @@ struct lks_guarded {
     const lks_rpc_guard *guard;
     const lks_rpc_method *method;
     uint64_t deadline_ns;
-    char *limit_key, *key; /* NULL without the guard; key: of the idempotency guard */
+    bool unanswered_before; /* lks_guard_enter's */
+    char *limit_key, *key;  /* NULL without the guard; key: of the idempotency guard */
     char *names[GUARD_NAMES_MAX];
     size_t n_names;
     uint8_t fingerprint[GUARD_FINGERPRINT_BYTES];

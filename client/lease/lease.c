@@ -25,8 +25,8 @@ static void renew_at(struct lease *lease, uint64_t at_ns)
         heap_set(&lease->channel->loop.timers, &lease->renewal, at_ns);
 }
 
-/* How long after the request that set it a lease is renewed: at a third, and at a third of what is left of one that had
- * run before. */
+/* When a lease is renewed, counted from the request that set it: at a third of its length, or of what is left when
+ * that is less. */
 static uint64_t renewal_ns(const struct lease *lease, int64_t left_ms)
 {
     return lease_renewal_ns(left_ms < lease->lease_ms ? (uint32_t)left_ms : lease->lease_ms);

@@ -1,8 +1,8 @@
 /* A lease that is kept and is no lock: of an attempt of lks_once, or of an
  * lks_reservation. It is renewed on the channel's loop thread at each third of its length, or
  * of what is left of it when that is less, a call each time, and is known to be lost before it
- * can have ended. Embedded in what it is of, which lives until nobody refers to it: its owner, the loop thread, a renewal under
- * way. */
+ * can have ended. Embedded in what it is of, which lives until nobody refers to it: its owner,
+ * the loop thread, a renewal under way. */
 #ifndef LOCKSTOCK_CLIENT_LEASE_LEASE_H
 #define LOCKSTOCK_CLIENT_LEASE_LEASE_H
 

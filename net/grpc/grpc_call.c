@@ -420,6 +420,7 @@ static void run(grpc_stream *s)
         .received_ns = s->received_ns,
         .caller = s->from->caller,
         .who = grpc_headers_credentials(s),
+        .unanswered_before = grpc_headers_value(s, "grpc-previous-rpc-attempts").len > 0,
         .handle = &s->running,
         .lender = &lender,
         .tell_metadata = grpc_headers_tell,

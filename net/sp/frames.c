@@ -282,6 +282,7 @@ static void start_calls(exchange *x, const Lockstock__Rpc__V1__Frame *frame, con
             .received_ns = received_ns,
             .caller = sender->caller,
             .who = credentials_of(from, sender),
+            .unanswered_before = from->unanswered_before,
             .message = n > 1 ? &x->work->shared : NULL,
             .lender = n > 1 ? NULL : &lender,
             .tell_metadata = tell_metadata,

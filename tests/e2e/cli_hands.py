@@ -128,13 +128,15 @@ class LateCopies(Case):
         self.assertEqual(self.json("lock", "inspect", "door")["holders"], [])
 
     def test_what_nothing_undoes_is_in_doubt(self):
-        self.out("stock", "put", "phone", "0")
-        with LateServer(self.server) as late:
-            err = self.refused(late, "stock", "deduct", "o1", "--line", "phone=1", "--group", "phone", code=UNKNOWN)
-            self.assertIn("it may have been done", err)
-            self.out("stock", "put", "phone", "1")
-            late.deliver()
-        self.assertIn("deducted", self.out("stock", "deduct", "o1", "--line", "phone=1", "--group", "phone"))
+        for command, done, more in (("deduct", "deducted", ()), ("reserve", "reserved", ("--hold", "10m"))):
+            order = ("stock", command, "o1", "--line", f"{command}=1", "--group", command, *more)
+            self.out("stock", "put", command, "0")
+            with LateServer(self.server) as late:
+                err = self.refused(late, *order, code=UNKNOWN)
+                self.assertIn("it may have been done", err)
+                self.out("stock", "put", command, "1")
+                late.deliver()
+            self.assertIn(done, self.out(*order))
 
 
 class Hands(Case):

@@ -166,6 +166,16 @@ static void *go_on(void *arg)
     return NULL;
 }
 
+/* As docs/guards.md has it: what the call waits for cannot be started. */
+static lks_code end_unstarted(lks_rpc_context *context, const buy_request *in, lks_error *error)
+{
+    lks_host_call *call = lks_host_defer(context);
+    lks_code code = lks_error_set(error, (lks_code)in->code, LKS_APPLIED_NO, "cannot be started");
+
+    lks_host_finish(call, code, error);
+    return LKS_OK;
+}
+
 static lks_code defer(guarded_shop *shop, lks_rpc_context *context, const buy_request *in, buy_response *out)
 {
     struct job *job = malloc(sizeof *job);
@@ -210,6 +220,8 @@ static lks_code act(const lks_rpc_service *service, lks_rpc_context *context, co
     case LOCKSTOCK__TEST__DOING__DOING_DEFER:
         return defer(shop, context, in, out);
     case LOCKSTOCK__TEST__DOING__DOING_END:
+        if (in->code != 0)
+            return end_unstarted(context, in, error);
         sell(shop, context, in, out, error);
         lks_host_finish(lks_host_defer(context), LKS_OK, NULL);
         return LKS_INTERNAL;

@@ -9,8 +9,7 @@ lks_channel *channel;  /* to lockstockd */
 lks_channel *shop_way; /* to the host */
 lks_host *host;
 guarded_shop shop;
-char effects[256], gate[256];
-static char shop_url[64];
+char effects[256], gate[256], shop_url[64];
 
 int scene_setup(void **state)
 {

@@ -18,7 +18,7 @@ extern lks_channel *channel;  /* to lockstockd */
 extern lks_channel *shop_way; /* to the host */
 extern lks_host *host;        /* with THREADS threads; NULL: a test has closed it */
 extern guarded_shop shop;
-extern char effects[256], gate[256];
+extern char effects[256], gate[256], shop_url[64]; /* shop_url: of the host */
 
 int scene_setup(void **state);
 int scene_teardown(void **state);

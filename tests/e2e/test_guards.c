@@ -2,6 +2,9 @@
 
 #include <signal.h>
 
+#include <lockstock/guard.h>
+#include <lockstock/rpc/exchange.h>
+
 #include "e2e/guards_scene.h"
 #include "test.h"
 
@@ -346,6 +349,85 @@ TEST(a_refusal_is_told_by_the_outcome_that_is_named_for_it)
     assert_int_equal(n_effects(NULL), 1);
 }
 
+static void on_guard(void *arg)
+{
+    atomic_store((atomic_int *)arg, 1);
+}
+
+static const lks_rpc_guard *guard_of(const lks_rpc_method *method)
+{
+    const lks_rpc_service service = guarded_service(&shop);
+    size_t i = 0;
+
+    while (service.bindings[i].method != method)
+        i++;
+    return service.bindings[i].guard;
+}
+
+/* The refusal of a call whose earlier try was not answered, by the guards of Told. */
+static void expect_doubt(buy_request *request, lks_code code, const char *message)
+{
+    lks_rpc_arena *arena = lks_rpc_arena_new();
+    ProtobufCMessage *response = NULL;
+    lks_guarded *guarded = NULL;
+    lks_error error = {.code = LKS_OK};
+    atomic_int done = 0;
+
+    assert_int_equal(lks_guard_enter(channel, guard_of(&guarded_told), &guarded_told, &request->base,
+                                     lks_rpc_now_ns() + UINT64_C(1000000) * LIMIT_MS, true, on_guard, &done, &guarded,
+                                     &error),
+                     LKS_OK);
+    await(&done, 1);
+    assert_false(lks_guard_runs(guarded));
+    lks_guard_answer(guarded, arena, &response, &error);
+    assert_null(response);
+    expect_error(&error, code, LKS_APPLIED_MAYBE, message ? message : error.message);
+    lks_guard_free(guarded);
+    lks_rpc_arena_free(arena);
+}
+
+/* Of a later try each guard tells by a code and MAYBE, for what it meets may be an earlier try of the call. */
+TEST(a_refusal_after_an_unanswered_try_is_in_doubt)
+{
+    buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1), other = order(o1, y_alone, 1);
+    static char buyer[] = "b";
+
+    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    lks_call *s = start(&guarded_told, &first);
+    await(&shop.running, 1);
+    expect_doubt(
+        &first, LKS_ABORTED,
+        "order_id: an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
+    expect_doubt(&second, LKS_ABORTED, "the lock on items is held by others");
+    expect_doubt(&second, LKS_RESOURCE_EXHAUSTED, "over the limit of buyer_id");
+    other.buyer_id = buyer;
+    expect_doubt(&other, LKS_ALREADY_EXISTS,
+                 "order_id: was used for another request; only with key_alone the key alone counts");
+    open_gate();
+    expect_ended(s);
+}
+
+/* The second try of a call whose first one runs. */
+TEST(a_caller_is_not_told_by_an_outcome_that_its_own_first_try_runs)
+{
+    buy_request request = order(o1, x_alone, 1);
+    lks_rpc_method method = guarded_told;
+    lks_error error;
+    lks_call *call;
+    lks_channel *way = NULL;
+
+    method.natural_id = "order_id";
+    request.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    assert_int_equal(lks_channel_open(shop_url, &(lks_channel_options){.timeout_ms = LIMIT_MS}, &way, NULL), LKS_OK);
+    assert_int_equal(lks_call_start(way, &method, &request.base, NULL, NULL, NULL, NULL, &call, NULL), LKS_OK);
+    assert_null(ended(call, &error));
+    expect_error(
+        &error, LKS_ABORTED, LKS_APPLIED_MAYBE,
+        "order_id: an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
+    lks_call_free(call);
+    lks_channel_close(way);
+}
+
 /* What a call took before it was refused is given back: the repeat runs, as the second attempt. */
 TEST(a_call_that_is_refused_by_its_lock_may_come_again)
 {
@@ -381,6 +463,7 @@ TEST(without_lockstockd_a_call_is_refused_by_the_guard_that_could_not_ask)
     assert_null(buy_within(&guarded_lock, &request, AWAY_MS, &error));
     assert_non_null(strstr(error.message, "the lock guard cannot ask a server: "));
     expect_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, error.message);
+    expect_doubt(&request, LKS_UNAVAILABLE, NULL);
     assert_int_equal(n_effects(NULL), 0);
     /* A limit that opens lets the call run. */
     expect_bought(&guarded_open, &request);

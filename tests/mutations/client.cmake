@@ -23,8 +23,10 @@ c_mutation(C2 client/once_attempt.c test_once:*final_failure*
   [[bool failed = stored->n_headers == 1 &&]] [[bool failed = false && stored->n_headers == 1 &&]])
 c_mutation(C2 client/once_attempt.c test_once:*final_failure* [[.n_headers = failed ? 0 : n,]] [[.n_headers = n,]])
 c_mutation(C3 client/once.c test_once:*told_apart
-  [[refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, "another attempt is running");]]
-  [[refuse(error, LKS_ONCE_IN_PROGRESS, LKS_UNAVAILABLE, "another attempt is running");]])
+  [[refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED,
+               "another]]
+  [[refuse(error, LKS_ONCE_IN_PROGRESS, LKS_UNAVAILABLE,
+               "another]])
 c_mutation(C3 client/once.c test_once:*told_apart
   [[response->retry_after_ms < UINT32_MAX ? (uint32_t)response->retry_after_ms : UINT32_MAX;]] [[0;]])
 c_mutation(C3 client/once.c test_once:*told_apart
@@ -49,7 +51,7 @@ c_mutation(C5 client/once.c test_once_lease:*in_doubt* [[error->applied = LKS_AP
 # Once: the lease
 c_mutation(C6 client/lease/lease.c test_once_lease:*while_it_runs [[loop_post(&lease->channel->loop, &lease->start);]] "")
 c_mutation(C6 client/lease/lease.c test_once_lease:*while_it_runs
-  [[        renew_at(lease, lease->sent_ns + lease_renewal_ns(lease->lease_ms));]] [[        ;]])
+  [[        renew_at(lease, lease->sent_ns + renewal_ns(lease, left_ms));]] [[        ;]])
 c_mutation(C6 client/lease/lease_time.c test_once_lease:*while_it_runs [[* CLOCK_NS_PER_MS / RENEWALS]] [[* CLOCK_NS_PER_MS / (RENEWALS * 100)]])
 c_mutation(C6 client/lease/lease.c test_once_lease:*is_repeated [[        renew_again(lease, error);]] [[        ;]])
 c_mutation(C6 client/once_attempt.c test_once_lease:*is_repeated
@@ -221,7 +223,11 @@ c_mutation(C24 client/reservation.c test_reservation:*may_be_sold* [[    else if
 c_mutation(C24 client/reservation.c test_reservation:*could_not_be_sold*
   [[reservation->settled = outcome == LKS_CONFIRM_OUTCOME_CONFIRMED ||]] [[reservation->settled = true ||]])
 c_mutation(C24 client/reservation.c test_reservation:*could_not_be_sold* [[ || outcome == LKS_CONFIRM_OUTCOME_CANCELLED;]] [[;]])
-c_mutation(C25 client/reservation.c test_reservation:*kept_is_extended [[request.hold_ms = lease->lease_ms;]] "")
+c_mutation(C25 client/reservation.c test_reservation:*kept_is_extended [[request.hold_ms = reservation->lease.lease_ms;
+    return request;]] [[return request;]])
+c_mutation(C25 client/reservation.c test_reservation:*again_is_extended* [[if (reservation->replayed && order->keep_ms != 0 && left_ms > 0)]] [[if (false)]])
+c_mutation(C25 client/reservation.c test_reservation:*was_lost_is_kept [[*sent_ns = now_ns;]] [[*sent_ns = now_ns < *sent_ns ? now_ns : *sent_ns;]])
+c_mutation(C25 client/lease/lease.c test_reservation:*extended_in_time [[left_ms < lease->lease_ms ?]] [[left_ms < 0 ?]])
 c_mutation(C25 client/lease/lease.c test_lease:*no_longer_than_told [[if (at_ns < lease->renew_until_ns)]] [[if (true)]])
 c_mutation(C25 client/reservation.c test_reservation:*server_ended*
   [[? LEASE_RENEWED]] [[? LEASE_RENEWED : true ? LEASE_RENEWED]])

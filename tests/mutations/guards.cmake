@@ -46,10 +46,19 @@ c_mutation(GD9 client/guard/leave.c test_guarded_hosts:*frozen* [[    if (code =
 c_mutation(GD10 client/guard/leave.c test_guards:*stored_later [[        complete_later(g);]] [[        ;]])
 
 # Refusals
-c_mutation(GD11 client/guard/guard.c test_guards_generated [[answer = {.outcome = outcome};]] [[answer = {.outcome = 0};]])
+c_mutation(GD11 client/guard/guard.c test_guards_generated [[g->unanswered_before ? 0 : outcome]] [[0]])
 c_mutation(GD11 client/guard/answer.c test_guards:*outcome* [[    set_field(response, guarded->guard->outcome, guarded->answer.outcome);
 ]] "")
 c_mutation(GD11 client/guard/answer.c test_guards:*outcome* [[        set_field(response, guarded->guard->retry_after, guarded->answer.error.retry_after_ms);]] [[        ;]])
+c_mutation(GD22 client/guard/guard.c test_guards:*is_in_doubt [[g->unanswered_before ? 0 : outcome]] [[outcome]])
+c_mutation(GD22 client/guard/guard.c test_guards:*is_in_doubt [[g->unanswered_before ? LKS_APPLIED_MAYBE : ]] "")
+c_mutation(GD22 client/call/frame.c test_channel_retry:*did_nothing* [[call->applied != LKS_APPLIED_NO,]] [[call->tries != 0,]])
+c_mutation(GD22 rpc/frame.c test_frames:*as_it_came [[f.varint != 0;
+        else if (f.number == METADATA)]] [[false;
+        else if (f.number == METADATA)]])
+c_mutation(GD22 net/grpc/grpc_call.c test_grpc:*and_its_answer [["grpc-previous-rpc-attempts").len > 0]] [["grpc-previous-rpc-attempts").len > 1]])
+c_mutation(GD23 client/guard/guard.c test_guard_enter:*are_released [[ || error_is_doubtful(error);]] [[;]])
+c_mutation(GD23 client/guard/answer.c test_guard_enter:*without_a_result* [[    if (!stored) {]] [[    if (false) {]])
 c_mutation(GD12 client/guard/guard.c test_guards:*refused_by_its_lock* [[    if (state != GUARD_ADMITTED)
         unwind(g);]] "")
 c_mutation(GD13 client/guard/guard.c test_guards:*without_lockstockd* [[if (code != LKS_OK && guard->fail_open && error_is_away(error))]] [[if (false)]])

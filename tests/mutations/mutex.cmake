@@ -63,12 +63,14 @@ c_mutation(M12 client/lease/watchdog.c test_mutex_loss:*server_says_lost [[     
 c_mutation(M12 client/lease/watchdog.c test_mutex_loss:*server_says_lost [[hold->reason = LKS_LOSS_TAKEN;]] "")
 c_mutation(M13 client/lease/watchdog.c test_mutex_loss:*stays_lost [[hold->ended || now >= hold->lost_ns]] [[hold->ended]])
 c_mutation(M13 client/lease/watchdog.c test_mutex_loss:*during_a_renewal*
-  [[    uint64_t left_ns = hold->lost_ns > now_ns ? hold->lost_ns - now_ns : 0;
+  [[    uint64_t now_ns = lks_rpc_now_ns(); /* under the lock: nothing is renewed after a look that saw it lost */
+    uint64_t left_ns = hold->lost_ns > now_ns ? hold->lost_ns - now_ns : 0;
     pthread_mutex_unlock(&watchdog.lock);
-    return left_ns;]] [[    uint64_t lost_ns = hold->lost_ns;
+]] [[    uint64_t lost_ns = hold->lost_ns;
     pthread_mutex_unlock(&watchdog.lock);
-    now_ns = lks_rpc_now_ns();
-    return lost_ns > now_ns ? lost_ns - now_ns : 0;]])
+    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t left_ns = lost_ns > now_ns ? lost_ns - now_ns : 0;
+]])
 c_mutation(M13 client/lease/watchdog.c test_mutex_loss:*is_not_renewed [[    heap_clear(&watch->losses, &hold->loss);
     heap_clear(&watch->renewals, &hold->renewal);
     if (!lock]] [[    heap_clear(&watch->losses, &hold->loss);

@@ -231,6 +231,7 @@ static void record(struct server *server, const Lockstock__Rpc__V1__Frame *frame
     snprintf(ret->method, sizeof ret->method, "%s", call->method);
     snprintf(ret->id, sizeof ret->id, "%s", request ? request->id : "?");
     ret->fresh = request && request->fresh;
+    ret->unanswered_before = call->unanswered_before;
     ret->timeout_ms = call->timeout_ms;
     ret->frame = server->n_frames;
     for (size_t m = 0; m < call->n_metadata; m++) {

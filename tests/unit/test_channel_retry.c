@@ -31,6 +31,9 @@ TEST(a_lost_reply_is_asked_for_again_with_the_same_id)
         assert_false(server_request_at(server, 1).fresh);
         assert_false(server_request_at(server, 2).fresh);
         assert_true(request.fresh);
+        assert_false(server_request_at(server, 0).unanswered_before);
+        assert_true(server_request_at(server, 1).unanswered_before);
+        assert_true(server_request_at(server, 2).unanswered_before);
         lks_message_free(response);
         lks_channel_close(channel);
         server_stop(server);
@@ -74,6 +77,7 @@ TEST(a_server_that_did_nothing_is_asked_again)
     server_add_fault(server, (server_fault){SERVER_FAILS, 0, 3});
     assert_int_equal(run(channel, &server_plain, "a", NULL, NULL, NULL), LKS_OK);
     assert_one_call(server, 4, "a");
+    assert_false(server_request_at(server, 3).unanswered_before); /* each was answered: with NO */
     lks_channel_close(channel);
     server_stop(server);
 }

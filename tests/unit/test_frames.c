@@ -138,6 +138,7 @@ static void send_frame_with(fixture *f, uint32_t version, size_t n, size_t copie
         lockstock__rpc__v1__call__init(&calls[i]);
         calls[i].method = (char *)"/m";
         calls[i].timeout_ms = (uint32_t)i;
+        calls[i].unanswered_before = i == 1;
         pointers[i] = &calls[i];
     }
     if (n > 0) {
@@ -205,6 +206,8 @@ TEST(a_call_is_handed_on_as_it_came)
     assert_int_equal(second->who.ns.len, 0);
     assert_null(first->who.twice);
     assert_int_equal(second->timeout_ms, 1);
+    assert_false(first->unanswered_before);
+    assert_true(second->unanswered_before);
     answer_unavailable(&f->keeper.started[0]);
     answer_unavailable(&f->keeper.started[1]);
 }

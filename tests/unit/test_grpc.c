@@ -18,8 +18,15 @@ TEST(a_header_that_stands_twice_is_told)
 
 TEST(a_call_and_its_answer)
 {
-    static const char *const fields[] = {"grpc-timeout", "1500m", "lockstock-namespace", "shop", "authorization",
-                                         "Bearer x",     NULL};
+    static const char *const fields[] = {"grpc-timeout",
+                                         "1500m",
+                                         "lockstock-namespace",
+                                         "shop",
+                                         "authorization",
+                                         "Bearer x",
+                                         "grpc-previous-rpc-attempts",
+                                         "1",
+                                         NULL};
     h2_peer *p = start();
     size_t call = h2_peer_call(p, PATH, fields, "\0\0\0\0\3abc", 8, false);
     run_until_taken(1);
@@ -28,6 +35,7 @@ TEST(a_call_and_its_answer)
     assert_int_equal(got->len, 3);
     assert_memory_equal(here.taken[0].payload, "abc", 3);
     assert_int_equal(got->timeout_ms, 1500);
+    assert_true(got->unanswered_before);
     assert_true(got->received_ns > 0 && !got->message);
     assert_memory_equal(got->who.ns.data, "shop", got->who.ns.len);
     assert_memory_equal(got->who.authorization.data, "Bearer x", got->who.authorization.len);

@@ -159,6 +159,21 @@ TEST(test_a_final_failure_is_replayed)
     lks_once_result_free(result);
 }
 
+TEST(test_a_replay_without_a_result_is_an_error)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_once_result *result = NULL;
+    lks_error error;
+
+    fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_REPLAY});
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_FAILED);
+    assert_int_equal(error.code, LKS_INTERNAL);
+    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+    assert_string_equal(error.message, "the answer has no stored result");
+    assert_int_equal(atomic_load(&job.runs), 0);
+    assert_null(result);
+}
+
 TEST(test_refusals_are_told_apart)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};

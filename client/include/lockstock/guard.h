@@ -55,12 +55,13 @@ typedef void lks_guard_done(void *arg);
 /* Asks the guards of one call of `method`, one after the other, and runs `done` once all admitted it or one refused
  * it; perhaps before this returns. `guard` and `method` must be constant; `request` is unpacked, is not kept, and
  * has its maps' entries put in order. No guard waits longer than until deadline_ns (CLOCK_MONOTONIC), nor so long
- * that nothing is left. *ret is set before `done` can run, and is the caller's to free. On failure `done` does not run,
+ * that nothing is left. `unanswered_before`: an earlier try of the call may have run, or may run now; so a refusal is an
+ * error with applied MAYBE, never the outcome that the guard names for it. *ret is set before `done` can run, and is the caller's to free. On failure `done` does not run,
  * and nothing was sent: LKS_INVALID_ARGUMENT, applied NO: the request has not what a guard needs, naming its path;
  * LKS_RESOURCE_EXHAUSTED: no memory, or the channel's queue is full. Thread-safe; does not block. */
 lks_code lks_guard_enter(lks_channel *channel, const lks_rpc_guard *guard, const lks_rpc_method *method,
-                         ProtobufCMessage *request, uint64_t deadline_ns, lks_guard_done *done, void *arg,
-                         lks_guarded **ret, lks_error *error);
+                         ProtobufCMessage *request, uint64_t deadline_ns, bool unanswered_before, lks_guard_done *done,
+                         void *arg, lks_guarded **ret, lks_error *error);
 
 /* Nobody wants the call any more: unless `done` has run or is about to, runs it now, and the call is one that was
  * refused with LKS_CANCELLED. What was taken, or may still be granted, is given back in the background.

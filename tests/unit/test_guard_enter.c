@@ -1,0 +1,101 @@
+/* Guards against services that answer as told: what the guards give back, and what they make of an odd answer. */
+
+#include <pthread.h>
+
+#include <lockstock/guard.h>
+#include <lockstock/lockstock.h>
+#include <lockstock/rpc/exchange.h>
+#include <lockstock/v1/idempotency.lks.h>
+#include <lockstock/v1/lock.lks.h>
+
+#include "guarded.pb-c.h"
+#include "unit/helpers_fixture.h"
+#include "test.h"
+
+enum { CALL_MS = 60000 };
+
+typedef Lockstock__Test__BuyRequest buy_request;
+
+static const char *const by_buyer[] = {"buyer_id", NULL};
+static const lks_rpc_guard_lock lock = {.prefix = "buyer", .keys = by_buyer, .group = ""};
+static const lks_rpc_guard_idempotency once = {.scope = "buy", .key = by_buyer, .group = ""};
+static const lks_rpc_guard locks = {.lock = &lock, .outcome = "", .retry_after = ""},
+                           attempts = {.idempotency = &once, .outcome = "", .retry_after = ""};
+static const lks_rpc_method method = {.path = "/lockstock.test.GuardedShop/Buy",
+                                      .request = &lockstock__test__buy_request__descriptor,
+                                      .response = &lockstock__test__buy_response__descriptor,
+                                      .effect = LKS_RPC_EFFECT_WRITE};
+
+typedef struct entering {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool done;
+} entering;
+
+static void on_done(void *arg)
+{
+    entering *e = arg;
+
+    pthread_mutex_lock(&e->lock);
+    e->done = true;
+    pthread_cond_signal(&e->ended);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Asks the guard, which must refuse the call. */
+static lks_error refusal_by(const lks_rpc_guard *guard)
+{
+    static char buyer[] = "ann";
+    entering e = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+    buy_request request = LOCKSTOCK__TEST__BUY_REQUEST__INIT;
+    lks_rpc_arena *arena = lks_rpc_arena_new();
+    ProtobufCMessage *response = NULL;
+    lks_guarded *guarded = NULL;
+    lks_error error = {.code = LKS_OK};
+
+    request.buyer_id = buyer;
+    assert_int_equal(lks_guard_enter(channel, guard, &method, &request.base,
+                                     lks_rpc_now_ns() + UINT64_C(1000000) * CALL_MS, false, on_done, &e, &guarded,
+                                     &error),
+                     LKS_OK);
+    pthread_mutex_lock(&e.lock);
+    while (!e.done)
+        pthread_cond_wait(&e.ended, &e.lock);
+    pthread_mutex_unlock(&e.lock);
+    assert_false(lks_guard_runs(guarded));
+    lks_guard_answer(guarded, arena, &response, &error);
+    assert_null(response);
+    lks_guard_free(guarded);
+    lks_rpc_arena_free(arena);
+    return error;
+}
+
+/* The guard's first Acquire may be granted after the refusal of its second. */
+TEST(test_locks_refused_after_an_unanswered_try_are_released)
+{
+    fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE,
+                                    .applied = LKS_APPLIED_MAYBE,
+                                    .fail_times = 1,
+                                    .outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_BUSY});
+    lks_error error = refusal_by(&locks);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_int_equal(error.applied, LKS_APPLIED_NO); /* the handler did not run, and will not */
+    assert_true(fake_await(fake, FAKE_RELEASE, NULL, 1));
+    assert_string_equal(event_of(FAKE_RELEASE, 0).token, event_of(FAKE_ACQUIRE, 0).token);
+
+    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_BUSY});
+    refusal_by(&locks);
+    assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 3);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 1);
+}
+
+TEST(test_a_replay_without_a_result_is_an_error_of_the_call)
+{
+    fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_REPLAY});
+    lks_error error = refusal_by(&attempts);
+    assert_int_equal(error.code, LKS_INTERNAL);
+    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+    assert_string_equal(error.message, "the answer has no stored result");
+}
+
+TEST_MAIN(.setup = setup, .teardown = teardown)
