@@ -31,6 +31,11 @@ c_mutation(T2 server/store/errors.c test_store_answers
   [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 1000]] [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 1000]])
 
 # connection refused, or no connection: UNAVAILABLE, NO, after a moment
+c_mutation(T3 server/store/connection.c test_store_names:*late* [[    if (c->resolution) { /* the last attempt's question: its answer serves */]]
+  [[    resolve_cancel(c->resolution);
+    c->resolution = NULL;
+    if (false) {]])
+c_mutation(T3 server/store/connection.c test_store_names:*not_found* [[        drop_for(c, not_found, why);]] [[        (void)why;]])
 c_mutation(T3 server/store/pipeline.c test_store_lost:*without_a_connection*
   [[return grace > c->deadline_ns ? c->deadline_ns : grace;]] [[return (void)grace, c->deadline_ns;]])
 c_mutation(T3 server/store/pipeline.c test_store_lost:*stays_away
