@@ -246,6 +246,31 @@ TEST(a_library_of_an_impossible_age_is_not_deleted)
     }
 }
 
+static bool told_time(void *arg)
+{
+    (void)arg;
+    return here.told_time;
+}
+
+TEST(a_clock_that_no_redis_tells_is_not_known)
+{
+    static const char *const times[] = {"*2\r\n$19\r\n9223372036854775807\r\n$1\r\n0\r\n",
+                                        "*2\r\n$20\r\n-9223372036854775808\r\n$1\r\n0\r\n",
+                                        "*2\r\n$10\r\n1700000000\r\n$19\r\n9223372036854775807\r\n", "*1\r\n:1\r\n"};
+    store_view view;
+
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        here.time = times[i];
+        here.told_time = false;
+        fake_redis_hang_up(here.fake);
+        store_driver_until(here.d, told_time, NULL);
+        store_driver_wait_ready(here.d, true);
+        assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+        store_look(store_driver_store(here.d), &view);
+        assert_int_equal(view.at_ms, 0);
+    }
+}
+
 TEST(a_reply_that_nobody_asked_for_ends_the_connection)
 {
     fake_redis_say(here.fake, "+OK\r\n");
