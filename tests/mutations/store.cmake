@@ -262,10 +262,10 @@ c_mutation(T20 server/store/confirm.c test_store_confirm:*too_few_confirmed*
 c_mutation(T20 server/store/pipeline.c test_store_confirm:*asked_again* [[    if (c->call.repeatable)
         pause_call(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, "too few]] [[    if (false)
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, c->refusal);]] [[    if (false)
         pause_call(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, "too few]])
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, c->refusal);]])
 c_mutation(T20 server/store/confirm.c test_store_confirm:*share_one_question*
   [[        connection_command(link, ignore, NULL, published, strlen(published));]] [[        ;]])
 c_mutation(T20 server/store/confirm.c test_store_confirm:without_that_write* [[ && !w.done ? &nobody : reply]] [[ && false ? &nobody : reply]])
@@ -310,6 +310,8 @@ c_mutation(T22 server/services/walk.c test_walk [[put(set, slot, !out);]] [[put(
 c_mutation(T22 server/services/walk.c test_walk [[ || (!out && from < least)]] "")
 c_mutation(T22 server/services/walk.c test_walk [[bool goes_on = strcmp(node, w->node) == 0;]] [[bool goes_on = true;]])
 c_mutation(T22 server/store/cluster.c test_store_cluster:*end_its_move* [[    m->last_ms = now;]] "")
+c_mutation(T7 server/store/pipeline.c test_store_answers:without_time* [[    if (clock_in_ms(2 * PAUSE_MS) >= c->deadline_ns) {]] [[    if (false) {]])
+c_mutation(T22 server/store/pipeline.c test_store_cluster:*end_its_move* [[            row = &stuck;]] [[            ;]])
 c_mutation(T22 server/store/pipeline.c test_store_cluster:*end_its_move* [[        c->refusal = row->message;]] "")
 c_mutation(T22 server/calls/pass.c test_sweep:*each_part [[enter_part(p, p->part.slot + 1U)]] [[enter_part(p, 65536)]])
 c_mutation(T22 server/calls/loss.c test_loss:*each_part* [[from = part.slot + 1U)]] [[from = 65536)]])

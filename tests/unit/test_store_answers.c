@@ -71,6 +71,17 @@ TEST(what_lives_elsewhere_for_now_is_sent_again)
     assert_outcome(never, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
 }
 
+/* At its deadline a caller has gone: it would not hear the reason. */
+TEST(without_time_for_another_try_the_reason_is_told_at_once)
+{
+    for (size_t i = 0; i < SCENE_SCRIPT_MAX; i++)
+        here.script[i] = "-ASK 1 127.0.0.1:7001\r\n";
+    outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .timeout_ms = 95});
+    assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    assert_non_null(strstr(o->message, "slot is moving"));
+    assert_int_equal(fake_redis_calls(here.fake), 1);
+}
+
 TEST(a_replica_is_left_for_another_connection)
 {
     here.script[0] = "-READONLY Can not run script with write flag on readonly replica.\r\n";
