@@ -121,7 +121,8 @@ static void describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[T
     text[0] = '\0';
     m = c->owner[c->moving.slot];
     if (!bad && m && moves_for_long(&c->moving))
-        snprintf(text, TEXT_BYTES, "slot %u of %s port %u is moving to another node for long: its groups are not used",
+        snprintf(text, TEXT_BYTES,
+                 "slot %u of %s port %u has not ended its move to another node: its groups are not used",
                  (unsigned)c->moving.slot, m->host, (unsigned)m->port);
     if (bad)
         snprintf(text, TEXT_BYTES, "%zu of %zu primaries serve; %s port %u: %s", *n_ready, *n_serving, bad->host,
