@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "net/clock.h"
-#include "client/wire/resolve.h"
+#include "net/resolve.h"
 
 enum {
     ATTEMPT_MS = 3000,         /* to connect to one address, TLS included */
@@ -301,6 +301,13 @@ static void connect_path(conn *c)
         end(c, "cannot connect", strerror(failed));
 }
 
+static void post_resolved(void *arg)
+{
+    conn *c = arg;
+
+    loop_post(c->options.loop, &c->resolved);
+}
+
 static void dial(conn *c)
 {
     if (c->options.path) {
@@ -312,7 +319,7 @@ static void dial(conn *c)
         connect_next(c, 0);
         return;
     }
-    c->resolution = resolve_start(c->options.host, c->options.port, c->options.loop, &c->resolved);
+    c->resolution = resolve_start(c->options.host, c->options.port, post_resolved, c);
     if (!c->resolution) {
         end(c, "cannot resolve the host", "out of memory or threads");
         return;
@@ -400,9 +407,7 @@ void conn_close(conn *c)
     if (!c)
         return;
     finish(c);
-    struct addrinfo *late = resolve_end(c->resolution, NULL);
-    if (late)
-        freeaddrinfo(late);
+    resolve_cancel(c->resolution);
     if (c->addresses)
         freeaddrinfo(c->addresses);
     tls_free(c->tls);

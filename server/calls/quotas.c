@@ -74,6 +74,12 @@ static bool is_row(const store_value *row)
            row->element[1].type == STORE_INTEGER && row->element[2].type == STORE_INTEGER;
 }
 
+static void add(int64_t *sum, int64_t more)
+{
+    if (__builtin_add_overflow(*sum, more, sum))
+        *sum = INT64_MAX;
+}
+
 /* {namespace, keys, bytes} each */
 static void on_step(void *arg, const store_value *reply)
 {
@@ -89,8 +95,8 @@ static void on_step(void *arg, const store_value *reply)
         usage *u = usage_of(q, row->element[0].string);
         if (!u)
             u = usage_new(q, row->element[0].string);
-        u->counting[0] += row->element[1].integer;
-        u->counting[1] += row->element[2].integer;
+        add(&u->counting[0], row->element[1].integer);
+        add(&u->counting[1], row->element[2].integer);
     }
     pass_go_on(q->pass);
 }

@@ -98,6 +98,11 @@ static void look_in(cluster *c, uint64_t ms);
 
 /* ---- readiness ------------------------------------------------------------------- */
 
+static bool moves_for_long(const moving_slot *m)
+{
+    return m->last_ms - m->since_ms >= MOVE_LONG_MS;
+}
+
 /* What is wrong: the first member that does not serve, of those that were tried, or not wholly; and how many do. Or a slot
  * that does not end its move. */
 static void describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[TEXT_BYTES])
@@ -115,8 +120,9 @@ static void describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[T
     }
     text[0] = '\0';
     m = c->owner[c->moving.slot];
-    if (!bad && m && c->moving.last_ms - c->moving.since_ms >= MOVE_LONG_MS)
-        snprintf(text, TEXT_BYTES, "slot %u of %s port %u is moving to another node for long: its groups are not used",
+    if (!bad && m && moves_for_long(&c->moving))
+        snprintf(text, TEXT_BYTES,
+                 "slot %u of %s port %u has not ended its move to another node: its groups are not used",
                  (unsigned)c->moving.slot, m->host, (unsigned)m->port);
     if (bad)
         snprintf(text, TEXT_BYTES, "%zu of %zu primaries serve; %s port %u: %s", *n_ready, *n_serving, bad->host,
@@ -270,17 +276,19 @@ static pipeline *route(void *arg, uint16_t slot)
     return pipeline_of(m->cluster, slot);
 }
 
-static void note_moving(cluster *c, uint16_t slot)
+/* True: for so long that it is told of. */
+static bool note_moving(cluster *c, uint16_t slot)
 {
     uint64_t now = uv_now(c->options.store->loop);
     moving_slot *m = &c->moving;
 
     if (m->slot != slot && now - m->last_ms < MOVE_OTHER_MS)
-        return;
+        return false;
     if (m->slot != slot || m->since_ms == 0)
         *m = (moving_slot){.slot = slot, .since_ms = now};
     m->last_ms = now;
     judge(c);
+    return moves_for_long(m);
 }
 
 static void forget_moving(cluster *c)
@@ -290,21 +298,19 @@ static void forget_moving(cluster *c)
 }
 
 /* The members' counts follow with the next look. */
-static void on_moved(void *arg, const char *text, size_t len)
+static bool on_moved(void *arg, const char *text, size_t len)
 {
     member *from = arg, *m;
     cluster *c = from->cluster;
     char host[SLOTS_HOST_BYTES];
     uint16_t slot, port;
 
-    if (slots_read_ask(text, len, &slot)) {
-        note_moving(c, slot);
-        return;
-    }
+    if (slots_read_ask(text, len, &slot))
+        return note_moving(c, slot);
     if (!slots_read_moved(text, len, &slot, host, &port)) {
         c->doubts = true;
         look_in(c, LOOK_SOON_MS);
-        return;
+        return false;
     }
     look_in(c, LEARN_MS);
     TAILQ_FOREACH(m, &c->members, in_all) {
@@ -314,6 +320,7 @@ static void on_moved(void *arg, const char *text, size_t len)
         m->n_slots++;
         m->leaves_ms = 0;
     }
+    return false;
 }
 
 static void open_node(member *m)

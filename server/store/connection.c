@@ -19,10 +19,18 @@
 #include "memory.h"
 #include "net/backoff.h"
 #include "net/clock.h"
+#include "net/resolve.h"
 #include "store/secrets.h"
 #include "store/adapter.h"
 
-enum { PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 1000, SILENT_TICKS_MAX = 4, ADDRESS_BYTES = 64, REASON_BYTES = 160 };
+enum {
+    PAUSE_MIN_MS = 20,
+    PAUSE_MAX_MS = 1000,
+    SILENT_TICKS_MAX = 4,
+    ADDRESS_BYTES = 64,
+    PORT_BYTES = 6,
+    REASON_BYTES = 160
+};
 
 typedef enum state { RESOLVING, CONNECTING, GREETING, READY, PAUSING, CLOSED } state;
 
@@ -37,12 +45,11 @@ struct connection {
     state state;
     adapter *adapter; /* NULL unless CONNECTING, GREETING, READY */
     uv_timer_t timer;
-    uv_getaddrinfo_t resolution;
-    bool resolving;
-    bool resolves_old; /* a name that it was moved away from since */
-    bool told;         /* the address, since the last loss; where that is waited for */
-    bool due;          /* the pause is over, but not told */
-    uint32_t failures; /* in a row */
+    uv_async_t resolved;
+    struct resolution *resolution; /* of options.host, from RESOLVING until its answer is used; NULL: none */
+    bool told;                     /* the address, since the last loss; where that is waited for */
+    bool due;                      /* the pause is over, but not told */
+    uint32_t failures;             /* in a row */
     uint64_t random;
     char address[ADDRESS_BYTES];
     unsigned next_address; /* of a name with several: each attempt takes the next */
@@ -55,13 +62,12 @@ struct connection {
     bool pinged;           /* and nothing has come since, where messages come */
     char retiring[REASON_BYTES];
 
-    bool timer_closed;
+    unsigned open_handles;
     void (*closed)(void *arg);
     void *closed_arg;
 };
 
 static void pause_then_connect(connection *c);
-static void finish_closing(connection *c);
 
 /* ---- what is expected ---------------------------------------------------------- */
 
@@ -212,31 +218,37 @@ static void choose_address(connection *c, const struct addrinfo *all)
         uv_ip4_name((const struct sockaddr_in *)(const void *)chosen->ai_addr, c->address, sizeof c->address);
 }
 
-static void start_connecting(connection *c);
-
-static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *all)
+static void connect_to_one_of(connection *c, struct addrinfo *all)
 {
-    connection *c = request->data;
+    choose_address(c, all);
+    freeaddrinfo(all);
+    connect_to(c, c->address);
+}
 
-    bool old = c->resolves_old;
+/* Any thread. */
+static void tell_resolved(void *arg)
+{
+    uv_async_send(&((connection *)arg)->resolved);
+}
 
-    c->resolving = c->resolves_old = false;
-    if (status == 0)
-        choose_address(c, all);
-    uv_freeaddrinfo(all);
-    if (c->state == CLOSED)
-        finish_closing(c);
-    else if (c->state == RESOLVING && old)
-        start_connecting(c);
-    else if (c->state == RESOLVING && status < 0)
-        drop_for(c, not_found, uv_strerror(status));
-    else if (c->state == RESOLVING)
-        connect_to(c, c->address);
+static void on_resolved(uv_async_t *async)
+{
+    connection *c = async->data;
+    const char *why;
+
+    if (c->state != RESOLVING || !c->resolution || !resolve_is_over(c->resolution))
+        return;
+    struct addrinfo *all = resolve_end(c->resolution, &why);
+    c->resolution = NULL;
+    if (all)
+        connect_to_one_of(c, all);
+    else
+        drop_for(c, not_found, why);
 }
 
 static void start_connecting(connection *c)
 {
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    char port[PORT_BYTES];
 
     c->state = RESOLVING;
     uv_timer_start(&c->timer, on_late, c->options.connect_timeout_ms, c->options.connect_timeout_ms);
@@ -244,12 +256,16 @@ static void start_connecting(connection *c)
         connect_to(c, NULL);
         return;
     }
-    if (c->resolving)
-        return; /* the last attempt's question is still out: its answer serves */
-    int status = uv_getaddrinfo(c->options.loop, &c->resolution, on_resolved, c->options.host, NULL, &hints);
-    c->resolving = status == 0;
-    if (status < 0)
-        drop_for(c, not_found, uv_strerror(status));
+    if (c->resolution) { /* the last attempt's question: its answer serves */
+        on_resolved(&c->resolved);
+        return;
+    }
+    snprintf(port, sizeof port, "%u", (unsigned)c->options.port);
+    struct addrinfo *numeric = resolve_numeric(c->options.host, port);
+    if (numeric)
+        connect_to_one_of(c, numeric);
+    else if (!(c->resolution = resolve_start(c->options.host, port, tell_resolved, c)))
+        drop_for(c, not_found, "out of memory or threads");
 }
 
 static void on_pause_over(uv_timer_t *timer)
@@ -276,7 +292,8 @@ void connection_move(connection *c, const char *host, uint16_t port, const char 
     c->options.port = port;
     c->next_address = 0;
     c->failures = 0;
-    c->resolves_old = c->resolving;
+    resolve_cancel(c->resolution);
+    c->resolution = NULL;
     connection_drop(c, reason);
     c->told = true;
     if (c->state == PAUSING)
@@ -396,16 +413,19 @@ connection *connection_open(const connection_options *options)
 {
     connection *c = memory_alloc(sizeof *c);
 
-    *c = (connection){.options = *options, .state = PAUSING, .random = backoff_random()};
+    *c = (connection){.options = *options, .state = PAUSING, .random = backoff_random(), .open_handles = 2};
     uv_timer_init(options->loop, &c->timer);
-    c->timer.data = c->resolution.data = c;
+    uv_async_init(options->loop, &c->resolved, on_resolved);
+    c->timer.data = c->resolved.data = c;
     uv_timer_start(&c->timer, on_pause_over, 0, 0);
     return c;
 }
 
-static void finish_closing(connection *c)
+static void on_handle_closed(uv_handle_t *handle)
 {
-    if (c->resolving || !c->timer_closed)
+    connection *c = handle->data;
+
+    if (--c->open_handles > 0)
         return;
     void (*closed)(void *arg) = c->closed;
     void *arg = c->closed_arg;
@@ -415,21 +435,13 @@ static void finish_closing(connection *c)
     closed(arg);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    connection *c = handle->data;
-
-    c->timer_closed = true;
-    finish_closing(c);
-}
-
 void connection_close(connection *c, void (*closed)(void *arg), void *arg)
 {
     c->closed = closed;
     c->closed_arg = arg;
     c->state = CLOSED;
     disconnect(c);
-    if (c->resolving)
-        uv_cancel((uv_req_t *)&c->resolution);
-    uv_close((uv_handle_t *)&c->timer, on_timer_closed);
+    resolve_cancel(c->resolution);
+    uv_close((uv_handle_t *)&c->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&c->resolved, on_handle_closed);
 }

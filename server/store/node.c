@@ -448,11 +448,11 @@ static pipeline *route(void *arg, uint16_t slot)
     return n->options.route(n->options.arg, slot);
 }
 
-static void on_moved(void *arg, const char *text, size_t len)
+static bool on_moved(void *arg, const char *text, size_t len)
 {
     const node *n = arg;
 
-    n->options.on_moved(n->options.arg, text, len);
+    return n->options.on_moved(n->options.arg, text, len);
 }
 
 void node_base(node *n, const char *base)

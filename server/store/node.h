@@ -31,7 +31,7 @@ typedef struct node_options {
     const char *id;           /* which node of a cluster it must be; outlives it; NULL: any */
     /* Of a node of a cluster, as in pipeline_options; else NULL. */
     pipeline *(*route)(void *arg, uint16_t slot);
-    void (*on_moved)(void *arg, const char *text, size_t len);
+    bool (*on_moved)(void *arg, const char *text, size_t len);
     /* Told on each change, and when the reason for not being ready is another one. */
     void (*on_ready)(void *arg, bool ready, const char *reason);
     /* The node's data, design or version does not fit, for good; on_ready tells false right after it. */

@@ -33,9 +33,9 @@ typedef struct pending {
     bool exposed;      /* it was sent on a connection that was lost, or too few replicas have what it did */
     store_result held; /* of HELD */
     bool reloaded;     /* its function was missing once */
-    bool
-        alone; /* a node did not have its slot: from now on with calls of its base alone, so that it is told where that is */
-    const char *refusal; /* why Redis did not run it when it was sent last; static; NULL: it was not refused */
+    /* A node did not have its slot: from now on it goes with calls of its base alone, so that it is told where that is. */
+    bool alone;
+    const char *refusal; /* why it is sent again: refused, or not confirmed; static; NULL: neither */
     unsigned moves;      /* how often a node said MOVED */
 } pending;
 

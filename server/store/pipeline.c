@@ -159,15 +159,6 @@ static void enqueue(pipeline *from, pending *c)
     uv_idle_start(&p->turn, on_turn);
 }
 
-static void pause_call(pipeline *p, pending *c)
-{
-    uint64_t until = clock_in_ms(PAUSE_MS);
-
-    c->phase = PENDING_PAUSED;
-    loop_timers_set(&p->timers, &c->timer, until < c->deadline_ns ? until : c->deadline_ns);
-    uv_idle_start(&p->turn, on_turn);
-}
-
 void pipeline_submit(pipeline *asked, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
 {
     pending *c = memory_alloc(sizeof *c);
@@ -222,6 +213,19 @@ static void tell_refused(pipeline *p)
 static void fail_late(pipeline *p, pending *c)
 {
     fail(p, c, LKS_DEADLINE_EXCEEDED, exposure(c), 0, c->refusal ? c->refusal : "the store was not reached in time");
+}
+
+/* The call is sent again after a pause. When its deadline leaves no time for that its caller is told why now: at the
+ * deadline it would have gone. */
+static void pause_call(pipeline *p, pending *c)
+{
+    if (clock_in_ms(2 * PAUSE_MS) >= c->deadline_ns) {
+        fail_late(p, c);
+        return;
+    }
+    c->phase = PENDING_PAUSED;
+    loop_timers_set(&p->timers, &c->timer, clock_in_ms(PAUSE_MS));
+    uv_idle_start(&p->turn, on_turn);
 }
 
 static void run_due(struct timer *timer)
@@ -306,10 +310,11 @@ static void on_answer(pipeline *p, pending *c, const redisReply *reply, confirm 
 static void on_unconfirmed(pipeline *p, pending *c)
 {
     c->exposed = true;
+    c->refusal = "too few of the store's replicas have confirmed it";
     if (c->call.repeatable)
         pause_call(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, "too few of the store's replicas have confirmed it");
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, c->refusal);
 }
 
 static void on_confirmed(void *arg, const redisReply *reply, bool sent)
@@ -397,6 +402,9 @@ static void send_queued(pipeline *p)
         fail_late(p, c);
 }
 
+/* The answer for a slot that does not end its move: sent again, a call would end when its caller has gone. */
+static const errors_row stuck = {"ASK", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 1000, ERRORS_SLOT_MOVES};
+
 /* Of one call it is the call's; of several each has an element. */
 static bool is_of_calls(const redisReply *reply, size_t n)
 {
@@ -429,8 +437,8 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
             log_error("store-forbidden", "function=%s reason=\"%s\"", calls.first->call.function, row->message);
         p->said_forbidden = p->said_forbidden || row->action == ERRORS_FORBIDDEN;
         if ((row->action == ERRORS_MOVED || row->action == ERRORS_MOVING || row->action == ERRORS_DOWN) &&
-            p->options.on_moved)
-            p->options.on_moved(p->options.arg, reply->str, reply->len);
+            p->options.on_moved && p->options.on_moved(p->options.arg, reply->str, reply->len))
+            row = &stuck;
     }
     if (reply && !row)
         send_queued(p); /* Redis has the next calls to run while these are told */

@@ -23,8 +23,9 @@ typedef struct pipeline_options {
     void (*on_useless)(void *arg, const char *reason);
     /* Of a store with several nodes: whose pipeline serves a slot now; NULL = this one. NULL: there is one node. */
     pipeline *(*route)(void *arg, uint16_t slot);
-    /* Redis said MOVED, after which the call is routed anew, ASK, or CLUSTERDOWN, in these words. Where there is `route`. */
-    void (*on_moved)(void *arg, const char *text, size_t len);
+    /* Redis said MOVED, after which the call is routed anew, ASK, or CLUSTERDOWN, in these words. Where there is `route`.
+     * True: it has said so of that slot for long, so that the call fails. */
+    bool (*on_moved)(void *arg, const char *text, size_t len);
     void *arg;
 } pipeline_options;
 

@@ -12,19 +12,27 @@
 
 #include "store/errors.h"
 
-enum { KEY_BYTES = 64, NS_PER_US = 1000, US_PER_MS = 1000 };
+enum { KEY_BYTES = 64, NS_PER_US = 1000, US_PER_MS = 1000, US_PER_S = 1000000 };
+
+static const long long seconds_max = 1LL << 40;
+
+/* {"seconds", "microseconds"} -> milliseconds since 1970; 0: it is something else. */
+static int64_t read_time(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->type != REDIS_REPLY_STRING ||
+        reply->element[1]->type != REDIS_REPLY_STRING)
+        return 0;
+    long long s = strtoll(reply->element[0]->str, NULL, 10), us = strtoll(reply->element[1]->str, NULL, 10);
+    return s < 0 || s > seconds_max || us < 0 || us >= US_PER_S ? 0 : s * 1000 + us / US_PER_MS;
+}
 
 static void on_clock(void *arg, const redisReply *reply, bool sent)
 {
     probe *p = arg;
-    bool told = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-                reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING;
 
     (void)sent;
     p->clock_ns = lks_rpc_now_ns();
-    p->clock_ms = !told ? 0
-                        : strtoll(reply->element[0]->str, NULL, 10) * 1000 +
-                              strtoll(reply->element[1]->str, NULL, 10) / US_PER_MS;
+    p->clock_ms = reply ? read_time(reply) : 0;
 }
 
 /* Of errors that say nothing about writes in general (a slot that moves, a permission) nothing is known. */

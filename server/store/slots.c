@@ -150,15 +150,18 @@ static bool read_line(slots_map *map, lks_rpc_slice line, const char *asked)
 bool slots_read(slots_map *ret, const char *text, size_t len, const char *asked)
 {
     lks_rpc_slice rest = {.data = text, .len = len};
-    size_t lines = 1;
+    size_t lines = 0;
 
+    *ret = (slots_map){0};
     for (size_t i = 0; i < len; i++)
-        lines += text[i] == '\n';
-    *ret = (slots_map){.node = memory_alloc(lines * sizeof *ret->node)};
+        lines += text[i] == '\n' || i + 1 == len;
+    if (lines > SLOTS_NODES_MAX)
+        return false;
+    ret->node = memory_alloc((lines + 1) * sizeof *ret->node);
     memset(ret->owner, 0xff, sizeof ret->owner);
     while (rest.len > 0) {
         lks_rpc_slice line = cut(&rest, '\n');
-        if (line.len > 0 && (ret->n == SLOTS_NOBODY || !read_line(ret, line, asked))) {
+        if (line.len > 0 && !read_line(ret, line, asked)) {
             slots_clear(ret);
             return false;
         }

@@ -10,6 +10,9 @@
 
 enum { SLOTS = 16384, SLOTS_ID_BYTES = 41, SLOTS_HOST_BYTES = 256, SLOTS_TAG_BYTES = 12, SLOTS_NOBODY = UINT16_MAX };
 
+/* Redis advises 1,000 at most. */
+enum { SLOTS_NODES_MAX = 4096 };
+
 /* The slot of a key: of what stands between its first { and the next }, if anything, else of all of it. */
 uint16_t slots_of(lks_rpc_slice key);
 
@@ -34,7 +37,7 @@ typedef struct slots_map {
 } slots_map;
 
 /* Reads the reply to CLUSTER NODES; `asked` is the host that it was asked at, for a node that does not know its own
- * address. False, and nothing to free: it is no such text. */
+ * address. False, and nothing to free: it is no such text, or has more than SLOTS_NODES_MAX lines. */
 bool slots_read(slots_map *ret, const char *text, size_t len, const char *asked);
 void slots_clear(slots_map *map);
 

@@ -1,4 +1,4 @@
-# The client's own SP engine: link_sp.c, conn.c, tls.c, resolve.c.
+# The client's own SP engine: link_sp.c, conn.c, tls.c, net/resolve.c.
 
 # messages: what is written, what is taken back, what is lost
 c_mutation(C30 client/wire/link_sp.c test_channel_sp:*half_written*
@@ -24,7 +24,7 @@ c_mutation(C33 net/sp/sp.c test_channel_sp:*another_protocol*
 c_mutation(C34 client/wire/conn.c test_client_links:*leave_nothing [[        close(c->source.fd);]] "")
 c_mutation(C34 client/wire/conn.c test_channel_sp:*with_the_reason
   [[    snprintf(c->why, sizeof c->why, "%s: %s", what, why);]] [[    (void)what, (void)why;]])
-c_mutation(C34 client/wire/resolve.c test_channel_sp:*with_the_reason [[resolution->failed = failed;]] "")
+c_mutation(C34 net/resolve.c test_channel_sp:*with_the_reason [[resolution->failed = failed;]] "")
 c_mutation(C34 client/wire/conn.c test_channel_sp:*is_resolved
   [[c->next_address = c->addresses = resolve_end(c->resolution, &why);]]
   [[c->addresses = resolve_end(c->resolution, &why);]])

@@ -31,6 +31,11 @@ c_mutation(T2 server/store/errors.c test_store_answers
   [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 1000]] [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 1000]])
 
 # connection refused, or no connection: UNAVAILABLE, NO, after a moment
+c_mutation(T3 server/store/connection.c test_store_names:*late* [[    if (c->resolution) { /* the last attempt's question: its answer serves */]]
+  [[    resolve_cancel(c->resolution);
+    c->resolution = NULL;
+    if (false) {]])
+c_mutation(T3 server/store/connection.c test_store_names:*not_found* [[        drop_for(c, not_found, why);]] [[        (void)why;]])
 c_mutation(T3 server/store/pipeline.c test_store_lost:*without_a_connection*
   [[return grace > c->deadline_ns ? c->deadline_ns : grace;]] [[return (void)grace, c->deadline_ns;]])
 c_mutation(T3 server/store/pipeline.c test_store_lost:*stays_away
@@ -130,6 +135,9 @@ c_mutation(T13 server/store/adapter.c test_store_answers:a_greeting*
 c_mutation(T13 server/store/connection.c test_store_subscription:*silent* [[    if (c->n == 0 && !c->pinged)]] [[    if (c->n == 0)]])
 c_mutation(T13 server/calls/pass.c test_sweep:*another_shape* [[reply->element[1].type != STORE_STRING]] [[false]])
 c_mutation(T13 server/calls/loss.c test_loss:*another_shape* [[ || reply->element[1].type != STORE_STRING)]] [[)]])
+c_mutation(T13 server/store/slots.c test_store_slots:more_nodes* [[    if (lines > SLOTS_NODES_MAX)]] [[    if (false)]])
+c_mutation(T13 server/store/probe.c test_store_answers:a_clock* [[s < 0 || s > seconds_max || ]] "")
+c_mutation(T13 server/calls/quotas.c test_quotas:*without_end* [[        *sum = INT64_MAX;]] [[        ;]])
 c_mutation(T13 server/store/adapter.c test_store_answers
   [[    if (elements > REPLY_ELEMENTS_MAX)
         return NULL;]] "")
@@ -256,10 +264,10 @@ c_mutation(T20 server/store/confirm.c test_store_confirm:*too_few_confirmed*
 c_mutation(T20 server/store/pipeline.c test_store_confirm:*asked_again* [[    if (c->call.repeatable)
         pause_call(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, "too few]] [[    if (false)
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, c->refusal);]] [[    if (false)
         pause_call(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, "too few]])
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, c->refusal);]])
 c_mutation(T20 server/store/confirm.c test_store_confirm:*share_one_question*
   [[        connection_command(link, ignore, NULL, published, strlen(published));]] [[        ;]])
 c_mutation(T20 server/store/confirm.c test_store_confirm:without_that_write* [[ && !w.done ? &nobody : reply]] [[ && false ? &nobody : reply]])
@@ -304,6 +312,8 @@ c_mutation(T22 server/services/walk.c test_walk [[put(set, slot, !out);]] [[put(
 c_mutation(T22 server/services/walk.c test_walk [[ || (!out && from < least)]] "")
 c_mutation(T22 server/services/walk.c test_walk [[bool goes_on = strcmp(node, w->node) == 0;]] [[bool goes_on = true;]])
 c_mutation(T22 server/store/cluster.c test_store_cluster:*end_its_move* [[    m->last_ms = now;]] "")
+c_mutation(T7 server/store/pipeline.c test_store_answers:without_time* [[    if (clock_in_ms(2 * PAUSE_MS) >= c->deadline_ns) {]] [[    if (false) {]])
+c_mutation(T22 server/store/pipeline.c test_store_cluster:*end_its_move* [[            row = &stuck;]] [[            ;]])
 c_mutation(T22 server/store/pipeline.c test_store_cluster:*end_its_move* [[        c->refusal = row->message;]] "")
 c_mutation(T22 server/calls/pass.c test_sweep:*each_part [[enter_part(p, p->part.slot + 1U)]] [[enter_part(p, 65536)]])
 c_mutation(T22 server/calls/loss.c test_loss:*each_part* [[from = part.slot + 1U)]] [[from = 65536)]])

@@ -43,6 +43,10 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
         s->deleted_library = true;
     if (strcmp(argv[0], "GET") == 0)
         return or_usual(s->get);
+    if (strcmp(argv[0], "TIME") == 0) {
+        s->told_time = s->time;
+        return or_usual(s->time);
+    }
     if (strcmp(argv[0], "HELLO") == 0)
         return or_usual(s->hello);
     return strcmp(argv[0], "PING") == 0 ? or_usual(s->ping) : fake_usual;

@@ -20,7 +20,8 @@ typedef struct scene {
     const char *last_use;                 /* answer to HGET of one */
     const char *get;                      /* answer to GET of the schema */
     const char *hello;
-    const char *ping;
+    const char *ping, *time;
+    bool told_time;
     size_t sub_calls[SCENE_SEEN_MAX]; /* of each FCALL seen */
     size_t seen;
     char words[512];   /* of the last FCALL */

@@ -96,6 +96,14 @@ TEST(a_pass_that_failed_changes_nothing)
     assert_true(may_store("ls:{shop/tea}:"));
 }
 
+/* Sums that no Redis tells. */
+TEST(counts_without_end_do_no_harm)
+{
+    step("7", INT64_MAX);
+    step("", INT64_MAX);
+    assert_false(may_store("ls:{shop/tea}:"));
+}
+
 TEST(waiters_are_counted_by_namespace)
 {
     principal_sum *sums[3];

@@ -71,6 +71,17 @@ TEST(what_lives_elsewhere_for_now_is_sent_again)
     assert_outcome(never, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
 }
 
+/* At its deadline a caller has gone: it would not hear the reason. */
+TEST(without_time_for_another_try_the_reason_is_told_at_once)
+{
+    for (size_t i = 0; i < SCENE_SCRIPT_MAX; i++)
+        here.script[i] = "-ASK 1 127.0.0.1:7001\r\n";
+    outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .timeout_ms = 95});
+    assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    assert_non_null(strstr(o->message, "slot is moving"));
+    assert_int_equal(fake_redis_calls(here.fake), 1);
+}
+
 TEST(a_replica_is_left_for_another_connection)
 {
     here.script[0] = "-READONLY Can not run script with write flag on readonly replica.\r\n";
@@ -243,6 +254,31 @@ TEST(a_library_of_an_impossible_age_is_not_deleted)
         store_driver_wait_ready(here.d, true);
         assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
         assert_false(here.deleted_library);
+    }
+}
+
+static bool told_time(void *arg)
+{
+    (void)arg;
+    return here.told_time;
+}
+
+TEST(a_clock_that_no_redis_tells_is_not_known)
+{
+    static const char *const times[] = {"*2\r\n$19\r\n9223372036854775807\r\n$1\r\n0\r\n",
+                                        "*2\r\n$20\r\n-9223372036854775808\r\n$1\r\n0\r\n",
+                                        "*2\r\n$10\r\n1700000000\r\n$19\r\n9223372036854775807\r\n", "*1\r\n:1\r\n"};
+    store_view view;
+
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        here.time = times[i];
+        here.told_time = false;
+        fake_redis_hang_up(here.fake);
+        store_driver_until(here.d, told_time, NULL);
+        store_driver_wait_ready(here.d, true);
+        assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+        store_look(store_driver_store(here.d), &view);
+        assert_int_equal(view.at_ms, 0);
     }
 }
 

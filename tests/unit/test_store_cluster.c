@@ -262,6 +262,11 @@ TEST(a_slot_that_does_not_end_its_move_is_told_of)
     patience_ms = 200;
     store_driver_until(here.d, a_move_is_told_of, NULL);
     patience_ms = PATIENCE_MS;
+    o = store_driver_call(here.d, &(driver_call){.function = "echo", .base = low}); /* now at once */
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_non_null(strstr(o->message, "slot is moving"));
+    assert_true(o->retry_after_ms > 0);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
     here.node[A].answers = 0;
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     store_driver_until(here.d, is_whole, NULL);

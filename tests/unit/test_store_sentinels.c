@@ -234,13 +234,9 @@ TEST_WITH(one_sentinel_of_three_cannot_ask_for_the_password, begin, end)
 {
     scene *s = *state;
     char *dir = tempdir_make(), path[256];
-    FILE *file;
 
     snprintf(path, sizeof path, "%s/password", dir);
-    file = fopen(path, "w");
-    assert_non_null(file);
-    fputs("secret\n", file);
-    fclose(file);
+    assert_true(tempdir_write(path, "secret\n"));
     switch_to(s, 0, 2, 9);
     open_store_with(s, 3, (store_options){.files = {.password = path}});
     store_driver_wait_ready(s->d, true);
@@ -263,13 +259,9 @@ TEST_WITH(sentinels_that_others_name_do_not_count_for_the_password, begin, end)
 {
     scene *s = *state;
     char *dir = tempdir_make(), path[256];
-    FILE *file;
 
     snprintf(path, sizeof path, "%s/password", dir);
-    file = fopen(path, "w");
-    assert_non_null(file);
-    fputs("secret\n", file);
-    fclose(file);
+    assert_true(tempdir_write(path, "secret\n"));
     s->sentinels[0].other = s->sentinels[2].port;
     switch_to(s, 0, 2, 9);
     switch_to(s, 2, 2, 9);

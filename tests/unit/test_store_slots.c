@@ -95,6 +95,25 @@ TEST(what_is_no_cluster_nodes_is_refused)
     }
 }
 
+/* Memory and connections are taken for each. */
+TEST(more_nodes_than_a_cluster_may_have_are_refused)
+{
+    enum { LINE = 96 };
+    char *text = calloc(SLOTS_NODES_MAX + 2, LINE), *end = text;
+    slots_map map;
+
+    assert_non_null(text);
+    for (int i = 0; i < SLOTS_NODES_MAX; i++)
+        end += snprintf(end, LINE, "%040x h:1@2 master - 0 0 1 connected %d\n", i, i);
+    assert_true(slots_read(&map, text, strlen(text), "h"));
+    assert_int_equal(map.n, SLOTS_NODES_MAX);
+    slots_clear(&map);
+    snprintf(end, LINE, "%040x h:1@2 master - 0 0 1 connected\n", SLOTS_NODES_MAX);
+    assert_false(slots_read(&map, text, strlen(text), "h"));
+    assert_null(map.node);
+    free(text);
+}
+
 TEST(moved_tells_slot_and_address)
 {
     char host[SLOTS_HOST_BYTES];

@@ -156,11 +156,13 @@ TEST(a_pass_goes_through_each_part)
 TEST(an_answer_of_another_shape_ends_the_part)
 {
     static const store_value integers[] = {{.type = STORE_INTEGER}, {.type = STORE_INTEGER, .integer = 1}},
-                             nils[] = {{.type = STORE_STRING, .string = {"OK", 2}}, {.type = STORE_NIL}},
+                             nils[] = {{.type = STORE_STRING, .string = {"OK", 2}},
+                                       {.type = STORE_NIL},
+                                       {.type = STORE_STRING, .string = {"ls:{ns/g}:", 10}}},
                              word[] = {{.type = STORE_STRING, .string = {"NO", 2}},
                                        {.type = STORE_STRING, .string = {"17", 2}}};
     static const store_value replies[] = {{.type = STORE_ARRAY, .n = 2, .element = integers},
-                                          {.type = STORE_ARRAY, .n = 2, .element = nils},
+                                          {.type = STORE_ARRAY, .n = 3, .element = nils},
                                           {.type = STORE_ARRAY, .n = 2, .element = word},
                                           {.type = STORE_ARRAY, .n = 1, .element = word},
                                           {.type = STORE_INTEGER, .integer = 1}};
@@ -171,6 +173,7 @@ TEST(an_answer_of_another_shape_ends_the_part)
         f.store.done(f.store.arg, &(store_result){.code = LKS_OK, .value = &replies[i]});
         run_until_asked(&f, 2);
         assert_string_equal(f.store.cursors[1], "0");
+        assert_int_equal(f.alarms.n, 0);
         reply(&f, "", NULL);
         end(&f);
     }

@@ -1,5 +1,5 @@
-/* Invariant: whoever comes second, the thread or resolve_end, frees the resolution. */
-#include "client/wire/resolve.h"
+/* Invariant: whoever comes second, the thread or its owner, frees the resolution. */
+#include "net/resolve.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 
 struct resolution {
     pthread_mutex_t lock;
-    bool finished, ended;
+    bool finished, cancelled;
     int failed; /* getaddrinfo's */
     struct addrinfo *addresses;
-    struct loop *loop;
-    loop_task *found;
+    void (*found)(void *arg);
+    void *arg;
     char *port; /* in host */
     char host[];
 };
@@ -48,15 +48,15 @@ static void *resolve(void *arg)
     int failed = look_up(resolution->host, resolution->port, 0, &addresses);
 
     pthread_mutex_lock(&resolution->lock);
-    bool ended = resolution->ended;
-    if (!ended) {
+    bool cancelled = resolution->cancelled;
+    if (!cancelled) {
         resolution->addresses = addresses;
         resolution->failed = failed;
         resolution->finished = true;
-        loop_post(resolution->loop, resolution->found);
+        resolution->found(resolution->arg);
     }
     pthread_mutex_unlock(&resolution->lock);
-    if (!ended)
+    if (!cancelled)
         return NULL;
     if (addresses)
         freeaddrinfo(addresses);
@@ -64,7 +64,7 @@ static void *resolve(void *arg)
     return NULL;
 }
 
-struct resolution *resolve_start(const char *host, const char *port, struct loop *loop, loop_task *found)
+struct resolution *resolve_start(const char *host, const char *port, void (*found)(void *arg), void *arg)
 {
     size_t host_bytes = strlen(host) + 1;
     struct resolution *resolution = malloc(sizeof *resolution + host_bytes + strlen(port) + 1);
@@ -73,7 +73,7 @@ struct resolution *resolve_start(const char *host, const char *port, struct loop
 
     if (!resolution)
         return NULL;
-    *resolution = (struct resolution){.loop = loop, .found = found, .port = resolution->host + host_bytes};
+    *resolution = (struct resolution){.found = found, .arg = arg, .port = resolution->host + host_bytes};
     strcpy(resolution->host, host);
     strcpy(resolution->port, port);
     pthread_mutex_init(&resolution->lock, NULL);
@@ -87,18 +87,35 @@ struct resolution *resolve_start(const char *host, const char *port, struct loop
     return NULL;
 }
 
+bool resolve_is_over(struct resolution *resolution)
+{
+    pthread_mutex_lock(&resolution->lock);
+    bool finished = resolution->finished;
+    pthread_mutex_unlock(&resolution->lock);
+    return finished;
+}
+
 struct addrinfo *resolve_end(struct resolution *resolution, const char **why)
 {
+    pthread_mutex_lock(&resolution->lock); /* the thread may hold it still */
+    struct addrinfo *addresses = resolution->addresses;
+    *why = resolution->failed != 0 ? gai_strerror(resolution->failed) : "no address";
+    pthread_mutex_unlock(&resolution->lock);
+    resolution_free(resolution);
+    return addresses;
+}
+
+void resolve_cancel(struct resolution *resolution)
+{
     if (!resolution)
-        return NULL;
+        return;
     pthread_mutex_lock(&resolution->lock);
     bool finished = resolution->finished;
     struct addrinfo *addresses = resolution->addresses;
-    if (why)
-        *why = resolution->failed != 0 ? gai_strerror(resolution->failed) : "no address";
-    resolution->ended = true;
+    resolution->cancelled = true;
     pthread_mutex_unlock(&resolution->lock);
+    if (addresses)
+        freeaddrinfo(addresses);
     if (finished)
         resolution_free(resolution);
-    return addresses;
 }
