@@ -71,6 +71,15 @@ const char *harness_redis(harness *h, const char *format, ...)
     return text;
 }
 
+const char *harness_redis_words(harness *h, int n, const char *const words[], const size_t lens[])
+{
+    redisReply *reply = checked(h, redisCommandArgv(h->connection, n, (const char **)words, lens));
+    const char *text = text_of(h->arena, reply);
+
+    freeReplyObject(reply);
+    return text;
+}
+
 long harness_commands(harness *h, const char *command)
 {
     const char *name = lks_rpc_arena_printf(h->arena, "cmdstat_%s:calls=", command);

@@ -106,6 +106,9 @@ void harness_advance_ms(harness *h, int64_t ms);
  * line. Valid like a response. */
 const char *harness_redis(harness *h, const char *format, ...);
 
+/* The same of n words with their lengths. */
+const char *harness_redis_words(harness *h, int n, const char *const words[], const size_t lens[]);
+
 /* How often Redis has run that command ("fcall", in small letters) since it started or the
  * last CONFIG RESETSTAT, inside functions too. */
 long harness_commands(harness *h, const char *command);
