@@ -82,7 +82,7 @@ static void run_case(void **state)
         char *text = strdup(lua_tostring(L, -1));
         running = NULL;
         lua_close(L);
-        print_error("%s\n", text);
+        fprintf(stderr, "%s\n", text);
         free(text);
         fail();
     }

@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "functions/library.h"
+#include "services/stock_buckets.h"
 #include "support/lua_message.h"
 #include "test.h"
 
-enum { SERVERS = 8, WAITING_MAX = 16384, NAMES_MAX = 64, ARGS_MAX = 1024 };
+enum { SERVERS = 8, WAITING_MAX = 16384, NAMES_MAX = 64, ARGS_MAX = 4096 };
 
 static harness *h;
 static harness_waiting *waiting[WAITING_MAX];
@@ -162,6 +163,16 @@ static int l_plan(lua_State *L)
     lks_rpc_arena_free(arena);
     lua_pushinteger(L, (lua_Integer)n_waiting);
     return 1;
+}
+
+/* planned(number): how many store calls are planned, the weight of the first */
+static int l_planned(lua_State *L)
+{
+    size_t weight, n = harness_planned(waiting_at(L, 1), &weight);
+
+    lua_pushinteger(L, (lua_Integer)n);
+    lua_pushinteger(L, (lua_Integer)weight);
+    return 2;
 }
 
 static int l_begin(lua_State *L)
@@ -332,6 +343,23 @@ static int l_commands(lua_State *L)
     return 1;
 }
 
+/* store_call(method, function, base): the service of the method is told of a store call */
+static int l_store_call(lua_State *L)
+{
+    const service *s;
+
+    find_method(luaL_checkstring(L, 1), &s);
+    harness_store_call(h, s, luaL_checkstring(L, 2), luaL_checkstring(L, 3));
+    return 0;
+}
+
+/* bucket_name(k): the name of bucket k of a group, 0 of its pool */
+static int l_bucket_name(lua_State *L)
+{
+    lua_pushinteger(L, (lua_Integer)stock_bucket_name((unsigned)luaL_checkinteger(L, 1)));
+    return 1;
+}
+
 static int l_snapshot(lua_State *L)
 {
     lua_pushstring(L, harness_snapshot(h));
@@ -425,20 +453,41 @@ static int l_reset(lua_State *L)
 
 void lua_harness_open(lua_State *L, harness *of)
 {
-    static const luaL_Reg functions[] = {
-        {"call", l_call},           {"call_bytes", l_call_bytes}, {"together", l_together},
-        {"plan", l_plan},           {"begin", l_begin},           {"event", l_event},
-        {"wake_with", l_wake_with}, {"is_parked", l_is_parked},   {"answer", l_answer},
-        {"alarms", l_alarms},       {"ring", l_ring},             {"redis", l_redis},
-        {"listen", l_listen},       {"messages", l_messages},     {"commands", l_commands},
-        {"snapshot", l_snapshot},   {"advance_ms", l_advance_ms}, {"namespace", l_namespace},
-        {"repeat_ms", l_repeat_ms}, {"server", l_server},         {"server_ends", l_server_ends},
-        {"options", l_options},     {"alter", l_alter},           {"forget", l_forget},
-        {"reset", l_reset},         {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"call", l_call},
+                                         {"call_bytes", l_call_bytes},
+                                         {"together", l_together},
+                                         {"plan", l_plan},
+                                         {"planned", l_planned},
+                                         {"begin", l_begin},
+                                         {"event", l_event},
+                                         {"wake_with", l_wake_with},
+                                         {"is_parked", l_is_parked},
+                                         {"answer", l_answer},
+                                         {"alarms", l_alarms},
+                                         {"ring", l_ring},
+                                         {"redis", l_redis},
+                                         {"listen", l_listen},
+                                         {"messages", l_messages},
+                                         {"commands", l_commands},
+                                         {"store_call", l_store_call},
+                                         {"bucket_name", l_bucket_name},
+                                         {"snapshot", l_snapshot},
+                                         {"advance_ms", l_advance_ms},
+                                         {"namespace", l_namespace},
+                                         {"repeat_ms", l_repeat_ms},
+                                         {"server", l_server},
+                                         {"server_ends", l_server_ends},
+                                         {"options", l_options},
+                                         {"alter", l_alter},
+                                         {"forget", l_forget},
+                                         {"reset", l_reset},
+                                         {NULL, NULL}};
 
     h = of;
     luaL_newlib(L, functions);
     lua_pushstring(L, functions_digest);
     lua_setfield(L, -2, "digest");
+    lua_pushinteger(L, STORE_WEIGHT_MAX);
+    lua_setfield(L, -2, "weight_max");
     lua_setglobal(L, "harness");
 }

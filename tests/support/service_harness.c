@@ -392,6 +392,21 @@ harness_waiting *harness_plan(harness *h, const service *s, const char *server, 
     return w;
 }
 
+size_t harness_planned(const harness_waiting *w, size_t *weight)
+{
+    const plan *p = &w->rounds.plan;
+
+    *weight = p->n_calls > 0 ? p->calls[0].weight : 0;
+    return w->state == ROUNDS_CALLS ? p->n_calls : 0;
+}
+
+void harness_store_call(harness *h, const service *s, const char *function, const char *base)
+{
+    const store_call call = {.function = function, .base = lks_rpc_slice_of(base)};
+
+    s->on_store_call(state_of(h, s, h->server), &call);
+}
+
 void harness_begin(harness *h, harness_waiting *w)
 {
     if (w->state == ROUNDS_CALLS)

@@ -275,3 +275,11 @@ function refuses_bytes(method, rows)
     unchanged()
   end
 end
+
+-- How many calls of the method one FCALL may carry, going by the weight of what this one plans.
+function sharing(method, request)
+  local n, weight = harness.planned(harness.plan("server", method, request))
+  eq(n, above(0))
+  eq(weight, within(1, harness.weight_max))
+  return harness.weight_max // weight
+end

@@ -65,7 +65,7 @@ typedef struct model_group {
     int lives;
 } model_group;
 
-/* "STATE buyer sku:quantity:returned ...", as order_text of stock_script.h. */
+/* "STATE buyer sku:quantity:returned ...", the order with its lines. */
 void model_order_text(const model_order *order, lks_order_state state, char *text);
 
 /* Whether both are orders for the same of the same buyer. */

@@ -1,5 +1,5 @@
 /* Written from docs/stock.md, not from the functions. */
-#include "stock_model.h"
+#include "e2e/stock_model.h"
 
 #include <stdio.h>
 #include <string.h>
