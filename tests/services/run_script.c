@@ -2,6 +2,7 @@
  * script's table `case`; they run in the order in which they stand, each in a Lua state of its own on an empty store.
  * LOCKSTOCK_TEST_ONLY chooses some, as in C (test.h). The words of scripts: tests/services/lib/test.lua. */
 #include "support/lua_harness.h"
+#include "support/lua_ids.h"
 #include "test.h"
 
 #include <lauxlib.h>
@@ -24,6 +25,7 @@ static lua_State *load(void)
 
     luaL_openlibs(L);
     lua_harness_open(L, h);
+    lua_ids_open(L);
     lua_pushcfunction(L, with_traceback);
     lua_getglobal(L, "package");
     lua_pushliteral(L, LOCKSTOCK_SCRIPTS "/lib/?.lua");

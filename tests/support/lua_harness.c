@@ -64,13 +64,15 @@ static const char *short_name(const service_method *m)
 static int push_answer(lua_State *L, const void *response, const lks_error *error)
 {
     lua_message_push(L, response);
-    lua_createtable(L, 0, 3);
+    lua_createtable(L, 0, 4);
     lua_pushstring(L, lks_code_name(error->code));
     lua_setfield(L, -2, "code");
     lua_pushstring(L, lks_applied_name(error->applied));
     lua_setfield(L, -2, "applied");
     lua_pushstring(L, error->message);
     lua_setfield(L, -2, "message");
+    lua_pushinteger(L, error->retry_after_ms);
+    lua_setfield(L, -2, "retry_after_ms");
     return 2;
 }
 

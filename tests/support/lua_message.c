@@ -32,6 +32,19 @@ static size_t size_of(const ProtobufCFieldDescriptor *field)
 
 /* ---- from a table ------------------------------------------------------------- */
 
+/* harness_word of a type whose first value ends so; else what is behind the last "__" of the C name. */
+static const char *word_of(const ProtobufCEnumDescriptor *type, int value)
+{
+    const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(type, value);
+    const char *word = known ? known->c_name : "?";
+
+    if (strstr(type->values[0].name, "UNSPECIFIED"))
+        return harness_word(type, value);
+    for (const char *at = word; (at = strstr(at, "__")); at += 2)
+        word = at + 2;
+    return word;
+}
+
 /* A value of the type by its word ("SHARED") or its number. */
 static int read_enum(lua_State *L, const ProtobufCFieldDescriptor *field)
 {
@@ -41,7 +54,7 @@ static int read_enum(lua_State *L, const ProtobufCFieldDescriptor *field)
         return (int)lua_tointeger(L, -1);
     const char *word = luaL_checkstring(L, -1);
     for (unsigned i = 0; i < type->n_values; i++)
-        if (strcmp(harness_word(type, type->values[i].value), word) == 0)
+        if (strcmp(word_of(type, type->values[i].value), word) == 0)
             return type->values[i].value;
     return luaL_error(L, "%s has no value %s", type->name, word);
 }
@@ -146,7 +159,7 @@ static void push_value(lua_State *L, const ProtobufCFieldDescriptor *field, cons
         lua_pushboolean(L, *(const protobuf_c_boolean *)from);
         break;
     case PROTOBUF_C_TYPE_ENUM:
-        lua_pushstring(L, harness_word(field->descriptor, *(const int *)from));
+        lua_pushstring(L, word_of(field->descriptor, *(const int *)from));
         break;
     case PROTOBUF_C_TYPE_STRING:
         lua_pushstring(L, *(char *const *)from);
