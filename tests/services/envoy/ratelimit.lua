@@ -154,9 +154,7 @@ end
 -- promise EV2
 function case.namespaces_have_policies_of_their_own()
   put_policy("web/a", "FIXED 1/1000"); ask "a=1" "OK: OK 0 1.000 1/1 web/a"
-  for _, other in ipairs{"elsewhere", "defaulx"} do
-    harness.namespace(other); ask "a=1" "OK: OK"
-  end
+  for _, other in ipairs{"elsewhere", "defaulx"} do harness.namespace(other); ask "a=1" "OK: OK" end
 end
 
 -- promise EV13: what cannot be judged hides no other descriptor, and no value makes the call fail
@@ -216,8 +214,7 @@ end
 -- promise EV15
 -- Each entry with or without its value; the first counts most.
 function case.any_entry_may_go_without_its_value()
-  put_policy("web/path/client=bob", "FIXED 30/1000")
-  put_policy("web/path=login/client/agent=x", "FIXED 3/1000")
+  put_policy("web/path/client=bob", "FIXED 30/1000"); put_policy("web/path=login/client/agent=x", "FIXED 3/1000")
   ask "path=login client=bob;path=login client=eve" "OK: OK 29 1.000 30/1 web/path/client=bob: OK"
   put_policy("web/path=login/client", "FIXED 20/1000")
   ask "path=login client=bob" "OK: OK 19 1.000 20/1 web/path=login/client"
@@ -233,8 +230,7 @@ function case.a_limit_that_comes_along_counts()
   ask "a=1 !2/2;a=1" "OK: OK 0 60.000 2/2 : OK 99 1.000 100/1 web/a"
   ask "a=1 !2/2;a=2 !2/2" "OVER: OVER 0 60.000 2/2 : OK 1 60.000 2/2 "
   ask "a=1 !5/2" "OK: OK 2 60.000 5/2 " -- what was charged stays
-  ask "a=3 !0/1" "OVER: OVER 0/1 "
-  ask "a=3 !7/0;a=3 !7/9" "OK: OK 99 1.000 100/1 web/a: OK 98 1.000 100/1 web/a"
+  ask "a=3 !0/1" "OVER: OVER 0/1 "; ask "a=3 !7/0;a=3 !7/9" "OK: OK 99 1.000 100/1 web/a: OK 98 1.000 100/1 web/a"
 end
 
 -- promise EV17: a domain may have many policies, up to 10,000
@@ -243,8 +239,7 @@ function case.a_domain_may_have_many_policies()
   put_policy("web0/a", "FIXED 1/1000"); put_policy("web-/a", "FIXED 1/1000")
   for i = 0, 449 do put_policy("web/a=" .. i, "FIXED 9/1000") {policy = any} end
   for i = 0, 449, 7 do ask("a=" .. i)("OK: OK 8 1.000 9/1 web/a=" .. i) end
-  ask "a=450;a=44x" "OK: OK: OK"; delete_policy "web/a=449" "OK"
-  ask "a=449" "OK: OK"
+  ask "a=450;a=44x" "OK: OK: OK"; delete_policy "web/a=449" "OK"; ask "a=449" "OK: OK"
 end
 
 -- promise EV12: a request without a domain, or without or with too many descriptors, is INVALID_ARGUMENT and named

@@ -127,8 +127,7 @@ end
 function case.only_so_many_sequences_are_kept()
   with_blocks()
   for i = 0, KEPT - 1 do eq(next_of("n" .. i), 1) end
-  eq(next_of "n0", 2); eq(next_of "one more", 1)
-  eq(next_of "n0", 3)
+  eq(next_of "n0", 2); eq(next_of "one more", 1); eq(next_of "n0", 3)
   eq(next_of "n1", 101) -- was not asked for the longest: a gap
   eq(next_of "n511", 2)
 end
@@ -144,13 +143,11 @@ function case.bad_input_is_named()
     {"name", kind = "SEQUENCE"}, {"name", kind = "SEQUENCE", name = long(129)}, {"name", kind = "SNOWFLAKE", name = "s"},
     {"name", kind = "UUID_V7", name = "s"},
   }
-  refuses(Id.Decode, {}) {{"id", id = 0}, {"id", id = -1}, {"id", id = math.mininteger}}
-  eq(next_of(long(128)), 1)
+  refuses(Id.Decode, {}) {{"id", id = 0}, {"id", id = -1}, {"id", id = math.mininteger}}; eq(next_of(long(128)), 1)
 end
 
 -- promise D12: foreign data: FAILED_PRECONDITION, nothing changed
 function case.a_foreign_sequence_is_left_alone()
   redis "SET ls:{default/s}:id:s text"; redis "RPUSH ls:{default/t}:id:s text"; remember()
-  next_ids("SEQUENCE", "s", 1)(foreign); next_ids("SEQUENCE", "t", 1)(foreign)
-  unchanged()
+  next_ids("SEQUENCE", "s", 1)(foreign); next_ids("SEQUENCE", "t", 1)(foreign); unchanged()
 end

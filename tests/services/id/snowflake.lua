@@ -40,8 +40,7 @@ function case.a_range_makes_these_ids()
   eq(s:has(second, 1), false); eq(s:take(second, 1), nil)
   s:grant(range(5, 100, 103, second))
   local made = s:take(second, 4098)
-  eq(made[1], 100 << 22 | 5 << 12); eq(made[2], 100 << 22 | 5 << 12 | 1)
-  eq(made[4096], 100 << 22 | 5 << 12 | 4095)
+  eq(made[1], 100 << 22 | 5 << 12); eq(made[2], 100 << 22 | 5 << 12 | 1); eq(made[4096], 100 << 22 | 5 << 12 | 4095)
   eq(made[4097], 101 << 22 | 5 << 12) -- the ms was used up
   eq(s:unused_ms(), EPOCH + 102)
   -- 2 ms pass.
@@ -171,8 +170,7 @@ function case.another_primary_grants_nothing_before_all_that_may_be_lost_is_over
 end
 
 function case.the_same_primary_goes_on_at_once()
-  primary_is "a/1"; snowflake(); primary_is "a/1"; harness.server "other"
-  snowflake()
+  primary_is "a/1"; snowflake(); primary_is "a/1"; harness.server "other"; snowflake()
 end
 
 -- What CLUSTER NODES says of the node that runs the functions.

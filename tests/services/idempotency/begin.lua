@@ -6,8 +6,7 @@ require "idempotency"
 function case.one_executes_and_the_others_get_its_result()
   get "k" "NONE"; begin "k T1" "EXECUTE 1"
   begin "k T2" "IN_PROGRESS 1" {retry_after_ms = about(LEASE)}; complete "k 200 paid" "STORED"
-  begin "k T2" "REPLAY 1 200 paid"; begin "k T1" "REPLAY 1 200 paid"
-  begin "l T2" "EXECUTE 1"
+  begin "k T2" "REPLAY 1 200 paid"; begin "k T1" "REPLAY 1 200 paid"; begin "l T2" "EXECUTE 1"
 end
 
 -- promise I3: the same attempt_token while its attempt runs: the same attempt, fence and lease
@@ -67,8 +66,7 @@ function case.what_failed_for_now_is_tried_again()
   fail_retryable "k timeout" "STORED"; fail_retryable "k again" "STORED again"
   get "k" "FAILED_RETRYABLE 1 (timeout)"; complete "k 200 after all" "SUPERSEDED"
   fail_final "k after all" "SUPERSEDED"; extend "k" "LOST"
-  begin "k T2" "EXECUTE 2" {fence = above(first)}; get "k" "IN_PROGRESS 2"
-  fail_retryable "k" "STORED"
+  begin "k T2" "EXECUTE 2" {fence = above(first)}; get "k" "IN_PROGRESS 2"; fail_retryable "k" "STORED"
   begin "k T2" "EXECUTE 3" -- an attempt that ended is no more, so this is a new one
 end
 
@@ -80,16 +78,14 @@ function case.what_failed_for_good_is_replayed()
   begin "k T2" "REPLAY 1 -1 lockstock-failure=card refused"
   begin "k T1" "REPLAY 1 -1 lockstock-failure=card refused"
   get "k" "FAILED_FINAL 1 -1 lockstock-failure=card refused (card refused)"
-  complete "k 200 after all" "SUPERSEDED"; fail_retryable "k after all" "SUPERSEDED"
-  extend "k" "LOST"
+  complete "k 200 after all" "SUPERSEDED"; fail_retryable "k after all" "SUPERSEDED"; extend "k" "LOST"
   pass(2000); begin "k T3" "REPLAY 1 -1 lockstock-failure=card refused"
 end
 
 -- promise I2
 -- promise I9
 function case.the_first_result_stays()
-  begin "k T1"
-  complete("k 201 first", {headers = {{key = "a", value = "1"}, {key = "b", value = "2"}}}) "STORED"
+  begin "k T1"; complete("k 201 first", {headers = {{key = "a", value = "1"}, {key = "b", value = "2"}}}) "STORED"
   complete("k 500 second", {headers = {{key = "c", value = "3"}}}) "STORED again"; fail_final "k x" "SUPERSEDED"
   fail_retryable "k x" "SUPERSEDED"; extend "k" "LOST"
   pass(2000); begin "k T2" "REPLAY 1 201 first a=1 b=2"; get "k" "COMPLETED 1 201 first a=1 b=2"
@@ -100,12 +96,10 @@ end
 function case.another_request_under_the_same_key_is_a_mismatch()
   local one, two = {fingerprint = "one"}, {fingerprint = "two"}
   begin("k T1", one) "EXECUTE 1"; begin("k T2", two) "MISMATCH"
-  begin "k T2" "MISMATCH"; begin("k T1", two) "MISMATCH"
-  begin("k T2", one) "IN_PROGRESS 1"
+  begin "k T2" "MISMATCH"; begin("k T1", two) "MISMATCH"; begin("k T2", one) "IN_PROGRESS 1"
   pass(1001)
   begin("k T2", two) "MISMATCH" -- also where it could run
-  fail_retryable "k" "STORED"; begin("k T2", two) "MISMATCH"
-  begin("k T2", one) "EXECUTE 2"
+  fail_retryable "k" "STORED"; begin("k T2", two) "MISMATCH"; begin("k T2", one) "EXECUTE 2"
   complete "k 200"; begin("k T3", two) "MISMATCH"; begin("k T3", one) "REPLAY 2 200"
   get "k" {record = {fingerprint = "one"}}; begin "l T1" "EXECUTE 1"
   begin("l T2", {fingerprint = "x"}) "MISMATCH" -- empty is one like any other
@@ -119,16 +113,14 @@ function case.extending_keeps_an_attempt()
   get "k" {record = {lease_ms = about(LEASE)}}
   pass(1001)
   extend "k" "EXTENDED" -- over, but not taken over
-  begin "k T2" "IN_PROGRESS 1"; extend("k", {fence = fence() + 1}) "LOST"
-  extend "none" "LOST"
+  begin "k T2" "IN_PROGRESS 1"; extend("k", {fence = fence() + 1}) "LOST"; extend "none" "LOST"
 end
 
 -- promise I12: Delete: forgotten, the next Begin executes
 function case.what_was_deleted_runs_anew()
   forget "k" "OK"
   local first = {fence = begin "k T1".fence}
-  forget "k" "OK"; get "k" "NONE"
-  complete("k 200 late", first) "SUPERSEDED"
+  forget "k" "OK"; get "k" "NONE"; complete("k 200 late", first) "SUPERSEDED"
   begin("k T1", {fingerprint = "another"}) "EXECUTE 1" {fence = above(first.fence)}
   complete("k 200 late", first) "SUPERSEDED"
   complete "k 200"; forget "k" "OK"; begin "k T2" "EXECUTE 1"
@@ -213,8 +205,7 @@ function case.foreign_data_is_left_alone()
     begin "k T1"; redis(row[1], key "r:k"); redis((row[2]:gsub("?", "ls:{default/s/k}:idem:r"))); remember()
     begin "k T2" (foreign); extend "k" (foreign)
     complete "k 200" (foreign); fail_final "k" (foreign)
-    get "k" (foreign); wait "S1 k T3" (foreign)
-    unchanged()
+    get "k" (foreign); wait "S1 k T3" (foreign); unchanged()
   end)
   -- The result itself.
   begin "m T1"; complete "m 200 paid"; redis("APPEND", key "r:m", "foreign"); begin "m T2" (foreign)

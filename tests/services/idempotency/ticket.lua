@@ -26,8 +26,7 @@ function case.a_ticket_ends()
   eq(ttl(of), about(5000000)) -- known as consumed until then
   redis("PEXPIRE", key(of), "1")
   while ttl(of) >= 0 do end
-  consume(ticket, "C1") "UNKNOWN"; consume(ticket, "C2") "UNKNOWN"
-  redis "KEYS ls:{*" ""
+  consume(ticket, "C1") "UNKNOWN"; consume(ticket, "C2") "UNKNOWN"; redis "KEYS ls:{*" ""
 end
 
 -- promise I28: tickets cannot be guessed

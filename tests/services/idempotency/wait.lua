@@ -4,8 +4,7 @@ require "idempotency"
 
 -- promise I17: waiters get the replay the moment it is stored; one message a server
 function case.a_result_is_everyones_at_once()
-  begin "k T1"; wait "S1 k T2" "WAITS"; wait "S2 k T3" "WAITS"
-  wait "S1 k T4" "WAITS"
+  begin "k T1"; wait "S1 k T2" "WAITS"; wait "S2 k T3" "WAITS"; wait "S1 k T4" "WAITS"
   wait "S1 l T5" "EXECUTE 1" -- another key: nobody runs there
   messages() ""
   begin "k T1"; complete("k 200 paid", {headers = {{key = "a", value = "1"}}}) "STORED"
@@ -23,8 +22,7 @@ end
 
 function case.a_final_failure_is_everyones_too()
   begin "k T1"; wait "S1 k T2"; wait "S2 k T3"; fail_final "k no" "STORED"
-  deliver() "S1 T2 REPLAY 1 -1 lockstock-failure=no, S2 T3 REPLAY 1 -1 lockstock-failure=no"
-  eq(waiting_keys(), 0)
+  deliver() "S1 T2 REPLAY 1 -1 lockstock-failure=no, S2 T3 REPLAY 1 -1 lockstock-failure=no"; eq(waiting_keys(), 0)
 end
 
 -- promise I18
@@ -32,28 +30,24 @@ function case.after_a_failure_exactly_one_runs()
   begin "k T1"; wait "S1 k T2"; wait "S1 k T3"; wait "S2 k T4"
   fail_retryable "k" "STORED"; deliver() "S1 T2 EXECUTE 2"
   fail_retryable "k" "STORED"; deliver() "S1 T3 EXECUTE 3"
-  complete "k 200 at last" "STORED"; deliver() "S2 T4 REPLAY 3 200 at last"
-  eq(waiting_keys(), 0)
+  complete "k 200 at last" "STORED"; deliver() "S2 T4 REPLAY 3 200 at last"; eq(waiting_keys(), 0)
 end
 
 -- promise I18
 function case.after_a_delete_exactly_one_runs()
   begin "k T1"; wait "S1 k T2"; wait "S2 k T3"; forget "k" "OK"
-  deliver() "S1 T2 EXECUTE 1"; complete "k 200" "STORED"
-  deliver() "S2 T3 REPLAY 1 200"
+  deliver() "S1 T2 EXECUTE 1"; complete "k 200" "STORED"; deliver() "S2 T3 REPLAY 1 200"
 end
 
 function case.whoever_asks_first_runs()
-  begin "k T1"; wait "S1 k T2"; fail_retryable "k"; begin "k T9" "EXECUTE 2"
-  deliver() ""
+  begin "k T1"; wait "S1 k T2"; fail_retryable "k"; begin "k T9" "EXECUTE 2"; deliver() ""
   complete "k 200"; deliver() "S1 T2 REPLAY 2 200"
 end
 
 -- promise I19: the end of a lease hands over; Extend puts it off; lost messages are made up for
 function case.the_end_of_a_lease_hands_over()
   local first = begin "k T1".fence
-  wait "S1 k T2"; wait "S2 k T3"; wait "S2 k T4"; eq(ring(), about(LEASE))
-  messages() ""
+  wait "S1 k T2"; wait "S2 k T3"; wait "S2 k T4"; eq(ring(), about(LEASE)); messages() ""
   pass(400); eq(ring(), about(LEASE - 400000))
   pass(600)
   eq(ring(), within(1, 1000)) -- S2 looks
@@ -74,8 +68,7 @@ function case.an_alarm_that_finds_nobody_running_wakes()
   begin "k T1"; wait "S1 k T2"; complete "k 200"
   messages() "S1:k" -- and is lost, let us say
   eq(ring(), within(0, 1000)); deliver() "S1 T2 REPLAY 1 200"
-  begin "l T1"; wait "S1 l T3"; redis("DEL", key "r:l"); eq(ring(), within(0, 1000))
-  deliver() "S1 T3 EXECUTE 1"
+  begin "l T1"; wait "S1 l T3"; redis("DEL", key "r:l"); eq(ring(), within(0, 1000)); deliver() "S1 T3 EXECUTE 1"
 end
 
 -- ---- the wait is over ----

@@ -18,15 +18,13 @@ end
 -- promise L2
 -- promise L3: all or nothing
 function case.busy_changes_nothing()
-  acquire "T1 b"; remember(); acquire "T2 a b c" "BUSY b held by T1"; unchanged()
-  inspect "a" "FREE"
+  acquire "T1 b"; remember(); acquire "T2 a b c" "BUSY b held by T1"; unchanged(); inspect "a" "FREE"
 end
 
 -- promise L1
 function case.all_targets_are_taken_at_once()
   acquire "T1 c a:S b:P2/5" "ACQUIRED" {fences = {{name = "c"}, {name = "a"}, {name = "b"}}}
-  inspect "c" "EXCLUSIVE T1"; inspect "a" "SHARED T1"
-  inspect "b" "PERMIT/5 T1=2"
+  inspect "c" "EXCLUSIVE T1"; inspect "a" "SHARED T1"; inspect "b" "PERMIT/5 T1=2"
 end
 
 -- promise L4: the same token again is the same grant
@@ -47,8 +45,7 @@ end
 
 -- promise L6: TOKEN_SPENT: released, in part, lost, taken away
 function case.a_released_token_is_spent()
-  acquire "T1 a"; release "T1"; acquire "T1 a" "TOKEN_SPENT"; acquire "T1 b" "TOKEN_SPENT"
-  inspect "a" "FREE"
+  acquire "T1 a"; release "T1"; acquire "T1 a" "TOKEN_SPENT"; acquire "T1 b" "TOKEN_SPENT"; inspect "a" "FREE"
 end
 
 -- promise L6
@@ -59,8 +56,7 @@ end
 
 -- promise L7: TOKEN_SPENT: a late copy after the release
 function case.a_late_copy_after_the_release_is_no_ghost()
-  release "T1 a" "NOT_HELD"; acquire "T1 a" "TOKEN_SPENT"
-  inspect "a" "FREE"
+  release "T1 a" "NOT_HELD"; acquire "T1 a" "TOKEN_SPENT"; inspect "a" "FREE"
 end
 
 -- promise L6
@@ -97,8 +93,7 @@ end
 
 -- promise L29: names cannot move a key or reach another namespace
 function case.namespaces_do_not_see_each_other()
-  acquire "T1 a"; harness.namespace "other"; inspect "a" "FREE"; acquire "T1 a" "ACQUIRED"
-  release "T1" "RELEASED"
+  acquire "T1 a"; harness.namespace "other"; inspect "a" "FREE"; acquire "T1 a" "ACQUIRED"; release "T1" "RELEASED"
   -- Names that would lead into "default" if they were not encoded.
   for i, odd in ipairs{"default/g}:lock:n:a", "}", "a}:{", "../default"} do
     harness.namespace(odd); acquire("N" .. i .. " a") "ACQUIRED"; release("N" .. i) "RELEASED"

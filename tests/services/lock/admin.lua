@@ -18,8 +18,7 @@ end
 function case.a_forced_release_removes_every_holder()
   acquire "T1 a:S b"; acquire("T2 a:S", {lease_ms = 10}); acquire "T3 a:S"; pass(500)
   force_release "a" "T1 T3"; inspect "a" "FREE"
-  inspect "b" "EXCLUSIVE T1"; force_release "a" ""
-  force_release "never" ""
+  inspect "b" "EXCLUSIVE T1"; force_release "a" ""; force_release "never" ""
 end
 
 -- promise L6
@@ -43,8 +42,7 @@ end
 -- The lock is free by the time when a holder's record is read.
 function case.a_forced_release_of_a_holder_whose_record_is_foreign_is_told()
   acquire "T1 a:S"; acquire "T2 a:S"; redis("DEL", key "t:T1"); redis("RPUSH", key "t:T1", "foreign")
-  inspect "a" "SHARED  T2"; force_release "a" " T2"
-  inspect "a" "FREE"
+  inspect "a" "SHARED  T2"; force_release "a" " T2"; inspect "a" "FREE"
   acquire "T3 a"; redis("SET", key "t:T3", "foreign"); force_release "a" ""; inspect "a" "FREE"
 end
 

@@ -103,10 +103,8 @@ end
 -- promise B18
 -- What a refused call removes lets those have their turn who waited for it.
 function case.a_refusal_that_finds_a_lease_over_hands_over()
-  acquire("T1 a:P3/5", {lease_ms = OVER}) "ACQUIRED"; acquire "T2 a:P1/5" "ACQUIRED"
-  wait "S1 T3 a:P4/5" "QUEUED"
-  over(); messages(); acquire "T4 a:P1/6" (other_capacity); deliver() "T3"
-  inspect "a" "PERMIT/5 T2=1 T3=4"
+  acquire("T1 a:P3/5", {lease_ms = OVER}) "ACQUIRED"; acquire "T2 a:P1/5" "ACQUIRED"; wait "S1 T3 a:P4/5" "QUEUED"
+  over(); messages(); acquire "T4 a:P1/6" (other_capacity); deliver() "T3"; inspect "a" "PERMIT/5 T2=1 T3=4"
 end
 
 -- ---- foreign data under the names of others ----
@@ -130,8 +128,7 @@ function case.a_waiter_with_a_foreign_name_is_barred_and_bars()
   with_b_foreign(function()
     local before = redis("DEBUG", "DIGEST-VALUE", key "n:b")
     release "T1" "RELEASED"; deliver() ""
-    eq(promote "a", above(-2)); acquire "T5 a" "BUSY a..."
-    redis("DEBUG", "DIGEST-VALUE", key "n:b")(before)
+    eq(promote "a", above(-2)); acquire "T5 a" "BUSY a..."; redis("DEBUG", "DIGEST-VALUE", key "n:b")(before)
   end)
 end
 
@@ -148,8 +145,7 @@ end
 function case.no_look_at_the_names_of_others_is_an_error()
   each(spoilt, function(command)
     acquire("T1 a:P3/5", {lease_ms = OVER}) "ACQUIRED"; acquire "T6 a:P1/5" "ACQUIRED"
-    acquire "T3 b:S" "ACQUIRED"; acquire "T8 b:S" "ACQUIRED"
-    wait "S2 T2 a:P4/5 b" "QUEUED"
+    acquire "T3 b:S" "ACQUIRED"; acquire "T8 b:S" "ACQUIRED"; wait "S2 T2 a:P4/5 b" "QUEUED"
     spoil(command); over(); acquire "T4 a:P1/6" (other_capacity); acquire "T5 a:P1/5" "BUSY a..."
     eq(promote "a", above(-2)); release "T6" "RELEASED"
   end)
@@ -158,8 +154,7 @@ end
 -- Several names of a call are read before the first is written, also where they bar nobody.
 function case.all_names_of_a_call_are_read_before_one_is_written()
   acquire("T1 a:S", {lease_ms = OVER}) "ACQUIRED"; acquire("T2 b:S", {lease_ms = OVER}) "ACQUIRED"
-  acquire "T3 c" "ACQUIRED"; wait "S1 T4 a:S c" "QUEUED"
-  wait "S1 T5 b:S c" "QUEUED"
+  acquire "T3 c" "ACQUIRED"; wait "S1 T4 a:S c" "QUEUED"; wait "S1 T5 b:S c" "QUEUED"
   spoil "SET h:b foreign"; over(); remember(); acquire "T6 a:S b:S" (foreign)
   wait "S1 T7 a:S b:S" (foreign); unchanged()
 end

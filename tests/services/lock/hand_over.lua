@@ -38,8 +38,7 @@ end
 function case.permits_are_granted_in_turn()
   acquire "T1 a:P3/5"; wait "S1 T2 a:P4/5"; wait "S1 T3 a:P1/5"; wait "S1 T4 a:P1/5"
   release_at "S1 T1"; messages() "S1:R T2 S1:R T3"; inspect "a" "PERMIT/5 T2=4 T3=1"
-  told_of_grant "S1 T2" "ACQUIRED"; release_at "S1 T2" "RELEASED"
-  inspect "a" "PERMIT/5 T3=1 T4=1"
+  told_of_grant "S1 T2" "ACQUIRED"; release_at "S1 T2" "RELEASED"; inspect "a" "PERMIT/5 T3=1 T4=1"
 end
 
 -- promise L57
@@ -67,8 +66,7 @@ function case.whoever_is_first_is_granted()
 end
 
 function case.one_fcall_grants_for_each_of_its_releases()
-  acquire "T1 a"; acquire "T2 b"; wait "S1 T3 a"; wait "S1 T4 b"
-  harness.server "S1"
+  acquire "T1 a"; acquire "T2 b"; wait "S1 T3 a"; wait "S1 T4 b"; harness.server "S1"
   texts(Lock.Release.together{{group = "g", token = token_of "T1"}, {group = "g", token = token_of "T2"}}) "RELEASED, RELEASED"
   harness.server "harness"; deliver() "T3 T4"
 end
@@ -77,8 +75,7 @@ end
 
 -- promise L57
 function case.the_lease_begins_with_the_release()
-  acquire "T1 a"; wait "S1 T2 a"; pass(300); release_at "S1 T1"
-  pass(400)
+  acquire "T1 a"; wait "S1 T2 a"; pass(300); release_at "S1 T1"; pass(400)
   woken "S1 T2" "ACQUIRED again" {lease_ms = about(LEASE - 400000)} -- the message was lost
   pass(500); acquire "T3 a" "BUSY a held by T2"
   pass(200); acquire "T3 a" "ACQUIRED"
@@ -87,8 +84,7 @@ end
 
 function case.each_call_has_the_lease_that_it_asked_for()
   acquire "T1 a"; wait("S1 T2 a", {lease_ms = 2 * LEASE}); release_at "S1 T1"; messages() "S1:R T2"
-  told_of_grant "S1 T2" "ACQUIRED" {lease_ms = 2 * LEASE}
-  inspect "a" {holders = {{lease_ms = about(2 * LEASE)}}}
+  told_of_grant "S1 T2" "ACQUIRED" {lease_ms = 2 * LEASE}; inspect "a" {holders = {{lease_ms = about(2 * LEASE)}}}
 end
 
 -- promise L57
@@ -116,8 +112,7 @@ end
 -- Where the name's key would end too soon after its last lease.
 function case.a_long_lease_keeps_the_names_key()
   acquire("T1 a", {lease_ms = DAY}); wait("S1 T2 a", {lease_ms = DAY}); redis("PEXPIRE", key "n:a", "1000000")
-  pass(7200); release_at "S1 T1"; messages() "S1:R T2"; eq(ttl "n:a", above(2 * DAY))
-  eq(ttl "t:T2", above(DAY))
+  pass(7200); release_at "S1 T1"; messages() "S1:R T2"; eq(ttl "n:a", above(2 * DAY)); eq(ttl "t:T2", above(DAY))
 end
 
 -- ---- nobody is told ----
@@ -128,8 +123,7 @@ function case.a_grant_that_nobody_was_told_is_taken_back()
   release_at "S1 T1"; inspect "a" "EXCLUSIVE T2"
   pass(1)
   abandoned "S1 T2" "CANCELLED..." -- before the message came
-  messages() "S1:R T2 S1:A a S2:W T3 S2:A a"; wait "S1 T2 a" "QUEUED"
-  woken "S2 T3" "ACQUIRED"
+  messages() "S1:R T2 S1:A a S2:W T3 S2:A a"; wait "S1 T2 a" "QUEUED"; woken "S2 T3" "ACQUIRED"
   queue "a" "T2 T4" -- its number was kept
   release_at "S2 T3"; deliver() "T2"
 end
@@ -152,8 +146,7 @@ end
 function case.a_grant_that_somebody_was_told_stays()
   acquire "T1 a"; wait "S1 T2 a"; release_at "S1 T1"
   wait "S2 T2 a" "ACQUIRED again" -- the caller came back
-  abandoned "S1 T2" "CANCELLED..."; inspect "a" "EXCLUSIVE T2"
-  renew "T2 a" "RENEWED"
+  abandoned "S1 T2" "CANCELLED..."; inspect "a" "EXCLUSIVE T2"; renew "T2 a" "RENEWED"
 end
 
 -- promise L58
@@ -165,8 +158,7 @@ function case.only_the_copy_that_was_granted_takes_back()
 end
 
 function case.a_wait_that_ends_with_the_grant_on_its_way_has_it()
-  acquire "T1 a"; wait "S1 T2 a"; release_at "S1 T1"; timed_out "S1 T2" "ACQUIRED again"
-  release "T2" "RELEASED"
+  acquire "T1 a"; wait "S1 T2 a"; release_at "S1 T1"; timed_out "S1 T2" "ACQUIRED again"; release "T2" "RELEASED"
 end
 
 -- ---- servers ----
@@ -174,15 +166,13 @@ end
 function case.who_is_parked_twice_is_offered_its_turn()
   acquire "T1 a"; wait "S1 T2 a"; wait "S2 T2 a"; release_at "S1 T1"
   messages() "S1:W T2 S2:W T2"; acquire "T3 a" "BUSY a held by T2"
-  inspect "a" {holders = {}}; woken "S2 T2" "ACQUIRED"
-  woken "S1 T2" "ACQUIRED again"
+  inspect "a" {holders = {}}; woken "S2 T2" "ACQUIRED"; woken "S1 T2" "ACQUIRED again"
 end
 
 -- promise L57
 function case.a_server_that_hears_nothing_is_granted_nothing()
   acquire "T1 a"; wait "S1 T2 a"; wait "S2 T3 a"; server_down "S1"
-  release_at "S1 T1" "RELEASED"; inspect "a" "FREE"
-  deliver() "T3"
+  release_at "S1 T1" "RELEASED"; inspect "a" "FREE"; deliver() "T3"
   server_up "S1"; woken "S1 T2" "QUEUED"
   release_at "S1 T3"; deliver() "T2"
 end
@@ -192,15 +182,13 @@ function case.a_foreign_record_of_who_is_first_is_left_alone()
   redis("SET", key "t:T2", "x"); release_at "S1 T1" "RELEASED"; redis("GET", key "t:T2") "x"
   redis("DEL", key "w:a"); acquire "T4 b"; wait "S2 T5 b"; redis("DEL", key "w:b")
   redis("SET", key "w:b", "x"); release_at "S2 T4" (foreign); inspect "b" (foreign)
-  acquire "T6 c"; wait "S1 T7 c"; redis("DEL", key "s:c"); redis("SET", key "s:c", "x")
-  remember()
+  acquire "T6 c"; wait "S1 T7 c"; redis("DEL", key "s:c"); redis("SET", key "s:c", "x"); remember()
   release_at "S1 T6" (foreign) -- S1 hears nothing
   unchanged()
 end
 
 function case.a_hand_over_works_while_memory_is_short()
-  acquire "T1 a"; wait "S1 T2 a"; redis "CONFIG SET maxmemory 1"; release_at "S1 T1"
-  deliver() "T2"
+  acquire "T1 a"; wait "S1 T2 a"; redis "CONFIG SET maxmemory 1"; release_at "S1 T1"; deliver() "T2"
 end
 
 -- ---- the way into a queue ----
@@ -211,8 +199,7 @@ function case.who_comes_to_a_queue_stands_at_its_end()
   for _, call in ipairs{"S2 T2 a", "S1 T3 a", "S2 T4 a", "S1 T5 a"} do wait(call) "QUEUED" end
   queue "a" "T2 T3 T4 T5"
   wait "S1 T4 a" "QUEUED" -- again
-  queue "a" "T2 T3 T4 T5"; wait "S1 T1 a" "ACQUIRED again"
-  wait "S1 T3 b" "ALREADY_EXISTS NO..."
+  queue "a" "T2 T3 T4 T5"; wait "S1 T1 a" "ACQUIRED again"; wait "S1 T3 b" "ALREADY_EXISTS NO..."
   pass(-3000); wait "S1 T6 a" "QUEUED"; queue "a" "T2 T3 T4 T5 T6"
 end
 
@@ -236,8 +223,7 @@ function case.keys_of_a_queue_end_however_it_was_made()
   lasts "s:a"; redis("DEL", key "s:a"); wait "S2 T4 a:S"; lasts "s:a"
   redis("DEL", key "w:a"); wait "S2 T5 a"; lasts "w:a"
   -- One that went as a whole, and is made again by the same call.
-  acquire "T6 c"; wait "S1 T7 b c"; server_down "S1"; wait "S2 T8 b c"
-  queue "b" "T8"
+  acquire "T6 c"; wait "S1 T7 b c"; server_down "S1"; wait "S2 T8 b c"; queue "b" "T8"
   lasts("w:b", "s:b", "n:b")
 end
 

@@ -24,11 +24,9 @@ end
 -- promise L12
 function case.permits_are_counted()
   acquire "T1 a:P2/5" "ACQUIRED"; acquire "T2 a:P3/5" "ACQUIRED"
-  acquire "T3 a:P1/5" "BUSY a held by T..."; inspect "a" "PERMIT/5 T1=2 T2=3"
-  release "T1" "RELEASED"
+  acquire "T3 a:P1/5" "BUSY a held by T..."; inspect "a" "PERMIT/5 T1=2 T2=3"; release "T1" "RELEASED"
   acquire "T4 a:P0/5" "ACQUIRED" -- none asked for is one
-  inspect "a" "PERMIT/5 T2=3 T4=1"; acquire "T5 a:P2/5" "BUSY a held by T..."
-  acquire "T6 a:P1/5" "ACQUIRED"
+  inspect "a" "PERMIT/5 T2=3 T4=1"; acquire "T5 a:P2/5" "BUSY a held by T..."; acquire "T6 a:P1/5" "ACQUIRED"
   for _, token in ipairs{"T2", "T4", "T6"} do release(token) "RELEASED" end
   acquire "T7 a" "ACQUIRED"
 end
@@ -73,8 +71,7 @@ function case.leases_that_are_over_do_not_confuse_the_count()
   acquire("T1 a:P1/9", {lease_ms = 1000000}); acquire("T2 a:P1/9", {lease_ms = 3000000}); pass(1500)
   acquire "T3 a:P1/9" "ACQUIRED"; release "T3" "RELEASED"
   release "T1" "NOT_HELD"; release "T2" "RELEASED"
-  inspect "a" "FREE"; acquire "T4 a" "ACQUIRED"
-  inspect "a" "EXCLUSIVE T4"
+  inspect "a" "FREE"; acquire "T4 a" "ACQUIRED"; inspect "a" "EXCLUSIVE T4"
 end
 
 function case.a_renewed_reader_still_stands_in_the_way()

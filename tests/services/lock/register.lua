@@ -55,7 +55,6 @@ function case.no_fence_goes_back()
         end}
       if n % 1000 == 0 then harness.forget() end
     end
-    eq(grants, above(steps // 100)); eq(late, above(0))
-    eq(latest, above(3599))
+    eq(grants, above(steps // 100)); eq(late, above(0)); eq(latest, above(3599))
   end)
 end

@@ -25,8 +25,7 @@ function case.a_lease_that_is_over_is_lost()
   acquire "T1 a"; pass(1000); remember(); renew "T1" "LOST" {results = {{lease_ms = 0}}}
   renew "T1 a" "LOST"; renew "T9 a" "LOST"
   renew "T9" "LOST"; unchanged()
-  acquire "T2 a" "ACQUIRED"; renew "T1 a" "LOST"
-  renew "T2 a" "RENEWED"
+  acquire "T2 a" "ACQUIRED"; renew "T1 a" "LOST"; renew "T2 a" "RENEWED"
   pass(1000); renews("T2 a", 10, "LOST"); renews("T2", 10, "LOST")
 end
 
@@ -40,10 +39,8 @@ end
 
 -- promise L18
 function case.only_the_token_renews_and_releases()
-  acquire "T1 a"; renew "T2 a" "LOST"; release "T2 a" "NOT_HELD"
-  inspect "a" "EXCLUSIVE T1"
-  acquire "T3 b"; release "T3 a" "NOT_HELD"; inspect "a" "EXCLUSIVE T1"
-  inspect "b" "EXCLUSIVE T3"
+  acquire "T1 a"; renew "T2 a" "LOST"; release "T2 a" "NOT_HELD"; inspect "a" "EXCLUSIVE T1"
+  acquire "T3 b"; release "T3 a" "NOT_HELD"; inspect "a" "EXCLUSIVE T1"; inspect "b" "EXCLUSIVE T3"
 end
 
 -- promise L17: Renew over groups: apart, in order
@@ -70,14 +67,12 @@ end
 
 -- promise L19
 function case.a_release_in_part_keeps_the_rest()
-  acquire "T1 a b c"; release "T1 b" "RELEASED"; inspect "b" "FREE"
-  inspect "a" "EXCLUSIVE T1"
+  acquire "T1 a b c"; release "T1 b" "RELEASED"; inspect "b" "FREE"; inspect "a" "EXCLUSIVE T1"
   pass(900); renew "T1" "RENEWED"
   pass(900); inspect "c" "EXCLUSIVE T1"; renew "T1 b" "LOST"
   release "T1 b" "RELEASED again"; release "T1 a b" "RELEASED"
   release "T1 a b" "RELEASED again"; inspect "c" "EXCLUSIVE T1"
-  release "T1" "RELEASED"; inspect "c" "FREE"
-  release "T1" "RELEASED again"
+  release "T1" "RELEASED"; inspect "c" "FREE"; release "T1" "RELEASED again"
 end
 
 -- promise L19
@@ -94,15 +89,13 @@ function case.a_lost_name_cannot_be_released()
   release "T1" "NOT_HELD a=RELEASED b=NOT_HELD"; release "T1" "NOT_HELD a=RELEASED b=NOT_HELD again"
   inspect "b" "EXCLUSIVE T2"
 
-  acquire "T3 c"; pass(1000); release "T3" "NOT_HELD"; release "T3 c" "NOT_HELD"
-  acquire "T3 c" "TOKEN_SPENT"
+  acquire "T3 c"; pass(1000); release "T3" "NOT_HELD"; release "T3 c" "NOT_HELD"; acquire "T3 c" "TOKEN_SPENT"
 end
 
 -- promise L7
 function case.an_unseen_token_is_spent_by_its_release()
   release "T1 a" "NOT_HELD"; release "T1 a" "NOT_HELD"
-  release "T1" "NOT_HELD"; acquire "T1 a" "TOKEN_SPENT"
-  renew "T1 a" "LOST"
+  release "T1" "NOT_HELD"; acquire "T1 a" "TOKEN_SPENT"; renew "T1 a" "LOST"
 end
 
 local MINUTE, HOUR, DAY = 60000, 3600000, 86400000

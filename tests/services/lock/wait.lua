@@ -13,8 +13,7 @@ function case.a_release_hands_over()
   messages() "S1:W T2 S1:A a S2:A a"; inspect "a" {holders = {}, waiters = 2}
   acquire "T4 a" "BUSY a held by T2"; renew "T2 a" "LOST"
   woken "S1 T2" "ACQUIRED" {lease_ms = LEASE, fences = {{fence = above(0)}}}
-  inspect "a" "EXCLUSIVE T2" {waiters = 1}; renew "T2 a" "RENEWED"
-  messages() ""
+  inspect "a" "EXCLUSIVE T2" {waiters = 1}; renew "T2 a" "RENEWED"; messages() ""
   release "T2"; messages() "S2:W T3"; woken "S2 T3" "ACQUIRED"
   release "T3"; eq(queue_keys(), 0)
 end
@@ -30,8 +29,7 @@ function case.list_tells_the_owner_of_the_longest_lease_and_who_waits()
 end
 
 function case.a_free_name_is_acquired_without_waiting()
-  wait "S1 T1 a b:S" "ACQUIRED"; wait "S1 T2 b:S" "ACQUIRED"
-  eq(queue_keys(), 0)
+  wait "S1 T1 a b:S" "ACQUIRED"; wait "S1 T2 b:S" "ACQUIRED"; eq(queue_keys(), 0)
 end
 
 -- promise L34: an offer of at most 0.5 s, claimed by the parking server; the lease starts at the claim
@@ -44,8 +42,7 @@ end
 
 -- promise L30
 function case.nobody_overtakes()
-  acquire "T1 a:S"; wait "S1 T2 a" "QUEUED"; acquire "T3 a:S" "BUSY a held by T1"
-  wait "S2 T4 a:S" "QUEUED"
+  acquire "T1 a:S"; wait "S1 T2 a" "QUEUED"; acquire "T3 a:S" "BUSY a held by T1"; wait "S2 T4 a:S" "QUEUED"
   release "T1"; deliver() "T2"
   release "T2"; deliver() "T4"
 end
@@ -106,8 +103,7 @@ function case.the_end_of_a_lease_hands_over()
 end
 
 function case.an_acquire_that_finds_a_lease_over_hands_over()
-  acquire "T1 a"; wait "S1 T2 a"; pass(1000); acquire "T3 a" "BUSY a held by T2"
-  deliver() "T2"
+  acquire "T1 a"; wait "S1 T2 a"; pass(1000); acquire "T3 a" "BUSY a held by T2"; deliver() "T2"
 end
 
 -- promise L31
@@ -139,8 +135,7 @@ end
 function case.a_capacity_is_fixed_while_anyone_waits()
   acquire "T1 a"; wait "S1 T2 a:P1/3" "QUEUED"
   wait "S1 T3 a:P1/4" "FAILED_PRECONDITION NO targets[0].capacity: another one is in use"
-  acquire "T3 a:P1/4" "FAILED_PRECONDITION NO targets[0].capacity: another one is in use"
-  wait "S1 T4 a" "QUEUED"
+  acquire "T3 a:P1/4" "FAILED_PRECONDITION NO targets[0].capacity: another one is in use"; wait "S1 T4 a" "QUEUED"
   timed_out "S1 T2"; wait "S1 T5 a:P1/4" "QUEUED"
   release "T1"; deliver() "T4"
   release "T4"; deliver() "T5"; inspect "a" "PERMIT/4 T5=1"
@@ -186,16 +181,14 @@ end
 function case.every_key_of_the_queue_ends()
   acquire "T1 a"; wait "S1 T2 a b:P1/2"; wait "S1 T3 b:P1/2"; abandoned "S1 T3"
   wait("S1 T4 a", {lease_ms = 1000, wait_ms = 1}) -- who waits for less does not shorten it
-  eq(endless_keys(), ""); eq(ttl "t:T2", above(WAIT + LEASE))
-  eq(ttl "w:a", above(2 * 86400000))
+  eq(endless_keys(), ""); eq(ttl "t:T2", above(WAIT + LEASE)); eq(ttl "w:a", above(2 * 86400000))
   local ends = redis("PEXPIRETIME", key "n:a")
   redis("PEXPIRETIME", key "w:a")(ends); redis("PEXPIRETIME", key "s:a")(ends)
 end
 
 -- promise L45: the order outlives the clock stepping back ; an offer does not bar for longer
 function case.a_clock_that_steps_back_keeps_the_order()
-  acquire "T1 a"; wait "S1 T2 a"; pass(-3000); wait "S2 T3 a:S"
-  queue "a" "T2 T3"
+  acquire "T1 a"; wait "S1 T2 a"; pass(-3000); wait "S2 T3 a:S"; queue "a" "T2 T3"
   release "T1"; messages() "S1:W T2 S1:A a S2:A a"
   pass(-3000) -- by its end, the offer would now last for long
   promote "a"; deliver() "T3"
@@ -220,6 +213,5 @@ function case.foreign_entries_are_refused_and_left_alone()
   acquire "T1 a b:S"; acquire("T3 b:S", {lease_ms = LEASE // 2})
   redis("HSET", key "h:b", "foreign-token-of-16", "foreign-and-as-long-as-it-likes"); remember()
   force_release "b" (foreign)
-  pass(LEASE / 2000); release "T1" (foreign); acquire "T2 b" (foreign)
-  unchanged()
+  pass(LEASE / 2000); release "T1" (foreign); acquire "T2 b" (foreign); unchanged()
 end

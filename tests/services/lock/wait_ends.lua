@@ -45,8 +45,7 @@ function case.waiters_of_a_server_that_is_gone_are_passed_over_at_once()
   wait "S2 T5 a"; server_down "S1"; release "T1"; messages() "S2:W T4 S2:A a"
   queue "a" "T5"; woken "S2 T4" "ACQUIRED"
   -- It lives, and listens again: every call is looked at.
-  server_up "S1"; woken "S1 T3" "QUEUED"; woken "S1 T2" "QUEUED"
-  queue "a" "T2 T3 T5"
+  server_up "S1"; woken "S1 T3" "QUEUED"; woken "S1 T2" "QUEUED"; queue "a" "T2 T3 T5"
 end
 
 -- promise L35
@@ -57,8 +56,7 @@ function case.entries_of_dead_servers_block_nobody()
   acquire "T2 a" "BUSY a held by D0"
   server_down "S1"
   acquire "T3 a" "ACQUIRED" -- at once, however many they were
-  release "T3"; release "T1"; eq(queue_keys(), 0); acquire "T4 a b" "ACQUIRED"
-  eq(queue_keys(), 0)
+  release "T3"; release "T1"; eq(queue_keys(), 0); acquire "T4 a b" "ACQUIRED"; eq(queue_keys(), 0)
 end
 
 -- promise L50: who is barred only by others' waiters is looked at each 300 ms; lease + 1 s with a dead or frozen server ahead
@@ -66,8 +64,7 @@ end
 function case.a_waiter_blocked_only_by_dead_ones_is_looked_at()
   acquire "T1 x"; wait "S1 V x y" "QUEUED"; wait "S2 W y" "QUEUED"
   messages(); eq(promote "y", 300)
-  server_down "S1"; pass(1); ring_alarms(); deliver() "W"
-  eq(promote "y", -1)
+  server_down "S1"; pass(1); ring_alarms(); deliver() "W"; eq(promote "y", -1)
 end
 
 -- promise L50
@@ -87,12 +84,10 @@ end
 -- promise L50
 -- W waits behind V, which waits behind U, which is dead; and V's server does not look.
 function case.a_waiter_that_blocks_a_blocker_is_looked_at()
-  server_up "S3"; acquire "T1 x"; wait "S1 U x y" "QUEUED"; wait "S3 V y z" "QUEUED"
-  wait "S2 W z" "QUEUED"
+  server_up "S3"; acquire "T1 x"; wait "S1 U x y" "QUEUED"; wait "S3 V y z" "QUEUED"; wait "S2 W z" "QUEUED"
   server_down "S1"; messages()
   promote "z" -- the only one that S2 asks for
-  eq(messages(), containing "S3:W V"); woken "S3 V" "ACQUIRED"
-  inspect "z" "EXCLUSIVE V"
+  eq(messages(), containing "S3:W V"); woken "S3 V" "ACQUIRED"; inspect "z" "EXCLUSIVE V"
 end
 
 -- promise L50
@@ -108,8 +103,7 @@ end
 -- promise L50
 function case.one_server_asks_nothing_for_its_own()
   acquire "T1 x"; wait "S1 V x y" "QUEUED"; wait "S1 W y" "QUEUED"
-  eq(promote "y", -1); messages() ""
-  wait "S2 U y" "QUEUED"
+  eq(promote "y", -1); messages() ""; wait "S2 U y" "QUEUED"
   messages() "S1:A y S2:A y" -- it may come before W again, with its number
 end
 
@@ -138,8 +132,7 @@ end
 function case.a_clock_set_back_an_hour_does_not_keep_an_offer()
   acquire "T1 a"; wait "S1 T2 a" "QUEUED"
   release "T1"; messages() "S1:W T2"
-  pass(-3600); acquire "T3 a" "ACQUIRED"; woken "S1 T2" "QUEUED"
-  wait "S2 T4 a" "QUEUED"
+  pass(-3600); acquire "T3 a" "ACQUIRED"; woken "S1 T2" "QUEUED"; wait "S2 T4 a" "QUEUED"
   release "T3"; messages() "S1:W T2 S1:A a S2:A a"
   pass(-3600)
   promote "a" -- in its time: what is told in ms is not by Redis' clock
@@ -157,8 +150,7 @@ function case.messages_that_were_missed_are_read_again()
 end
 
 function case.a_waiter_whose_record_was_lost_queues_anew()
-  acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"; redis("DEL", key "t:T2")
-  woken "S1 T2" "QUEUED"
+  acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"; redis("DEL", key "t:T2"); woken "S1 T2" "QUEUED"
   release "T1"; deliver() "T3"
   release "T3"; deliver() "T2"
 end
@@ -169,22 +161,18 @@ end
 function case.a_waiter_whose_time_is_over_is_withdrawn()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"
   timed_out "S1 T2" "TIMED_OUT a held by T1" {holder = {lease_ms = above(0)}}; queue "a" "T3"
-  wait "S1 T2 a" "TOKEN_SPENT"; timed_out "S1 T3" "TIMED_OUT a held by T1"
-  eq(queue_keys(), 0)
-  release "T1"; messages() ""; acquire "T3 a" "TOKEN_SPENT"
-  inspect "a" "FREE"
+  wait "S1 T2 a" "TOKEN_SPENT"; timed_out "S1 T3" "TIMED_OUT a held by T1"; eq(queue_keys(), 0)
+  release "T1"; messages() ""; acquire "T3 a" "TOKEN_SPENT"; inspect "a" "FREE"
 end
 
 -- promise L37
 function case.a_grant_that_came_first_wins()
-  acquire "T1 a"; wait "S1 T2 a"; release "T1"; timed_out "S1 T2" "ACQUIRED"
-  inspect "a" "EXCLUSIVE T2"
+  acquire "T1 a"; wait "S1 T2 a"; release "T1"; timed_out "S1 T2" "ACQUIRED"; inspect "a" "EXCLUSIVE T2"
 end
 
 -- promise L31
 function case.a_withdrawal_lets_those_behind_go()
-  acquire "T1 a:S"; wait "S1 T2 a"; wait "S2 T3 a:S"; timed_out "S1 T2" "TIMED_OUT a held by T1"
-  deliver() "T3"
+  acquire "T1 a:S"; wait "S1 T2 a"; wait "S2 T3 a:S"; timed_out "S1 T2" "TIMED_OUT a held by T1"; deliver() "T3"
   wait "S1 T4 a b"; wait "S1 T5 b:S"; timed_out "S1 T4" "TIMED_OUT a held by T..."; deliver() "T5"
 end
 
@@ -199,8 +187,7 @@ end
 -- promise L38: the connection goes: withdrawn, not spent; only its own
 function case.an_abandoned_waiter_keeps_its_number()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"; abandoned "S1 T2" "CANCELLED NO..."
-  queue "a" "T3"; wait "S2 T2 a" "QUEUED"
-  queue "a" "T2 T3"
+  queue "a" "T3"; wait "S2 T2 a" "QUEUED"; queue "a" "T2 T3"
   release "T1"; messages() "S1:A a S2:W T2 S2:A a"
 end
 
@@ -234,8 +221,7 @@ function case.a_release_withdraws()
   woken "S1 T2" "TOKEN_SPENT"; release "T2" "NOT_HELD"
   release "T1"; messages() "S2:W T3"
   release "T3" "NOT_HELD" -- offered, not claimed
-  woken "S2 T3" "TOKEN_SPENT"; acquire "T4 a" "ACQUIRED"
-  eq(queue_keys(), 0)
+  woken "S2 T3" "TOKEN_SPENT"; acquire "T4 a" "ACQUIRED"; eq(queue_keys(), 0)
 end
 
 -- promise L39
@@ -252,15 +238,13 @@ function case.the_same_token_again_is_the_same_place()
   acquire "T2 b" "ALREADY_EXISTS NO token: used for other targets"; queue "a" "T2 T3"
   release "T1"; messages() "S1:W T2 S1:A a S2:W T2 S2:A a"
   acquire "T2 a" "ACQUIRED" -- whoever asks first claims
-  messages() "S1:W T2 S2:W T2"; woken "S2 T2" "ACQUIRED again"
-  woken "S1 T2" "ACQUIRED again"
+  messages() "S1:W T2 S2:W T2"; woken "S2 T2" "ACQUIRED again"; woken "S1 T2" "ACQUIRED again"
   release "T2"; messages() "S1:W T3"
 end
 
 -- promise L51
 function case.all_copies_are_told_and_get_the_grant()
-  acquire "T1 a"; wait "S1 T2 a" "QUEUED"; wait "S2 T2 a" "QUEUED"
-  wait "S1 T2 a" "QUEUED"
+  acquire "T1 a"; wait "S1 T2 a" "QUEUED"; wait "S2 T2 a" "QUEUED"; wait "S1 T2 a" "QUEUED"
   release "T1"; messages() "S1:W T2 S2:W T2"; woken "S2 T2" "ACQUIRED"
   messages() "S1:W T2" -- once more: it may have come first
   woken "S1 T2" "ACQUIRED again"
@@ -284,8 +268,7 @@ end
 
 -- promise L51
 function case.the_turn_of_a_copy_outlives_the_others_server()
-  acquire "T1 a"; wait "S1 T2 a" "QUEUED"; wait "S2 T2 a" "QUEUED"
-  wait "S1 T3 a" "QUEUED"
+  acquire "T1 a"; wait "S1 T2 a" "QUEUED"; wait "S2 T2 a" "QUEUED"; wait "S1 T3 a" "QUEUED"
   server_down "S2"; release "T1"; deliver() "T2"
 end
 

@@ -93,9 +93,7 @@ local function reads(n, f) eq(commands_of("hmget", f), n) end
 function case.a_policy_is_read_once_a_second()
   put_policy("api", "FIXED 1000/60000"); check "bob @api"
   reads(0, function()
-    for _ = 1, 8 do
-      check "bob @api"; advance(100)
-    end
+    for _ = 1, 8 do check "bob @api"; advance(100) end
   end)
   advance(200)
   reads(1, function() check "bob @api" end)
@@ -114,9 +112,7 @@ end
 -- Put through one server; in force on it at once, on the others within a second.
 function case.a_change_is_in_force_within_a_second()
   local function on_each(said)
-    for _, server in ipairs{"one", "two", "three"} do
-      harness.server(server); check "bob @api" (said)
-    end
+    for _, server in ipairs{"one", "two", "three"} do harness.server(server); check "bob @api" (said) end
   end
   put_policy("api", "FIXED 100/60000"); on_each "ALLOWED:..."; harness.server "one"
   put_policy("api", "FIXED 1/60000"); check "bob @api" "DENIED: DENIED 1 0 60000 60000 0"
@@ -209,8 +205,7 @@ end
 function case.an_unlimited_policy_counts_nothing()
   put_unlimited "api"; check "bob @api" ("ALLOWED: " .. UNLIMITED)
   remember(); check_id("bob @api", 9007199254740991, "r1")("ALLOWED: " .. UNLIMITED)
-  peek("bob @api", 1)("ALLOWED: " .. UNLIMITED); refund "r1" "UNKNOWN"
-  unchanged()
+  peek("bob @api", 1)("ALLOWED: " .. UNLIMITED); refund "r1" "UNKNOWN"; unchanged()
 end
 
 -- promise R41

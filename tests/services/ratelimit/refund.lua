@@ -5,18 +5,15 @@ require "ratelimit"
 local ALL = "bob FIXED 9/1000;bob LOG 9/1000;bob WINDOW 9/1000;eve BUCKET 9/1000"
 
 function case.each_algorithm_gives_back()
-  check(ALL, 3); check_id(ALL, 5, "r") "ALLOWED:..."; check(ALL, 2) "DENIED:..."
-  refund "r" "REFUNDED"
+  check(ALL, 3); check_id(ALL, 5, "r") "ALLOWED:..."; check(ALL, 2) "DENIED:..."; refund "r" "REFUNDED"
   peek(ALL, 1) "ALLOWED: ALLOWED 9 6 0 1000 0: ALLOWED 9 6 0 1000 0: ALLOWED 9 6 0 2000 0: ALLOWED 9 6 0 334 0"
   check(ALL, 6) "ALLOWED:..."; check(ALL, 1) "DENIED:..."
 end
 
 -- promise R23: Refund: REFUNDED once, ALREADY_REFUNDED, UNKNOWN
 function case.a_check_is_refunded_once()
-  check_id(ALL, 2, "r") "ALLOWED:..."; check_id(ALL, 4, "s") "ALLOWED:..."
-  refund "r" "REFUNDED"
-  remember(); refund "r" "ALREADY_REFUNDED"; unchanged()
-  eq(ttl "q:r", above(0))
+  check_id(ALL, 2, "r") "ALLOWED:..."; check_id(ALL, 4, "s") "ALLOWED:..."; refund "r" "REFUNDED"
+  remember(); refund "r" "ALREADY_REFUNDED"; unchanged(); eq(ttl "q:r", above(0))
   peek(ALL, 1) "ALLOWED: ALLOWED 9 5 0 1000 0: ALLOWED 9 5 0 1000 0: ALLOWED 9 5 0 2000 0: ALLOWED 9 5 0 445 0"
 end
 
@@ -72,8 +69,7 @@ function case.a_bucket_gives_back_what_has_not_flowed_back()
     local units, beside, ms, later, said = table.unpack(row)
     check_id(rule, units, "r") "ALLOWED:..."
     if beside > 0 then check(rule, beside) "ALLOWED:..." end
-    advance(ms); check(rule, later) "ALLOWED:..."; refund "r" "REFUNDED"
-    peek(rule, 1)(said)
+    advance(ms); check(rule, later) "ALLOWED:..."; refund "r" "REFUNDED"; peek(rule, 1)(said)
   end)
 end
 
@@ -85,8 +81,7 @@ function case.a_log_gives_back_its_own_entries()
   check_id(rule, 3, "b") "ALLOWED:..." -- two entries, of one and of two units
   advance(100); check_id(rule, 6, "c") "ALLOWED:..."; refund "c" "REFUNDED"
   peek(rule, 1) "ALLOWED: ALLOWED 10 6 0 900 0"; refund "a" "REFUNDED"
-  peek(rule, 8) "DENIED: DENIED 10 7 900 900 0"; refund "b" "REFUNDED"
-  peek(rule, 8) "ALLOWED: ALLOWED 10 10 0 0 0"
+  peek(rule, 8) "DENIED: DENIED 10 7 900 900 0"; refund "b" "REFUNDED"; peek(rule, 8) "ALLOWED: ALLOWED 10 10 0 0 0"
 end
 
 -- promise R24
@@ -102,8 +97,7 @@ end
 -- promise R24
 -- A counter that began anew does not give back what another one was charged.
 function case.a_reset_counter_gives_nothing_back()
-  advance(10); check_id(ALL, 5, "r") "ALLOWED:..."; reset "bob" "OK"
-  reset "eve" "OK"
+  advance(10); check_id(ALL, 5, "r") "ALLOWED:..."; reset "bob" "OK"; reset "eve" "OK"
   advance(1); check(ALL, 9) "ALLOWED:..."; refund "r" "REFUNDED"
   for rule in ALL:gmatch("[^;]+") do check(rule) "DENIED:..." end
 end
@@ -126,8 +120,7 @@ function case.reset_forgets_counters_and_bans_of_a_key()
   check(rules) "ALLOWED:..."; check("bob LOG 3/1000", 2) "ALLOWED:..."
   check(rules) "BANNED:..."; reset "bob" "OK"
   redis "KEYS ls:{*" "ls:{default/g}:rate:k:eve\n"; check(rules) "DENIED:..."
-  reset "eve" "OK"; check(rules) "ALLOWED:..."
-  reset "nobody" "OK"
+  reset "eve" "OK"; check(rules) "ALLOWED:..."; reset "nobody" "OK"
 end
 
 -- promise R25
@@ -210,8 +203,7 @@ function case.a_chunk_costs_what_was_not_given_back()
   end
   for _, id in ipairs{"r10", "r511", "r599"} do refund(id) "REFUNDED" end
   advance(1); check(rule, 400) "ALLOWED:..."; peek(rule, 4) "DENIED: DENIED 1000 3 999 1000 0"
-  advance(999); peek(rule, 601) "DENIED: DENIED 1000 600 1 1 0"
-  check(rule, 600) "ALLOWED: ALLOWED 1000 0 0 1000 0"
+  advance(999); peek(rule, 601) "DENIED: DENIED 1000 600 1 1 0"; check(rule, 600) "ALLOWED: ALLOWED 1000 0 0 1000 0"
 end
 
 -- promise R40: a clock that steps back admits no more

@@ -34,8 +34,7 @@ local function denied(ms) return ("DENIED: DENIED 1 0 %d %d 0"):format(ms, ms) e
 
 function case.it_is_known_for_20_ms_and_asked_for_once_from_10_ms_on()
   use_up(RULE, 1); asks(RULE, denied(1000)); advance(ASK - 1); knows(RULE, denied(991))
-  advance(1); asks(RULE, denied(990)); knows(RULE, denied(990)); advance(KNOWN)
-  asks(RULE, denied(970))
+  advance(1); asks(RULE, denied(990)); knows(RULE, denied(990)); advance(KNOWN); asks(RULE, denied(970))
 end
 
 -- When the call that asks again gets no answer, what is known still ends.
@@ -104,6 +103,5 @@ function case.what_gives_back_elsewhere_is_seen_within_20_ms()
 end
 
 function case.the_switch()
-  harness.options{}; harness.server "B"; use_up(RULE, 1); asks(RULE, denied(1000))
-  asks(RULE, denied(1000))
+  harness.options{}; harness.server "B"; use_up(RULE, 1); asks(RULE, denied(1000)); asks(RULE, denied(1000))
 end

@@ -32,8 +32,7 @@ function case.weights_of_order_calls()
 end
 
 function case.weights_of_item_and_ledger_calls()
-  carries(64, "Stock.GetItem", {sku = "name"})
-  carries(12, "Stock.BatchGetItems", {group = "g", skus = names(64)})
+  carries(64, "Stock.GetItem", {sku = "name"}); carries(12, "Stock.BatchGetItems", {group = "g", skus = names(64)})
   carries(64, "Stock.BatchGetItems", {skus = names(64)})
   carries(64, "Stock.ListItems", {group = "g", page_size = 10}); carries(9, "Stock.ListItems", {group = "g"})
   carries(4, "Stock.ListItems", {group = "g", page_size = 1000})

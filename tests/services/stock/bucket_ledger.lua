@@ -32,8 +32,7 @@ function case.a_trimmed_ledger_says_so()
   local rest = read(middle, {limit = 1000}) {outcome = "OK"}
   eq(#rest.entries, #entries - 10); eq(rest.oldest_id, rest.entries[1].id)
   read(first) "TRIMMED"; read "0-0" "TRIMMED"
-  read(last) ""; trim(last) "OK"
-  read(last) "" {outcome = "OK"}
+  read(last) ""; trim(last) "OK"; read(last) "" {outcome = "OK"}
 end
 
 -- What is read after a position, and the next one.
@@ -89,8 +88,7 @@ function case.next_after_is_a_place_to_trim_up_to()
   local one, start = read_on("", 1) -- from what is left on nothing is missed
   eq(#one, 1); eq((count_rest(start, 2)) + 1, #entries - 9)
   local n, finish = count_rest(position, 2)
-  eq(n, #entries - 9); trim(finish) "OK"
-  eq((count_rest(finish, 2)), 0)
+  eq(n, #entries - 9); trim(finish) "OK"; eq((count_rest(finish, 2)), 0)
   n, start = count_rest("", 2)
   eq(n, 0)
   sale(1); eq((count_rest(start, 2)), 1)

@@ -10,8 +10,7 @@ local any_item = {item = any}
 
 -- promise SB6: on_hand is exact at every moment
 function case.an_item_is_spread_over_its_buckets()
-  put_in "a 10" {item = {buckets = N}}; stock "a" "10 0 0"
-  in_bucket("a", 0) "2 0 8"
+  put_in "a 10" {item = {buckets = N}}; stock "a" "10 0 0"; in_bucket("a", 0) "2 0 8"
   for k = 1, N do in_bucket("a", k) "2 0 0" end
   redis("EXISTS", key "i:a") "0"
 end
@@ -101,8 +100,7 @@ function case.a_move_that_was_lost_is_finished_by_a_repeat()
   put_in "a 40"
   local id = order_in(1)
   losing(RECEIVE, function()
-    deduct(id .. " - a:15") "INTERNAL NO..."; eq(in_buckets "a", 35)
-    stock "a" "40 0 0"
+    deduct(id .. " - a:15") "INTERNAL NO..."; eq(in_buckets "a", 35); stock "a" "40 0 0"
   end)
   deduct(id .. " - a:15") "DEDUCTED a:0"; eq(in_buckets "a", 25)
   stock "a" "25 0 15"; ledger_sum("a", 100) "25 0 15"
@@ -114,8 +112,7 @@ function case.a_move_that_was_lost_is_finished_by_the_next_who_needs_it()
   put_in "a 40"
   losing(RECEIVE, function() sell(1, "- a:15") "INTERNAL..." end)
   -- All there is, so also what is on its way to another bucket.
-  sell(3, "- a:40") "DEDUCTED a:0"; stock "a" "0 0 40"
-  ledger_sum("a", 100) "0 0 40"
+  sell(3, "- a:40") "DEDUCTED a:0"; stock "a" "0 0 40"; ledger_sum("a", 100) "0 0 40"
 end
 
 -- promise SB4: a move is added once
@@ -230,8 +227,7 @@ function case.several_lines_are_one_order()
   local id = order_in(2)
   deduct(id .. " - a:17 b:9") "DEDUCTED a:0 b:0"; sell(3, "- a:4 b:1") "SOLD_OUT a:3"
   stock "a" "3 0 17"; stock "b" "11 0 9"
-  sell(3, "- a:1 x:1") "UNKNOWN_SKU x:0"; take_back("r1 " .. id .. " a:17") "RETURNED..."
-  stock "a" "20 0 0"
+  sell(3, "- a:1 x:1") "UNKNOWN_SKU x:0"; take_back("r1 " .. id .. " a:17") "RETURNED..."; stock "a" "20 0 0"
 end
 
 -- promise SB14: Adjust takes from all buckets, once
@@ -247,8 +243,7 @@ function case.an_expected_version_is_of_the_whole_item()
   local before = version "a"
   sell(1, "- a:1")
   local now = eq(version "a", above(before))
-  adjust("a 1 j1", {expected_version = before}) "ABORTED..."
-  adjust("a 1 j1", {expected_version = now})(any_item)
+  adjust("a 1 j1", {expected_version = before}) "ABORTED..."; adjust("a 1 j1", {expected_version = now})(any_item)
 end
 
 -- promise SB12: DeleteItem: not while anything is reserved in any bucket; ends everywhere, also when it was lost
@@ -278,8 +273,7 @@ function case.a_bucket_without_the_item_gets_it()
   losing("local born, era, item = tonumber(made), tonumber(set), item_of(s, sku)", function()
     put_in "a 20" "INTERNAL MAYBE..."
   end)
-  stock "a" "20 0 0"; sell(1, "- a:1") "DEDUCTED..."
-  stock "a" "19 0 1"
+  stock "a" "20 0 0"; sell(1, "- a:1") "DEDUCTED..."; stock "a" "19 0 1"
 end
 
 -- promise SB15: lists tell one item
@@ -303,8 +297,7 @@ function case.a_hold_of_a_bucket_ends_by_itself()
   put_in "a 4"
   local id = order_in(1)
   reserve(id .. " - 60000 a:4") "RESERVED..."; eq(alarm_ms(), 60000)
-  ms(60000); sell(2, "- a:4") "DEDUCTED a:0"; order(id) "EXPIRED  a:4:0"
-  reacquire(id) "SOLD_OUT EXPIRED  a:4:0"
+  ms(60000); sell(2, "- a:4") "DEDUCTED a:0"; order(id) "EXPIRED  a:4:0"; reacquire(id) "SOLD_OUT EXPIRED  a:4:0"
 end
 
 -- What it lacks by then is in another bucket.
@@ -462,7 +455,6 @@ end
 function case.many_holds_that_are_over_keep_nobody_from_the_item()
   put_in "a 1200"
   for _ = 1, 210 do reserve(order_in(1) .. " - 60000 a:1") end
-  ms(60001)
-  harness.alter("local HOLDS_MAX, HOLD_LINES_MAX = 300, 600", "local HOLDS_MAX, HOLD_LINES_MAX = 1, 600")
+  ms(60001); harness.alter("local HOLDS_MAX, HOLD_LINES_MAX = 300, 600", "local HOLDS_MAX, HOLD_LINES_MAX = 1, 600")
   stock "a" "1200 0 0"
 end

@@ -3,8 +3,7 @@ require "stock"
 
 -- promise S2: on_hand = available + reserved + sold
 function case.sells_and_tells_what_is_left()
-  put "a 10"; put "b 5"; deduct "o1 bob a:2 b:5" "DEDUCTED a:8 b:0"; stock "a" "8 0 2"
-  stock "b" "0 0 5"
+  put "a 10"; put "b 5"; deduct "o1 bob a:2 b:5" "DEDUCTED a:8 b:0"; stock "a" "8 0 2"; stock "b" "0 0 5"
   order "o1" "CONFIRMED bob a:2:0 b:5:0" {order = {group = "g", order_id = "o1", hold_ms = 0}}
   ledger() "PUT a 10, PUT b 5, DEDUCTED a 2 o1, DEDUCTED b 5 o1"
 end
@@ -78,15 +77,12 @@ end
 function case.a_buyer_gets_no_more_than_the_limit()
   put("a 100", {per_buyer_limit = 3}); deduct "o1 bob a:2" "DEDUCTED a:98"
   deduct "o2 bob a:2" "BUYER_LIMIT a:98"; deduct "o1 bob a:2" "DEDUCTED again a:98"
-  deduct "o2 bob a:1" "DEDUCTED a:97"; deduct "o3 bob a:1" "BUYER_LIMIT a:97"
-  deduct "o3 eve a:3" "DEDUCTED a:94"
+  deduct "o2 bob a:1" "DEDUCTED a:97"; deduct "o3 bob a:1" "BUYER_LIMIT a:97"; deduct "o3 eve a:3" "DEDUCTED a:94"
   remember(); deduct "o4 - a:1" "INVALID_ARGUMENT NO buyer_id:..."; unchanged()
   -- Another limit leaves the counts; none ends them.
-  put("a 100", {per_buyer_limit = 4}); deduct "o5 bob a:1" "DEDUCTED a:93"
-  deduct "o6 bob a:1" "BUYER_LIMIT a:93"
+  put("a 100", {per_buyer_limit = 4}); deduct "o5 bob a:1" "DEDUCTED a:93"; deduct "o6 bob a:1" "BUYER_LIMIT a:93"
   put "a 100"; deduct "o6 bob a:9" "DEDUCTED a:84"
-  put("a 100", {per_buyer_limit = 1}); deduct "o7 bob a:1" "DEDUCTED a:83"
-  deduct "o8 bob a:1" "BUYER_LIMIT a:83"
+  put("a 100", {per_buyer_limit = 1}); deduct "o7 bob a:1" "DEDUCTED a:83"; deduct "o8 bob a:1" "BUYER_LIMIT a:83"
 end
 
 -- promise S13: orders, adjustments remembered for order_retain_ms, the longest of the items'

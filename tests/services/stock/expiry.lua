@@ -13,8 +13,7 @@ local function held_orders() return redis_number("ZCARD", key "x") end
 -- promise S36: a hold that is over is back the moment anyone reads or writes
 -- promise S37: expiry: order EXPIRED, counts back, entries, once
 function case.stock_is_back_the_moment_its_hold_ends()
-  put "a 10"; reserve "o1 bob 600000 a:4"; ms(590000); stock "a" "6 4 0"
-  reserve "o2 - 60000 a:7" "SOLD_OUT a:6"
+  put "a 10"; reserve "o1 bob 600000 a:4"; ms(590000); stock "a" "6 4 0"; reserve "o2 - 60000 a:7" "SOLD_OUT a:6"
   ms(10000); remember(); stock "a" "10 0 0"; order "o1" "EXPIRED bob a:4:0"
   unchanged(); reserve "o2 - 60000 a:10" "RESERVED a:0"
   stock "a" "0 10 0"; order "o1" "EXPIRED bob a:4:0"
@@ -56,8 +55,7 @@ function case.readers_see_what_a_writer_would_make()
   local before = all_readers()
   unchanged(); eq(before, containing "g/b 10 0 0 v")
   eq(before, containing "a/a 10 0 0 v"); eq(ring(), within(400000, 500000))
-  eq(ring "a", -1); eq(ring "b", -1)
-  eq(all_readers(), before)
+  eq(ring "a", -1); eq(ring "b", -1); eq(all_readers(), before)
 end
 
 -- promise S36
@@ -81,8 +79,7 @@ function case.thousands_of_holds_are_as_exact()
 end
 
 function case.some_hundred_holds_are_counted_and_not_written()
-  many_holds(300); remember(); stock "a" "310 0 0"; eq(list "", containing "g/a 310 0 0 v")
-  unchanged()
+  many_holds(300); remember(); stock "a" "310 0 0"; eq(list "", containing "g/a 310 0 0 v"); unchanged()
 end
 
 -- promise S40
@@ -100,8 +97,7 @@ end
 -- promise S40
 function case.a_call_gives_back_some_hundred()
   many_holds(400); eq(ring(), 0); eq(held_orders(), 100)
-  eq(ring(), -1); eq(held_orders(), 0)
-  stock "a" "410 0 0"
+  eq(ring(), -1); eq(held_orders(), 0); stock "a" "410 0 0"
 end
 
 -- promise S40
@@ -150,8 +146,7 @@ end
 -- An item that nobody holds does not look at the holds of others.
 function case.a_sale_gives_back_only_where_it_matters()
   put "a 10"; put "b 10"; reserve "o1 - 100000 a:4"; ms(100000)
-  deduct "o2 - b:1"; eq(held_orders(), 1); deduct "o3 - b:1 a:10" "DEDUCTED b:8 a:0"
-  eq(held_orders(), 0)
+  deduct "o2 - b:1"; eq(held_orders(), 1); deduct "o3 - b:1 a:10" "DEDUCTED b:8 a:0"; eq(held_orders(), 0)
 end
 
 -- promise S38: buyer counts fall on cancel, expiry, return; only their own
@@ -159,8 +154,7 @@ end
 function case.only_its_own_count_falls()
   put "a 10"; reserve "o1 bob 100000 a:2"; put("a 10", {per_buyer_limit = 3}); reserve "o2 bob 100000 a:3"
   put "a 10"; put("a 10", {per_buyer_limit = 2}); deduct "o3 bob a:2"; ms(100000)
-  ring(); stock "a" "8 0 2"; deduct "o4 bob a:1" "BUYER_LIMIT a:8"
-  deduct "o4 eve a:1" "DEDUCTED a:7"
+  ring(); stock "a" "8 0 2"; deduct "o4 bob a:1" "BUYER_LIMIT a:8"; deduct "o4 eve a:1" "DEDUCTED a:7"
 end
 
 -- promise S37
@@ -177,8 +171,7 @@ end
 function case.a_lasting_alarm_comes_when_the_next_hold_ends()
   put "a 10"; eq(ring(), -1)
   reserve "o1 - 100000 a:1"; reserve "o2 - 900000 a:1"; reserve "o3 - 900001 a:1"; ms(100000)
-  eq(ring(), within(700000, 800000)); order "o1" "EXPIRED  a:1:0"
-  eq(held_orders(), 2)
+  eq(ring(), within(700000, 800000)); order "o1" "EXPIRED  a:1:0"; eq(held_orders(), 2)
   -- Ends that are close together share a lasting alarm. (The clock may have passed them.)
   ms(799990)
   local again = ring()
@@ -201,8 +194,7 @@ end
 -- One step looks at a bounded number of keys.
 function case.the_search_goes_step_by_step()
   local cursor, steps, found = "0", 0, 0
-  eval "for i = 1, 5000 do redis.call('SET', 'k' .. i, '') end"; put "a 10"; reserve "o1 - 100000 a:1"
-  ms(103000)
+  eval "for i = 1, 5000 do redis.call('SET', 'k' .. i, '') end"; put "a 10"; reserve "o1 - 100000 a:1"; ms(103000)
   repeat
     local got = overdue(cursor)
     if got:find("ls:{default/g}:", 1, true) then found = found + 1 end

@@ -141,6 +141,5 @@ function case.a_reply_of_another_shape_is_an_error()
   end
   reserve "o - 1000 a:1" "INTERNAL..."
   harness.alter("local reply, n = {state, hold_ms, order[BUYER]}, 3", "if true then return {state} end local reply, n")
-  deduct "o - a:1"; order "o" "INTERNAL NO..."; confirm "o" "INTERNAL..."
-  take_back "r o" "INTERNAL MAYBE..."
+  deduct "o - a:1"; order "o" "INTERNAL NO..."; confirm "o" "INTERNAL..."; take_back "r o" "INTERNAL MAYBE..."
 end

@@ -38,8 +38,7 @@ end
 
 -- promise S16
 function case.an_item_tells_its_window()
-  window("a", 100000, 200000) {item = {state = "NOT_OPEN", opens_in_ms = 100000, closes_in_ms = 200000}}
-  ms(40000)
+  window("a", 100000, 200000) {item = {state = "NOT_OPEN", opens_in_ms = 100000, closes_in_ms = 200000}}; ms(40000)
   stock "a" {item = {state = "NOT_OPEN", opens_in_ms = within(1, 60000), closes_in_ms = within(100000, 160000)}}
   ms(60000); stock "a" {item = {state = "OPEN", opens_in_ms = 0, closes_in_ms = within(1, 100000)}}
   ms(100000); stock "a" {item = {state = "CLOSED", closes_in_ms = 0}}
@@ -58,8 +57,7 @@ end
 
 -- promise S18
 function case.a_batch_gives_those_that_exist_in_the_asked_order()
-  put "a 1"; put "b 2"; put "c 3"; put("a 11", {group = ""})
-  put("c 13", {group = ""})
+  put "a 1"; put "b 2"; put "c 3"; put("a 11", {group = ""}); put("c 13", {group = ""})
   local asked = {"c", "nowhere", "a", "b"}
   Stock.BatchGetItems{group = "g", skus = asked} {items = {{sku = "c"}, {sku = "a"}, {available = 2, group = "g"}}}
   -- Without a group each is its own.
@@ -91,8 +89,7 @@ function case.adjust_keeps_to_its_conditions()
   local function try(expected)
     return adjust("a 1 adj", {reason = "found behind the shelf", expected_version = expected})
   end
-  remember(); try(now - 1) "ABORTED NO expected_version:..."; unchanged()
-  try(now) "11 0 0"
+  remember(); try(now - 1) "ABORTED NO expected_version:..."; unchanged(); try(now) "11 0 0"
   ledger() {entries = {{reason = ""}, {reason = "found behind the shelf"}}}
   -- A repeat is recognised before its version, which its effect has moved, is looked at.
   try(now) "11 0 0 again"
@@ -118,8 +115,7 @@ function case.delete_forgets_all_but_the_ledger_and_versions()
   local later = eq(put("a 10", {per_buyer_limit = 5}).item.version, above(before))
   delete "a" "OK"
   pass(-3600); eq(put "b 1".item.version, above(later))
-  put("a 10", {per_buyer_limit = 5}); deduct "o2 bob a:5" "DEDUCTED a:5"
-  eq(ttl "v", within(DAY, DAY + 7200000))
+  put("a 10", {per_buyer_limit = 5}); deduct "o2 bob a:5" "DEDUCTED a:5"; eq(ttl "v", within(DAY, DAY + 7200000))
 end
 
 -- promise S23

@@ -14,8 +14,7 @@ local function all_ids()
 end
 
 local function five_entries()
-  put "a 10"; deduct "o1 - a:1"; adjust "a -2 adj"; deduct "o2 - a:3"
-  deduct "o3 - a:4"
+  put "a 10"; deduct "o1 - a:1"; adjust "a -2 adj"; deduct "o2 - a:3"; deduct "o3 - a:4"
   local ids = all_ids()
   eq(#ids, 5)
   return ids
@@ -76,8 +75,7 @@ function case.a_long_ledger_is_trimmed_in_steps()
   eq(commands_of("fcall", function() trim "9000000000000-49990000" "OK" end), within(12, 13))
   eq(#ledger().entries, 10)
   -- Emptied in steps, and no item left: it ends as any emptied one.
-  delete "a" "OK"; trim(END) "OK"
-  eq(ttl "ledger", within(1, 30 * DAY))
+  delete "a" "OK"; trim(END) "OK"; eq(ttl "ledger", within(1, 30 * DAY))
 end
 
 function case.trims_up_to_an_id_that_no_entry_has()
@@ -190,8 +188,7 @@ end
 function case.an_emptied_ledger_ends_where_no_items_are()
   local ids = five_entries()
   trim(ids[5]) "OK"; eq(ttl "ledger", -1)
-  delete "a" "OK"; eq(ttl "ledger", -1)
-  trim(END) "OK"
+  delete "a" "OK"; eq(ttl "ledger", -1); trim(END) "OK"
   keeps("ledger", 30 * DAY); trimmed(ids[5], "")
   -- Then whoever had read something has missed something.
   redis("PEXPIRE", key "ledger", "0"); trimmed(ids[5], ""); reads("", "", "")

@@ -43,8 +43,7 @@ function case.an_entry_wakes_whoever_waits()
   put "a 10"
   local reader = waits_at("S1", last_id())
   eq(harness.alarms(reader.number), {}); messages() ""
-  deduct "o1 - a:1"; messages()("S1:" .. WOKEN)
-  wake(reader) "DEDUCTED a 1 o1" {oldest_id = ledger().entries[1].id}
+  deduct "o1 - a:1"; messages()("S1:" .. WOKEN); wake(reader) "DEDUCTED a 1 o1" {oldest_id = ledger().entries[1].id}
   deduct "o2 - a:1"; messages() ""
 end
 

@@ -15,13 +15,11 @@ function case.confirm_sells_what_is_held()
   local before = version "a"
   eq(ttl "o:o1", -1); confirm "o1" "CONFIRMED CONFIRMED bob a:2:0 b:1:0"
   stock "a" "8 0 2"; stock "b" "4 0 1"
-  eq(version "a", above(before)); order "o1" "CONFIRMED bob a:2:0 b:1:0"
-  redis("EXISTS", key "x") "0"
+  eq(version "a", above(before)); order "o1" "CONFIRMED bob a:2:0 b:1:0"; redis("EXISTS", key "x") "0"
   keeps("o:o1", 30 * DAY)
   ledger() "PUT a 10, PUT b 5, RESERVED a 2 o1, RESERVED b 1 o1, CONFIRMED a 2 o1, CONFIRMED b 1 o1"
   -- It stays sold when the hold would have ended.
-  ms(60000); stock "a" "8 0 2"; eq(ring(), -1)
-  stock "a" "8 0 2"
+  ms(60000); stock "a" "8 0 2"; eq(ring(), -1); stock "a" "8 0 2"
   -- And counts for its buyer.
   deduct "o2 bob a:2" "BUYER_LIMIT a:8"
 end
@@ -30,8 +28,7 @@ end
 function case.confirm_again_is_the_first_answer()
   local again = "CONFIRMED again CONFIRMED bob a:2:0 b:1:0"
   two_items(); held("o1", 60000); confirm "o1"; remember()
-  confirm "o1" (again); reacquire "o1" (again)
-  unchanged()
+  confirm "o1" (again); reacquire "o1" (again); unchanged()
   -- Also when something came back meanwhile, or all of it.
   take_back "r1 o1 a:1"; confirm "o1" (again)
   take_back "r2 o1"; confirm "o1" (again)
@@ -44,8 +41,7 @@ function case.confirm_refuses_what_is_not_held()
   two_items(); remember(); reacquire "o1" "UNKNOWN_ORDER none"; unchanged()
   held("o1", 60000); cancel "o1"; held("o2", 100000); cancel "o3"
   ms(100000); remember(); reacquire "o1" "CANCELLED CANCELLED bob a:2:0 b:1:0"
-  confirm "o2" "EXPIRED EXPIRED bob a:2:0 b:1:0"; reacquire "o3" "CANCELLED CANCELLED "
-  unchanged()
+  confirm "o2" "EXPIRED EXPIRED bob a:2:0 b:1:0"; reacquire "o3" "CANCELLED CANCELLED "; unchanged()
   ring(); confirm "o2" "EXPIRED EXPIRED bob a:2:0 b:1:0"
 end
 
@@ -53,8 +49,7 @@ end
 -- The sale was made when it was reserved.
 function case.confirm_needs_no_open_window()
   window("a", 0, 100000); reserve "o1 - 600000 a:1"; reserve "o2 - 150000 a:1"; ms(200000)
-  confirm "o1" "CONFIRMED CONFIRMED  a:1:0"; reacquire "o2" "CONFIRMED CONFIRMED  a:1:0"
-  stock "a" "8 0 2"
+  confirm "o1" "CONFIRMED CONFIRMED  a:1:0"; reacquire "o2" "CONFIRMED CONFIRMED  a:1:0"; stock "a" "8 0 2"
 end
 
 -- promise S36
@@ -63,8 +58,7 @@ function case.an_expired_order_takes_its_stock_again()
   each({false, true}, function(given_back)
     two_items(); held("o1", 100000); ms(100000)
     if given_back then ring() end
-    reacquire "o1" "CONFIRMED CONFIRMED bob a:2:0 b:1:0"; stock "a" "8 0 2"
-    stock "b" "4 0 1"
+    reacquire "o1" "CONFIRMED CONFIRMED bob a:2:0 b:1:0"; stock "a" "8 0 2"; stock "b" "4 0 1"
     ledger() ("PUT a 10, PUT b 5, RESERVED a 2 o1, RESERVED b 1 o1, EXPIRED a 2 o1, EXPIRED b 1 o1, "
       .. "DEDUCTED a 2 o1, DEDUCTED b 1 o1")
     keeps("o:o1", 30 * DAY); confirm "o1" "CONFIRMED again CONFIRMED bob a:2:0 b:1:0"
@@ -169,6 +163,5 @@ function case.a_cancelled_order_that_comes_late_is_refused()
   two_items(); cancel "o1 gave up" "UNKNOWN_ORDER none"
   keeps("o:o1", 30 * DAY); remember(); cancel "o1 gave up" "UNKNOWN_ORDER again none"
   reserve "o1 bob 100000 a:1" "CANCELLED" {hold_ms = 0}; eq(alarm_ms(), -1)
-  deduct "o1 bob a:1" "FAILED_PRECONDITION NO order_id:..."; order "o1" "CANCELLED "
-  unchanged()
+  deduct "o1 bob a:1" "FAILED_PRECONDITION NO order_id:..."; order "o1" "CANCELLED "; unchanged()
 end

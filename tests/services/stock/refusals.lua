@@ -77,8 +77,7 @@ function case.what_this_server_gives_back_is_there_at_once()
 end
 
 function case.an_item_that_is_deleted_is_unknown_at_once()
-  put "a 0"; first "o1 - a:1" "SOLD_OUT a:0"; delete "a" "OK"
-  first "o2 - a:1" "UNKNOWN_SKU a:0"
+  put "a 0"; first "o1 - a:1" "SOLD_OUT a:0"; delete "a" "OK"; first "o2 - a:1" "UNKNOWN_SKU a:0"
 end
 
 -- ---- when it ends, seen by the plans alone ----
@@ -172,8 +171,7 @@ function case.a_group_that_is_not_named_is_the_same_group()
 end
 
 function case.a_bad_request_is_refused_as_ever()
-  put "a 0"; first "o1 - a:1" "SOLD_OUT a:0"
-  first("x - a:1", {order_id = ""}) "INVALID_ARGUMENT NO order_id:..."
+  put "a 0"; first "o1 - a:1" "SOLD_OUT a:0"; first("x - a:1", {order_id = ""}) "INVALID_ARGUMENT NO order_id:..."
   first "o2 - a:0" "INVALID_ARGUMENT NO lines[0].quantity:..."; first "o2 -" "INVALID_ARGUMENT NO lines:..."
 end
 

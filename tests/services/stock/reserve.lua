@@ -7,8 +7,7 @@ require "stock"
 -- promise S52
 function case.holds_and_tells_what_is_left()
   put "a 10"; put "b 5"; reserve "o1 bob 60000 a:2 b:5" "RESERVED a:8 b:0" {hold_ms = 60000}
-  eq(alarm_ms(), 60000); stock "a" "8 2 0"
-  stock "b" "0 5 0"
+  eq(alarm_ms(), 60000); stock "a" "8 2 0"; stock "b" "0 5 0"
   order "o1" "RESERVED bob a:2:0 b:5:0" {order = {hold_ms = within(1, 60000), group = "g", order_id = "o1"}}
   ledger() "PUT a 10, PUT b 5, RESERVED a 2 o1, RESERVED b 5 o1"
   -- It would be lost with its record: that stays until the hold ends.

@@ -146,8 +146,7 @@ function case.a_batch_reads_and_writes_an_item_once()
   two_items(); redis "CONFIG RESETSTAT"; told_together()
   eq(harness.commands "set", 2) -- "a", the order "new"
   -- "a", "b", "nothing", and of that whether the group is in buckets; "new", "old", "other", "late", "many"
-  eq(harness.commands "get", 9); eq(harness.commands "xadd", 1)
-  eq(harness.commands "exists", 1)
+  eq(harness.commands "get", 9); eq(harness.commands "xadd", 1); eq(harness.commands "exists", 1)
 end
 
 -- promise S59: what is over is looked for once an FCALL and group
