@@ -17,7 +17,7 @@ local alarms, grants -- by server and name: when; by server and token: fences
 function setup()
   alarms, grants = {}, {}
   servers_reset()
-  redis("SET ls:test:clock_still_us " .. redis("TIME"):match("%d+") .. "000000")
+  hold_clock()
 end
 
 local function now_ms()
