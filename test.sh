@@ -128,7 +128,7 @@ check_style() {
   lint shellcheck shellcheck -x "${scripts[@]}"
   build_preset lint
   closing+=("clang-tidy: passed")
-  lint luacheck luacheck --no-color -q build/lint/server/functions/lockstock-functions.lua
+  lint luacheck luacheck --no-color -q build/lint/server/functions/lockstock-functions.lua tests/services
 }
 
 case "${1:-}" in

@@ -1,7 +1,7 @@
 /* Whether many calls at once are answered as if one came after the other. Threads sell, hold, confirm, cancel, take
  * back, adjust and read a few items on two servers of one store; each call is written down: what was asked, when it
  * began and ended, what was told. Then an order of all calls is looked for in which a sequential model
- * (services/stock_model.h) gives each of them the same answer, number by number. The ledger has the order of those
+ * (e2e/stock_model.h) gives each of them the same answer, number by number. The ledger has the order of those
  * that changed something; any other call must fit between two of them while it was under way.
  *
  *   sequential_calls.c     one call, or the same one on both servers at once
@@ -22,7 +22,7 @@
 #include <lockstock/v1/ratelimit.lks_client.h>
 #include <lockstock/v1/stock.lks_client.h>
 
-#include "services/stock_model.h"
+#include "e2e/stock_model.h"
 
 enum {
     SEQ_SERVERS = 2,

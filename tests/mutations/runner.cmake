@@ -14,6 +14,7 @@
 #   c_mutation(<row id> <source file> <test program> <text of the file> <what stands there instead>)
 #     The one place of the text, in a private copy of the tree, without -Werror;
 #     the program is built anew. What does not compile is a fault of the list.
+# test_lock_acquire is also the script tests/services/lock/acquire.lua, which lockstock-script runs.
 # The test program may be followed by a pattern of the cases to run: test_x:*case*.
 # It is run unmutated before, and must pass, at the second time if not at the first. A
 # mutation that makes it take ten times as long as then, and over 30 s, is caught, for
@@ -32,13 +33,37 @@ function(end_with_faults)
   endif()
 endfunction()
 
+# The script of tests/services that a test's name means, relative to the tree; "" when it is a program.
+function(script_of test ret)
+  string(REGEX REPLACE ":.*" "" name "${test}")
+  string(REGEX REPLACE "^test_([a-z]+)_(.*)$" "tests/services/\\1/\\2.lua" script "${name}")
+  if(NOT EXISTS "${SOURCE}/${script}" OR script STREQUAL name)
+    string(REGEX REPLACE "^test_(.*)$" "tests/services/shared/\\1.lua" script "${name}")
+  endif()
+  if(NOT EXISTS "${SOURCE}/${script}" OR script STREQUAL name)
+    set(script "")
+  endif()
+  set(${ret} "${script}" PARENT_SCOPE)
+endfunction()
+
+# What is built for a test.
+function(target_of test ret)
+  script_of("${test}" script)
+  string(REGEX REPLACE ":.*" "" name "${test}")
+  if(script)
+    set(name lockstock-script)
+  endif()
+  set(${ret} "${name}" PARENT_SCOPE)
+endfunction()
+
 # The lists' words. What a line does depends on the pass: check, gather, run.
 
 function(lua_mutation row test find replace)
   if(PASS STREQUAL "check")
     check_row("${row}" "${test}" "${find}" "${replace}")
     string(REGEX REPLACE ":.*" "" name "${test}")
-    if(NOT EXISTS "${SOURCE}/tests/services/${name}.c") # only those replace the text
+    script_of("${test}" script)
+    if(NOT script AND NOT EXISTS "${SOURCE}/tests/services/${name}.c") # only those replace the text
       fault("${row} ${test}: not a test of tests/services")
     endif()
     string(FIND "${LIBRARY}" "${find}" at)
@@ -76,7 +101,7 @@ function(c_mutation row file test find replace)
       fault("${row} ${test}: ${file} must have this text once: ${find}")
     endif()
   elseif(PASS STREQUAL "gather" AND row MATCHES "${ROWS}")
-    string(REGEX REPLACE ":.*" "" name "${test}")
+    target_of("${test}" name)
     set_property(GLOBAL APPEND PROPERTY PROGRAMS "${name}")
   elseif(PASS STREQUAL "run" AND row MATCHES "${ROWS}")
     file(READ "${WORK}/source/${file}" text)
@@ -88,7 +113,7 @@ function(c_mutation row file test find replace)
     find_program_of("${WORK}/build" "${test}" program)
     count_seconds("${program}" limit)
     file(WRITE "${WORK}/source/${file}" "${mutated}")
-    string(REGEX REPLACE ":.*" "" name "${test}")
+    target_of("${test}" name)
     build(${name} built)
     if(built)
       run("${program}" ${limit} result)
@@ -195,9 +220,15 @@ function(build programs ret)
   endif()
 endfunction()
 
-# <path of the program>[:<cases>]
+# <path of the program>[|<script>][:<cases>]
 function(find_program_of build test ret)
   string(REGEX MATCH "^[^:]*" name "${test}")
+  script_of("${test}" script)
+  if(script)
+    string(REPLACE "${name}" "${build}/tests/services/lockstock-script|${SOURCE}/${script}" program "${test}")
+    set(${ret} "${program}" PARENT_SCOPE)
+    return()
+  endif()
   file(GLOB path "${build}/tests/*/${name}")
   if(NOT path)
     message(FATAL_ERROR "a test program is not built: ${name}")
@@ -215,7 +246,8 @@ function(run program limit ret)
     set(cases "*")
   endif()
   set(ENV{LOCKSTOCK_TEST_ONLY} "${cases}")
-  execute_process(COMMAND "${path}" TIMEOUT ${limit} WORKING_DIRECTORY "${WORK}"
+  string(REPLACE "|" ";" command "${path}")
+  execute_process(COMMAND ${command} TIMEOUT ${limit} WORKING_DIRECTORY "${WORK}"
     RESULT_VARIABLE result OUTPUT_FILE "${WORK}/log" ERROR_FILE "${WORK}/log")
   set(${ret} "${result}" PARENT_SCOPE)
 endfunction()
@@ -225,7 +257,7 @@ function(count_seconds program ret)
   get_property(limit GLOBAL PROPERTY "LIMIT ${program}")
   if(NOT limit)
     if(program MATCHES "^${WORK}/build/") # may be as an earlier mutation left it
-      string(REGEX MATCH "([^/:]*)(:.*)?$" name "${program}")
+      string(REGEX MATCH "([^/:|]*)([|:].*)?$" name "${program}")
       build(${CMAKE_MATCH_1} built)
     endif()
     foreach(try 1 2)

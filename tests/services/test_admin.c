@@ -1,7 +1,11 @@
 /* GetStatus: what a server knows of itself and of its store. */
+/* promise CL6: `doctor` says what is wrong with a server, its store, what that keeps, clocks and latency, each with what to do, and ends with a code that says how bad it is; GetStatus answers whatever the store does, without asking it; within two seconds log, GetStatus, `status`, `doctor` and systemd say that the store does not answer, is out of memory or cannot write to its disk, and that a certificate ends within 14 days or has ended, once, until it is over; servers of one store say when they differ; each primary's replicas are shown, with how far they are behind */
 #include "conditions.h"
 #include "lockstock/v1/admin.lks.h"
-#include "services/script.h"
+#include "support/service_harness.h"
+#include "test.h"
+
+static harness *h;
 
 static store_view told;
 
@@ -39,12 +43,27 @@ static int with_a_view(void **state)
                         .fsync = "always",
                         .round_trip_us = 70,
                         .at_ms = INT64_C(1704067200001)};
-    return script_reset(state);
+    harness_reset(h);
+    return 0;
+}
+
+static int open_harness(void **state)
+{
+    h = harness_new();
+    return h ? 0 : -1;
+}
+
+static int close_harness(void **state)
+{
+    harness_free(h);
+    return 0;
 }
 
 static const lks_get_status_response *get_status(void)
 {
-    const lks_get_status_response *response = answer_to(&message(get_status_request));
+    const lks_get_status_request request = LKS_GET_STATUS_REQUEST_INIT;
+    lks_error error;
+    const lks_get_status_response *response = harness_call(h, &admin_service, "GetStatus", &request, &error);
 
     assert_non_null(response);
     assert_non_null(response->store);
@@ -53,10 +72,10 @@ static const lks_get_status_response *get_status(void)
 
 TEST(the_store_is_not_asked)
 {
-    fcalls_made();
+    long before = harness_commands(h, "fcall");
     const lks_get_status_response *response = get_status();
 
-    assert_int_equal(fcalls_made(), 0);
+    assert_int_equal(harness_commands(h, "fcall"), before);
     assert_int_equal(response->store->at_ms, INT64_C(1704067200001));
     assert_int_equal(response->store->round_trip_us, 70);
     assert_in_range(response->at_ms, INT64_C(1704067200000), INT64_C(9007199254740991));
@@ -158,4 +177,4 @@ TEST(each_primary_and_its_replicas_are_told)
     assert_int_equal(d->min_replicas_max_lag_ms, -1);
 }
 
-TEST_MAIN(.setup_all = script_open, .setup = with_a_view, .teardown_all = script_close)
+TEST_MAIN(.setup_all = open_harness, .setup = with_a_view, .teardown_all = close_harness)

@@ -1,5 +1,6 @@
 /* What a server keeps of policies: names of one namespace are not those of another, and
  * who was used last stays. In a small cache, where all entries meet in few buckets. */
+/* promise R30 */
 
 #include "services/ratelimit_cache.h"
 #include "test.h"

@@ -71,6 +71,15 @@ const char *harness_redis(harness *h, const char *format, ...)
     return text;
 }
 
+const char *harness_redis_words(harness *h, int n, const char *const words[], const size_t lens[])
+{
+    redisReply *reply = checked(h, redisCommandArgv(h->connection, n, (const char **)words, lens));
+    const char *text = text_of(h->arena, reply);
+
+    freeReplyObject(reply);
+    return text;
+}
+
 long harness_commands(harness *h, const char *command)
 {
     const char *name = lks_rpc_arena_printf(h->arena, "cmdstat_%s:calls=", command);
@@ -381,6 +390,21 @@ harness_waiting *harness_plan(harness *h, const service *s, const char *server, 
     w->state = plan_request(h, s, method, request, &w->rounds) ? ROUNDS_CALLS : ROUNDS_FAILED;
     h->server = before;
     return w;
+}
+
+size_t harness_planned(const harness_waiting *w, size_t *weight)
+{
+    const plan *p = &w->rounds.plan;
+
+    *weight = p->n_calls > 0 ? p->calls[0].weight : 0;
+    return w->state == ROUNDS_CALLS ? p->n_calls : 0;
+}
+
+void harness_store_call(harness *h, const service *s, const char *function, const char *base)
+{
+    const store_call call = {.function = function, .base = lks_rpc_slice_of(base)};
+
+    s->on_store_call(state_of(h, s, h->server), &call);
 }
 
 void harness_begin(harness *h, harness_waiting *w)

@@ -67,6 +67,12 @@ harness_waiting *harness_plan(harness *h, const service *s, const char *server, 
                               const void *request);
 void harness_begin(harness *h, harness_waiting *w);
 
+/* How many store calls it has planned, and the weight of the first. */
+size_t harness_planned(const harness_waiting *w, size_t *weight);
+
+/* Tells the service of a store call that somebody planned (service.on_store_call), on this server. */
+void harness_store_call(harness *h, const service *s, const char *function, const char *base);
+
 /* What an event makes of it; nothing when it does not wait. */
 void harness_event(harness *h, harness_waiting *w, service_event event);
 
@@ -105,6 +111,9 @@ void harness_advance_ms(harness *h, int64_t ms);
  * its reply as text: integers in digits, nil as "", an array's elements one a
  * line. Valid like a response. */
 const char *harness_redis(harness *h, const char *format, ...);
+
+/* The same of n words with their lengths. */
+const char *harness_redis_words(harness *h, int n, const char *const words[], const size_t lens[]);
 
 /* How often Redis has run that command ("fcall", in small letters) since it started or the
  * last CONFIG RESETSTAT, inside functions too. */

@@ -1,0 +1,327 @@
+-- SNOWFLAKE and Decode: the bits, what is granted to whom, and what is refused.
+require "id"
+
+-- Time passes for the servers, and the clock of Redis stays: then it stepped back.
+local function hold_clock(n)
+  ms(n); ms(-n)
+end
+
+-- Workers first..last belong to others, granted at that time.
+local function others_have(first, last, at)
+  eval("for n = tonumber(ARGV[2]), tonumber(ARGV[3]) do\n"
+    .. "  redis.call('HSET', ARGV[1], n, string.format('0 %.0f %s other', ARGV[4] + 1000, ARGV[4]))\nend",
+    WORKERS, tostring(first), tostring(last), ("%d"):format(at))
+end
+
+local function refused(said)
+  next_ids("SNOWFLAKE", "", 1)(said)
+end
+local NEW = "UNAVAILABLE NO kind: the store is new..."
+
+-- ---- the bits ----
+
+-- promise D1: SNOWFLAKE: 41 bits of ms, 10 of worker, 12 of sequence; Decode takes it apart, at_ms since 1970, asking nobody
+function case.decode_takes_an_id_apart()
+  eq(store_calls(function()
+    for _, row in ipairs{{1, 0, 0, 1}, {1 << 12, 0, 1, 0}, {1 << 22, 1, 0, 0},
+      {86400000 << 22 | 513 << 12 | 2050, 86400000, 513, 2050}, {math.maxinteger, (1 << 41) - 1, 1023, 4095}} do
+      Id.Decode{id = row[1]} {at_ms = EPOCH + row[2], worker = row[3], sequence = row[4]}
+    end
+  end), 0)
+end
+
+local function range(worker, first, last, asked_ns)
+  return {worker = worker, first_ms = EPOCH + first, end_ms = EPOCH + last, clock_ms = EPOCH + first, asked_ns = asked_ns}
+end
+
+-- promise D1
+function case.a_range_makes_these_ids()
+  local s, second = ids.snowflake(), 1000000000
+  eq(s:has(second, 1), false); eq(s:take(second, 1), nil)
+  s:grant(range(5, 100, 103, second))
+  local made = s:take(second, 4098)
+  eq(made[1], 100 << 22 | 5 << 12); eq(made[2], 100 << 22 | 5 << 12 | 1); eq(made[4096], 100 << 22 | 5 << 12 | 4095)
+  eq(made[4097], 101 << 22 | 5 << 12) -- the ms was used up
+  eq(s:unused_ms(), EPOCH + 102)
+  -- 2 ms pass.
+  eq(s:take(second + 2000000, 1), {102 << 22 | 5 << 12})
+  -- The clock is behind the range's end, the ids are not.
+  eq(s:take(second + 900000000, 4095)[4095], 102 << 22 | 5 << 12 | 4095)
+  eq(s:has(second + 900000000, 1), false); eq(s:take(second + 900000000, 1), nil)
+end
+
+-- promise D6
+function case.a_late_grant_takes_nothing_back()
+  local s, old, other = ids.snowflake(), range(5, 100, 200, 0), range(6, 100, 200, 0)
+  s:grant(old)
+  local before = s:take(0, 2)
+  s:grant(old)
+  eq(s:take(0, 2)[1], before[2] + 1) -- goes on within the ms
+  s:grant(other)
+  eq(s:take(0, 1), {101 << 22 | 6 << 12}) -- another worker's: not within it
+  s:grant(old); eq(s:take(0, 1), {102 << 22 | 5 << 12})
+end
+
+-- promise D2: count ids, 4096 a ms and then the next ms; time of the clock; a range used up is followed by the next
+function case.ids_are_of_the_time()
+  local begun = clock_ms() -- Redis' clock goes on, this server's is only moved
+  for i = 1, 5 do
+    local step = i <= 3 and 300 or 86400000
+    eq(decode(snowflake()), {at_ms = within(begun - 1, clock_ms() + 1), worker = 0})
+    ms(step)
+    begun = begun + step
+  end
+end
+
+-- promise D2
+function case.ten_thousand_at_once()
+  local made = snowflakes(10000)
+  eq(at_of(made[10000]) - at_of(made[1]), 2); eq(snowflake(), above(made[10000]))
+  next_ids("SNOWFLAKE", "", 0) {ids = {any}}
+end
+
+-- ---- grants ----
+
+-- promise D3: one call of the store a second, whatever the traffic
+function case.a_range_is_asked_for_once_a_second()
+  local last
+  eq(store_calls(function()
+    last = snowflake()
+    for _ = 1, 100 do last = eq(snowflake(), above(last)) end
+  end), within(1, 2)) -- 2 on a machine that needs a second for this
+  eq(store_calls(function()
+    ms(RANGE); eq(snowflake(), above(last))
+  end), 1)
+end
+
+-- promise D8: workers are leased, one a server, of the whole store; calls at once burn none; a worker of the present first
+function case.each_server_has_a_worker()
+  local a = snowflake()
+  harness.server "B"; eq(worker_of(snowflake()), 1)
+  harness.namespace "other" -- workers are the store's
+  harness.server "C"; eq(worker_of(snowflake()), 2)
+  harness.server "harness"; ms(RANGE); eq(worker_of(snowflake()), worker_of(a))
+  ms(86400000) -- nobody else wanted it
+  eq(worker_of(snowflake()), worker_of(a))
+end
+
+-- promise D8
+function case.a_worker_is_leased()
+  local a = snowflake()
+  harness.server_ends "harness"; ms(LEASE - 500)
+  local b = eq(snowflake(), above(a))
+  eq(worker_of(b), worker_of(a) + 1)
+  harness.server "C"
+  ms(600) -- a's is over, b's is not
+  eq(worker_of(eq(snowflake(), above(b))), worker_of(a))
+end
+
+-- promise D7: a server that lost its worker stops with its range and takes another
+function case.a_server_that_lost_its_worker_takes_another()
+  local a = snowflake()
+  others_have(0, 0, clock_ms())
+  local same = snowflake() -- of the range it has, which nobody else gets
+  eq(worker_of(same), worker_of(a))
+  ms(RANGE); eq(worker_of(eq(snowflake(), above(same))), 1)
+end
+
+-- promise D8
+function case.calls_at_once_share_what_is_granted()
+  local last = 0
+  for _, one in ipairs(Id.Next.together(repeated(20, {kind = "SNOWFLAKE"}))) do last = eq(one.ids[1], above(last)) end
+  eq(decode(last), {worker = 0, at_ms = within(0, clock_ms())}) -- no range was burnt
+  redis("HLEN", WORKERS) "2"
+end
+
+-- promise D9: all workers taken: RESOURCE_EXHAUSTED with retry_after_ms
+function case.all_workers_taken()
+  others_have(0, 1023, clock_ms() - 1000); refused "RESOURCE_EXHAUSTED NO kind: all 1024 workers..."
+  eq(last_error.retry_after_ms, within(1, LEASE - 1000))
+  others_have(700, 700, clock_ms() - LEASE); eq(worker_of(snowflake()), 700)
+  others_have(1023, 1023, clock_ms() - LEASE); harness.server "B"; eq(worker_of(snowflake()), 1023)
+end
+
+-- ---- the clock steps back ----
+
+-- promise D6
+function case.a_running_server_goes_on()
+  local last = snowflakes(5000)[5000]
+  ms(-3600000)
+  for _ = 1, 20 do
+    last = eq(snowflake(), above(last))
+    ms(400)
+  end
+  -- Its ids stay where they were until the clock is there: no second of them a second.
+  eq(at_of(last), within(0, clock_ms() + 3600000 - 1))
+end
+
+local function primary_is(generation) fcall("id_generation", "ls:{meta}:", "1", generation) end
+-- What a primary granted and did not pass on: the worker of an id is lost.
+local function lose_the_worker_of(id) redis("HDEL", WORKERS, tostring(worker_of(id))) end
+local function far_behind(lost) eq(at_of(snowflake()), above(at_of(lost) + RANGE + AHEAD)) end
+
+-- promise T23: after a failover that lost answers: fences go up, no SNOWFLAKE comes twice, who has read a lost entry of a ledger is told
+-- What a primary granted and did not pass on is not granted again by the next one.
+function case.another_primary_grants_nothing_before_all_that_may_be_lost_is_over()
+  primary_is "a/1"
+  local lost = snowflake()
+  lose_the_worker_of(lost); primary_is "b/2"; harness.server "other"; refused "UNAVAILABLE..."
+  ms(LEASE); far_behind(lost)
+end
+
+function case.the_same_primary_goes_on_at_once()
+  primary_is "a/1"; snowflake(); primary_is "a/1"; harness.server "other"; snowflake()
+end
+
+-- What CLUSTER NODES says of the node that runs the functions.
+local function cluster_epoch(epoch) redis("SET", "ls:test:myself", "id host myself - 0 0 " .. epoch .. " connected") end
+
+-- promise T23
+function case.in_a_cluster_another_primary_is_known_by_the_grant_itself()
+  harness.alter("local mine = myself()", "local mine = redis.call('GET', 'ls:test:myself')"); cluster_epoch(1)
+  refused(NEW) -- nobody has noted which one it is
+  ms(LEASE)
+  local lost = snowflake()
+  harness.server "same"; snowflake(); lose_the_worker_of(lost); cluster_epoch(2)
+  harness.server "other"; refused(NEW); eq(last_error.retry_after_ms, LEASE)
+  ms(LEASE); far_behind(lost)
+end
+
+-- promise D5
+-- promise D8
+function case.a_reassigned_worker_goes_on_behind()
+  local a, far = snowflake(), clock_ms() + 3600000
+  others_have(1, 1023, far); ms(-60000)
+  harness.server "B" -- a lease from the future is no lease
+  local b = snowflake()
+  eq(decode(b), {worker = worker_of(a), at_ms = above(at_of(a) + RANGE - 1)})
+  harness.server "C"; eq(decode(snowflake()), {worker = 1, at_ms = above(far + RANGE - 1)})
+end
+
+local function losing_the_reply(f)
+  harness.alter("return {'OK', worker.n", "error('lost')\n  return {'OK', worker.n"); f()
+  harness.alter("RANGE_MS = 1000", "RANGE_MS = 1000")
+end
+
+-- promise D5
+function case.a_grant_that_was_not_heard_of()
+  local a = snowflake()
+  others_have(1, 1023, clock_ms() + 3600000); ms(LEASE); harness.server "B"
+  losing_the_reply(function() refused "INTERNAL MAYBE..." end)
+  ms(-60000); eq(decode(snowflake()), {worker = worker_of(a), at_ms = above(at_of(a) + RANGE - 1)})
+end
+
+-- promise D5
+-- The reply may still come: what it says must stay true.
+function case.an_end_that_was_written_stays()
+  redis("HSET", WORKERS, "floor", "0")
+  local ends = clock_ms() + RANGE
+  losing_the_reply(function() refused "INTERNAL..." end)
+  ms(-60000); snowflake(); eq(tonumber(redis("HGET", WORKERS, "0"):match(" (%d+)")), above(ends - 1))
+end
+
+-- promise D8
+function case.a_worker_of_the_present_is_preferred()
+  others_have(0, 9, clock_ms() + 3600000) -- by a clock that was wrong
+  local id = snowflake()
+  eq(decode(id), {worker = 10, at_ms = within(0, clock_ms())})
+end
+
+-- promise D4: not far ahead of the clock: RESOURCE_EXHAUSTED with retry_after_ms
+function case.who_is_ahead_gets_a_range_a_second()
+  harness.alter("till = first + RANGE_MS", "till = first + 2") -- 8192 ids
+  snowflake(); ms(-60000); ms(RANGE)
+  local last = snowflake()
+  hold_clock(RANGE)
+  local made = snowflakes(8000) -- what it has is its own, however old
+  eq(made[1], above(last))
+  next_ids("SNOWFLAKE", "", 8000) "RESOURCE_EXHAUSTED NO kind: this server has made more..."
+  eq(last_error.retry_after_ms, within(1, RANGE))
+  ms(RANGE); eq(snowflakes(8000)[1], above(made[8000]))
+end
+
+-- promise D4
+function case.a_little_ahead_is_no_matter()
+  local last = snowflake()
+  for _ = 1, 3 do
+    hold_clock(RANGE)
+    last = eq(snowflake(), above(last))
+  end
+end
+
+-- ---- a range that is used up ----
+
+-- promise D2
+function case.a_range_that_is_used_up_is_followed()
+  harness.alter("RANGE_MS = 1000", "RANGE_MS = 5")
+  local last = 0
+  eq(store_calls(function()
+    for _ = 1, 6 do
+      local made = snowflakes(10000)
+      eq(made[1], above(last))
+      last = made[10000]
+    end
+  end), above(2))
+end
+
+-- promise D2
+function case.calls_at_once_that_use_up_a_range()
+  harness.alter("RANGE_MS = 1000", "RANGE_MS = 5")
+  local answers = Id.Next.together(repeated(3, {kind = "SNOWFLAKE", count = 10000}))
+  eq(#answers[1].ids, 10000); eq(#answers[2].ids, 10000)
+  -- Asks again, which calls sent together do not in a harness.
+  eq({answers[3].response == nil, answers[3].error.code}, {true, "OK"})
+end
+
+-- promise D2
+function case.more_than_a_range_holds_is_refused()
+  harness.alter("RANGE_MS = 1000", "RANGE_MS = 2")
+  next_ids("SNOWFLAKE", "", 10000) "RESOURCE_EXHAUSTED NO kind: more ids..."; eq(#snowflakes(4096), 4096)
+end
+
+-- ---- a store that is new, or lost its data ----
+
+-- promise D10
+function case.a_new_store_grants_nothing_for_a_lease()
+  harness.reset(); refused(NEW); eq(last_error.retry_after_ms, LEASE)
+  ms(LEASE - 1000); refused(NEW); eq(last_error.retry_after_ms, within(1, 1000))
+  ms(1000); snowflake()
+  -- The other kinds need not wait.
+  redis("DEL", WORKERS); next_ids("UUID_V7", "", 1) {uuids = {any}}; next_ids("SEQUENCE", "s", 1) {ids = {any}}
+end
+
+-- promise D10
+function case.after_a_loss_nothing_comes_twice()
+  local a = snowflakes(10000)[10000]
+  redis("DEL", WORKERS)
+  eq(snowflake(), above(a)) -- of the range it has
+  harness.server "B"; refused(NEW); ms(LEASE)
+  eq(decode(snowflake()), {worker = worker_of(a), at_ms = above(at_of(a) + RANGE - 1)})
+end
+
+-- promise D10
+function case.what_was_lost_stays_behind_when_the_clock_steps_back()
+  local a = snowflake()
+  redis("DEL", WORKERS); harness.server_ends "harness"; refused "UNAVAILABLE..."
+  ms(-60000) -- while it waits
+  eq(at_of(snowflake()), above(at_of(a) + RANGE - 1))
+  ms(120000); snowflake()
+  harness.server "B" -- on a worker that was never granted since
+  ms(-3600000); eq(at_of(snowflake()), above(at_of(a) + RANGE - 1))
+end
+
+-- promise D11: outside of 2024 to 2093: OUT_OF_RANGE
+function case.before_2024_and_after_2093_there_are_no_ids()
+  local back = EPOCH - clock_ms()
+  redis("HSET", WORKERS, "floor", "0"); ms(back - 60000); refused "OUT_OF_RANGE NO kind: ..."; ms(120000)
+  eq(at_of(snowflake()), within(EPOCH, EPOCH + 120000 - 1))
+  ms(1 << 41); refused "OUT_OF_RANGE NO kind: ..."
+end
+
+-- ---- foreign data ----
+
+-- promise D12
+function case.foreign_data_is_left_alone()
+  redis("HSET", WORKERS, "0", "junk"); remember(); refused(foreign); unchanged()
+  redis("HSET", WORKERS, "floor", "soon"); refused(foreign); redis("SET", WORKERS, "text"); refused(foreign)
+end

@@ -1,0 +1,156 @@
+-- Begins that wait: who is told when an attempt ends, who runs then, and what becomes of a waiter whose time, connection
+-- or server ends.
+require "idempotency"
+
+-- promise I17: waiters get the replay the moment it is stored; one message a server
+function case.a_result_is_everyones_at_once()
+  begin "k T1"; wait "S1 k T2" "WAITS"; wait "S2 k T3" "WAITS"; wait "S1 k T4" "WAITS"
+  wait "S1 l T5" "EXECUTE 1" -- another key: nobody runs there
+  messages() ""
+  begin "k T1"; complete("k 200 paid", {headers = {{key = "a", value = "1"}}}) "STORED"
+  deliver() "S1 T2 REPLAY 1 200 paid a=1, S1 T4 REPLAY 1 200 paid a=1, S2 T3 REPLAY 1 200 paid a=1"
+  eq(waiting_keys(), 0)
+end
+
+-- promise I17
+function case.one_message_a_server()
+  begin "k T1"
+  for i = 1, 20 do wait(("S%d k W%d"):format(1 + i % 2, i)) "WAITS" end
+  complete "k 200" "STORED"; messages() "S1:k S2:k"
+  complete "k 200" "STORED again"; messages() ""
+end
+
+function case.a_final_failure_is_everyones_too()
+  begin "k T1"; wait "S1 k T2"; wait "S2 k T3"; fail_final "k no" "STORED"
+  deliver() "S1 T2 REPLAY 1 -1 lockstock-failure=no, S2 T3 REPLAY 1 -1 lockstock-failure=no"; eq(waiting_keys(), 0)
+end
+
+-- promise I18
+function case.after_a_failure_exactly_one_runs()
+  begin "k T1"; wait "S1 k T2"; wait "S1 k T3"; wait "S2 k T4"
+  fail_retryable "k" "STORED"; deliver() "S1 T2 EXECUTE 2"
+  fail_retryable "k" "STORED"; deliver() "S1 T3 EXECUTE 3"
+  complete "k 200 at last" "STORED"; deliver() "S2 T4 REPLAY 3 200 at last"; eq(waiting_keys(), 0)
+end
+
+-- promise I18
+function case.after_a_delete_exactly_one_runs()
+  begin "k T1"; wait "S1 k T2"; wait "S2 k T3"; forget "k" "OK"
+  deliver() "S1 T2 EXECUTE 1"; complete "k 200" "STORED"; deliver() "S2 T3 REPLAY 1 200"
+end
+
+function case.whoever_asks_first_runs()
+  begin "k T1"; wait "S1 k T2"; fail_retryable "k"; begin "k T9" "EXECUTE 2"; deliver() ""
+  complete "k 200"; deliver() "S1 T2 REPLAY 2 200"
+end
+
+-- promise I19: the end of a lease hands over; Extend puts it off; lost messages are made up for
+function case.the_end_of_a_lease_hands_over()
+  local first = begin "k T1".fence
+  wait "S1 k T2"; wait "S2 k T3"; wait "S2 k T4"; eq(ring(), about(LEASE)); messages() ""
+  pass(400); eq(ring(), about(LEASE - 400000))
+  pass(600)
+  eq(ring(), within(1, 1000)) -- S2 looks
+  deliver() "S2 T3 EXECUTE 2"; eq(ring(), about(LEASE))
+  complete("k 200 late", {fence = first}) "SUPERSEDED"; messages() ""
+  complete "k 200" "STORED"; deliver() "S1 T2 REPLAY 2 200, S2 T4 REPLAY 2 200"
+end
+
+-- promise I19
+function case.the_alarm_is_for_the_end_of_the_lease()
+  begin("k T1", {lease_ms = 90000}); begin "k T2" {retry_after_ms = within(1, 90000)}
+  wait "S1 k T2"; eq(ring(), within(0, 90000)); extend "k" "EXTENDED"
+  eq(ring(), about(LEASE)); messages() ""
+end
+
+-- promise I19
+function case.an_alarm_that_finds_nobody_running_wakes()
+  begin "k T1"; wait "S1 k T2"; complete "k 200"
+  messages() "S1:k" -- and is lost, let us say
+  eq(ring(), within(0, 1000)); deliver() "S1 T2 REPLAY 1 200"
+  begin "l T1"; wait "S1 l T3"; redis("DEL", key "r:l"); eq(ring(), within(0, 1000)); deliver() "S1 T3 EXECUTE 1"
+end
+
+-- ---- the wait is over ----
+
+-- promise I20: wait_ms over: IN_PROGRESS with retry_after_ms, and nothing begun
+function case.when_its_time_is_over_it_is_told_how_long_the_lease_runs()
+  begin "k T1"; wait "S1 k T2"; pass(300); remember()
+  timed_out "S1 T2" "IN_PROGRESS 1" {retry_after_ms = about(LEASE - 300000)}; unchanged()
+end
+
+-- promise I20
+function case.a_waiter_whose_time_is_over_does_not_run()
+  begin "k T1"; wait "S1 k T2"; wait "S1 k T3"; wait "S1 k T4"
+  pass(1001); timed_out "S1 T2" "IN_PROGRESS 1" {retry_after_ms = 0}; fail_retryable "k" "STORED"
+  timed_out "S1 T3" "IN_PROGRESS 1" {retry_after_ms = 0}
+  forget "k"; timed_out "S1 T4" "IN_PROGRESS 0"; get "k" "NONE"
+end
+
+function case.what_came_first_is_its_answer()
+  begin "k T1"; wait "S1 k T2"; wait "S1 k T3"
+  wait "S2 k T3" -- the same call again, through another server
+  fail_retryable "k"
+  local second = woken "S2 T3" "EXECUTE 2".fence
+  timed_out "S1 T3" "EXECUTE 2" {fence = second}
+  complete "k 200"; timed_out "S1 T2" "REPLAY 2 200"
+end
+
+-- promise I21: a Begin whose connection is lost starts nothing
+function case.an_abandoned_one_does_not_run()
+  begin "k T1"; wait "S1 k T2"; wait "S1 k T3"; fail_retryable "k"
+  remember(); abandoned "S1 T2" "CANCELLED NO the caller's connection is gone"; unchanged()
+  deliver() "S1 T3 EXECUTE 2"
+end
+
+function case.copies_of_a_call_are_one_attempt()
+  begin "k T1"; wait "S1 k T2"; wait "S2 k T2"; wait "S2 k T3"
+  fail_retryable "k"; deliver() "S1 T2 EXECUTE 2, S2 T2 EXECUTE 2"
+end
+
+-- ---- servers ----
+
+function case.a_dead_server_is_in_nobodys_way()
+  begin "k T1"; wait "S1 k T2"; wait "S2 k T3"; server_down "S1"
+  fail_retryable "k"; deliver() "S2 T3 EXECUTE 2"
+  wait "S2 k T4"; complete "k 200"; deliver() "S2 T4 REPLAY 2 200"; eq(waiting_keys(), 0)
+end
+
+function case.messages_that_were_missed_are_made_up_for()
+  begin "k T1"; wait "S1 k T2"; wait "S1 k T3"; server_down "S1"
+  fail_retryable "k"; server_up "S1"; messages() ""
+  woken "S1 T2" "EXECUTE 2" -- as all are, when it hears again
+  woken "S1 T3" "WAITS"
+  complete "k 200"; deliver() "S1 T3 REPLAY 2 200"
+end
+
+-- promise I22: who waits is known as long as anyone waits; the key ends
+function case.who_waits_is_known_as_long_as_anyone_waits()
+  begin "k T1"; wait("S1 k T2", {wait_ms = 500000}); eq(ttl "w:k", about(510000))
+  wait("S1 k T3", {wait_ms = 2000000}); eq(ttl "w:k", about(2010000))
+  wait("S2 k T4", {wait_ms = 1000}); eq(ttl "w:k", about(2010000)); eq(redis_number("SCARD", key "w:k"), 2)
+end
+
+function case.nobody_is_registered_who_does_not_wait()
+  wait "S1 k T1" "EXECUTE 1"; wait "S1 k T1" "EXECUTE 1"
+  begin "k T2" "IN_PROGRESS 1"; wait("S1 k T2", {fingerprint = "another"}) "MISMATCH"
+  complete "k 200"; wait "S1 k T2" "REPLAY 1 200"; eq(waiting_keys(), 0)
+end
+
+function case.a_waiter_may_find_another_request()
+  begin "k T1"; wait "S1 k T2"; forget "k"; begin("k T3", {fingerprint = "another"}) "EXECUTE 1"
+  deliver() "S1 T2 MISMATCH"
+end
+
+-- promise I17
+function case.a_result_costs_the_same_however_many_wait()
+  local function cost(waiters)
+    local k = "k" .. waiters
+    begin(k .. " T1")
+    for i = 1, waiters do wait(("S1 %s W%d"):format(k, i)) "WAITS" end
+    local before = all_commands()
+    complete(k .. " 200") "STORED"
+    return all_commands() - before
+  end
+  eq(cost(1), cost(100))
+end

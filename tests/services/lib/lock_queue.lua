@@ -1,0 +1,140 @@
+-- Calls that wait for locks, and what their servers are told. The clock stands still: an offer lapses when the script
+-- says so.
+--
+--   wait "S1 T2 a b:S" "QUEUED"          an Acquire at S1 that may wait
+--   release_at "S1 T1 a" "RELEASED"      a Release by way of S1
+--   messages() "S1:W T2 S1:A a"          what servers were told since: look after T2, an alarm of a, R = granted to T2
+--   told_of_grant "S1 T2" "ACQUIRED"     T2 is told of the last grant to it
+--   deliver() "T2 T3"                    wakes all that are told, until nobody is; who got something
+--   ring_alarms()                        makes the calls of alarms that are due
+
+require "lock"
+require "servers"
+
+waits = "QUEUED"
+local alarms, grants -- by server and name: when; by server and token: fences
+
+function setup()
+  alarms, grants = {}, {}
+  servers_reset()
+  hold_clock()
+end
+
+local function now_ms()
+  return (redis_number "GET ls:test:clock_still_us" + (redis_number "GET ls:test:clock_offset_us" or 0)) // 1000
+end
+
+-- Of several the earliest counts.
+local function set_alarm(server, name, in_ms)
+  local id = server .. " " .. name
+  alarms[id] = math.min(alarms[id] or math.huge, now_ms() + in_ms)
+end
+
+function on_parked(call)
+  for _, a in ipairs(harness.alarms(call.number)) do set_alarm(call.server, a.argument, a.in_ms) end
+end
+
+-- The function that an alarm of a name calls: ms until again, -1: never.
+function promote(name)
+  local reply = fcall("lock_promote", "ls:{default/g}:", "1", name)
+  return tonumber(reply:match("^OK\n(%-?%d+)\n$") or error("lock_promote: " .. reply))
+end
+
+function ring_alarms()
+  local again
+  repeat
+    again = false
+    for id, at in pairs(alarms) do
+      if at <= now_ms() then
+        local server, name = id:match("^(%S+) (.*)$")
+        alarms[id] = nil
+        local in_ms = promote(name)
+        if in_ms >= 0 then set_alarm(server, name, in_ms) end
+        again = true
+        break
+      end
+    end
+  until not again
+end
+
+wait = word(function(more, server, token, ...)
+  redis "INCR ls:test:clock_still_us" -- no two come at once
+  return park(server, "", token, "Lock.Acquire", with(with(acquire_request(token, ...), {wait_ms = WAIT}), more))
+end)
+
+release_at = word(function(_, server, ...)
+  harness.server(server)
+  local said = release(table.concat({...}, " "))
+  harness.server "harness"
+  return said
+end)
+
+-- Makes something of all calls of a token that a server parks; the last answer.
+local function by_all(server, token, happens)
+  local said
+  for _, call in ipairs(waiting_of(server, token)) do
+    happens(call.number)
+    said = said_of(call)
+  end
+  return said or said_of(find(server, token))
+end
+woken = word(function(_, server, token)
+  return by_all(server, token, function(number) harness.event(number, "WOKEN") end)
+end)
+told_of_grant = word(function(_, server, token)
+  local fences = grants[server .. " " .. token] or error(server .. " was told of no grant to " .. token)
+  return by_all(server, token, function(number) harness.wake_with(number, fences) end)
+end)
+
+-- {server, "W" | "A" | "R", token or name} of each message.
+local function read_messages()
+  local list = {}
+  for i, message in ipairs(harness.messages()) do
+    local server, text = table.unpack(message)
+    local kind, what = text:sub(1, 1)
+    if kind == "A" then
+      local in_ms, name = text:match("^A (%-?%d+) ls:{default/g}: lock_promote (.*)$")
+      what = name
+      set_alarm(server, name, tonumber(in_ms))
+    elseif kind == "R" then
+      local fences, token, again = text:match("^R (%S+) ls:{default/g}:(%S+) ls:{default/g}: lock_abandon (%S+) S[^.]+%.[^.]+%.%d+$")
+      eq(again, token)
+      what = token:match("^[^.]*")
+      grants[server .. " " .. what] = fences
+    else
+      what = text:match("^W ls:{default/g}:([^.]*)")
+    end
+    list[i] = {server, kind, what or error("no message of ours: " .. text)}
+  end
+  return list
+end
+
+function messages()
+  local list = read_messages()
+  for i, m in ipairs(list) do list[i] = m[1] .. ":" .. m[2] .. " " .. m[3] end
+  return table.concat(list, " ")
+end
+
+function deliver()
+  local got, list = {}, read_messages()
+  while #list > 0 do
+    for _, m in ipairs(list) do
+      local server, kind, token = table.unpack(m)
+      if kind ~= "A" and is_waiting(find(server, token)) then
+        local said = (kind == "R" and told_of_grant or woken)(server .. " " .. token)
+        if tostring(said):sub(1, 8) == "ACQUIRED" then got[#got + 1] = token end
+      end
+    end
+    list = read_messages()
+  end
+  return table.concat(got, " ")
+end
+
+-- Who waits for a name, in order; how many keys of queues there are.
+function queue(name)
+  local list = {}
+  for token in redis("ZRANGE", key("w:" .. name), "0", "-1"):gmatch("[^\n]+") do list[#list + 1] = token:match("^[^.]*") end
+  return table.concat(list, " ")
+end
+function queue_keys() return redis_number("EVAL", "return #redis.call('KEYS', 'ls:{default/g}:lock:[ws]:*')", "0") end
+function holders_kept(name) return redis_number("HLEN", key("h:" .. name)) end

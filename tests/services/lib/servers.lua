@@ -1,0 +1,65 @@
+-- The servers of a script where calls wait: S1 to S4 subscribe, and park calls. Nothing moves but by a line of the
+-- script. `waits` is what a call that waits answers; on_parked(call) is told of each.
+--
+--   woken "S1 T2"   timed_out "S1 T2"   abandoned "S1 T2"   what the event makes of the last call of that token there
+
+WAIT = 80000000
+waits = "WAITS"
+calls = {}
+
+function servers_reset()
+  calls = {}
+  server_up "S1"
+  server_up "S2"
+end
+
+-- It listens, or not: what was not read is lost; its calls stay parked.
+function server_up(server) harness.listen(server, true) end
+function server_down(server) harness.listen(server, false) end
+
+-- Starts a call; key and token are for finding it.
+function park(server, key, token, method, request)
+  local call = {server = server, key = key, token = token, method = method,
+    number = harness.plan(server, method, request)}
+  harness.begin(call.number)
+  calls[#calls + 1] = call
+  return said_of(call)
+end
+
+function is_waiting(call) return harness.is_parked(call.number) end
+
+function said_of(call)
+  if not is_waiting(call) then return answer(call.method, harness.answer(call.number)) end
+  if on_parked then on_parked(call) end
+  local queued = answer(call.method, nil, {code = "OK", applied = "", message = ""})
+  queued.text = waits
+  return queued
+end
+
+-- All that wait, of a server and a token; where none does any more, none.
+function waiting_of(server, token)
+  local list = {}
+  for _, call in ipairs(calls) do
+    if call.server == server and call.token == token and is_waiting(call) then list[#list + 1] = call end
+  end
+  return list
+end
+
+-- Of a server and a token, the last that waits; where none does any more, the last that did.
+function find(server, token)
+  local list = waiting_of(server, token)
+  if #list > 0 then return list[#list] end
+  for i = #calls, 1, -1 do
+    if calls[i].server == server and calls[i].token == token then return calls[i] end
+  end
+  error(server .. " parks no call of " .. token, 2)
+end
+
+local function event(what)
+  return word(function(_, server, token)
+    local call = find(server, token)
+    harness.event(call.number, what)
+    return said_of(call)
+  end)
+end
+woken, timed_out, abandoned = event "WOKEN", event "DEADLINE", event "ABANDONED"

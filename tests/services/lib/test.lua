@@ -1,0 +1,287 @@
+-- The words of every script. A step is a call of a method, written as a request, and then what it must answer:
+--
+--   Lock.Inspect{group = "g", name = "a"} "FREE" {last_fence = 0, holders = {}}
+--
+-- A text is the answer's line: its outcome, "again" behind it where it is a replay, else OK; of an error its code,
+-- what was applied, and its message. "BUSY..." means: begins so. A table is a part of the response: fields that are
+-- not in it may be anything, lists are as long as they say, a function is a check of its value (about, above, any).
+-- The files beside this one have shorter words for one service: acquire "T1 a b:S" "ACQUIRED".
+
+-- ---- cases ----------------------------------------------------------------------------
+
+local cases = {}
+case_names = {}
+case = setmetatable({}, {__newindex = function(_, name, body)
+  if cases[name] then error("two cases are called " .. name, 2) end
+  cases[name], case_names[#case_names + 1] = body, name
+end})
+
+function setup() end -- a script may replace it: before each case
+
+function run_case(name)
+  setup()
+  cases[name]()
+end
+
+-- Runs the body so often with other random numbers, each time on an empty store: more often in ctest's label soak.
+-- LOCKSTOCK_SEED, which a failure tells, repeats a run.
+function rounds(fast, full, body)
+  local start = tonumber(os.getenv("LOCKSTOCK_SEED")) or os.time()
+  for seed = start, start + (os.getenv("LOCKSTOCK_SOAK") and full or fast) - 1 do
+    harness.reset()
+    setup()
+    math.randomseed(seed)
+    local ok, why = xpcall(body, function(text) return debug.traceback(tostring(text), 2) end)
+    if not ok then error("LOCKSTOCK_SEED=" .. seed .. "\n" .. why, 0) end
+    harness.forget()
+  end
+end
+function pick(n) return math.random(0, n - 1) end
+function pick_from(list) return list[math.random(#list)] end
+-- Does one of several things: choose{40, f, 60, g}, each with its chance.
+function choose(things)
+  local at, all = 0, 0
+  for i = 1, #things, 2 do all = all + things[i] end
+  local roll = math.random(all)
+  for i = 1, #things, 2 do
+    at = at + things[i]
+    if roll <= at then return things[i + 1]() end
+  end
+end
+
+-- ---- checks ---------------------------------------------------------------------------
+
+local function text_of(value)
+  if type(value) ~= "table" then return type(value) == "string" and ("%q"):format(value) or tostring(value) end
+  local parts = {}
+  for k, v in pairs(value) do parts[#parts + 1] = k .. " = " .. text_of(v) end
+  table.sort(parts)
+  return "{" .. table.concat(parts, ", ") .. "}"
+end
+
+local function differ(got, expected, path)
+  error(("%sgot      %s\nexpected %s"):format(path == "" and "" or path .. ":\n", text_of(got), text_of(expected)), 0)
+end
+
+local function match(got, expected, path)
+  if type(expected) == "function" then
+    local wish = expected(got)
+    if wish then differ(got, wish, path) end
+  elseif type(expected) ~= "table" then
+    if got ~= expected then differ(got, expected, path) end
+  else
+    if type(got) ~= "table" or (#expected > 0 or next(expected) == nil) and #got ~= #expected then
+      differ(got, expected, path)
+    end
+    for k, v in pairs(expected) do match(got[k], v, path == "" and tostring(k) or path .. "." .. k) end
+  end
+end
+
+-- Returns `got`; fails unless it is `expected`, which may be a table or a check as in a step.
+function eq(got, expected)
+  match(got, expected, "")
+  return got
+end
+
+local function check(holds, wish)
+  return function(got) if not (got and holds(got)) then return wish end end
+end
+function above(x) return check(function(got) return got > x end, "above " .. x) end
+function within(a, b) return check(function(got) return got >= a and got <= b end, a .. " to " .. b) end
+-- A time left, less the little that the test took.
+function about(ms) return within(ms - 90000, ms) end
+any = check(function() return true end, "anything")
+function containing(text) return check(function(got) return got:find(text, 1, true) end, "..." .. text .. "...") end
+
+-- A text is called with what it must be.
+function says(got, expected)
+  local start = expected:match("^(.*)%.%.%.$")
+  if not (got == expected or start and got:sub(1, #start) == start) then differ(got, expected, "") end
+  return got
+end
+getmetatable("").__call = says
+
+-- ---- calls ----------------------------------------------------------------------------
+
+local Answer = {}
+function Answer.__index(a, field) return rawget(a, "response") and a.response[field] end
+function Answer.__tostring(a) return a.text end
+function Answer.__call(a, expected)
+  if type(expected) == "string" then
+    says(a.text, expected)
+  elseif not a.response then
+    differ(a.text, expected, "")
+  else
+    match(a.response, expected, "")
+  end
+  return a
+end
+
+function line_of(response, error)
+  if not response then return error.code .. " " .. error.applied .. " " .. error.message end
+  return (response.outcome or "OK") .. (response.replayed and " again" or "")
+end
+
+-- How a word library puts the response to a method in a line: lines["Lock.Inspect"] = function(response) ... end
+lines = {}
+
+-- The last error; its code is OK after a response.
+last_error = {code = "OK"}
+
+-- What stands for an answer in a script; its fields are those of the response.
+function answer(method, response, error)
+  last_error = error
+  local line = response and lines[method]
+  return setmetatable({method = method, response = response, error = error,
+    text = line and line(response) or line_of(response, error)}, Answer)
+end
+
+-- Lock.Acquire{...} and Lock.Acquire.together{...}: all of them in one FCALL.
+local Method = {}
+function Method.__call(m, request) return answer(m.name, harness.call(m.name, request)) end
+function Method.__index(m, what)
+  if what == "together" then
+    return function(requests)
+      local list = harness.together(m.name, requests)
+      for i, one in ipairs(list) do list[i] = answer(m.name, one.response, one.error) end
+      return list
+    end
+  elseif what == "bytes" then
+    return function(bytes) return answer(m.name, harness.call_bytes(m.name, bytes)) end
+  end
+end
+for _, name in ipairs{"Lock", "Stock", "Idempotency", "RateLimit", "Id", "Admin"} do
+  _G[name] = setmetatable({}, {__index = function(methods, method)
+    methods[method] = setmetatable({name = name .. "." .. method}, Method)
+    return methods[method]
+  end})
+end
+
+-- The texts of answers, as one.
+function texts(answers)
+  local list = {}
+  for i, one in ipairs(answers) do list[i] = tostring(one) end
+  return table.concat(list, ", ")
+end
+
+-- ---- requests -------------------------------------------------------------------------
+
+function split(text)
+  local list = {}
+  for word in text:gmatch("%S+") do list[#list + 1] = word end
+  return list
+end
+
+-- A copy of a request with other fields; fields of messages and elements of lists as well: {targets = {{name = ""}}}.
+function with(request, more)
+  local copy = {}
+  for k, v in pairs(request) do copy[k] = type(v) == "table" and with(v, {}) or v end
+  for k, v in pairs(more or {}) do
+    if type(v) == "table" and next(v) == nil then copy[k] = {}
+    elseif type(v) == "table" and type(copy[k]) == "table" then copy[k] = with(copy[k], v)
+    else copy[k] = v end
+  end
+  return copy
+end
+
+-- A word that takes its arguments as one text, and behind it fields that the request is to have besides.
+function word(f)
+  return function(text, more) return f(more or {}, table.unpack(split(text or ""))) end
+end
+
+function repeated(n, of)
+  local list = {}
+  for i = 1, n do list[i] = type(of) == "function" and of(i) or of end
+  return list
+end
+function long(n) return ("x"):rep(n) end
+
+-- "T1" is short for a token as long as it must be.
+function token_of(alias) return alias .. ("."):rep(16 - #alias) end
+
+-- ---- the store ------------------------------------------------------------------------
+
+-- redis "GET key", or one argument a word: its reply as text, an array's elements a line each.
+function redis(first, ...)
+  if select("#", ...) == 0 then return harness.redis(table.unpack(split(first))) end
+  return harness.redis(first, ...)
+end
+function redis_number(...) return math.tointeger(tonumber(redis(...))) end
+function eval(script, ...) return harness.redis("EVAL", script, "0", ...) end
+-- One function of the library.
+function fcall(name, base, ...) return harness.redis("FCALL", name .. "_" .. harness.digest, "1", base, ...) end
+
+-- From now on the store's clock moves by the script alone.
+function hold_clock() redis("SET ls:test:clock_still_us " .. redis("TIME"):match("%d+") .. "000000") end
+function pass(seconds) harness.advance_ms(math.floor(seconds * 1000)) end
+
+local remembered
+function remember() remembered = harness.snapshot() end
+function unchanged()
+  local now = harness.snapshot()
+  if now ~= remembered then differ(now, remembered, "the store has changed") end
+end
+
+-- The keys that do not end; none should.
+function endless_keys()
+  return eval("local found = {}\nfor _, key in ipairs(redis.call('KEYS', 'ls:{*')) do\n"
+    .. "  if redis.call('PTTL', key) <= 0 then found[#found + 1] = key end\nend\nreturn table.concat(found, ' ')")
+end
+
+-- Whether Redis' commands were run that often while f ran.
+function commands_of(command, f)
+  local before = harness.commands(command)
+  f()
+  return harness.commands(command) - before
+end
+function all_commands()
+  local n = 0
+  for calls in redis("INFO commandstats"):gmatch(":calls=(%d+)") do n = n + calls end
+  return n
+end
+
+-- A body run once for each row on an empty store.
+function each(rows, body)
+  for _, row in ipairs(rows) do
+    harness.reset()
+    setup()
+    body(row)
+  end
+end
+
+-- ---- bad input ------------------------------------------------------------------------
+
+foreign = "FAILED_PRECONDITION NO the store holds foreign data under this name"
+
+-- Each request is refused for its field and changes nothing: refuses(Lock.Acquire, good) {{"group", group = long(129)}}
+function refuses(method, good)
+  return function(rows)
+    remember()
+    for i, row in ipairs(rows) do
+      local field, spoilt = row[1], {}
+      for k, v in pairs(row) do if k ~= 1 then spoilt[k] = v end end
+      local said = tostring(method(with(good, spoilt)))
+      local start = "INVALID_ARGUMENT NO " .. field .. ":"
+      if said:sub(1, #start) ~= start then differ(said, start .. "...", "row " .. i) end
+      unchanged()
+    end
+  end
+end
+
+-- The same for bytes; the field stands anywhere in the text.
+function refuses_bytes(method, rows)
+  remember()
+  for i, row in ipairs(rows) do
+    local said = tostring(method.bytes(row[1]))
+    if said:sub(1, 20) ~= "INVALID_ARGUMENT NO " or not said:find(row[2], 1, true) then differ(said, row[2], "row " .. i) end
+    unchanged()
+  end
+end
+
+-- How many calls of the method one FCALL may carry, going by the weight of what this one plans.
+function sharing(method, request)
+  local n, weight = harness.planned(harness.plan("server", method, request))
+  eq(n, above(0))
+  eq(weight, within(1, harness.weight_max))
+  return harness.weight_max // weight
+end

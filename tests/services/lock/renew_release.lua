@@ -1,0 +1,148 @@
+-- Renew and Release: only the token keeps or gives back, all or nothing, and the same answer to the same call sent
+-- again.
+require "lock"
+
+local function renews(text, lease_ms, said, left_ms)
+  renew(text, {lease_ms = lease_ms})(said) {results = {{lease_ms = left_ms and about(left_ms)}}}
+end
+
+-- promise L15
+function case.renewing_moves_the_end()
+  acquire "T1 a"; pass(900); renew "T1" "RENEWED" {results = {{lease_ms = LEASE, group = "g"}}}
+  pass(900); acquire "T2 a" "BUSY a held by T1"; renew "T1 a" "RENEWED"
+  pass(900); acquire "T1 a" "ACQUIRED again"
+  pass(100); acquire "T2 a" "ACQUIRED"
+end
+
+-- promise L15
+function case.a_renewal_never_shortens()
+  acquire "T1 a b"; renews("T1 a", 3000000, "RENEWED"); renews("T1 a", 10, "RENEWED", 3000000)
+  renews("T1", 10, "RENEWED", LEASE) -- the shorter of the two
+  inspect "a" {holders = {{lease_ms = about(3000000)}}}
+end
+
+function case.a_lease_that_is_over_is_lost()
+  acquire "T1 a"; pass(1000); remember(); renew "T1" "LOST" {results = {{lease_ms = 0}}}
+  renew "T1 a" "LOST"; renew "T9 a" "LOST"
+  renew "T9" "LOST"; unchanged()
+  acquire "T2 a" "ACQUIRED"; renew "T1 a" "LOST"; renew "T2 a" "RENEWED"
+  pass(1000); renews("T2 a", 10, "LOST"); renews("T2", 10, "LOST")
+end
+
+-- promise L16
+function case.one_lost_name_and_none_is_renewed()
+  acquire "T1 a b"; renews("T1 a", 3000000, "RENEWED"); pass(1500); remember()
+  for _, lost in ipairs{"T1", "T1 a b", "T1 a c"} do renews(lost, 5000000, "LOST") end
+  unchanged()
+  renews("T1 a", 5000000, "RENEWED")
+end
+
+-- promise L18
+function case.only_the_token_renews_and_releases()
+  acquire "T1 a"; renew "T2 a" "LOST"; release "T2 a" "NOT_HELD"; inspect "a" "EXCLUSIVE T1"
+  acquire "T3 b"; release "T3 a" "NOT_HELD"; inspect "a" "EXCLUSIVE T1"; inspect "b" "EXCLUSIVE T3"
+end
+
+-- promise L17: Renew over groups: apart, in order
+function case.leases_of_many_groups_are_renewed_each_for_itself()
+  local leases, results = {}, {}
+  for i = 1, 5 do
+    local name, token = "n" .. i, token_of("T" .. i)
+    if i ~= 3 then Lock.Acquire{targets = {{name = name}}, token = token, lease_ms = LEASE} "ACQUIRED" end
+    leases[i] = {names = {name}, token = token, lease_ms = i * LEASE}
+    results[i] = {group = name, outcome = i == 3 and "LOST" or "RENEWED", lease_ms = about(i == 3 and 0 or i * LEASE)}
+  end
+  leases[4].group, leases[4].names = "n4", {} -- of the group's name, all names of the token
+  Lock.Renew{leases = leases} {results = results}
+end
+
+-- promise L19
+function case.a_release_frees_and_says_so_again()
+  acquire "T1 a b:S"; release "T1" "RELEASED"
+  remember()
+  for _, again in ipairs{"T1", "T1 a", "T1 b a"} do release(again) "RELEASED again" end
+  unchanged(); acquire "T2 a b" "ACQUIRED"
+  release "T1" "RELEASED again"; inspect "a" "EXCLUSIVE T2"
+end
+
+-- promise L19
+function case.a_release_in_part_keeps_the_rest()
+  acquire "T1 a b c"; release "T1 b" "RELEASED"; inspect "b" "FREE"; inspect "a" "EXCLUSIVE T1"
+  pass(900); renew "T1" "RENEWED"
+  pass(900); inspect "c" "EXCLUSIVE T1"; renew "T1 b" "LOST"
+  release "T1 b" "RELEASED again"; release "T1 a b" "RELEASED"
+  release "T1 a b" "RELEASED again"; inspect "c" "EXCLUSIVE T1"
+  release "T1" "RELEASED"; inspect "c" "FREE"; release "T1" "RELEASED again"
+end
+
+-- promise L19
+function case.names_that_were_not_held_are_told_apart()
+  acquire "T1 a b"; release "T1 x" "NOT_HELD"; release "T1 x b" "NOT_HELD x=NOT_HELD b=RELEASED"
+  release "T1 x b" "NOT_HELD x=NOT_HELD b=RELEASED again"; inspect "a" "EXCLUSIVE T1"
+  acquire "T2 c"; renew "T2 c" "RENEWED"; release "T2 x" "NOT_HELD"
+  renew "T2 c x" "LOST"; release "T2 c x" "NOT_HELD c=RELEASED x=NOT_HELD"
+end
+
+-- promise L18
+function case.a_lost_name_cannot_be_released()
+  acquire "T1 a b"; renews("T1 a", 3000000, "RENEWED"); pass(1500); acquire "T2 b"
+  release "T1" "NOT_HELD a=RELEASED b=NOT_HELD"; release "T1" "NOT_HELD a=RELEASED b=NOT_HELD again"
+  inspect "b" "EXCLUSIVE T2"
+
+  acquire "T3 c"; pass(1000); release "T3" "NOT_HELD"; release "T3 c" "NOT_HELD"; acquire "T3 c" "TOKEN_SPENT"
+end
+
+-- promise L7
+function case.an_unseen_token_is_spent_by_its_release()
+  release "T1 a" "NOT_HELD"; release "T1 a" "NOT_HELD"
+  release "T1" "NOT_HELD"; acquire "T1 a" "TOKEN_SPENT"; renew "T1 a" "LOST"
+end
+
+local MINUTE, HOUR, DAY = 60000, 3600000, 86400000
+local RETAINED = 10 * MINUTE
+local function kept(of, ms) eq(ttl(of), about(ms)) end
+
+-- promise L26
+function case.records_are_kept_as_long_as_stated()
+  acquire "T1 a b"; kept("t:T1", LEASE + RETAINED); kept("n:a", LEASE + DAY + HOUR)
+  renews("T1", LEASE + HOUR // 2, "RENEWED") -- the key's end is far enough
+  kept("n:a", LEASE + DAY + HOUR); renews("T1", 5000000, "RENEWED"); kept("t:T1", 5000000 + 2 * RETAINED)
+  kept("n:a", 5000000 + DAY + HOUR); renews("T1 a", 10, "RENEWED"); renews("T1 a b", 10, "RENEWED")
+  kept("t:T1", 5000000 + 2 * RETAINED); release "T1 a"; kept("t:T1", 5000000 + 2 * RETAINED); release "T1"
+  kept("t:T1", RETAINED); eq(ttl "n:a", above(DAY - 90000))
+  release "T2"; kept("t:T2", RETAINED)
+end
+
+-- promise L26
+-- The same of a token that has one name.
+function case.records_of_one_name_are_kept_as_long_as_stated()
+  acquire "T1 a"; kept("t:T1", LEASE + RETAINED); kept("n:a", LEASE + DAY + HOUR)
+  renews("T1", LEASE + MINUTE, "RENEWED"); kept("t:T1", LEASE + MINUTE + 2 * RETAINED)
+  renews("T1 a", LEASE + 2 * MINUTE, "RENEWED") -- the keys' ends are far enough
+  kept("t:T1", LEASE + MINUTE + 2 * RETAINED); kept("n:a", LEASE + DAY + HOUR)
+  renews("T1 a", LEASE + MINUTE + RETAINED + HOUR // 2, "RENEWED")
+  kept("t:T1", LEASE + MINUTE + 3 * RETAINED + HOUR // 2); kept("n:a", LEASE + DAY + HOUR)
+  renews("T1 a", 10, "RENEWED", LEASE + MINUTE + RETAINED + HOUR // 2)
+  renews("T1 a", 2 * LEASE + 2 * HOUR, "RENEWED"); kept("n:a", 2 * LEASE + 2 * HOUR + DAY + HOUR); release "T1"
+  kept("t:T1", RETAINED)
+  -- The token's end is far enough, the name's is not.
+  acquire "T3 c"; renews("T3 c", LEASE + HOUR - MINUTE, "RENEWED")
+  renews("T3 c", LEASE + HOUR + 4 * MINUTE, "RENEWED"); kept("n:c", LEASE + HOUR + 4 * MINUTE + DAY + HOUR)
+  acquire("T2 b", {lease_ms = MINUTE}); release "T2"; kept("t:T2", MINUTE + RETAINED)
+end
+
+-- promise L27: Renew, Release, ForceRelease without memory; not Acquire
+-- promise B6: a Release of a token that is not known leaves a mark, and needs memory for it; any other does not
+-- Redis refuses what takes memory; what gives it back goes on.
+function case.locks_are_kept_and_given_back_when_memory_is_short()
+  local base = "ls:{default/g}:"
+  acquire "T1 a"; acquire "T2 b:S"; redis "CONFIG SET maxmemory 1"; redis "SET any thing" "OOM..."
+  fcall("lock_acquire", base, "6", token_of "T5", "owner", "1000", "0", ".", "c") "OOM ..." -- RESOURCE_EXHAUSTED NO
+  renew "T1" "RENEWED"; release "T1" "RELEASED"
+  -- A mark for each token that anybody makes up would be memory without end.
+  fcall("lock_release_unseen", base, "3", token_of "T3", "S1", "a") "OOM ..."
+  fcall("lock_release", base, "3", token_of "T3", "S1", "a") "UNSEEN..."; inspect "b" "SHARED T2"
+  force_release "b" "T2"
+  redis "CONFIG SET maxmemory 0"; acquire "T1 a" "TOKEN_SPENT"; release "T3 a" "NOT_HELD"
+  acquire "T3 a" "TOKEN_SPENT"; acquire "T4 a b" "ACQUIRED"
+end

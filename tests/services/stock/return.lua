@@ -1,0 +1,89 @@
+-- Return: what was sold comes back, whole or in parts, once a return_id.
+require "stock"
+
+-- Order "o1" of bob: two of a, one of b.
+local function sold()
+  put("a 10", {per_buyer_limit = 3}); put "b 5"; deduct "o1 bob a:2 b:1"
+end
+
+-- promise S38
+-- promise S48
+function case.all_that_is_left_comes_back()
+  sold()
+  local before = version "a"
+  take_back "r1 o1" "RETURNED RETURNED bob a:2:2 b:1:1"; stock "a" "10 0 0"
+  stock "b" "5 0 0"; eq(version "a", above(before)); order "o1" "RETURNED bob a:2:2 b:1:1"
+  ledger() "PUT a 10, PUT b 5, DEDUCTED a 2 o1, DEDUCTED b 1 o1, RETURNED a 2 r1, RETURNED b 1 r1"
+  redis("EXISTS", key "b:a") "0"; deduct "o2 bob a:3" "DEDUCTED a:7"
+  -- The order is as it was first answered.
+  deduct "o1 bob a:2 b:1" "DEDUCTED again a:8 b:4"
+end
+
+-- promise S48
+function case.stock_comes_back_in_parts()
+  sold(); redis("PEXPIRE", key "o:o1", "1000000"); take_back "r1 o1 a:1" "RETURNED CONFIRMED bob a:2:1 b:1:0"
+  stock "a" "9 0 1"
+  -- It is remembered from its last change on.
+  keeps("o:o1", 30 * DAY); keeps("t:r1", 30 * DAY); deduct "o2 bob a:3" "BUYER_LIMIT a:9"
+  deduct "o2 bob a:2" "DEDUCTED a:7"; take_back "r2 o1 b:1" "RETURNED CONFIRMED bob a:2:1 b:1:1"
+  take_back "r3 o1" "RETURNED RETURNED bob a:2:2 b:1:1"; stock "a" "8 0 2"; stock "b" "5 0 0"
+end
+
+-- promise S49
+function case.a_return_is_made_once()
+  sold(); deduct "o2 - b:2"; take_back "r1 o1 a:1"; take_back "r2 o1"
+  take_back "r3 o2 b:1"; remember(); take_back "r1 o1 a:1" "RETURNED again CONFIRMED bob a:2:1 b:1:0"
+  take_back "r2 o1" "RETURNED again RETURNED bob a:2:2 b:1:1"
+  for _, other in ipairs{"r1 o1 a:2", "r1 o1 b:1", "r1 o1 a:1 b:1", "r1 o1", "r3 o1 b:1"} do
+    take_back(other) "ALREADY_EXISTS NO return_id:..."
+  end
+  unchanged()
+  -- The lines in another sequence are the same ones.
+  deduct "o3 eve a:2 b:1"; take_back "r4 o3 a:1 b:1"
+  take_back "r4 o3 b:1 a:1" "RETURNED again CONFIRMED eve a:2:1 b:1:1"
+end
+
+-- promise S50
+function case.no_more_comes_back_than_was_sold()
+  sold(); put "c 5"; remember()
+  for _, lines in ipairs{"a:3", "a:1 b:2", "a:1 c:1"} do
+    take_back("r1 o1 " .. lines) "TOO_MANY CONFIRMED bob a:2:0 b:1:0"
+  end
+  take_back "r1 nowhere" "UNKNOWN_ORDER none"; unchanged()
+  -- A refusal leaves no record.
+  take_back "r1 o1 a:2" "RETURNED CONFIRMED bob a:2:2 b:1:0"
+  remember(); take_back "r2 o1 a:1" "TOO_MANY CONFIRMED bob a:2:2 b:1:0"; unchanged()
+  take_back "r2 o1"; remember(); take_back "r3 o1" "TOO_MANY RETURNED bob a:2:2 b:1:1"; unchanged()
+end
+
+-- promise S50
+function case.what_was_not_sold_does_not_come_back()
+  sold(); reserve "o2 - 600000 b:1"; reserve "o3 - 600000 b:1"; reserve "o4 - 100000 b:1"
+  cancel "o3"; cancel "o5"; ms(100000); remember()
+  take_back "r1 o2" "TOO_MANY RESERVED  b:1:0"; take_back "r1 o2 b:1" "TOO_MANY RESERVED  b:1:0"
+  take_back "r1 o3" "TOO_MANY CANCELLED  b:1:0"; take_back "r1 o4" "TOO_MANY EXPIRED  b:1:0"
+  take_back "r1 o5" "TOO_MANY CANCELLED "; unchanged()
+  confirm "o2"; take_back "r1 o2" "RETURNED RETURNED  b:1:1"
+end
+
+-- promise S51
+-- The order's own account goes on when its item, or the buyers' counts, are no more.
+function case.what_comes_back_belongs_to_the_item_it_was_sold_from()
+  sold(); delete "a"; take_back "r1 o1 a:1" "RETURNED CONFIRMED bob a:2:1 b:1:0"
+  put("a 10", {per_buyer_limit = 3}); deduct "o2 bob a:3"
+  local before = version "a"
+  take_back "r2 o1 a:1 b:1" "RETURNED RETURNED bob a:2:2 b:1:1"; stock "a" "7 0 3"
+  eq(version "a", before); stock "b" "5 0 0"; deduct "o3 bob a:1" "BUYER_LIMIT a:7"
+  ledger() ("PUT a 10, PUT b 5, DEDUCTED a 2 o1, DEDUCTED b 1 o1, DELETED a 8, PUT a 10, DEDUCTED a 3 o2, "
+    .. "RETURNED b 1 r2")
+  -- Counts that began after the sale do not fall with it.
+  put "a 10"; put("a 10", {per_buyer_limit = 3}); deduct "o4 bob a:2"; take_back "r3 o2 a:3"
+  stock "a" "8 0 2"; deduct "o5 bob a:2" "BUYER_LIMIT a:8"
+end
+
+-- promise S29
+function case.one_line_names_its_group()
+  put("a 10", {group = ""}); deduct("o1 - a:2", {group = ""})
+  take_back("r1 o1 a:1", {group = ""}) "RETURNED CONFIRMED  a:2:1" {order = {group = "a", order_id = "o1"}}
+  take_back("r2 o1", {group = ""}) "INVALID_ARGUMENT NO group:..."
+end
