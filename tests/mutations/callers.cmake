@@ -47,16 +47,6 @@ c_mutation(K5 server/calls/dispatch.c test_dispatch [[        waiters_abandon(r-
 c_mutation(K5 server/calls/dispatch.c test_dispatch [[        *r->handle = NULL;]] [[        ;]])
 
 # calls of one frame and one group run in their order
-c_mutation(K6 server/calls/dispatch.c test_dispatch [[        r->held = must_wait(r);]] [[        r->held = false;]])
-c_mutation(K6 server/calls/dispatch.c test_dispatch:*very_many_groups* [[    if (b->work->order->n_groups > ORDER_GROUPS_MAX)]] [[    if (false)]])
-c_mutation(K6 server/calls/dispatch.c test_dispatch
-  [[(earlier->work->rounds.method != r->work->rounds.method || earlier->held)]] [[(earlier->work->rounds.method != r->work->rounds.method)]])
-c_mutation(K6 server/calls/dispatch.c test_dispatch
-  [[(earlier->work->rounds.method != r->work->rounds.method || earlier->held)]] [[(true || earlier->held)]])
-c_mutation(K6 server/calls/dispatch.c test_dispatch [[memcmp(x->data, y->data, x->len) == 0)
-                return true;]] [[memcmp(x->data, y->data, x->len) == 0)
-                return true;
-            return true;]])
 
 # costly callers together have one turn, and so have queues
 c_mutation(K13 server/calls/callers.c test_callers:costly* [[is_costly && all->costly_ns >= turn_of_costly(all)]] [[false]])
@@ -80,9 +70,9 @@ c_mutation(K8 net/sp/frames.c test_frames [[        budget_force(bytes, more);
         x->work->held += more;]] [[        (void)more;]])
 
 # a call whose answer cannot fit into its reply is not begun
-c_mutation(K9 net/sp/frames.c test_frames [[    else if (x->work->order.full)]] [[    else if (false)]])
+c_mutation(K9 net/sp/frames.c test_frames [[    else if (x->work->shared.full)]] [[    else if (false)]])
 c_mutation(K9 net/sp/frames.c test_frames [[    if (w->made >= w->bytes_max)]] [[    if (false)]])
-c_mutation(K9 server/calls/dispatch.c test_dispatch [[    if (r->work->order && r->work->order->full) {]] [[    if (false) {]])
+c_mutation(K9 server/calls/dispatch.c test_dispatch [[    if (r->work->message && r->work->message->full) {]] [[    if (false) {]])
 
 # what weighs much in the store takes more of the room to run; calls that settle have a bound of their connection
 c_mutation(K11 server/calls/dispatch.c test_dispatch [[    r->call.more = more_places(&r->work->rounds.plan);]] "")

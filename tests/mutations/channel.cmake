@@ -100,20 +100,15 @@ c_mutation(CH19 client/call/tries.c test_channel_coalesce:*tried_alone [[ || !ha
         return false;]] [[)
         return false;
     (void)harmless;]])
-c_mutation(CH20 client/call/frame.c test_channel_coalesce:*gather*
-  [[        at = request_write_independent(at);]] [[        ;]])
-c_mutation(CH20 net/sp/frames.c test_frames [[.order.independent = frame->independent,]] "")
-c_mutation(CH20 net/sp/frames.c test_frames [[shared && f->message_bytes_max > LKS_RPC_MESSAGE_BYTES_MAX]] [[false]])
+c_mutation(CH20 net/sp/frames.c test_frames [[n_calls > 1 && f->message_bytes_max > LKS_RPC_MESSAGE_BYTES_MAX]] [[false]])
 c_mutation(CH20 net/sp/frames.c test_frames [[        error.retry_after_ms = RETRY_AFTER_MS;]] [[        ;]])
-c_mutation(CH20 server/calls/dispatch.c test_dispatch:*independent* [[call->order && !call->order->independent) {]] [[call->order) {]])
-c_mutation(CH20 host/calls.c test_host:*side_by_side [[call->order && !call->order->independent ? ]] [[call->order ? ]])
 
 # A host
 c_mutation(CH8 host/host.c test_host:*as_a_message
   [[host->table.limits.string_bytes = host->table.limits.bytes_bytes = all.message_bytes_max;]] "")
 c_mutation(CH8 host/host.c test_host:*unknown_value* [[host->table.limits.open_enums = all.open_enums;]] "")
 c_mutation(CH8 host/host.c test_host:*unknown_value* [[open_enums = all.open_enums;]] [[open_enums = true;]])
-c_mutation(CH9 host/calls.c test_host_wires:*beyond_the_limit* [[    } else if (begins && is_full(call->caller)) {]] [[    } else if (false) {]])
+c_mutation(CH9 host/calls.c test_host_wires:*beyond_the_limit* [[    } else if (is_full(call->caller)) {]] [[    } else if (false) {]])
 c_mutation(CH9 host/calls.c test_host_wires:*served_in_time* [[    if (queued && !on_queues(c) && !c->lost && c->on_room)]] [[    if (false)]])
 c_mutation(CH9 host/calls.c test_host_wires:*knows_its_call* [[(uint64_t)(named ? call->timeout_ms : table->timeout_ms) * 1000000;]]
   [[(uint64_t)table->timeout_ms * 1000000;]])
@@ -123,9 +118,6 @@ c_mutation(CH9 host/calls.c test_host_wires:*knows_its_certificate* [[    if (ca
 c_mutation(CH10 host/work.c test_host_wires:*take_turns* [[    TAILQ_REMOVE(&all->round, c, round);
     c->in_round = false;
     put_into_round(c);]] [[    put_into_round(c);]])
-c_mutation(CH10 host/calls.c test_host:*one_after_the_other [[    if (begins)
-        enqueue(r);]] [[    enqueue(r);]])
-c_mutation(CH10 host/calls.c test_host:*told_truly* [[    if (!next->order->full)]] [[    if (true)]])
 c_mutation(CH11 host/calls.c test_host_wires:*lost_connection* [[    stop_all(c, LKS_CANCELLED, gone, &stopped);
     end_all(&stopped);]] "")
 c_mutation(CH11 host/calls.c test_host_wires:*cancelled* [[    if (stop(r, LKS_CANCELLED, gone))

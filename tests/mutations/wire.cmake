@@ -89,7 +89,7 @@ c_mutation(W12 net/sp/frames.c test_frames [[.waiting_for = frame->n_calls + 1]]
 
 # a call that waits stands alone in its frame; it is parked before its store call
 c_mutation(W13 server/calls/dispatch.c test_dispatch
-  [[if (call->order && r->call.waits)]] [[if (false)]])
+  [[if (call->message && r->call.waits)]] [[if (false)]])
 c_mutation(W13 server/calls/dispatch.c test_dispatch [[if (p->wait_key.len > 0) {]] [[if (false) {]])
 c_mutation(W13 server/calls/dispatch.c test_dispatch [[r->deadline_ns - (last_ns < half_ns ? last_ns : half_ns);]] [[r->deadline_ns;]])
 c_mutation(W13 server/services/rounds.c test_dispatch [[        /* Its place is kept: the caller sends the same call to another server. */
