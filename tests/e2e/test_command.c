@@ -63,6 +63,7 @@ TEST(test_bad_flags_are_named)
 {
     assert_ends(FLAGS("--colour", "red"), 2, FLAGS("lockstockd: --colour: unknown flag; see --help"));
     assert_ends(FLAGS("--lsten", "red"), 2, FLAGS("unknown flag, did you mean --listen?"));
+    assert_ends(FLAGS("--check-confg"), 2, FLAGS("unknown flag, did you mean --check-config?"));
     assert_ends_in(FLAGS("--listen", "tcp://127.0.0.1:0"), "LOCKSTOCK_STOER=redis", 2,
                    FLAGS("LOCKSTOCK_STOER: no such setting, did you mean LOCKSTOCK_STORE?"));
     assert_ends(FLAGS("--in-flight", "many"), 2, FLAGS("in-flight"));
