@@ -214,6 +214,13 @@ TEST(test_bad_addresses_come_first)
                     FLAGS(cases[i].named));
         assert_int_equal(access(data, F_OK), -1);
     }
+    static const char *const twice[][2] = {{"tcp://127.0.0.1:7", "ws://127.0.0.1:7/path"},
+                                           {"unix:///tmp/a", "unix:///tmp/a"}};
+    for (size_t i = 0; i < sizeof twice / sizeof *twice; i++)
+        assert_ends(FLAGS("--check-config", "--listen", twice[i][0], "--listen", twice[i][1], "--store", store), 2,
+                    FLAGS("another address's, too"));
+    assert_ends(FLAGS("--check-config", "--listen", "tcp://127.0.0.1:0,ws://127.0.0.1:0", "--store", store), 0,
+                FLAGS("are good"));
     /* Which is no fault of the settings: they are checked before a restart. */
     assert_ends(FLAGS("--check-config", "--listen", server_fixture_url(server), "--store", store), 0,
                 FLAGS("are good"));
@@ -316,7 +323,7 @@ TEST(test_second_server_on_one_directory_is_refused)
 /* What no further start mends is not tried again by systemd; whether it is found at the first start or later. */
 TEST(test_a_store_that_is_broken_has_an_exit_code_of_its_own)
 {
-    char *dir = tempdir_make(), data[128], store[160], files[160], moved[160];
+    char *dir = tempdir_make(), data[96], store[160], files[160], moved[160];
 
     snprintf(data, sizeof data, "%s/data", dir);
     snprintf(store, sizeof store, "embedded:%s", data);
