@@ -128,6 +128,7 @@ c_mutation(T13 server/store/adapter.c test_store_answers:a_reply_of_elements* [[
 c_mutation(T13 server/store/adapter.c test_store_answers:a_greeting*
   [[.reply_bytes_max = GREETING_BYTES_MAX]] [[.reply_bytes_max = REPLY_BYTES_MAX]])
 c_mutation(T13 server/store/connection.c test_store_subscription:*silent* [[    if (c->n == 0 && !c->pinged)]] [[    if (c->n == 0)]])
+c_mutation(T13 server/store/subscription.c test_store_subscription:a_ping* [[ && !refuses_ping(reply))]] [[)]])
 c_mutation(T13 server/calls/pass.c test_sweep:*another_shape* [[reply->element[1].type != STORE_STRING]] [[false]])
 c_mutation(T13 server/calls/loss.c test_loss:*another_shape* [[ || reply->element[1].type != STORE_STRING)]] [[)]])
 c_mutation(T13 server/store/adapter.c test_store_answers
