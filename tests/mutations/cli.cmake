@@ -115,6 +115,7 @@ c_mutation(CL6 server/conditions.c test_admin:what_is_wrong* [[    if (strcmp(no
 c_mutation(CL6 server/services/admin.c test_admin:what_is_wrong* [[        to->blocks = one.blocks;]] "")
 c_mutation(CL6 cli/status.c test_cli_doctor:*disk_is_full [[(one->blocks && of_store)]] [[false]])
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:*could_not_say* [[ && error->code == LKS_OK) {]] [[ && false) {]])
+c_mutation(CL6 cli/diagnosis.c test_diagnosis:nothing_is_well* [[status->fsync == LKS_FSYNC_ALWAYS && status->ready]] [[status->fsync == LKS_FSYNC_ALWAYS]])
 c_mutation(CL6 server/server.c test_notify:a_certificate* [[at - CERTIFICATE_WARN_DAYS * DAY_S)]] [[at)]])
 c_mutation(CL6 server/server.c test_notify:a_certificate_that_ends_while* [[    uv_timer_start(&s->certificates_timer, on_certificates_timer, CERTIFICATES_LOOK_MS, CERTIFICATES_LOOK_MS);
 ]] "")
