@@ -56,6 +56,7 @@ c_mutation(CL4 cli/request.c test_cli_rpc:*said_in_one_line [[    return value &
 c_mutation(CL4 cli/request.c test_cli_rpc:*said_in_one_line [[    return !strchr(text, ',') ||]] [[    return true ||]])
 c_mutation(CL4 cli/cli.c test_cli_rpc:*misspelt_variable [[    if (has_misspelt_variable())]] [[    if (false)]])
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*nobody_holds* [[method == &lks_lock_force_release_method && removed_nothing(answer)]] [[false]])
+c_mutation(CL4 cli/rpc.c test_cli_hands:*list_whose* [[        if (strcmp(*asked, *next) == 0)]] [[        if (false)]])
 c_mutation(CL4 cli/limit.c test_cli_run:*names_the_flag [[        name_flag(&error);
 ]] "")
 c_mutation(CL4 cli/main.c test_cli_hands:test_without_standard_files [[    standard_files_hold();]] "")

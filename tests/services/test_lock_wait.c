@@ -40,6 +40,7 @@ TEST(list_tells_the_owner_of_the_longest_lease_and_who_waits)
 
     acquire_for("T1", "a:S", LEASE_MS / 2);
     acquire("T2", "a:S");
+    acquire_for("T5", "a:S", LEASE_MS / 2);
     for (int64_t n = 0;; n++) {
         const lks_list_response *page = ask(list, .prefix = "");
         assert_int_equal(page->n_locks, 1);
@@ -50,10 +51,24 @@ TEST(list_tells_the_owner_of_the_longest_lease_and_who_waits)
         says(wait_at("S1", waiters[n], "a"), "QUEUED");
     }
     release("T1", "");
+    release("T5", "");
     release("T2", ""); /* and offers the lock to T3 */
     says(woken("S1", "T3"), "ACQUIRED");
     const lks_list_response *page = ask(list, .prefix = "");
     assert_string_equal(page->locks[0]->owner, "T3");
+    assert_int_equal(page->locks[0]->waiters, 1);
+}
+
+TEST(list_counts_a_waiter_to_whom_the_lock_is_offered)
+{
+    acquire("T1", "a");
+    says(wait_at("S1", "T2", "a:S"), "QUEUED");
+    says(wait_at("S1", "T3", "a:S"), "QUEUED");
+    release("T1", ""); /* and offers the lock to both */
+    says(woken("S1", "T2"), "ACQUIRED");
+    const lks_list_response *page = ask(list, .prefix = "");
+    assert_string_equal(page->locks[0]->owner, "T2");
+    assert_int_equal(page->locks[0]->holders, 1);
     assert_int_equal(page->locks[0]->waiters, 1);
 }
 
