@@ -44,6 +44,42 @@ options_result cli_take(cli *c, arguments *args, const argument *arg)
     return taken == OPTIONS_OTHER ? options_take(OPTION_SET(cli_flags, c), args, arg) : taken;
 }
 
+static void offer_flag(similar *s, const char *name)
+{
+    char flag[SIMILAR_BYTES];
+
+    snprintf(flag, sizeof flag, "--%s", name);
+    similar_offer(s, flag);
+}
+
+static void offer_flags(similar *s, const option *options, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        offer_flag(s, options[i].name);
+}
+
+void cli_unknown(const option_set *set, const ProtobufCMessageDescriptor *type, const argument *arg)
+{
+    char flag[WORDS_BYTES], name[WORDS_BYTES], question[2 * SIMILAR_BYTES], why[3 * SIMILAR_BYTES];
+    similar s = {.word = flag};
+
+    if (!arg->name) {
+        exits_wrong(arg->text, "not expected here; see --help");
+        return;
+    }
+    snprintf(flag, sizeof flag, "--%.*s", (int)arg->name_len, arg->name);
+    if (set)
+        offer_flags(&s, set->options, set->n);
+    for (unsigned i = 0; type && i < type->n_fields; i++) {
+        words_of_flag(&type->fields[i], name);
+        offer_flag(&s, name);
+    }
+    offer_flags(&s, cli_settings, cli_settings_len);
+    offer_flags(&s, cli_flags, cli_flags_len);
+    snprintf(why, sizeof why, "unknown flag%s; see --help", similar_question(&s, question));
+    exits_wrong(flag, why);
+}
+
 bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **word)
 {
     options_result taken = OPTIONS_TAKEN;
@@ -58,7 +94,7 @@ bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **w
         if (taken == OPTIONS_OTHER)
             taken = cli_take(c, args, &arg);
         if (taken == OPTIONS_OTHER)
-            argument_unknown(&arg);
+            cli_unknown(set, NULL, &arg);
     }
     return taken == OPTIONS_TAKEN;
 }

@@ -7,6 +7,7 @@
 
 #include <lockstock/channel.h>
 #include <lockstock/rpc/arena.h>
+#include <protobuf-c/protobuf-c.h>
 
 #include "exits.h"
 #include "options.h"
@@ -36,6 +37,10 @@ options_result cli_take(cli *c, arguments *args, const argument *arg);
 /* All that stands before the end or "--": flags of the set, and those above; and at most one word without a flag,
  * where word is not NULL and *word is not set yet. False: said. */
 bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **word);
+
+/* Says that nobody knows what to do with an argument; of a flag without its value, which may be a secret. Asks whether one
+ * of the set, of the request's type (both may be NULL) or of all commands was meant. */
+void cli_unknown(const option_set *set, const ProtobufCMessageDescriptor *type, const argument *arg);
 
 /* Once all flags are known: what else there is, and the channel. Any code but EXIT_DONE: said. */
 exit_code cli_settle(cli *c);

@@ -201,8 +201,10 @@ static void judge_persistence(const lks_store_status *status, findings *f)
             "locks");
         break;
     case LKS_PERSISTENCE_APPEND_ONLY:
-        if (status->fsync == LKS_FSYNC_ALWAYS)
+        if (status->fsync == LKS_FSYNC_ALWAYS && status->ready)
             say(f, DIAGNOSIS_OK, "persistence", NULL, "what was answered is on disk");
+        else if (status->fsync == LKS_FSYNC_ALWAYS)
+            break; /* nothing is wrong with its settings, but nobody knows about its disk */
         else if (status->fsync == LKS_FSYNC_NO)
             say(f, DIAGNOSIS_WARNING, "persistence", always,
                 "the store leaves it to the operating system when to write: power loss may lose half a minute");
@@ -410,7 +412,9 @@ static void judge_clock(const diagnosis_facts *facts, findings *f)
         say(f, DIAGNOSIS_WARNING, "clock", remedy,
             "the clocks of this machine and the server differ by %s: times that are shown are wrong", by);
     else
-        say(f, DIAGNOSIS_OK, "clock", NULL, "the clocks of this machine, the server and its store agree");
+        say(f, DIAGNOSIS_OK, "clock", NULL,
+            store && store->at_ms > 0 ? "the clocks of this machine, the server and its store agree"
+                                      : "the clocks of this machine and the server agree");
 }
 
 static void judge_latency(const diagnosis_facts *facts, findings *f)

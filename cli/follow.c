@@ -77,8 +77,10 @@ static exit_code print_page(const cli *c, lks_channel *channel, lks_read_ledger_
     lks_error error;
     exit_code code = EXIT_DONE;
 
-    if (lks_stock_read_ledger(channel, asking, NULL, &page, &error) != LKS_OK)
+    if (lks_stock_read_ledger(channel, asking, NULL, &page, &error) != LKS_OK) {
+        options_name_flag(ledger_options, ledger_options_len, &error);
         return exits_failed(&error, true);
+    }
     *n = page->n_entries;
     for (size_t i = 0; i < page->n_entries; i++)
         print_entry(page->entries[i], c->json, arena);
@@ -182,8 +184,10 @@ static exit_code print_changes(const cli *c, lks_channel *channel, const watch_f
     do {
         lks_get_item_response *answer = NULL;
         lks_error error;
-        if (lks_stock_get_item(channel, &asking, NULL, &answer, &error) != LKS_OK)
+        if (lks_stock_get_item(channel, &asking, NULL, &answer, &error) != LKS_OK) {
+            options_name_flag(watch_options, watch_options_len, &error);
             return exits_failed(&error, true);
+        }
         const lks_item *item = answer->item;
         /* A hold that is over comes back without a new version. */
         if (first || item->version != last.version || item->available != last.available || item->state != last.state)

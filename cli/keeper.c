@@ -66,24 +66,41 @@ static void send_news(work *w, keeper_news news, exit_code code)
         orphan(w);
 }
 
-static void on_lost(void *arg, const lks_lock_loss *loss)
+static void say_lost(work *w, lks_loss_reason reason)
 {
     static const char *const reasons[] = {
         [LKS_LOSS_UNRENEWED] = "no server renewed it in time",
         [LKS_LOSS_TAKEN] = "it was taken away, or its lease had ended",
         [LKS_LOSS_MAX_HOLD] = "it was held for too long",
     };
+
+    fprintf(stderr, "lockstock: the lock is lost: %s\n", reasons[reason]);
+    w->told = true;
+}
+
+static void on_lost(void *arg, const lks_lock_loss *loss)
+{
     work *w = arg;
 
-    fprintf(stderr, "lockstock: the lock is lost: %s\n", reasons[loss->reason]);
-    w->told = true;
+    say_lost(w, loss->reason);
     send_news(w, KEEPER_LOST, EXIT_LOST);
 }
 
-static exit_code not_taken(lks_lock_result result, const lks_error *error)
+/* Makes an error about the request name the flag that the field came from. Without --group the lock's name is the group,
+ * too. */
+static void name_flag(const keeper_options *o, lks_error *error)
+{
+    if (options_rename(error, "targets[0].name", "--lock") || (!o->group && options_rename(error, "group", "--lock")))
+        return;
+    options_name_flag(run_options, run_options_len, error);
+}
+
+static exit_code not_taken(const keeper_options *o, lks_lock_result result, lks_error *error)
 {
     bool refused = result != LKS_LOCK_FAILED && error->applied == LKS_APPLIED_NO;
 
+    if (result == LKS_LOCK_FAILED)
+        name_flag(o, error);
     return refused ? exits_refused("", error->message) : exits_failed(error, false);
 }
 
@@ -126,7 +143,7 @@ static exit_code work_on(cli *c, work *w, uint64_t lease_ms)
     if (code != EXIT_DONE)
         return code;
     if (lks_mutex_new(channel, o->name, &options, &w->mutex, &error) != LKS_OK) {
-        options_name_flag(run_options, run_options_len, &error);
+        name_flag(o, &error);
         code = exits_failed(&error, true);
     } else {
         lks_lock_result result = lks_mutex_lock(w->mutex, cli_ms(o->wait), &error);
@@ -135,10 +152,12 @@ static exit_code work_on(cli *c, work *w, uint64_t lease_ms)
             lks_code unlocked = lks_mutex_unlock(w->mutex, &error);
             if (unlocked == LKS_ABORTED)
                 code = EXIT_LOST;
-            if (unlocked != LKS_OK && !w->told)
+            if (unlocked == LKS_ABORTED && !w->told)
+                say_lost(w, LKS_LOSS_TAKEN);
+            else if (unlocked != LKS_OK && !w->told)
                 exits_failed(&error, false);
         } else {
-            code = not_taken(result, &error);
+            code = not_taken(o, result, &error);
         }
         lks_mutex_free(w->mutex);
     }

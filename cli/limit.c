@@ -44,6 +44,24 @@ static bool read_rate(const char *text, lks_limit *ret)
     return words_find_ms(time, &ret->period_ms) && ret->period_ms > 0;
 }
 
+/* Makes an error about the request name the flag that the field came from. */
+static void name_flag(lks_error *error)
+{
+    static const char *const fields[][2] = {
+        {"rules[0].key", "--key"},
+        {"rules[0].policy", "--policy"},
+        {"rules[0].limit.burst", "--burst"},
+        {"rules[0].limit.limit", "--rate"},
+        {"rules[0].limit.period_ms", "--rate"},
+        {"group", "--group"},
+        {"cost", "--cost"},
+    };
+
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (options_rename(error, fields[i][0], fields[i][1]))
+            return;
+}
+
 /* EXIT_DONE: it is allowed, and counted. */
 static exit_code ask(lks_channel *channel, const limit_flags *flags, const lks_limiter_rule *rule, uint32_t timeout_ms)
 {
@@ -61,8 +79,10 @@ static exit_code ask(lks_channel *channel, const limit_flags *flags, const lks_l
     lks_limiter_free(limiter);
     if (allowed)
         return EXIT_DONE;
-    if (decision.outcome == LKS_CHECK_OUTCOME_UNSPECIFIED)
+    if (decision.outcome == LKS_CHECK_OUTCOME_UNSPECIFIED) {
+        name_flag(&error);
         return error.code == LKS_NOT_FOUND ? exits_wrong("--policy", "no such policy") : exits_failed(&error, false);
+    }
     words_of_ms(decision.retry_after_ms, left);
     if (decision.retry_after_ms < 0)
         fprintf(stderr, "lockstock: %s: it costs more than is ever allowed at once\n", flags->key);

@@ -67,7 +67,7 @@ static exit_code dispatch(cli *c, arguments *args)
     argument arg;
 
     for (size_t n = 0; n < 2 && arguments_next(args, &arg);) {
-        if (!arg.name && n == 0 && !c->help && strcmp(arg.text, "help") == 0) {
+        if (!arg.name && strcmp(arg.text, "help") == 0) {
             c->help = true;
             continue;
         }
@@ -83,7 +83,7 @@ static exit_code dispatch(cli *c, arguments *args)
         }
         options_result taken = cli_take(c, args, &arg);
         if (taken == OPTIONS_OTHER)
-            argument_unknown(&arg);
+            cli_unknown(NULL, NULL, &arg);
         if (taken != OPTIONS_TAKEN)
             return EXIT_USAGE;
     }

@@ -46,34 +46,30 @@ bool argument_is(const argument *arg, const char *name)
     return arg->name && strlen(name) == arg->name_len && memcmp(name, arg->name, arg->name_len) == 0;
 }
 
-void argument_unknown(const argument *arg)
+bool options_rename(lks_error *error, const char *field, const char *flag)
 {
-    char flag[WORDS_BYTES];
+    size_t len = strlen(field);
+    char text[LKS_ERROR_MESSAGE_MAX];
 
-    if (!arg->name) {
-        exits_wrong(arg->text, "not expected here; see --help");
-        return;
-    }
-    snprintf(flag, sizeof flag, "--%.*s", (int)arg->name_len, arg->name);
-    exits_wrong(flag, "unknown flag; see --help");
+    if (strncmp(error->message, field, len) != 0 || error->message[len] != ':')
+        return false;
+    snprintf(text, sizeof text, "%s%s", flag, error->message + len);
+    memcpy(error->message, text, sizeof text);
+    return true;
 }
 
 void options_name_flag(const option *options, size_t n, lks_error *error)
 {
-    static const char prefix[] = "options.";
-    bool is_member = strncmp(error->message, prefix, strlen(prefix)) == 0;
-    const char *member = error->message + (is_member ? strlen(prefix) : 0);
-    size_t len = strcspn(member, ":");
-    char text[LKS_ERROR_MESSAGE_MAX];
+    static const char *const before[] = {"", "options."}, *const behind[] = {"", "_ms"};
+    char field[WORDS_BYTES], flag[WORDS_BYTES];
 
     for (size_t i = 0; i < n; i++) {
-        size_t name_len = strlen(options[i].name);
-        bool has_unit = len == name_len + strlen("_ms") && memcmp(member + name_len, "_ms", strlen("_ms")) == 0;
-        if ((len != name_len && !has_unit) || memcmp(member, options[i].name, name_len) != 0)
-            continue;
-        snprintf(text, sizeof text, "--%s%s", options[i].name, member + len);
-        memcpy(error->message, text, sizeof text);
-        return;
+        snprintf(flag, sizeof flag, "--%s", options[i].name);
+        for (size_t k = 0; k < 4; k++) {
+            snprintf(field, sizeof field, "%s%s%s", before[k / 2], options[i].name, behind[k % 2]);
+            if (options_rename(error, field, flag))
+                return;
+        }
     }
 }
 

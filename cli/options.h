@@ -55,9 +55,6 @@ const char *arguments_value(arguments *args, const argument *arg);
 
 bool argument_is(const argument *arg, const char *name);
 
-/* Says that nobody knows what to do with it; of a flag without its value, which may be a secret. */
-void argument_unknown(const argument *arg);
-
 typedef enum options_result { OPTIONS_OTHER, OPTIONS_TAKEN, OPTIONS_WRONG } options_result;
 
 /* Fills in the member of the option that `arg` is; OPTIONS_OTHER: it is none of the set. OPTIONS_WRONG: said. */
@@ -65,6 +62,9 @@ options_result options_take(const option_set *set, arguments *args, const argume
 
 /* Fills in one member. False: said, of `what`. */
 bool options_fill(const option *o, void *into, const char *what, const char *text);
+
+/* Makes an error that begins with "field:" begin with "flag:". False: it begins otherwise. */
+bool options_rename(lks_error *error, const char *field, const char *flag);
 
 /* Makes an error of the library that begins with a member, "options.lease_ms: ...", name the flag of the same name
  * instead, "--lease: ...". */

@@ -29,13 +29,16 @@ void request_clear(request *r)
     r->json = NULL;
 }
 
-/* JSON may use either name. */
+/* JSON may use either name; null stands for a field that is not given. */
 bool request_has(const request *r, const char *field)
 {
     char name[FIELD_NAME_BYTES];
 
     field_json_name(protobuf_c_message_descriptor_get_field_by_name(r->type, field), name);
-    return json_object_get(r->json, field) || json_object_get(r->json, name);
+    const json_t *value = json_object_get(r->json, field);
+    if (!value)
+        value = json_object_get(r->json, name);
+    return value && !json_is_null(value);
 }
 
 /* Says it of a flag, and of the field inside what the flag takes, unless that is the flag's own. */
@@ -211,23 +214,23 @@ static json_t *parts_of(const field_descriptor *flag, const field_descriptor *fi
     return NULL;
 }
 
-/* "sku=phone,quantity=2" rather than "phone=2". */
-static bool names_fields(const ProtobufCMessageDescriptor *type, const char *text)
+/* "phone=2" rather than "sku=phone,quantity=2". A second value that is a text may have a comma. */
+static bool is_pair(const ProtobufCMessageDescriptor *type, const char *text)
 {
-    return strchr(text, ',') && find_field(type, text, strcspn(text, "="));
+    if (type->n_fields != 2 || type->fields[0].type != PROTOBUF_C_TYPE_STRING ||
+        type->fields[1].type == PROTOBUF_C_TYPE_MESSAGE)
+        return false;
+    return !strchr(text, ',') ||
+           (type->fields[1].type == PROTOBUF_C_TYPE_STRING && !find_field(type, text, strcspn(text, "=")));
 }
 
 static json_t *message_of(const field_descriptor *flag, const field_descriptor *field, const char *text)
 {
-    const ProtobufCMessageDescriptor *type = field->descriptor;
-    bool is_pair = type->n_fields == 2 && type->fields[0].type == PROTOBUF_C_TYPE_STRING &&
-                   type->fields[1].type != PROTOBUF_C_TYPE_MESSAGE && !names_fields(type, text);
-
     if (text[0] == '{') {
         json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
         return json ? json : wrong(flag, field, "not JSON");
     }
-    return is_pair ? pair_of(flag, field, text) : parts_of(flag, field, text);
+    return is_pair(field->descriptor, text) ? pair_of(flag, field, text) : parts_of(flag, field, text);
 }
 
 static json_t *value_of(const field_descriptor *flag, const field_descriptor *field, const char *text)
@@ -356,7 +359,7 @@ bool request_take_word(request *r, const argument *arg)
     const field_descriptor *field = request_position(r->type, r->n_positions);
 
     if (!field) {
-        argument_unknown(arg);
+        exits_wrong(arg->text, "not expected here; see --help");
         return false;
     }
     if (field->label != PROTOBUF_C_LABEL_REPEATED)

@@ -124,7 +124,7 @@ static bool take(cli *c, request *r, arguments *args, const argument *arg)
     if (taken == OPTIONS_OTHER)
         taken = request_take_flag(r, args, arg);
     if (taken == OPTIONS_OTHER)
-        argument_unknown(arg);
+        cli_unknown(NULL, r->type, arg);
     return taken == OPTIONS_TAKEN;
 }
 

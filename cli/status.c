@@ -88,7 +88,9 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
     const lks_error *error = server.error.code != LKS_OK ? &server.error : &store.error;
     bool is_up = !probe_is_down(&server) && !t.server, has_store = !probe_is_down(&store) && !t.store;
     char why[WHY_BYTES] = "";
-    words_printable(error->code != LKS_OK ? error->message : t.why, why, sizeof why);
+    /* Why the store cannot be served the server knows best. */
+    bool by_server = error->code == LKS_OK || t.server || t.store;
+    words_printable(by_server ? t.why : error->message, why, sizeof why);
     if (a->cli->json) {
         code = print_json(url, is_up, has_store, *why ? why : NULL);
     } else {

@@ -323,6 +323,9 @@ change_to() { # 1 or 2
   install "$1"
   [ "$way" != by-hand ] || { stop && start; }
   until_true "server of package $1" is_ready
+  # Beside the server that runs, as docs/operations.md says.
+  inside runuser -u lockstock -- lockstockd --config /etc/lockstock/lockstockd.conf --check-config >/dev/null ||
+    die "$way: the settings are refused while the server runs"
 }
 
 compile_and_call() {

@@ -1,6 +1,7 @@
 /* Called by main and server_run. */
 #include "check.h"
 
+#include <string.h>
 #include <sys/stat.h>
 
 #include "log.h"
@@ -56,6 +57,31 @@ static lks_code check_origin(const char *origin, lks_error *error)
                          "--allow-origin %s: must be scheme://host or scheme://host:port", origin);
 }
 
+/* What is bound: host:port, or a path. */
+static const char *place_of(const char *address, size_t *len)
+{
+    const char *end = strstr(address, "://"), *place = end ? end + 3 : address;
+
+    *len = *place == '/' ? strlen(place) : strcspn(place, "/");
+    return place;
+}
+
+/* Whether an address before the n-th has the same place. Port 0 is a port of its own each time. */
+static bool is_given_before(const settings *config, size_t n)
+{
+    size_t len, other_len;
+    const char *place = place_of(config->listen.of[n], &len);
+
+    if (len >= 2 && memcmp(place + len - 2, ":0", 2) == 0)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const char *other = place_of(config->listen.of[i], &other_len);
+        if (len == other_len && memcmp(place, other, len) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* The addresses. `for_pages`: one is of WebSocket. */
 static lks_code check_addresses(const settings *config, bool starts, const identity *known, const tls_files *files,
                                 bool *for_pages, lks_error *error)
@@ -70,6 +96,9 @@ static lks_code check_addresses(const settings *config, bool starts, const ident
             if (wires_check(address, starts, files->certificate, check_no_certificate, &why) != LKS_OK)
                 code = check_wrong_address(address, &why, error);
         }
+        if (code == LKS_OK && is_given_before(config, i))
+            code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                                 "--listen %s: its host and port, or its path, are another address's, too", address);
         *for_pages = *for_pages || wires_is_for_pages(address);
     }
     return code;

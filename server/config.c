@@ -232,6 +232,19 @@ static lks_code load_environment(loading *loader)
     return code;
 }
 
+/* What else the program can be told to do. */
+static const struct told {
+    const char *flag, *short_flag;
+    config_action action;
+    const char *help;
+} actions[] = {
+    {"--check-config", NULL, CONFIG_CHECK, "say whether the settings are good, start nothing"},
+    {"--print-config", NULL, CONFIG_PRINT, "print the settings and where each comes from, start nothing"},
+    {"--help", "-h", CONFIG_HELP, "this text"},
+    {"--version", NULL, CONFIG_VERSION, "the version"},
+};
+enum { N_ACTIONS = sizeof actions / sizeof actions[0] };
+
 static lks_code unknown_flag(loading *loader, const char *arg)
 {
     char name[SIMILAR_BYTES], known[SIMILAR_BYTES], question[2 * SIMILAR_BYTES];
@@ -242,6 +255,8 @@ static lks_code unknown_flag(loading *loader, const char *arg)
         snprintf(known, sizeof known, "--%s", config_keys[i].name);
         similar_offer(&s, known);
     }
+    for (size_t i = 0; i < N_ACTIONS; i++)
+        similar_offer(&s, actions[i].flag);
     return lks_error_set(loader->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: unknown flag%s; see --help", name,
                          similar_question(&s, question));
 }
@@ -274,19 +289,6 @@ static lks_code load_flag(loading *loader, int argc, char **argv, int *at)
     snprintf(where, sizeof where, "--%s", key->name);
     return set_key(loader, key, SOURCE_FLAG, where, value);
 }
-
-/* What else the program can be told to do. */
-static const struct told {
-    const char *flag, *short_flag;
-    config_action action;
-    const char *help;
-} actions[] = {
-    {"--check-config", NULL, CONFIG_CHECK, "say whether the settings are good, start nothing"},
-    {"--print-config", NULL, CONFIG_PRINT, "print the settings and where each comes from, start nothing"},
-    {"--help", "-h", CONFIG_HELP, "this text"},
-    {"--version", NULL, CONFIG_VERSION, "the version"},
-};
-enum { N_ACTIONS = sizeof actions / sizeof actions[0] };
 
 static const struct told *find_action(const char *arg)
 {

@@ -14,7 +14,7 @@
 #include "functions/arguments.h"
 #include "memory.h"
 
-enum { LOOK_MS = 5000, KEEP_MS = 15000, TIMEOUT_MS = 5000, NUMBER_BYTES = 24, N_ARGS = 3 };
+enum { LOOK_MS = 1000, KEEP_MS = 5000, TIMEOUT_MS = 5000, NUMBER_BYTES = 24, N_ARGS = 3 };
 
 struct peers {
     peers_options options;

@@ -2,7 +2,7 @@
  * then on it is the descriptor that counts, whatever the path leads to. redis-server inherits it, so the
  * directory is taken for as long as either process lives; and the kernel kills it when its parent ends.
  *
- *   RUNNING --ended--> PAUSING --pause over--> MENDING --mended--> RUNNING
+ *   RUNNING --ended--> PAUSING --pause over, room on the disk--> MENDING --mended--> RUNNING
  *      \--close--> STOPPING --ended--> closed
  *
  *   DIR                the lock (dirlock.c)
@@ -29,6 +29,7 @@
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,14 +47,18 @@ enum {
     STOP_TIMEOUT_MS = 10000,
     PAUSE_MIN_MS = 100,
     PAUSE_MAX_MS = 2000,
-    SERVED_WELL_MS = 2000, /* after so long the pauses begin anew */
-    UNSERVED_MAX = 3,      /* exits in a row, each before it served */
-    HIGH_FD = 10,          /* above standard descriptors */
+    SERVED_WELL_MS = 2000,        /* after so long the pauses begin anew */
+    UNSERVED_MAX = 3,             /* exits in a row, each before it served */
+    HIGH_FD = 10,                 /* above standard descriptors */
+    ROOM_BYTES_MIN = 1024 * 1024, /* on the disk; with less redis-server would end at its first write */
     REASON_BYTES = 256,
     MENDING_SAID_BYTES = 256 * 1024 * 1024,
     LOOK_MS = 100,
+    FULL_LOOK_MS = 1000,
     SOCKET_BYTES = sizeof((struct sockaddr_un *)0)->sun_path,
 };
+static const char no_room[] = "the store cannot write its data to disk: less than 1 MiB is free there";
+
 #define SOCKET_NAME "redis.sock"
 #define LOG_NAME "redis.log"
 enum { DIR_BYTES_MAX = PATH_MAX - sizeof "/" SOCKET_NAME };
@@ -82,6 +87,7 @@ struct embedded {
     off_t said_mended;    /* bytes of the file that is mended, at the last word about it */
     lks_error not_mended; /* code LKS_OK: it was */
     bool mends;
+    bool is_full; /* the disk; redis-server is not started */
     atomic_bool stops_mending;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -185,6 +191,13 @@ static bool on_mending(void *arg, off_t done, off_t size)
         log_info("store-mending", "dir=%s bytes=%lld of=%lld", e->dir, (long long)done, (long long)size);
     }
     return !atomic_load(&e->stops_mending) && !is_told_to_stop(e);
+}
+
+static bool has_room(const embedded *e)
+{
+    struct statvfs disk;
+
+    return fstatvfs(e->dir_fd, &disk) != 0 || disk.f_bavail * disk.f_frsize >= ROOM_BYTES_MIN;
 }
 
 /* Any thread. */
@@ -377,7 +390,15 @@ static void on_mended(uv_work_t *work, int status)
 static void on_pause_over(uv_timer_t *timer)
 {
     embedded *e = timer->data;
+    bool was_full = e->is_full;
 
+    e->is_full = !has_room(e);
+    if (e->is_full) {
+        if (!was_full)
+            e->options.on_full(e->options.arg);
+        uv_timer_start(&e->timer, on_pause_over, FULL_LOOK_MS, 0);
+        return;
+    }
     e->state = MENDING;
     e->mends = true;
     e->mending.data = e;
@@ -474,6 +495,10 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
     path_of(e, SOCKET_NAME, e->socket, sizeof e->socket);
     e->has_served = dirlock_has_served(e->dir_fd);
     note(e, (int)getpid());
+    if (!has_room(e)) {
+        code = lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", no_room);
+        goto failed;
+    }
     if ((code = mend(e, error)) != LKS_OK || (code = start(e, error)) != LKS_OK)
         goto failed;
     e->options.told_to_stop = NULL; /* embedded_close does from now on */
@@ -515,6 +540,11 @@ void embedded_lost(embedded *e)
         return;
     log_warn("store-socket-gone", "pid=%d dir=%s action=\"start it again\"", (int)e->pid, e->dir);
     kill(e->pid, SIGTERM);
+}
+
+const char *embedded_full(const embedded *e)
+{
+    return e->is_full ? no_room : NULL;
 }
 
 const char *embedded_socket(const embedded *e)

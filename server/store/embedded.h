@@ -17,6 +17,8 @@ typedef struct embedded_options {
     /* redis-server ended by itself before it served, the first time or three times in a row, or its data is damaged or
      * gone: it will not serve, and is not started again. */
     void (*on_broken)(void *arg, const char *reason);
+    /* The disk is full: from now on embedded_full says why redis-server is not started again. */
+    void (*on_full)(void *arg);
     /* Asked now and then until embedded_open returns, whether it is to give up; NULL: never. */
     bool (*told_to_stop)(void *arg);
     void *arg;
@@ -27,9 +29,12 @@ typedef struct embedded_options {
  * a pause that grows while it does not serve for some seconds; the file is then mended by another thread.
  * Main thread only, which must live as long as the store: the kernel kills
  * redis-server when that thread ends. LKS_FAILED_PRECONDITION: as on_broken; LKS_CANCELLED: it was told to
- * stop; LKS_INVALID_ARGUMENT: dir or fsync; LKS_UNAVAILABLE: another server uses dir, or redis-server is missing or
- * does not start. */
+ * stop; LKS_INVALID_ARGUMENT: dir or fsync; LKS_UNAVAILABLE: another server uses dir, its disk is full, or
+ * redis-server is missing or does not start. */
 lks_code embedded_open(const embedded_options *options, embedded **ret, lks_error *error);
+
+/* Why redis-server is not started again: its disk is full. NULL: it is not. Static. */
+const char *embedded_full(const embedded *embedded);
 
 /* redis-server has answered. */
 void embedded_serves(embedded *embedded);

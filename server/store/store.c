@@ -32,6 +32,7 @@ struct store {
     node *node;       /* NULL: */
     cluster *cluster; /* of several */
     char fatal[REASON_BYTES];
+    const char *told_full; /* why redis-server is not started, as it was told last */
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -39,16 +40,33 @@ struct store {
 
 /* ---- what is heard of the node ------------------------------------------------- */
 
+/* Why it is not ready: that redis-server is not started, rather than that it cannot be reached. */
+static const char *cause_of(const store *s, bool ready, const char *reason)
+{
+    const char *full = s->embedded && !ready ? embedded_full(s->embedded) : NULL;
+
+    return full ? full : reason;
+}
+
 static void on_ready(void *arg, bool ready, const char *reason)
 {
     store *s = arg;
+    const char *cause = cause_of(s, ready, reason), *full = cause == reason ? NULL : cause;
 
     if (ready && s->embedded)
         embedded_serves(s->embedded);
     if (ready && s->sentinels)
         sentinels_trust(s->sentinels);
+    if (full && full == s->told_full)
+        return;
+    s->told_full = full;
     if (s->options.on_ready)
-        s->options.on_ready(s->options.arg, ready, reason);
+        s->options.on_ready(s->options.arg, ready, cause);
+}
+
+static void on_full(void *arg)
+{
+    on_ready(arg, false, "");
 }
 
 static void on_fatal(void *arg, const char *reason)
@@ -197,6 +215,7 @@ static lks_code open_embedded(store *s, const char *from, lks_error *error)
         .dir = s->url.path,
         .fsync = s->options.fsync ? s->options.fsync : "always",
         .on_broken = on_broken,
+        .on_full = on_full,
         .told_to_stop = told_to_stop,
         .arg = s,
     };
@@ -265,7 +284,11 @@ bool store_part_from(const store *s, uint32_t from, store_part *ret)
 
 bool store_ready(const store *s, const char **reason)
 {
-    return s->cluster ? cluster_ready(s->cluster, reason) : node_ready(s->node, reason);
+    bool ready = s->cluster ? cluster_ready(s->cluster, reason) : node_ready(s->node, reason);
+
+    if (reason)
+        *reason = cause_of(s, ready, *reason);
+    return ready;
 }
 
 void store_look(const store *s, store_view *ret)
@@ -274,6 +297,7 @@ void store_look(const store *s, store_view *ret)
         cluster_look(s->cluster, ret);
     else
         node_look(s->node, ret);
+    ret->reason = cause_of(s, ret->ready, ret->reason);
     ret->embedded = s->embedded != NULL;
     ret->fails_over = s->sentinels || s->cluster;
     ret->wait_replicas = s->options.wait_replicas;

@@ -1,6 +1,6 @@
 /* Invariant: after `SUBSCRIBE channel` was confirmed PING alone is sent, so whatever
- * comes is a message, or {"pong", ""}. A peer that answers no PING is left, as on the
- * store's other connection. Used by node.c and sentinels.c.
+ * comes is a message, {"pong", ""}, or an error instead of a pong. A peer that answers
+ * no PING is left, as on the store's other connection. Used by node.c and sentinels.c.
  *
  *   connection up --> greeting --passed--> SUBSCRIBE --confirmed--> listening
  *        ^----------------------- lost, refused -------------------------/
@@ -48,13 +48,22 @@ static void on_subscribed(void *arg, const redisReply *reply, bool sent)
     s->options.on_listening(s->options.arg);
 }
 
+/* Redis refuses PING while it cannot write to its disk or is busy, and where a user may not run it; still it answers. */
+static bool refuses_ping(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ERROR)
+        return false;
+    const errors_row *row = errors_find(reply->str, reply->len);
+    return row->code == LKS_UNAVAILABLE || row->action == ERRORS_FORBIDDEN;
+}
+
 static void on_push(void *arg, const redisReply *reply)
 {
     subscription *s = arg;
 
     if (is_of_kind(reply, "message", 3) && reply->element[2]->type == REDIS_REPLY_STRING)
         s->options.on_message(s->options.arg, reply->element[2]->str, reply->element[2]->len);
-    else if (!is_of_kind(reply, "pong", 2))
+    else if (!is_of_kind(reply, "pong", 2) && !refuses_ping(reply))
         connection_drop(s->connection, "the store sent something that is no message");
 }
 

@@ -22,8 +22,13 @@ def field(number, value):
 
 
 class OldServer:
-    """Answers every call with a page of the ledger that has an entry and no next_after."""
-    RESULT = field(4, field(1, 1) + field(2, field(1, b"1-1000") + field(2, 1) + field(3, b"phone") + field(4, 5)))
+    """Answers every call with the same page."""
+    # of the ledger, with an entry and no next_after
+    LEDGER = field(1, 1) + field(2, field(1, b"1-1000") + field(2, 1) + field(3, b"phone") + field(4, 5))
+    ITEMS = field(1, field(1, b"phone")) + field(2, b"next")
+
+    def __init__(self, page):
+        self.result = field(4, page)
 
     def __enter__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -46,7 +51,7 @@ class OldServer:
                 stream.read(8)
                 while header := stream.read(8):
                     request = stream.read(int.from_bytes(header, "big"))
-                    reply = request[:4] + field(1, self.RESULT)
+                    reply = request[:4] + field(1, self.result)
                     stream.write(len(reply).to_bytes(8, "big") + reply)
                     stream.flush()
 
@@ -142,6 +147,7 @@ class LateCopies(Case):
 class Hands(Case):
     def test_lock(self):
         self.out("lock", "acquire", "door", "--lease", "1m", "--owner", "me")
+        self.assertRegex(self.out("lock", "ls"), r" OWNER +WAITERS\ndoor .* me +0\n")
         self.assertRegex(self.out("lock", "release", "door", "--force"), r"OWNER +FENCE .*\nme +\d+ ")
         self.assertEqual(self.out("lock", "ls"), "")
         self.assertEqual(self.out("lock", "exec", "door", "--", "sh", "-c", "echo $LOCKSTOCK_LOCK"), "door\n")
@@ -165,11 +171,15 @@ class Hands(Case):
 
     def test_a_ledger_whose_server_does_not_move_on(self):
         """As servers did that had no next_after: their page came again for ever."""
-        with OldServer() as old:
+        with OldServer(OldServer.LEDGER) as old:
             for follow in ((), ("--follow",)):
                 out, err = self.run_cli("stock", "ledger", "phone", *follow, "--server", old.url, code=OTHER)
                 self.assertEqual(len(out.splitlines()), 2)
                 self.assertIn("the server names the same page again", err)
+
+    def test_a_list_whose_server_does_not_move_on(self):
+        with OldServer(OldServer.ITEMS) as old:
+            self.assertIn("the server names the same page again", self.err("stock", "ls", "--server", old.url, code=OTHER))
 
     def test_a_ledger_that_is_followed(self):
         process = self.start("stock", "ledger", "phone", "--follow", "--json")

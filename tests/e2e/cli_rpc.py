@@ -155,6 +155,15 @@ class WordsAndFlags(Case):
             ("stock", "pu"): "did you mean put?", ("stokc",): "unknown command, did you mean stock?",
             ("stock", "put", "a"): "--on-hand: is needed", ("stock", "adjust", "a"): "--delta: is needed",
             ("stock", "put", "--json", '{"sku":"a"}'): "--on-hand: is needed",
+            ("stock", "put", "--json", '{"sku":"a","onHand":null}'): "--on-hand: is needed",
+            ("stock", "deduct", "o", "--line", "a=1,b=2"): "--line: must be field=value",
+            ("stock", "deduct", "o", "--line", "quantity=1,a=2"): "--line: must be field=value",
+            ("lock", "ls", "--prefx", "a"): "--prefx: unknown flag, did you mean --prefix?; see --help",
+            ("lock", "ls", "--srver", "a"): "--srver: unknown flag, did you mean --server?",
+            ("lock", "acquire", "a", "--lese", "1s"): "--lese: unknown flag, did you mean --lease?",
+            ("status", "--hlp"): "--hlp: unknown flag, did you mean --help?",
+            ("stock", "ledger", "a", "--folow"): "--folow: unknown flag, did you mean --follow?",
+            ("stock", "ledger", "a", "--after", "x"): "--after: not the id",
             ("stock", "deduct", "o", "--line", "sku=a,qty=1"): "--line: must be field=value",
             ("lock", "acquire", "nmae=a"): "--target: must be field=value", ("lock", "ls", "--colour"): "--colour: unknown flag",
             ("lock", "acquire", "a", "--lease", "10"): "--lease: must be a time with its unit",
@@ -186,7 +195,8 @@ class WordsAndFlags(Case):
     def test_a_line_that_names_its_fields(self):
         self.out("stock", "put", "phone", "5")
         self.out("stock", "deduct", "o", "--group", "phone", "--line", "sku=phone,quantity=2")
-        self.assertEqual(self.json("stock", "get", "phone")["item"]["available"], "3")
+        self.out("stock", "deduct", "p", "--group", "phone", "--line", "phone,quantity=1")
+        self.assertEqual(self.json("stock", "get", "phone")["item"]["available"], "2")
 
     def test_what_nobody_holds_is_not_taken_away(self):
         self.assertEqual(self.err("lock", "force-release", "nosuch", code=REFUSED), "lockstock: nobody holds it\n")
@@ -200,6 +210,8 @@ class WordsAndFlags(Case):
         self.assertEqual(self.out("help"), self.out("--help"))
         self.assertEqual(self.out("help", "stock", "put"), self.out("stock", "put", "--help"))
         self.assertEqual(self.out("help", "run"), self.out("run", "--help"))
+        self.assertEqual(self.out("stock", "help"), self.out("stock", "--help"))
+        self.assertEqual(self.out("help", "help"), self.out("--help"))
 
     def test_a_value_is_said_by_nobody(self):
         self.assertEqual(self.err("lock", "ls", "--tokenn=hunter2", code=USAGE), "lockstock: --tokenn: unknown flag; see --help\n")

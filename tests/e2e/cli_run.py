@@ -169,6 +169,7 @@ class Room(Case):
         self.out("lock", "force-release", "room")
         self.leave()
         self.assertEqual(first.wait(LIMIT_S), LOST)
+        self.assertIn(b"lockstock: the lock is lost: it was taken away", first.stderr.read())
 
     def test_a_long_lease_does_not_keep_a_loss_from_being_noticed(self):
         first = self.enter("never", lease="10m")
@@ -206,6 +207,9 @@ class Run(Case):
         self.err("run", "--lock", "a", code=AROUND + USAGE)
         self.assertIn("lockstock: --lease: must be", self.err("run", "--lock", "a", "--lease", "1ms", "--", "true", code=AROUND + USAGE))
         self.err("run", "--lock", "a", "--colour", "--", "true", code=AROUND + USAGE)
+        for flags in (("--lock", "x" * 200), ("--lock", "x" * 200, "--group", "g")):
+            self.assertIn("lockstock: --lock: must be", self.err("run", *flags, "--", "true", code=AROUND + USAGE))
+        self.assertIn("lockstock: --group: must be", self.err("run", "--lock", "a", "--group", "x" * 200, "--", "true", code=AROUND + USAGE))
         self.err("run", "--lock", "a", "--server", "unix:///nonexistent/s", "--timeout", "50ms", "--", "true",
                  code=AROUND + UNAVAILABLE)
         self.assertIn("LOCKSTOCK_FENCE", self.out("run", "--help"))
@@ -398,6 +402,12 @@ class Limit(Case):
         self.out("rate-limit", "put", "login", "algorithm=fixed-window,limit=1,period=1h")
         self.out("limit", "--key", "ann", "--policy", "login", "--", "true")
         self.err("limit", "--key", "ann", "--policy", "login", "--", "true", code=AROUND + REFUSED)
+
+    def test_an_error_names_the_flag(self):
+        for flag, args in (("--key", ("--key", "x" * 200, "--rate", "1/s")), ("--rate", ("--key", "a", "--rate", "1/1000d")),
+                           ("--group", ("--key", "a", "--rate", "1/s", "--group", "x" * 200)),
+                           ("--policy", ("--key", "a", "--policy", "x" * 200))):
+            self.assertIn(f"lockstock: {flag}: must be", self.err("limit", *args, "--", "true", code=AROUND + USAGE))
 
     def test_a_policy_that_is_not_there(self):
         self.assertEqual(self.err("limit", "--key", "a", "--policy", "typo", "--", "true", code=AROUND + USAGE),

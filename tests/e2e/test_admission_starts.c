@@ -1,6 +1,8 @@
 /* With which settings lockstockd starts; what docs/security.md says to do; and nothing secret in its log. */
 #include "admission_scene.h"
 
+#define FORCE_RELEASE "/lockstock.v1.LockService/ForceRelease"
+
 /* ---- starting ----------------------------------------------------------------------- */
 
 /* Runs lockstockd with a URL and some of the files; it must end, having said `text`. */
@@ -218,7 +220,7 @@ TEST(admin_calls_are_logged)
 
     request.name = name;
     request.reason = reason;
-    asks(c, "/lockstock.v1.LockService/ForceRelease", &request, "ops" SECRET, "other");
+    asks(c, FORCE_RELEASE, &request, "ops" SECRET, "other");
     sp_caller_close(c);
     const char *said =
         "level=info event=audit principal=ops namespace=other method=/lockstock.v1.LockService/ForceRelease "
@@ -226,10 +228,48 @@ TEST(admin_calls_are_logged)
     assert_true(process_wait_line(server_fixture_process(here.server), said, NULL, 0, SAID_TIMEOUT_MS));
     said = "level=warn event=refused principal=shop method=/lockstock.v1.LockService/ForceRelease";
     c = over_tcp();
-    assert_int_equal(asks(c, "/lockstock.v1.LockService/ForceRelease", &request, "shop" SECRET, "shop"),
-                     LKS_PERMISSION_DENIED);
+    assert_int_equal(asks(c, FORCE_RELEASE, &request, "shop" SECRET, "shop"), LKS_PERMISSION_DENIED);
     sp_caller_close(c);
     assert_true(process_wait_line(server_fixture_process(here.server), said, NULL, 0, SAID_TIMEOUT_MS));
+}
+
+/* Whatever --log-level says, and though nobody waits for the answer: the store stands still until the caller has left. */
+TEST(an_admin_call_of_one_who_has_left_is_logged)
+{
+    lks_force_release_request request = LKS_FORCE_RELEASE_REQUEST_INIT;
+    static char first[] = "first-door", left[] = "left-door";
+    long long end = process_now_ms() + SAID_TIMEOUT_MS;
+    char url[160], said[512];
+    uint8_t packed[64];
+    sp_caller *c = NULL;
+
+    snprintf(url, sizeof url, "unix://%s", path("quiet"));
+    const char *const args[] = {server_fixture_program(), "--listen",    url,     "--store", here.store,
+                                "--allow-unsafe-store",   "--log-level", "error", NULL};
+    process *p = process_spawn(args, NULL);
+    assert_non_null(p);
+    while (!(c = sp_caller_open(url, NULL)) && process_now_ms() < end)
+        process_pause();
+    request.name = first;
+    while (asks(c, FORCE_RELEASE, &request, NULL, NULL) != LKS_OK && process_now_ms() < end)
+        process_pause();
+    sp_caller_close(c);
+
+    kill(redis_fixture_pid(here.redis), SIGSTOP);
+    request.name = left;
+    const call_spec call = {
+        .method = FORCE_RELEASE, .payload = packed, .len = protobuf_c_message_pack(&request.base, packed)};
+    void *leaver = sp_driver.open(url, NULL);
+    assert_true(sp_driver.start(leaver, &call) != 0);
+    sp_driver.close(leaver);
+    bool logged = process_wait_line(
+        p, "event=audit principal=\"\" namespace=default method=" FORCE_RELEASE " group=\"\" name=left-door", said,
+        sizeof said, SAID_TIMEOUT_MS);
+    kill(redis_fixture_pid(here.redis), SIGCONT);
+    assert_true(logged);
+    assert_non_null(strstr(said, " wire=unix from=uid:"));
+    assert_null(strstr(process_output(p), "event=ready"));
+    process_free(p);
 }
 
 /* Neither when the store refuses it, at once and later. */

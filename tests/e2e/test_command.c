@@ -63,6 +63,7 @@ TEST(test_bad_flags_are_named)
 {
     assert_ends(FLAGS("--colour", "red"), 2, FLAGS("lockstockd: --colour: unknown flag; see --help"));
     assert_ends(FLAGS("--lsten", "red"), 2, FLAGS("unknown flag, did you mean --listen?"));
+    assert_ends(FLAGS("--check-confg"), 2, FLAGS("unknown flag, did you mean --check-config?"));
     assert_ends_in(FLAGS("--listen", "tcp://127.0.0.1:0"), "LOCKSTOCK_STOER=redis", 2,
                    FLAGS("LOCKSTOCK_STOER: no such setting, did you mean LOCKSTOCK_STORE?"));
     assert_ends(FLAGS("--in-flight", "many"), 2, FLAGS("in-flight"));
@@ -213,6 +214,13 @@ TEST(test_bad_addresses_come_first)
                     FLAGS(cases[i].named));
         assert_int_equal(access(data, F_OK), -1);
     }
+    static const char *const twice[][2] = {{"tcp://127.0.0.1:7", "ws://127.0.0.1:7/path"},
+                                           {"unix:///tmp/a", "unix:///tmp/a"}};
+    for (size_t i = 0; i < sizeof twice / sizeof *twice; i++)
+        assert_ends(FLAGS("--check-config", "--listen", twice[i][0], "--listen", twice[i][1], "--store", store), 2,
+                    FLAGS("another address's, too"));
+    assert_ends(FLAGS("--check-config", "--listen", "tcp://127.0.0.1:0,ws://127.0.0.1:0", "--store", store), 0,
+                FLAGS("are good"));
     /* Which is no fault of the settings: they are checked before a restart. */
     assert_ends(FLAGS("--check-config", "--listen", server_fixture_url(server), "--store", store), 0,
                 FLAGS("are good"));

@@ -88,6 +88,8 @@ c_mutation(K12 server/calls/dispatch.c test_admission [[    if (code != LKS_OK)
         audit_refusal(&d->audit, method, from, verdict.principal, error);]] "")
 c_mutation(K12 server/calls/dispatch.c test_admission [[    tell_audit(r);
 ]] "")
+c_mutation(K12 server/calls/audit.c test_admission:*has_left* [[.from = copy_in(arena, caller_from(from))]] [[.from = caller_from(from)]])
+c_mutation(K12 server/log.c test_admission:*has_left* [[    write_line(LOG_LEVEL_INFO, "audit", format, args);]] [[    write_wanted(LOG_LEVEL_INFO, "audit", format, args);]])
 c_mutation(K12 server/calls/audit.c test_admission [[        *quote = '\'';]] [[        quote++;]])
 c_mutation(K12 server/calls/identity.c test_admission [[    ret->principal = p->name;
     bool]] [[    bool]])

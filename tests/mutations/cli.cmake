@@ -11,6 +11,10 @@ c_mutation(CL1 cli/run.c test_cli_run:*taken_away* [[        child_kill(&r->chil
         r->kill_ns = 0;]] [[        r->kill_ns = 0;]])
 c_mutation(CL1 cli/run.c test_cli_run:*taken_away* [[        if (r->phase == RUNNING)
             stop(r);]] "")
+c_mutation(CL1 cli/run.c test_cli_run:*though_the_program_is_done [[        else if (keeper_code(r->keeper) == EXIT_LOST)
+            r->code = EXIT_LOST;
+]] "")
+c_mutation(CL1 cli/keeper.c test_cli_run:*long_lease* [[.renew_ms = RENEW_MS,]] "")
 
 # codes and signals
 c_mutation(CL2 cli/child.c test_cli_run:test_at_a_terminal [[!event->from_terminal]] [[true]])
@@ -48,6 +52,13 @@ c_mutation(CL4 cli/request.c test_cli_rpc:*before_and_beside* [[field && !json_o
 c_mutation(CL4 cli/request.c test_cli_rpc:*before_and_beside* [[            failed = json_array_extend(given, value);]] [[            failed = 0;]])
 c_mutation(CL4 cli/request.c test_cli_rpc:*field_is_given_once [[ && r->given & bit) {]] [[ && false) {]])
 c_mutation(CL4 cli/request.c test_cli_rpc:*field_is_given_once [[field->label != PROTOBUF_C_LABEL_REPEATED && r->given]] [[r->given]])
+c_mutation(CL4 cli/request.c test_cli_rpc:*said_in_one_line [[    return value && !json_is_null(value);]] [[    return value;]])
+c_mutation(CL4 cli/request.c test_cli_rpc:*said_in_one_line [[    return !strchr(text, ',') ||]] [[    return true ||]])
+c_mutation(CL4 cli/cli.c test_cli_rpc:*misspelt_variable [[    if (has_misspelt_variable())]] [[    if (false)]])
+c_mutation(CL4 cli/rpc.c test_cli_rpc:*nobody_holds* [[method == &lks_lock_force_release_method && removed_nothing(answer)]] [[false]])
+c_mutation(CL4 cli/rpc.c test_cli_hands:*list_whose* [[        if (strcmp(*asked, *next) == 0)]] [[        if (false)]])
+c_mutation(CL4 cli/limit.c test_cli_run:*names_the_flag [[        name_flag(&error);
+]] "")
 c_mutation(CL4 cli/main.c test_cli_hands:test_without_standard_files [[    standard_files_hold();]] "")
 c_mutation(CL4 server/main.c test_cli_hands:*server_without* [[    standard_files_hold();]] "")
 c_mutation(CL4 cli/status.c test_cli_hands:*url_with_quotes [["store", has_store]] [["store", !has_store]])
@@ -105,6 +116,7 @@ c_mutation(CL6 server/conditions.c test_admin:what_is_wrong* [[    if (strcmp(no
 c_mutation(CL6 server/services/admin.c test_admin:what_is_wrong* [[        to->blocks = one.blocks;]] "")
 c_mutation(CL6 cli/status.c test_cli_doctor:*disk_is_full [[(one->blocks && of_store)]] [[false]])
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:*could_not_say* [[ && error->code == LKS_OK) {]] [[ && false) {]])
+c_mutation(CL6 cli/diagnosis.c test_diagnosis:nothing_is_well* [[status->fsync == LKS_FSYNC_ALWAYS && status->ready]] [[status->fsync == LKS_FSYNC_ALWAYS]])
 c_mutation(CL6 server/server.c test_notify:a_certificate* [[at - CERTIFICATE_WARN_DAYS * DAY_S)]] [[at)]])
 c_mutation(CL6 server/server.c test_notify:a_certificate_that_ends_while* [[    uv_timer_start(&s->certificates_timer, on_certificates_timer, CERTIFICATES_LOOK_MS, CERTIFICATES_LOOK_MS);
 ]] "")

@@ -42,6 +42,9 @@ c_mutation(F8 server/store/secrets.c test_store_tls:*do_nothing* [[ || has_nul)]
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[ address_check_unix(address, error);]] [[ LKS_OK;]])
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[ address_check_tcp(address, starts, error);]] [[ LKS_OK;]])
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[    if (scheme->encrypted && !has_certificate)]] [[    if (false)]])
+c_mutation(F3 net/stream/address_bind.c test_address:*taken_port* [[    if (!starts)
+        clear_port(found->ai_addr);]] "")
+c_mutation(F3 server/check.c test_command:*bad_addresses* [[if (code == LKS_OK && is_given_before(config, i))]] [[if (false)]])
 c_mutation(F3 net/stream/address_bind.c test_address:*taken_port* [[bind(fd, found->ai_addr, found->ai_addrlen) == 0;]] [[true;]])
 
 # settings: a bool in three ways; what is wrong with a URL is said, without its password

@@ -133,6 +133,7 @@ c_mutation(T13 server/store/adapter.c test_store_answers:a_reply_of_elements* [[
 c_mutation(T13 server/store/adapter.c test_store_answers:a_greeting*
   [[.reply_bytes_max = GREETING_BYTES_MAX]] [[.reply_bytes_max = REPLY_BYTES_MAX]])
 c_mutation(T13 server/store/connection.c test_store_subscription:*silent* [[    if (c->n == 0 && !c->pinged)]] [[    if (c->n == 0)]])
+c_mutation(T13 server/store/subscription.c test_store_subscription:a_ping* [[ && !refuses_ping(reply))]] [[)]])
 c_mutation(T13 server/calls/pass.c test_sweep:*another_shape* [[reply->element[1].type != STORE_STRING]] [[false]])
 c_mutation(T13 server/calls/loss.c test_loss:*another_shape* [[ || reply->element[1].type != STORE_STRING)]] [[)]])
 c_mutation(T13 server/store/slots.c test_store_slots:more_nodes* [[    if (lines > SLOTS_NODES_MAX)]] [[    if (false)]])
@@ -161,6 +162,10 @@ c_mutation(T15 server/store/embedded.c test_store_embedded:an_ended*started_agai
 c_mutation(T15 server/store/embedded.c test_store_embedded:pauses_grow* [[        if (lks_rpc_now_ns() - e->serves_since_ns >= SERVED_WELL_MS * CLOCK_NS_PER_MS)
             e->failures = 0;]] [[        e->failures = 0;]])
 c_mutation(T15 server/store/embedded.c test_store_embedded:pauses_grow* [[            e->failures = 0;]] [[            ;]])
+c_mutation(T15 server/store/embedded.c test_store_disk:a_redis* [[    e->is_full = !has_room(e);]] [[    e->is_full = false;]])
+c_mutation(T15 server/store/embedded.c test_store_disk:*later [[    if (!has_room(e)) {]] [[    if (false) {]])
+c_mutation(T15 server/store/store.c test_store_disk:a_redis* [[    ret->reason = cause_of(s, ret->ready, ret->reason);
+]] "")
 c_mutation(T15 server/store/embedded.c test_store_embedded:a_redis_that_aborts* [[        if (WTERMSIG(how) == own[i])]] [[        if (false)]])
 c_mutation(T15 server/store/embedded.c test_store_embedded:a_redis_that_is_killed* [[        if (WTERMSIG(how) == own[i])]] [[        if (true)]])
 c_mutation(T15 server/store/embedded.c test_store_embedded:a_restarted_redis* [[(e->served ? UNSERVED_MAX : 1)]] [[1]])

@@ -223,6 +223,19 @@ TEST(a_store_whose_clock_is_not_known_has_none_that_differs)
 {
     store.at_ms = 0;
     says();
+    assert_string_equal(text_of("clock"), "the clocks of this machine and the server agree");
+}
+
+TEST(nothing_is_well_with_a_store_that_is_away)
+{
+    store.ready = false;
+    store.reason = "the store cannot be reached: Connection refused";
+    store.at_ms = 0;
+    says("problem store: is not ready: the store cannot be reached: Connection refused\n");
+    assert_string_equal(text_of("persistence"), "");
+    store.fsync = LKS_FSYNC_EVERYSEC;
+    says("problem store: is not ready: the store cannot be reached: Connection refused\n"
+         "note persistence: the store writes to disk once a second: power loss may lose two seconds of answers\n");
 }
 
 TEST(a_store_that_does_not_answer_is_down)

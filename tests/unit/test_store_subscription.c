@@ -391,6 +391,18 @@ TEST(what_is_no_message_costs_the_connection)
     }
 }
 
+/* Redis refuses PING, too, while it cannot write to its disk. */
+TEST(a_ping_that_is_refused_is_answered)
+{
+    stage s = {.subscribe = CONFIRMED "-MISCONF Errors writing to the AOF file: No space left on device\r\n"
+                                      "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$1\r\nm\r\n"};
+
+    start_stage(&s, 0);
+    wait_messages(1);
+    assert_int_equal(s.subscribes, 1);
+    end_stage(&s);
+}
+
 /* Its peer may be gone though the connection stands; then messages would be missed for ever. */
 TEST(a_channel_that_is_silent_is_heard_again)
 {

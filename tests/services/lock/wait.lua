@@ -20,12 +20,20 @@ end
 
 function case.list_tells_the_owner_of_the_longest_lease_and_who_waits()
   local function listed(owner, waiters) Lock.List{} {locks = {{owner = owner, waiters = waiters}}} end
-  acquire("T1 a:S", {lease_ms = LEASE // 2}); acquire "T2 a:S"; listed("T2", 0); wait "S1 T3 a" "QUEUED"
+  local short = {lease_ms = LEASE // 2}
+  acquire("T1 a:S", short); acquire "T2 a:S"; acquire("T5 a:S", short); listed("T2", 0); wait "S1 T3 a" "QUEUED"
   listed("T2", 1); wait "S1 T4 a" "QUEUED"
-  listed("T2", 2); release "T1"
+  listed("T2", 2); release "T1"; release "T5"
   release "T2" -- and offers the lock to T3
   woken "S1 T3" "ACQUIRED"
   listed("T3", 1)
+end
+
+function case.list_counts_a_waiter_to_whom_the_lock_is_offered()
+  acquire "T1 a"; wait "S1 T2 a:S" "QUEUED"; wait "S1 T3 a:S" "QUEUED"
+  release "T1" -- and offers the lock to both
+  woken "S1 T2" "ACQUIRED"
+  Lock.List{} {locks = {{owner = "T2", holders = 1, waiters = 1}}}
 end
 
 function case.a_free_name_is_acquired_without_waiting()
