@@ -230,11 +230,11 @@ static void set_condition(server *s, condition_about about, bool blocks, const c
 }
 
 /* A Redis of somebody else's may be another one the next time; our own stays what it is. */
-static lks_code fatal_code(const store *store)
+static lks_code fatal_code(const store *backing)
 {
     store_view view;
 
-    store_look(store, &view);
+    store_look(backing, &view);
     return view.embedded ? LKS_FAILED_PRECONDITION : LKS_UNAVAILABLE;
 }
 
