@@ -115,7 +115,7 @@ static void unread_answers(attacker *a)
     for (uint32_t id = 1; id <= CALLS; id++)
         sp_put_frame(&b, a->wire, id, &call, 1);
     for (size_t i = 0; i < CONNECTIONS; i++)
-        raws[i].fd = -1;
+        raws[i] = (raw){.fd = -1};
     for (size_t i = 0; attacker_goes_on(a); i = (i + 1) % CONNECTIONS) {
         if (raws[i].fd >= 0)
             raw_close(&raws[i]);
