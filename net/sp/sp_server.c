@@ -78,8 +78,6 @@ static bool has_enough(const connection *c)
            stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
 }
 
-static void take_bytes(connection *c, const uint8_t *data, size_t len);
-
 static void free_left(connection *c, uint8_t *left, size_t len)
 {
     if (left)
@@ -87,21 +85,10 @@ static void free_left(connection *c, uint8_t *left, size_t len)
     free(left);
 }
 
-/* Goes on reading, what was left over first. */
+/* Goes on, in its turn. */
 static void read_on(connection *c)
 {
-    uint8_t *left = c->left;
-    size_t len = c->left_len;
-
-    if (c->reading || has_enough(c))
-        return;
-    c->left = NULL;
-    if (left) {
-        c->read_ns = c->left_ns;
-        take_bytes(c, left, len);
-    }
-    free_left(c, left, len);
-    if (!c->left && !has_enough(c))
+    if (!c->reading && !has_enough(c))
         stream_resume(c->stream);
 }
 
@@ -279,8 +266,6 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
     stream_unfinished(c->stream, c->ready && !sp_reader_idle(&c->reader), c->took);
     if (has_enough(c))
         stream_pause(c->stream);
-    else
-        read_on(c);
 }
 
 static void on_bytes(void *arg, const uint8_t *data, size_t len)
@@ -295,7 +280,28 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
         return;
     }
     keep_left(c, data, len);
-    stream_pause(c->stream);
+    if (has_enough(c))
+        stream_pause(c->stream);
+}
+
+/* What was left over. */
+static bool on_kept(void *arg)
+{
+    connection *c = arg;
+    uint8_t *left = c->left;
+    size_t len = c->left_len;
+
+    if (!left)
+        return false;
+    if (has_enough(c)) {
+        stream_pause(c->stream);
+        return true;
+    }
+    c->left = NULL;
+    c->read_ns = c->left_ns;
+    take_bytes(c, left, len);
+    free_left(c, left, len);
+    return true;
 }
 
 static void on_drained(void *arg)
@@ -395,14 +401,20 @@ static const stream_protocol over_tcp = {.name = "tcp",
                                          .tls_name = "tls",
                                          .open = on_open_tcp,
                                          .bytes = on_bytes,
+                                         .kept = on_kept,
                                          .drained = on_drained,
                                          .closed = on_closed};
-static const stream_protocol over_unix = {
-    .name = "unix", .open = on_open_unix, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+static const stream_protocol over_unix = {.name = "unix",
+                                          .open = on_open_unix,
+                                          .bytes = on_bytes,
+                                          .kept = on_kept,
+                                          .drained = on_drained,
+                                          .closed = on_closed};
 static const stream_protocol over_websocket = {.name = "ws",
                                                .tls_name = "wss",
                                                .open = on_open_websocket,
                                                .bytes = on_bytes,
+                                               .kept = on_kept,
                                                .drained = on_drained,
                                                .closed = on_closed};
 

@@ -53,6 +53,8 @@ typedef struct stream_protocol {
     void *(*open)(void *arg, stream *s);
     /* Bytes came; they are the protocol's now. */
     void (*bytes)(void *connection, const uint8_t *data, size_t len);
+    /* Its turn has come: takes bytes that it was given and has kept. False: it has none. NULL: it never has. */
+    bool (*kept)(void *connection);
     /* It asked by stream_produce, and the turn ends: what it has to say now goes out. May
      * be NULL. */
     void (*produce)(void *connection);

@@ -49,12 +49,23 @@ static void look_at_owner(stream *s)
         turns_set_owner(s->all->turns, &s->turn, principal);
 }
 
+/* What the protocol has kept comes before what the socket has. False: there was nothing. */
+static bool take_kept(stream *s)
+{
+    bool any = false;
+
+    while (s->connection && s->protocol->kept && !s->closing && !s->paused && s->protocol->kept(s->connection))
+        any = true;
+    return any;
+}
+
 static void take(stream *s, const uint8_t *data, size_t len)
 {
     if (s->tls)
         take_network(s, data, len);
     else
         s->protocol->bytes(s->connection, data, len);
+    take_kept(s);
     look_at_owner(s);
     turns_worked(s->all->turns, &s->turn, s->read_ns, len);
 }
@@ -118,6 +129,10 @@ void stream_take_turn(turn_taker *t)
     size_t wanted = begin_read(s);
     uv_os_fd_t fd = -1;
 
+    if (take_kept(s)) {
+        turns_worked(s->all->turns, t, s->read_ns, 0);
+        return;
+    }
     uv_fileno(&s->on.handle, &fd);
     ssize_t n = read(fd, s->all->read_buffer, wanted);
     if (n > 0)
@@ -158,10 +173,16 @@ void stream_resume(stream *s)
     if (s->closing || !s->paused)
         return;
     s->paused = false;
-    if (is_light(s))
+    if (is_light(s)) {
+        s->read_ns = turns_now(s->all->turns);
+        if (take_kept(s))
+            turns_worked(s->all->turns, &s->turn, s->read_ns, 0);
+        if (s->closing || s->paused)
+            return;
         read_at_once(s);
-    else
+    } else {
         read_in_turn(s);
+    }
     if (s->request_end_ms > 0) {
         stream_arm_request(s);
         stream_arm(s);

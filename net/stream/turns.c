@@ -30,6 +30,8 @@ struct turns {
     uv_idle_t busy;
     uint64_t light_ns;       /* when a light one last worked */
     uint64_t light_owner_ns; /* when one of a light owner did */
+    uint64_t heavy_ns;       /* when heavy ones were last served, or the first of them queued */
+    uint64_t rest_until_ns;  /* they are not served until then */
     void (*closed)(void *arg);
     void *arg;
 };
@@ -39,17 +41,17 @@ uint64_t turns_now(const turns *all)
     return all->options.now_ns();
 }
 
-static uint64_t used_at(const turn_use *use, uint64_t now_ns)
+static uint64_t used_at(const turn_use *use, unsigned leak_part, uint64_t now_ns)
 {
-    uint64_t leaked = now_ns > use->at_ns ? (now_ns - use->at_ns) / TURNS_LEAK_PART : 0;
+    uint64_t leaked = now_ns > use->at_ns ? (now_ns - use->at_ns) / leak_part : 0;
 
     return use->used_ns > leaked ? use->used_ns - leaked : 0;
 }
 
 /* What was used with this. */
-static uint64_t use_more(turn_use *use, uint64_t since_ns, uint64_t now_ns)
+static uint64_t use_more(turn_use *use, unsigned leak_part, uint64_t since_ns, uint64_t now_ns)
 {
-    uint64_t used_ns = used_at(use, since_ns) + (now_ns - since_ns);
+    uint64_t used_ns = used_at(use, leak_part, since_ns) + (now_ns - since_ns);
 
     use->used_ns = used_ns < USED_NS_MAX ? used_ns : USED_NS_MAX;
     use->at_ns = now_ns;
@@ -66,13 +68,14 @@ bool turns_is_light(const turns *all, const turn_taker *t)
 {
     uint64_t now_ns = turns_now(all);
 
-    return used_at(&t->use, now_ns) < TURNS_LIGHT_NS &&
-           (now_ns >= all->light_owner_ns + TURNS_QUIET_NS || used_at(&owner_of(all, t)->use, now_ns) < TURNS_LIGHT_NS);
+    return used_at(&t->use, TURNS_LEAK_PART, now_ns) < TURNS_LIGHT_NS &&
+           (now_ns >= all->light_owner_ns + TURNS_QUIET_NS ||
+            used_at(&owner_of(all, t)->use, TURNS_OWNER_LEAK_PART, now_ns) < TURNS_LIGHT_NS);
 }
 
 size_t turns_bytes(const turns *all, const turn_taker *t, size_t max)
 {
-    uint64_t used_ns = used_at(&t->use, turns_now(all));
+    uint64_t used_ns = used_at(&t->use, TURNS_LEAK_PART, turns_now(all));
     uint64_t left_ns = used_ns < TURNS_LIGHT_NS ? TURNS_LIGHT_NS - used_ns : TURNS_LIGHT_NS;
     uint64_t bytes = left_ns * 1024 / (t->ns_per_kib > 0 ? t->ns_per_kib : FIRST_NS_PER_KIB);
 
@@ -93,8 +96,8 @@ static void learn_cost(turn_taker *t, uint64_t ns, size_t bytes)
 void turns_worked(turns *all, turn_taker *t, uint64_t since_ns, size_t bytes)
 {
     uint64_t now_ns = turns_now(all);
-    uint64_t used_ns = use_more(&t->use, since_ns, now_ns);
-    uint64_t owner_ns = use_more(&owner_of(all, t)->use, since_ns, now_ns);
+    uint64_t used_ns = use_more(&t->use, TURNS_LEAK_PART, since_ns, now_ns);
+    uint64_t owner_ns = use_more(&owner_of(all, t)->use, TURNS_OWNER_LEAK_PART, since_ns, now_ns);
 
     if (!t->queued && used_ns < TURNS_LIGHT_NS)
         all->light_ns = now_ns;
@@ -114,6 +117,8 @@ static void on_busy(uv_idle_t *busy)
     uint64_t until_ns = began_ns + (contended ? TURNS_CONTENDED_NS : TURNS_ALONE_NS);
     turn_taker *t;
 
+    if (began_ns < all->rest_until_ns)
+        return;
     do {
         turn_owner *o = TAILQ_FIRST(&all->queue);
         TAILQ_REMOVE(&all->queue, o, next);
@@ -123,6 +128,10 @@ static void on_busy(uv_idle_t *busy)
         TAILQ_INSERT_TAIL(&o->queue, t, next);
         all->options.serve(t);
     } while (!TAILQ_EMPTY(&all->queue) && turns_now(all) < until_ns);
+    uint64_t now_ns = turns_now(all);
+    if (all->light_ns > all->heavy_ns && now_ns - began_ns > TURNS_LIGHT_NS) /* a piece that cannot be divided */
+        all->rest_until_ns = now_ns + (now_ns - began_ns);
+    all->heavy_ns = now_ns;
 }
 
 void turns_queue(turns *all, turn_taker *t)
@@ -132,8 +141,10 @@ void turns_queue(turns *all, turn_taker *t)
     if (t->queued)
         return;
     t->queued = true;
-    if (TAILQ_EMPTY(&all->queue))
+    if (TAILQ_EMPTY(&all->queue)) {
         uv_idle_start(&all->busy, on_busy);
+        all->heavy_ns = turns_now(all);
+    }
     if (TAILQ_EMPTY(&o->queue))
         TAILQ_INSERT_TAIL(&all->queue, o, next);
     TAILQ_INSERT_TAIL(&o->queue, t, next);

@@ -5,13 +5,14 @@
  *     ^-------------------- it leaks away ----------------------------------/
  *
  * Light connections are read as soon as bytes come. Heavy ones queue: in each turn of
- * the loop they are served round and round for TURN_NS together, longer while no light one was
+ * the loop they are served round and round for TURNS_CONTENDED_NS together, longer while no light one was
  * active for a while. So what floods cost a light connection is one such part of a turn, however many
  * there are; and who is alone with others of its kind has the whole loop.
  * Connections have an owner: a principal, or until one is known an address. While connections of light owners are active,
  * all connections of an owner that has cost much lately are heavy, and owners take turns before their connections do. So who
  * has many connections gets no more of a turn than who has one. How many bytes are
- * read at a time follows from what those before cost. Loop thread only. */
+ * read at a time follows from what those before cost. A piece that cannot be divided (a frame of 256 calls) may take much
+ * longer: when a light one has worked since the turn before, heavy ones are then not served for as long as it took. Loop thread only. */
 #ifndef LOCKSTOCK_NET_TURNS_H
 #define LOCKSTOCK_NET_TURNS_H
 
@@ -27,6 +28,7 @@ typedef struct turns turns;
 enum {
     TURNS_LIGHT_NS = 150 * 1000, /* at once; TURNS_LEAK_PART of the time in the long run */
     TURNS_LEAK_PART = 16,
+    TURNS_OWNER_LEAK_PART = 4,      /* of all connections of an owner together */
     TURNS_CONTENDED_NS = 80 * 1000, /* of a turn, for all heavy ones */
     TURNS_ALONE_NS = 1000 * 1000,   /* the same with no light one active for TURNS_QUIET_NS */
     TURNS_QUIET_NS = 50 * 1000 * 1000,

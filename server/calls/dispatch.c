@@ -509,17 +509,18 @@ static void on_abandoned(caller_call *call)
     dispatch_abandon(running_of(call));
 }
 
-/* Of a call that takes. False: rounds.error says which quota is used up. */
+/* False: rounds.error says which quota is used up. */
 static bool is_within_quotas(running *r)
 {
     quotas *q = r->target->dispatch->options.quotas;
     const lks_rpc_method *method = r->target->method->method;
+    bool takes = method->effect == LKS_RPC_EFFECT_WRITE && !method->settles;
     const plan *p = &r->work->rounds.plan;
     lks_error *error = &r->work->rounds.error;
 
-    if (!q || method->effect != LKS_RPC_EFFECT_WRITE || method->settles)
+    if (!q)
         return true;
-    for (size_t i = 0; i < p->n_calls; i++)
+    for (size_t i = 0; takes && i < p->n_calls; i++)
         if (quotas_check(q, p->calls[i].base, p->ns, error) != LKS_OK)
             return false;
     return !r->call.waits || quotas_wait(q, p->ns, &r->of_namespace, error) == LKS_OK;

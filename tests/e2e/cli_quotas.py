@@ -68,6 +68,8 @@ class Quotas(Case):
             wait_until(lambda: self.json("lock", "inspect", "door")["waiters"] == "1")
             self.assertIn('as many calls of the namespace "test_waiters" wait as its quota allows, 1',
                           self.run_cli(*wait, code=None)[1])
+            # One that reads waits, too.
+            self.assertIn("as its quota allows, 1", self.run_cli("stock", "read-ledger", "--group", "g", "--wait", "1s", code=None)[1])
             self.out("lock", "acquire", "door", "--token", "a-token-of-16-bytes", "--lease", "10m", "--namespace", "other")
             self.out("lock", "release", "door", "--token", "a-token-of-16-bytes")
             self.assertEqual(waiter.wait(), 0)

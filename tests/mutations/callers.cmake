@@ -138,5 +138,6 @@ c_mutation(K17 server/calls/dispatch.c test_dispatch
 c_mutation(K18 server/calls/quotas.c test_quotas:*whole_pass* [[has[0] >= q->limits.keys]] [[has[0] > q->limits.keys]])
 c_mutation(K18 server/calls/quotas.c test_quotas:*failed* [[    q->failed = q->failed || !reply;]] "")
 c_mutation(K18 server/calls/quotas.c test_quotas:waiters* [[sum->members <= q->limits.waiters]] [[sum->members <= q->limits.waiters + 1]])
-c_mutation(K18 server/calls/dispatch.c test_cli_quotas [[method->effect != LKS_RPC_EFFECT_WRITE || method->settles]] [[false]])
+c_mutation(K18 server/calls/dispatch.c test_cli_quotas [[method->effect == LKS_RPC_EFFECT_WRITE && !method->settles]] [[true]])
+c_mutation(K18 server/calls/dispatch.c test_cli_quotas [[    return !r->call.waits || quotas_wait(]] [[    return !takes || !r->call.waits || quotas_wait(]])
 c_mutation(K18 server/calls/dispatch.c test_cli_quotas [[    quotas_leave(r->target->dispatch->options.quotas, r->of_namespace);]] "")

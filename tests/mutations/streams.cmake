@@ -15,7 +15,13 @@ c_mutation(CN2 net/stream/turns.c test_turns [[        TAILQ_REMOVE(&o->queue, t
         TAILQ_INSERT_TAIL(&o->queue, t, next);]] "")
 c_mutation(CN2 net/stream/turns.c test_turns:owners* [[        TAILQ_REMOVE(&all->queue, o, next);
         TAILQ_INSERT_TAIL(&all->queue, o, next);]] "")
-c_mutation(CN3 net/stream/turns.c test_turns:connections_of* [[used_at(&owner_of(all, t)->use, now_ns) < TURNS_LIGHT_NS)]] [[true)]])
+c_mutation(CN3 net/stream/turns.c test_turns:connections_of* [[used_at(&owner_of(all, t)->use, TURNS_OWNER_LEAK_PART, now_ns) < TURNS_LIGHT_NS)]] [[true)]])
+c_mutation(CN3 net/stream/turns.h test_turns:an_owner* [[TURNS_OWNER_LEAK_PART = 4,]] [[TURNS_OWNER_LEAK_PART = TURNS_LEAK_PART,]])
+c_mutation(CN2 net/stream/turns.c test_turns:*rest_after* [[    if (began_ns < all->rest_until_ns)]] [[    if (false)]])
+c_mutation(CN2 net/stream/turns.c test_turns:*rest_after* [[all->light_ns > all->heavy_ns && ]] "")
+c_mutation(CN3 net/stream/stream_input.c test_sp_limits:*left_over_is_taken* [[    s->paused = false;
+    if (is_light(s)) {]] [[    s->paused = false;
+    if (true) {]])
 c_mutation(CN3 net/stream/turns.c test_turns:connections_of* [[now_ns >= all->light_owner_ns + TURNS_QUIET_NS ||]] "")
 c_mutation(CN2 net/stream/turns.c test_turns [[    if (!t->queued && used_ns < TURNS_LIGHT_NS)]] [[    if (true)]])
 c_mutation(CN2 net/stream/turns.c test_turns [[    if (TAILQ_EMPTY(&all->queue))
@@ -23,7 +29,7 @@ c_mutation(CN2 net/stream/turns.c test_turns [[    if (TAILQ_EMPTY(&all->queue))
 
 # who has cost much is heavy until it has leaked away; pieces are as long as they are cheap
 c_mutation(CN3 net/stream/turns.c test_turns
-  [[(now_ns - use->at_ns) / TURNS_LEAK_PART : 0]] [[0 : 0]])
+  [[(now_ns - use->at_ns) / leak_part : 0]] [[0 : 0]])
 c_mutation(CN3 net/stream/turns.c test_turns [[used_ns < USED_NS_MAX ? used_ns : USED_NS_MAX]] [[used_ns]])
 c_mutation(CN3 net/stream/turns.c test_turns [[cost > before ? cost :]] [[cost > before ? before :]])
 c_mutation(CN3 net/stream/turns.c test_turns [[before - (before - cost) / 4]] [[before]])

@@ -6,6 +6,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <lockstock/rpc/exchange.h>
+
 #include "net/stream/penalties.h"
 #include "sp_scene.h"
 #include "support/tempdir.h"
@@ -161,6 +163,31 @@ TEST(a_costly_peer_is_read_in_turns)
     close(costly);
     close(other);
     stop();
+}
+
+/* What makes room for it is another's work, or the store's: that does not take it at once. When the test was so slow that
+ * the peer is not costly any more, it is tried again. */
+TEST(what_a_costly_peer_has_left_over_is_taken_in_its_turn)
+{
+    enum { COSTLY_NS = 100 * 1000 * 1000 };
+    bool slow;
+
+    do {
+        start(NULL);
+        here.costs_ns = 5 * 1000 * 1000;
+        int fd = open_peer();
+        for (uint32_t i = 0; i < IN_FLIGHT + 1; i++)
+            send_text(fd, 0x80000000 + i, 'c');
+        run_until_taken(IN_FLIGHT);
+        uint64_t began_ns = lks_rpc_now_ns();
+        end_one(0, "x", 1);
+        size_t n = here.n;
+        slow = lks_rpc_now_ns() > began_ns + COSTLY_NS;
+        run_until_taken(IN_FLIGHT + 1);
+        assert_true(slow || n == IN_FLIGHT);
+        close(fd);
+        stop();
+    } while (slow);
 }
 
 /* ---- places ----------------------------------------------------------------------- */

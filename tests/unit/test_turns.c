@@ -119,6 +119,23 @@ TEST(heavy_ones_together_cost_the_light_one_part_of_a_turn)
         assert_in_range(here.served[i], here.n_served / (TAKERS - 1), here.n_served / (TAKERS - 1) + 1);
 }
 
+/* A piece that cannot be divided. */
+TEST(heavy_ones_rest_after_a_long_piece_while_a_light_one_is_active)
+{
+    queue_all();
+    here.cost_ns = 600 * US;
+    for (int i = 0; i < 10; i++) {
+        work(0, 5 * US, 100);
+        assert_int_equal(turn(), 1);
+        here.now_ns += 599 * US;
+        assert_int_equal(turn(), 0);
+        here.now_ns += 1 * US;
+    }
+    here.now_ns += TURNS_QUIET_NS;
+    assert_int_equal(turn(), 2);
+    assert_int_equal(turn(), 2);
+}
+
 TEST(heavy_ones_alone_have_longer_turns)
 {
     work(0, 5 * US, 100);
@@ -179,6 +196,23 @@ TEST(connections_of_one_owner_are_as_heavy_as_one_while_another_works)
     here.now_ns += 51 * MS; /* nobody else works */
     assert_true(turns_is_light(here.all, fresh));
     for (size_t i = 0; i < TAKERS; i++)
+        turns_set_owner(here.all, &here.taker[i], NULL);
+}
+
+/* Three connections of one principal that call all the time. */
+TEST(an_owner_may_use_more_than_a_connection_and_stay_light)
+{
+    for (size_t i = 0; i < 4; i++)
+        turns_set_owner(here.all, &here.taker[i], i == 0 ? "one" : "many");
+    for (int round = 0; round < 1000; round++) {
+        work(0, 1 * US, 512);
+        for (size_t i = 1; i < 4; i++) {
+            work(i, 15 * US, 512);
+            assert_true(turns_is_light(here.all, &here.taker[i]));
+        }
+        here.now_ns += 250 * US;
+    }
+    for (size_t i = 0; i < 4; i++)
         turns_set_owner(here.all, &here.taker[i], NULL);
 }
 

@@ -31,7 +31,7 @@ static void run_flood(attacker *a)
         if (target_speaks_h2(a->wire))
             h2_put_preface(&b, -1);
         else
-            sp_put_greeting(&b);
+            sp_put_greeting(&b, a->wire);
         if (a->attack->open)
             a->attack->open(&b, &f);
         bool goes = raw_send(&r, b.data, b.len), again = false;

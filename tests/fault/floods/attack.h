@@ -16,6 +16,7 @@ enum {
     ON_TCP = 1 << WIRE_TCP,
     ON_UNIX = 1 << WIRE_UNIX,
     ON_TLS = 1 << WIRE_TLS,
+    ON_WS = 1 << WIRE_WS,
     ON_GRPCS = 1 << WIRE_GRPCS,
     ON_SP = 1 << WIRE_TCP | 1 << WIRE_UNIX | 1 << WIRE_TLS,
     ON_H2 = 1 << WIRE_GRPC | 1 << WIRE_GRPCS,

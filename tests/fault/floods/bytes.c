@@ -138,13 +138,35 @@ void h2_put_message(bytes *b, uint32_t id, const void *data, size_t len, bool co
 
 /* ---- SP --------------------------------------------------------------------------------- */
 
-void sp_put_greeting(bytes *b)
+void sp_put_greeting(bytes *b, wire w)
 {
-    bytes_put(b, "\0SP\0\0\x30\0\0", 8);
+    static const char upgrade[] = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                                  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+                                  "Sec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n";
+
+    if (w == WIRE_WS)
+        bytes_put(b, upgrade, sizeof upgrade - 1);
+    else
+        bytes_put(b, "\0SP\0\0\x30\0\0", 8);
+}
+
+/* The head of a binary message; a mask of zeros changes nothing. */
+static void put_websocket_head(bytes *b, uint64_t len)
+{
+    const size_t len_bytes = len < 126 ? 0 : len <= UINT16_MAX ? 2 : 8;
+
+    put_big_endian(b, 0x82, 1);
+    put_big_endian(b, 0x80 | (len_bytes == 0 ? len : len_bytes == 2 ? 126 : 127), 1);
+    put_big_endian(b, len, len_bytes);
+    put_big_endian(b, 0, 4);
 }
 
 void sp_put_length(bytes *b, wire w, uint64_t len)
 {
+    if (w == WIRE_WS) {
+        put_websocket_head(b, len);
+        return;
+    }
     if (w == WIRE_UNIX)
         put_big_endian(b, 1, 1);
     put_big_endian(b, len, 8);

@@ -46,7 +46,8 @@ void h2_put_message(bytes *b, uint32_t id, const void *data, size_t len, bool co
 
 /* ---- SP ---- */
 
-void sp_put_greeting(bytes *b);
+/* What a connection begins with; over WebSocket its request. */
+void sp_put_greeting(bytes *b, wire w);
 
 /* The length of a message of so many bytes, with what goes before it. */
 void sp_put_length(bytes *b, wire w, uint64_t len);

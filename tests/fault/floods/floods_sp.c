@@ -68,7 +68,7 @@ static void greet(attacker *a, raw *r)
 {
     bytes b = {0};
 
-    sp_put_greeting(&b);
+    sp_put_greeting(&b, a->wire);
     if (!attacker_open(a, r) || !raw_send(r, b.data, b.len))
         raw_close(r);
     bytes_free(&b);
@@ -99,14 +99,49 @@ static void many_connections(attacker *a)
     bytes_free(&b);
 }
 
+/* Calls with long answers that nobody reads. Of a few connections the oldest is closed and comes again, once the newest has
+ * an answer. */
+static void unread_answers(attacker *a)
+{
+    enum { CONNECTIONS = 10, CALLS = 100, PATIENCE_MS = 1000 };
+    raw raws[CONNECTIONS];
+    bytes request = {0}, b = {0};
+    uint8_t first[9]; /* the greeting, and more */
+
+    pack_uuids(&request);
+    const sp_call call = {
+        .path = PATH_NEXT, .payload = request.data, .len = request.len, .token = TARGET_ATTACKERS_TOKEN};
+    sp_put_greeting(&b, a->wire);
+    for (uint32_t id = 1; id <= CALLS; id++)
+        sp_put_frame(&b, a->wire, id, &call, 1);
+    for (size_t i = 0; i < CONNECTIONS; i++)
+        raws[i] = (raw){.fd = -1};
+    for (size_t i = 0; attacker_goes_on(a); i = (i + 1) % CONNECTIONS) {
+        if (raws[i].fd >= 0)
+            raw_close(&raws[i]);
+        if (!attacker_open(a, &raws[i]))
+            continue;
+        raws[i].deaf = true;
+        raws[i].patience_ms = PATIENCE_MS;
+        size_t n = raw_send(&raws[i], b.data, b.len) ? 0 : sizeof first;
+        while (n < sizeof first && raw_receive(&raws[i], &first[n], 1, PATIENCE_MS) == 1)
+            n++;
+    }
+    for (size_t i = 0; i < CONNECTIONS; i++)
+        raw_close(&raws[i]);
+    bytes_free(&request);
+    bytes_free(&b);
+}
+
 const attack floods_sp[] = {
     {.name = "refused_frames", .wires = ON_SP, .fill = refused_frames},
     {.name = "refused_calls", .wires = ON_SP, .fill = refused_calls},
     {.name = "frames", .wires = ON_SP, .fill = frames},
     {.name = "calls", .wires = ON_SP, .fill = calls},
-    {.name = "item_frames", .wires = ON_SP, .fill = item_frames},
-    {.name = "item_calls", .wires = ON_SP, .fill = item_calls},
+    {.name = "item_frames", .wires = ON_SP | ON_WS, .fill = item_frames},
+    {.name = "item_calls", .wires = ON_SP | ON_WS, .fill = item_calls},
     {.name = "many_connections", .wires = ON_SP, .run = many_connections},
+    {.name = "unread_answers", .wires = ON_SP, .run = unread_answers},
     {.name = "empty_frames", .wires = ON_SP, .fill = empty_frames},
     {.name = "no_frames", .wires = ON_SP, .fill = no_frames},
     {.name = NULL},

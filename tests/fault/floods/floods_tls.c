@@ -32,7 +32,7 @@ static void put_beginning(bytes *b, wire w)
     if (target_speaks_h2(w))
         h2_put_preface(b, -1);
     else
-        sp_put_greeting(b);
+        sp_put_greeting(b, w);
 }
 
 /* Makes KeyUpdates ahead, so that they come as fast as the socket takes them. */

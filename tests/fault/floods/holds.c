@@ -300,7 +300,7 @@ static bool take_unfinished(attacker *a, raw *r, size_t i)
             bytes_free(&framed);
         }
     } else {
-        sp_put_greeting(&b);
+        sp_put_greeting(&b, a->wire);
         sp_put_length(&b, a->wire, MESSAGE_MAX);
         bytes_put(&b, message.data, message.len);
     }
@@ -325,7 +325,7 @@ static bool take_waiting(attacker *a, raw *r, size_t i)
     if (target_speaks_h2(a->wire))
         h2_put_preface(&b, -1);
     else
-        sp_put_greeting(&b);
+        sp_put_greeting(&b, a->wire);
     bool sent = take_patiently(a, r, &b);
     for (unsigned n = 0; sent && n < 256; n++) {
         b.len = request.len = 0;
@@ -351,37 +351,72 @@ static void waiting_acquires(attacker *a)
     hold(a, counts_of(1, 2), take_waiting);
 }
 
-/* As many waiting calls as one principal may have, on a few connections, whose closing ends them all at once. */
-static bool take_parked(attacker *a, raw *r, size_t i)
+/* Reads one message of SP over TCP. */
+static bool await_answer(raw *r)
 {
-    sp_call call = {.path = PATH_ACQUIRE, .token = TARGET_ATTACKERS_TOKEN, .timeout_ms = WAIT_MS + 5000};
-    size_t n_calls = counts_of(500, 15000);
-    bytes b = {0}, request = {0};
+    uint8_t byte;
+    uint64_t len = 0;
 
-    sp_put_greeting(&b);
-    for (unsigned n = 0; n < n_calls; n++) {
-        request.len = 0;
-        pack_waiting_acquire(&request, (unsigned)(i * n_calls + n), WAIT_MS, 0);
-        call.payload = request.data;
-        call.len = request.len;
-        sp_put_frame(&b, a->wire, n + 1, &call, 1);
+    for (size_t i = 0; i < 8; i++) {
+        if (raw_receive(r, &byte, 1, QUIET_MS) != 1)
+            return false;
+        len = len << 8 | byte;
     }
-    bool sent = attacker_open(a, r) && raw_send(r, b.data, b.len);
-    bytes_free(&request);
-    bytes_free(&b);
-    return sent;
+    while (len-- > 0)
+        if (raw_receive(r, &byte, 1, QUIET_MS) != 1)
+            return false;
+    return true;
 }
 
+/* Calls that wait, and behind them one that does not: when that is answered they are parked. */
+static bool park(attacker *a, raw *r, size_t first, size_t n_calls)
+{
+    sp_call call = {.path = PATH_ACQUIRE, .token = TARGET_ATTACKERS_TOKEN, .timeout_ms = WAIT_MS + 5000};
+    bytes b = {0}, request = {0};
+
+    for (size_t n = 0; n <= n_calls; n++) {
+        request.len = 0;
+        pack_waiting_acquire(&request, (unsigned)(first + n), n < n_calls ? WAIT_MS : 0, 0);
+        call.payload = request.data;
+        call.len = request.len;
+        sp_put_frame(&b, a->wire, (uint32_t)(first + n + 1), &call, 1);
+    }
+    bool parked = raw_send(r, b.data, b.len) && await_answer(r);
+    bytes_free(&request);
+    bytes_free(&b);
+    return parked;
+}
+
+static bool take_parked(attacker *a, raw *r, size_t i)
+{
+    enum { AT_A_TIME = 500 };
+    size_t n_calls = counts_of(500, 15000);
+    uint8_t greeting[8];
+    bytes b = {0};
+
+    sp_put_greeting(&b, a->wire);
+    bool goes = attacker_open(a, r);
+    if (goes) {
+        r->deaf = true;
+        goes = raw_send(r, b.data, b.len) && raw_receive(r, greeting, sizeof greeting, QUIET_MS) == sizeof greeting;
+    }
+    for (size_t n = 0; goes && n < n_calls; n += AT_A_TIME)
+        goes = park(a, r, (i * n_calls + n) * 2, AT_A_TIME);
+    bytes_free(&b);
+    return goes;
+}
+
+/* As many waiting calls as one principal may have, on a few connections that then close at once; and again. */
 static void parked_closes(attacker *a)
 {
     holding h;
 
-    atomic_store(&a->at_peak, true);
-    while (attacker_goes_on(a)) {
+    for (size_t n = 0; attacker_goes_on(a); n++) {
         take_all(a, &h, 4, take_parked);
         for (size_t i = 0; i < h.n; i++)
             raw_close(&h.raws[i]);
         free(h.raws);
+        atomic_store(&a->at_peak, n > 0);
     }
 }
 
@@ -418,7 +453,7 @@ static bool take_unread(attacker *a, raw *r, size_t n_calls, size_t n_frames)
                           .len = request.len,
                           .token = TARGET_ATTACKERS_TOKEN,
                           .timeout_ms = 30000};
-    sp_put_greeting(&b);
+    sp_put_greeting(&b, a->wire);
     for (uint32_t id = 1; id <= n_frames; id++)
         sp_put_frame(&b, a->wire, id, &call, n_calls);
     bool sent = false;
@@ -499,7 +534,7 @@ static bool take_idle_place(attacker *a, raw *r, size_t i)
     if (target_speaks_h2(a->wire))
         h2_put_preface(&b, -1);
     else
-        sp_put_greeting(&b);
+        sp_put_greeting(&b, a->wire);
     bool taken = take_patiently(a, r, &b);
     bytes_free(&b);
     return taken;

@@ -24,7 +24,8 @@ static struct {
 } here;
 
 static const char *const schemes[N_WIRES] = {
-    [WIRE_TCP] = "tcp", [WIRE_UNIX] = "unix", [WIRE_TLS] = "tls", [WIRE_GRPC] = "grpc", [WIRE_GRPCS] = "grpcs",
+    [WIRE_TCP] = "tcp", [WIRE_UNIX] = "unix", [WIRE_TLS] = "tls",
+    [WIRE_WS] = "ws",   [WIRE_GRPC] = "grpc", [WIRE_GRPCS] = "grpcs",
 };
 
 const char *target_program(void)
@@ -70,7 +71,8 @@ static bool start_server(const char *const *args)
         if (w == WIRE_UNIX)
             snprintf(here.urls[w], sizeof here.urls[w], "unix://%s/server", redis_fixture_dir(here.store));
         else
-            snprintf(here.urls[w], sizeof here.urls[w], "%s://127.0.0.1:%u", schemes[w], server_fixture_free_port());
+            snprintf(here.urls[w], sizeof here.urls[w], "%s://127.0.0.1:%u%s", schemes[w], server_fixture_free_port(),
+                     w == WIRE_WS ? "/" : "");
         here.args[n++] = "--listen";
         here.args[n++] = here.urls[w];
     }
@@ -161,7 +163,7 @@ bool target_has_tls(wire w)
 
 const wire_driver *target_driver(wire w)
 {
-    return target_speaks_h2(w) ? &grpc_driver : &sp_driver;
+    return target_speaks_h2(w) ? &grpc_driver : w == WIRE_WS ? &ws_driver : &sp_driver;
 }
 
 const char *target_wire_name(wire w)

@@ -9,7 +9,7 @@
 
 #include "conformance/caller.h"
 
-typedef enum wire { WIRE_TCP, WIRE_UNIX, WIRE_TLS, WIRE_GRPC, WIRE_GRPCS, N_WIRES } wire;
+typedef enum wire { WIRE_TCP, WIRE_UNIX, WIRE_TLS, WIRE_WS, WIRE_GRPC, WIRE_GRPCS, N_WIRES } wire;
 
 #define TARGET_OTHERS_TOKEN "others-0123456789abcdef0123456789abcdef"
 #define TARGET_ATTACKERS_TOKEN "attackers-0123456789abcdef0123456789abcd"
