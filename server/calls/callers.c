@@ -2,17 +2,12 @@
  * settles and room for it, on `taking` likewise for calls that take; an owner is on the server's list exactly while
  * one of its callers is on that. So finding the next call to start costs the same however many queue. Called by
  * dispatch.c and the engines. */
-#include "calls/callers.h"
-
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <lockstock/rpc/exchange.h>
-#include <uv.h>
 
-#include "net/pace.h"
-#include "net/principals.h"
+#include "calls/callers_state.h"
 
 enum {
     RESERVE = 4,      /* one part in so many of the room to run is not for one kind of calls alone */
@@ -26,8 +21,6 @@ enum {
     QUIET_NS = 50 * 1000 * 1000,
     LARGE_BYTES = 64 * 1024, /* of an answer */
     DEAR_MAX = 8,
-    RETRY_AFTER_MS = 100,
-    PRINCIPAL_PART = 2,
     OWNERS_SHARE = 32,     /* places of one owner, while another calls */
     LONG_NS = 5 * 1000000, /* a queue is long, */
     STALL_NS = 20 * 1000000,
@@ -35,71 +28,6 @@ enum {
     LOOK_NS = 200 * 1000, /* and for how long */
     QUEUE_PART = 4,       /* of the time that a call has left, it may queue one part in so many */
     NS_PER_MS = 1000000,
-};
-
-typedef TAILQ_HEAD(, caller_call) call_list;
-typedef TAILQ_HEAD(, caller) caller_list;
-typedef TAILQ_HEAD(, owner) owner_list;
-
-/* Places, by kind of call: those that take, those that settle. */
-typedef struct running_calls {
-    uint32_t of_kind[2];
-} running_calls;
-
-/* Whose connections they are: a principal, or where none is known an address. */
-typedef struct owner {
-    size_t members;       /* callers, and calls that run */
-    caller_list ready[2]; /* callers that can start a queued call, by kind of call */
-    bool listed[2];       /* on `ready` of all */
-    TAILQ_ENTRY(owner) ready_in[2];
-    running_calls running;
-    uint32_t n_taking;      /* calls that queue to take */
-    uint64_t turn, turn_ns; /* as a caller's */
-    char name[];
-} owner;
-
-struct caller {
-    callers *all;
-    owner *owner;
-    budget_share *bytes;
-    void (*on_room)(void *arg);
-    void *arg;
-    const char *wire, *from;
-    call_list calls;          /* in any state */
-    call_list settles, takes; /* those that queue */
-    running_calls running;
-    uint32_t n_waiting, n_taking, n_settling; /* n_taking, n_settling: on `takes`, on `settles` */
-    uint64_t moved_ns;                        /* when `takes` was empty, or one of it began */
-    uint64_t turn, turn_ns;                   /* time that its calls took to start in that turn */
-    bool was_costly;                          /* they used up the one before */
-    uint32_t dear; /* 1..DEAR_MAX: as large as its answers may be, by what they were lately */
-    unsigned pins; /* functions that still look at it */
-    bool lost, held, ready[2];
-    TAILQ_ENTRY(caller) ready_in[2], in_takers;
-};
-
-struct callers {
-    callers_options options;
-    owner_list ready[2];           /* owners of callers that can start a queued call, by kind of call */
-    void *owners;                  /* tsearch, by name */
-    const owner *recent;           /* whose call began last; NULL: it is gone */
-    uint64_t recent_ns, others_ns; /* when that was; and when the last one of another owner began */
-    caller_list takers;            /* with a call that queues to take */
-    running_calls running;
-    uint32_t n_waiting, n_parked, n_taking, n_queued;
-    uint32_t n_takers, n_owners_taking;
-    pace pace;             /* of those that queue to take */
-    principals principals; /* their waiting calls are the members */
-    uint64_t turn;
-    uint64_t costly_ns, queue_ns; /* of this turn: for costly callers' calls as they came, and from queues */
-    uint64_t light_ns;            /* when one that is not costly last had a call */
-    bool serving;
-    uv_prepare_t turn_end;
-    uv_idle_t busy; /* the loop does not wait while calls could start */
-    uv_timer_t look;
-    unsigned open_handles;
-    void (*closed)(void *arg);
-    void *arg;
 };
 
 /* ---- room ------------------------------------------------------------------------- */
@@ -172,42 +100,6 @@ static void relist(caller *c)
 
 /* ---- owners ----------------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const owner *)a)->name, ((const owner *)b)->name);
-}
-
-/* One member more; NULL when out of memory. */
-static owner *enter_owner(callers *all, const char *name)
-{
-    size_t len = strlen(name);
-    owner *o = calloc(1, sizeof *o + len + 1);
-    owner **found;
-
-    if (!o)
-        return NULL;
-    memcpy(o->name, name, len);
-    TAILQ_INIT(&o->ready[false]);
-    TAILQ_INIT(&o->ready[true]);
-    found = tsearch(o, &all->owners, by_name);
-    if (!found || *found != o)
-        free(o);
-    if (!found)
-        return NULL;
-    (*found)->members++;
-    return *found;
-}
-
-static void leave_owner(callers *all, owner *o)
-{
-    if (--o->members > 0)
-        return;
-    if (all->recent == o)
-        all->recent = NULL;
-    tdelete(o, &all->owners, by_name);
-    free(o);
-}
-
 static void count_taking(caller *c, uint32_t n)
 {
     owner *o = c->owner;
@@ -221,7 +113,7 @@ void caller_set_owner(caller *c, const char *name)
 {
     owner *to, *from = c->owner;
 
-    if (strcmp(from->name, name) == 0 || !(to = enter_owner(c->all, name)))
+    if (strcmp(from->name, name) == 0 || !(to = callers_enter_owner(c->all, name)))
         return;
     relist_kind(c, true, false);
     relist_kind(c, false, false);
@@ -232,7 +124,7 @@ void caller_set_owner(caller *c, const char *name)
     if (n > 0)
         count_taking(c, n);
     relist(c);
-    leave_owner(c->all, from);
+    callers_leave_owner(c->all, from);
 }
 
 /* A call of it begins. */
@@ -332,7 +224,7 @@ static void free_when_over(caller *c)
 {
     if (!c->lost || c->pins > 0 || !TAILQ_EMPTY(&c->calls))
         return;
-    leave_owner(c->all, c->owner);
+    callers_leave_owner(c->all, c->owner);
     free(c);
 }
 
@@ -400,7 +292,7 @@ static void run(caller_call *call)
     uint64_t now_ns = lks_rpc_now_ns(), took_ns = now_ns - began_ns;
     c->turn_ns += took_ns;
     o->turn_ns += took_ns;
-    leave_owner(all, o);
+    callers_leave_owner(all, o);
     if (!c->was_costly && c->turn_ns < all->options.turn_ns)
         all->light_ns = now_ns;
     if (all->serving)
@@ -511,52 +403,6 @@ static void start_or_queue(caller_call *call)
         uv_idle_start(&c->all->busy, on_busy);
 }
 
-/* ---- waiting ------------------------------------------------------------------------ */
-
-static lks_code no_room(lks_error *error, const char *why)
-{
-    lks_code code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", why);
-
-    error->retry_after_ms = RETRY_AFTER_MS;
-    return code;
-}
-
-static lks_code enter_waiting(caller_call *call, const char *principal, lks_error *error)
-{
-    caller *c = call->caller;
-    callers *all = c->all;
-    const callers_options *o = &all->options;
-    principal_sum *sum = principal ? principals_enter(&all->principals, principal) : NULL;
-    const char *full = NULL;
-
-    if (principal && !sum)
-        full = "out of memory";
-    else if (all->n_waiting >= o->waiting_max)
-        full = "too many calls wait";
-    else if (c->n_waiting >= o->waiting_per_caller)
-        full = "too many calls wait on this connection";
-    else if (sum && sum->members > (o->waiting_max + PRINCIPAL_PART - 1) / PRINCIPAL_PART)
-        full = "too many calls of this principal wait";
-    if (full) {
-        principals_leave(&all->principals, sum);
-        return no_room(error, full);
-    }
-    call->waiting = sum;
-    c->n_waiting++;
-    all->n_waiting++;
-    return LKS_OK;
-}
-
-static void leave_waiting(caller_call *call)
-{
-    caller *c = call->caller;
-
-    principals_leave(&c->all->principals, call->waiting);
-    call->waiting = NULL;
-    c->n_waiting--;
-    c->all->n_waiting--;
-}
-
 /* ---- a call ------------------------------------------------------------------------- */
 
 /* Whether so many calls queue to take that one more is of no use. */
@@ -582,8 +428,8 @@ lks_code caller_foresee(const caller *c, uint64_t deadline_ns, lks_error *error)
 
     if (ns == 0 || !pace_too_long(ns, deadline_ns > now_ns ? deadline_ns - now_ns : 0, QUEUE_PART))
         return LKS_OK;
-    lks_code code = no_room(error, "calls queue for too long");
-    if (ns > (uint64_t)RETRY_AFTER_MS * NS_PER_MS)
+    lks_code code = callers_no_room(error, "calls queue for too long");
+    if (ns > (uint64_t)CALLERS_RETRY_AFTER_MS * NS_PER_MS)
         error->retry_after_ms = (uint32_t)(ns / NS_PER_MS);
     return code;
 }
@@ -597,10 +443,10 @@ lks_code caller_admit(caller_call *call, const char *principal, lks_error *error
     if (c->lost)
         return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "the connection is gone");
     if (!call->settles && queue_is_full(c))
-        return no_room(error, "too many calls under way");
+        return callers_no_room(error, "too many calls under way");
     if (call->settles && too_many_settle(c))
-        return no_room(error, "too many calls under way on this connection");
-    lks_code code = call->waits ? enter_waiting(call, principal, error) : LKS_OK;
+        return callers_no_room(error, "too many calls under way on this connection");
+    lks_code code = call->waits ? callers_enter_waiting(call, principal, error) : LKS_OK;
     if (code != LKS_OK)
         return code;
     TAILQ_INSERT_TAIL(&c->calls, call, in_caller);
@@ -614,7 +460,7 @@ static void stop_running(caller_call *call)
 
     count_running(call, -call->places);
     call->state = CALL_NONE;
-    leave_owner(c->all, call->owner);
+    callers_leave_owner(c->all, call->owner);
     call->owner = NULL;
     relist(c);
 }
@@ -656,7 +502,7 @@ void caller_leave(caller_call *call)
     else if (call->state == CALL_PARKED)
         unpark(call);
     if (call->waits)
-        leave_waiting(call);
+        callers_leave_waiting(call);
     TAILQ_REMOVE(&c->calls, call, in_caller);
     call->caller = NULL;
     relist(c);
@@ -677,7 +523,7 @@ caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg)
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->settles);
     TAILQ_INIT(&c->takes);
-    c->owner = enter_owner(all, "");
+    c->owner = callers_enter_owner(all, "");
     if (!c->owner) {
         free(c);
         return NULL;

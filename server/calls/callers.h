@@ -71,10 +71,10 @@ void caller_lost(caller *c);
 /* While it is held, no call of it starts: they queue. */
 void caller_hold(caller *c, bool held);
 
-/* Whether its connection is gone. */
 /* What the store answered to a call of it that takes more places than one. Who is new may get large answers. */
 void caller_had_answer(caller *c, size_t bytes);
 
+/* Whether its connection is gone. */
 bool caller_is_lost(const caller *c);
 
 /* The share that was given. */

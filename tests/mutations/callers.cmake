@@ -15,11 +15,11 @@ c_mutation(K2 server/calls/callers.c test_callers [[    if (!call->settles && qu
 c_mutation(K2 server/calls/dispatch.c test_dispatch [[.settles = route->method->settles, ]] [[.settles = false, ]])
 
 # waiting has limits of a connection, a principal and the server
-c_mutation(K3 server/calls/callers.c test_callers [[all->n_waiting >= o->waiting_max]] [[false]])
-c_mutation(K3 server/calls/callers.c test_callers [[c->n_waiting >= o->waiting_per_caller]] [[false]])
-c_mutation(K3 server/calls/callers.c test_callers
+c_mutation(K3 server/calls/callers_waiting.c test_callers [[all->n_waiting >= o->waiting_max]] [[false]])
+c_mutation(K3 server/calls/callers_waiting.c test_callers [[c->n_waiting >= o->waiting_per_caller]] [[false]])
+c_mutation(K3 server/calls/callers_waiting.c test_callers
   [[sum && sum->members > (o->waiting_max + PRINCIPAL_PART - 1) / PRINCIPAL_PART]] [[false]])
-c_mutation(K3 server/calls/callers.c test_callers [[    c->n_waiting--;
+c_mutation(K3 server/calls/callers_waiting.c test_callers [[    c->n_waiting--;
     c->all->n_waiting--;]] [[    ;]])
 
 # a call that was woken runs before calls that take

@@ -73,7 +73,7 @@ c_mutation(W11 server/calls/callers.c test_callers [[return left == 0 || (c->own
 c_mutation(W11 server/calls/callers.c test_callers [[return may_have(c, settles) && has_room_of]] [[return has_room_of]])
 c_mutation(W11 server/calls/callers.c test_callers
   [[has_room_of(&c->all->running, c->all->options.running_max, settles) &&]] [[true &&]])
-c_mutation(W11 server/calls/callers.c test_callers [[    error->retry_after_ms = RETRY_AFTER_MS;]] [[    ;]])
+c_mutation(W11 server/calls/callers_waiting.c test_callers [[    error->retry_after_ms = CALLERS_RETRY_AFTER_MS;]] [[    ;]])
 c_mutation(W11 server/calls/callers.c test_callers [[(in_this_turn && used_up) || ]] "")
 c_mutation(W11 server/calls/callers.c test_callers [[    TAILQ_INSERT_TAIL(&o->ready[settles], c, ready_in[settles]);
     return]] [[    TAILQ_INSERT_HEAD(&o->ready[settles], c, ready_in[settles]);

@@ -1,0 +1,95 @@
+/* What callers are made of, for callers.c (who starts when), callers_owners.c and callers_waiting.c only. */
+#ifndef LOCKSTOCK_SERVER_CALLERS_STATE_H
+#define LOCKSTOCK_SERVER_CALLERS_STATE_H
+
+#include <uv.h>
+
+#include "calls/callers.h"
+#include "net/pace.h"
+#include "net/principals.h"
+
+enum { CALLERS_RETRY_AFTER_MS = 100 };
+
+typedef TAILQ_HEAD(, caller_call) call_list;
+typedef TAILQ_HEAD(, caller) caller_list;
+typedef TAILQ_HEAD(, owner) owner_list;
+
+/* Places, by kind of call: those that take, those that settle. */
+typedef struct running_calls {
+    uint32_t of_kind[2];
+} running_calls;
+
+/* Whose connections they are: a principal, or where none is known an address. */
+typedef struct owner {
+    size_t members;       /* callers, and calls that run */
+    caller_list ready[2]; /* callers that can start a queued call, by kind of call */
+    bool listed[2];       /* on `ready` of all */
+    TAILQ_ENTRY(owner) ready_in[2];
+    running_calls running;
+    uint32_t n_taking;      /* calls that queue to take */
+    uint64_t turn, turn_ns; /* as a caller's */
+    char name[];
+} owner;
+
+struct caller {
+    callers *all;
+    owner *owner;
+    budget_share *bytes;
+    void (*on_room)(void *arg);
+    void *arg;
+    const char *wire, *from;
+    call_list calls;          /* in any state */
+    call_list settles, takes; /* those that queue */
+    running_calls running;
+    uint32_t n_waiting, n_taking, n_settling; /* n_taking, n_settling: on `takes`, on `settles` */
+    uint64_t moved_ns;                        /* when `takes` was empty, or one of it began */
+    uint64_t turn, turn_ns;                   /* time that its calls took to start in that turn */
+    bool was_costly;                          /* they used up the one before */
+    uint32_t dear; /* 1..DEAR_MAX: as large as its answers may be, by what they were lately */
+    unsigned pins; /* functions that still look at it */
+    bool lost, held, ready[2];
+    TAILQ_ENTRY(caller) ready_in[2], in_takers;
+};
+
+struct callers {
+    callers_options options;
+    owner_list ready[2];           /* owners of callers that can start a queued call, by kind of call */
+    void *owners;                  /* tsearch, by name */
+    const owner *recent;           /* whose call began last; NULL: it is gone */
+    uint64_t recent_ns, others_ns; /* when that was; and when the last one of another owner began */
+    caller_list takers;            /* with a call that queues to take */
+    running_calls running;
+    uint32_t n_waiting, n_parked, n_taking, n_queued;
+    uint32_t n_takers, n_owners_taking;
+    pace pace;             /* of those that queue to take */
+    principals principals; /* their waiting calls are the members */
+    uint64_t turn;
+    uint64_t costly_ns, queue_ns; /* of this turn: for costly callers' calls as they came, and from queues */
+    uint64_t light_ns;            /* when one that is not costly last had a call */
+    bool serving;
+    uv_prepare_t turn_end;
+    uv_idle_t busy; /* the loop does not wait while calls could start */
+    uv_timer_t look;
+    unsigned open_handles;
+    void (*closed)(void *arg);
+    void *arg;
+};
+
+/* ---- callers_owners.c --------------------------------------------------------------- */
+
+/* One member more; NULL when out of memory. */
+owner *callers_enter_owner(callers *all, const char *name);
+
+/* One less; the owner goes with the last. */
+void callers_leave_owner(callers *all, owner *o);
+
+/* ---- callers_waiting.c -------------------------------------------------------------- */
+
+/* RESOURCE_EXHAUSTED, NO, with a moment to wait. */
+lks_code callers_no_room(lks_error *error, const char *why);
+
+/* Counts a call among those that may wait: of all, of its connection, and of the principal unless that is NULL. */
+lks_code callers_enter_waiting(caller_call *call, const char *principal, lks_error *error);
+void callers_leave_waiting(caller_call *call);
+
+#endif
