@@ -212,7 +212,10 @@ function eval(script, ...) return harness.redis("EVAL", script, "0", ...) end
 function fcall(name, base, ...) return harness.redis("FCALL", name .. "_" .. harness.digest, "1", base, ...) end
 
 -- From now on the store's clock moves by the script alone.
-function hold_clock() redis("SET ls:test:clock_still_us " .. redis("TIME"):match("%d+") .. "000000") end
+function hold_clock()
+  local seconds, us = redis("TIME"):match("(%d+)\n(%d+)")
+  redis(("SET ls:test:clock_still_us %d%06d"):format(seconds, us))
+end
 function pass(seconds) harness.advance_ms(math.floor(seconds * 1000)) end
 
 local remembered
