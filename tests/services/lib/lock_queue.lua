@@ -41,20 +41,18 @@ function promote(name)
 end
 
 function ring_alarms()
-  local again
-  repeat
-    again = false
+  while true do
+    local due, now = {}, now_ms()
     for id, at in pairs(alarms) do
-      if at <= now_ms() then
-        local server, name = id:match("^(%S+) (.*)$")
-        alarms[id] = nil
-        local in_ms = promote(name)
-        if in_ms >= 0 then set_alarm(server, name, in_ms) end
-        again = true
-        break
-      end
+      if at <= now then due[#due + 1] = id end
     end
-  until not again
+    if #due == 0 then return end
+    table.sort(due) -- the same order in each run of a seed
+    local server, name = due[1]:match("^(%S+) (.*)$")
+    alarms[due[1]] = nil
+    local in_ms = promote(name)
+    if in_ms >= 0 then set_alarm(server, name, in_ms) end
+  end
 end
 
 wait = word(function(more, server, token, ...)

@@ -85,6 +85,9 @@ adjust = word(function(more, sku, delta, id)
 end)
 delete = word(function(more, sku) return Stock.DeleteItem(with({group = "g", sku = sku}, more)) end)
 function read(after, more) return Stock.ReadLedger(with({group = "g", after = after}, more)) end
+-- What a unit of an entry does to available, reserved, sold.
+BY_KIND = {PUT = {1, 0, 0}, ADJUSTED = {1, 0, 0}, TRANSFERRED = {1, 0, 0}, DEDUCTED = {-1, 0, 1},
+  RESERVED = {-1, 1, 0}, CONFIRMED = {0, -1, 1}, CANCELLED = {1, -1, 0}, EXPIRED = {1, -1, 0}, RETURNED = {1, 0, -1}}
 function ledger(more) return read("", more) end
 function trim(up_to, more) return Stock.TrimLedger(with({group = "g", up_to = up_to}, more)) end
 

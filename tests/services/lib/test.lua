@@ -212,7 +212,10 @@ function eval(script, ...) return harness.redis("EVAL", script, "0", ...) end
 function fcall(name, base, ...) return harness.redis("FCALL", name .. "_" .. harness.digest, "1", base, ...) end
 
 -- From now on the store's clock moves by the script alone.
-function hold_clock() redis("SET ls:test:clock_still_us " .. redis("TIME"):match("%d+") .. "000000") end
+function hold_clock()
+  local seconds, us = redis("TIME"):match("(%d+)\n(%d+)")
+  redis(("SET ls:test:clock_still_us %d%06d"):format(seconds, us))
+end
 function pass(seconds) harness.advance_ms(math.floor(seconds * 1000)) end
 
 local remembered
@@ -252,6 +255,26 @@ end
 -- ---- bad input ------------------------------------------------------------------------
 
 foreign = "FAILED_PRECONDITION NO the store holds foreign data under this name"
+
+-- Rows of what is done to a key, ? stands for it; the key; and the names of the calls in `tries` that meet it: they are
+-- refused and change nothing. Before it, prepare() runs, and the key is removed unless it is changed in place.
+function refuses_foreign(rows, tries, prepare)
+  for _, row in ipairs(rows) do
+    for name in row[3]:gmatch("%S+") do
+      harness.reset()
+      setup()
+      prepare()
+      local command = {}
+      for part in row[1]:gmatch("[^ ]+") do command[#command + 1] = part == "?" and row[2] or part end
+      if not (row.in_place or command[1] == "APPEND" or command[1] == "SETRANGE") then redis("DEL", row[2]) end
+      redis(table.unpack(command))
+      remember()
+      local said = tostring(tries[name]())
+      if said:sub(1, 22) ~= "FAILED_PRECONDITION NO" then error(("%s of %s, %s: %s"):format(row[1], row[2], name, said)) end
+      unchanged()
+    end
+  end
+end
 
 -- Each request is refused for its field and changes nothing: refuses(Lock.Acquire, good) {{"group", group = long(129)}}
 function refuses(method, good)

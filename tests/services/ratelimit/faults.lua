@@ -23,8 +23,7 @@ local tries = {
   end,
 }
 
--- What is done to a key, ? stands for it; the key; and the calls that meet it. What is not changed in place is removed
--- before.
+-- See refuses_foreign.
 local G, P = "ls:{default/g}:rate:", "ls:{default/policies}:rate:"
 local rows = {
   {"SET ? x", G .. "k:a", "check peek refund reset"},
@@ -37,8 +36,8 @@ local rows = {
   {"SET ? x", G .. "q:r", "check_id"},
   {"SET ? \x91\x01", G .. "q:r", "refund"},
   {"SET ? x", P .. "p", "put get list delete check_anew"},
-  {"HSET ? api x", P .. "p", "put_over get check_anew"},
-  {"HSET ? api \x92\xa6policy\x01", P .. "p", "get"},
+  {"HSET ? api x", P .. "p", "put_over get check_anew", in_place = true},
+  {"HSET ? api \x92\xa6policy\x01", P .. "p", "get", in_place = true},
   {"SET ? x", P .. "n", "put delete list"},
   {"SET ? x", P .. "v", "put"},
   {"LPUSH ? x", P .. "v", "delete"},
@@ -48,18 +47,9 @@ local rows = {
 
 -- promise R37: foreign data: FAILED_PRECONDITION, nothing changed
 function case.foreign_data_changes_nothing()
-  for _, row in ipairs(rows) do
-    for _, name in ipairs(split(row[3])) do
-      harness.reset(); setup(); put_policy("api", "FIXED 5/1000"); check_id(RULES, 1, "r") "ALLOWED:..."
-      local command = {}
-      for part in row[1]:gmatch("[^ ]+") do command[#command + 1] = part == "?" and row[2] or part end
-      if command[1] ~= "APPEND" and not (command[1] == "HSET" and row[2] == P .. "p") then redis("DEL", row[2]) end
-      redis(table.unpack(command)); remember()
-      local said = tostring(tries[name]())
-      if said:sub(1, 22) ~= "FAILED_PRECONDITION NO" then error(("%s of %s, %s: %s"):format(row[1], row[2], name, said)) end
-      unchanged()
-    end
-  end
+  refuses_foreign(rows, tries, function()
+    put_policy("api", "FIXED 5/1000"); check_id(RULES, 1, "r") "ALLOWED:..."
+  end)
 end
 
 -- promise R33

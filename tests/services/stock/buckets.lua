@@ -52,14 +52,12 @@ function case.a_bucket_that_runs_short_pulls_from_the_richest()
   stock "a" "0 0 40"
 end
 
--- What the ledger adds up to: available, reserved, sold; entries are read `limit` at a time, and their ids increase.
-local by = {PUT = {1, 0, 0}, ADJUSTED = {1, 0, 0}, TRANSFERRED = {1, 0, 0}, DEDUCTED = {-1, 0, 1}, RESERVED = {-1, 1, 0},
-  CONFIRMED = {0, -1, 1}, CANCELLED = {1, -1, 0}, EXPIRED = {1, -1, 0}, RETURNED = {1, 0, -1}}
 local function is_after(id, last)
   local at, seq = id:match("^(%d+)-(%d+)$")
   local last_at, last_seq = last:match("^(%d+)-(%d+)$")
   return tonumber(at) > tonumber(last_at) or at == last_at and tonumber(seq) > tonumber(last_seq)
 end
+-- What the ledger adds up to: available, reserved, sold; entries are read `limit` at a time, and their ids increase.
 local function ledger_sum(sku, limit)
   local sum, after, last = {0, 0, 0}, "", "0-0"
   repeat
@@ -67,7 +65,7 @@ local function ledger_sum(sku, limit)
     for _, e in ipairs(entries) do
       eq(is_after(e.id, last), true)
       last = e.id
-      for i = 1, e.sku == sku and 3 or 0 do sum[i] = sum[i] + by[e.kind][i] * e.quantity end
+      for i = 1, e.sku == sku and 3 or 0 do sum[i] = sum[i] + BY_KIND[e.kind][i] * e.quantity end
       after = e.id
     end
   until #entries == 0

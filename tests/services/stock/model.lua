@@ -175,9 +175,6 @@ end
 
 -- ---- the ledger ----
 
-local BY = {PUT = {1, 0, 0}, ADJUSTED = {1, 0, 0}, TRANSFERRED = {1, 0, 0}, DEDUCTED = {-1, 0, 1}, RESERVED = {-1, 1, 0},
-  CONFIRMED = {0, -1, 1}, CANCELLED = {1, -1, 0}, EXPIRED = {1, -1, 0}, RETURNED = {1, 0, -1}}
-
 local function read_on(g)
   local m = groups[g]
   for _, e in ipairs(Stock.ReadLedger(in_group(g, {after = m.read, limit = 1000})) {outcome = "OK"}.entries) do
@@ -188,7 +185,7 @@ local function read_on(g)
       eq({e.quantity, 0}, {sums[1], sums[2]})
       m.sums[e.sku] = {0, 0, 0}
     else
-      for i = 1, 3 do sums[i] = sums[i] + BY[e.kind][i] * e.quantity end
+      for i = 1, 3 do sums[i] = sums[i] + BY_KIND[e.kind][i] * e.quantity end
     end
     if e.kind == "EXPIRED" then m.orders[tonumber(e.order_id:sub(2))].in_ledger = true end
     m.read = e.id
