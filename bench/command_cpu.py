@@ -7,9 +7,9 @@ its reply, and each command or step of Lua in a loop. Asserts nothing.
 Starts a redis-server of its own on a unix socket, with the function library beside if it is named: Lua's collector goes over
 that too. Everything is in the processor's caches here, so what a function really costs is more.
 """
-import signal, statistics, sys, tempfile
+import statistics
 
-from fcall_time import Redis
+from programs import Redis, arguments
 
 KEY, VALUE, PIPELINED, CALLS, FEW, MANY = "ls:{default/thing}:lock:n:", "v" * 70, 16, 320, 10, 110
 
@@ -47,45 +47,34 @@ def library():
 def cost(redis, words):
     """Of one such command."""
     before = redis.ran_us()
-    for _ in range(CALLS // PIPELINED):
-        redis.send_all([words] * PIPELINED)
-        for _ in range(PIPELINED):
-            reply = redis.reply()
-            if isinstance(reply, Exception):
-                sys.exit(f"{words[:2]}: {reply}")
+    redis.many([words] * CALLS, PIPELINED)
     return (redis.ran_us() - before) / CALLS
 
 
 def main():
-    rounds = int(next((a[9:] for a in sys.argv if a.startswith("--rounds=")), 9))
-    named = [a for a in sys.argv[1:] if not a.startswith("--")]
-    with tempfile.TemporaryDirectory(prefix="lks-bench-") as directory:
-        redis = Redis(directory)
-        try:
-            for path in named:
-                with open(path, "rb") as f:
-                    redis.call("FUNCTION", "LOAD", f.read())
-            redis.call("FUNCTION", "LOAD", library())
-            sha = redis.call("SCRIPT", "LOAD", "return 1").decode()
-            redis.call("SET", KEY + "kept", VALUE, "PX", 10**9)
+    named, flags = arguments()
+    with Redis() as redis:
+        for path in named:
+            with open(path, "rb") as f:
+                redis.call("FUNCTION", "LOAD", f.read())
+        redis.call("FUNCTION", "LOAD", library())
+        sha = redis.call("SCRIPT", "LOAD", "return 1").decode()
+        redis.call("SET", KEY + "kept", VALUE, "PX", 10**9)
+        redis.call("SET", KEY + "a", VALUE * 20)
+        whole = {"EVALSHA of one key": ["EVALSHA", sha, 1, KEY], "FCALL of one key": ["FCALL", "reply0", 1, KEY],
+                 f"... with {len(WORDS)} words": ["FCALL", "reply0", 1, KEY, *WORDS]}
+        whole |= {f"... with the reply {r}": ["FCALL", f"reply{i}", 1, KEY] for i, r in list(enumerate(REPLIES))[1:]}
+        found = {name: [] for name in (*whole, *STEPS)}
+        for _ in range(int(flags.get("rounds", 9))):
+            for name, words in whole.items():
+                found[name].append(cost(redis, words))
+            for i, name in enumerate(STEPS):
+                few, many = (cost(redis, ["FCALL", f"step{i}", 1, KEY, VALUE, times]) for times in (FEW, MANY))
+                found[name].append((many - few) / (MANY - FEW))
+            redis.call("DEL", KEY + "x")
             redis.call("SET", KEY + "a", VALUE * 20)
-            whole = {"EVALSHA of one key": ["EVALSHA", sha, 1, KEY], "FCALL of one key": ["FCALL", "reply0", 1, KEY],
-                     f"... with {len(WORDS)} words": ["FCALL", "reply0", 1, KEY, *WORDS]}
-            whole |= {f"... with the reply {r}": ["FCALL", f"reply{i}", 1, KEY] for i, r in list(enumerate(REPLIES))[1:]}
-            found = {name: [] for name in (*whole, *STEPS)}
-            for _ in range(rounds):
-                for name, words in whole.items():
-                    found[name].append(cost(redis, words))
-                for i, name in enumerate(STEPS):
-                    few, many = (cost(redis, ["FCALL", f"step{i}", 1, KEY, VALUE, times]) for times in (FEW, MANY))
-                    found[name].append((many - few) / (MANY - FEW))
-                redis.call("DEL", KEY + "x")
-                redis.call("SET", KEY + "a", VALUE * 20)
-            for name, us in found.items():
-                print(f"{name:36} {statistics.median(us):5.2f} us   least {min(us):5.2f}")
-        finally:
-            redis.process.send_signal(signal.SIGTERM)
-            redis.process.wait()
+        for name, us in found.items():
+            print(f"{name:36} {statistics.median(us):5.2f} us   least {min(us):5.2f}")
 
 
 if __name__ == "__main__":
