@@ -134,7 +134,7 @@ static bool submit(op *o, lane *l)
     lks_error error = {0};
 
     o->started_ns = l->drive->options->rate > 0 ? measure_now_ns() : o->began_ns;
-    lks_code code = o->scenario->start(o, &error);
+    lks_code code = o->scenario->steps[o->step].start(o, &error);
 
     if (code == LKS_OK)
         return true; /* it may have ended already: o is not touched any more */
@@ -152,7 +152,7 @@ static void begin(op *o, uint64_t due_ns)
     o->serial = drive_next_serial();
     o->began_ns = due_ns;
     scenario_begin(o);
-    drive_make_id(o->id, scenario_tag(o->world), o->serial);
+    drive_make_id(o->id, o->world->tag, o->serial);
 }
 
 /* On a completion thread, or the caller's: records it. True: the next call of the operation is to come. */
@@ -185,20 +185,20 @@ static void go_on(op *o)
 static void deliver(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
                     const lks_error *error)
 {
-    drive_done *done = (drive_done *)function;
-
-    done(arg, code, response, error);
+    (void)function;
+    scenario_answered(arg, code, response, error);
 }
 
-lks_code drive_call(op *o, const lks_rpc_method *method, const void *request, const lks_call_options *options,
-                    drive_done *done, lks_error *error)
+lks_code drive_call(op *o, const lks_rpc_method *method, const void *request, uint32_t wait_ms, lks_error *error)
 {
+    lks_call_options options = *o->call_options;
     ProtobufCMessage *response = NULL;
 
+    options.timeout_ms += wait_ms;
     if (!o->lane->drive->options->sync)
-        return lks_call_start(o->channel, method, request, options, deliver, (lks_call_function *)done, o, NULL, error);
-    lks_code code = lks_call_run(o->channel, method, request, options, &response, error);
-    done(o, code, response, error);
+        return lks_call_start(o->channel, method, request, &options, deliver, NULL, o, NULL, error);
+    lks_code code = lks_call_run(o->channel, method, request, &options, &response, error);
+    scenario_answered(o, code, response, error);
     lks_message_free(response);
     return LKS_OK;
 }

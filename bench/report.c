@@ -156,7 +156,7 @@ static void each_outcome(const tally *all, void (*tell)(void *arg, const char *n
             for (int outcome = 0; outcome < DRIVE_OUTCOMES_MAX; outcome++) {
                 uint64_t n = tally_of(all, &scenarios[s], step, outcome);
                 if (n > 0)
-                    tell(arg, outcome_name(scenarios[s].outcomes[step], outcome), n);
+                    tell(arg, outcome_name(scenarios[s].steps[step].outcomes, outcome), n);
             }
 }
 

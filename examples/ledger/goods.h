@@ -1,6 +1,5 @@
-/* The shop's own database, which holds copies of the stock of groups, each by itself: how
- * many of each good there are, and up to which entry of the group's ledger that is true. Not thread-safe.
- * What fails is said on stderr. */
+/* The shop's own database, a copy of the stock of groups: how many of each good there are, and up to which entry of the
+ * group's ledger that is true. Not thread-safe. Failures are printed to stderr. */
 #ifndef EXAMPLE_LEDGER_GOODS_H
 #define EXAMPLE_LEDGER_GOODS_H
 
@@ -52,5 +51,9 @@ bool goods_start_over(goods *db, const char *position);
 /* At most `max` rows in the order of their ids, and the position that they are of; how
  * many, or -1. */
 int goods_rows(goods *db, goods_row *rows, int max, char id[GOODS_ID_SIZE]);
+
+/* For tests: LEDGER_HALT=POINT:N in the environment stops the process with SIGSTOP when it comes to a point for the
+ * N-th time. */
+void halt_at(const char *point);
 
 #endif
