@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interrupt.h"
-
 enum { CONTENDERS_MAX = 16 };
 
 static bool prepare(contender *c, size_t n, const bench_options *o, const place *p)
@@ -115,83 +113,23 @@ double compare_median(const contender *c, compared of, size_t rounds)
 
 /* ---- --compare ----------------------------------------------------------------- */
 
-static size_t add(contender *all, size_t n, const contender *more)
+/* Rivals of the same work; where there are none, and for locks too, a Deduct by redis-benchmark. */
+static size_t add_rivals(contender *all, const scenario *s, unsigned in_flight)
 {
-    all[n] = *more;
-    return n + 1;
-}
+    bool deducts = strcmp(s->name, "deduct") == 0 || strcmp(s->name, "deduct-hot") == 0 || s->sold_out;
+    rival_of wanted = deducts                            ? OF_DEDUCT
+                      : strcmp(s->name, "lock") == 0     ? OF_LOCK
+                      : strcmp(s->name, "lock-hot") == 0 ? OF_HOT_LOCK
+                                                         : OF_ANY;
+    size_t n = 1;
 
-/* All rivals of a Deduct, with the function and with the script. */
-static size_t add_deducts(contender *all, size_t n, const contender *base)
-{
-    static const struct {
-        const char *name;
-        rival_kind kind;
-        unsigned pipeline;
-        bool script;
-    } rivals[] = {
-        {"hiredis threads, function", RIVAL_THREADS, 0, false},
-        {"hiredis threads, script", RIVAL_THREADS, 0, true},
-        {"hiredis pipelined, function", RIVAL_PIPELINE, 0, false},
-        {"hiredis pipelined, script", RIVAL_PIPELINE, 0, true},
-        {"gRPC C++ service, function", RIVAL_GRPC, 0, false},
-        {"lockstock over gRPC, the same C++ client", RIVAL_GRPC_OURS, 0, false},
-        {"redis-benchmark -P 1, function", RIVAL_BENCHMARK, 1, false},
-        {"redis-benchmark -P 1, script", RIVAL_BENCHMARK, 1, true},
-        {"redis-benchmark -P 16, function", RIVAL_BENCHMARK, 16, false},
-        {"redis-benchmark -P 16, script", RIVAL_BENCHMARK, 16, true},
-    };
-
-    for (size_t i = 0; i < sizeof rivals / sizeof *rivals; i++) {
-        contender c = *base;
-        c.name = rivals[i].name;
-        c.rival = (rival){.kind = rivals[i].kind, .pipeline = rivals[i].pipeline, .work = {.script = rivals[i].script}};
-        n = add(all, n, &c);
-    }
+    for (size_t i = 0; i < n_rivals; i++)
+        if (rivals[i].of == wanted || rivals[i].also_of == wanted)
+            all[n++] = (contender){.name = rivals[i].name,
+                                   .scenario = rivals[i].of == OF_ANY ? scenario_find("deduct") : s,
+                                   .in_flight = in_flight,
+                                   .rival = rivals[i]};
     return n;
-}
-
-static size_t add_locks(contender *all, size_t n, const contender *base, bool hot)
-{
-    static const struct {
-        const char *name;
-        rival_kind kind;
-        bool script, hot;
-    } rivals[] = {
-        {"hiredis threads, function", RIVAL_THREADS, false, false},
-        {"hiredis threads, script", RIVAL_THREADS, true, false},
-        {"hiredis pipelined, function", RIVAL_PIPELINE, false, false},
-        {"hiredis pipelined, script", RIVAL_PIPELINE, true, false},
-        {"SET NX and BLPOP", RIVAL_BLPOP, true, true},
-        {"SET NX and polling, 3 to 33 ms", RIVAL_POLLING, true, true},
-        {"BLPOP of a bare list, no lease", RIVAL_LIST, true, true},
-    };
-
-    for (size_t i = 0; i < sizeof rivals / sizeof *rivals; i++) {
-        contender c = *base;
-        c.name = rivals[i].name;
-        c.rival = (rival){.kind = rivals[i].kind, .work = {.locks = true, .script = rivals[i].script}};
-        if (rivals[i].hot == hot)
-            n = add(all, n, &c);
-    }
-    return n;
-}
-
-static size_t add_rivals(contender *all, size_t n, const contender *base)
-{
-    const char *name = base->scenario->name;
-
-    if (strcmp(name, "deduct") == 0 || strcmp(name, "deduct-hot") == 0 || strcmp(name, "sold-out") == 0)
-        return add_deducts(all, n, base);
-    if (strcmp(name, "lock-hot") == 0)
-        return add_locks(all, n, base, true);
-    if (strcmp(name, "lock") == 0)
-        n = add_locks(all, n, base, false);
-    contender c = *base;
-    c.scenario = scenario_find("deduct");
-    c.name = "redis-benchmark -P 16, script of a Deduct";
-    c.rival = (rival){.kind = RIVAL_BENCHMARK, .pipeline = 16, .work = {.script = true}};
-    return add(all, n, &c);
 }
 
 static void print_us(double us)
@@ -247,14 +185,10 @@ static void json_contender(json *j, const contender *c, const contender *ours, c
 bool compare_scenario(const scenario *s, const bench_options *o, const place *p, const char *fsync, json *j)
 {
     contender *all = measure_alloc(CONTENDERS_MAX, sizeof *all);
-    const contender base = {.scenario = s, .in_flight = (unsigned)o->in_flight};
-    size_t n = 1;
+    size_t n = add_rivals(all, s, (unsigned)o->in_flight);
 
-    all[0] = base;
-    all[0].name = "lockstock";
-    all[0].ours = true;
-    all[0].sync = o->sync;
-    n = add_rivals(all, n, &base);
+    all[0] = (contender){
+        .name = "lockstock", .scenario = s, .in_flight = (unsigned)o->in_flight, .ours = true, .sync = o->sync};
     bool good = compare_run(all, n, o, p);
     if (good) {
         printf("%s: %s\n  %ld in flight, %ld connection%s, %s, fsync %s, %ld rounds of %.1f s\n", s->name, s->what,

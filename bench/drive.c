@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "interrupt.h"
 #include "scenario.h"
 
 typedef enum phase { WARM_UP, MEASURED, STOPPING } phase;

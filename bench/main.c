@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "compare.h"
-#include "interrupt.h"
 #include "table.h"
 
 static drive_options driving(const bench_options *o, const scenario *s, world *w, const place *p)

@@ -1,6 +1,6 @@
 /* Programs that call until they are ended. How often: redis-benchmark is counted by Redis, the gRPC client
  * counts in memory that it shares with us. */
-#include "rival.h"
+#include "rival_outside.h"
 
 #include <errno.h>
 #include <signal.h>
