@@ -4,7 +4,6 @@
 #define LOCKSTOCK_BENCH_PLACE_H
 
 #include <limits.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -22,9 +21,6 @@ typedef struct place {
     unsigned db;
     pid_t server, redis;                 /* 0: not on this machine, or not known; then its CPU is not told */
     pid_t started_server, started_redis; /* which of them are ours to end */
-    int output;                          /* of lockstockd, until it is ready; -1: none */
-    pthread_t listener;                  /* to what it says after that */
-    bool listens;
 } place;
 
 typedef struct cpu_times {

@@ -145,7 +145,7 @@ static void note_medians(const row *r, const contender *a, const contender *b, s
 static bool measure_group(int group, const bench_options *o, const place *none, json *j)
 {
     contender *c = measure_alloc(CONTENDERS_MAX, sizeof *c);
-    place other = {.output = -1};
+    place other = {0};
     bool good = true;
     size_t n = 0;
 

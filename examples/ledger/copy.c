@@ -1,15 +1,12 @@
-/* ledger copy URLS SOCKET GROUP [--naive] [--limit N]   copies the ledger into MariaDB
- * ledger fill URLS GROUP                                puts goods on sale
- * ledger sell URLS GROUP ORDERS                         sells some
- * ledger check URLS SOCKET GROUP                        compares the two sides
+/* ledger URLS SOCKET GROUP [--naive] [--limit N]: copies the ledger of a group into the MariaDB on a unix socket.
  *
- * The consumer's invariant: what is trimmed was committed before, and what is committed is never applied again, at
- * whatever line this process is killed. */
+ * Invariant: what is trimmed was committed before, and what is committed is never applied again, at whatever line this
+ * process is killed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "shop.h"
+#include "goods.h"
 
 enum { WAIT_MS = 60000, EXIT_LOST = 3 };
 
@@ -100,46 +97,39 @@ static int copy_ledger(lks_channel *channel, goods *db, const char *group, const
 
 /* ---- the program -------------------------------------------------------------------------- */
 
-static int run(lks_channel *channel, int argc, char **argv)
+static bool parse(int argc, char **argv, copy_options *options)
 {
-    copy_options options = {.limit = 500};
-    const char *word = argc > 3 ? argv[1] : "";
+    bool good = argc > 3;
 
-    if (strcmp(word, "fill") == 0 && argc == 4)
-        return shop_fill(channel, argv[3]);
-    if (strcmp(word, "sell") == 0 && argc == 5)
-        return shop_sell(channel, argv[3], atoi(argv[4]));
-    bool copies = strcmp(word, "copy") == 0, good = argc > 4 && (copies || strcmp(word, "check") == 0);
-    for (int i = 5; good && i < argc; i++)
+    for (int i = 4; good && i < argc; i++)
         if (strcmp(argv[i], "--naive") == 0)
-            options.naive = true;
+            options->naive = true;
         else
-            good = strcmp(argv[i], "--limit") == 0 && ++i < argc && (options.limit = atoi(argv[i])) > 0;
-    if (!good) {
-        fprintf(stderr, "usage: ledger copy URLS SOCKET GROUP [--naive] [--limit N] | check URLS SOCKET GROUP |\n"
-                        "       fill URLS GROUP | sell URLS GROUP ORDERS\n");
-        return 2;
-    }
-    goods *db = goods_open(argv[3], argv[4]);
-    int status = !db      ? EXIT_FAILURE
-                 : copies ? copy_ledger(channel, db, argv[4], &options)
-                          : shop_check(channel, db, argv[4]);
-    goods_close(db);
-    return status;
+            good = strcmp(argv[i], "--limit") == 0 && ++i < argc && (options->limit = atoi(argv[i])) > 0;
+    if (!good)
+        fprintf(stderr, "usage: ledger URLS SOCKET GROUP [--naive] [--limit N]\n");
+    return good;
 }
 
 int main(int argc, char **argv)
 {
     const lks_channel_options options = {.timeout_ms = 30000};
+    copy_options how = {.limit = 500};
     lks_channel *channel = NULL;
     lks_error error = {0};
+    int status = EXIT_FAILURE;
 
+    if (!parse(argc, argv, &how))
+        return 2;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (argc > 3 && lks_channel_open(argv[2], &options, &channel, &error) != LKS_OK) {
+    if (lks_channel_open(argv[1], &options, &channel, &error) != LKS_OK) {
         fprintf(stderr, "%s\n", error.message);
         return EXIT_FAILURE;
     }
-    int status = run(channel, argc, argv);
+    goods *db = goods_open(argv[2], argv[3]);
+    if (db)
+        status = copy_ledger(channel, db, argv[3], &how);
+    goods_close(db);
     lks_channel_close(channel);
     return status;
 }

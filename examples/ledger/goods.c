@@ -203,28 +203,6 @@ bool goods_position(goods *db, char id[GOODS_ID_SIZE])
     return row;
 }
 
-int goods_rows(goods *db, goods_row *rows, int max, char id[GOODS_ID_SIZE])
-{
-    MYSQL_RES *result = NULL;
-    MYSQL_ROW row;
-    char escaped[2 * GOODS_NAME_SIZE], sql[512];
-    int n = 0;
-
-    mysql_real_escape_string(db->connection, escaped, db->group, strlen(db->group));
-    snprintf(sql, sizeof sql, "SELECT id, num, reserved, sold FROM goods WHERE ledger = '%s' ORDER BY id", escaped);
-    if (!query(db, "START TRANSACTION WITH CONSISTENT SNAPSHOT") || !goods_position(db, id) || !query(db, sql) ||
-        !(result = mysql_store_result(db->connection))) {
-        query(db, "ROLLBACK");
-        return -1;
-    }
-    for (; n < max && (row = mysql_fetch_row(result)); n++) {
-        rows[n] = (goods_row){.num = atoll(row[1]), .reserved = atoll(row[2]), .sold = atoll(row[3])};
-        snprintf(rows[n].id, sizeof rows[n].id, "%s", row[0]);
-    }
-    mysql_free_result(result);
-    return query(db, "COMMIT") ? n : -1;
-}
-
 /* ---- opening -------------------------------------------------------------------------- */
 
 static bool make_tables(goods *db)

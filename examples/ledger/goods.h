@@ -23,11 +23,6 @@ typedef enum goods_result {
     GOODS_FAILED,    /* nothing was changed */
 } goods_result;
 
-typedef struct goods_row {
-    char id[GOODS_NAME_SIZE];
-    long long num, reserved, sold;
-} goods_row;
-
 /* Connects to the MariaDB on a unix socket, and makes the database `shop` and its tables
  * where there are none. The group is not copied. NULL on failure; the caller closes. */
 goods *goods_open(const char *socket_path, const char *group);
@@ -47,10 +42,6 @@ goods_result goods_copy_naively(goods *db, const char *after, const lks_read_led
 /* Puts the copy back to where nothing was read, if it is empty and at `position`: whatever
  * ledger there is now can be copied from its first entry on. false: it cannot. */
 bool goods_start_over(goods *db, const char *position);
-
-/* At most `max` rows in the order of their ids, and the position that they are of; how
- * many, or -1. */
-int goods_rows(goods *db, goods_row *rows, int max, char id[GOODS_ID_SIZE]);
 
 /* For tests: LEDGER_HALT=POINT:N in the environment stops the process with SIGSTOP when it comes to a point for the
  * N-th time. */

@@ -9,6 +9,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -83,7 +84,8 @@ class Show:
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTOCK_")}
         self.redis = f"{self.dir}/data/redis.sock"
         self.urls = [f"unix://{self.dir}/{i}.sock" for i in (1, 2)]
-        self.keeper = Player("the keeper of Redis", self.serve(f"unix://{self.dir}/keeper.sock", f"embedded:{self.dir}/data"))
+        self.keeper = Player("the keeper of Redis",
+                             self.serve(f"unix://{self.dir}/keeper.sock", f"embedded:{self.dir}/data"))
         self.servers = [Player(f"server {i + 1}", self.serve(url, f"unix://{self.redis}"))
                         for i, url in enumerate(self.urls)]
         self.clients = [[], []]
@@ -100,8 +102,8 @@ class Show:
         """setpriv: the kernel ends it with the show. A session of its own: Ctrl-C is for the show alone."""
         pipe = subprocess.DEVNULL if player.side is None else subprocess.PIPE
         with open(self.log(player), "ab") as log:
-            player.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *player.command], stdin=pipe, stderr=log,
-                                              stdout=log if player.side is None else pipe, env=self.env,
+            player.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *player.command], stdin=pipe,
+                                              stdout=log if player.side is None else pipe, stderr=log, env=self.env,
                                               start_new_session=True)
         player.life, player.text = "RUNS", b""
         if player.side is not None:
@@ -165,7 +167,6 @@ class Show:
 
     def ask_redis(self, command):
         """One command; a line of the answer, or "" without an answer."""
-        import socket
         try:
             with socket.socket(socket.AF_UNIX) as redis:
                 redis.settimeout(1)
@@ -176,15 +177,16 @@ class Show:
             return ""
 
     def redis_pid(self):
+        """That runs now; None while there is none but the one that was killed."""
+        keeper = self.keeper.process.pid
         try:
-            children = open(f"/proc/{self.keeper.process.pid}/task/{self.keeper.process.pid}/children", encoding="ascii")
+            with open(f"/proc/{keeper}/task/{keeper}/children", encoding="ascii") as children:
+                for pid in map(int, children.read().split()):
+                    with open(f"/proc/{pid}/comm", encoding="utf-8") as name:
+                        if name.read().strip() == "redis-server" and pid != self.redis_struck:
+                            return pid
         except OSError:
-            return None
-        with children:
-            for pid in map(int, children.read().split()):
-                with open(f"/proc/{pid}/comm", encoding="utf-8") as name:
-                    if name.read().strip() == "redis-server" and pid != self.redis_struck:
-                        return pid
+            pass  # it has just ended
         return None
 
     # ---- what clients say -----------------------------------------------------------------
@@ -486,8 +488,8 @@ def parse():
     parser.add_argument("--buyers", type=between(1, 100000), default=1200, help="of each shop (1200)")
     parser.add_argument("--phones", type=between(1, 1000000), default=1000, help="that each shop has (1000)")
     parser.add_argument("--seconds", type=between(1, 3600), default=15, help="over which the buyers come (15)")
-    parser.add_argument("--naive", choices=list(TITLES), default="setnx", help="how the shop by hand sells: under a lock "
-                        "by SETNX and EXPIRE, or by GETSET; or by GET, then DECR, without one (setnx)")
+    parser.add_argument("--naive", choices=list(TITLES), default="setnx", help="how the shop by hand sells: under a "
+                        "lock by SETNX and EXPIRE, or by GETSET; or by GET, then DECR, without one (setnx)")
     parser.add_argument("--press", type=presses, default=[], metavar="LIST", help="keys that are pressed by themselves: "
                         "30:s,50:r is s when 30 %% of the buyers have their answer, r when 50 %% have")
     parser.add_argument("--lines", action="store_true", help="a line a second, as when standard output is no terminal")
