@@ -164,25 +164,23 @@ static void print_contender(const contender *c, const contender *ours, const ben
     putchar('\n');
 }
 
-static void json_contender(json *j, const contender *c, const contender *ours, const bench_options *o)
+static json_t *contender_json(const contender *c, const contender *ours, size_t rounds)
 {
-    json_begin(j, NULL, '{');
-    json_text(j, "name", c->name);
+    json_t *to = json_pack("{s:s}", "name", c->name);
+
     if (c->skipped) {
-        json_text(j, "skipped", c->skipped);
-        json_end(j, '}');
-        return;
+        json_object_set_new(to, "skipped", json_string(c->skipped));
+        return to;
     }
-    report_measure_json(j, &c->total);
-    if (c != ours) {
-        json_spread(j, "rate_of_lockstock_to_this", compare_ratio(ours, c, OF_RATE, (size_t)o->rounds));
-        if (c->total.cpu.redis >= 0)
-            json_spread(j, "redis_of_lockstock_to_this", compare_ratio(ours, c, OF_REDIS, (size_t)o->rounds));
-    }
-    json_end(j, '}');
+    report_measure_json(to, &c->total);
+    if (c != ours)
+        json_object_set_new(to, "rate_of_lockstock_to_this", spread_json(compare_ratio(ours, c, OF_RATE, rounds)));
+    if (c != ours && c->total.cpu.redis >= 0)
+        json_object_set_new(to, "redis_of_lockstock_to_this", spread_json(compare_ratio(ours, c, OF_REDIS, rounds)));
+    return to;
 }
 
-bool compare_scenario(const scenario *s, const bench_options *o, const place *p, const char *fsync, json *j)
+bool compare_scenario(const scenario *s, const bench_options *o, const place *p, const char *fsync, json_t *results)
 {
     contender *all = measure_alloc(CONTENDERS_MAX, sizeof *all);
     size_t n = add_rivals(all, s, (unsigned)o->in_flight);
@@ -196,17 +194,14 @@ bool compare_scenario(const scenario *s, const bench_options *o, const place *p,
                o->rounds, o->seconds);
         printf("  %-42s %9s %8s %8s %8s %8s %8s   %s\n", "", all[0].total.hand_offs > 0 ? "hand-offs" : "calls/s",
                "p50 us", "p99 us", "client", "server", "Redis", "lockstock/this: min median max");
-        json_text(j, "scenario", s->name);
-        json_count(j, "in_flight", (uint64_t)o->in_flight);
-        json_text(j, "fsync", fsync);
-        json_count(j, "rounds", (uint64_t)o->rounds);
-        json_begin(j, "compared", '[');
+        json_t *rows = json_array();
         for (size_t i = 0; i < n; i++) {
             print_contender(&all[i], &all[0], o);
-            json_contender(j, &all[i], &all[0], o);
+            json_array_append_new(rows, contender_json(&all[i], &all[0], (size_t)o->rounds));
         }
-        json_end(j, ']');
-        json_text(j, "checked", all[0].checked);
+        json_array_append_new(results, json_pack("{s:s, s:I, s:s, s:I, s:o, s:s}", "scenario", s->name, "in_flight",
+                                                 (json_int_t)o->in_flight, "fsync", fsync, "rounds",
+                                                 (json_int_t)o->rounds, "compared", rows, "checked", all[0].checked));
         printf("  CPU is us a call.%s%s\n\n", all[0].checked[0] ? " Checked: " : "", all[0].checked);
     }
     compare_free(all, n);

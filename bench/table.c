@@ -103,7 +103,7 @@ static bool group_is_wanted(const bench_options *o, int group)
     return false;
 }
 
-static void tell(size_t at, const char *skipped, const spread *s, const char *note, json *j)
+static void tell(size_t at, const char *skipped, const spread *s, const char *note, json_t *results)
 {
     const row *r = &rows[at];
     bool met = !skipped && (r->at_most ? s->median <= r->target : s->median >= r->target);
@@ -112,21 +112,19 @@ static void tell(size_t at, const char *skipped, const spread *s, const char *no
 
     if (r->target > NO_TARGET)
         snprintf(target, sizeof target, "%s %g", r->at_most ? "at most" : "at least", r->target);
-    json_begin(j, NULL, '{');
-    json_count(j, "row", at + 1);
-    json_text(j, "what", r->what);
+    json_t *to = json_pack("{s:I, s:s}", "row", (json_int_t)at + 1, "what", r->what);
     if (skipped) {
         printf("| %zu | %s | %s | | skipped | | %s |\n", at + 1, r->what, target, skipped);
-        json_text(j, "skipped", skipped);
+        json_object_set_new(to, "skipped", json_string(skipped));
     } else {
         printf("| %zu | %s | %s | %.2f | %.2f | %.2f | %s%s%s |\n", at + 1, r->what, target, s->min, s->median, s->max,
                verdict, *verdict ? "; " : "", note);
-        json_text(j, "note", note);
-        json_spread(j, "ratio", *s);
+        json_object_set_new(to, "note", json_string(note));
+        json_object_set_new(to, "ratio", spread_json(*s));
         if (r->target > NO_TARGET)
-            json_number(j, r->at_most ? "at_most" : "at_least", r->target);
+            json_object_set_new(to, r->at_most ? "at_most" : "at_least", json_real(r->target));
     }
-    json_end(j, '}');
+    json_array_append_new(results, to);
     fflush(stdout);
 }
 
@@ -142,7 +140,7 @@ static void note_medians(const row *r, const contender *a, const contender *b, s
              hand_offs ? "hand-offs/s" : units[r->of]);
 }
 
-static bool measure_group(int group, const bench_options *o, const place *none, json *j)
+static bool measure_group(int group, const bench_options *o, const place *none, json_t *results)
 {
     contender *c = measure_alloc(CONTENDERS_MAX, sizeof *c);
     place other = {0};
@@ -172,7 +170,7 @@ static bool measure_group(int group, const bench_options *o, const place *none, 
         char note[TABLE_NOTE_BYTES] = "";
         if (!skipped)
             note_medians(r, &c[r->a], &c[r->b], (size_t)o->rounds, note);
-        tell(i, skipped, &s, note, j);
+        tell(i, skipped, &s, note, results);
     }
     compare_free(c, n);
     place_close(&other);
@@ -202,7 +200,7 @@ static bool slice(drive_options *d, double rate, double *answered, double *ended
 
 /* Answers a second of an open loop at ten times the capacity, by the capacity. The note says how many times the capacity
  * came of it, where this machine cannot call as often. */
-static bool measure_overload(size_t at, const bench_options *o, json *j)
+static bool measure_overload(size_t at, const bench_options *o, json_t *results)
 {
     const scenario *s = scenario_find("deduct");
     double values[ROUNDS_MAX];
@@ -228,12 +226,12 @@ static bool measure_overload(size_t at, const bench_options *o, json *j)
     place_close(&p);
     if (good) {
         spread of_all = spread_of(values, (size_t)o->rounds);
-        tell(at, NULL, &of_all, note, j);
+        tell(at, NULL, &of_all, note, results);
     }
     return good;
 }
 
-bool table_run(const bench_options *o, json *j)
+bool table_run(const bench_options *o, json_t *results)
 {
     place p;
     bool good = place_open(o, "none", &p);
@@ -244,10 +242,10 @@ bool table_run(const bench_options *o, json *j)
                o->rounds, o->seconds, o->wire);
     for (int g = 0; g < N_GROUPS && good; g++)
         if (group_is_wanted(o, g))
-            good = measure_group(g, o, &p, j);
+            good = measure_group(g, o, &p, results);
     place_close(&p);
     for (size_t i = 0; i < N_ROWS && good; i++)
         if (rows[i].group == OVERLOAD && wanted(o, i + 1))
-            good = measure_overload(i, o, j);
+            good = measure_overload(i, o, results);
     return good;
 }
