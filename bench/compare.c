@@ -113,7 +113,7 @@ double compare_median(const contender *c, compared of, size_t rounds)
 
 /* ---- --compare ----------------------------------------------------------------- */
 
-/* Rivals of the same work; where there are none, and for locks too, a Deduct by redis-benchmark. */
+/* Adds the rivals of the same work. Scenarios without one, and locks, are compared with a Deduct by redis-benchmark. */
 static size_t add_rivals(contender *all, const scenario *s, unsigned in_flight)
 {
     bool deducts = strcmp(s->name, "deduct") == 0 || strcmp(s->name, "deduct-hot") == 0 || s->sold_out;

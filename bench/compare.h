@@ -27,7 +27,7 @@ typedef struct contender {
     char checked[CHECK_BYTES];
 } contender;
 
-/* Measures `rounds` slices of each, in turns. False: something could not run, said on standard error.
+/* Measures `rounds` slices of each, in turns. False: something could not run; the error is printed.
  * compare_free in any case. */
 bool compare_run(contender *c, size_t n, const bench_options *o, const place *p);
 void compare_free(contender *c, size_t n);

@@ -17,7 +17,7 @@ typedef enum phase { WARM_UP, MEASURED, STOPPING } phase;
 struct drive;
 
 /* What one thread records: a channel's completion thread, or with --sync a caller's. Another thread that
- * starts calls has a lane of its own for those that the client itself refused. */
+ * starts calls has its own lane, for calls that the client itself refuses. */
 typedef struct lane {
     struct drive *drive;
     lks_channel *channel;
@@ -154,7 +154,7 @@ static void begin(op *o, uint64_t due_ns)
     drive_make_id(o->id, o->world->tag, o->serial);
 }
 
-/* On a completion thread, or the caller's: records it. True: the next call of the operation is to come. */
+/* Records the call, on a completion thread or the caller's. True: the operation has another call. */
 static bool settle(op *o)
 {
     record(o->lane, o);
@@ -428,7 +428,7 @@ bool drive_run(const drive_options *options, measure *m, tally *all)
     pthread_t opener;
     void *opened = NULL;
     if (pthread_create(&opener, NULL, open_channels, lanes) == 0)
-        pthread_join(opener, &opened); /* a thread of its own, so that this one need not give way */
+        pthread_join(opener, &opened); /* in another thread, because give_way lowers the priority of its thread */
     if (opened)
         measure_it(&d, lanes, ops, m);
     for (unsigned i = 0; i < n; i++)

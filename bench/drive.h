@@ -60,7 +60,7 @@ typedef struct drive_options {
     bool sync; /* a thread for each operation under way */
 } drive_options;
 
-/* Runs it. False: the channels could not be opened, said on standard error; else *m, *all are to be
+/* Runs it. False: the channels could not be opened, and the error is printed. Else it adds to *m and *all, which are to be
  * added to what they are. */
 bool drive_run(const drive_options *options, measure *m, tally *all);
 

@@ -124,9 +124,9 @@ static int serve(const char *url)
         pause();
 }
 
-/* ---- who measures ------------------------------------------------------------------------------------ */
+/* ---- the measurement ------------------------------------------------------------------------------------ */
 
-/* A Buy with an order of its own. */
+/* A Buy with a new order. */
 static call_spec next_order(const void *path)
 {
     static long n_orders;

@@ -1,4 +1,4 @@
-/* lockstock-bench: how fast lockstockd is, alone and beside what else there is. docs/performance.md says
+/* lockstock-bench: how fast lockstockd is, alone and beside alternatives. docs/performance.md says
  * how to measure and what the rows mean. Exit: 0 measured and what was checked is right; 1 not; 2 bad flags. */
 #include <errno.h>
 #include <stdio.h>

@@ -131,7 +131,7 @@ static bool read_store(place *p, const char *text)
     return known;
 }
 
-/* What it says of itself, if such a process is on this machine. */
+/* The pid that Redis reports, if that process runs on this machine. */
 static pid_t pid_of_redis(const place *p)
 {
     redisContext *c = place_connect(p);

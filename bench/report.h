@@ -1,4 +1,4 @@
-/* What was measured, told: a table and a plot for people on standard output, JSON for programs. Main thread
+/* Reports of what was measured: a table and a plot on standard output, and JSON. Main thread
  * only. */
 #ifndef LOCKSTOCK_BENCH_REPORT_H
 #define LOCKSTOCK_BENCH_REPORT_H

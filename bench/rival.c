@@ -187,11 +187,11 @@ static void pipeline(hand *h)
 
 /* ---- locks as they are written on Redis without a server ----------------------------- */
 
-/* Two are safe when a holder dies: a lease and a compare-and-delete; neither is fair: who releases takes it again before
- * the others hear of it, and only another holder is a hand-off. The third is a bare list: fair and fast, and lost when its
+/* Two are safe when a holder dies: a lease and a compare-and-delete; neither is fair: the client that releases the lock
+ * often takes it again, so only another holder counts as a hand-off. The third is a bare list: fair and fast, and lost when its
  * holder dies. None has a fence. */
 
-/* KEYS: the lock, its list; token. One sign in the list at most: who takes it tries again. */
+/* KEYS: the lock, its list; token. The list has at most one element; the client that pops it tries again. */
 static const char release_and_tell[] = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end\n"
                                        "redis.call('DEL', KEYS[1], KEYS[2])\n"
                                        "redis.call('LPUSH', KEYS[2], '1')\n"

@@ -66,7 +66,7 @@ static lks_code confirm(op *o, lks_error *error)
     return drive_call(o, &lks_stock_confirm_method, &request, 0, error);
 }
 
-/* What the items say was sold is what the callers were told, but for calls of which nobody knows. */
+/* The items have sold what the callers were told. Calls whose result is unknown may or may not count. */
 static bool check_stock(world *w, const tally *all, char text[CHECK_BYTES])
 {
     uint64_t told = 0, sold = 0;
@@ -247,7 +247,7 @@ static void got_ids(op *o, const void *message)
     atomic_fetch_add_explicit(&o->world->ids, response->n_ids + response->n_uuids, memory_order_relaxed);
 }
 
-/* A new store gives no worker for 3 s; a server says how long. */
+/* A new store gives no worker for 3 s; the error says how long. */
 static bool prepare_ids(world *w, lks_error *error)
 {
     lks_next_request request = next_of(w, w->things[0]);

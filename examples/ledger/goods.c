@@ -1,5 +1,5 @@
-/* Invariant: the rows of `goods` and the row of `consumer` change in one transaction, so
- * that the copy is at every moment what the ledger said up to consumer.last_id. */
+/* Invariant: the rows of `goods` and the row of `consumer` change in one transaction. The copy always equals the ledger
+ * up to consumer.last_id. */
 #include "goods.h"
 
 #include <mysql.h>

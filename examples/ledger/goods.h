@@ -11,8 +11,7 @@
 
 enum { GOODS_ID_SIZE = 2304, GOODS_NAME_SIZE = 129 };
 
-/* Before every entry. Not "", which would begin at the oldest one there is and hide
- * that older ones were trimmed. */
+/* Before every entry. "" would begin at the oldest entry and hide that older ones were trimmed. */
 #define GOODS_NOTHING_READ "0-0"
 
 typedef struct goods goods;
@@ -39,8 +38,8 @@ goods_result goods_copy(goods *db, const char *after, const lks_read_ledger_resp
 /* The same in two transactions, as it should not be done. */
 goods_result goods_copy_naively(goods *db, const char *after, const lks_read_ledger_response *news);
 
-/* Puts the copy back to where nothing was read, if it is empty and at `position`: whatever
- * ledger there is now can be copied from its first entry on. false: it cannot. */
+/* Resets the position to GOODS_NOTHING_READ if the copy is empty and at `position`: a new ledger can be copied from its
+ * first entry. false: it was not reset. */
 bool goods_start_over(goods *db, const char *position);
 
 /* For tests: LEDGER_HALT=POINT:N in the environment stops the process with SIGSTOP when it comes to a point for the

@@ -1,5 +1,5 @@
-/* Exact means: the items, the orders and the ledger each say what the buyers were told, and nobody was refused what
- * was left. Counters alone prove nothing. */
+/* Exact means: the items, the orders and the ledger each agree with what the buyers were told, and no buyer was
+ * refused while goods were left. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,7 +185,7 @@ static lks_code check_orders(checking *c, size_t from, size_t to, lks_error *err
     return code;
 }
 
-/* What was told for each good against what the server has of it. */
+/* Compares the answers for each good with the records of the server. */
 static void compare(flash_sale *sale, sale_result *result)
 {
     int64_t told[SALE_GOODS_MAX] = {0};

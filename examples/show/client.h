@@ -1,5 +1,5 @@
 /* A client of the show: a process that serves some of a shop's buyers, each of its threads one after another. show.py
- * starts it, and may kill or freeze it; another one then continues with its buyers. What happens is said in lines on
+ * starts it, and may kill or freeze it; another one then continues with its buyers. The client reports in lines on
  * standard output, each by one write, so that a killed client leaves only whole ones. */
 #ifndef SHOW_CLIENT_H
 #define SHOW_CLIENT_H
@@ -18,7 +18,7 @@ typedef struct client {
     atomic_bool ends;     /* all buyers are served */
 } client;
 
-/* Says a line: "asks 17", "lost 17", "told 17 bought 5 0"; "hold" and "done" around what must not be interrupted. */
+/* Prints a line: "asks 17", "lost 17", "told 17 bought 5 0"; "hold" and "done" around what must not be interrupted. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* "told INDEX WHAT WAITED-MS REPLAYED" */
@@ -40,11 +40,11 @@ lks_code exact_open(client *c, const char *urls, const char *run, const char *gr
 void exact_serve(client *c, const buyer *b); /* any thread */
 void exact_close(void);
 
-/* Puts the goods on sale; says "sale RUN GROUP". */
+/* Puts the goods on sale; prints "sale RUN GROUP". */
 lks_code exact_put(const char *urls, int64_t stock, size_t n_buyers, lks_error *error);
 
 /* Reads "INDEX STATE" of each buyer from standard input: bought, sold-out, asks or none. Asks again for those that have
- * no answer ("told ..."), compares all with what the servers say, and says "exact SOLD ORDERS" or "flaw WHY". */
+ * no answer ("told ..."), compares all with the records of the servers, and prints "exact SOLD ORDERS" or "flaw WHY". */
 lks_code exact_check(const char *urls, const char *run, const char *group, int64_t stock, size_t n_buyers,
                      lks_error *error);
 

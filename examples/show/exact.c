@@ -1,4 +1,4 @@
-/* Every loss is the buyer's own to see: the buyers' channel sends nothing again by itself. */
+/* The buyers' channel does not retry, so that each lost answer is visible. */
 #include "client.h"
 
 #include <pthread.h>
@@ -33,7 +33,7 @@ static bool write_till(uint64_t fence)
     return !late;
 }
 
-/* Writes without a look at lks_mutex_is_lost, for that look may always come too early. */
+/* Does not ask lks_mutex_is_lost before a write: the lock can be lost right after the answer. */
 static void *keep_till(void *arg)
 {
     client *c = arg;

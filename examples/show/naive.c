@@ -105,13 +105,13 @@ static const char *try_once(const buyer *b)
         if (locks)
             ask("SET naive:shelf %lld", left);
         if (broken) {
-            say("lost %zu", b->index); /* it begins anew, as nothing tells whether it has bought */
+            say("lost %zu", b->index); /* it starts again, because it cannot know whether it has bought */
             return "";
         }
         say("left %lld", left);
     }
     if (locks)
-        ask("DEL naive:lock"); /* without a look at who holds it */
+        ask("DEL naive:lock"); /* without checking who holds it */
     return there ? "bought" : "sold-out";
 }
 
