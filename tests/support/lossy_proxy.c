@@ -25,11 +25,13 @@ typedef struct connection {
     pthread_t up, down;
 } connection;
 
-/* A request that was forwarded: its call is known by a hash of method and payload. */
+/* A request that was forwarded. A call is known by a hash of its method and payload: the client may send it again in
+ * another frame. */
 typedef struct request {
     int client;
     uint32_t id;
-    uint64_t call;
+    uint64_t *calls;
+    size_t n_calls;
 } request;
 
 struct lossy_proxy {
@@ -58,50 +60,53 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
     return hash;
 }
 
-static uint64_t hash_calls(const uint8_t *frame_bytes, size_t len)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    Lockstock__Rpc__V1__Frame *frame = lockstock__rpc__v1__frame__unpack(NULL, len, frame_bytes);
-
-    for (size_t i = 0; frame && i < frame->n_calls; i++) {
-        hash = hash_bytes(hash, frame->calls[i]->method, strlen(frame->calls[i]->method) + 1);
-        hash = hash_bytes(hash, frame->calls[i]->payload.data, frame->calls[i]->payload.len);
-    }
-    lockstock__rpc__v1__frame__free_unpacked(frame, NULL);
-    return hash;
-}
-
-static void note_request(connection *l, uint32_t id, const uint8_t *frame, size_t len)
+static void note_request(connection *l, uint32_t id, const uint8_t *bytes, size_t len)
 {
     lossy_proxy *p = l->proxy;
-    uint64_t call = hash_calls(frame, len);
+    Lockstock__Rpc__V1__Frame *frame = lockstock__rpc__v1__frame__unpack(NULL, len, bytes);
+    request r = {l->client, id, calloc(frame ? frame->n_calls : 1, sizeof *r.calls), frame ? frame->n_calls : 0};
 
+    for (size_t i = 0; i < r.n_calls; i++) {
+        const Lockstock__Rpc__V1__Call *call = frame->calls[i];
+        r.calls[i] = hash_bytes(UINT64_C(0xcbf29ce484222325), call->method, strlen(call->method) + 1);
+        r.calls[i] = hash_bytes(r.calls[i], call->payload.data, call->payload.len);
+    }
+    lockstock__rpc__v1__frame__free_unpacked(frame, NULL);
     pthread_mutex_lock(&p->mutex);
     p->requests = realloc(p->requests, (p->n_requests + 1) * sizeof *p->requests);
-    p->requests[p->n_requests++] = (request){l->client, id, call};
+    p->requests[p->n_requests++] = r;
     pthread_mutex_unlock(&p->mutex);
 }
 
-/* Whether the reply to that request is lost. */
+/* Adds the call to those whose first reply was lost. True: it was not there. */
+static bool add_call(lossy_proxy *p, uint64_t call)
+{
+    for (size_t i = 0; i < p->n_answered; i++)
+        if (p->answered[i] == call)
+            return false;
+    p->answered = realloc(p->answered, (p->n_answered + 1) * sizeof *p->answered);
+    p->answered[p->n_answered++] = call;
+    return true;
+}
+
+/* Whether the reply to that request is lost: it is the first one for a call in it. */
 static bool is_lost(connection *l, uint32_t id)
 {
     lossy_proxy *p = l->proxy;
     bool lost = false;
 
     pthread_mutex_lock(&p->mutex);
-    for (size_t i = p->n_requests; !lost && i-- > 0;) {
+    for (size_t i = p->n_requests; i-- > 0;) {
         request one = p->requests[i];
         if (one.client != l->client || one.id != id)
             continue;
         p->requests[i] = p->requests[--p->n_requests];
-        lost = p->way == LOSE_FIRST_REPLIES || p->hits == 0;
-        for (size_t k = 0; lost && k < p->n_answered; k++)
-            lost = p->answered[k] != one.call;
-        if (lost) {
-            p->answered = realloc(p->answered, (p->n_answered + 1) * sizeof *p->answered);
-            p->answered[p->n_answered++] = one.call;
-            p->hits++;
-        }
+        for (size_t k = 0; k < one.n_calls; k++)
+            if ((p->way == LOSE_FIRST_REPLIES || p->hits == 0) && add_call(p, one.calls[k])) {
+                p->hits++;
+                lost = true;
+            }
+        free(one.calls);
         break;
     }
     pthread_mutex_unlock(&p->mutex);
@@ -220,6 +225,8 @@ void lossy_proxy_stop(lossy_proxy *p)
         close(p->links[i].server);
     }
     pthread_mutex_destroy(&p->mutex);
+    for (size_t i = 0; i < p->n_requests; i++)
+        free(p->requests[i].calls);
     free(p->requests);
     free(p->answered);
     free(p);
