@@ -98,7 +98,7 @@ case "${1:-}" in
 cluster | sentinel) run_on_set "$@" ;;
 show)
   trap - EXIT INT TERM
-  exec "$build/examples/show/show" "${@:2}"
+  exec /usr/bin/python3 -B "$root/examples/show/show.py" "${@:2}"
   ;;
 serve)
   state="${XDG_STATE_HOME:-${HOME:-/var/tmp}/.local/state}/lockstock"

@@ -3,13 +3,14 @@
 
     bench/cli_start.py [build/release]
 """
-import os
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from programs import Programs
 
 BUILD = sys.argv[1] if len(sys.argv) > 1 else "build/release"
 ROUNDS = 300
@@ -33,22 +34,14 @@ def measure(commands):
     return [(statistics.median(took[i]) * 1e3, used[i] / ROUNDS * 1e3) for i in range(len(commands))]
 
 
-def wait_for(path):
-    deadline = time.monotonic() + 30
-    while not os.path.exists(path):
-        assert time.monotonic() < deadline, path
-        time.sleep(0.01)
-
-
 def main():
     with tempfile.TemporaryDirectory(prefix="ls-", dir="/tmp") as path:
-        redis = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", f"{path}/r", "--dir", path, "--appendonly",
-                                  "yes"], stdout=subprocess.DEVNULL)
-        wait_for(f"{path}/r")
-        server = subprocess.Popen([f"{BUILD}/server/lockstockd", "--listen", f"unix://{path}/s", "--store",
-                                   f"unix://{path}/r"], stderr=subprocess.DEVNULL)
+        programs = Programs(path)
         try:
-            wait_for(f"{path}/s")
+            programs.start("redis.log", "redis-server", "--port", "0", "--unixsocket", f"{path}/r", "--dir", path,
+                           "--appendonly", "yes", until="ready to accept")
+            programs.start("server.log", f"{BUILD}/server/lockstockd", "--listen", f"unix://{path}/s", "--store",
+                           f"unix://{path}/r", until="event=ready")
             lockstock = [f"{BUILD}/cli/lockstock"]
             for name, ours, theirs in (
                     ("--version", ["--version"], ["--version"]), ("--help", ["--help"], ["--help"]),
@@ -56,10 +49,7 @@ def main():
                 (a, a_cpu), (b, b_cpu) = measure([lockstock + ours, ["redis-cli"] + theirs])
                 print(f"{name:10} lockstock {a:5.2f} ms, redis-cli {b:5.2f} ms: {a / b:.2f} times; of CPU {a_cpu / b_cpu:.2f} times")
         finally:
-            server.terminate()
-            server.wait()
-            redis.terminate()
-            redis.wait()
+            programs.end()
 
 
 main()

@@ -1,4 +1,4 @@
-/* Invariant: arguments stand as server/functions/arguments.txt says. */
+/* Invariant: the order of arguments is that of server/functions/arguments.txt. */
 #include "command.h"
 
 #include <stdarg.h>

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interrupt.h"
-
 enum { CONTENDERS_MAX = 16 };
 
 static bool prepare(contender *c, size_t n, const bench_options *o, const place *p)
@@ -115,83 +113,23 @@ double compare_median(const contender *c, compared of, size_t rounds)
 
 /* ---- --compare ----------------------------------------------------------------- */
 
-static size_t add(contender *all, size_t n, const contender *more)
+/* Adds the rivals of the same work. Scenarios without one, and locks, are compared with a Deduct by redis-benchmark. */
+static size_t add_rivals(contender *all, const scenario *s, unsigned in_flight)
 {
-    all[n] = *more;
-    return n + 1;
-}
+    bool deducts = strcmp(s->name, "deduct") == 0 || strcmp(s->name, "deduct-hot") == 0 || s->sold_out;
+    rival_of wanted = deducts                            ? OF_DEDUCT
+                      : strcmp(s->name, "lock") == 0     ? OF_LOCK
+                      : strcmp(s->name, "lock-hot") == 0 ? OF_HOT_LOCK
+                                                         : OF_ANY;
+    size_t n = 1;
 
-/* All rivals of a Deduct, with the function and with the script. */
-static size_t add_deducts(contender *all, size_t n, const contender *base)
-{
-    static const struct {
-        const char *name;
-        rival_kind kind;
-        unsigned pipeline;
-        bool script;
-    } rivals[] = {
-        {"hiredis threads, function", RIVAL_THREADS, 0, false},
-        {"hiredis threads, script", RIVAL_THREADS, 0, true},
-        {"hiredis pipelined, function", RIVAL_PIPELINE, 0, false},
-        {"hiredis pipelined, script", RIVAL_PIPELINE, 0, true},
-        {"gRPC C++ service, function", RIVAL_GRPC, 0, false},
-        {"lockstock over gRPC, the same C++ client", RIVAL_GRPC_OURS, 0, false},
-        {"redis-benchmark -P 1, function", RIVAL_BENCHMARK, 1, false},
-        {"redis-benchmark -P 1, script", RIVAL_BENCHMARK, 1, true},
-        {"redis-benchmark -P 16, function", RIVAL_BENCHMARK, 16, false},
-        {"redis-benchmark -P 16, script", RIVAL_BENCHMARK, 16, true},
-    };
-
-    for (size_t i = 0; i < sizeof rivals / sizeof *rivals; i++) {
-        contender c = *base;
-        c.name = rivals[i].name;
-        c.rival = (rival){.kind = rivals[i].kind, .pipeline = rivals[i].pipeline, .work = {.script = rivals[i].script}};
-        n = add(all, n, &c);
-    }
+    for (size_t i = 0; i < n_rivals; i++)
+        if (rivals[i].of == wanted || rivals[i].also_of == wanted)
+            all[n++] = (contender){.name = rivals[i].name,
+                                   .scenario = rivals[i].of == OF_ANY ? scenario_find("deduct") : s,
+                                   .in_flight = in_flight,
+                                   .rival = rivals[i]};
     return n;
-}
-
-static size_t add_locks(contender *all, size_t n, const contender *base, bool hot)
-{
-    static const struct {
-        const char *name;
-        rival_kind kind;
-        bool script, hot;
-    } rivals[] = {
-        {"hiredis threads, function", RIVAL_THREADS, false, false},
-        {"hiredis threads, script", RIVAL_THREADS, true, false},
-        {"hiredis pipelined, function", RIVAL_PIPELINE, false, false},
-        {"hiredis pipelined, script", RIVAL_PIPELINE, true, false},
-        {"SET NX and BLPOP", RIVAL_BLPOP, true, true},
-        {"SET NX and polling, 3 to 33 ms", RIVAL_POLLING, true, true},
-        {"BLPOP of a bare list, no lease", RIVAL_LIST, true, true},
-    };
-
-    for (size_t i = 0; i < sizeof rivals / sizeof *rivals; i++) {
-        contender c = *base;
-        c.name = rivals[i].name;
-        c.rival = (rival){.kind = rivals[i].kind, .work = {.locks = true, .script = rivals[i].script}};
-        if (rivals[i].hot == hot)
-            n = add(all, n, &c);
-    }
-    return n;
-}
-
-static size_t add_rivals(contender *all, size_t n, const contender *base)
-{
-    const char *name = base->scenario->name;
-
-    if (strcmp(name, "deduct") == 0 || strcmp(name, "deduct-hot") == 0 || strcmp(name, "sold-out") == 0)
-        return add_deducts(all, n, base);
-    if (strcmp(name, "lock-hot") == 0)
-        return add_locks(all, n, base, true);
-    if (strcmp(name, "lock") == 0)
-        n = add_locks(all, n, base, false);
-    contender c = *base;
-    c.scenario = scenario_find("deduct");
-    c.name = "redis-benchmark -P 16, script of a Deduct";
-    c.rival = (rival){.kind = RIVAL_BENCHMARK, .pipeline = 16, .work = {.script = true}};
-    return add(all, n, &c);
 }
 
 static void print_us(double us)
@@ -226,35 +164,29 @@ static void print_contender(const contender *c, const contender *ours, const ben
     putchar('\n');
 }
 
-static void json_contender(json *j, const contender *c, const contender *ours, const bench_options *o)
+static json_t *contender_json(const contender *c, const contender *ours, size_t rounds)
 {
-    json_begin(j, NULL, '{');
-    json_text(j, "name", c->name);
+    json_t *to = json_pack("{s:s}", "name", c->name);
+
     if (c->skipped) {
-        json_text(j, "skipped", c->skipped);
-        json_end(j, '}');
-        return;
+        json_object_set_new(to, "skipped", json_string(c->skipped));
+        return to;
     }
-    report_measure_json(j, &c->total);
-    if (c != ours) {
-        json_spread(j, "rate_of_lockstock_to_this", compare_ratio(ours, c, OF_RATE, (size_t)o->rounds));
-        if (c->total.cpu.redis >= 0)
-            json_spread(j, "redis_of_lockstock_to_this", compare_ratio(ours, c, OF_REDIS, (size_t)o->rounds));
-    }
-    json_end(j, '}');
+    report_measure_json(to, &c->total);
+    if (c != ours)
+        json_object_set_new(to, "rate_of_lockstock_to_this", spread_json(compare_ratio(ours, c, OF_RATE, rounds)));
+    if (c != ours && c->total.cpu.redis >= 0)
+        json_object_set_new(to, "redis_of_lockstock_to_this", spread_json(compare_ratio(ours, c, OF_REDIS, rounds)));
+    return to;
 }
 
-bool compare_scenario(const scenario *s, const bench_options *o, const place *p, const char *fsync, json *j)
+bool compare_scenario(const scenario *s, const bench_options *o, const place *p, const char *fsync, json_t *results)
 {
     contender *all = measure_alloc(CONTENDERS_MAX, sizeof *all);
-    const contender base = {.scenario = s, .in_flight = (unsigned)o->in_flight};
-    size_t n = 1;
+    size_t n = add_rivals(all, s, (unsigned)o->in_flight);
 
-    all[0] = base;
-    all[0].name = "lockstock";
-    all[0].ours = true;
-    all[0].sync = o->sync;
-    n = add_rivals(all, n, &base);
+    all[0] = (contender){
+        .name = "lockstock", .scenario = s, .in_flight = (unsigned)o->in_flight, .ours = true, .sync = o->sync};
     bool good = compare_run(all, n, o, p);
     if (good) {
         printf("%s: %s\n  %ld in flight, %ld connection%s, %s, fsync %s, %ld rounds of %.1f s\n", s->name, s->what,
@@ -262,17 +194,14 @@ bool compare_scenario(const scenario *s, const bench_options *o, const place *p,
                o->rounds, o->seconds);
         printf("  %-42s %9s %8s %8s %8s %8s %8s   %s\n", "", all[0].total.hand_offs > 0 ? "hand-offs" : "calls/s",
                "p50 us", "p99 us", "client", "server", "Redis", "lockstock/this: min median max");
-        json_text(j, "scenario", s->name);
-        json_count(j, "in_flight", (uint64_t)o->in_flight);
-        json_text(j, "fsync", fsync);
-        json_count(j, "rounds", (uint64_t)o->rounds);
-        json_begin(j, "compared", '[');
+        json_t *rows = json_array();
         for (size_t i = 0; i < n; i++) {
             print_contender(&all[i], &all[0], o);
-            json_contender(j, &all[i], &all[0], o);
+            json_array_append_new(rows, contender_json(&all[i], &all[0], (size_t)o->rounds));
         }
-        json_end(j, ']');
-        json_text(j, "checked", all[0].checked);
+        json_array_append_new(results, json_pack("{s:s, s:I, s:s, s:I, s:o, s:s}", "scenario", s->name, "in_flight",
+                                                 (json_int_t)o->in_flight, "fsync", fsync, "rounds",
+                                                 (json_int_t)o->rounds, "compared", rows, "checked", all[0].checked));
         printf("  CPU is us a call.%s%s\n\n", all[0].checked[0] ? " Checked: " : "", all[0].checked);
     }
     compare_free(all, n);

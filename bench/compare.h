@@ -27,7 +27,7 @@ typedef struct contender {
     char checked[CHECK_BYTES];
 } contender;
 
-/* Measures `rounds` slices of each, in turns. False: something could not run, said on standard error.
+/* Measures `rounds` slices of each, in turns. False: something could not run; the error is printed.
  * compare_free in any case. */
 bool compare_run(contender *c, size_t n, const bench_options *o, const place *p);
 void compare_free(contender *c, size_t n);
@@ -39,7 +39,7 @@ spread compare_ratio(const contender *a, const contender *b, compared of, size_t
 /* The median of the values of one of them. */
 double compare_median(const contender *c, compared of, size_t rounds);
 
-/* --compare: a scenario with all its rivals, printed and as members of the object that is open. */
-bool compare_scenario(const scenario *s, const bench_options *o, const place *p, const char *fsync, json *j);
+/* --compare: a scenario with all its rivals, printed and added to the results. */
+bool compare_scenario(const scenario *s, const bench_options *o, const place *p, const char *fsync, json_t *results);
 
 #endif

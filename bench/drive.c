@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "interrupt.h"
 #include "scenario.h"
 
 typedef enum phase { WARM_UP, MEASURED, STOPPING } phase;
@@ -18,7 +17,7 @@ typedef enum phase { WARM_UP, MEASURED, STOPPING } phase;
 struct drive;
 
 /* What one thread records: a channel's completion thread, or with --sync a caller's. Another thread that
- * starts calls has a lane of its own for those that the client itself refused. */
+ * starts calls has its own lane, for calls that the client itself refuses. */
 typedef struct lane {
     struct drive *drive;
     lks_channel *channel;
@@ -134,7 +133,7 @@ static bool submit(op *o, lane *l)
     lks_error error = {0};
 
     o->started_ns = l->drive->options->rate > 0 ? measure_now_ns() : o->began_ns;
-    lks_code code = o->scenario->start(o, &error);
+    lks_code code = o->scenario->steps[o->step].start(o, &error);
 
     if (code == LKS_OK)
         return true; /* it may have ended already: o is not touched any more */
@@ -152,10 +151,10 @@ static void begin(op *o, uint64_t due_ns)
     o->serial = drive_next_serial();
     o->began_ns = due_ns;
     scenario_begin(o);
-    drive_make_id(o->id, scenario_tag(o->world), o->serial);
+    drive_make_id(o->id, o->world->tag, o->serial);
 }
 
-/* On a completion thread, or the caller's: records it. True: the next call of the operation is to come. */
+/* Records the call, on a completion thread or the caller's. True: the operation has another call. */
 static bool settle(op *o)
 {
     record(o->lane, o);
@@ -185,20 +184,20 @@ static void go_on(op *o)
 static void deliver(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
                     const lks_error *error)
 {
-    drive_done *done = (drive_done *)function;
-
-    done(arg, code, response, error);
+    (void)function;
+    scenario_answered(arg, code, response, error);
 }
 
-lks_code drive_call(op *o, const lks_rpc_method *method, const void *request, const lks_call_options *options,
-                    drive_done *done, lks_error *error)
+lks_code drive_call(op *o, const lks_rpc_method *method, const void *request, uint32_t wait_ms, lks_error *error)
 {
+    lks_call_options options = *o->call_options;
     ProtobufCMessage *response = NULL;
 
+    options.timeout_ms += wait_ms;
     if (!o->lane->drive->options->sync)
-        return lks_call_start(o->channel, method, request, options, deliver, (lks_call_function *)done, o, NULL, error);
-    lks_code code = lks_call_run(o->channel, method, request, options, &response, error);
-    done(o, code, response, error);
+        return lks_call_start(o->channel, method, request, &options, deliver, NULL, o, NULL, error);
+    lks_code code = lks_call_run(o->channel, method, request, &options, &response, error);
+    scenario_answered(o, code, response, error);
     lks_message_free(response);
     return LKS_OK;
 }
@@ -429,7 +428,7 @@ bool drive_run(const drive_options *options, measure *m, tally *all)
     pthread_t opener;
     void *opened = NULL;
     if (pthread_create(&opener, NULL, open_channels, lanes) == 0)
-        pthread_join(opener, &opened); /* a thread of its own, so that this one need not give way */
+        pthread_join(opener, &opened); /* in another thread, because give_way lowers the priority of its thread */
     if (opened)
         measure_it(&d, lanes, ops, m);
     for (unsigned i = 0; i < n; i++)

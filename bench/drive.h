@@ -60,15 +60,13 @@ typedef struct drive_options {
     bool sync; /* a thread for each operation under way */
 } drive_options;
 
-/* Runs it. False: the channels could not be opened, said on standard error; else *m, *all are to be
+/* Runs it. False: the channels could not be opened, and the error is printed. Else it adds to *m and *all, which are to be
  * added to what they are. */
 bool drive_run(const drive_options *options, measure *m, tally *all);
 
-/* For a scenario: calls a method as its stubs do, as the one that waits where each operation has a thread. `done` runs once,
- * then before it returns; not at all when it fails. */
-typedef void drive_done(op *o, lks_code code, const void *response, const lks_error *error);
-lks_code drive_call(op *o, const lks_rpc_method *method, const void *request, const lks_call_options *options,
-                    drive_done *done, lks_error *error);
+/* For a scenario: calls a method as its stubs do, with wait_ms more than the run's timeout. Where each operation has a
+ * thread it waits. The answer comes to scenario_answered, before it returns then; not at all when it fails. */
+lks_code drive_call(op *o, const lks_rpc_method *method, const void *request, uint32_t wait_ms, lks_error *error);
 
 /* For a scenario's callback: its call ended. `more`: with another call of the operation to come. */
 void drive_ended(op *o, lks_code code, int outcome, bool more, const lks_error *error);

@@ -1,58 +1,37 @@
 #!/usr/bin/env python3
-"""What a call of each function costs Redis, against a minimal script that gives the same answer:
-microseconds that its thread ran, so that what else the machine does is of no matter. Asserts nothing.
+"""What a call of each function costs Redis, against a minimal script that gives the same answer: microseconds that its
+thread ran. Asserts nothing.
 
     bench/function_cpu.py build/release/server/functions/lockstock-functions.lua [pattern] [--rounds=7]
 
-Starts a redis-server of its own on a unix socket. Three ways to send the calls of a row take turns
-with the row's minimal script, 16 commands at a time:
+Three ways to send the calls of a row take turns with the row's minimal script, 16 commands at a time:
 
     alone    an FCALL a call, keys at random
     one key  64 calls of one key an FCALL
     groups   64 calls of 64 groups an FCALL
 
-Printed are the medians: microseconds a call, its ratio to the script in the same round, commands that
-the function runs, bytes that it adds to the AOF.
+Printed are the medians: microseconds a call, its ratio to the script in the same round, commands that the function runs,
+bytes that it adds to the AOF.
 """
-import random, re, signal, statistics, sys, tempfile, time
+import random
+import re
+import statistics
+import time
 
-from fcall_time import Redis
+from programs import Library, Redis, arguments, calls_of, order, token
 
-KEYS, TOGETHER, PIPELINED = 100, 64, 16
-
-ROWS = []
-
-
-def row(minimal, calls=3000):
-    """Of a function f(bench) -> function's name, make(i, k) -> its arguments for the i-th call, of key k."""
-    def add(f):
-        ROWS.append((f.__name__, f, minimal, calls))
-        return f
-    return add
+KEYS, TOGETHER, CALLS = 100, 64, 3000
+DAYS_30_MS = 2592000000
 
 
-class Bench:
-    def __init__(self, redis, library):
-        text = open(library, "rb").read()
-        self.digest = re.search(rb"lockstock_(\w+)", text).group(1).decode()
-        self.redis, self.n, self.new_bases = redis, 0, False
-        redis.call("FUNCTION", "LOAD", "REPLACE", text)
+class Bench(Library):
+    new_bases = False
 
-    def base(self, k):
-        return f"ls:{{default/new{self.next()}}}:" if self.new_bases else f"ls:{{default/group{k}}}:"
+    def base(self, group):
+        return super().base(f"new{self.next()}" if self.new_bases else f"group{group}")
 
-    def fcall(self, function, subs):
-        """subs: (k, args)...; one base where all have the same k."""
-        same = len({k for k, _ in subs}) == 1
-        bases = [self.base(k) for k, _ in (subs[:1] if same else subs)]
-        words = ["FCALL", f"{function}_{self.digest}", len(bases), *bases]
-        for _, args in subs:
-            words += [len(args), *args]
-        return tuple(words)
-
-    def next(self):
-        self.n += 1
-        return self.n
+    def run(self, function, group, args):
+        self.redis.call(*self.fcall(function, [(group, args)]))
 
     def alone(self, function, make, n):
         return [self.fcall(function, [(k, make(self.next(), k))]) for k in random.choices(range(KEYS), k=n)]
@@ -65,40 +44,20 @@ class Bench:
         return [self.fcall(function, [(k, make(self.next(), k)) for k in random.sample(range(KEYS), TOGETHER)])
                 for _ in range(n // TOGETHER)]
 
-    def cost(self, commands):
-        """Microseconds of all of them. An answer that is an error ends the program."""
-        before = self.redis.ran_us()
-        for at in range(0, len(commands), PIPELINED):
-            part = commands[at:at + PIPELINED]
-            self.redis.send_all(part)
-            for words in part:
-                for reply in self.replies(words):
-                    if isinstance(reply, Exception) or isinstance(reply, list) and reply and reply[0] == b"ERR":
-                        sys.exit(f"{words[1]}: {reply}")
-        return self.redis.ran_us() - before
-
-    def replies(self, words):
-        reply = self.redis.reply()
-        return reply if len_of(words) > 1 and isinstance(reply, list) else [reply]
-
-    def commands(self):
-        """How many commands were run, but for those that are sent here."""
-        stats = self.redis.call("INFO", "commandstats").decode()
-        calls = {name: int(n) for name, n in re.findall(r"cmdstat_([\w|]+):calls=(\d+)", stats)}
-        return sum(n for name, n in calls.items() if name not in ("fcall", "evalsha", "info", "config|resetstat"))
-
     def append_only(self, on):
         self.redis.call("CONFIG", "SET", "appendonly", "yes" if on else "no")
-        while b"aof_rewrite_in_progress:1" in self.redis.call("INFO", "persistence"):
+        while self.redis.number("persistence", "aof_rewrite_in_progress"):
             time.sleep(0.01)
 
-    def written(self):
-        return int(re.search(r"aof_current_size:(\d+)", self.redis.call("INFO", "persistence").decode()).group(1))
+
+# ---- minimal scripts -------------------------------------------------------------------------
+
+SCRIPT_NAMES, NAMES = 6000, 300  # of a minimal script, of each group: none comes twice in a round
 
 
-# ---- stock -------------------------------------------------------------------------------
-
-DEDUCT = """
+class Deduct:
+    """GET record; HGET available; two HINCRBY; SET record PX."""
+    script = """
 local key = 'o:' .. ARGV[1]
 local r = redis.call('GET', key)
 if r then return r end
@@ -111,11 +70,6 @@ redis.call('SET', key, ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. (a - q), 'PX', 259200
 return {'DEDUCTED', a - q}
 """
 
-
-class Deduct:
-    """The minimal Deduct: GET record; HGET available; two HINCRBY; SET record PX."""
-    script = DEDUCT
-
     def prepare(self, b):
         for k in range(KEYS):
             b.redis.call("HSET", f"{{g}}i:{k}", "available", 10**12, "sold", 0)
@@ -124,69 +78,8 @@ class Deduct:
         return [f"{{g}}i:{random.randrange(KEYS)}", order(b.next()), "sku1", "1"]
 
 
-def order(i):
-    return f"0192f3a4-7b1c-7c3e-8d2f-{i:012d}"
-
-
-def put_items(b, limit=0, lines=1):
-    for k in range(KEYS):
-        for n in range(lines):
-            b.redis.call(*b.fcall("stock_put_item", [(k, [f"sku{n}", 10**12, limit, 0, 0, 2592000000, 0, 0])]))
-
-
-@row(Deduct())
-def deduct(b):
-    put_items(b)
-    return "stock_deduct", lambda i, k: [order(i), "buyer", "sku0", 1]
-
-
-@row(Deduct())
-def deduct_with_a_limit(b):
-    put_items(b, limit=10**9)
-    return "stock_deduct", lambda i, k: [order(i), f"buyer{i % 1000}", "sku0", 1]
-
-
-@row(Deduct())
-def deduct_sold_out(b):
-    put_items(b)
-    return "stock_deduct", lambda i, k: [order(i), "buyer", "sku0", 10**13]
-
-
-@row(Deduct())
-def deduct_4_lines(b):
-    put_items(b, lines=4)
-    return "stock_deduct", lambda i, k: [order(i), "buyer", *[x for n in range(4) for x in (f"sku{n}", 1)]]
-
-
-@row(Deduct())
-def reserve(b):
-    put_items(b)
-    return "stock_reserve", lambda i, k: [order(i), "buyer", 2592000000, "sku0", 1]
-
-
-@row(Deduct())
-def confirm(b):
-    put_items(b)
-
-    def make(i, k):
-        b.redis.call(*b.fcall("stock_reserve", [(k, [order(i), "buyer", 2592000000, "sku0", 1])]))
-        return [order(i), 0]
-    return "stock_confirm", make
-
-
-@row(Deduct())
-def get_item(b):
-    put_items(b)
-    return "stock_get_items", lambda i, k: ["sku0"]
-
-
-# ---- locks -------------------------------------------------------------------------------
-
-SCRIPT_NAMES, NAMES = 6000, 300  # of a minimal script, of each group: none comes twice in a round
-
-
 class Take:
-    """The minimal Acquire: SET name token NX PX; INCR fence."""
+    """Acquire: SET name token NX PX; INCR fence."""
     script = """
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[1] .. ':fence') end
 return 0
@@ -203,7 +96,7 @@ return 0
 
 
 class GiveBack(Take):
-    """The minimal Release: GET, compare and DEL."""
+    """Release: GET, compare and DEL."""
     script = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0
@@ -215,8 +108,25 @@ return 0
         return [name, value]
 
 
-def token(i):
-    return f"{i:032x}"
+# ---- rows: f(bench) prepares, and returns make(i, k) -> arguments of the i-th call, of key k ---------
+
+
+def items(make, limit=0, lines=1):
+    def prepare(b):
+        for k in range(KEYS):
+            for n in range(lines):
+                b.run("stock_put_item", k, [f"sku{n}", 10**12, limit, 0, 0, DAYS_30_MS, 0, 0])
+        return make
+    return prepare
+
+
+def held_orders(b):
+    items(None)(b)
+
+    def make(i, k):
+        b.run("stock_reserve", k, [order(i), "buyer", DAYS_30_MS, "sku0", 1])
+        return [order(i), 0]
+    return make
 
 
 class Locks:
@@ -225,191 +135,141 @@ class Locks:
     def __init__(self, b):
         self.b, self.turn, self.held = b, [0] * KEYS, {}
 
-    def name(self, k):
+    def take(self, i, k):
         self.turn[k] += 1
         name = f"name{self.turn[k] % NAMES}"
         if (k, name) in self.held:
-            self.b.redis.call(*self.b.fcall("lock_release", [(k, [self.held.pop((k, name)), ""])]))
-        return name
-
-    def take(self, i, k):
-        name = self.name(k)
+            self.b.run("lock_release", k, [self.held.pop((k, name)), ""])
         self.held[k, name] = token(i)
         return [token(i), "owner", 30000, 0, ".", name]
 
     def taken(self, i, k):
         args = self.take(i, k)
-        self.b.redis.call(*self.b.fcall("lock_acquire", [(k, args)]))
+        self.b.run("lock_acquire", k, args)
         return args
 
 
-@row(Take())
-def acquire(b):
+def free_names(b):
     locks = Locks(b)
     for k in range(KEYS):
         for _ in range(100):
             locks.taken(b.next(), k)
-    return "lock_acquire", locks.take
+    return locks.take
 
 
-@row(Take())
-def acquire_busy(b):
+def busy_name(b):
     for k in range(KEYS):
-        b.redis.call(*b.fcall("lock_acquire", [(k, [token(k), "owner", 30000000, 0, ".", "name"])]))
-    return "lock_acquire", lambda i, k: [token(KEYS + i), "owner", 30000, 0, ".", "name"]
+        b.run("lock_acquire", k, [token(k), "owner", 30000000, 0, ".", "name"])
+    return lambda i, k: [token(KEYS + i), "owner", 30000, 0, ".", "name"]
 
 
-@row(Take())
-def acquire_4_names(b):
+def four_names(b):
     locks = Locks(b)
-    return "lock_acquire", lambda i, k: [*locks.take(i, k), *[f"also{i}-{n}" for n in range(3)]]
+    return lambda i, k: [*locks.take(i, k), *[f"also{i}-{n}" for n in range(3)]]
 
 
-@row(Take())
-def acquire_shared(b):
-    return "lock_acquire", lambda i, k: [token(i), "owner", 30000, 0, ".", "name S 1 0"]
-
-
-@row(GiveBack())
-def release(b):
+def taken_names(b):
     locks = Locks(b)
-    return "lock_release", lambda i, k: [locks.taken(i, k)[0], ""]
+    return lambda i, k: [locks.taken(i, k)[0], ""]
 
 
-@row(GiveBack())
-def renew(b):
+def renewed_names(b):
     locks = Locks(b)
 
     def make(i, k):
         args = locks.taken(i, k)
-        b.redis.call(*b.fcall("lock_renew", [(k, [args[0], 30000])]))
+        b.run("lock_renew", k, [args[0], 30000])
         return [args[0], 30000]
-    return "lock_renew", make
+    return make
 
 
-# ---- limits ------------------------------------------------------------------------------
-
-def check(b, limit, request_id=False):
-    return "rate_check", lambda i, k: [1, "A", f"{order(i)} 6000" if request_id else "", f"user{k}", limit]
+def check(limit, request_id=False):
+    return lambda b: lambda i, k: [1, "A", f"{order(i)} 6000" if request_id else "", f"user{k}", limit]
 
 
-@row(Deduct())
-def check_fixed_window(b):
-    return check(b, "F,1000000000,3600000")
+def attempts(new):
+    """New records with one key: the first executes, the others are told IN_PROGRESS."""
+    def prepare(b):
+        b.new_bases = new
+        return lambda i, k: [f"{i:032d}", "fingerprint-of16", 30000, 86400000, 0, ""]
+    return prepare
 
 
-@row(Deduct())
-def check_sliding_window(b):
-    return check(b, "S,1000000000,3600000")
+ROWS = {name: (function, minimal, prepare) for name, function, minimal, prepare in [
+    ("deduct", "stock_deduct", Deduct(), items(lambda i, k: [order(i), "buyer", "sku0", 1])),
+    ("deduct_with_a_limit", "stock_deduct", Deduct(),
+     items(lambda i, k: [order(i), f"buyer{i % 1000}", "sku0", 1], limit=10**9)),
+    ("deduct_sold_out", "stock_deduct", Deduct(), items(lambda i, k: [order(i), "buyer", "sku0", 10**13])),
+    ("deduct_4_lines", "stock_deduct", Deduct(),
+     items(lambda i, k: [order(i), "buyer", *[x for n in range(4) for x in (f"sku{n}", 1)]], lines=4)),
+    ("reserve", "stock_reserve", Deduct(), items(lambda i, k: [order(i), "buyer", DAYS_30_MS, "sku0", 1])),
+    ("confirm", "stock_confirm", Deduct(), held_orders),
+    ("get_item", "stock_get_items", Deduct(), items(lambda i, k: ["sku0"])),
+    ("acquire", "lock_acquire", Take(), free_names),
+    ("acquire_busy", "lock_acquire", Take(), busy_name),
+    ("acquire_4_names", "lock_acquire", Take(), four_names),
+    ("acquire_shared", "lock_acquire", Take(),
+     lambda b: lambda i, k: [token(i), "owner", 30000, 0, ".", "name S 1 0"]),
+    ("release", "lock_release", GiveBack(), taken_names),
+    ("renew", "lock_renew", GiveBack(), renewed_names),
+    ("check_fixed_window", "rate_check", Deduct(), check("F,1000000000,3600000")),
+    ("check_sliding_window", "rate_check", Deduct(), check("S,1000000000,3600000")),
+    ("check_token_bucket", "rate_check", Deduct(), check("B,1000000000,3600000,1000000000")),
+    ("check_sliding_log", "rate_check", Deduct(), check("L,100000,3600000")),
+    ("check_denied", "rate_check", Deduct(), check("F,1,3600000")),
+    ("check_with_a_penalty", "rate_check", Deduct(), check("F,1000000000,3600000,0,1000000000,2000,1,4000")),
+    ("check_with_an_id", "rate_check", Deduct(), check("F,1000000000,3600000", request_id=True)),
+    ("begin", "idempotency_begin", Deduct(), attempts(new=True)),
+    ("begin_in_progress", "idempotency_begin", Deduct(), attempts(new=False)),
+    ("sequence", "id_sequence", Deduct(), lambda b: lambda i, k: [1]),
+]}
 
 
-@row(Deduct())
-def check_token_bucket(b):
-    return check(b, "B,1000000000,3600000,1000000000")
-
-
-@row(Deduct())
-def check_sliding_log(b):
-    return check(b, "L,100000,3600000")
-
-
-@row(Deduct())
-def check_denied(b):
-    return check(b, "F,1,3600000")
-
-
-@row(Deduct())
-def check_with_a_penalty(b):
-    return check(b, "F,1000000000,3600000,0,1000000000,2000,1,4000")
-
-
-@row(Deduct())
-def check_with_an_id(b):
-    return check(b, "F,1000000000,3600000", request_id=True)
-
-
-# ---- keys and numbers --------------------------------------------------------------------
-
-def attempt(i, k):
-    return [f"{i:032d}", "fingerprint-of16", 30000, 86400000, 0, ""]
-
-
-@row(Deduct())
-def begin(b):
-    """Of new records; "one key": the first executes, the others are told IN_PROGRESS."""
-    b.new_bases = True
-    return "idempotency_begin", attempt
-
-
-@row(Deduct())
-def begin_in_progress(b):
-    return "idempotency_begin", attempt
-
-
-@row(Deduct())
-def sequence(b):
-    return "id_sequence", lambda i, k: [1]
-
-
-# ---- the table ---------------------------------------------------------------------------
-
-def of_row(b, f, minimal, calls, rounds):
+def ways_of(b, name):
+    """Of each way, f(n) -> commands of n calls; the minimal script first."""
+    function, minimal, prepare = ROWS[name]
     b.redis.call("FLUSHALL")
     b.new_bases = False
     minimal.prepare(b)
-    sha = b.redis.call("SCRIPT", "LOAD", minimal.script).decode()
-    function, make = f(b)
+    sha = b.redis.call("SCRIPT", "LOAD", minimal.script)
+    make = prepare(b)
+    return {"script": lambda n: [("EVALSHA", sha, 1, *minimal.words(b)) for _ in range(n)],
+            **{way: lambda n, send=send: send(function, make, n)
+               for way, send in (("alone", b.alone), ("one key", b.one_key), ("groups", b.groups))}}
 
-    def script(n):
-        return [("EVALSHA", sha, 1, *minimal.words(b)) for _ in range(n)]
-    ways = [script] + [lambda n, way=way: way(function, make, n) for way in (b.alone, b.one_key, b.groups)]
+
+def measure(b, name, rounds):
+    """Of each way: microseconds, the ratio to the script, commands and bytes a call."""
+    ways = list(ways_of(b, name).values())
     taken = [[] for _ in ways]
     for _ in range(rounds):
         for way, us in zip(ways, taken):
-            commands = way(calls)
-            n = calls if way is script else sum(1 for c in commands for _ in range(len_of(c)))
-            us.append(b.cost(commands) / n)
-    out = []
+            commands = way(CALLS)
+            us.append(b.cost(commands) / sum(map(calls_of, commands)))
     b.append_only(True)
     for way, us in zip(ways, taken):
-        commands = way(calls // 4)
-        n = sum(len_of(c) for c in commands)
-        ran, wrote = b.commands(), b.written()
+        commands = way(CALLS // 4)
+        n = sum(map(calls_of, commands))
+        ran, wrote = b.commands(), b.redis.number("persistence", "aof_current_size")
         b.cost(commands)
-        out.append((statistics.median(us), statistics.median(x / y for x, y in zip(us, taken[0])),
-                    (b.commands() - ran) / n, (b.written() - wrote) / n))
+        yield (statistics.median(us), statistics.median(x / y for x, y in zip(us, taken[0])), (b.commands() - ran) / n,
+               (b.redis.number("persistence", "aof_current_size") - wrote) / n)
     b.append_only(False)
-    return out
-
-
-def len_of(words):
-    """How many calls a command carries."""
-    if words[0] != "FCALL":
-        return 1
-    n, at = 0, 3 + int(words[2])
-    while at < len(words):
-        n, at = n + 1, at + 1 + int(words[at])
-    return n
 
 
 def main():
-    rounds = int(next((a[9:] for a in sys.argv if a.startswith("--rounds=")), 7))
-    library, pattern = ([a for a in sys.argv[1:] if not a.startswith("--")] + [""])[:2]
-    print(f"{'':22} {'script':>8} {'alone':>15} {'one key':>15} {'groups':>15}   commands, bytes: script, alone, one key, groups")
-    with tempfile.TemporaryDirectory(prefix="lks-bench-") as directory:
-        redis = Redis(directory)
-        try:
-            b = Bench(redis, library)
-            redis.call("CONFIG", "SET", "appendfsync", "no", "auto-aof-rewrite-percentage", 0)
-            for name, f, minimal, calls in ROWS:
-                if not re.search(pattern, name):
-                    continue
-                script, *ours = of_row(b, f, minimal, calls, rounds)
+    words, flags = arguments()
+    library, pattern = (words + [""])[:2]
+    print(f"{'':22} {'script':>8} {'alone':>15} {'one key':>15} {'groups':>15}   "
+          "commands, bytes: script, alone, one key, groups")
+    with Redis() as redis:
+        b = Bench(redis, library)
+        redis.call("CONFIG", "SET", "appendfsync", "no", "auto-aof-rewrite-percentage", 0)
+        for name in ROWS:
+            if re.search(pattern, name):
+                script, *ours = measure(b, name, int(flags.get("rounds", 7)))
                 print(f"{name:22} {script[0]:5.1f} us " + " ".join(f"{us:5.1f} us {ratio:6.2f}" for us, ratio, _, _ in ours)
                       + "   " + ", ".join(f"{n:.1f} {size:.0f}" for _, _, n, size in (script, *ours)), flush=True)
-        finally:
-            redis.process.send_signal(signal.SIGTERM)
-            redis.process.wait()
 
 
 if __name__ == "__main__":

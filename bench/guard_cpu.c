@@ -4,17 +4,15 @@
  * "host" and lockstockd's URL it is the host. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <lockstock/guard.h>
 #include <lockstock/host.h>
 #include <lockstock/lockstock.h>
 
-#include "conformance/caller.h"
 #include "guarded.pb-c.h"
+#include "slices.h"
 #include "support/server_fixture.h"
 
 enum { SLICE = 2000, ROUNDS = 8, IN_FLIGHT = 16, THREADS = 16, HOUR_MS = 3600000, WAIT_MS = 10000, BYTES = 128 };
@@ -126,55 +124,27 @@ static int serve(const char *url)
         pause();
 }
 
-/* ---- who measures ------------------------------------------------------------------------------------ */
+/* ---- the measurement ------------------------------------------------------------------------------------ */
 
-static double cpu_of(pid_t pid)
-{
-    clockid_t clock;
-    struct timespec used;
-
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
-        abort();
-    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
-}
-
-/* Each call with an order of its own. False: the connection is over, or a call failed. */
-static bool call(void *caller, int method, int n)
+/* A Buy with a new order. */
+static call_spec next_order(const void *path)
 {
     static long n_orders;
+    static uint8_t payload[BYTES];
+    char order[32], buyer[32], item[32], *items[] = {item};
+    buy_request request = LOCKSTOCK__TEST__BUY_REQUEST__INIT;
 
-    for (int started = 0, ended = 0; ended < n;) {
-        outcome got;
-
-        if (started < n && started - ended < IN_FLIGHT) {
-            char order[32], buyer[32], item[32], *items[] = {item};
-            uint8_t payload[BYTES];
-            buy_request request = LOCKSTOCK__TEST__BUY_REQUEST__INIT;
-
-            snprintf(order, sizeof order, "order-%ld", ++n_orders);
-            snprintf(buyer, sizeof buyer, "buyer-%ld", n_orders % 1000);
-            snprintf(item, sizeof item, "commodity-%ld", n_orders % 1000);
-            request.order_id = order;
-            request.buyer_id = buyer;
-            request.items = items;
-            request.n_items = 1;
-            const call_spec spec = {.method = paths[method],
-                                    .payload = payload,
-                                    .len = lockstock__test__buy_request__pack(&request, payload),
-                                    .timeout_ms = 30000};
-            if (sp_driver.start(caller, &spec) == 0)
-                return false;
-            started++;
-        } else {
-            if (!sp_driver.await(caller, &got) || got.code != LKS_OK) {
-                fprintf(stderr, "guard_cpu: %s: %s\n", names[method], got.message);
-                return false;
-            }
-            free(got.payload);
-            ended++;
-        }
-    }
-    return true;
+    snprintf(order, sizeof order, "order-%ld", ++n_orders);
+    snprintf(buyer, sizeof buyer, "buyer-%ld", n_orders % 1000);
+    snprintf(item, sizeof item, "commodity-%ld", n_orders % 1000);
+    request.order_id = order;
+    request.buyer_id = buyer;
+    request.items = items;
+    request.n_items = 1;
+    return (call_spec){.method = path,
+                       .payload = payload,
+                       .len = lockstock__test__buy_request__pack(&request, payload),
+                       .timeout_ms = 30000};
 }
 
 int main(int argc, char **argv)
@@ -194,10 +164,10 @@ int main(int argc, char **argv)
     snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
     void *caller = ok ? sp_driver.open(url, NULL) : NULL;
     for (int slice = 0; caller && ok && slice < 2 * (ROUNDS + 1); slice++) {
-        double before = cpu_of(process_pid(host));
-        ok = call(caller, slice % 2, SLICE);
+        double before = slice_cpu_of(process_pid(host));
+        ok = slice_run(&sp_driver, caller, SLICE, IN_FLIGHT, next_order, paths[slice % 2]);
         if (slice >= 2) /* the first round warms up */
-            cpu_s[slice % 2] += cpu_of(process_pid(host)) - before;
+            cpu_s[slice % 2] += slice_cpu_of(process_pid(host)) - before;
     }
     for (int i = 0; ok && i < 2; i++)
         printf("%-8s %6.1f us of the host's CPU a call, %.2f of by hand\n", names[i], cpu_s[i] / (SLICE * ROUNDS) * 1e6,

@@ -1,4 +1,4 @@
-/* lockstock-bench: how fast lockstockd is, alone and beside what else there is. docs/performance.md says
+/* lockstock-bench: how fast lockstockd is, alone and beside alternatives. docs/performance.md says
  * how to measure and what the rows mean. Exit: 0 measured and what was checked is right; 1 not; 2 bad flags. */
 #include <errno.h>
 #include <stdio.h>
@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "compare.h"
-#include "interrupt.h"
 #include "table.h"
 
 static drive_options driving(const bench_options *o, const scenario *s, world *w, const place *p)
@@ -36,7 +35,7 @@ static bool find_capacity(drive_options d, tally *all, double *ret)
     return ran && *ret > 0;
 }
 
-static bool run_scenario(const scenario *s, const bench_options *o, const place *p, json *j)
+static bool run_scenario(const scenario *s, const bench_options *o, const place *p, json_t *results)
 {
     unsigned n_things = o->items > 0 ? (unsigned)o->items : (unsigned)o->in_flight;
     report r = {.options = o, .fsync = o->store || o->server ? "as it is" : o->fsync, .scenario = s, .agrees = true};
@@ -60,29 +59,22 @@ static bool run_scenario(const scenario *s, const bench_options *o, const place 
         report_print(&r);
         if (o->plot)
             report_plot(&m);
-        json_begin(j, NULL, '{');
-        report_json(j, &r);
-        json_end(j, '}');
+        json_array_append_new(results, report_json(&r));
     }
     measure_clear(&m);
     world_close(&w);
     return good && r.agrees && !interrupted();
 }
 
-static bool run_all(const bench_options *o, json *j)
+static bool run_all(const bench_options *o, json_t *results)
 {
     place p;
     bool good = place_open(o, o->fsync, &p);
 
     for (size_t i = 0; i < o->n_scenarios && good; i++) {
         const scenario *s = scenario_find(o->scenarios[i]);
-        if (!o->compare) {
-            good = run_scenario(s, o, &p, j);
-            continue;
-        }
-        json_begin(j, NULL, '{');
-        good = compare_scenario(s, o, &p, o->store ? "as it is" : o->fsync, j);
-        json_end(j, '}');
+        good = o->compare ? compare_scenario(s, o, &p, o->store ? "as it is" : o->fsync, results)
+                          : run_scenario(s, o, &p, results);
     }
     place_close(&p);
     return good;
@@ -101,24 +93,23 @@ static bool all_known(const bench_options *o)
 }
 
 /* To the file, or to standard output, which then has nothing else. */
-static bool open_json(json *j, const char *path)
+static bool open_json(FILE **ret, const char *path)
 {
-    int to_stdout = path && strcmp(path, "-") == 0;
+    bool to_stdout = path && strcmp(path, "-") == 0;
 
     if (!path)
         return true;
-    j->file = to_stdout ? fdopen(dup(STDOUT_FILENO), "w") : fopen(path, "we");
-    if (!j->file || (to_stdout && !freopen("/dev/null", "w", stdout))) {
-        fprintf(stderr, "lockstock-bench: %s: %s\n", path, strerror(errno));
-        return false;
-    }
-    return true;
+    *ret = to_stdout ? fdopen(dup(STDOUT_FILENO), "w") : fopen(path, "we");
+    if (*ret && (!to_stdout || freopen("/dev/null", "w", stdout)))
+        return true;
+    fprintf(stderr, "lockstock-bench: %s: %s\n", path, strerror(errno));
+    return false;
 }
 
 int main(int argc, char **argv)
 {
     bench_options o;
-    json j = {0};
+    FILE *file = NULL;
 
     switch (options_parse(argc, argv, &o)) {
     case OPTIONS_HELP:
@@ -132,18 +123,17 @@ int main(int argc, char **argv)
     default:
         break;
     }
-    if (!all_known(&o) || !open_json(&j, o.json))
+    if (!all_known(&o) || !open_json(&file, o.json))
         return 2;
     interrupt_catch();
-    json_begin(&j, NULL, '{');
-    json_text(&j, "version", LOCKSTOCK_VERSION);
-    json_begin(&j, o.table ? "rows" : "results", '[');
-    bool good = o.table ? table_run(&o, &j) : run_all(&o, &j);
-    json_end(&j, ']');
-    json_end(&j, '}');
-    if (j.file) {
-        fputc('\n', j.file);
-        good = fclose(j.file) == 0 && good;
+    json_t *results = json_array();
+    bool good = o.table ? table_run(&o, results) : run_all(&o, results);
+    json_t *all = json_pack("{s:s, s:o}", "version", LOCKSTOCK_VERSION, o.table ? "rows" : "results", results);
+    if (file) {
+        good = json_dumpf(all, file, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0 && good;
+        fputc('\n', file);
+        good = fclose(file) == 0 && good;
     }
+    json_decref(all);
     return good ? 0 : 1;
 }

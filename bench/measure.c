@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "interrupt.h"
-
 void *measure_alloc(size_t n, size_t size)
 {
     void *memory = calloc(n > 0 ? n : 1, size);
@@ -91,6 +89,27 @@ double measure_us(const measure *m, double cpu_seconds)
 double measure_percentile_us(const measure *m, fate as, double share)
 {
     return m->latency[as] ? (double)histogram_at(m->latency[as], share) / 1e3 : 0;
+}
+
+static volatile sig_atomic_t caught;
+
+static void on_signal(int number)
+{
+    caught = number;
+}
+
+bool interrupted(void)
+{
+    return caught != 0;
+}
+
+void interrupt_catch(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
 }
 
 uint64_t measure_now_ns(void)

@@ -52,6 +52,10 @@ double measure_us(const measure *m, double cpu_seconds);
 /* Percentile of the latency of answered calls, in microseconds. */
 double measure_percentile_us(const measure *m, fate as, double share);
 
+/* Ctrl-C and SIGTERM end what runs, and what was started is removed. Once, from main. */
+void interrupt_catch(void);
+bool interrupted(void);
+
 /* Now, on CLOCK_MONOTONIC, in ns. */
 uint64_t measure_now_ns(void);
 

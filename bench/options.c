@@ -42,7 +42,7 @@ static bool wrong(const char *what, const char *why)
     return false;
 }
 
-/* `what` is as it was said. */
+/* `what` is the flag as it was given. */
 static bool set(const setting *f, bench_options *o, const char *what, const char *text)
 {
     char why[SETTING_WHY_BYTES];

@@ -28,7 +28,7 @@ typedef struct bench_options {
 
 typedef enum options_action { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_WRONG } options_action;
 
-/* Fills in *ret; what it points to is argv's, or static. OPTIONS_WRONG: said on standard error. */
+/* Fills in *ret; what it points to is argv's, or static. OPTIONS_WRONG: the error is printed. */
 options_action options_parse(int argc, char **argv, bench_options *ret);
 
 /* Every flag. */

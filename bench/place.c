@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "measure.h"
 #include "store/url.h"
 
-enum { ARGS_MAX = 12, TAIL_BYTES = 4096 };
+enum { ARGS_MAX = 12, LOG_BYTES = 1 << 20 };
 
 static bool failed(const char *what)
 {
@@ -131,7 +131,7 @@ static bool read_store(place *p, const char *text)
     return known;
 }
 
-/* What it says of itself, if such a process is on this machine. */
+/* The pid that Redis reports, if that process runs on this machine. */
 static pid_t pid_of_redis(const place *p)
 {
     redisContext *c = place_connect(p);
@@ -184,65 +184,50 @@ bool place_find(const char *program, char path[PATH_MAX])
     return false;
 }
 
-/* Reads what it says until it is ready; its first address is its URL. */
+/* The log of lockstockd, to be freed. */
+static char *read_log(const place *p)
+{
+    char path[96];
+    char *text = measure_alloc(1, LOG_BYTES);
+
+    snprintf(path, sizeof path, "%s/log", p->dir);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        text[fread(text, 1, LOG_BYTES - 1, file)] = '\0';
+        fclose(file);
+    }
+    return text;
+}
+
+/* Its first address is its URL. */
 static bool await_ready(place *p)
 {
-    char text[TAIL_BYTES];
-    size_t len = 0;
-    bool ready = false;
+    bool ready = false, runs = true;
 
-    while (!ready) {
-        if (len == sizeof text - 1) {
-            memmove(text, text + len / 2, len - len / 2);
-            len -= len / 2;
-        }
-        ssize_t n = read(p->output, text + len, sizeof text - 1 - len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        len += (size_t)n;
-        text[len] = '\0';
-        const char *listening = strstr(text, "event=listening url=");
-        if (listening && p->url[0] == '\0' && strchr(listening, '\n'))
+    while (!ready && runs) {
+        runs = measure_pause(0.01) && waitpid(p->started_server, NULL, WNOHANG) == 0;
+        char *text = read_log(p);
+        const char *listening = strstr(text, "event=listening url="), *grpc = strstr(text, "url=grpc://");
+        ready = listening && grpc && strstr(text, "event=ready");
+        if (ready) {
             sscanf(listening, "event=listening url=%511s", p->url);
-        const char *grpc = strstr(text, "url=grpc://");
-        if (grpc && strchr(grpc, '\n'))
             sscanf(grpc, "url=grpc://%63s", p->grpc);
-        ready = strstr(text, "event=ready") != NULL;
+        } else if (!runs) {
+            fprintf(stderr, "lockstock-bench: lockstockd does not come up:\n%s\n", text);
+        }
+        free(text);
     }
-    text[len] = '\0';
-    if (!ready)
-        fprintf(stderr, "lockstock-bench: lockstockd does not come up:\n%s\n", text);
     return ready;
 }
 
-/* What it says later: only what is wrong is passed on. */
-static void *pass_errors_on(void *arg)
+static void print_errors(const place *p)
 {
-    FILE *from = arg;
-    char *line = NULL;
-    size_t size = 0;
+    char *text = read_log(p), *rest = NULL;
 
-    while (getline(&line, &size, from) > 0)
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
         if (strstr(line, "level=error"))
-            fprintf(stderr, "lockstockd: %s", line);
-    free(line);
-    fclose(from);
-    return NULL;
-}
-
-static bool listen_on(place *p)
-{
-    FILE *from = fdopen(p->output, "r");
-
-    if (!from)
-        return failed("no memory");
-    p->output = -1;
-    p->listens = pthread_create(&p->listener, NULL, pass_errors_on, from) == 0;
-    if (!p->listens)
-        fclose(from);
-    return p->listens || failed("cannot start a thread");
+            fprintf(stderr, "lockstockd: %s\n", line);
+    free(text);
 }
 
 static bool start_server(place *p, const bench_options *o, const char *fsync)
@@ -251,7 +236,7 @@ static bool start_server(place *p, const bench_options *o, const char *fsync)
     char program[PATH_MAX], listen[128], store[512];
     const char *args[ARGS_MAX] = {program, "--listen", listen, "--store", store};
     size_t n = 5;
-    int ends[2];
+    char path[96];
 
     if (o->lockstockd)
         snprintf(program, sizeof program, "%s", o->lockstockd);
@@ -274,17 +259,17 @@ static bool start_server(place *p, const bench_options *o, const char *fsync)
     }
     if (o->store || strcmp(fsync, "none") == 0)
         args[n++] = "--allow-unsafe-store";
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return failed("no descriptors");
-    p->output = ends[0];
-    p->server = p->started_server = place_spawn(args, ends[1]);
-    close(ends[1]);
-    return p->started_server > 0 && await_ready(p) && listen_on(p);
+    snprintf(path, sizeof path, "%s/log", p->dir);
+    int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    p->server = p->started_server = log >= 0 ? place_spawn(args, log) : 0;
+    if (log >= 0)
+        close(log);
+    return p->started_server > 0 && await_ready(p);
 }
 
 bool place_open(const bench_options *o, const char *fsync, place *ret)
 {
-    *ret = (place){.output = -1};
+    *ret = (place){0};
     bool opened = !o->store || read_store(ret, o->store);
 
     if (opened && !o->server) {
@@ -318,11 +303,9 @@ void place_close(place *p)
 {
     end(p->started_server);
     end(p->started_redis);
-    if (p->listens)
-        pthread_join(p->listener, NULL);
-    if (p->output >= 0)
-        close(p->output);
+    if (p->started_server > 0)
+        print_errors(p);
     if (p->dir[0] != '\0')
         nftw(p->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    *p = (place){.output = -1};
+    *p = (place){0};
 }

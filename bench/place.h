@@ -4,7 +4,6 @@
 #define LOCKSTOCK_BENCH_PLACE_H
 
 #include <limits.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -20,25 +19,22 @@ typedef struct place {
     char host[256], port[8];       /* empty: by socket, or unknown */
     char user[128], password[128]; /* empty: none */
     unsigned db;
-    pid_t server, redis;                 /* 0: not on this machine, or not known; then its CPU is not told */
+    pid_t server, redis;                 /* 0: not on this machine, or not known: no CPU is reported */
     pid_t started_server, started_redis; /* which of them are ours to end */
-    int output;                          /* of lockstockd, until it is ready; -1: none */
-    pthread_t listener;                  /* to what it says after that */
-    bool listens;
 } place;
 
 typedef struct cpu_times {
     double client, server, redis; /* seconds so far, of all threads; below 0: not known */
 } cpu_times;
 
-/* Starts what is to be started and waits until the server is ready. False: said on standard error, and
+/* Starts what the options ask for and waits until the server is ready. False: the error is printed, and
  * nothing is left. fsync: "always", "everysec" or "none". */
 bool place_open(const bench_options *options, const char *fsync, place *ret);
 
 /* Ends what was started, removes the directory. */
 void place_close(place *p);
 
-/* A connection to the Redis of the place, which must be known; NULL: said on standard error. */
+/* A connection to the Redis of the place, which must be known; NULL: the error is printed. */
 redisContext *place_connect(const place *p);
 
 /* CPU of this process, of the server and of Redis. */
@@ -47,7 +43,7 @@ cpu_times place_cpu(const place *p);
 /* Seconds of CPU that a process used, all its threads together; below 0: it cannot be known. */
 double cpu_of(pid_t pid);
 
-/* Where a program of ours is: beside this one. False: it is not there, and *path is its name, for PATH. */
+/* The path of a program beside this one. False: it is not there, and *path is its name, for PATH. */
 bool place_find(const char *program, char path[PATH_MAX]);
 
 /* Runs argv with standard output and error on `output` (-1: nowhere). The child ends with this process.

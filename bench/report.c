@@ -27,114 +27,52 @@ spread spread_of(double *values, size_t n)
 
 /* ---- JSON ---------------------------------------------------------------------- */
 
-static void json_name(json *j, const char *name)
+static json_t *number(double value)
 {
-    if (j->follows)
-        fputs(",\n", j->file);
-    if (name)
-        fprintf(j->file, "\"%s\": ", name);
-    j->follows = true;
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
-void json_begin(json *j, const char *name, char bracket)
+json_t *spread_json(spread s)
 {
-    if (!j->file)
-        return;
-    json_name(j, name);
-    fputc(bracket, j->file);
-    j->follows = false;
+    return json_pack("{s:o, s:o, s:o}", "min", number(s.min), "median", number(s.median), "max", number(s.max));
 }
 
-void json_end(json *j, char bracket)
+static json_t *latencies_json(histogram *const of[FATES])
 {
-    if (!j->file)
-        return;
-    fputc(bracket, j->file);
-    j->follows = true;
-}
+    json_t *all = json_object();
 
-void json_number(json *j, const char *name, double value)
-{
-    if (!j->file)
-        return;
-    json_name(j, name);
-    if (isfinite(value))
-        fprintf(j->file, "%.6g", value);
-    else
-        fputs("null", j->file);
-}
-
-void json_count(json *j, const char *name, uint64_t value)
-{
-    if (!j->file)
-        return;
-    json_name(j, name);
-    fprintf(j->file, "%" PRIu64, value);
-}
-
-void json_text(json *j, const char *name, const char *value)
-{
-    if (!j->file)
-        return;
-    json_name(j, name);
-    fputc('"', j->file);
-    for (; *value; value++) {
-        if (*value == '"' || *value == '\\')
-            fputc('\\', j->file);
-        if ((unsigned char)*value >= ' ')
-            fputc(*value, j->file);
-    }
-    fputc('"', j->file);
-}
-
-void json_spread(json *j, const char *name, spread value)
-{
-    json_begin(j, name, '{');
-    json_number(j, "min", value.min);
-    json_number(j, "median", value.median);
-    json_number(j, "max", value.max);
-    json_end(j, '}');
-}
-
-/* One that is not known is left out. */
-static void json_cpu(json *j, const char *name, double us)
-{
-    if (us >= 0)
-        json_number(j, name, us);
-}
-
-static void json_latencies(json *j, const char *name, histogram *const of[FATES])
-{
-    json_begin(j, name, '{');
     for (int f = 0; f < FATES; f++) {
-        if (!of[f])
-            continue;
-        json_begin(j, fates[f], '{');
-        for (size_t i = 0; i < N_PERCENTILES; i++)
-            json_number(j, percentiles[i].name, (double)histogram_at(of[f], percentiles[i].share) / 1e3);
-        json_number(j, "mean", (double)of[f]->sum / 1e3 / (double)of[f]->count);
-        json_end(j, '}');
+        json_t *one = of[f] ? json_object() : NULL;
+        for (size_t i = 0; one && i < N_PERCENTILES; i++)
+            json_object_set_new(one, percentiles[i].name,
+                                number((double)histogram_at(of[f], percentiles[i].share) / 1e3));
+        if (one)
+            json_object_set_new(one, "mean", number((double)of[f]->sum / 1e3 / (double)of[f]->count));
+        if (one)
+            json_object_set_new(all, fates[f], one);
     }
-    json_end(j, '}');
+    return all;
 }
 
-void report_measure_json(json *j, const measure *m)
+void report_measure_json(json_t *to, const measure *m)
 {
-    json_number(j, "seconds", m->seconds);
-    json_begin(j, "calls", '{');
+    const double us[] = {m->cpu.client, m->cpu.server, m->cpu.redis};
+    static const char *const whose[] = {"client", "server", "redis"};
+    json_t *calls = json_object(), *cpu = json_object();
+
     for (int f = 0; f < FATES; f++)
-        json_count(j, fates[f], m->calls[f]);
-    json_end(j, '}');
-    json_number(j, "calls_per_second", measure_rate(m));
+        json_object_set_new(calls, fates[f], json_integer((json_int_t)m->calls[f]));
+    for (int i = 0; i < 3; i++)
+        if (measure_us(m, us[i]) >= 0) /* else it is not known */
+            json_object_set_new(cpu, whose[i], number(measure_us(m, us[i])));
     if (m->hand_offs > 0)
-        json_number(j, "hand_offs_per_second", (double)m->hand_offs / m->seconds);
-    json_latencies(j, "latency_us", m->latency);
-    json_latencies(j, "own_latency_us", m->own);
-    json_begin(j, "cpu_us_a_call", '{');
-    json_cpu(j, "client", measure_us(m, m->cpu.client));
-    json_cpu(j, "server", measure_us(m, m->cpu.server));
-    json_cpu(j, "redis", measure_us(m, m->cpu.redis));
-    json_end(j, '}');
+        json_object_set_new(to, "hand_offs_per_second", number((double)m->hand_offs / m->seconds));
+    json_object_set_new(to, "seconds", number(m->seconds));
+    json_object_set_new(to, "calls", calls);
+    json_object_set_new(to, "calls_per_second", number(measure_rate(m)));
+    json_object_set_new(to, "latency_us", latencies_json(m->latency));
+    json_object_set_new(to, "own_latency_us", latencies_json(m->own));
+    json_object_set_new(to, "cpu_us_a_call", cpu);
 }
 
 /* ---- outcomes ------------------------------------------------------------------ */
@@ -156,7 +94,7 @@ static void each_outcome(const tally *all, void (*tell)(void *arg, const char *n
             for (int outcome = 0; outcome < DRIVE_OUTCOMES_MAX; outcome++) {
                 uint64_t n = tally_of(all, &scenarios[s], step, outcome);
                 if (n > 0)
-                    tell(arg, outcome_name(scenarios[s].outcomes[step], outcome), n);
+                    tell(arg, outcome_name(scenarios[s].steps[step].outcomes, outcome), n);
             }
 }
 
@@ -166,14 +104,9 @@ static void print_outcome(void *arg, const char *name, uint64_t n)
     printf(" %s %" PRIu64, name, n);
 }
 
-static void json_outcome(void *arg, const char *name, uint64_t n)
+static void add_outcome(void *arg, const char *name, uint64_t n)
 {
-    json *j = arg;
-
-    json_begin(j, NULL, '{');
-    json_text(j, "outcome", name);
-    json_count(j, "calls", n);
-    json_end(j, '}');
+    json_array_append_new(arg, json_pack("{s:s, s:I}", "outcome", name, "calls", (json_int_t)n));
 }
 
 /* ---- one run ------------------------------------------------------------------- */
@@ -239,29 +172,28 @@ void report_print(const report *r)
     puts("\n");
 }
 
-void report_json(json *j, const report *r)
+json_t *report_json(const report *r)
 {
     const bench_options *o = r->options;
+    json_t *outcomes = json_array();
+    json_t *to =
+        json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s}", "scenario", r->scenario->name, "in_flight",
+                  (json_int_t)o->in_flight, "connections", (json_int_t)o->connections, "wire",
+                  o->server ? o->server : o->wire, "fsync", r->fsync, "loop",
+                  r->offered > 0 ? "open"
+                  : o->sync      ? "threads"
+                                 : "closed",
+                  "calls_started", (json_int_t)r->all->started, "not_answered", (json_int_t)r->all->not_ok, "in_doubt",
+                  (json_int_t)r->all->in_doubt, "checked", r->checked, "agrees", r->agrees ? "yes" : "no");
 
-    json_text(j, "scenario", r->scenario->name);
-    json_count(j, "in_flight", (uint64_t)o->in_flight);
-    json_count(j, "connections", (uint64_t)o->connections);
-    json_text(j, "wire", o->server ? o->server : o->wire);
-    json_text(j, "fsync", r->fsync);
-    json_text(j, "loop", r->offered > 0 ? "open" : o->sync ? "threads" : "closed");
     if (r->offered > 0)
-        json_number(j, "offered_per_second", r->offered);
+        json_object_set_new(to, "offered_per_second", number(r->offered));
     if (r->capacity > 0)
-        json_number(j, "capacity_per_second", r->capacity);
-    report_measure_json(j, r->measured);
-    json_begin(j, "outcomes", '[');
-    each_outcome(r->all, json_outcome, j);
-    json_end(j, ']');
-    json_count(j, "calls_started", r->all->started);
-    json_count(j, "not_answered", r->all->not_ok);
-    json_count(j, "in_doubt", r->all->in_doubt);
-    json_text(j, "checked", r->checked);
-    json_text(j, "agrees", r->agrees ? "yes" : "no");
+        json_object_set_new(to, "capacity_per_second", number(r->capacity));
+    report_measure_json(to, r->measured);
+    each_outcome(r->all, add_outcome, outcomes);
+    json_object_set_new(to, "outcomes", outcomes);
+    return to;
 }
 
 /* ---- plot ---------------------------------------------------------------------- */

@@ -4,8 +4,59 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
-#include "interrupt.h"
+#include "rival_outside.h"
+
+enum { SLEEP_MIN_US = 3000, SLEEP_MAX_US = 33000 };
+
+/* clang-format off */
+const rival rivals[] = {
+    {"hiredis threads, function", OF_DEDUCT, .kind = RIVAL_THREADS},
+    {"hiredis threads, script", OF_DEDUCT, .kind = RIVAL_THREADS, .work = {.script = true}},
+    {"hiredis pipelined, function", OF_DEDUCT, .kind = RIVAL_PIPELINE},
+    {"hiredis pipelined, script", OF_DEDUCT, .kind = RIVAL_PIPELINE, .work = {.script = true}},
+    {"gRPC C++ service, function", OF_DEDUCT, .kind = RIVAL_GRPC},
+    {"lockstock over gRPC, the same C++ client", OF_DEDUCT, .kind = RIVAL_GRPC_OURS},
+    {"redis-benchmark -P 1, function", OF_DEDUCT, .kind = RIVAL_BENCHMARK, .pipeline = 1},
+    {"redis-benchmark -P 1, script", OF_DEDUCT, .kind = RIVAL_BENCHMARK, .pipeline = 1, .work = {.script = true}},
+    {"redis-benchmark -P 16, function", OF_DEDUCT, .kind = RIVAL_BENCHMARK, .pipeline = 16},
+    {"redis-benchmark -P 16, script", OF_DEDUCT, .kind = RIVAL_BENCHMARK, .pipeline = 16, .work = {.script = true}},
+    {"lock, hiredis threads, function", OF_LOCK, .kind = RIVAL_THREADS, .work = {.locks = true}},
+    {"lock, hiredis threads, script", OF_LOCK, .kind = RIVAL_THREADS, .work = {.locks = true, .script = true}},
+    {"lock, hiredis pipelined, function", OF_LOCK, .kind = RIVAL_PIPELINE, .work = {.locks = true}},
+    {"lock, hiredis pipelined, script", OF_LOCK, .kind = RIVAL_PIPELINE, .work = {.locks = true, .script = true}},
+    {"SET NX and BLPOP", OF_HOT_LOCK, .kind = RIVAL_BLPOP, .work = {.locks = true, .script = true}},
+    {"SET NX and polling, 3 to 33 ms", OF_HOT_LOCK, .kind = RIVAL_POLLING, .work = {.locks = true, .script = true}},
+    {"BLPOP of a bare list, no lease", OF_HOT_LOCK, .kind = RIVAL_LIST, .work = {.locks = true, .script = true}},
+    {"redis-benchmark -P 16, script of a Deduct", OF_ANY, OF_LOCK, .kind = RIVAL_BENCHMARK, .pipeline = 16,
+     .work = {.script = true}},
+    {"16 commands, function", OF_TABLE, .kind = RIVAL_CHUNKS},
+    {"16 commands, 64 a function", OF_TABLE, .kind = RIVAL_CHUNKS, .work = {.subs = COMMAND_SUBS_MAX}},
+    {"16 commands, script", OF_TABLE, .kind = RIVAL_CHUNKS, .work = {.script = true}},
+    {"16 commands, lock function", OF_TABLE, .kind = RIVAL_CHUNKS, .work = {.locks = true}},
+    {"16 commands, lock script", OF_TABLE, .kind = RIVAL_CHUNKS, .work = {.locks = true, .script = true}},
+};
+/* clang-format on */
+const size_t n_rivals = sizeof rivals / sizeof *rivals;
+
+const rival *rival_find(const char *name)
+{
+    for (size_t i = 0; i < n_rivals; i++)
+        if (strcmp(rivals[i].name, name) == 0)
+            return &rivals[i];
+    return NULL;
+}
+
+/* One thread of a rival. */
+typedef struct hand {
+    struct crew *crew;
+    unsigned slot;
+    redisContext *redis;
+    measure measured;
+    bool failed;
+} hand;
 
 typedef struct crew {
     rival *rival;
@@ -16,7 +67,8 @@ typedef struct crew {
     atomic_uint holder; /* of the one lock, the last; from 1 */
 } crew;
 
-bool hand_goes_on(hand *h)
+/* Whether the next call may begin. */
+static bool hand_goes_on(hand *h)
 {
     crew *c = h->crew;
 
@@ -25,7 +77,8 @@ bool hand_goes_on(hand *h)
     return c->calls == 0 || atomic_fetch_sub(&c->left, 1) > 0;
 }
 
-void hand_record(hand *h, uint64_t began_ns)
+/* A call ended that began then. */
+static void hand_record(hand *h, uint64_t began_ns)
 {
     unsigned n = work_calls(&h->crew->rival->work);
 
@@ -37,17 +90,13 @@ void hand_record(hand *h, uint64_t began_ns)
         measure_call(&h->measured, FATE_OK, latency_ns, latency_ns);
 }
 
-void hand_holds(hand *h)
+/* The hand has the one lock now. */
+static void hand_holds(hand *h)
 {
     bool other = atomic_exchange(&h->crew->holder, h->slot + 1) != h->slot + 1;
 
     if (other && atomic_load_explicit(&h->crew->phase, memory_order_relaxed) == 1)
         h->measured.hand_offs++;
-}
-
-const rival *hand_rival(const hand *h)
-{
-    return h->crew->rival;
 }
 
 /* ---- synchronous ----------------------------------------------------------------- */
@@ -134,6 +183,135 @@ static void pipeline(hand *h)
     free(w.began_ns);
     free(w.turns);
     free(c);
+}
+
+/* ---- locks as they are written on Redis without a server ----------------------------- */
+
+/* Two are safe when a holder dies: a lease and a compare-and-delete; neither is fair: the client that releases the lock
+ * often takes it again, so only another holder counts as a hand-off. The third is a bare list: fair and fast, and lost when its
+ * holder dies. None has a fence. */
+
+/* KEYS: the lock, its list; token. The list has at most one element; the client that pops it tries again. */
+static const char release_and_tell[] = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end\n"
+                                       "redis.call('DEL', KEYS[1], KEYS[2])\n"
+                                       "redis.call('LPUSH', KEYS[2], '1')\n"
+                                       "redis.call('PEXPIRE', KEYS[2], 60000)\n"
+                                       "return 1\n";
+
+typedef struct names {
+    char lock[64], list[64], token[DRIVE_ID_BYTES], sha[48];
+} names;
+
+static bool prepare(hand *h, names *n, const char *release)
+{
+    const world *w = h->crew->rival->work.world;
+    redisReply *reply = redisCommand(h->redis, "SCRIPT LOAD %s", release);
+
+    snprintf(n->lock, sizeof n->lock, "{bench}h:%s", w->things[0]);
+    snprintf(n->list, sizeof n->list, "{bench}s:%s", w->things[0]);
+    h->failed = !work_answered(reply);
+    if (!h->failed)
+        snprintf(n->sha, sizeof n->sha, "%s", reply->str);
+    if (reply)
+        freeReplyObject(reply);
+    return !h->failed;
+}
+
+/* Whether the command was answered by something. */
+static bool got(hand *h, redisReply *reply)
+{
+    bool is = reply && reply->type != REDIS_REPLY_NIL;
+
+    h->failed = !work_done(reply) || h->failed;
+    return is && !h->failed;
+}
+
+static bool try_to_take(hand *h, const names *n)
+{
+    return got(h, redisCommand(h->redis, "SET %s %s NX PX 60000", n->lock, n->token));
+}
+
+static void new_token(hand *h, names *n)
+{
+    drive_make_id(n->token, h->crew->rival->work.world->tag, drive_next_serial());
+}
+
+/* Of a lock with a lease: `wait` until it may be free, the script that releases. */
+static void take_in_turns(hand *h, const char *release, void (*wait)(hand *h, const names *n, unsigned *seed))
+{
+    unsigned seed = h->slot + 1;
+    names n;
+
+    if (!prepare(h, &n, release))
+        return;
+    while (hand_goes_on(h)) {
+        uint64_t began_ns = measure_now_ns();
+        new_token(h, &n);
+        bool held = try_to_take(h, &n);
+        while (!held && !h->failed) {
+            wait(h, &n, &seed);
+            held = !h->failed && try_to_take(h, &n);
+        }
+        hand_holds(h);
+        hand_record(h, began_ns);
+        began_ns = measure_now_ns();
+        got(h, redisCommand(h->redis, "EVALSHA %s 2 %s %s %s", n.sha, n.lock, n.list, n.token));
+        hand_record(h, began_ns);
+    }
+}
+
+static void wait_for_sign(hand *h, const names *n, unsigned *seed)
+{
+    (void)seed;
+    got(h, redisCommand(h->redis, "BLPOP %s 1", n->list));
+}
+
+static void sleep_a_while(hand *h, const names *n, unsigned *seed)
+{
+    long us = SLEEP_MIN_US + rand_r(seed) % (SLEEP_MAX_US - SLEEP_MIN_US + 1);
+
+    (void)h;
+    (void)n;
+    nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+}
+
+static void rival_blpop(hand *h)
+{
+    take_in_turns(h, release_and_tell, wait_for_sign);
+}
+
+static void rival_polling(hand *h)
+{
+    take_in_turns(h, work_release_script, sleep_a_while);
+}
+
+static void list_name(const world *w, char name[static THING_BYTES + 16])
+{
+    snprintf(name, THING_BYTES + 16, "{bench}t:%s", w->things[0]);
+}
+
+static bool rival_list_prepare(const rival *r, redisContext *redis)
+{
+    char list[THING_BYTES + 16];
+
+    list_name(r->work.world, list);
+    return work_done(redisCommand(redis, "DEL %s", list)) && work_done(redisCommand(redis, "RPUSH %s 1", list));
+}
+
+static void rival_list(hand *h)
+{
+    char list[THING_BYTES + 16];
+
+    list_name(h->crew->rival->work.world, list);
+    while (hand_goes_on(h)) {
+        uint64_t began_ns = measure_now_ns();
+        got(h, redisCommand(h->redis, "BLPOP %s 0", list));
+        hand_holds(h);
+        hand_record(h, began_ns);
+        began_ns = measure_now_ns();
+        got(h, redisCommand(h->redis, "RPUSH %s 1", list));
+        hand_record(h, began_ns);
+    }
 }
 
 /* ---- threads --------------------------------------------------------------------- */

@@ -18,49 +18,28 @@ typedef enum rival_kind {
     RIVAL_POLLING    /* a lock of threads: SET NX, else sleep 3 to 33 ms, and again */
 } rival_kind;
 
+/* Which scenarios --compare measures a rival with: those of the same work, or all that have none of their own. */
+typedef enum rival_of { OF_TABLE, OF_DEDUCT, OF_LOCK, OF_HOT_LOCK, OF_ANY } rival_of;
+
 typedef struct rival {
+    const char *name;
+    rival_of of, also_of;
     rival_kind kind;
+    unsigned pipeline; /* of redis-benchmark */
     work work;
     unsigned in_flight;
-    unsigned pipeline; /* of redis-benchmark */
 } rival;
 
+/* The only list of them: a row is copied, and gets a world and in_flight. */
+extern const rival rivals[];
+extern const size_t n_rivals;
+const rival *rival_find(const char *name);
+
 /* Prepares, then runs for a while, or so many calls (0: by time; programs of others always by time), and adds to *m.
- * False: said on standard error. */
+ * False: printed to standard error. */
 bool rival_run(rival *r, const place *p, double warm_up, double seconds, uint64_t calls, measure *m);
 
 /* Why it cannot be run here; NULL: it can. */
 const char *rival_missing(const rival *r, const place *p);
-
-/* ---- one file a kind; run by rival_run --------------------------------------------- */
-
-struct crew;
-
-/* One thread of a rival. */
-typedef struct hand {
-    struct crew *crew;
-    unsigned slot;
-    redisContext *redis;
-    measure measured;
-    bool failed;
-} hand;
-
-/* Whether the next call may begin. */
-bool hand_goes_on(hand *h);
-
-/* A call ended that began then. */
-void hand_record(hand *h, uint64_t began_ns);
-
-const rival *hand_rival(const hand *h);
-
-/* The hand has the one lock now. */
-void hand_holds(hand *h);
-
-bool rival_outside(const rival *r, const place *p, double warm_up, double seconds, measure *m);
-void rival_blpop(hand *h);
-void rival_list(hand *h);
-/* One sign in the list, before any hand starts: hands leave at different moments, and none may take the last. */
-bool rival_list_prepare(const rival *r, redisContext *redis);
-void rival_polling(hand *h);
 
 #endif

@@ -1,6 +1,6 @@
 /* Programs that call until they are ended. How often: redis-benchmark is counted by Redis, the gRPC client
  * counts in memory that it shares with us. */
-#include "rival.h"
+#include "rival_outside.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -70,7 +70,7 @@ const char *rival_missing(const rival *r, const place *p)
     return p->socket[0] != '\0' ? NULL : "it calls Redis by a unix socket";
 }
 
-/* Ready when it says so. */
+/* Waits until it prints "ready". */
 static pid_t start_peer(const place *p, const char *path, const char *address)
 {
     const char *const argv[] = {path, "serve", address, p->socket, NULL};

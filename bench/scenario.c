@@ -7,100 +7,316 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define OUTCOMES(name) &lockstock__v1__##name##_outcome__descriptor
-static const int64_t plenty = 1000000000000;
-
-const scenario scenarios[] = {
-    {"deduct", "Deduct, each caller its own item", 0, plenty, {OUTCOMES(deduct)}, start_deduct, NULL, check_stock, 0},
-    {"deduct-hot", "Deduct, all of one item", 1, plenty, {OUTCOMES(deduct)}, start_deduct, NULL, check_stock, 0},
-    {"sold-out", "Deduct of one item that is sold out", 1, 0, {OUTCOMES(deduct)}, start_deduct, NULL, check_stock, 0},
-    {"reserve",
-     "Reserve, then Confirm",
-     0,
-     plenty,
-     {OUTCOMES(reserve), OUTCOMES(confirm)},
-     start_reserve,
-     NULL,
-     check_stock,
-     0},
-    {"lock",
-     "Acquire, then Release, each caller its own name",
-     0,
-     -1,
-     {OUTCOMES(acquire), OUTCOMES(release)},
-     start_lock,
-     NULL,
-     check_lock,
-     0},
-    {"lock-hot",
-     "Acquire, then Release, all of one name, who waits in its queue",
-     1,
-     -1,
-     {OUTCOMES(acquire), OUTCOMES(release)},
-     start_hot_lock,
-     NULL,
-     check_lock,
-     0},
-    {"begin",
-     "Begin of a new key, then Complete",
-     0,
-     -1,
-     {OUTCOMES(begin), OUTCOMES(complete)},
-     start_begin,
-     NULL,
-     check_begin,
-     0},
-    {"check-fixed",
-     "Check, FIXED_WINDOW",
-     0,
-     -1,
-     {OUTCOMES(check)},
-     start_check,
-     NULL,
-     NULL,
-     LKS_ALGORITHM_FIXED_WINDOW},
-    {"check-log", "Check, SLIDING_LOG", 0, -1, {OUTCOMES(check)}, start_check, NULL, NULL, LKS_ALGORITHM_SLIDING_LOG},
-    {"check-window",
-     "Check, SLIDING_WINDOW",
-     0,
-     -1,
-     {OUTCOMES(check)},
-     start_check,
-     NULL,
-     NULL,
-     LKS_ALGORITHM_SLIDING_WINDOW},
-    {"check-bucket",
-     "Check, TOKEN_BUCKET",
-     0,
-     -1,
-     {OUTCOMES(check)},
-     start_check,
-     NULL,
-     NULL,
-     LKS_ALGORITHM_TOKEN_BUCKET},
-    {"check-denied",
-     "Check of one key that is over its limit",
-     1,
-     -1,
-     {OUTCOMES(check)},
-     start_check_denied,
-     NULL,
-     check_denied,
-     LKS_ALGORITHM_FIXED_WINDOW},
-    {"ids", "Next, SNOWFLAKE", 1, -1, {NULL}, start_next, prepare_ids, check_ids, LKS_ID_KIND_SNOWFLAKE},
-    {"ids-uuid", "Next, UUID_V7", 1, -1, {NULL}, start_next, NULL, check_ids, LKS_ID_KIND_UUID_V7},
-    {"ids-sequence", "Next, SEQUENCE", 1, -1, {NULL}, start_next, NULL, check_ids, LKS_ID_KIND_SEQUENCE},
-    {"decode", "Decode, which needs no store", 1, -1, {NULL}, start_decode, NULL, NULL, 0},
-    {"mix",
-     "4 deduct, 2 reserve, 2 lock, 1 begin, 1 check-bucket of ten",
-     0,
-     plenty,
-     {NULL},
-     NULL,
-     NULL,
-     check_stock,
-     0},
+enum {
+    MINUTE_MS = 60000,
+    LIMIT = 100000,
+    LOG_LIMIT = 1000, /* of a SLIDING_LOG, which stores each */
+    PERIOD_MS = 1000,
+    DENIED_PERIOD_MS = 3600000,
+    BODY_BYTES = 100
 };
+
+static char *thing(const op *o)
+{
+    return o->world->things[o->slot % o->world->n_things];
+}
+
+/* ---- stock ---------------------------------------------------------------------- */
+
+static lks_line one_of(op *o)
+{
+    lks_line line = LKS_LINE_INIT;
+
+    line.sku = thing(o);
+    line.quantity = 1;
+    return line;
+}
+
+static lks_code deduct(op *o, lks_error *error)
+{
+    lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
+    lks_line line = one_of(o), *lines[] = {&line};
+
+    request.order_id = o->id;
+    request.lines = lines;
+    request.n_lines = 1;
+    request.fresh = true;
+    return drive_call(o, &lks_stock_deduct_method, &request, 0, error);
+}
+
+static lks_code reserve(op *o, lks_error *error)
+{
+    lks_reserve_request request = LKS_RESERVE_REQUEST_INIT;
+    lks_line line = one_of(o), *lines[] = {&line};
+
+    request.order_id = o->id;
+    request.lines = lines;
+    request.n_lines = 1;
+    request.fresh = true;
+    request.hold_ms = MINUTE_MS;
+    return drive_call(o, &lks_stock_reserve_method, &request, 0, error);
+}
+
+static lks_code confirm(op *o, lks_error *error)
+{
+    lks_confirm_request request = LKS_CONFIRM_REQUEST_INIT;
+
+    request.group = thing(o);
+    request.order_id = o->id;
+    return drive_call(o, &lks_stock_confirm_method, &request, 0, error);
+}
+
+/* The items have sold what the callers were told. Calls whose result is unknown may or may not count. */
+static bool check_stock(world *w, const tally *all, char text[CHECK_BYTES])
+{
+    uint64_t told = 0, sold = 0;
+    lks_error error;
+
+    for (unsigned i = 0; i < n_scenarios; i++) {
+        if (scenarios[i].steps[0].start == deduct)
+            told += tally_of(all, &scenarios[i], 0, LKS_DEDUCT_OUTCOME_DEDUCTED);
+        if (scenarios[i].steps[1].start == confirm)
+            told += tally_of(all, &scenarios[i], 1, LKS_CONFIRM_OUTCOME_CONFIRMED);
+    }
+    for (unsigned i = 0; i < w->n_things; i++) {
+        lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
+        lks_get_item_response *response = NULL;
+        request.sku = w->things[i];
+        if (lks_stock_get_item(w->channel, &request, NULL, &response, &error) != LKS_OK) {
+            snprintf(text, CHECK_BYTES, "cannot read an item: %.100s", error.message);
+            return false;
+        }
+        sold += (uint64_t)response->item->sold;
+        lks_get_item_response_free(response);
+    }
+    snprintf(text, CHECK_BYTES, "sold %" PRIu64 ", told %" PRIu64 ", in doubt %" PRIu64, sold, told, all->in_doubt);
+    return sold >= told && sold <= told + all->in_doubt;
+}
+
+/* ---- locks ------------------------------------------------------------------------ */
+
+static lks_code acquire(op *o, int64_t wait_ms, lks_error *error)
+{
+    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
+    lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
+
+    target.name = thing(o);
+    request.targets = targets;
+    request.n_targets = 1;
+    request.token = o->id;
+    request.lease_ms = MINUTE_MS;
+    request.wait_ms = wait_ms;
+    return drive_call(o, &lks_lock_acquire_method, &request, (uint32_t)wait_ms, error);
+}
+
+static lks_code try_acquire(op *o, lks_error *error)
+{
+    return acquire(o, 0, error);
+}
+
+static lks_code wait_acquire(op *o, lks_error *error)
+{
+    return acquire(o, MINUTE_MS, error);
+}
+
+static void acquired(op *o, const void *message)
+{
+    const lks_acquire_response *response = message;
+
+    if (response->outcome == LKS_ACQUIRE_OUTCOME_ACQUIRED && o->world->n_things == 1) {
+        if (atomic_fetch_add(&o->world->holders, 1) > 0)
+            atomic_fetch_add(&o->world->overlaps, 1);
+        o->handed = atomic_exchange(&o->world->last, o->slot + 1) != o->slot + 1;
+    }
+}
+
+static lks_code release(op *o, lks_error *error)
+{
+    lks_release_request request = LKS_RELEASE_REQUEST_INIT;
+
+    request.group = thing(o);
+    request.token = o->id;
+    if (o->world->n_things == 1)
+        atomic_fetch_sub(&o->world->holders, 1);
+    return drive_call(o, &lks_lock_release_method, &request, 0, error);
+}
+
+/* What was acquired was released, and the one lock never had two holders. */
+static bool check_lock(world *w, const tally *all, char text[CHECK_BYTES])
+{
+    uint64_t taken = tally_of(all, w->scenario, 0, LKS_ACQUIRE_OUTCOME_ACQUIRED);
+    uint64_t released = tally_of(all, w->scenario, 1, LKS_RELEASE_OUTCOME_RELEASED);
+    unsigned overlaps = atomic_load(&w->overlaps);
+
+    snprintf(text, CHECK_BYTES, "acquired %" PRIu64 ", released %" PRIu64 ", held by two %u times", taken, released,
+             overlaps);
+    return overlaps == 0 && released <= taken && released + all->not_ok >= taken;
+}
+
+/* ---- keys, limits, ids ---------------------------------------------------------------- */
+
+static lks_code begin(op *o, lks_error *error)
+{
+    lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
+
+    request.scope = thing(o);
+    request.key = request.attempt_token = o->id;
+    request.lease_ms = request.retain_ms = MINUTE_MS;
+    return drive_call(o, &lks_idempotency_begin_method, &request, 0, error);
+}
+
+static void begun(op *o, const void *message)
+{
+    const lks_begin_response *response = message;
+
+    o->fence = response->fence;
+}
+
+static lks_code complete(op *o, lks_error *error)
+{
+    static uint8_t body[BODY_BYTES];
+    lks_complete_request request = LKS_COMPLETE_REQUEST_INIT;
+
+    request.scope = thing(o);
+    request.key = o->id;
+    request.fence = o->fence;
+    request.code = 200;
+    request.body = (ProtobufCBinaryData){.data = body, .len = sizeof body};
+    return drive_call(o, &lks_idempotency_complete_method, &request, 0, error);
+}
+
+/* All keys are new: every Begin may execute, and every Complete is stored. */
+static bool check_begin(world *w, const tally *all, char text[CHECK_BYTES])
+{
+    uint64_t executed = tally_of(all, w->scenario, 0, LKS_BEGIN_OUTCOME_EXECUTE);
+    uint64_t stored = tally_of(all, w->scenario, 1, LKS_COMPLETE_OUTCOME_STORED);
+
+    snprintf(text, CHECK_BYTES, "executed %" PRIu64 ", stored %" PRIu64, executed, stored);
+    return stored <= executed && stored + all->not_ok >= executed;
+}
+
+/* One thing alone is a key that is over its limit. */
+static lks_code check(op *o, lks_error *error)
+{
+    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    lks_limit limit = LKS_LIMIT_INIT;
+    lks_rule rule = LKS_RULE_INIT, *rules[] = {&rule};
+    bool denied = o->scenario->things == 1;
+
+    limit.algorithm = (lks_algorithm)o->scenario->variant;
+    limit.limit = denied ? 1 : limit.algorithm == LKS_ALGORITHM_SLIDING_LOG ? LOG_LIMIT : LIMIT;
+    limit.period_ms = denied ? DENIED_PERIOD_MS : PERIOD_MS;
+    rule.key = thing(o);
+    lks_rule_set_limit(&rule, &limit);
+    request.rules = rules;
+    request.n_rules = 1;
+    return drive_call(o, &lks_rate_limit_check_method, &request, 0, error);
+}
+
+/* One try an hour: the first may have come before the end of an hour, another after. */
+static bool check_denied(world *w, const tally *all, char text[CHECK_BYTES])
+{
+    uint64_t allowed = tally_of(all, w->scenario, 0, LKS_CHECK_OUTCOME_ALLOWED);
+
+    snprintf(text, CHECK_BYTES, "allowed %" PRIu64 ", denied %" PRIu64, allowed,
+             tally_of(all, w->scenario, 0, LKS_CHECK_OUTCOME_DENIED));
+    return allowed <= 2;
+}
+
+static lks_next_request next_of(const world *w, char *name)
+{
+    lks_next_request request = LKS_NEXT_REQUEST_INIT;
+
+    request.kind = (lks_id_kind)w->scenario->variant;
+    if (request.kind == LKS_ID_KIND_SEQUENCE)
+        request.name = name;
+    return request;
+}
+
+static lks_code next(op *o, lks_error *error)
+{
+    lks_next_request request = next_of(o->world, thing(o));
+
+    return drive_call(o, &lks_id_next_method, &request, 0, error);
+}
+
+static void got_ids(op *o, const void *message)
+{
+    const lks_next_response *response = message;
+
+    atomic_fetch_add_explicit(&o->world->ids, response->n_ids + response->n_uuids, memory_order_relaxed);
+}
+
+/* A new store gives no worker for 3 s; the error says how long. */
+static bool prepare_ids(world *w, lks_error *error)
+{
+    lks_next_request request = next_of(w, w->things[0]);
+
+    do {
+        if (lks_id_next(w->channel, &request, NULL, NULL, error) == LKS_OK)
+            return true;
+    } while (error->code == LKS_UNAVAILABLE && error->retry_after_ms > 0 &&
+             measure_pause((double)error->retry_after_ms / 1e3));
+    return false;
+}
+
+static bool check_ids(world *w, const tally *all, char text[CHECK_BYTES])
+{
+    uint64_t ok = tally_of(all, w->scenario, 0, 0), ids = atomic_load(&w->ids);
+
+    snprintf(text, CHECK_BYTES, "answers %" PRIu64 ", ids %" PRIu64, ok, ids);
+    return ok == ids;
+}
+
+static lks_code decode(op *o, lks_error *error)
+{
+    lks_decode_request request = LKS_DECODE_REQUEST_INIT;
+
+    request.id = (int64_t)(o->serial | 1) << 22;
+    return drive_call(o, &lks_id_decode_method, &request, 0, error);
+}
+
+/* ---- the table ------------------------------------------------------------------------ */
+
+#define PLENTY 1000000000000
+/* A step whose response has an outcome of the service's own. */
+#define STEP(name, ...)                                                     \
+    {                                                                       \
+        .outcomes = &lockstock__v1__##name##_outcome__descriptor,           \
+        .outcome_at = offsetof(lks_##name##_response, outcome), __VA_ARGS__ \
+    }
+#define DEDUCT .steps = {STEP(deduct, .start = deduct)}, .check = check_stock
+#define RESERVE STEP(reserve, .start = reserve, .goes_on = LKS_RESERVE_OUTCOME_RESERVED)
+#define ACQUIRE(how) STEP(acquire, .start = how, .seen = acquired, .goes_on = LKS_ACQUIRE_OUTCOME_ACQUIRED)
+#define LOCK(how) .steps = {ACQUIRE(how), STEP(release, .start = release)}, .check = check_lock
+#define BEGIN STEP(begin, .start = begin, .seen = begun, .goes_on = LKS_BEGIN_OUTCOME_EXECUTE)
+#define CHECK(algorithm) .steps = {STEP(check, .start = check)}, .variant = LKS_ALGORITHM_##algorithm
+#define NEXT(kind) \
+    .things = 1, .steps = {{.start = next, .seen = got_ids}}, .check = check_ids, .variant = LKS_ID_KIND_##kind
+
+/* clang-format off */
+const scenario scenarios[] = {
+    {"deduct", "Deduct, each caller its own item", .on_hand = PLENTY, DEDUCT},
+    {"deduct-hot", "Deduct, all of one item", .things = 1, .on_hand = PLENTY, DEDUCT},
+    {"sold-out", "Deduct of one item that is sold out", .things = 1, .sold_out = true, DEDUCT},
+    {"reserve", "Reserve, then Confirm", .on_hand = PLENTY, .steps = {RESERVE, STEP(confirm, .start = confirm)},
+     .check = check_stock},
+    {"lock", "Acquire, then Release, each caller its own name", LOCK(try_acquire)},
+    {"lock-hot", "Acquire, then Release, all of one name, who waits in its queue", .things = 1, LOCK(wait_acquire)},
+    {"begin", "Begin of a new key, then Complete", .steps = {BEGIN, STEP(complete, .start = complete)},
+     .check = check_begin},
+    {"check-fixed", "Check, FIXED_WINDOW", CHECK(FIXED_WINDOW)},
+    {"check-log", "Check, SLIDING_LOG", CHECK(SLIDING_LOG)},
+    {"check-window", "Check, SLIDING_WINDOW", CHECK(SLIDING_WINDOW)},
+    {"check-bucket", "Check, TOKEN_BUCKET", CHECK(TOKEN_BUCKET)},
+    {"check-denied", "Check of one key that is over its limit", .things = 1, CHECK(FIXED_WINDOW), .check = check_denied},
+    {"ids", "Next, SNOWFLAKE", NEXT(SNOWFLAKE), .prepare = prepare_ids},
+    {"ids-uuid", "Next, UUID_V7", NEXT(UUID_V7)},
+    {"ids-sequence", "Next, SEQUENCE", NEXT(SEQUENCE)},
+    {"decode", "Decode, which needs no store", .things = 1, .steps = {{.start = decode}}},
+    {"mix", "4 deduct, 2 reserve, 2 lock, 1 begin, 1 check-bucket of ten", .on_hand = PLENTY, .check = check_stock},
+};
+/* clang-format on */
 const unsigned n_scenarios = sizeof scenarios / sizeof scenarios[0];
 _Static_assert(sizeof scenarios / sizeof scenarios[0] <= DRIVE_SCENARIOS_MAX, "a tally has no room for them");
 
@@ -126,7 +342,7 @@ uint64_t tally_of(const tally *all, const scenario *s, int step, int outcome)
     return all->ok[scenario_number(s)][step][outcome];
 }
 
-/* ---- things -------------------------------------------------------------------- */
+/* ---- a world ------------------------------------------------------------------------------ */
 
 static bool put_items(world *w, lks_error *error)
 {
@@ -152,7 +368,7 @@ bool world_open(world *w, const scenario *s, const place *p, unsigned n_things)
     for (unsigned i = 0; i < w->n_things; i++)
         snprintf(w->things[i], sizeof w->things[i], "%016" PRIx64 "-%u", w->tag, i);
     opened = opened && lks_channel_open(p->url, &options, &w->channel, &error) == LKS_OK &&
-             (s->on_hand < 0 || put_items(w, &error)) && (!s->prepare || s->prepare(w, &error));
+             ((s->on_hand == 0 && !s->sold_out) || put_items(w, &error)) && (!s->prepare || s->prepare(w, &error));
     if (!opened)
         fprintf(stderr, "lockstock-bench: %s: %s: %s\n", s->name, lks_code_name(error.code), error.message);
     return opened;
@@ -166,14 +382,14 @@ void world_close(world *w)
     w->things = NULL;
 }
 
-/* ---- for the driver ------------------------------------------------------------ */
+/* ---- for the driver ------------------------------------------------------------------------ */
 
 void scenario_begin(op *o)
 {
     static _Atomic(const scenario *) found[N_MIXED];
 
     o->scenario = o->world->scenario;
-    if (o->scenario->start)
+    if (o->scenario->steps[0].start)
         return;
     size_t at = o->serial % N_MIXED;
     const scenario *s = atomic_load_explicit(&found[at], memory_order_relaxed);
@@ -184,12 +400,14 @@ void scenario_begin(op *o)
     o->scenario = s;
 }
 
-uint64_t scenario_tag(const world *w)
+void scenario_answered(op *o, lks_code code, const ProtobufCMessage *response, const lks_error *error)
 {
-    return w->tag;
-}
+    const scenario_step *s = &o->scenario->steps[o->step];
+    int outcome = 0;
 
-char *scenario_thing(const op *o)
-{
-    return o->world->things[o->slot % o->world->n_things];
+    if (response && s->outcomes)
+        memcpy(&outcome, (const char *)response + s->outcome_at, sizeof outcome);
+    if (response && s->seen)
+        s->seen(o, response);
+    drive_ended(o, code, outcome, outcome != 0 && outcome == s->goes_on, error);
 }

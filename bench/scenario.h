@@ -1,5 +1,4 @@
-/* What can be measured: each scenario is one row of one table, and a file of its service starts its
- * calls as the generated stubs do. */
+/* What can be measured: each scenario is one row of one table. */
 #ifndef LOCKSTOCK_BENCH_SCENARIO_H
 #define LOCKSTOCK_BENCH_SCENARIO_H
 
@@ -11,8 +10,8 @@
 
 enum { THING_BYTES = 32, CHECK_BYTES = 160 };
 
-/* What the operations of a run use: as many things (items, names, keys), made anew for each run, so
- * that runs on one store do not meet. */
+/* What the operations of a run use: as many things (items, names, keys), made anew for each run, so that runs on one
+ * store do not meet. */
 typedef struct world {
     const struct scenario *scenario;
     lks_channel *channel; /* for preparing and checking */
@@ -25,16 +24,25 @@ typedef struct world {
     atomic_ullong ids;    /* that were given */
 } world;
 
+/* One call of an operation. */
+typedef struct scenario_step {
+    lks_code (*start)(op *o, lks_error *error);
+    void (*seen)(op *o, const void *response); /* NULL: nothing but the outcome is looked at */
+    const ProtobufCEnumDescriptor *outcomes;   /* NULL: the answer has none */
+    size_t outcome_at;                         /* offset in the response */
+    int goes_on;                               /* the outcome after which the next step follows; 0: none */
+} scenario_step;
+
 typedef struct scenario {
     const char *name, *what;
-    unsigned things;                                          /* 0: as many as are in flight, or --items */
-    int64_t on_hand;                                          /* of each item; below 0: it has none */
-    const ProtobufCEnumDescriptor *outcomes[DRIVE_STEPS_MAX]; /* of each call; NULL: there is none */
-    lks_code (*start)(op *o, lks_error *error);               /* the call of o->step */
-    bool (*prepare)(world *w, lks_error *error);              /* NULL: nothing to do but items */
-    /* Whether what the callers saw agrees with what there is now; says both. NULL: nothing to check. */
+    unsigned things; /* 0: as many as are in flight, or --items */
+    int64_t on_hand; /* of each item; 0: there are no items */
+    bool sold_out;   /* there are, with none on hand */
+    scenario_step steps[DRIVE_STEPS_MAX];
+    bool (*prepare)(world *w, lks_error *error); /* NULL: nothing to do but items */
+    /* Whether what the callers saw agrees with what there is now; writes both. NULL: nothing to check. */
     bool (*check)(world *w, const tally *all, char text[CHECK_BYTES]);
-    int variant; /* the service's own: an algorithm, a kind of id */
+    int variant; /* an algorithm, a kind of id */
 } scenario;
 
 extern const scenario scenarios[];
@@ -44,36 +52,15 @@ extern const unsigned n_scenarios;
 const scenario *scenario_find(const char *name);
 unsigned scenario_number(const scenario *s);
 
-/* Makes the things of a run. False: said on standard error. world_close in any case. */
+/* Makes the things of a run. False: printed to standard error. world_close in any case. */
 bool world_open(world *w, const scenario *s, const place *p, unsigned n_things);
 void world_close(world *w);
 
-/* For the driver: an operation begins. `mix` chooses which. */
+/* For the driver: an operation begins (`mix` chooses which); its call was answered. */
 void scenario_begin(op *o);
-uint64_t scenario_tag(const world *w);
-
-/* The thing of an operation: of its slot. */
-char *scenario_thing(const op *o);
+void scenario_answered(op *o, lks_code code, const ProtobufCMessage *response, const lks_error *error);
 
 /* How often a step of a scenario had that outcome. */
 uint64_t tally_of(const tally *all, const scenario *s, int step, int outcome);
-
-/* ---- one file a service; starts and checks ------------------------------------------ */
-
-lks_code start_deduct(op *o, lks_error *error);
-lks_code start_reserve(op *o, lks_error *error);
-bool check_stock(world *w, const tally *all, char text[CHECK_BYTES]);
-lks_code start_lock(op *o, lks_error *error);
-lks_code start_hot_lock(op *o, lks_error *error);
-bool check_lock(world *w, const tally *all, char text[CHECK_BYTES]);
-lks_code start_begin(op *o, lks_error *error);
-bool check_begin(world *w, const tally *all, char text[CHECK_BYTES]);
-lks_code start_check(op *o, lks_error *error);
-lks_code start_check_denied(op *o, lks_error *error);
-bool check_denied(world *w, const tally *all, char text[CHECK_BYTES]);
-lks_code start_next(op *o, lks_error *error);
-lks_code start_decode(op *o, lks_error *error);
-bool prepare_ids(world *w, lks_error *error);
-bool check_ids(world *w, const tally *all, char text[CHECK_BYTES]);
 
 #endif

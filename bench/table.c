@@ -7,93 +7,76 @@
 #include <string.h>
 
 #include "compare.h"
-#include "table_alone.h"
 
-enum { CONTENDERS_MAX = 8, TABLE_IN_FLIGHT = 256, CHUNK = 16, WAITERS = 64 };
+enum { CONTENDERS_MAX = 8, TABLE_IN_FLIGHT = 256, CHUNK = 16, WAITERS = 64, TABLE_NOTE_BYTES = 120 };
 
 typedef struct entrant {
-    const char *name, *scenario;
-    bool ours, sync;
+    const char *scenario;
     unsigned in_flight;
-    rival_kind kind;
-    unsigned pipeline, subs;
-    bool script, locks;
+    const char *rival; /* NULL: lockstock */
+    bool sync;
     const char *fsync; /* NULL: none */
 } entrant;
 
-#define OURS(of, flight) .name = "lockstock", .ours = true, .scenario = (of), .in_flight = (flight)
-#define RIVAL(of, flight, how) .name = #how, .scenario = (of), .in_flight = (flight), .kind = RIVAL_##how
-#define BENCHMARK_16(of) RIVAL(of, TABLE_IN_FLIGHT, BENCHMARK), .pipeline = 16, .script = true
-
-/* Named by their first letter in rows. */
+#define OURS(of, flight) .scenario = (of), .in_flight = (flight)
+#define RIVAL(of, flight, name) OURS(of, flight), .rival = (name)
+#define BENCHMARK_16 "redis-benchmark -P 16, script"
+/* clang-format off */
 static const entrant groups[][CONTENDERS_MAX] = {
-    /* 0 */ {{RIVAL("deduct", CHUNK, CHUNKS)},
-             {RIVAL("deduct", CHUNK, CHUNKS), .subs = COMMAND_SUBS_MAX},
-             {RIVAL("deduct", CHUNK, CHUNKS), .script = true}},
-    /* 1 */
-    {{RIVAL("lock", CHUNK, CHUNKS), .locks = true}, {RIVAL("lock", CHUNK, CHUNKS), .locks = true, .script = true}},
-    /* 2 */
-    {{OURS("deduct", TABLE_IN_FLIGHT)},
-     {RIVAL("deduct", TABLE_IN_FLIGHT, THREADS)},
-     {RIVAL("deduct", TABLE_IN_FLIGHT, GRPC)},
-     {BENCHMARK_16("deduct")},
-     {OURS("deduct-hot", TABLE_IN_FLIGHT)}},
-    /* 3 */ {{OURS("sold-out", TABLE_IN_FLIGHT)}, {BENCHMARK_16("sold-out")}},
-    /* 4 */ {{OURS("deduct", 1), .sync = true}, {RIVAL("deduct", 1, THREADS)}},
-    /* 5 */
-    {{BENCHMARK_16("deduct")},
-     {OURS("lock", TABLE_IN_FLIGHT)},
-     {OURS("begin", TABLE_IN_FLIGHT)},
-     {OURS("check-fixed", TABLE_IN_FLIGHT)},
-     {OURS("check-window", TABLE_IN_FLIGHT)},
-     {OURS("check-log", TABLE_IN_FLIGHT)},
-     {OURS("check-bucket", TABLE_IN_FLIGHT)}},
-    /* 6 */
-    {{OURS("lock-hot", WAITERS + 1)},
-     {RIVAL("lock-hot", WAITERS + 1, BLPOP), .script = true},
-     {RIVAL("lock-hot", WAITERS + 1, POLLING), .script = true},
-     {RIVAL("lock-hot", WAITERS + 1, LIST), .script = true}},
+    /* 0 */ {{RIVAL("deduct", CHUNK, "16 commands, function")}, {RIVAL("deduct", CHUNK, "16 commands, 64 a function")},
+             {RIVAL("deduct", CHUNK, "16 commands, script")}},
+    /* 1 */ {{RIVAL("lock", CHUNK, "16 commands, lock function")}, {RIVAL("lock", CHUNK, "16 commands, lock script")}},
+    /* 2 */ {{OURS("deduct", TABLE_IN_FLIGHT)}, {RIVAL("deduct", TABLE_IN_FLIGHT, "hiredis threads, function")},
+             {RIVAL("deduct", TABLE_IN_FLIGHT, "gRPC C++ service, function")}, {RIVAL("deduct", TABLE_IN_FLIGHT, BENCHMARK_16)},
+             {OURS("deduct-hot", TABLE_IN_FLIGHT)}},
+    /* 3 */ {{OURS("sold-out", TABLE_IN_FLIGHT)}, {RIVAL("sold-out", TABLE_IN_FLIGHT, BENCHMARK_16)}},
+    /* 4 */ {{OURS("deduct", 1), .sync = true}, {RIVAL("deduct", 1, "hiredis threads, function")}},
+    /* 5 */ {{RIVAL("deduct", TABLE_IN_FLIGHT, BENCHMARK_16)}, {OURS("lock", TABLE_IN_FLIGHT)}, {OURS("begin", TABLE_IN_FLIGHT)},
+             {OURS("check-fixed", TABLE_IN_FLIGHT)}, {OURS("check-window", TABLE_IN_FLIGHT)}, {OURS("check-log", TABLE_IN_FLIGHT)},
+             {OURS("check-bucket", TABLE_IN_FLIGHT)}},
+    /* 6 */ {{OURS("lock-hot", WAITERS + 1)}, {RIVAL("lock-hot", WAITERS + 1, "SET NX and BLPOP")},
+             {RIVAL("lock-hot", WAITERS + 1, "SET NX and polling, 3 to 33 ms")},
+             {RIVAL("lock-hot", WAITERS + 1, "BLPOP of a bare list, no lease")}},
     /* 7 */ {{OURS("deduct", TABLE_IN_FLIGHT), .fsync = "always"}, {OURS("deduct", TABLE_IN_FLIGHT)}},
 };
+/* clang-format on */
 enum { N_GROUPS = sizeof groups / sizeof groups[0] };
 
-enum { NO_GROUP = -1, NO_TARGET = 0 };
+enum { OVERLOAD = -1, NO_TARGET = 0 };
 
 typedef struct row {
     const char *what;
-    int group; /* NO_GROUP: measured alone */
+    int group; /* OVERLOAD: measured alone */
     unsigned a, b;
     compared of;
     double target;
     bool at_most;
-    table_alone *alone;
 } row;
 
+/* clang-format off */
 static const row rows[] = {
-    {"Redis CPU of a Deduct alone / minimal script", 0, 0, 2, OF_REDIS, 1.5, true, NULL},
-    {"Redis CPU a Deduct, 64 of one item in an FCALL / minimal script", 0, 1, 2, OF_REDIS, 0.5, true, NULL},
-    {"Redis CPU of Acquire+Release / its minimal scripts", 1, 0, 1, OF_REDIS, 1.6, true, NULL},
-    {"deduct, own items, 256 in flight / 256 synchronous hiredis threads, same function", 2, 0, 1, OF_RATE, 2.5, false,
-     NULL},
-    {"the same / gRPC C++ async service, same function", 2, 0, 2, OF_RATE, 3, false, NULL},
-    {"the same / redis-benchmark -P 16, minimal script", 2, 0, 3, OF_RATE, 0.9, false, NULL},
-    {"deduct, one hot item / redis-benchmark -P 16, minimal script", 2, 4, 3, OF_RATE, 1.5, false, NULL},
-    {"sold out / redis-benchmark -P 16, minimal script", 3, 0, 1, OF_RATE, 3, false, NULL},
-    {"p50 of one call at a time / one synchronous hiredis call, same function", 4, 0, 1, OF_P50, 1.3, true, NULL},
-    {"acquire or release, 256 in flight / redis-benchmark -P 16, minimal Deduct script", 5, 1, 0, OF_RATE, 0.8, false,
-     NULL},
-    {"begin or complete / the same", 5, 2, 0, OF_RATE, 0.8, false, NULL},
-    {"check, FIXED_WINDOW / the same", 5, 3, 0, OF_RATE, 0.8, false, NULL},
-    {"check, SLIDING_WINDOW / the same", 5, 4, 0, OF_RATE, 0.8, false, NULL},
-    {"check, SLIDING_LOG / the same", 5, 5, 0, OF_RATE, 0.8, false, NULL},
-    {"check, TOKEN_BUCKET / the same", 5, 6, 0, OF_RATE, 0.8, false, NULL},
-    {"one hot lock, 64 waiters, hand-offs a second / SET NX and BLPOP", 6, 0, 1, OF_RATE, 1.2, false, NULL},
-    {"the same / SET NX and polling, 3 to 33 ms", 6, 0, 2, OF_RATE, 5, false, NULL},
-    {"the same / BLPOP of a bare list, without a lease (for comparison)", 6, 0, 3, OF_RATE, NO_TARGET, false, NULL},
-    {"deduct, fsync always / none, 256 in flight", 7, 0, 1, OF_RATE, 0.5, false, NULL},
-    {"goodput at 10 times capacity / peak", NO_GROUP, 0, 0, OF_RATE, 0.9, false, table_overload},
-    {"parked waiter in the server, bytes", NO_GROUP, 0, 0, OF_RATE, 768, true, table_parked},
+    {"Redis CPU of a Deduct alone / minimal script", 0, 0, 2, OF_REDIS, 1.5, true},
+    {"Redis CPU a Deduct, 64 of one item in an FCALL / minimal script", 0, 1, 2, OF_REDIS, 0.5, true},
+    {"Redis CPU of Acquire+Release / its minimal scripts", 1, 0, 1, OF_REDIS, 1.6, true},
+    {"deduct, own items, 256 in flight / 256 synchronous hiredis threads, same function", 2, 0, 1, OF_RATE, 2.5, false},
+    {"the same / gRPC C++ async service, same function", 2, 0, 2, OF_RATE, 3, false},
+    {"the same / redis-benchmark -P 16, minimal script", 2, 0, 3, OF_RATE, 0.9, false},
+    {"deduct, one hot item / redis-benchmark -P 16, minimal script", 2, 4, 3, OF_RATE, 1.5, false},
+    {"sold out / redis-benchmark -P 16, minimal script", 3, 0, 1, OF_RATE, 3, false},
+    {"p50 of one call at a time / one synchronous hiredis call, same function", 4, 0, 1, OF_P50, 1.3, true},
+    {"acquire or release, 256 in flight / redis-benchmark -P 16, minimal Deduct script", 5, 1, 0, OF_RATE, 0.8, false},
+    {"begin or complete / the same", 5, 2, 0, OF_RATE, 0.8, false},
+    {"check, FIXED_WINDOW / the same", 5, 3, 0, OF_RATE, 0.8, false},
+    {"check, SLIDING_WINDOW / the same", 5, 4, 0, OF_RATE, 0.8, false},
+    {"check, SLIDING_LOG / the same", 5, 5, 0, OF_RATE, 0.8, false},
+    {"check, TOKEN_BUCKET / the same", 5, 6, 0, OF_RATE, 0.8, false},
+    {"one hot lock, 64 waiters, hand-offs a second / SET NX and BLPOP", 6, 0, 1, OF_RATE, 1.2, false},
+    {"the same / SET NX and polling, 3 to 33 ms", 6, 0, 2, OF_RATE, 5, false},
+    {"the same / BLPOP of a bare list, without a lease (for comparison)", 6, 0, 3, OF_RATE, NO_TARGET, false},
+    {"deduct, fsync always / none, 256 in flight", 7, 0, 1, OF_RATE, 0.5, false},
+    {"goodput at 10 times capacity / peak", OVERLOAD, 0, 0, OF_RATE, 0.9, false},
 };
+/* clang-format on */
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 /* Whether --rows names it, by its number from 1. */
@@ -120,7 +103,7 @@ static bool group_is_wanted(const bench_options *o, int group)
     return false;
 }
 
-static void tell(size_t at, const char *skipped, const spread *s, const char *note, json *j)
+static void tell(size_t at, const char *skipped, const spread *s, const char *note, json_t *results)
 {
     const row *r = &rows[at];
     bool met = !skipped && (r->at_most ? s->median <= r->target : s->median >= r->target);
@@ -129,21 +112,19 @@ static void tell(size_t at, const char *skipped, const spread *s, const char *no
 
     if (r->target > NO_TARGET)
         snprintf(target, sizeof target, "%s %g", r->at_most ? "at most" : "at least", r->target);
-    json_begin(j, NULL, '{');
-    json_count(j, "row", at + 1);
-    json_text(j, "what", r->what);
+    json_t *to = json_pack("{s:I, s:s}", "row", (json_int_t)at + 1, "what", r->what);
     if (skipped) {
         printf("| %zu | %s | %s | | skipped | | %s |\n", at + 1, r->what, target, skipped);
-        json_text(j, "skipped", skipped);
+        json_object_set_new(to, "skipped", json_string(skipped));
     } else {
         printf("| %zu | %s | %s | %.2f | %.2f | %.2f | %s%s%s |\n", at + 1, r->what, target, s->min, s->median, s->max,
                verdict, *verdict ? "; " : "", note);
-        json_text(j, "note", note);
-        json_spread(j, "ratio", *s);
+        json_object_set_new(to, "note", json_string(note));
+        json_object_set_new(to, "ratio", spread_json(*s));
         if (r->target > NO_TARGET)
-            json_number(j, r->at_most ? "at_most" : "at_least", r->target);
+            json_object_set_new(to, r->at_most ? "at_most" : "at_least", json_real(r->target));
     }
-    json_end(j, '}');
+    json_array_append_new(results, to);
     fflush(stdout);
 }
 
@@ -159,22 +140,21 @@ static void note_medians(const row *r, const contender *a, const contender *b, s
              hand_offs ? "hand-offs/s" : units[r->of]);
 }
 
-static bool measure_group(int group, const bench_options *o, const place *none, json *j)
+static bool measure_group(int group, const bench_options *o, const place *none, json_t *results)
 {
     contender *c = measure_alloc(CONTENDERS_MAX, sizeof *c);
-    place other = {.output = -1};
+    place other = {0};
     bool good = true;
     size_t n = 0;
 
-    for (const entrant *e = groups[group]; n < CONTENDERS_MAX && e[n].name; n++) {
-        c[n] = (contender){.name = e[n].name,
+    for (const entrant *e = groups[group]; n < CONTENDERS_MAX && e[n].scenario; n++) {
+        c[n] = (contender){.name = e[n].rival ? e[n].rival : "lockstock",
                            .scenario = scenario_find(e[n].scenario),
-                           .ours = e[n].ours,
+                           .ours = !e[n].rival,
                            .sync = e[n].sync,
-                           .in_flight = e[n].in_flight,
-                           .rival = {.kind = e[n].kind,
-                                     .pipeline = e[n].pipeline,
-                                     .work = {.script = e[n].script, .locks = e[n].locks, .subs = e[n].subs}}};
+                           .in_flight = e[n].in_flight};
+        if (e[n].rival)
+            c[n].rival = *rival_find(e[n].rival);
         if (e[n].fsync) {
             good = place_open(o, e[n].fsync, &other);
             c[n].place = &other;
@@ -190,7 +170,7 @@ static bool measure_group(int group, const bench_options *o, const place *none, 
         char note[TABLE_NOTE_BYTES] = "";
         if (!skipped)
             note_medians(r, &c[r->a], &c[r->b], (size_t)o->rounds, note);
-        tell(i, skipped, &s, note, j);
+        tell(i, skipped, &s, note, results);
     }
     compare_free(c, n);
     place_close(&other);
@@ -198,21 +178,60 @@ static bool measure_group(int group, const bench_options *o, const place *none, 
     return good;
 }
 
-static bool measure_alone(size_t at, const bench_options *o, json *j)
-{
-    double *values = measure_alloc((size_t)o->rounds, sizeof *values);
-    char note[TABLE_NOTE_BYTES] = "";
-    bool good = rows[at].alone(o, values, note);
+/* ---- overload ------------------------------------------------------------------ */
 
-    if (good) {
-        spread s = spread_of(values, (size_t)o->rounds);
-        tell(at, NULL, &s, note, j);
+enum { OVERLOAD_TIMES = 10, OVERLOAD_CONNECTIONS = 32, OVERLOAD_TIMEOUT_MS = 1000 };
+
+/* Calls a second that were answered, and that ended. */
+static bool slice(drive_options *d, double rate, double *answered, double *ended)
+{
+    measure m = {0};
+    tally *all = measure_alloc(1, sizeof *all);
+
+    d->rate = rate;
+    d->connections = rate > 0 ? OVERLOAD_CONNECTIONS : 1;
+    bool ran = drive_run(d, &m, all);
+    *answered = measure_rate(&m);
+    *ended = (double)measure_calls(&m) / m.seconds;
+    measure_clear(&m);
+    free(all);
+    return ran;
+}
+
+/* Answers a second of an open loop at ten times the capacity, by the capacity. The note says how many times the capacity
+ * came of it, where this machine cannot call as often. */
+static bool measure_overload(size_t at, const bench_options *o, json_t *results)
+{
+    const scenario *s = scenario_find("deduct");
+    double values[ROUNDS_MAX];
+    char note[TABLE_NOTE_BYTES] = "";
+    world w = {0};
+    place p;
+    bool good = place_open(o, "none", &p) && world_open(&w, s, &p, (unsigned)o->in_flight);
+    drive_options d = {.scenario = s,
+                       .world = &w,
+                       .place = &p,
+                       .in_flight = (unsigned)o->in_flight,
+                       .warm_up = o->warm_up,
+                       .seconds = o->seconds,
+                       .timeout_ms = OVERLOAD_TIMEOUT_MS};
+
+    for (long i = 0; i < o->rounds && good; i++) {
+        double capacity = 0, goodput = 0, ended = 0;
+        good = slice(&d, 0, &capacity, &ended) && slice(&d, OVERLOAD_TIMES * capacity, &goodput, &ended);
+        snprintf(note, sizeof note, "ended: %.1f times the capacity of %.0f", ended / capacity, capacity);
+        values[i] = good && capacity > 0 ? goodput / capacity : 0;
     }
-    free(values);
+    world_close(&w);
+    place_close(&p);
+    if (good) {
+        spread of_all = spread_of(values, (size_t)o->rounds);
+        tell(at, NULL, &of_all, note, results);
+    }
     return good;
 }
 
-bool table_run(const bench_options *o, json *j)
+bool table_run(const bench_options *o, json_t *results)
 {
     place p;
     bool good = place_open(o, "none", &p);
@@ -223,10 +242,10 @@ bool table_run(const bench_options *o, json *j)
                o->rounds, o->seconds, o->wire);
     for (int g = 0; g < N_GROUPS && good; g++)
         if (group_is_wanted(o, g))
-            good = measure_group(g, o, &p, j);
+            good = measure_group(g, o, &p, results);
     place_close(&p);
     for (size_t i = 0; i < N_ROWS && good; i++)
-        if (rows[i].alone && wanted(o, i + 1))
-            good = measure_alone(i, o, j);
+        if (rows[i].group == OVERLOAD && wanted(o, i + 1))
+            good = measure_overload(i, o, results);
     return good;
 }

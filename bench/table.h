@@ -4,7 +4,7 @@
 
 #include "report.h"
 
-/* Measures the rows that --rows names, or all, each on a place of its own. False: a row could not be measured. */
-bool table_run(const bench_options *o, json *j);
+/* Measures the rows that --rows names, or all. False: a row could not be measured. */
+bool table_run(const bench_options *o, json_t *results);
 
 #endif

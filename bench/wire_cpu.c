@@ -3,11 +3,7 @@
  * redis-server's) is read before and after each. Prints microseconds a call and the ratios
  * to tcp://; asserts nothing. The client writes its bytes by hand, with
  * several calls under way (32, or as the argument says). */
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-#include "conformance/caller.h"
+#include "slices.h"
 #include "support/server_fixture.h"
 
 enum { SLICE = 10000, ROUNDS = 10, N_WIRES = 2 };
@@ -29,35 +25,9 @@ static const call_spec kinds[] = {
 };
 static const char *const kind_names[] = {"without the store", "with the store"};
 
-static double cpu_of(pid_t pid)
+static call_spec kind_of(const void *kind)
 {
-    clockid_t clock;
-    struct timespec used;
-
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
-        abort();
-    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
-}
-
-/* False: the connection is over, or a call failed. */
-static bool run(const wire *w, const call_spec *call, int n)
-{
-    for (int started = 0, ended = 0; ended < n;) {
-        outcome got;
-        if (started < n && started - ended < in_flight) {
-            if (w->driver->start(w->caller, call) == 0)
-                return false;
-            started++;
-        } else {
-            if (!w->driver->await(w->caller, &got) || got.code != LKS_OK) {
-                fprintf(stderr, "wire_cpu: %s: %s\n", w->scheme, got.message);
-                return false;
-            }
-            free(got.payload);
-            ended++;
-        }
-    }
-    return true;
+    return *(const call_spec *)kind;
 }
 
 static bool measure(wire *wires, pid_t server, size_t kind)
@@ -66,11 +36,11 @@ static bool measure(wire *wires, pid_t server, size_t kind)
         wires[i].cpu_s = wires[i].calls = 0;
     for (int slice = 0; slice < (ROUNDS + 1) * N_WIRES; slice++) {
         wire *w = &wires[slice % N_WIRES];
-        double before = cpu_of(server);
-        if (!run(w, &kinds[kind], SLICE))
+        double before = slice_cpu_of(server);
+        if (!slice_run(w->driver, w->caller, SLICE, in_flight, kind_of, &kinds[kind]))
             return false;
         if (slice >= N_WIRES) { /* the first round warms up */
-            w->cpu_s += cpu_of(server) - before;
+            w->cpu_s += slice_cpu_of(server) - before;
             w->calls += SLICE;
         }
     }

@@ -183,7 +183,7 @@ static bool load_script(work *w, int at, const char *text, redisContext *redis)
 
 static bool make_items(const work *w, redisContext *redis)
 {
-    const char *available = w->world->scenario->on_hand == 0 ? "0" : PLENTY;
+    const char *available = w->world->scenario->sold_out ? "0" : PLENTY;
     bool made = true;
 
     for (unsigned i = 0; i < w->world->n_things && made; i++)

@@ -24,7 +24,7 @@ typedef struct work {
 /* KEYS[1] the lock; token: compare and delete. */
 extern const char work_release_script[];
 
-/* Loads library and scripts, and makes what the scripts work on. False: said on standard error. */
+/* Loads library and scripts, and makes the items of the scripts. False: the error is printed. */
 bool work_prepare(work *w, redisContext *redis);
 
 /* The n-th command, from 0, of a user of slot `slot`. */
@@ -36,13 +36,13 @@ void work_repeated(const work *w, command *ret);
 /* Calls of one command. */
 unsigned work_calls(const work *w);
 
-/* False: the reply is an error, said on standard error. */
+/* False: the reply is an error, which is printed. */
 bool work_answered(const redisReply *reply);
 
-/* The same of a reply that says nothing else; frees it. */
+/* The same, and frees the reply. */
 bool work_done(redisReply *reply);
 
-/* The same of the work itself: also false when the answer is none of those that are expected. */
+/* The same for a command of the work: also false when the answer is not an expected one. */
 bool work_succeeded(const redisReply *reply);
 
 #endif

@@ -1,16 +1,22 @@
-/* The consumer. Invariant: what is trimmed was committed before, and what is committed
- * is never applied again, at whatever line this process is killed. */
+/* ledger URLS SOCKET GROUP [--naive] [--limit N]: copies the ledger of a group into the MariaDB on a unix socket.
+ *
+ * Invariant: what is trimmed was committed before, and what is committed is never applied again, at whatever line this
+ * process is killed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "halt.h"
-#include "ledger.h"
+#include "goods.h"
 
-enum { WAIT_MS = 60000 };
+enum { WAIT_MS = 60000, EXIT_LOST = 3 };
+
+typedef struct copy_options {
+    int limit; /* entries of one transaction */
+    bool naive;
+} copy_options;
 
 /* Forgets what is safe in the database. */
-static bool trim(lks_channel *channel, char *group, char *up_to)
+static bool trim(lks_channel *channel, const char *group, const char *up_to)
 {
     lks_trim_ledger_request request = LKS_TRIM_LEDGER_REQUEST_INIT;
     lks_error error;
@@ -24,7 +30,7 @@ static bool trim(lks_channel *channel, char *group, char *up_to)
 }
 
 /* The entries that follow, or none after a minute. */
-static lks_read_ledger_response *read_after(lks_channel *channel, char *group, char *after, int limit)
+static lks_read_ledger_response *read_after(lks_channel *channel, const char *group, const char *after, int limit)
 {
     lks_read_ledger_request request = LKS_READ_LEDGER_REQUEST_INIT;
     lks_read_ledger_response *response = NULL;
@@ -39,9 +45,9 @@ static lks_read_ledger_response *read_after(lks_channel *channel, char *group, c
     return response;
 }
 
-/* TRIMMED means lost, unless another consumer of this database copied them meanwhile, or there
- * is nothing that could be wrong: of a group that was emptied, and whose ledger was forgotten
- * after 30 days, the copy is empty too, and a new ledger is read from its beginning. */
+/* TRIMMED means lost, with two exceptions: another consumer of this database copied the entries meanwhile; or the group
+ * was emptied and its ledger forgotten after 30 days. Then the copy is empty too, and the new ledger is read from its
+ * beginning. */
 static bool is_lost(goods *db, const char *position)
 {
     char now[GOODS_ID_SIZE];
@@ -51,13 +57,14 @@ static bool is_lost(goods *db, const char *position)
     if (goods_start_over(db, position))
         return false;
     fprintf(stderr,
-            "entries after %s were trimmed before they were copied: what the database says is wrong for\n"
-            "good. Make it anew from the items; examples/ledger/README.md says how.\n",
+            "entries after %s were trimmed before they were copied: the database stays wrong.\n"
+            "Rebuild it from the items: docs/ledger.md.\n",
             position);
     return true;
 }
 
-int copy_ledger(lks_channel *channel, goods *db, char *group, const copy_options *options)
+/* Returns when anything fails: a restart is the only recovery. */
+static int copy_ledger(lks_channel *channel, goods *db, const char *group, const copy_options *options)
 {
     lks_read_ledger_response *news = NULL;
     char position[GOODS_ID_SIZE];
@@ -86,4 +93,43 @@ int copy_ledger(lks_channel *channel, goods *db, char *group, const copy_options
             return EXIT_FAILURE;
         halt_at("committed");
     }
+}
+
+/* ---- the program -------------------------------------------------------------------------- */
+
+static bool parse(int argc, char **argv, copy_options *options)
+{
+    bool good = argc > 3;
+
+    for (int i = 4; good && i < argc; i++)
+        if (strcmp(argv[i], "--naive") == 0)
+            options->naive = true;
+        else
+            good = strcmp(argv[i], "--limit") == 0 && ++i < argc && (options->limit = atoi(argv[i])) > 0;
+    if (!good)
+        fprintf(stderr, "usage: ledger URLS SOCKET GROUP [--naive] [--limit N]\n");
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    const lks_channel_options options = {.timeout_ms = 30000};
+    copy_options how = {.limit = 500};
+    lks_channel *channel = NULL;
+    lks_error error = {0};
+    int status = EXIT_FAILURE;
+
+    if (!parse(argc, argv, &how))
+        return 2;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (lks_channel_open(argv[1], &options, &channel, &error) != LKS_OK) {
+        fprintf(stderr, "%s\n", error.message);
+        return EXIT_FAILURE;
+    }
+    goods *db = goods_open(argv[2], argv[3]);
+    if (db)
+        status = copy_ledger(channel, db, argv[3], &how);
+    goods_close(db);
+    lks_channel_close(channel);
+    return status;
 }

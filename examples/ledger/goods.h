@@ -1,6 +1,5 @@
-/* The shop's own database, which holds copies of the stock of groups, each by itself: how
- * many of each good there are, and up to which entry of the group's ledger that is true. Not thread-safe.
- * What fails is said on stderr. */
+/* The shop's own database, a copy of the stock of groups: how many of each good there are, and up to which entry of the
+ * group's ledger that is true. Not thread-safe. Failures are printed to stderr. */
 #ifndef EXAMPLE_LEDGER_GOODS_H
 #define EXAMPLE_LEDGER_GOODS_H
 
@@ -12,8 +11,7 @@
 
 enum { GOODS_ID_SIZE = 2304, GOODS_NAME_SIZE = 129 };
 
-/* Before every entry. Not "", which would begin at the oldest one there is and hide
- * that older ones were trimmed. */
+/* Before every entry. "" would begin at the oldest entry and hide that older ones were trimmed. */
 #define GOODS_NOTHING_READ "0-0"
 
 typedef struct goods goods;
@@ -23,11 +21,6 @@ typedef enum goods_result {
     GOODS_OVERTAKEN, /* another consumer copied these entries; nothing was changed */
     GOODS_FAILED,    /* nothing was changed */
 } goods_result;
-
-typedef struct goods_row {
-    char id[GOODS_NAME_SIZE];
-    long long num, reserved, sold;
-} goods_row;
 
 /* Connects to the MariaDB on a unix socket, and makes the database `shop` and its tables
  * where there are none. The group is not copied. NULL on failure; the caller closes. */
@@ -45,12 +38,12 @@ goods_result goods_copy(goods *db, const char *after, const lks_read_ledger_resp
 /* The same in two transactions, as it should not be done. */
 goods_result goods_copy_naively(goods *db, const char *after, const lks_read_ledger_response *news);
 
-/* Puts the copy back to where nothing was read, if it is empty and at `position`: whatever
- * ledger there is now can be copied from its first entry on. false: it cannot. */
+/* Resets the position to GOODS_NOTHING_READ if the copy is empty and at `position`: a new ledger can be copied from its
+ * first entry. false: it was not reset. */
 bool goods_start_over(goods *db, const char *position);
 
-/* At most `max` rows in the order of their ids, and the position that they are of; how
- * many, or -1. */
-int goods_rows(goods *db, goods_row *rows, int max, char id[GOODS_ID_SIZE]);
+/* For tests: LEDGER_HALT=POINT:N in the environment stops the process with SIGSTOP when it comes to a point for the
+ * N-th time. */
+void halt_at(const char *point);
 
 #endif

@@ -1,31 +1,24 @@
-/* Exact means: the items, the orders and the ledger each say what the buyers were
- * told, and nobody was refused what was left. Counters alone prove nothing. */
-#include "sale.h"
-
+/* Exact means: the items, the orders and the ledger each agree with what the buyers were told, and no buyer was
+ * refused while goods were left. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECK_TIMEOUT_MS = 60000, LEDGER_PAGE = 1000 };
+#include "sale.h"
+
+enum { CHECK_TIMEOUT_MS = 60000, LEDGER_PAGE = 1000, ORDERS_AT_ONCE = 256 };
 
 typedef struct checking {
     flash_sale *sale;
     lks_channel *channel;
     sale_result *result;
     unsigned *entries; /* of the ledger, for each order */
-    pthread_mutex_t mutex;
-    pthread_cond_t idle;
-    size_t under_way;
-    lks_error failure; /* the first GetOrder that could not be asked */
 } checking;
 
-typedef struct order_question {
-    checking *checking;
-    sale_order *order;
-} order_question;
+static const lks_call_options patient = {.timeout_ms = CHECK_TIMEOUT_MS};
 
-/* Keeps the first complaint only. */
+/* Keeps the first complaint. */
 static void complain(sale_result *result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void complain(sale_result *result, const char *format, ...)
 {
@@ -37,8 +30,6 @@ static void complain(sale_result *result, const char *format, ...)
         va_end(args);
     }
 }
-
-static const lks_call_options patient = {.timeout_ms = CHECK_TIMEOUT_MS};
 
 static void count_answers(flash_sale *sale, sale_result *result)
 {
@@ -83,11 +74,10 @@ static lks_code check_items(checking *c, lks_error *error)
         if (code != LKS_OK)
             return code;
         const lks_item *item = response->item;
-        good_result *good = &c->result->goods[i];
         if (!item || item->reserved != 0 || item->available < 0 || item->available + item->sold != c->sale->stock)
             complain(c->result, "%s does not add up to its stock", c->sale->skus[i]);
         else
-            *good = (good_result){.sold = item->sold, .left = item->available};
+            c->result->goods[i] = (good_result){.sold = item->sold, .left = item->available};
         lks_get_item_response_free(response);
     }
     return LKS_OK;
@@ -158,66 +148,44 @@ static bool is_recorded(const sale_order *order, const lks_order *record)
            strcmp(record->order_id, order->id) == 0 && strcmp(record->buyer_id, order->buyer) == 0;
 }
 
-static void on_order(void *arg, lks_code code, const lks_get_order_response *response, const lks_error *error)
+static lks_code check_order(checking *c, const sale_order *order, lks_call *call, lks_error *error)
 {
-    order_question *question = arg;
-    checking *c = question->checking;
-    const sale_order *order = question->order;
+    lks_code code = lks_call_wait(call, error);
+    const lks_get_order_response *response = lks_stock_get_order_response(call);
 
-    pthread_mutex_lock(&c->mutex);
-    if (code != LKS_OK && code != LKS_NOT_FOUND) {
-        if (c->failure.code == LKS_OK)
-            c->failure = *error;
-    } else if (order->state == ORDER_SOLD && (code != LKS_OK || !is_recorded(order, response->order))) {
+    if (code != LKS_OK && code != LKS_NOT_FOUND)
+        return code;
+    if (order->state == ORDER_SOLD && (code != LKS_OK || !is_recorded(order, response->order)))
         complain(c->result, "order %s was sold and is not recorded", order->id);
-    } else if (order->state == ORDER_REFUSED && code != LKS_NOT_FOUND) {
+    else if (order->state == ORDER_REFUSED && code != LKS_NOT_FOUND)
         complain(c->result, "order %s was refused and is recorded", order->id);
-    }
-    c->under_way--;
-    if (c->under_way == 0)
-        pthread_cond_signal(&c->idle);
-    pthread_mutex_unlock(&c->mutex);
+    return LKS_OK;
 }
 
-static void ask(order_question *question)
+/* The orders from..to - 1, at once. */
+static lks_code check_orders(checking *c, size_t from, size_t to, lks_error *error)
 {
-    checking *c = question->checking;
-    lks_get_order_request request = LKS_GET_ORDER_REQUEST_INIT;
-    lks_error error = {0};
+    lks_call *calls[ORDERS_AT_ONCE] = {NULL};
+    lks_code code = LKS_OK;
 
-    request.group = c->sale->group;
-    request.order_id = question->order->id;
-    pthread_mutex_lock(&c->mutex);
-    c->under_way++;
-    pthread_mutex_unlock(&c->mutex);
-    lks_code code = lks_stock_get_order_start(c->channel, &request, &patient, on_order, question, NULL, &error);
-    if (code != LKS_OK)
-        on_order(question, code, NULL, &error);
-}
-
-static lks_code check_orders(checking *c, lks_error *error)
-{
-    order_question *questions = calloc(c->sale->n_orders, sizeof *questions);
-
-    if (!questions)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    for (size_t i = 0; i < c->sale->n_orders; i++) {
-        if (c->sale->orders[i].state == ORDER_SOLD || c->sale->orders[i].state == ORDER_REFUSED) {
-            questions[i] = (order_question){.checking = c, .order = &c->sale->orders[i]};
-            ask(&questions[i]);
-        }
+    for (size_t i = from; code == LKS_OK && i < to; i++) {
+        const sale_order *order = &c->sale->orders[i];
+        lks_get_order_request request = LKS_GET_ORDER_REQUEST_INIT;
+        request.group = c->sale->group;
+        request.order_id = order->id;
+        if (order->state == ORDER_SOLD || order->state == ORDER_REFUSED)
+            code = lks_stock_get_order_start(c->channel, &request, &patient, NULL, NULL, &calls[i - from], error);
     }
-    pthread_mutex_lock(&c->mutex);
-    while (c->under_way > 0)
-        pthread_cond_wait(&c->idle, &c->mutex);
-    pthread_mutex_unlock(&c->mutex);
-    free(questions);
-    if (c->failure.code != LKS_OK)
-        *error = c->failure;
-    return c->failure.code;
+    for (size_t i = from; i < to; i++) {
+        lks_call *call = calls[i - from];
+        if (call && code == LKS_OK)
+            code = check_order(c, &c->sale->orders[i], call, error);
+        lks_call_free(call);
+    }
+    return code;
 }
 
-/* What was told for each good against what the server has of it. */
+/* Compares the answers for each good with the records of the server. */
 static void compare(flash_sale *sale, sale_result *result)
 {
     int64_t told[SALE_GOODS_MAX] = {0};
@@ -244,27 +212,19 @@ static void compare(flash_sale *sale, sale_result *result)
 
 lks_code sale_check(flash_sale *sale, lks_channel *channel, sale_result *result, lks_error *error)
 {
-    checking c = {.sale = sale,
-                  .channel = channel,
-                  .result = result,
-                  .mutex = PTHREAD_MUTEX_INITIALIZER,
-                  .idle = PTHREAD_COND_INITIALIZER,
-                  .entries = calloc(sale->n_orders, sizeof *c.entries)};
-    lks_code code;
+    checking c = {sale, channel, result, calloc(sale->n_orders, sizeof(unsigned))};
 
     if (!c.entries)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     count_answers(sale, result);
     count_buyers(sale, result);
-    code = check_items(&c, error);
+    lks_code code = check_items(&c, error);
     if (code == LKS_OK)
         code = check_ledger(&c, error);
-    if (code == LKS_OK)
-        code = check_orders(&c, error);
+    for (size_t i = 0; code == LKS_OK && i < sale->n_orders; i += ORDERS_AT_ONCE)
+        code = check_orders(&c, i, i + ORDERS_AT_ONCE < sale->n_orders ? i + ORDERS_AT_ONCE : sale->n_orders, error);
     if (code == LKS_OK)
         compare(sale, result);
-    pthread_cond_destroy(&c.idle);
-    pthread_mutex_destroy(&c.mutex);
     free(c.entries);
     return code;
 }

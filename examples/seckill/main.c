@@ -1,171 +1,127 @@
-/* seckill: flash sales against a running lockstockd. Exit 0 only when every run of
- * every scene was exact. */
+/* seckill: flash sales against a running lockstockd. Exit 0 only when every run was exact. */
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "holder.h"
-#include "lock_scenes.h"
-#include "number.h"
-#include "scenes.h"
-#include "settler.h"
+#include "sale.h"
 
 static const char usage[] =
-    "usage: seckill [--url URL] [--scene a,b,c|all] [--runs N] [--buyers N] [--goods N] [--stock N] [--patience S]\n"
-    "               [--waiters N] [--redis URL]\n"
+    "usage: seckill [--url URL] [--scene a,b] [--runs N] [--buyers N] [--goods N] [--stock N] [--patience S]\n"
     "  --url URL     lockstockd's address (tcp://127.0.0.1:7700)\n"
-    "  --scene LIST  sales: a: threads, two goods; b: asynchronous calls; c: every reply lost once;\n"
-    "                all: these three (all)\n"
-    "                locks: d: work that outlasts its lease; e: a holder killed, or frozen; f: many wait,\n"
-    "                at the servers of --url U1,U2; g: naive locks and lockstock side by side\n"
-    "                h: everybody clicks twice: limiter, once, reservation\n"
-    "                i: the token of a form; j: a penalty; k: orders settled behind the sale\n"
-    "  --waiters N   scene f (1000)\n"
-    "  --redis URL   scenes g and i: unix:///path of its store, for what is done by hand\n"
+    "  --scene LIST  a: each buyer is a thread, two goods; b: each is an asynchronous call, one good (a,b)\n"
     "  --runs N      each scene so often (1)\n"
     "  --buyers N, --goods N, --stock N (of each good)   other figures than the scene's own\n"
     "  --patience S  seconds to ask again for an order without an answer (60)\n";
 
-typedef struct seckill_settings {
-    const char *url, *list, *redis;
-    long runs;
-    size_t waiters;
-    sale_plan plan; /* 0 = the scene's own */
-} seckill_settings;
+static const struct scene {
+    char name;
+    const char *title;
+    sale_plan plan;
+    bool (*sell)(flash_sale *sale, lks_channel *channel, sale_result *result);
+} scenes[] = {
+    {'a', "each buyer is a thread", {2, 500, 1000, 60000}, sell_by_threads},
+    {'b', "each buyer is an asynchronous call", {1, 100, 10000, 60000}, sell_by_async},
+};
 
-static bool parse(int argc, char **argv, seckill_settings *settings)
+static void print(const struct scene *scene, const sale_plan *plan, const sale_result *r, int64_t elapsed_ms)
 {
-    static const struct option flags[] = {
-        {"url", required_argument, NULL, 'u'},
-        {"scene", required_argument, NULL, 's'},
-        {"runs", required_argument, NULL, 'r'},
-        {"buyers", required_argument, NULL, 'b'},
-        {"goods", required_argument, NULL, 'g'},
-        {"stock", required_argument, NULL, 'n'},
-        {"patience", required_argument, NULL, 'p'},
-        {"waiters", required_argument, NULL, 'w'},
-        {"redis", required_argument, NULL, 'i'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    bool good = true;
-
-    for (int flag; good && (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
-        switch (flag) {
-        case 'u':
-            settings->url = optarg;
-            break;
-        case 's':
-            settings->list = strcmp(optarg, "all") == 0 ? "a,b,c" : optarg;
-            break;
-        case 'r':
-            good = (settings->runs = number_parse(optarg, 1000000)) != 0;
-            break;
-        case 'b':
-            good = (settings->plan.n_buyers = (size_t)number_parse(optarg, 1000000)) != 0;
-            break;
-        case 'g':
-            good = (settings->plan.n_goods = (size_t)number_parse(optarg, SALE_GOODS_MAX)) != 0;
-            break;
-        case 'n':
-            good = (settings->plan.stock = number_parse(optarg, 1000000000)) != 0;
-            break;
-        case 'p':
-            good = (settings->plan.patience_ms = number_parse(optarg, 86400) * 1000) != 0;
-            break;
-        case 'w':
-            good = (settings->waiters = (size_t)number_parse(optarg, 100000)) != 0;
-            break;
-        case 'i':
-            settings->redis = optarg;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            exit(0);
-        default:
-            good = false;
-        }
+    printf("scene %c: %zu buyers, %s\n", scene->name, plan->n_buyers, scene->title);
+    printf("  %-8s %8s %8s %8s %16s  %s\n", "good", "stock", "sold", "left", "distinct orders", "exact");
+    for (size_t i = 0; i < plan->n_goods; i++) {
+        const good_result *good = &r->goods[i];
+        printf("  good-%-3zu %8" PRId64 " %8" PRId64 " %8" PRId64 " %16zu  %s\n", i, plan->stock, good->sold,
+               good->left, good->orders, good->exact ? "yes" : "NO");
     }
-    return good && optind == argc;
+    printf("  %zu bought, %zu of them their second choice; %zu were told sold out, %zu have no answer; in %" PRId64
+           " ms\n",
+           r->bought, r->by_later_choice, r->told_sold_out, r->no_answer, elapsed_ms);
+    if (!r->exact)
+        printf("  NOT EXACT: %s\n", r->why);
+    fflush(stdout);
 }
 
-static const sale_scene *find_sale_scene(const char *name, size_t len)
+static bool run(const struct scene *scene, const char *url, const sale_plan *changes)
 {
-    for (const sale_scene *scene = scenes; scene->name; scene++)
-        if (strlen(scene->name) == len && memcmp(scene->name, name, len) == 0)
-            return scene;
-    return NULL;
-}
-
-static const lock_scene *find_lock_scene(const char *name, size_t len)
-{
-    for (const lock_scene *scene = lock_scenes; scene->name; scene++)
-        if (strlen(scene->name) == len && memcmp(scene->name, name, len) == 0)
-            return scene;
-    return NULL;
-}
-
-static bool run_lock_scene(const lock_scene *scene, const seckill_settings *settings)
-{
-    const lock_setup setup = {
-        .urls = settings->url, .redis = settings->redis, .program = "/proc/self/exe", .waiters = settings->waiters};
-    lock_claims claims = {.table = stdout, .good = true};
+    sale_plan plan = {.n_goods = changes->n_goods ? changes->n_goods : scene->plan.n_goods,
+                      .stock = changes->stock ? changes->stock : scene->plan.stock,
+                      .n_buyers = changes->n_buyers ? changes->n_buyers : scene->plan.n_buyers,
+                      .patience_ms = changes->patience_ms ? changes->patience_ms : scene->plan.patience_ms};
+    lks_channel *channel = NULL;
+    flash_sale sale = {0};
+    sale_result result = {0};
     lks_error error = {0};
 
-    if (scene->run(&setup, &claims, &error) != LKS_OK) {
-        fprintf(stderr, "seckill: scene %s: %s: %s\n", scene->name, lks_code_name(error.code), error.message);
-        return false;
-    }
-    if (!claims.good)
-        printf("  NOT SO: %s\n", claims.why);
-    fflush(stdout);
-    return claims.good;
+    lks_code code = lks_channel_open(url, NULL, &channel, &error);
+    if (code == LKS_OK)
+        code = sale_open(channel, &plan, &sale, &error);
+    int64_t start_ms = sale_now_ms();
+    if (code == LKS_OK && !scene->sell(&sale, channel, &result))
+        code = lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", result.why);
+    int64_t elapsed_ms = sale_now_ms() - start_ms;
+    if (code == LKS_OK && (code = sale_check(&sale, channel, &result, &error)) == LKS_OK)
+        print(scene, &plan, &result, elapsed_ms);
+    if (code != LKS_OK)
+        fprintf(stderr, "seckill: scene %c: %s: %s\n", scene->name, lks_code_name(code), error.message);
+    sale_close(&sale);
+    lks_channel_close(channel);
+    return result.exact;
 }
 
-static bool run_sale_scene(const sale_scene *scene, const seckill_settings *settings)
+/* 1 to max; else 0. */
+static long number(const char *text, long max)
 {
-    sale_plan plan = scene->plan;
-    scene_report report;
-    lks_error error = {0};
+    char *end;
+    long value = strtol(text, &end, 10);
 
-    plan.n_buyers = settings->plan.n_buyers != 0 ? settings->plan.n_buyers : plan.n_buyers;
-    plan.n_goods = settings->plan.n_goods != 0 ? settings->plan.n_goods : plan.n_goods;
-    plan.stock = settings->plan.stock != 0 ? settings->plan.stock : plan.stock;
-    plan.patience_ms = settings->plan.patience_ms != 0 ? settings->plan.patience_ms : plan.patience_ms;
-    if (scene_run(scene, settings->url, &plan, &report, &error) != LKS_OK) {
-        fprintf(stderr, "seckill: scene %s: %s: %s\n", scene->name, lks_code_name(error.code), error.message);
-        return false;
-    }
-    scene_print(scene, &plan, &report);
-    fflush(stdout);
-    return report.result.exact;
+    return *text != '\0' && *end == '\0' && value >= 1 && value <= max ? value : 0;
 }
 
 int main(int argc, char **argv)
 {
-    seckill_settings settings = {.url = "tcp://127.0.0.1:7700", .list = "a,b,c", .runs = 1, .waiters = 1000};
-    bool exact = true;
+    static const struct option flags[] = {{"url", required_argument, NULL, 'u'},
+                                          {"scene", required_argument, NULL, 's'},
+                                          {"runs", required_argument, NULL, 'r'},
+                                          {"buyers", required_argument, NULL, 'b'},
+                                          {"goods", required_argument, NULL, 'g'},
+                                          {"stock", required_argument, NULL, 'n'},
+                                          {"patience", required_argument, NULL, 'p'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    const char *url = "tcp://127.0.0.1:7700", *list = "a,b";
+    sale_plan changes = {0};
+    long runs = 1;
+    bool good = true, exact = true;
 
-    if (argc > 1 && strcmp(argv[1], HOLDER_FLAG) == 0)
-        return holder_main(argc, argv);
-    if (argc > 1 && strcmp(argv[1], SETTLER_FLAG) == 0)
-        return settler_main(argc, argv);
-    if (!parse(argc, argv, &settings)) {
+    for (int flag; good && (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
+        long n = flag == '?' || flag == 'h' ? 0 : number(optarg, flag == 'g' ? SALE_GOODS_MAX : 1000000);
+        if (flag == 'h')
+            return fputs(usage, stdout) < 0;
+        else if (flag == 'u')
+            url = optarg;
+        else if (flag == 's')
+            list = optarg;
+        else if (flag == 'r')
+            good = (runs = n) > 0;
+        else if (flag == 'b')
+            good = (changes.n_buyers = (size_t)n) > 0;
+        else if (flag == 'g')
+            good = (changes.n_goods = (size_t)n) > 0;
+        else if (flag == 'n')
+            good = (changes.stock = n) > 0;
+        else
+            good = (changes.patience_ms = n * 1000) > 0;
+    }
+    for (const char *name = list; good && *name != '\0'; name += name[1] == ',' ? 2 : 1) {
+        size_t at = (size_t)(*name - 'a');
+        good = at < sizeof scenes / sizeof *scenes && (name[1] == ',' || name[1] == '\0');
+        for (long i = 0; good && i < runs; i++)
+            exact &= run(&scenes[at], url, &changes);
+    }
+    if (!good || optind != argc) {
         fputs(usage, stderr);
         return 2;
-    }
-    for (const char *name = settings.list; *name != '\0';) {
-        size_t len = strcspn(name, ",");
-        const sale_scene *sale = find_sale_scene(name, len);
-        const lock_scene *lock = find_lock_scene(name, len);
-        if (!sale && !lock) {
-            fprintf(stderr, "seckill: no scene \"%.*s\"\n", (int)len, name);
-            return 2;
-        }
-        for (long i = 0; i < settings.runs; i++)
-            exact &= sale ? run_sale_scene(sale, &settings) : run_lock_scene(lock, &settings);
-        name += len + (name[len] == ',');
     }
     return exact ? 0 : 1;
 }

@@ -1,35 +1,49 @@
-/* Order ids end in the order's index, so that a ledger entry finds its order. */
+/* Order ids end in the order's index: a ledger entry finds its order by it. */
 #include "sale.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <time.h>
 
-enum { PUT_TIMEOUT_MS = 30000, ORDER_RETAIN_MS = 3600000 };
+#include <lockstock/rpc/method.h>
+
+enum { PUT_TIMEOUT_MS = 30000, ORDER_RETAIN_MS = 3600000, CALL_MAX_MS = 10000, REST_MS = 20, REST_MAX_MS = 1000 };
+
+int64_t sale_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void sale_rest(int64_t ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
 
 static lks_code put_goods(lks_channel *channel, flash_sale *sale, lks_error *error)
 {
     const lks_call_options options = {.timeout_ms = PUT_TIMEOUT_MS};
+    lks_code code = LKS_OK;
 
-    for (size_t i = 0; i < sale->n_goods; i++) {
+    for (size_t i = 0; code == LKS_OK && i < sale->n_goods; i++) {
         lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
         snprintf(sale->skus[i], sizeof sale->skus[i], "good-%zu", i);
         request.group = sale->group;
         request.sku = sale->skus[i];
         request.on_hand = sale->stock;
         request.order_retain_ms = ORDER_RETAIN_MS;
-        lks_code code = lks_stock_put_item(channel, &request, &options, NULL, error);
-        if (code != LKS_OK)
-            return code;
+        code = lks_stock_put_item(channel, &request, &options, NULL, error);
     }
-    return LKS_OK;
+    return code;
 }
 
 sale_order sale_order_at(flash_sale *sale, size_t index)
 {
     size_t buyer = index % sale->n_buyers, choice = index / sale->n_buyers;
-    /* First choices are uneven, so that there is something to fight for. */
+    /* More buyers want the first good first. */
     sale_order order = {.sale = sale, .good = (buyer % (sale->n_goods + 1) + choice) % sale->n_goods};
 
     snprintf(order.id, sizeof order.id, "%s-%zu", sale->run, index);
@@ -39,7 +53,7 @@ sale_order sale_order_at(flash_sale *sale, size_t index)
 
 lks_code sale_open(lks_channel *channel, const sale_plan *plan, flash_sale *ret, lks_error *error)
 {
-    uint64_t random = 0;
+    char random[LKS_RPC_RANDOM_ID_LEN + 1];
 
     if (plan->n_goods == 0 || plan->n_goods > SALE_GOODS_MAX || plan->n_buyers == 0 || plan->stock < 0)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "a sale needs goods and buyers");
@@ -48,9 +62,8 @@ lks_code sale_open(lks_channel *channel, const sale_plan *plan, flash_sale *ret,
                         .n_buyers = plan->n_buyers,
                         .n_orders = plan->n_buyers * plan->n_goods,
                         .patience_ms = plan->patience_ms};
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-        return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO, "no random numbers");
-    snprintf(ret->run, sizeof ret->run, "%016llx", (unsigned long long)random);
+    lks_rpc_random_id(random);
+    snprintf(ret->run, sizeof ret->run, "%.16s", random);
     snprintf(ret->group, sizeof ret->group, "seckill-%s", ret->run);
     ret->orders = calloc(ret->n_orders, sizeof *ret->orders);
     if (!ret->orders)
@@ -97,30 +110,33 @@ void order_answered(sale_order *order, lks_code code, const lks_deduct_response 
         return;
     }
     order->replayed = response->replayed;
-    switch (response->outcome) {
-    case LKS_DEDUCT_OUTCOME_DEDUCTED:
-        order->state = ORDER_SOLD;
-        break;
-    case LKS_DEDUCT_OUTCOME_SOLD_OUT:
-        order->state = ORDER_REFUSED;
-        break;
-    default:
-        order->state = ORDER_WRONG;
-        break;
-    }
+    order->state = response->outcome == LKS_DEDUCT_OUTCOME_DEDUCTED   ? ORDER_SOLD
+                   : response->outcome == LKS_DEDUCT_OUTCOME_SOLD_OUT ? ORDER_REFUSED
+                                                                      : ORDER_WRONG;
     atomic_fetch_add(&order->sale->answered, 1);
 }
 
-char *count_text(size_t count, char text[COUNT_TEXT_MAX])
+void order_send(sale_order *order, lks_channel *channel, int64_t end_ms)
 {
-    char digits[COUNT_TEXT_MAX];
-    size_t n = (size_t)snprintf(digits, sizeof digits, "%zu", count), at = 0;
+    int64_t left = end_ms - sale_now_ms();
+    lks_call_options options = {.timeout_ms = left < 1 ? 1 : (uint32_t)(left < CALL_MAX_MS ? left : CALL_MAX_MS)};
+    lks_line line, *lines;
+    lks_deduct_request request = order_request(order, &line, &lines);
+    lks_deduct_response *response = NULL;
+    lks_error error = {0};
 
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0 && (n - i) % 3 == 0)
-            text[at++] = ',';
-        text[at++] = digits[i];
-    }
-    text[at] = '\0';
-    return text;
+    lks_code code = lks_stock_deduct(channel, &request, &options, &response, &error);
+    order_answered(order, code, response, &error);
+    lks_deduct_response_free(response);
+}
+
+bool order_rests(const sale_order *order, int64_t end_ms)
+{
+    uint32_t advised = order->error.retry_after_ms != 0 ? order->error.retry_after_ms : REST_MS;
+    uint32_t rest_ms = advised < REST_MAX_MS ? advised : REST_MAX_MS;
+
+    if (order->state != ORDER_UNKNOWN || sale_now_ms() + rest_ms >= end_ms)
+        return false;
+    sale_rest(rest_ms);
+    return true;
 }

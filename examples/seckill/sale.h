@@ -1,10 +1,8 @@
-/* A flash sale: goods, the orders that buyers sent for them, and what became of
- * both. An order is one unit of one good for one buyer; its id is the same each
- * time it is sent, so that asking again never buys twice. */
+/* A flash sale: goods, the orders that buyers send for them, and what became of both. An order is one unit of one good
+ * for one buyer. Its id is the same each time it is sent, so that asking again never buys twice. */
 #ifndef SECKILL_SALE_H
 #define SECKILL_SALE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,13 +27,13 @@ typedef struct sale_order {
     char buyer[SALE_ID_MAX];
     size_t good;
     order_state state;
-    bool replayed;   /* the answer was given before, and lost */
+    bool replayed;   /* the answer had been given before */
     unsigned sends;  /* by us; the channel may have sent it more often */
     lks_error error; /* of the last send */
 } sale_order;
 
 typedef struct flash_sale {
-    char run[24]; /* in every id, so that no run meets another's orders */
+    char run[24]; /* in every id: no two runs share an order */
     char group[SALE_ID_MAX];
     size_t n_goods;
     char skus[SALE_GOODS_MAX][SALE_ID_MAX];
@@ -44,7 +42,7 @@ typedef struct flash_sale {
     size_t n_orders;        /* n_buyers for each good: a buyer who is refused may try the next */
     sale_order *orders;     /* buyer b's order for its k-th choice is orders[k * n_buyers + b] */
     int64_t patience_ms;    /* how long to ask again for an order without an answer */
-    atomic_size_t answered; /* orders with an answer, to watch the sale by */
+    atomic_size_t answered; /* orders with an answer */
 } flash_sale;
 
 typedef struct sale_plan {
@@ -54,7 +52,7 @@ typedef struct sale_plan {
     int64_t patience_ms;
 } sale_plan;
 
-/* What became of one good, by the server's own records. */
+/* What became of one good, by the server's records. */
 typedef struct good_result {
     int64_t sold, left;
     size_t orders; /* distinct ones in the ledger */
@@ -64,44 +62,44 @@ typedef struct good_result {
 typedef struct sale_result {
     good_result goods[SALE_GOODS_MAX];
     size_t sold, refused, replayed, unsettled; /* orders, as the buyers were told */
-    /* Buyers, each counted once: who bought (at a later choice than the first: some of these), who was told
-     * sold out of all that was asked for, and the others, who have no answer. */
+    /* Each buyer is in one: bought (some of them by a later choice than the first), told sold out of all that it
+     * asked for, or without an answer. */
     size_t bought, by_later_choice, told_sold_out, no_answer;
-    bool exact;    /* all below is as it must be */
-    char why[160]; /* the first thing that is not */
+    bool exact;
+    char why[160]; /* the first thing that is not exact */
 } sale_result;
 
 /* Puts new goods on sale. On success the caller closes with sale_close. */
 lks_code sale_open(lks_channel *channel, const sale_plan *plan, flash_sale *ret, lks_error *error);
 void sale_close(flash_sale *sale);
 
-/* The order orders[index] as it is before it is sent. It points to `sale`, of which run, n_buyers and n_goods are
- * used: a process that buys for a sale of another one needs no more. */
+/* The order orders[index] before it is sent. It uses run, n_buyers and n_goods of `sale`, and points to it. */
 sale_order sale_order_at(flash_sale *sale, size_t index);
 
-/* The request that sends `order`; it points into the order and the two others,
- * which are only memory for it. */
+/* The request that sends `order`; it points into the order and into the two others. */
 lks_deduct_request order_request(sale_order *order, lks_line *line, lks_line **lines);
 
 /* Notes the answer to a send. A call that failed leaves the order unknown. */
 void order_answered(sale_order *order, lks_code code, const lks_deduct_response *response, const lks_error *error);
 
-/* Sends the orders of all buyers and asks again for those without an answer,
- * until each has one or the patience is over. */
+/* Sends the order once, and blocks; end_ms is a time of sale_now_ms. */
+void order_send(sale_order *order, lks_channel *channel, int64_t end_ms);
 
-/* One thread a buyer, blocking calls; who is refused tries the next good. False
- * with a message in `why` when the threads cannot be had. */
+/* Rests before the order is sent again, as long as its error advises. False, at once: it has an answer, or it is too
+ * late. */
+bool order_rests(const sale_order *order, int64_t end_ms);
+
+/* Both send the orders of all buyers, and again those without an answer, until each has one or the patience is over.
+ * By threads a buyer who is refused tries the next good. False with `why` when there are too few threads. */
 bool sell_by_threads(flash_sale *sale, lks_channel *channel, sale_result *result);
-
-/* Asynchronous calls, all at once. */
 bool sell_by_async(flash_sale *sale, lks_channel *channel, sale_result *result);
 
-/* Compares what the buyers were told with each item, each order and the whole
- * ledger, as `channel` reports them. Fails only when they cannot be read. */
+/* Compares what the buyers were told with each item, each order and the whole ledger, as `channel` reports them.
+ * Fails only when they cannot be read. */
 lks_code sale_check(flash_sale *sale, lks_channel *channel, sale_result *result, lks_error *error);
 
-/* A count as people read it, "1,200", written to `text`, which is returned. */
-enum { COUNT_TEXT_MAX = 32 };
-char *count_text(size_t count, char text[COUNT_TEXT_MAX]);
+/* Milliseconds of CLOCK_MONOTONIC; a rest of so many. */
+int64_t sale_now_ms(void);
+void sale_rest(int64_t ms);
 
 #endif

@@ -1,4 +1,4 @@
-/* shop_client [URL]: a delivery, an order that is sent twice, one that comes too late, and a cancelled one. */
+/* shop_client [URL]: a delivery, an order sent twice, one that comes too late, and a cancelled one. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -53,7 +53,7 @@ lks_code shelf_read(const char *dir, const char *sku, lks_rpc_arena *arena, shel
     return LKS_OK;
 }
 
-/* Whether a writer with that fence is too late; the caller has the file's lock. */
+/* Whether a higher fence has written; the caller has the file's lock. */
 static bool is_late(const char *path, uint64_t fence)
 {
     FILE *file = fopen(path, "r");
@@ -75,7 +75,7 @@ lks_code shelf_write(const char *dir, const shelf *s, uint64_t fence, lks_error 
     snprintf(path, sizeof path, "%s/%s.shelf", dir, s->sku);
     snprintf(lock, sizeof lock, "%s/%s.lock", dir, s->sku);
     snprintf(next, sizeof next, "%s/%s.next", dir, s->sku);
-    /* Of the look at the fence and the write: reading and thinking were before. */
+    /* The lock covers the fence check and the write, not the read before them. */
     int fd = open(lock, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || flock(fd, LOCK_EX) != 0) {
         code = failed(error, lock);

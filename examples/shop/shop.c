@@ -1,8 +1,10 @@
-/* shop LOCKSTOCKD-URL DIR [--no-guards] [URL...]: serves shop.proto at the URLs, and keeps what it has in files in DIR. The
- * handlers read, think and write; that this is right is the guards' doing. Several may run on one DIR. */
+/* shop LOCKSTOCKD-URL DIR [--no-guards] [URL...]: serves shop.proto at the URLs and keeps its files in DIR. The handlers
+ * read, think and write; the guards make that safe. Several shops may run on one DIR. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <lockstock/guard.h>
 #include <lockstock/host.h>
@@ -10,7 +12,6 @@
 
 #include "shelf.h"
 #include "shop.lks_server.h"
-#include "stops.h"
 
 enum { DRAIN_MS = 5000 };
 
@@ -36,7 +37,21 @@ static bool is_quantity(int64_t quantity, lks_error *error)
     return false;
 }
 
-/* An attempt before this one may have died, or stood still, anywhere: then each step is looked for before it is done. */
+/* For tests: while the file DIR/hold-POINT exists, handlers wait at that point. */
+static void hold_at(const char *dir, const char *point, const char *order)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/hold-%s", dir, point);
+    if (access(path, F_OK) != 0)
+        return;
+    printf("at %s: %s\n", point, order);
+    fflush(stdout);
+    while (access(path, F_OK) == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* An earlier attempt may have died or frozen at any point. A later one checks each step before it does it. */
 static lks_code shop_buy(void *self, lks_rpc_context *context, const shop_v1_buy_request *in, shop_v1_buy_response *out,
                          lks_error *error)
 {
@@ -50,7 +65,7 @@ static lks_code shop_buy(void *self, lks_rpc_context *context, const shop_v1_buy
     lks_code code = shelf_read(dir, in->sku, context->arena, &s, error);
     if (code != LKS_OK)
         return code;
-    stops_at("read", in->order_id);
+    hold_at(dir, "read", in->order_id);
     if (!again || *shelf_find(&s, in->order_id) == '\0') {
         out->outcome = SHOP_V1_BUY_OUTCOME_SOLD_OUT;
         if (s.left < in->quantity)
@@ -61,18 +76,18 @@ static lks_code shop_buy(void *self, lks_rpc_context *context, const shop_v1_buy
         if ((code = shelf_write(dir, &s, lks_guard_fence(context, 0), error)) != LKS_OK)
             return code;
     }
-    stops_at("taken", in->order_id);
+    hold_at(dir, "taken", in->order_id);
     const char *receipt = again ? payment_find(dir, in->order_id, context->arena) : NULL;
     if (!receipt && !(receipt = payment_make(dir, in->order_id, in->buyer_id, context->arena, error)))
         return error->code;
-    stops_at("paid", in->order_id);
+    hold_at(dir, "paid", in->order_id);
     out->receipt = receipt;
     out->outcome = SHOP_V1_BUY_OUTCOME_BOUGHT;
     out->attempt = lks_guard_attempt(context);
     return LKS_OK;
 }
 
-/* An order that was cancelled stays on its shelf, with nothing. */
+/* A cancelled order stays on its shelf with quantity 0. */
 static lks_code shop_cancel(void *self, lks_rpc_context *context, const shop_v1_cancel_request *in,
                             shop_v1_cancel_response *out, lks_error *error)
 {
@@ -135,7 +150,7 @@ static lks_code shop_add_stock(void *self, lks_rpc_context *context, const shop_
     return shelf_write(self, &s, lks_guard_fence(context, 0), error);
 }
 
-/* Says where, with the port in place of 0. */
+/* Prints the URL with its port. */
 static bool listen_at(lks_host *host, const char *url, lks_error *error)
 {
     uint16_t port = 0;

@@ -1,81 +1,152 @@
+/* show_client put URLS STOCK BUYERS
+ * show_client check URLS RUN GROUP STOCK BUYERS
+ * show_client exact NUMBER URLS RUN GROUP BUYERS
+ * show_client naive NUMBER FORM REDIS-SOCKET
+ * The last two read their buyers from standard input, "INDEX ASKED ARRIVAL-MS" each, and "open CLOCK-MS", from which
+ * arrivals count; "stop" later makes them give up. */
 #include "client.h"
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
-#include "crowd.h"
-#include "patience.h"
-#include "shops.h"
+enum { THREADS = 8, LINE_BYTES = 256 };
 
-enum { LOOK_MS = 2 };
+typedef struct work {
+    client client;
+    bool exact;
+    buyer *buyers;
+    size_t n;
+    atomic_size_t next;
+} work;
 
-typedef struct client {
-    crowd *crowd;
-    shop_side side;
-    unsigned index;
-    exact_shop *exact;
-    atomic_size_t next; /* which of its buyers */
-    atomic_bool failed;
-} client;
-
-static void wait_until(int64_t ms)
+void say(const char *format, ...)
 {
-    struct timespec moment = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    char line[LINE_BYTES];
+    va_list args;
 
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL);
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    line[n++] = '\n';
+    if (write(STDOUT_FILENO, line, (size_t)n) != n)
+        exit(1); /* show.py is gone */
+}
+
+void say_told(const buyer *b, const char *what, bool replayed)
+{
+    say("told %zu %s %lld %d", b->index, what, (long long)(sale_now_ms() - b->arrival_ms), replayed);
+}
+
+void pay(const buyer *b)
+{
+    sale_rest(b->index % PAY_SLOWLY_ONE_IN == PAY_SLOWLY_ONE_IN / 2 ? PAY_SLOWLY_MS : PAY_MS);
+}
+
+/* A line of standard input, without a buffer that another thread could not see. */
+static bool read_line(char line[LINE_BYTES])
+{
+    size_t n = 0;
+
+    while (n < LINE_BYTES - 1 && read(STDIN_FILENO, &line[n], 1) == 1 && line[n] != '\n')
+        n++;
+    bool whole = line[n] == '\n';
+    line[n] = '\0';
+    return whole;
+}
+
+static bool read_buyers(work *w)
+{
+    char line[LINE_BYTES] = "";
+    long long opens_ms = 0;
+
+    while (read_line(line) && sscanf(line, "open %lld", &opens_ms) != 1) {
+        buyer b = {0};
+        int asked;
+        long long arrival_ms;
+        if (sscanf(line, "%zu %d %lld", &b.index, &asked, &arrival_ms) != 3 ||
+            !(w->buyers = realloc(w->buyers, (w->n + 1) * sizeof b)))
+            return false;
+        b.asked = asked;
+        b.arrival_ms = arrival_ms;
+        w->buyers[w->n++] = b;
+    }
+    for (size_t i = 0; i < w->n; i++)
+        w->buyers[i].arrival_ms += opens_ms;
+    return opens_ms != 0;
+}
+
+static void *await_stop(void *arg)
+{
+    client *c = arg;
+    char line[LINE_BYTES] = "";
+
+    while (read_line(line))
+        if (strcmp(line, "stop") == 0)
+            atomic_store(&c->gives_up, true);
+    return NULL;
 }
 
 static void *serve(void *arg)
 {
-    client *c = arg;
-    naive_worker *naive = c->side == NAIVE ? naive_open(c->crowd, c->index) : NULL;
+    work *w = arg;
 
-    if (c->side == NAIVE && !naive) {
-        atomic_store(&c->failed, true);
-        return NULL;
+    for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->n;) {
+        const buyer *b = &w->buyers[i];
+        int64_t rest = b->arrival_ms - sale_now_ms();
+        if (rest > 0)
+            sale_rest(rest);
+        (w->exact ? exact_serve : naive_serve)(&w->client, b);
     }
-    while (atomic_load(&c->crowd->opens_ms) == 0)
-        clock_rest(LOOK_MS);
-    for (size_t i; (i = atomic_fetch_add(&c->next, 1) * CLIENTS + c->index) < c->crowd->n_buyers;) {
-        if (buyer_is_done(crowd_buyer(c->crowd, c->side, i)))
-            continue;
-        wait_until(crowd_arrival_ms(c->crowd, i));
-        if (naive)
-            naive_buy(naive, i);
-        else
-            exact_buy(c->exact, i);
-    }
-    naive_close(naive);
+    naive_leave();
     return NULL;
 }
 
-int client_main(int argc, char **argv)
+static bool run(work *w)
 {
-    client c = {.crowd = crowd_attach(CLIENT_CROWD_FD)};
-    pthread_t threads[CLIENT_THREADS];
-    lks_error error = {0};
+    pthread_t threads[THREADS], stop;
     size_t n = 0;
 
-    if (argc != 4 || !c.crowd) {
-        fprintf(stderr, "show %s: only show starts this\n", CLIENT_FLAG);
-        return 2;
-    }
-    signal(SIGPIPE, SIG_IGN); /* hiredis writes to a Redis that was killed */
-    c.side = strcmp(argv[2], "0") == 0 ? NAIVE : EXACT;
-    c.index = (unsigned)strtoul(argv[3], NULL, 10) % CLIENTS;
-    if (c.side == EXACT && exact_open(c.crowd, c.index, true, &c.exact, &error) != LKS_OK) {
-        fprintf(stderr, "show %s: %s: %s\n", CLIENT_FLAG, lks_code_name(error.code), error.message);
-        return 1;
-    }
-    atomic_fetch_add(&c.crowd->ready, 1);
-    while (n < CLIENT_THREADS && pthread_create(&threads[n], NULL, serve, &c) == 0)
+    say("ready");
+    if (!read_buyers(w) || pthread_create(&stop, NULL, await_stop, &w->client) != 0)
+        return false;
+    pthread_detach(stop);
+    while (n < THREADS && pthread_create(&threads[n], NULL, serve, w) == 0)
         n++;
     for (size_t i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
-    exact_close(c.exact);
-    return n == CLIENT_THREADS && !atomic_load(&c.failed) ? 0 : 1;
+    atomic_store(&w->client.ends, true);
+    return n == THREADS;
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    static work w;
+    lks_error error = {0};
+    lks_code code = LKS_INVALID_ARGUMENT;
+
+    signal(SIGPIPE, SIG_IGN); /* hiredis writes to a Redis that was killed */
+    if (strcmp(mode, "put") == 0 && argc == 5) {
+        code = exact_put(argv[2], atoll(argv[3]), (size_t)atoll(argv[4]), &error);
+    } else if (strcmp(mode, "check") == 0 && argc == 7) {
+        code = exact_check(argv[2], argv[3], argv[4], atoll(argv[5]), (size_t)atoll(argv[6]), &error);
+    } else if (strcmp(mode, "exact") == 0 && argc == 7) {
+        w = (work){.client.number = (unsigned)atoi(argv[2]), .exact = true};
+        code = exact_open(&w.client, argv[3], argv[4], argv[5], (size_t)atoll(argv[6]), &error);
+        if (code == LKS_OK && !run(&w))
+            code = LKS_INTERNAL;
+        exact_close();
+    } else if (strcmp(mode, "naive") == 0 && argc == 5) {
+        w = (work){.client.number = (unsigned)atoi(argv[2])};
+        code = naive_open(&w.client, argv[3], argv[4]) && run(&w) ? LKS_OK : LKS_INTERNAL;
+    }
+    if (code != LKS_OK)
+        fprintf(stderr, "show_client %s: %s: %s\n", mode, lks_code_name(code), error.message);
+    free(w.buyers);
+    return code == LKS_OK ? 0 : 1;
 }

@@ -1,13 +1,51 @@
-/* A client: a process that serves a quarter of a side's buyers. show starts itself anew for it, and may kill or freeze
- * it; another one then goes on with its buyers. */
+/* A client of the show: a process that serves some of a shop's buyers, each of its threads one after another. show.py
+ * starts it, and may kill or freeze it; another one then continues with its buyers. The client reports in lines on
+ * standard output, each by one write, so that a killed client leaves only whole ones. */
 #ifndef SHOW_CLIENT_H
 #define SHOW_CLIENT_H
 
-#define CLIENT_FLAG "--client" /* followed by SIDE INDEX, as numbers; the crowd is descriptor CLIENT_CROWD_FD */
+#include "sale.h"
 
-enum { CLIENT_CROWD_FD = 3 };
+typedef struct buyer {
+    size_t index;
+    bool asked; /* by a client that was killed: nobody knows the answer */
+    int64_t arrival_ms;
+} buyer;
 
-/* Serves its buyers to the last. Returns an exit status. */
-int client_main(int argc, char **argv);
+typedef struct client {
+    unsigned number;
+    atomic_bool gives_up; /* the shop by hand is stuck: no buyer will get an answer */
+    atomic_bool ends;     /* all buyers are served */
+} client;
+
+/* Prints a line: "asks 17", "lost 17", "told 17 bought 5 0"; "hold" and "done" around what must not be interrupted. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* "told INDEX WHAT WAITED-MS REPLAYED" */
+void say_told(const buyer *b, const char *what, bool replayed);
+
+/* Pays: a few pay slowly, longer than the lease of the lock by hand. */
+void pay(const buyer *b);
+enum { NAIVE_LEASE_MS = 60, PAY_MS = 2, PAY_SLOWLY_MS = 150, PAY_SLOWLY_ONE_IN = 40 };
+
+/* ---- the shop by hand (naive.c): FORM is setnx, getset or decr ---- */
+
+bool naive_open(client *c, const char *form, const char *redis_socket);
+void naive_serve(client *c, const buyer *b); /* any thread */
+void naive_leave(void);                      /* before a thread ends: closes its connection */
+
+/* ---- lockstock's (exact.c): Deduct by an order id, which is the same however often it is sent ---- */
+
+lks_code exact_open(client *c, const char *urls, const char *run, const char *group, size_t n_buyers, lks_error *error);
+void exact_serve(client *c, const buyer *b); /* any thread */
+void exact_close(void);
+
+/* Puts the goods on sale; prints "sale RUN GROUP". */
+lks_code exact_put(const char *urls, int64_t stock, size_t n_buyers, lks_error *error);
+
+/* Reads "INDEX STATE" of each buyer from standard input: bought, sold-out, asks or none. Asks again for those that have
+ * no answer ("told ..."), compares all with the records of the servers, and prints "exact SOLD ORDERS" or "flaw WHY". */
+lks_code exact_check(const char *urls, const char *run, const char *group, int64_t stock, size_t n_buyers,
+                     lks_error *error);
 
 #endif

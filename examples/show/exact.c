@@ -1,152 +1,169 @@
-/* Every loss is the buyer's own to see: the channel does not send anything again by itself. */
-#include "shops.h"
+/* The buyers' channel does not retry, so that each lost answer is visible. */
+#include "client.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include <lockstock/mutex.h>
-
-#include "patience.h"
-#include "sale.h"
+#include <lockstock/lockstock.h>
 
 enum { PATIENCE_MS = 60000, TILL_LEASE_MS = 500, TILL_WAIT_MS = 300, TILL_WRITES = 10, TILL_WRITE_MS = 20 };
 
-struct exact_shop {
-    crowd *crowd;
-    unsigned client;
-    lks_channel *channel;      /* buyers' */
-    lks_channel *till_channel; /* retries, as a channel mostly does; NULL = keeps no till */
-    lks_mutex *till;
-    pthread_t till_thread;
-    atomic_bool closes;
-    flash_sale sale; /* of its orders, as sale_order_at wants it */
-};
+static lks_channel *channel, *till_channel;
+static lks_mutex *till;
+static pthread_t till_thread;
+static bool has_thread;
+static flash_sale sale;
 
-/* What it holds the till for: writes, without a look at whether the lock is lost, for that look may always come too
- * early. The till looks at the fence instead. Until the last write the client is known as holder. */
-static void use_till(exact_shop *shop, uint64_t fence)
+/* ---- the till ------------------------------------------------------------------------ */
+
+/* CheckFence refuses a lower fence than the highest that wrote. */
+static bool write_till(uint64_t fence)
 {
-    crowd *c = shop->crowd;
+    lks_check_fence_request request = LKS_CHECK_FENCE_REQUEST_INIT;
+    lks_check_fence_response *response = NULL;
 
-    atomic_store(&c->holder[EXACT], shop->client + 1);
-    for (unsigned i = 0; i < TILL_WRITES; i++) {
-        unsigned self = shop->client + 1;
-        clock_rest(TILL_WRITE_MS);
-        if (i == TILL_WRITES - 1)
-            atomic_compare_exchange_strong(&c->holder[EXACT], &self, 0);
-        if (!crowd_write_till(c, fence))
-            return; /* it is another one's by now */
-    }
+    request.resource = "till";
+    request.fence = fence;
+    bool late = lks_lock_check_fence(till_channel, &request, NULL, &response, NULL) == LKS_OK &&
+                response->outcome != LKS_CHECK_FENCE_OUTCOME_OK;
+    lks_check_fence_response_free(response);
+    say(late ? "late" : "wrote");
+    return !late;
 }
 
+/* Does not ask lks_mutex_is_lost before a write: the lock can be lost right after the answer. */
 static void *keep_till(void *arg)
 {
-    exact_shop *shop = arg;
+    client *c = arg;
 
-    while (!atomic_load(&shop->closes)) {
-        if (lks_mutex_lock(shop->till, TILL_WAIT_MS, NULL) == LKS_LOCK_ACQUIRED) {
-            use_till(shop, lks_mutex_fence(shop->till));
-            lks_mutex_unlock(shop->till, NULL);
-        } else {
-            clock_rest(TILL_WRITE_MS); /* no server may be there */
+    while (!atomic_load(&c->ends)) {
+        if (lks_mutex_lock(till, TILL_WAIT_MS, NULL) != LKS_LOCK_ACQUIRED) {
+            sale_rest(TILL_WRITE_MS); /* no server may be there */
+            continue;
         }
+        uint64_t fence = lks_mutex_fence(till);
+        say("hold");
+        bool good = true;
+        for (int i = 0; good && i < TILL_WRITES; i++) {
+            sale_rest(TILL_WRITE_MS);
+            if (i == TILL_WRITES - 1)
+                say("done");
+            good = write_till(fence);
+        }
+        lks_mutex_unlock(till, NULL);
     }
     return NULL;
 }
 
-static lks_code open_till(exact_shop *shop, const char *urls, lks_error *error)
-{
-    const lks_lock_options options = {.lease_ms = TILL_LEASE_MS};
-    lks_code code = lks_channel_open(urls, NULL, &shop->till_channel, error);
+/* ---- buyers ---------------------------------------------------------------------------- */
 
-    if (code != LKS_OK || (code = lks_mutex_new(shop->till_channel, "till", &options, &shop->till, error)) != LKS_OK)
-        return code;
-    if (pthread_create(&shop->till_thread, NULL, keep_till, shop) != 0) {
-        lks_mutex_free(shop->till);
-        shop->till = NULL;
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no thread");
-    }
-    return LKS_OK;
-}
-
-lks_code exact_open(crowd *c, unsigned client, bool keeps_till, exact_shop **ret, lks_error *error)
+static lks_code open_sale(const char *urls, const char *run, const char *group, size_t n_buyers, lks_error *error)
 {
     const lks_channel_options options = {.no_retry = true};
-    char urls[2 * sizeof c->urls[0] + 2];
-    exact_shop *shop = calloc(1, sizeof *shop);
 
-    if (!shop)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    *shop = (exact_shop){.crowd = c, .client = client, .sale = {.n_goods = 1, .n_buyers = c->n_buyers}};
-    snprintf(shop->sale.run, sizeof shop->sale.run, "%s", c->run);
-    snprintf(shop->sale.group, sizeof shop->sale.group, "%s", c->group);
-    snprintf(shop->sale.skus[0], sizeof shop->sale.skus[0], "%s", c->sku);
-    /* Half of the clients prefer each server. */
-    snprintf(urls, sizeof urls, "%s,%s", c->urls[client % SERVERS], c->urls[(client + 1) % SERVERS]);
-    lks_code code = lks_channel_open(urls, &options, &shop->channel, error);
-    if (code == LKS_OK && keeps_till)
-        code = open_till(shop, urls, error);
-    if (code != LKS_OK) {
-        exact_close(shop);
-        return code;
-    }
-    *ret = shop;
-    return LKS_OK;
+    sale = (flash_sale){.n_goods = 1, .n_buyers = n_buyers, .n_orders = n_buyers};
+    snprintf(sale.run, sizeof sale.run, "%s", run);
+    snprintf(sale.group, sizeof sale.group, "%s", group);
+    snprintf(sale.skus[0], sizeof sale.skus[0], "good-0");
+    return lks_channel_open(urls, &options, &channel, error);
 }
 
-static void ask(exact_shop *shop, sale_order *order, const sale_patience *patience)
+lks_code exact_open(client *c, const char *urls, const char *run, const char *group, size_t n_buyers, lks_error *error)
 {
-    lks_line line, *lines;
-    lks_deduct_request request = order_request(order, &line, &lines);
-    lks_call_options options = {.timeout_ms = patience_call_ms(patience)};
-    lks_deduct_response *response = NULL;
-    lks_error error = {0};
+    const lks_lock_options options = {.lease_ms = TILL_LEASE_MS};
+    lks_code code = open_sale(urls, run, group, n_buyers, error);
 
-    atomic_fetch_add(&shop->crowd->asking[shop->client], 1);
-    lks_code code = lks_stock_deduct(shop->channel, &request, &options, &response, &error);
-    atomic_fetch_sub(&shop->crowd->asking[shop->client], 1);
-    order_answered(order, code, response, &error);
-    lks_deduct_response_free(response);
+    if (code == LKS_OK && (code = lks_channel_open(urls, NULL, &till_channel, error)) == LKS_OK)
+        code = lks_mutex_new(till_channel, "till", &options, &till, error);
+    has_thread = code == LKS_OK && pthread_create(&till_thread, NULL, keep_till, c) == 0;
+    return code == LKS_OK && !has_thread ? lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no thread")
+                                         : code;
 }
 
-void exact_buy(exact_shop *shop, size_t index)
+void exact_close(void)
 {
-    static const buyer_state told[] = {[ORDER_UNKNOWN] = BUYER_NO_ANSWER,
-                                       [ORDER_SOLD] = BUYER_BOUGHT,
-                                       [ORDER_REFUSED] = BUYER_SOLD_OUT,
-                                       [ORDER_WRONG] = BUYER_WRONG};
-    buyer *b = crowd_buyer(shop->crowd, EXACT, index);
-    sale_patience patience = patience_of(PATIENCE_MS);
-    sale_order order = sale_order_at(&shop->sale, index);
+    if (has_thread)
+        pthread_join(till_thread, NULL);
+    lks_mutex_free(till);
+    lks_channel_close(till_channel);
+    lks_channel_close(channel);
+}
 
-    /* It asked already, and its client was killed: nobody knows what the answer was. */
-    if (atomic_load(&b->state) == BUYER_ASKS) {
-        atomic_store(&b->lost, true);
-        order.sends = 1;
-    }
-    atomic_store(&b->state, BUYER_ASKS);
+/* Sends the order by the same id until there is an answer. */
+static const char *ask(const buyer *b, sale_order *order)
+{
+    static const char *const words[] = {
+        [ORDER_UNKNOWN] = "none", [ORDER_SOLD] = "bought", [ORDER_REFUSED] = "sold-out", [ORDER_WRONG] = "none"};
+    int64_t end_ms = sale_now_ms() + PATIENCE_MS;
+
+    *order = sale_order_at(&sale, b->index);
+    order->sends = b->asked;
     do {
-        ask(shop, &order, &patience);
-        if (order.state == ORDER_UNKNOWN && order.error.applied != LKS_APPLIED_NO)
-            atomic_store(&b->lost, true);
-    } while (order.state == ORDER_UNKNOWN && patience_rest(&patience, &order.error));
-    atomic_store(&b->replayed, order.replayed);
-    if (order.state == ORDER_SOLD)
-        crowd_pay(index);
-    atomic_store(&b->waited_ms, (uint32_t)(clock_ms() - crowd_arrival_ms(shop->crowd, index)));
-    atomic_store(&b->state, (uint8_t)told[order.state]);
+        order_send(order, channel, end_ms);
+        if (order->state == ORDER_UNKNOWN && order->error.applied != LKS_APPLIED_NO)
+            say("lost %zu", b->index);
+    } while (order_rests(order, end_ms));
+    return words[order->state];
 }
 
-void exact_close(exact_shop *shop)
+void exact_serve(client *c, const buyer *b)
 {
-    if (!shop)
-        return;
-    atomic_store(&shop->closes, true);
-    if (shop->till)
-        pthread_join(shop->till_thread, NULL);
-    lks_mutex_free(shop->till);
-    lks_channel_close(shop->till_channel);
-    lks_channel_close(shop->channel);
-    free(shop);
+    sale_order order;
+
+    (void)c;
+    say("asks %zu", b->index);
+    const char *told = ask(b, &order);
+    say_told(b, told, order.replayed);
+    if (order.state == ORDER_SOLD)
+        pay(b);
+}
+
+/* ---- before and after the sale ------------------------------------------------------------ */
+
+lks_code exact_put(const char *urls, int64_t stock, size_t n_buyers, lks_error *error)
+{
+    const sale_plan plan = {.n_goods = 1, .stock = stock, .n_buyers = n_buyers};
+    lks_code code = lks_channel_open(urls, NULL, &channel, error);
+
+    if (code == LKS_OK && (code = sale_open(channel, &plan, &sale, error)) == LKS_OK)
+        say("sale %s %s", sale.run, sale.group);
+    sale_close(&sale);
+    lks_channel_close(channel);
+    return code;
+}
+
+static order_state state_of(const char *word)
+{
+    return strcmp(word, "bought") == 0 ? ORDER_SOLD : strcmp(word, "sold-out") == 0 ? ORDER_REFUSED : ORDER_UNKNOWN;
+}
+
+lks_code exact_check(const char *urls, const char *run, const char *group, int64_t stock, size_t n_buyers,
+                     lks_error *error)
+{
+    lks_code code = open_sale(urls, run, group, n_buyers, error);
+    sale_result result = {0};
+    char word[16];
+    buyer b = {.asked = true};
+
+    sale.stock = stock;
+    sale.orders = calloc(n_buyers, sizeof *sale.orders);
+    for (size_t i = 0; i < n_buyers; i++)
+        sale.orders[i] = sale_order_at(&sale, i);
+    while (code == LKS_OK && scanf("%zu %15s", &b.index, word) == 2 && b.index < n_buyers) {
+        sale_order *order = &sale.orders[b.index];
+        b.arrival_ms = sale_now_ms();
+        if (strcmp(word, "asks") == 0)
+            say_told(&b, ask(&b, order), order->replayed);
+        else
+            order->state = state_of(word);
+    }
+    if (code == LKS_OK && (code = sale_check(&sale, channel, &result, error)) == LKS_OK && result.exact)
+        say("exact %lld %zu", (long long)result.goods[0].sold, result.goods[0].orders);
+    else
+        say("flaw %s", code == LKS_OK ? result.why : error->message);
+    sale_close(&sale);
+    lks_channel_close(channel);
+    return LKS_OK;
 }

@@ -6,10 +6,10 @@
 
 #include <lockstock/v1/idempotency.lks_client.h>
 
-#include "chaos_proxy.h"
 #include "e2e/click.h"
 #include "support/counts.h"
 #include "support/redis_fixture.h"
+#include "support/lossy_proxy.h"
 #include "support/server_fixture.h"
 #include "test.h"
 
@@ -217,14 +217,13 @@ TEST(a_lock_without_a_result_pays_twice_or_answers_nothing)
 TEST(a_lost_execute_is_found_again)
 {
     fixture *f = *state;
-    static const chaos_fault lost = {.which = CHAOS_REPLY_CUTS, .times = 1};
-    chaos_proxy *proxy = chaos_proxy_start(server_fixture_port(f->servers[0]), &lost, 1);
+    lossy_proxy *proxy = lossy_proxy_start(server_fixture_port(f->servers[0]), CUT_FIRST_REPLY);
     lks_channel *channel = NULL;
 
     assert_non_null(proxy);
-    assert_int_equal(lks_channel_open(chaos_proxy_url(proxy), NULL, &channel, NULL), LKS_OK);
+    assert_int_equal(lks_channel_open(lossy_proxy_url(proxy), NULL, &channel, NULL), LKS_OK);
     lks_begin_response *found = begin(channel, "k", "the-lost-attempt", 0); /* the client sends it again */
-    assert_int_equal(chaos_proxy_hits(proxy), 1);
+    assert_int_equal(lossy_proxy_hits(proxy), 1);
     assert_int_equal(found->outcome, LKS_BEGIN_OUTCOME_EXECUTE);
     assert_int_equal(found->attempt, 1);
     /* Also by a caller that starts anew, through another server. */
@@ -239,7 +238,7 @@ TEST(a_lost_execute_is_found_again)
     lks_begin_response_free(again);
     lks_begin_response_free(other);
     lks_channel_close(channel);
-    chaos_proxy_stop(proxy);
+    lossy_proxy_stop(proxy);
 }
 
 TEST(an_execute_outlives_its_server)

@@ -1,8 +1,8 @@
-/* The flash sale's scenes against a real lockstockd with its embedded store: every
- * run of each is exact. */
+/* The flash sale of examples/seckill on a real lockstockd with its embedded store: every run is exact. */
 
-#include "scenes.h"
+#include "sale.h"
 #include "support/counts.h"
+#include "support/lossy_proxy.h"
 #include "support/server_fixture.h"
 #include "test.h"
 
@@ -14,7 +14,7 @@ static int start_server(void **state)
     return server ? 0 : -1;
 }
 
-/* An orderly end belongs to the test: sanitizers report at exit. */
+/* The sanitizers of the server report when it exits. */
 static int stop_server(void **state)
 {
     int status = server_fixture_stop(server, 60000) ? 0 : -1;
@@ -22,60 +22,77 @@ static int stop_server(void **state)
     return status;
 }
 
-static const sale_scene *scene_named(const char *name)
+static lks_channel *open_channel(const char *url)
 {
-    const sale_scene *scene = scenes;
+    lks_channel *channel = NULL;
 
-    while (scene->name[0] != name[0])
-        scene++;
-    return scene;
+    assert_int_equal(lks_channel_open(url, NULL, &channel, NULL), LKS_OK);
+    return channel;
 }
 
-static void run(const char *name, const sale_plan *plan, size_t runs, size_t expected_sold, size_t expected_refused)
-{
-    const sale_scene *scene = scene_named(name);
+typedef bool sell_way(flash_sale *sale, lks_channel *channel, sale_result *result);
 
-    for (size_t i = 0; i < runs; i++) {
-        scene_report report;
-        lks_error error = {0};
-        if (scene_run(scene, server_fixture_url(server), plan, &report, &error) != LKS_OK)
-            fail_msg("%s: %s", lks_code_name(error.code), error.message);
-        scene_print(scene, plan, &report);
-        assert_true(report.result.exact);
-        assert_int_equal(report.result.unsettled, 0);
-        assert_int_equal(report.result.sold, expected_sold);
-        if (expected_refused != SIZE_MAX)
-            assert_int_equal(report.result.refused, expected_refused);
-        /* Each buyer is counted once. */
-        assert_int_equal(report.result.bought, expected_sold);
-        assert_int_equal(report.result.told_sold_out, plan->n_buyers - expected_sold);
-        assert_int_equal(report.result.no_answer, 0);
-        assert_int_equal(report.result.by_later_choice > 0, plan->n_goods > 1);
-        for (size_t good = 0; good < plan->n_goods; good++) {
-            assert_int_equal(report.result.goods[good].left, 0);
-            assert_int_equal(report.result.goods[good].orders, plan->stock);
-        }
+/* Buyers call through `url`; what they were told is checked past it. All stock is sold. */
+static sale_result run(const char *url, sell_way *sell, size_t n_goods, int64_t stock, size_t buyers)
+{
+    const sale_plan plan = {.n_goods = n_goods, .stock = stock, .n_buyers = buyers, .patience_ms = 120000};
+    lks_channel *direct = open_channel(server_fixture_url(server)), *channel = open_channel(url);
+    size_t sold = n_goods * (size_t)stock;
+    flash_sale sale;
+    sale_result r = {0};
+    lks_error error = {0};
+
+    if (sale_open(direct, &plan, &sale, &error) != LKS_OK || !sell(&sale, channel, &r) ||
+        sale_check(&sale, direct, &r, &error) != LKS_OK)
+        fail_msg("%s%s", r.why, error.message);
+    if (!r.exact)
+        fail_msg("%s", r.why);
+    assert_int_equal(r.unsettled, 0);
+    assert_int_equal(r.sold, sold);
+    assert_int_equal(r.bought, sold);
+    assert_int_equal(r.told_sold_out, buyers - sold);
+    assert_int_equal(r.no_answer, 0);
+    assert_int_equal(r.by_later_choice > 0, n_goods > 1);
+    for (size_t good = 0; good < n_goods; good++) {
+        assert_int_equal(r.goods[good].left, 0);
+        assert_int_equal(r.goods[good].orders, stock);
     }
+    sale_close(&sale);
+    lks_channel_close(channel);
+    lks_channel_close(direct);
+    return r;
 }
 
 /* Each buyer gets one of two goods: nothing is left, every order is another. */
 TEST(test_threads_empty_two_goods)
 {
-    sale_plan plan = {.n_goods = 2, .n_buyers = counts_of(200, 1000), .patience_ms = 120000};
-    plan.stock = (int64_t)plan.n_buyers / 2;
-    run("a", &plan, counts_of(2, 20), plan.n_buyers, SIZE_MAX);
+    size_t buyers = counts_of(200, 1000);
+
+    for (size_t i = 0; i < counts_of(2, 20); i++)
+        run(server_fixture_url(server), sell_by_threads, 2, (int64_t)buyers / 2, buyers);
 }
 
 TEST(test_async_buyers_fight_for_few)
 {
-    sale_plan plan = {.n_goods = 1, .stock = 100, .n_buyers = counts_of(1000, 10000), .patience_ms = 120000};
-    run("b", &plan, counts_of(2, 20), 100, plan.n_buyers - 100);
+    for (size_t i = 0; i < counts_of(2, 20); i++) {
+        size_t buyers = counts_of(1000, 10000);
+        sale_result r = run(server_fixture_url(server), sell_by_async, 1, 100, buyers);
+        assert_int_equal(r.refused, buyers - 100);
+    }
 }
 
+/* Scene c: each lost answer is asked for again, and each sale is answered a second time. */
 TEST(test_every_reply_lost_once)
 {
-    sale_plan plan = {.n_goods = 1, .stock = 50, .n_buyers = counts_of(100, 1000), .patience_ms = 120000};
-    run("c", &plan, counts_of(1, 5), 50, plan.n_buyers - 50);
+    for (size_t i = 0; i < counts_of(1, 5); i++) {
+        size_t buyers = counts_of(100, 1000);
+        lossy_proxy *proxy = lossy_proxy_start(server_fixture_port(server), LOSE_FIRST_REPLIES);
+        assert_non_null(proxy);
+        sale_result r = run(lossy_proxy_url(proxy), sell_by_async, 1, 50, buyers);
+        assert_int_equal(r.replayed, r.sold);
+        assert_true(lossy_proxy_hits(proxy) >= buyers);
+        lossy_proxy_stop(proxy);
+    }
 }
 
 TEST_MAIN(.setup_all = start_server, .teardown_all = stop_server)

@@ -55,23 +55,23 @@ c_mutation(E7 server/functions/ratelimit_policies.lua test_memory_flat [[write('
 c_mutation(E8 net/sp/frames.c test_memory_flat:memory_is_flat [[f->pool[f->n_pool++] = arena;]] "")
 
 # Everybody clicks twice
-c_mutation(E9 server/functions/idempotency.lua test_scenes_locks:*double_clicks*
+c_mutation(E9 server/functions/idempotency.lua test_scenes_once:*double_clicks*
   [[if record.state == 'C' or record.state == 'F' then]] [[if record.state == 'F' then]])
-c_mutation(E9 server/functions/ratelimit.lua test_scenes_locks:*double_clicks*
+c_mutation(E9 server/functions/ratelimit.lua test_scenes_once:*double_clicks*
   [[local passes = at and at <= now]] [[local passes = true]])
-c_mutation(E9 client/reservation.c test_scenes_locks:*double_clicks* [[    lks_reservation_free(*reservation);
+c_mutation(E9 client/reservation.c test_scenes_once:*double_clicks* [[    lks_reservation_free(*reservation);
 ]] "")
 
 # The token of a form, a penalty, orders settled behind the sale, versions
-c_mutation(E10 server/functions/idempotency_ticket.lua test_scenes_locks:*token_of_a_form*
+c_mutation(E10 server/functions/idempotency_ticket.lua test_scenes_once:*token_of_a_form*
   [[if its_consumer ~= '' then return {'ALREADY_CONSUMED', 0} end]] "")
-c_mutation(E10 server/functions/idempotency_ticket.lua test_scenes_locks:*token_of_a_form*
+c_mutation(E10 server/functions/idempotency_ticket.lua test_scenes_once:*token_of_a_form*
   [[if its_subject ~= subject then return {'UNKNOWN', 0} end]] "")
-c_mutation(E10 server/functions/idempotency_ticket.lua test_scenes_locks:*token_of_a_form*
+c_mutation(E10 server/functions/idempotency_ticket.lua test_scenes_once:*token_of_a_form*
   [[#subject, subject), 'PX', ttl_ms)]] [[#subject, subject))]])
-c_mutation(E11 server/functions/ratelimit.lua test_scenes_locks:*penalty*
+c_mutation(E11 server/functions/ratelimit.lua test_scenes_once:*penalty*
   [[  if p[3] > rule.after then]] [[  if false then]])
-c_mutation(E12 server/functions/idempotency.lua test_scenes_locks:*settled_behind*
+c_mutation(E12 server/functions/idempotency.lua test_scenes_once:*settled_behind*
   [[if record.state == 'C' or record.state == 'F' then]] [[if record.state == 'F' then]])
 c_mutation(E13 server/functions/stock_change.lua test_versions
   [[if expected ~= 0 and expected ~= current then]] [[if false then]])
