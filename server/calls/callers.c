@@ -513,9 +513,9 @@ static void start_or_queue(caller_call *call)
 
 /* ---- waiting ------------------------------------------------------------------------ */
 
-static lks_code no_room(lks_error *error, const char *why)
+static lks_code no_room(lks_error *error, lks_reason reason, const char *why)
 {
-    lks_code code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", why);
+    lks_code code = lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, reason, "%s", why);
 
     error->retry_after_ms = RETRY_AFTER_MS;
     return code;
@@ -539,7 +539,7 @@ static lks_code enter_waiting(caller_call *call, const char *principal, lks_erro
         full = "too many calls of this principal wait";
     if (full) {
         principals_leave(&all->principals, sum);
-        return no_room(error, full);
+        return no_room(error, principal && !sum ? LKS_REASON_NO_ROOM : LKS_REASON_TOO_MANY_CALLS, full);
     }
     call->waiting = sum;
     c->n_waiting++;
@@ -582,7 +582,7 @@ lks_code caller_foresee(const caller *c, uint64_t deadline_ns, lks_error *error)
 
     if (ns == 0 || !pace_too_long(ns, deadline_ns > now_ns ? deadline_ns - now_ns : 0, QUEUE_PART))
         return LKS_OK;
-    lks_code code = no_room(error, "calls queue for too long");
+    lks_code code = no_room(error, LKS_REASON_TOO_MANY_CALLS, "calls queue for too long");
     if (ns > (uint64_t)RETRY_AFTER_MS * NS_PER_MS)
         error->retry_after_ms = (uint32_t)(ns / NS_PER_MS);
     return code;
@@ -597,9 +597,9 @@ lks_code caller_admit(caller_call *call, const char *principal, lks_error *error
     if (c->lost)
         return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "the connection is gone");
     if (!call->settles && queue_is_full(c))
-        return no_room(error, "too many calls under way");
+        return no_room(error, LKS_REASON_TOO_MANY_CALLS, "too many calls under way");
     if (call->settles && too_many_settle(c))
-        return no_room(error, "too many calls under way on this connection");
+        return no_room(error, LKS_REASON_TOO_MANY_CALLS, "too many calls under way on this connection");
     lks_code code = call->waits ? enter_waiting(call, principal, error) : LKS_OK;
     if (code != LKS_OK)
         return code;

@@ -35,8 +35,8 @@ typedef struct pending {
     bool reloaded;     /* its function was missing once */
     bool
         alone; /* a node did not have its slot: from now on with calls of its base alone, so that it is told where that is */
-    const char *refusal; /* why Redis did not run it when it was sent last; static; NULL: it was not refused */
-    unsigned moves;      /* how often a node said MOVED */
+    const struct errors_row *refusal; /* why Redis did not run it when it was sent last; NULL: it was not refused */
+    unsigned moves;                   /* how often a node said MOVED */
 } pending;
 
 typedef struct pending_list {

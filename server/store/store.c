@@ -17,6 +17,7 @@
 #include "store/secrets.h"
 #include "store/cluster.h"
 #include "store/embedded.h"
+#include "store/errors.h"
 #include "store/node.h"
 #include "store/sentinels.h"
 #include "store/url.h"
@@ -39,7 +40,7 @@ struct store {
 
 /* ---- what is heard of the node ------------------------------------------------- */
 
-static void on_ready(void *arg, bool ready, const char *reason)
+static void on_ready(void *arg, bool ready, store_fault fault)
 {
     store *s = arg;
 
@@ -48,14 +49,14 @@ static void on_ready(void *arg, bool ready, const char *reason)
     if (ready && s->sentinels)
         sentinels_trust(s->sentinels);
     if (s->options.on_ready)
-        s->options.on_ready(s->options.arg, ready, reason);
+        s->options.on_ready(s->options.arg, ready, fault);
 }
 
-static void on_fatal(void *arg, const char *reason)
+static void on_fatal(void *arg, store_fault fault)
 {
     store *s = arg;
 
-    snprintf(s->fatal, sizeof s->fatal, "%s", reason);
+    snprintf(s->fatal, sizeof s->fatal, "%s", fault.text);
 }
 
 static void on_lost(void *arg)
@@ -96,7 +97,7 @@ static void on_primary(void *arg, const char *host, uint16_t port)
     store *s = arg;
 
     if (!s->closed)
-        node_move(s->node, host, port, "the sentinels name another primary");
+        node_move(s->node, host, port, STORE_FAULT(STORE_FAILING_OVER, "the sentinels name another primary"));
 }
 
 static void on_demoted(void *arg, const char *host, uint16_t port)
@@ -104,15 +105,15 @@ static void on_demoted(void *arg, const char *host, uint16_t port)
     store *s = arg;
 
     if (!s->closed && node_is_at(s->node, host, port))
-        node_drop(s->node, "a sentinel says that it is the primary no more");
+        node_drop(s->node, STORE_FAULT(STORE_FAILING_OVER, "a sentinel says that it is the primary no more"));
 }
 
-static void on_unknown(void *arg, const char *reason)
+static void on_unknown(void *arg, store_fault fault)
 {
     store *s = arg;
 
     if (!s->closed)
-        node_refuse(s->node, reason);
+        node_refuse(s->node, fault);
 }
 
 static const char *generation(void *arg)
@@ -174,13 +175,13 @@ static cluster *open_cluster(store *s)
     return cluster_open(&options);
 }
 
-static void on_broken(void *arg, const char *reason)
+static void on_broken(void *arg, store_fault fault)
 {
     store *s = arg;
 
-    on_fatal(s, reason);
+    on_fatal(s, fault);
     if (!s->closed)
-        node_refuse(s->node, reason);
+        node_refuse(s->node, fault);
 }
 
 static bool told_to_stop(void *arg)

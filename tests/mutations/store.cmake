@@ -73,13 +73,12 @@ c_mutation(T8 server/store/errors.c test_store_answers:*not_permitted* [[{"NOPER
 c_mutation(T8 server/store/errors.c test_store_answers
   [[{"WRONGPASS", ERRORS_DENIED, LKS_INTERNAL]] [[{"WRONGPASS", ERRORS_DENIED, LKS_UNAVAILABLE]])
 c_mutation(T8 server/store/greeting.c test_store_greeting
-  [[errors_find(reply->str, reply->len)->message]] [[reply->str]])
+  [[        fault = errors_fault(errors_find(reply->str, reply->len));]] [[        fault.text = reply->str;]])
 c_mutation(T8 server/store/greeting.c test_store_greeting [[{select_words, judge_select}]] [[{select_words, judge_ok}]])
 
 # an unknown error may have come after a write: INTERNAL, MAYBE; WRONGTYPE is told by the function
 c_mutation(T9 server/store/errors.c test_store_answers
-  [[ERRORS_FAIL, LKS_INTERNAL, LKS_APPLIED_MAYBE, 0, "the store failed"]]
-  [[ERRORS_FAIL, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store failed"]])
+  [[.applied = LKS_APPLIED_MAYBE,]] [[.applied = LKS_APPLIED_NO,]])
 c_mutation(T9 server/store/fcall.c test_store_answers
   [[value_is(&e[2], "NO") ? LKS_APPLIED_NO : LKS_APPLIED_MAYBE]] [[LKS_APPLIED_MAYBE]])
 c_mutation(T9 server/store/fcall.c test_store_answers
@@ -171,7 +170,7 @@ c_mutation(T16 server/store/aof.c test_aof_tail:*left_alone [[        if (begins
 c_mutation(T16 server/store/aof.c test_aof_tail [[end < a->size && (failure = keep(dir, name, a, end, copy)) != 0]] [[false]])
 c_mutation(T16 server/store/aof.c test_aof_tail:*cannot_be_kept* [[(failure = keep(dir, name, a, end, copy)) != 0]] [[(keep(dir, name, a, end, copy)) < 0]])
 c_mutation(T16 server/store/aof.c test_aof_tail:*cannot_be_kept* [[        unlinkat(dir_fd, copy, 0);]] [[        ;]])
-c_mutation(T16 server/store/embedded.c test_store_embedded:damage_that_is_found* [[        e->options.on_broken(e->options.arg, e->not_mended.message);]] [[        pause_then_spawn(e);]])
+c_mutation(T16 server/store/embedded.c test_store_embedded:damage_that_is_found* [[        e->options.on_broken(e->options.arg, STORE_FAULT(STORE_UNREACHABLE, e->not_mended.message));]] [[        pause_then_spawn(e);]])
 c_mutation(T16 server/store/embedded.c test_store_embedded:*promised [["--aof-load-truncated", "no",]] "")
 c_mutation(T16 server/store/embedded.c test_store_embedded:*promised
   [["--appendfsync", e->options.fsync,]] [["--appendfsync", "no",]])
@@ -180,8 +179,8 @@ c_mutation(T16 server/store/embedded.c test_store_embedded:*promised
 c_mutation(T17 server/store/node.c test_store_subscription [[    if (n->subscription)
         n->options.on_listening(n->options.arg);]] "")
 c_mutation(T17 server/store/node.c test_store_subscription [[    if (n->subscription)
-        subscription_renew(n->subscription, reason);]] "")
-c_mutation(T17 server/store/node.c test_store_subscription:the_channel_of* [[n->hears && strcmp(n->said_deaf, reason) != 0]] [[n->hears]])
+        subscription_renew(n->subscription, fault);]] "")
+c_mutation(T17 server/store/node.c test_store_subscription:the_channel_of* [[n->hears && strcmp(n->said_deaf, fault.text) != 0]] [[n->hears]])
 c_mutation(T17 server/store/node.c test_store_subscription:the_channel_of* [[    n->said_deaf[0] = '\0';]] "")
 
 # zeros at the end of the file, from a power loss, are cut off; those in a value stay
@@ -206,9 +205,9 @@ c_mutation(T18 server/store/embedded.c test_store_embedded:*removed_socket* [[  
 const char]] [[}
 
 const char]])
-c_mutation(T18 server/store/node.c test_store_embedded:*removed_socket* [[    set_not_ready(n, reason);
+c_mutation(T18 server/store/node.c test_store_embedded:*removed_socket* [[    set_not_ready(n, fault);
     tell_lost(n);
-]] [[    set_not_ready(n, reason);
+]] [[    set_not_ready(n, fault);
 ]])
 c_mutation(T18 server/store/embedded.c test_store_embedded:*loop_goes_on*
   [[    uv_queue_work(e->options.loop, &e->mending, mend_in_thread, on_mended); /* fails only without a function */]]
@@ -242,7 +241,7 @@ c_mutation(T19 server/store/sentinels.c test_store_sentinels:*switch_of_another*
 c_mutation(T19 server/store/connection.c test_store_sentinels:*lost_is_asked_for*
   [[c->due = c->options.waits_to_be_told && !c->told;]] [[c->due = false;]])
 c_mutation(T19 server/store/node.c test_store_sentinels:*in_doubt* [[    if (!n->greeted)
-        say_not_ready(n, reason);]] [[    set_not_ready(n, reason);]])
+        say_not_ready(n, fault);]] [[    set_not_ready(n, fault);]])
 c_mutation(T19 server/store/node.c test_store_sentinels:*became_a_replica* [[if (n->replication.known && !n->replication.primary) {]] [[if (false) {]])
 c_mutation(T19 server/store/greeting.c test_store_sentinels:*no_sentinel_is_not_asked*
   [[    } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {]] [[    } else if (false) {]])
@@ -256,10 +255,12 @@ c_mutation(T20 server/store/confirm.c test_store_confirm:*too_few_confirmed*
 c_mutation(T20 server/store/pipeline.c test_store_confirm:*asked_again* [[    if (c->call.repeatable)
         pause_call(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, "too few]] [[    if (false)
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500,
+             STORE_FAULT(STORE_TOO_FEW_REPLICAS, "too few]] [[    if (false)
         pause_call(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, "too few]])
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500,
+             STORE_FAULT(STORE_TOO_FEW_REPLICAS, "too few]])
 c_mutation(T20 server/store/confirm.c test_store_confirm:*share_one_question*
   [[        connection_command(link, ignore, NULL, published, strlen(published));]] [[        ;]])
 c_mutation(T20 server/store/confirm.c test_store_confirm:without_that_write* [[ && !w.done ? &nobody : reply]] [[ && false ? &nobody : reply]])
@@ -304,7 +305,7 @@ c_mutation(T22 server/services/walk.c test_walk [[put(set, slot, !out);]] [[put(
 c_mutation(T22 server/services/walk.c test_walk [[ || (!out && from < least)]] "")
 c_mutation(T22 server/services/walk.c test_walk [[bool goes_on = strcmp(node, w->node) == 0;]] [[bool goes_on = true;]])
 c_mutation(T22 server/store/cluster.c test_store_cluster:*end_its_move* [[    m->last_ms = now;]] "")
-c_mutation(T22 server/store/pipeline.c test_store_cluster:*end_its_move* [[        c->refusal = row->message;]] "")
+c_mutation(T22 server/store/pipeline.c test_store_cluster:*end_its_move* [[        c->refusal = row;]] "")
 c_mutation(T22 server/calls/pass.c test_sweep:*each_part [[enter_part(p, p->part.slot + 1U)]] [[enter_part(p, 65536)]])
 c_mutation(T22 server/calls/loss.c test_loss:*each_part* [[from = part.slot + 1U)]] [[from = 65536)]])
 
