@@ -61,9 +61,9 @@ void argument_unknown(const argument *arg)
 void options_name_flag(const option *options, size_t n, lks_error *error)
 {
     static const char prefix[] = "options.";
-    bool is_member = strncmp(error->message, prefix, strlen(prefix)) == 0;
-    const char *member = error->message + (is_member ? strlen(prefix) : 0);
-    size_t len = strcspn(member, ":");
+    bool is_member = strncmp(error->field, prefix, strlen(prefix)) == 0;
+    size_t skipped = is_member ? strlen(prefix) : 0, len = strlen(error->field) - skipped;
+    const char *member = error->message + skipped;
     char text[LKS_ERROR_MESSAGE_MAX];
 
     for (size_t i = 0; i < n; i++) {
