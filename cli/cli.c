@@ -36,6 +36,7 @@ options_result cli_take(cli *c, arguments *args, const argument *arg)
     if (argument_is(arg, "json")) {
         const char *next = args->at < args->argc ? args->argv[args->at] : "";
         c->json = true;
+        exits_in_json();
         if (arg->value || next[0] == '{')
             c->json_request = arguments_value(args, arg);
         return OPTIONS_TAKEN;
@@ -245,14 +246,12 @@ static exit_code read_token(const char *path, char token[TOKEN_BYTES])
 static exit_code not_opened(const lks_error *error)
 {
     static const struct {
-        const char *library, *flag;
-    } names[] = {{"urls: ", "--server"}, {"options.token: ", "--token-file"}};
+        const char *field, *flag;
+    } names[] = {{"urls", "--server"}, {"options.token", "--token-file"}};
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t len = strlen(names[i].library);
-        if (strncmp(error->message, names[i].library, len) == 0)
-            return exits_wrong(names[i].flag, error->message + len);
-    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(error->field, names[i].field) == 0)
+            return exits_wrong(names[i].flag, error->message + strlen(names[i].field) + strlen(": "));
     return exits_failed(error, true);
 }
 

@@ -47,6 +47,10 @@ const char *diagnosis_word(diagnosis_level level)
 
 /* ---- the server ------------------------------------------------------------------- */
 
+static const char restarts[] = "wait until lockstockd runs again there, or start it";
+static const char unreached[] = "start lockstockd there, or correct --server: `lockstockd --print-config` says what it "
+                                "listens on. Over tls:// look at --tls-ca and --tls-name, too";
+
 static void judge_server(const diagnosis_facts *facts, findings *f)
 {
     const lks_error *error = &facts->server.error;
@@ -58,10 +62,7 @@ static void judge_server(const diagnosis_facts *facts, findings *f)
         break;
     case LKS_UNAVAILABLE:
     case LKS_DEADLINE_EXCEEDED:
-        say(f, DIAGNOSIS_DOWN, "server",
-            "start lockstockd there, or correct --server: `lockstockd --print-config` says what it listens on. Over "
-            "tls:// "
-            "look at --tls-ca and --tls-name, too",
+        say(f, DIAGNOSIS_DOWN, "server", error->reason == LKS_REASON_SHUTTING_DOWN ? restarts : unreached,
             "does not answer: %s", error->message);
         return;
     case LKS_UNAUTHENTICATED:
@@ -114,60 +115,72 @@ static const char start_replicas[] = "start the replicas that are missing, or me
                                      "INFO replication, their logs); or run "
                                      "lockstockd with a lower --wait-replicas";
 
-/* What to do about a store that is not ready, by words of the reason that lockstockd has. */
-static const char *remedy_of(const char *reason)
-{
-    static const struct {
-        const char *words, *remedy;
-    } known[] = {
-        {"credentials", "correct user and password in lockstockd's --store; in a password / ? and % are %2F %3F %25"},
-        {"no password", "take the password out of lockstockd's --store, or give Redis one (requirepass)"},
-        {"no database", "name one that Redis has in lockstockd's --store, or raise databases in redis.conf"},
-        {"permission",
-         "give the Redis user that lockstockd has all commands and keys: ACL SETUSER NAME on +@all ~* &*"},
-        {"replicas", start_replicas},
-        {"replica", "name the primary in lockstockd's --store"},
-        {"loading", "wait: Redis reads its data from disk"},
-        {"evicts", "redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf"},
-        {"keeps nothing", "redis-cli CONFIG SET appendonly yes, and in redis.conf"},
-        {"out of memory", "give Redis more memory (maxmemory), or remove what nobody needs"},
-        {"disk", "look at the disk of Redis (full?), and at its log"},
-        {"does not answer", "look whether Redis' process is stopped or its machine is: ps, redis-cli PING, its log"},
-        {"script", "end what holds Redis: redis-cli SCRIPT KILL, or FUNCTION KILL"},
-        {"slot ", "wait for the move to end; when none is under way: redis-cli --cluster fix"},
-        {"cluster", "repair the cluster: redis-cli --cluster check"},
-    };
+static const char no_eviction[] = "redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf";
 
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strstr(reason, known[i].words))
-            return known[i].remedy;
-    return "look whether Redis runs where lockstockd's --store says (redis-cli PING), and at lockstockd's log: "
-           "event=not-ready";
+/* What to do about a store that is not ready. status: NULL = not known. */
+static const char *remedy_of(lks_reason reason, const lks_store_status *status)
+{
+    static const char *const remedies[] = {
+        [LKS_REASON_STORE_LOGIN_REFUSED] =
+            "correct user and password in lockstockd's --store; in a password / ? and % are %2F %3F %25. If "
+            "Redis has no password, take it out of --store, or give Redis one (requirepass)",
+        [LKS_REASON_STORE_NO_DATABASE] =
+            "name one that Redis has in lockstockd's --store, or raise databases in redis.conf",
+        [LKS_REASON_STORE_PERMISSION_DENIED] =
+            "give the Redis user that lockstockd has all commands and keys: ACL SETUSER NAME on +@all ~* &*",
+        [LKS_REASON_STORE_TOO_FEW_REPLICAS] = start_replicas,
+        [LKS_REASON_STORE_IS_REPLICA] = "name the primary in lockstockd's --store",
+        [LKS_REASON_STORE_FAILING_OVER] =
+            "wait for the failover to end; if it does not: look whether most sentinels run (SENTINEL "
+            "CKQUORUM), and name all of them in --store",
+        [LKS_REASON_STORE_LOADING] = "wait: Redis reads its data from disk",
+        [LKS_REASON_STORE_OUT_OF_MEMORY] = "give Redis more memory (maxmemory), or remove what nobody needs",
+        [LKS_REASON_STORE_DISK_FAILED] = "look at the disk of Redis (full?), and at its log",
+        [LKS_REASON_STORE_SILENT] =
+            "look whether Redis' process is stopped or its machine is: ps, redis-cli PING, its log",
+        [LKS_REASON_STORE_BUSY] = "end what holds Redis: redis-cli SCRIPT KILL, or FUNCTION KILL",
+        [LKS_REASON_STORE_SLOT_MOVING] = "wait for the move to end; when none is under way: redis-cli --cluster fix",
+        [LKS_REASON_STORE_CLUSTER_DOWN] = "repair the cluster: redis-cli --cluster check",
+        [LKS_REASON_STORE_MISFIT] = "correct the kind of store in lockstockd's --store (redis://, redis+sentinel://, "
+                                    "redis+cluster://), or use versions that fit",
+        [LKS_REASON_TOO_MANY_CALLS] = "call less at once, or run more servers on the same store",
+        [LKS_REASON_SHUTTING_DOWN] = restarts,
+        [LKS_REASON_STORE_UNSAFE] = "redis-cli CONFIG SET appendonly yes, and in redis.conf",
+    };
+    size_t i = (size_t)reason;
+
+    if (reason == LKS_REASON_STORE_UNSAFE && status && status->evicts)
+        return no_eviction;
+    return i < sizeof remedies / sizeof *remedies && remedies[i]
+               ? remedies[i]
+               : "look whether Redis runs where lockstockd's --store says (redis-cli PING), and at lockstockd's log: "
+                 "event=not-ready";
 }
 
 static void judge_store(const diagnosis_facts *facts, findings *f)
 {
     const lks_store_status *status = facts->status ? facts->status->store : NULL;
     const lks_error *error = &facts->store.error;
+    lks_reason reason = status ? lks_reason_of(status->reason_word) : LKS_REASON_NONE;
     char version[WORDS_BYTES] = "";
 
     if (!facts->status && probe_is_down(&(probe){.error = facts->status_error}) && error->code == LKS_OK) {
-        say(f, DIAGNOSIS_DOWN, "store", remedy_of(facts->status_error.message), "did not answer a moment ago: %s",
+        say(f, DIAGNOSIS_DOWN, "store", remedy_of(facts->status_error.reason, NULL), "did not answer a moment ago: %s",
             facts->status_error.message);
     } else if (status && !status->ready) {
-        say(f, DIAGNOSIS_DOWN, "store", remedy_of(status->reason), "is not ready: %s", status->reason);
+        say(f, DIAGNOSIS_DOWN, "store", remedy_of(reason, status), "is not ready: %s", status->reason);
     } else if (probe_is_down(&facts->store)) {
-        say(f, DIAGNOSIS_DOWN, "store", remedy_of(error->message), "does not answer: %s", error->message);
+        say(f, DIAGNOSIS_DOWN, "store", remedy_of(error->reason, NULL), "does not answer: %s", error->message);
     } else if (error->code == LKS_RESOURCE_EXHAUSTED) {
-        say(f, DIAGNOSIS_PROBLEM, "store", remedy_of(error->message), "has no room: %s", error->message);
+        say(f, DIAGNOSIS_PROBLEM, "store", remedy_of(error->reason, NULL), "has no room: %s", error->message);
     } else if (error->code != LKS_OK && error->code != LKS_PERMISSION_DENIED) {
-        say(f, DIAGNOSIS_PROBLEM, "store", remedy_of(error->message), "fails: %s (%s)", error->message,
+        say(f, DIAGNOSIS_PROBLEM, "store", remedy_of(error->reason, NULL), "fails: %s (%s)", error->message,
             lks_code_name(error->code));
     } else if (status) {
         if (status->version[0])
             snprintf(version, sizeof version, ", Redis %.32s%s", status->version, status->cluster ? ", a cluster" : "");
         if (status->reason[0])
-            say(f, DIAGNOSIS_PROBLEM, "store", remedy_of(status->reason),
+            say(f, DIAGNOSIS_PROBLEM, "store", remedy_of(reason, status),
                 status->cluster ? "a part of it is not ready: %s" : "refuses a part of its calls: %s", status->reason);
         else
             say(f, DIAGNOSIS_OK, "store", NULL, "%s%s",
@@ -185,7 +198,7 @@ static void judge_persistence(const lks_store_status *status, findings *f)
                              ? "run lockstockd with --fsync always where that must not be"
                              : "redis-cli CONFIG SET appendfsync always where that must not be, and in redis.conf";
 
-    if (strstr(status->reason, "to disk")) {
+    if (lks_reason_of(status->reason_word) == LKS_REASON_STORE_DISK_FAILED) {
         say(f, DIAGNOSIS_PROBLEM, "persistence", "make room on the disk of Redis, or mend it; its log names the file",
             "the store cannot write to its disk, and takes nothing until it can");
         return;
@@ -221,7 +234,7 @@ static void judge_persistence(const lks_store_status *status, findings *f)
         break;
     }
     if (status->evicts)
-        say(f, DIAGNOSIS_PROBLEM, "memory", "redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf",
+        say(f, DIAGNOSIS_PROBLEM, "memory", no_eviction,
             "the store drops keys when its memory is full: locks are held twice, orders sell twice");
 }
 

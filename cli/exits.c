@@ -2,7 +2,10 @@
 #include "exits.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <jansson.h>
 
 #include "words.h"
 
@@ -52,12 +55,31 @@ static const char *remedy_of(lks_code code)
     }
 }
 
-exit_code exits_failed(const lks_error *error, bool is_read)
+static bool in_json;
+
+void exits_in_json(void)
 {
-    bool in_doubt = !is_read && error->applied != LKS_APPLIED_NO;
+    in_json = true;
+}
+
+static void print_json(const lks_error *error)
+{
+    json_t *json =
+        json_pack("{s:{s:s, s:s, s:s, s:s, s:I, s:s}}", "error", "code", lks_code_name(error->code), "applied",
+                  lks_applied_name(error->applied), "reason", lks_reason_name(error->reason), "field", error->field,
+                  "retry_after_ms", (json_int_t)error->retry_after_ms, "message", error->message);
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+
+    json_decref(json);
+    fprintf(stderr, "%s\n", text ? text : "lockstock: out of memory");
+    free(text);
+}
+
+static void print_text(const lks_error *error, bool in_doubt)
+{
     char text[LKS_ERROR_MESSAGE_MAX], after[WORDS_BYTES] = "";
     static const char of_library[] = "options."; /* of its own functions, which nobody called here */
-    bool is_of_library = strncmp(error->message, of_library, strlen(of_library)) == 0;
+    bool is_of_library = strncmp(error->field, of_library, strlen(of_library)) == 0;
 
     words_printable(error->message + (is_of_library ? strlen(of_library) : 0), text, sizeof text);
     if (error->retry_after_ms > 0) {
@@ -69,6 +91,16 @@ exit_code exits_failed(const lks_error *error, bool is_read)
             !in_doubt                           ? remedy_of(error->code)
             : error->applied == LKS_APPLIED_YES ? "; it was done"
                                                 : "; it may have been done");
+}
+
+exit_code exits_failed(const lks_error *error, bool is_read)
+{
+    bool in_doubt = !is_read && error->applied != LKS_APPLIED_NO;
+
+    if (in_json)
+        print_json(error);
+    else
+        print_text(error, in_doubt);
     if (in_doubt)
         return EXIT_UNKNOWN;
     switch (error->code) {

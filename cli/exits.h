@@ -37,6 +37,9 @@ exit_code exits_wrong(const char *what, const char *why);
 /* Says "lockstock: BEFORE WHY", where a server has said why; cut to 1,024 bytes of it. Returns EXIT_REFUSED. */
 exit_code exits_refused(const char *before, const char *why);
 
+/* From now on exits_failed says it in JSON: one object on standard error. */
+void exits_in_json(void);
+
 /* Says what became of a call that failed. Of a read nothing can have been done. */
 exit_code exits_failed(const lks_error *error, bool is_read);
 

@@ -395,11 +395,11 @@ bool request_is_complete(const request *r)
 
 void request_name_flag(const request *r, lks_error *error)
 {
-    size_t len = strcspn(error->message, ".[:");
+    size_t len = strcspn(error->field, ".[");
     char name[FIELD_NAME_BYTES] = "", flag[WORDS_BYTES], text[LKS_ERROR_MESSAGE_MAX];
 
     if (len < sizeof name)
-        memcpy(name, error->message, len);
+        memcpy(name, error->field, len);
     name[len < sizeof name ? len : 0] = '\0';
     const field_descriptor *field = protobuf_c_message_descriptor_get_field_by_name(r->type, name);
     if (r->has_json || !field)

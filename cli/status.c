@@ -29,9 +29,10 @@ static void print_probe(const probe *p, bool blocked)
 }
 
 /* why: NULL where nothing is wrong. */
-static exit_code print_json(const char *url, bool is_up, bool has_store, const char *why)
+static exit_code print_json(const char *url, bool is_up, bool has_store, const char *why, lks_reason reason)
 {
-    json_t *json = json_pack("{s:s, s:b, s:b, s:s*}", "server", url, "up", is_up, "store", has_store, "why", why);
+    json_t *json = json_pack("{s:s, s:b, s:b, s:s*, s:s*}", "server", url, "up", is_up, "store", has_store, "why", why,
+                             "reason", reason != LKS_REASON_NONE ? lks_reason_name(reason) : NULL);
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 
     json_decref(json);
@@ -45,6 +46,7 @@ static exit_code print_json(const char *url, bool is_up, bool has_store, const c
 /* What the server says is wrong: whether that blocks its store, or the server itself. Says nothing of one that does not tell. */
 typedef struct told {
     bool server, store;
+    lks_reason reason; /* of the store */
     char why[WHY_BYTES];
 } told;
 
@@ -66,6 +68,8 @@ static void ask_conditions(lks_channel *channel, told *t)
         if (at < sizeof t->why)
             at += (size_t)snprintf(t->why + at, sizeof t->why - at, "%s%s", at > 0 ? "; " : "", one->text);
     }
+    if (status->store)
+        t->reason = lks_reason_of(status->store->reason_word);
     lks_get_status_response_free(status);
 }
 
@@ -92,7 +96,7 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
     bool by_server = error->code == LKS_OK || t.server || t.store;
     words_printable(by_server ? t.why : error->message, why, sizeof why);
     if (a->cli->json) {
-        code = print_json(url, is_up, has_store, *why ? why : NULL);
+        code = print_json(url, is_up, has_store, *why ? why : NULL, error->code != LKS_OK ? error->reason : t.reason);
     } else {
         printf("%-*s", a->width, url);
         print_probe(&server, t.server);

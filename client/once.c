@@ -11,9 +11,10 @@
 #include "client/once_attempt.h"
 #include "client/once_back.h"
 
-static lks_once_outcome refuse(lks_error *error, lks_once_outcome outcome, lks_code code, const char *text)
+static lks_once_outcome refuse(lks_error *error, lks_once_outcome outcome, lks_code code, lks_reason reason,
+                               const char *text)
 {
-    lks_error_set(error, code, LKS_APPLIED_NO, "%s", text);
+    lks_error_set_reason(error, code, LKS_APPLIED_NO, reason, "%s", text);
     return outcome;
 }
 
@@ -46,14 +47,16 @@ static lks_once_outcome begun(lks_once_attempt *attempt, const lks_begin_respons
         *result = keep_result(response->result, true);
         if (*result)
             return LKS_ONCE_REPLAYED;
-        return refuse(error, LKS_ONCE_FAILED, LKS_RESOURCE_EXHAUSTED, "out of memory for the stored result");
+        return refuse(error, LKS_ONCE_FAILED, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM,
+                      "out of memory for the stored result");
     case LKS_BEGIN_OUTCOME_IN_PROGRESS:
-        refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED,
+        refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_BUSY,
                "another attempt has not ended: it runs, or its process is gone and its lease goes on");
         error->retry_after_ms = response->retry_after_ms < UINT32_MAX ? (uint32_t)response->retry_after_ms : UINT32_MAX;
         return LKS_ONCE_IN_PROGRESS;
     case LKS_BEGIN_OUTCOME_MISMATCH:
-        return refuse(error, LKS_ONCE_MISMATCH, LKS_ALREADY_EXISTS, "the key was used for another request");
+        return refuse(error, LKS_ONCE_MISMATCH, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED,
+                      "the key was used for another request");
     default:
         lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer of an unknown kind");
         return LKS_ONCE_FAILED;
@@ -80,7 +83,8 @@ static lks_once_outcome confirm(const lks_once_attempt *attempt, lks_error *erro
     bool extended = response->outcome == LKS_EXTEND_OUTCOME_EXTENDED;
     lks_extend_response_free(response);
     return extended ? LKS_ONCE_EXECUTED
-                    : refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, "taken over before it was known to have begun");
+                    : refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_LEASE_LOST,
+                             "taken over before it was known to have begun");
 }
 
 static lks_once_outcome begin(lks_once_attempt *attempt, const lks_once_options *options, lks_once_result **result,
@@ -137,7 +141,8 @@ static lks_once_outcome superseded(const lks_once_attempt *attempt, lks_once_res
     if (lks_idempotency_get(attempt->lease.channel, &request, NULL, &response, NULL) == LKS_OK && response->record)
         *result = keep_result(response->record->result, true);
     lks_get_response_free(response);
-    lks_error_set(error, LKS_ABORTED, LKS_APPLIED_NO, "another attempt took over: this one's result is not stored");
+    lks_error_set_reason(error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
+                         "another attempt took over: this one's result is not stored");
     return LKS_ONCE_SUPERSEDED;
 }
 

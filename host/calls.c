@@ -125,7 +125,7 @@ static bool stop(struct running *r, lks_code code, const char *why)
     }
     pthread_mutex_unlock(&r->all->lock);
     if (waits || granted)
-        lks_error_set(&r->error, code, LKS_APPLIED_NO, "%s", why);
+        lks_error_set_reason(&r->error, code, LKS_APPLIED_NO, stop_reason(code), "%s", why);
     if (guards)
         lks_guard_cancel(r->context.guarded);
     if (granted && lks_guard_runs(r->context.guarded)) {
@@ -300,7 +300,8 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
     if (!route) {
         lks_error_set(&error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
     } else if (is_full(call->caller)) {
-        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many calls under way");
+        lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
+                             "too many calls under way");
         error.retry_after_ms = RETRY_AFTER_MS;
     } else if (!(r = new_call(all, call, route))) {
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");

@@ -118,4 +118,10 @@ void deferred_cancel(struct running *r);
 /* Loop thread: tells those who are to know of cancellations and of deadlines that are over. */
 void deferred_look(calls *all);
 
+/* Why a call was stopped with that code. */
+static inline lks_reason stop_reason(lks_code code)
+{
+    return code == LKS_UNAVAILABLE ? LKS_REASON_SHUTTING_DOWN : LKS_REASON_NONE;
+}
+
 #endif

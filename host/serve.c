@@ -6,7 +6,8 @@ lks_code serve_unpack(const serve_table *table, const lks_rpc_route *route, cons
                       lks_error *error)
 {
     if (lks_rpc_now_ns() >= context->deadline_ns)
-        return lks_error_set(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the deadline passed before the call ran");
+        return lks_error_set_reason(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
+                                    "the deadline passed before the call ran");
     return lks_rpc_request_unpack_within(route->method, payload, len, &table->limits, arena, request, error);
 }
 

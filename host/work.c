@@ -49,7 +49,7 @@ static void proceed(struct running *r)
     pthread_mutex_unlock(&all->lock);
     if (!stopped)
         return;
-    lks_error_set(&r->error, stopped, LKS_APPLIED_NO, "%s", r->why_stopped);
+    lks_error_set_reason(&r->error, stopped, LKS_APPLIED_NO, stop_reason(stopped), "%s", r->why_stopped);
     if (lks_guard_runs(r->context.guarded))
         leave(r);
     else
@@ -111,8 +111,8 @@ static bool run(struct running *r)
     if (code == LKS_OK)
         code = serve_prepare(r->route, &r->context, r->arena, &r->response, &r->error);
     if (code == LKS_OK && lks_guard_is_lost(&r->context))
-        code = lks_error_set(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_NO,
-                             "what its guards held was lost before the call ran");
+        code = lks_error_set_reason(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
+                                    "what its guards held was lost before the call ran");
     if (code == LKS_OK && !deferred_returned(r, serve_run(r->route, &r->context, request, r->response, &r->error)))
         return false;
     if (!r->context.guarded)

@@ -82,12 +82,13 @@ lks_applied lks_rpc_applied_of(const lks_rpc_method *method)
 }
 
 /* A result of static text, for when there is no room for another. */
-static void exhausted(wire_result *result, lks_applied applied, const char *message)
+static void exhausted(wire_result *result, lks_applied applied, lks_reason reason, const char *message)
 {
     lockstock__rpc__v1__result__init(result);
     result->code = LKS_RESOURCE_EXHAUSTED;
     result->applied = (Lockstock__Rpc__V1__Applied)applied;
     result->message = (char *)message;
+    result->reason = (char *)lks_reason_name(reason);
 }
 
 void lks_rpc_result_ok(const lks_rpc_method *method, const ProtobufCMessage *response, lks_rpc_arena *arena,
@@ -96,7 +97,7 @@ void lks_rpc_result_ok(const lks_rpc_method *method, const ProtobufCMessage *res
     size_t len = protobuf_c_message_get_packed_size(response);
     uint8_t *payload = lks_rpc_arena_alloc(arena, len);
     if (!payload) {
-        exhausted(ret, lks_rpc_applied_of(method), "out of memory for the response");
+        exhausted(ret, lks_rpc_applied_of(method), LKS_REASON_NO_ROOM, "out of memory for the response");
         return;
     }
     protobuf_c_message_pack(response, payload);
@@ -104,11 +105,18 @@ void lks_rpc_result_ok(const lks_rpc_method *method, const ProtobufCMessage *res
     ret->payload = (ProtobufCBinaryData){.len = len, .data = payload};
 }
 
+static char *copy_or_empty(lks_rpc_arena *arena, const char *text)
+{
+    char *copy = *text ? lks_rpc_arena_copy(arena, text, strlen(text)) : NULL;
+
+    return copy ? copy : (char *)protobuf_c_empty_string;
+}
+
 void lks_rpc_result_fail(const lks_error *error, lks_rpc_arena *arena, wire_result *ret)
 {
     lks_rpc_result_of(error, ret);
-    char *message = lks_rpc_arena_copy(arena, error->message, strlen(error->message));
-    ret->message = message ? message : (char *)protobuf_c_empty_string;
+    ret->message = copy_or_empty(arena, error->message);
+    ret->field = copy_or_empty(arena, error->field);
 }
 
 /* ---- replies ----------------------------------------------------------------- */
@@ -151,9 +159,10 @@ size_t lks_rpc_reply_fit(wire_reply *reply, const lks_rpc_method *const *methods
         size_t room = bytes_max > used + reserved ? bytes_max - used - reserved : 0;
         if (element_bytes(result) > room) {
             if (result->code == LKS_OK)
-                exhausted(result, lks_rpc_applied_of(methods[i]), "the response is longer than allowed");
+                exhausted(result, lks_rpc_applied_of(methods[i]), LKS_REASON_TOO_LARGE,
+                          "the response is longer than allowed");
             else
-                result->message = (char *)protobuf_c_empty_string;
+                result->message = result->field = (char *)protobuf_c_empty_string;
         }
         used += element_bytes(result);
     }

@@ -1,6 +1,7 @@
 /* The frame codec. A message is scanned before it is unpacked, so that memory
  * grows with what arrived and not with what was claimed. Packing is protobuf-c's; unpacking
  * is our own: of what was scanned it copies only what needs a NUL. */
+#include <stdio.h>
 #include <string.h>
 
 #include <lockstock/rpc/frame.h>
@@ -123,7 +124,7 @@ static bool read_call(wire from, lks_rpc_arena *arena, wire_call *ret)
 
 static bool read_result(wire from, lks_rpc_arena *arena, wire_result *ret)
 {
-    enum { CODE = 1, MESSAGE, APPLIED, PAYLOAD, RETRY_AFTER, METADATA };
+    enum { CODE = 1, MESSAGE, APPLIED, PAYLOAD, RETRY_AFTER, METADATA, FIELD, REASON };
     size_t n_metadata = count(from, METADATA);
     bool has_memory = true;
 
@@ -143,6 +144,10 @@ static bool read_result(wire from, lks_rpc_arena *arena, wire_result *ret)
             ret->retry_after_ms = (uint32_t)f.varint;
         else if (f.number == METADATA)
             has_memory = read_metadata(f.bytes, arena, ret->metadata[ret->n_metadata++]);
+        else if (f.number == FIELD)
+            has_memory = read_text(&f, arena, &ret->field);
+        else if (f.number == REASON)
+            has_memory = read_text(&f, arena, &ret->reason);
     return has_memory;
 }
 
@@ -236,6 +241,8 @@ void lks_rpc_result_of(const lks_error *error, Lockstock__Rpc__V1__Result *ret)
     ret->message = (char *)error->message; /* only ever read from there */
     ret->applied = (Lockstock__Rpc__V1__Applied)error->applied;
     ret->retry_after_ms = error->retry_after_ms;
+    ret->field = (char *)error->field;
+    ret->reason = (char *)lks_reason_name(error->reason);
 }
 
 lks_code lks_rpc_result_error(const Lockstock__Rpc__V1__Result *result, lks_error *error)
@@ -251,6 +258,9 @@ lks_code lks_rpc_result_error(const Lockstock__Rpc__V1__Result *result, lks_erro
     if (error) {
         error->origin = LKS_ORIGIN_PEER;
         error->retry_after_ms = result->retry_after_ms;
+        error->reason = lks_reason_of(result->reason);
+        snprintf(error->field, sizeof error->field, "%s",
+                 strlen(result->field) < sizeof error->field ? result->field : "");
     }
     return code;
 }

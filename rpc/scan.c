@@ -125,9 +125,12 @@ static bool fail(const level *m, const char *problem)
 {
     char path[PATH_BYTES] = "";
     append_path(m, path);
-    if (!path[0])
+    bool has_field = path[0];
+    if (!has_field)
         append(path, "%s", m->type->short_name && m->type->short_name[0] ? m->type->short_name : "message");
     lks_error_set(m->scan->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s", path, problem);
+    if (!has_field && m->scan->error)
+        m->scan->error->field[0] = '\0'; /* it is the message's name */
     return false;
 }
 

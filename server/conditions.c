@@ -53,13 +53,16 @@ static void say(condition_about about, const condition *now)
 {
     const struct kind *kind = &kinds[about];
 
+    const char *word = lks_reason_name(now->reason);
+
     if (now->text[0])
-        log_warn(now->blocks ? "not-ready" : kind->event, "reason=\"%s\"", now->text);
+        log_warn(now->blocks ? "not-ready" : kind->event, "reason=\"%s\"%s%s", now->text, *word ? " reason_word=" : "",
+                 word);
     else if (kind->over)
         log_info(kind->over, "%s", "");
 }
 
-bool conditions_set(conditions *c, condition_about about, bool blocks, const char *text)
+bool conditions_set(conditions *c, condition_about about, bool blocks, lks_reason reason, const char *text)
 {
     condition *now = &c->of[about];
 
@@ -69,6 +72,7 @@ bool conditions_set(conditions *c, condition_about about, bool blocks, const cha
     if (!now->text[0] || !text[0])
         now->since_ms = wall_ms();
     now->blocks = blocks;
+    now->reason = reason;
     snprintf(now->text, sizeof now->text, "%s", text);
     say(about, now);
     bool was_ready = c->ready;

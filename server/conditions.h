@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <lockstock/reason.h>
+
 /* At most one thing is wrong with each at a time. */
 typedef enum condition_about { CONDITION_STORE, CONDITION_CERTIFICATE, CONDITION_SERVERS, CONDITIONS } condition_about;
 
@@ -15,6 +17,7 @@ enum { CONDITION_TEXT_BYTES = 640 };
 typedef struct condition {
     const char *about;               /* "store", "certificate", "servers"; static */
     char text[CONDITION_TEXT_BYTES]; /* for people; empty: nothing is wrong */
+    lks_reason reason;               /* NONE: no word says it */
     bool blocks;                     /* calls cannot be served while it lasts */
     int64_t since_ms;                /* since 1970 */
 } condition;
@@ -28,9 +31,9 @@ typedef struct conditions {
 /* Nothing is known of the store yet, so nothing can be served; that is not logged. */
 void conditions_init(conditions *c);
 
-/* text: what is wrong; NULL: nothing is. Returns whether that is new, and then has logged it: a beginning once, another text,
+/* text: what is wrong; NULL: nothing is. reason: as a word, for the log. Returns whether that is new, and then has logged it: a beginning once, another text,
  * an end. */
-bool conditions_set(conditions *c, condition_about about, bool blocks, const char *text);
+bool conditions_set(conditions *c, condition_about about, bool blocks, lks_reason reason, const char *text);
 
 /* Whether calls can be served. *reason, if not NULL: what is wrong, what blocks first; NULL: nothing. Valid until the next
  * change. */

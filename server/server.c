@@ -217,16 +217,16 @@ static void on_signal(uv_signal_t *handle, int number)
 }
 
 /* Something is wrong, or is no more. */
-static void set_condition(server *s, condition_about about, bool blocks, const char *text)
+static void set_condition(server *s, condition_about about, bool blocks, lks_reason reason, const char *text)
 {
-    const char *reason;
+    const char *first;
 
-    if (s->phase != RUNNING || !conditions_set(&s->conditions, about, blocks, text))
+    if (s->phase != RUNNING || !conditions_set(&s->conditions, about, blocks, reason, text))
         return;
-    bool ready = conditions_ready(&s->conditions, &reason);
+    bool ready = conditions_ready(&s->conditions, &first);
     if (s->health)
         health_set(s->health, ready);
-    notify_store(s->notify, ready, reason);
+    notify_store(s->notify, ready, first);
 }
 
 /* A Redis of somebody else's may be another one the next time; our own stays what it is. */
@@ -238,7 +238,7 @@ static lks_code fatal_code(const store *backing)
     return view.embedded ? LKS_FAILED_PRECONDITION : LKS_UNAVAILABLE;
 }
 
-static void on_ready(void *arg, bool ready, const char *reason)
+static void on_ready(void *arg, bool ready, store_fault fault)
 {
     server *s = arg;
     const char *fatal = s->store ? store_fatal(s->store) : NULL;
@@ -248,7 +248,7 @@ static void on_ready(void *arg, bool ready, const char *reason)
         drain(s, 0);
         return;
     }
-    set_condition(s, CONDITION_STORE, !ready, reason);
+    set_condition(s, CONDITION_STORE, !ready, fault.reason, fault.text);
 }
 
 /* ---- certificates ----------------------------------------------------------------------- */
@@ -266,7 +266,7 @@ static bool judge_certificate(server *s, const char *of, int64_t ends_s, bool bl
     strftime(end, sizeof end, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &utc));
     snprintf(text, sizeof text, "the certificate of %s %s at %s%s", of, over ? "ended" : "ends", end,
              over ? ": who checks it refuses the connection" : "");
-    set_condition(s, CONDITION_CERTIFICATE, over && blocks, text);
+    set_condition(s, CONDITION_CERTIFICATE, over && blocks, LKS_REASON_NONE, text);
     return true;
 }
 
@@ -283,7 +283,7 @@ static void look_at_certificates(server *s)
 {
     if (!judge_certificate(s, "--tls-certificate", wires_certificate_ends(s->wires), all_encrypted(s->config)) &&
         !judge_certificate(s, "--store-certificate", store_certificate_ends(s->store), false))
-        set_condition(s, CONDITION_CERTIFICATE, false, NULL);
+        set_condition(s, CONDITION_CERTIFICATE, false, LKS_REASON_NONE, NULL);
 }
 
 static void on_certificates_timer(uv_timer_t *timer)
@@ -308,7 +308,7 @@ static void note_settings(server *s)
 
 static void on_peers(void *arg, const char *differs)
 {
-    set_condition(arg, CONDITION_SERVERS, false, differs);
+    set_condition(arg, CONDITION_SERVERS, false, LKS_REASON_NONE, differs);
 }
 
 static void open_peers(server *s)

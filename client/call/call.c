@@ -88,7 +88,8 @@ static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, cons
     bool insists = method->settles || (options && options->insist);
 
     if (!insists && queues_too_long(channel, method, message, options))
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "calls queue in this channel for too long");
+        return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
+                                    "calls queue in this channel for too long");
     lks_code code = channel_admit(channel, insists, error);
     if (code != LKS_OK)
         return code;

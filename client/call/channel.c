@@ -40,8 +40,8 @@ lks_code channel_admit(lks_channel *channel, bool insist, lks_error *error)
                              "the channel belongs to the process before the fork");
     if (atomic_fetch_add(&channel->under_way, 1) >= calls_max) {
         channel_dismiss(channel);
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%zu calls are under way already",
-                             calls_max);
+        return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
+                                    "%zu calls are under way already", calls_max);
     }
     if (atomic_load(&channel->closing)) {
         channel_dismiss(channel);

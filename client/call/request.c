@@ -235,8 +235,8 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     size_t bytes = request_bytes_max(request, false);
     if (bytes + FRAME_HEADER_BYTES > defaults->message_bytes_max) {
         free(request);
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "request: longer than %zu bytes",
-                             defaults->message_bytes_max);
+        return lks_error_set_reason(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, LKS_REASON_TOO_LARGE,
+                                    "request: longer than %zu bytes", defaults->message_bytes_max);
     }
     request->wait_ms = wait_ms < UINT32_MAX ? (uint32_t)wait_ms : UINT32_MAX;
     request->no_retry = defaults->no_retry || (options && options->no_retry);

@@ -104,12 +104,12 @@ static void settle(lks_call *call)
 }
 
 /* A try ended without an answer. What a server said before that is not lost with it. */
-static void set_unanswered(lks_call *call, lks_code code, const char *how)
+static void set_unanswered(lks_call *call, lks_code code, lks_reason reason, const char *how)
 {
     const char *cause = call->cause;
 
-    lks_error_set(&call->error, code, LKS_APPLIED_MAYBE, "%s: %s%s%s", endpoint_url(call->endpoint), how,
-                  cause ? "; before that: " : "", cause ? cause : "");
+    lks_error_set_reason(&call->error, code, LKS_APPLIED_MAYBE, reason, "%s: %s%s%s", endpoint_url(call->endpoint), how,
+                         cause ? "; before that: " : "", cause ? cause : "");
 }
 
 /* The response may be a refusal; that of an earlier try, which is not known, may still take effect. */
@@ -271,7 +271,7 @@ void call_unsent(lks_call *call)
 
 void call_lost(lks_call *call)
 {
-    set_unanswered(call, LKS_UNAVAILABLE, "connection lost before the answer");
+    set_unanswered(call, LKS_UNAVAILABLE, LKS_REASON_CONNECTION_LOST, "connection lost before the answer");
     try_failed(call, true);
 }
 
@@ -373,11 +373,12 @@ static void unreachable(lks_call *call)
     const struct endpoint *endpoint = channel_why(call->channel);
 
     if (!endpoint)
-        lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "no server could be reached within the deadline");
+        lks_error_set_reason(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_SERVER_UNREACHABLE,
+                             "no server could be reached within the deadline");
     else
-        lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO,
-                      "no server could be reached within the deadline; %s: %s", endpoint_url(endpoint),
-                      endpoint_why(endpoint));
+        lks_error_set_reason(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_SERVER_UNREACHABLE,
+                             "no server could be reached within the deadline; %s: %s", endpoint_url(endpoint),
+                             endpoint_why(endpoint));
 }
 
 /* An earlier try that failed says more than that time is up while none is under way. */
@@ -386,9 +387,10 @@ static void overdue(lks_call *call)
     bool tried = call->error.code != LKS_OK;
 
     if (call->state == CALL_AWAITING)
-        set_unanswered(call, LKS_DEADLINE_EXCEEDED, "no answer within the deadline");
+        set_unanswered(call, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_EXCEEDED, "no answer within the deadline");
     else if (!tried && channel_connected(call->channel))
-        lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "not sent within the deadline");
+        lks_error_set_reason(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
+                             "not sent within the deadline");
     else if (!tried)
         unreachable(call);
     give_up(call);
@@ -408,7 +410,7 @@ static void run_due(struct timer *timer)
         take_back(call, false);
         endpoint_suspect(call->endpoint);
     } else if (call->state == CALL_AWAITING) {
-        set_unanswered(call, LKS_DEADLINE_EXCEEDED, "no answer");
+        set_unanswered(call, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_EXCEEDED, "no answer");
         frame_leave(call);
         try_failed(call, true);
     } else {

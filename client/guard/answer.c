@@ -27,8 +27,9 @@ void guard_failed(const char *guard, const lks_error *why, lks_error *error)
 {
     bool away = error_is_away(why);
 
-    lks_error_set(error, away ? LKS_UNAVAILABLE : LKS_INTERNAL, LKS_APPLIED_NO, "the %s guard cannot %s: %s", guard,
-                  away ? "ask a server" : "be used", why->message);
+    lks_error_set_reason(error, away ? LKS_UNAVAILABLE : LKS_INTERNAL, LKS_APPLIED_NO,
+                         away ? why->reason : LKS_REASON_INTERNAL, "the %s guard cannot %s: %s", guard,
+                         away ? "ask a server" : "be used", why->message);
     error->retry_after_ms = away ? why->retry_after_ms : 0;
 }
 
@@ -78,8 +79,9 @@ static void replay_error(const lks_stored_result *stored, guard_answer *answer)
         lks_error_set(&answer->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the stored error cannot be read");
         return;
     }
-    lks_error_set(&answer->error, (lks_code)stored->code, (lks_applied)result->applied, "%s", result->message);
-    answer->error.retry_after_ms = result->retry_after_ms;
+    result->code = (uint32_t)stored->code;
+    lks_rpc_result_error(result, &answer->error);
+    answer->error.origin = LKS_ORIGIN_LOCAL;
     lockstock__rpc__v1__result__free_unpacked(result, NULL);
 }
 

@@ -100,14 +100,14 @@ static lks_applied applied_of(const lks_guarded *g)
 
 /* An outcome would tell the caller that nothing was done, but what holds the lock or used the limit may be an earlier
  * try of the same call. */
-static void refuse(lks_guarded *g, lks_code code, int outcome, int64_t retry_after_ms, const char *before,
-                   const char *const *paths, const char *after)
+static void refuse(lks_guarded *g, lks_code code, lks_reason reason, int outcome, int64_t retry_after_ms,
+                   const char *before, const char *const *paths, const char *after)
 {
     guard_answer answer = {.outcome = g->unanswered_before ? 0 : outcome};
     char text[TEXT_BYTES];
 
     guard_paths(paths, text, sizeof text);
-    lks_error_set(&answer.error, code, applied_of(g), "%s%s%s", before, text, after);
+    lks_error_set_reason(&answer.error, code, applied_of(g), reason, "%s%s%s", before, text, after);
     if (retry_after_ms > 0)
         answer.error.retry_after_ms = retry_after_ms < UINT32_MAX ? (uint32_t)retry_after_ms : UINT32_MAX;
     settle(g, GUARD_REFUSED, &answer);
@@ -208,7 +208,8 @@ static void confirmed_locks(void *arg, lks_code code, const lks_renew_response *
     else if (left_ms > 0)
         hold(g, left_ms);
     else
-        refuse(g, LKS_ABORTED, 0, 0, "the lock on ", g->guard->lock->keys, " ended before it was known to be held");
+        refuse(g, LKS_ABORTED, LKS_REASON_LEASE_LOST, 0, 0, "the lock on ", g->guard->lock->keys,
+               " ended before it was known to be held");
     guarded_unref(g);
 }
 
@@ -255,10 +256,11 @@ static void acquired(void *arg, lks_code code, const lks_acquire_response *respo
         break;
     case LKS_ACQUIRE_OUTCOME_BUSY:
     case LKS_ACQUIRE_OUTCOME_TIMED_OUT:
-        refuse(g, LKS_ABORTED, guard->busy, 0, "the lock on ", guard->keys, " is held by others");
+        refuse(g, LKS_ABORTED, LKS_REASON_BUSY, guard->busy, 0, "the lock on ", guard->keys, " is held by others");
         break;
     case LKS_ACQUIRE_OUTCOME_TOKEN_SPENT:
-        refuse(g, LKS_ABORTED, 0, 0, "the lock on ", guard->keys, " ended before it was known to be held");
+        refuse(g, LKS_ABORTED, LKS_REASON_LEASE_LOST, 0, 0, "the lock on ", guard->keys,
+               " ended before it was known to be held");
         break;
     default:
         if (code != LKS_OK)
@@ -339,7 +341,7 @@ static void confirmed_attempt(void *arg, lks_code code, const lks_extend_respons
     else if (response->outcome == LKS_EXTEND_OUTCOME_EXTENDED)
         attempt(g);
     else
-        refuse(g, LKS_ABORTED, 0, 0, "", g->guard->idempotency->key,
+        refuse(g, LKS_ABORTED, LKS_REASON_LEASE_LOST, 0, 0, "", g->guard->idempotency->key,
                ": a call took over before this one was known to have begun");
     guarded_unref(g);
 }
@@ -386,11 +388,11 @@ static void begun(void *arg, lks_code code, const lks_begin_response *response, 
         replay(g, response->result);
         break;
     case LKS_BEGIN_OUTCOME_IN_PROGRESS:
-        refuse(g, LKS_ABORTED, guard->in_progress, response->retry_after_ms, "", guard->key,
+        refuse(g, LKS_ABORTED, LKS_REASON_BUSY, guard->in_progress, response->retry_after_ms, "", guard->key,
                ": an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
         break;
     case LKS_BEGIN_OUTCOME_MISMATCH:
-        refuse(g, LKS_ALREADY_EXISTS, guard->mismatch, 0, "", guard->key,
+        refuse(g, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED, guard->mismatch, 0, "", guard->key,
                ": was used for another request; only with key_alone the key alone counts");
         break;
     default:
@@ -441,8 +443,8 @@ static void checked(void *arg, lks_code code, const lks_check_response *response
     else if (response->outcome == LKS_CHECK_OUTCOME_ALLOWED)
         begin_attempt(g);
     else if (response->n_rules == 1)
-        refuse(g, LKS_RESOURCE_EXHAUSTED, guard->denied, response->rules[0]->retry_after_ms, "over the limit of ",
-               guard->key, "");
+        refuse(g, LKS_RESOURCE_EXHAUSTED, LKS_REASON_RATE_LIMITED, guard->denied, response->rules[0]->retry_after_ms,
+               "over the limit of ", guard->key, "");
     else
         puzzle(g, limit_guard);
     guarded_unref(g);

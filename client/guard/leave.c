@@ -76,8 +76,8 @@ static void got(void *arg, lks_code code, const lks_get_response *response, cons
     if (code == LKS_OK && response->record && response->record->result)
         guard_replay(response->record->result, &g->answer);
     else
-        lks_error_set(&g->answer.error, LKS_ABORTED, LKS_APPLIED_MAYBE,
-                      "another attempt took over: what this one did is not stored");
+        lks_error_set_reason(&g->answer.error, LKS_ABORTED, LKS_APPLIED_MAYBE, LKS_REASON_LEASE_LOST,
+                             "another attempt took over: what this one did is not stored");
     attempt_left(g);
 }
 
@@ -147,8 +147,9 @@ static bool make_result(lks_guarded *g, lks_code code, const ProtobufCMessage *r
 {
     if (code == LKS_OK && !fits(g, protobuf_c_message_get_packed_size(response))) {
         error = &g->answer.error;
-        code = lks_error_set(&g->answer.error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES,
-                             "the response is longer than can be stored for a repeat, which is %d bytes", BODY_MAX);
+        code =
+            lks_error_set_reason(&g->answer.error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES, LKS_REASON_TOO_LARGE,
+                                 "the response is longer than can be stored for a repeat, which is %d bytes", BODY_MAX);
     }
     g->result.code = (int32_t)code;
     return guard_store(code, response, error, &g->result.body.data, &g->result.body.len);

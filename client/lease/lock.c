@@ -142,14 +142,16 @@ static lks_code release_now(const struct lock *lock, const char *token, uint32_t
     if (code != LKS_OK)
         lock_release_later(lock->channel, lock->group, token);
     else if (response->outcome != LKS_RELEASE_OUTCOME_RELEASED)
-        code = lks_error_set(error, LKS_ABORTED, LKS_APPLIED_YES, "the lock had been taken away before");
+        code = lks_error_set_reason(error, LKS_ABORTED, LKS_APPLIED_YES, LKS_REASON_LEASE_LOST,
+                                    "the lock had been taken away before");
     lks_release_response_free(response);
     return code;
 }
 
 static lks_code tell_lost(lks_error *error)
 {
-    return lks_error_set(error, LKS_ABORTED, LKS_APPLIED_YES, "the lock had been lost before");
+    return lks_error_set_reason(error, LKS_ABORTED, LKS_APPLIED_YES, LKS_REASON_LEASE_LOST,
+                                "the lock had been lost before");
 }
 
 lks_code lock_give_back(struct hold *hold, lks_error *error)
@@ -183,9 +185,10 @@ uint64_t lock_left_ns(const struct hold *hold)
 
 /* ---- taking ------------------------------------------------------------------- */
 
-static lks_lock_result refuse(lks_error *error, lks_lock_result result, lks_code code, const char *text)
+static lks_lock_result refuse(lks_error *error, lks_lock_result result, lks_code code, lks_reason reason,
+                              const char *text)
 {
-    lks_error_set(error, code, LKS_APPLIED_NO, "%s", text);
+    lks_error_set_reason(error, code, LKS_APPLIED_NO, reason, "%s", text);
     return result;
 }
 
@@ -202,11 +205,13 @@ static lks_lock_result outcome_result(lks_acquire_outcome outcome, lks_error *er
     case LKS_ACQUIRE_OUTCOME_ACQUIRED:
         return LKS_LOCK_ACQUIRED;
     case LKS_ACQUIRE_OUTCOME_BUSY:
-        return refuse(error, LKS_LOCK_BUSY, LKS_ABORTED, "others hold the lock");
+        return refuse(error, LKS_LOCK_BUSY, LKS_ABORTED, LKS_REASON_BUSY, "others hold the lock");
     case LKS_ACQUIRE_OUTCOME_TIMED_OUT:
-        return refuse(error, LKS_LOCK_TIMED_OUT, LKS_DEADLINE_EXCEEDED, "others held the lock until the timeout");
+        return refuse(error, LKS_LOCK_TIMED_OUT, LKS_DEADLINE_EXCEEDED, LKS_REASON_BUSY,
+                      "others held the lock until the timeout");
     case LKS_ACQUIRE_OUTCOME_TOKEN_SPENT:
-        return refuse(error, LKS_LOCK_FAILED, LKS_ABORTED, "granted, and over again before it was known");
+        return refuse(error, LKS_LOCK_FAILED, LKS_ABORTED, LKS_REASON_LEASE_LOST,
+                      "granted, and over again before it was known");
     default:
         return puzzle(error, "an answer of an unknown kind");
     }
@@ -322,10 +327,11 @@ lks_lock_result lock_take(struct lock *lock, lks_lock_mode mode, int64_t permits
     if (check_process(error) != LKS_OK)
         return LKS_LOCK_FAILED;
     if (watchdog_telling())
-        return refuse(error, LKS_LOCK_FAILED, LKS_FAILED_PRECONDITION, "locking blocks, and on_lost must not");
+        return refuse(error, LKS_LOCK_FAILED, LKS_FAILED_PRECONDITION, LKS_REASON_NONE,
+                      "locking blocks, and on_lost must not");
     struct hold *hold = malloc(sizeof *hold);
     if (!hold)
-        return refuse(error, LKS_LOCK_FAILED, LKS_RESOURCE_EXHAUSTED, "out of memory");
+        return refuse(error, LKS_LOCK_FAILED, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NONE, "out of memory");
     *hold = (struct hold){.lock = lock, .mode = mode, .count = 1, .references = 1};
     lks_rpc_random_id(hold->token);
     if (watchdog_expect(lock->watch, error) != LKS_OK) {
@@ -376,10 +382,10 @@ const struct hold *lock_mine(const struct lock *lock)
 static lks_lock_result enter_again(struct hold *hold, lks_lock_mode mode, lks_error *error)
 {
     if (watchdog_is_lost(hold))
-        return refuse(error, LKS_LOCK_LOST, LKS_FAILED_PRECONDITION,
+        return refuse(error, LKS_LOCK_LOST, LKS_FAILED_PRECONDITION, LKS_REASON_LEASE_LOST,
                       "this thread has lost the lock and must unlock it first");
     if (mode == LKS_LOCK_MODE_EXCLUSIVE && hold->mode == LKS_LOCK_MODE_SHARED)
-        return refuse(error, LKS_LOCK_FAILED, LKS_FAILED_PRECONDITION,
+        return refuse(error, LKS_LOCK_FAILED, LKS_FAILED_PRECONDITION, LKS_REASON_NONE,
                       "this thread holds the lock for reading: to write it must unlock it first");
     hold->count++;
     succeed(error);
@@ -397,7 +403,7 @@ lks_lock_result lock_enter(struct lock *lock, lks_lock_mode mode, uint32_t timeo
     if (result != LKS_LOCK_ACQUIRED || tsearch(hold, &mine, compare))
         return result;
     lock_give_back(hold, NULL);
-    return refuse(error, LKS_LOCK_FAILED, LKS_RESOURCE_EXHAUSTED, "out of memory");
+    return refuse(error, LKS_LOCK_FAILED, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NONE, "out of memory");
 }
 
 lks_code lock_leave(struct lock *lock, lks_error *error)

@@ -26,11 +26,11 @@ enum {
 
 static void answer_error(grpc_stream *s, const lks_error *error);
 
-static void refuse(grpc_stream *s, lks_code code, const char *why)
+static void refuse(grpc_stream *s, lks_code code, lks_reason reason, const char *why)
 {
     lks_error error;
 
-    lks_error_set(&error, code, LKS_APPLIED_NO, "%s", why);
+    lks_error_set_reason(&error, code, LKS_APPLIED_NO, reason, "%s", why);
     answer_error(s, &error);
 }
 
@@ -149,7 +149,8 @@ bool grpc_call_tick(grpc_stream *s, uint64_t now_ns)
     } else if (late && s->phase != GRPC_ANSWERED) {
         if (!s->begun)
             return false; /* nothing else can come before its headers' end */
-        refuse(s, LKS_DEADLINE_EXCEEDED, "the deadline was over before the request was whole");
+        refuse(s, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_BEFORE_START,
+               "the deadline was over before the request was whole");
     }
     return true;
 }
@@ -295,7 +296,7 @@ static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
         s->reader.bytes_max = OPEN_MESSAGE_BYTES;
     s->state = method->open(method->arg, s);
     if (!s->state)
-        refuse(s, LKS_RESOURCE_EXHAUSTED, "out of memory");
+        refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "out of memory");
 }
 
 void grpc_call_begin(grpc_stream *s)
@@ -313,17 +314,17 @@ void grpc_call_begin(grpc_stream *s)
     s->gzip = strstr(grpc_headers_value(s, "grpc-accept-encoding").data, "gzip");
     s->reader.gzip = grpc_headers_are(s, "grpc-encoding", "gzip");
     if (s->too_much)
-        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
+        refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
     else if (s->header_bytes > HEADER_BYTES_MAX)
-        refuse(s, LKS_RESOURCE_EXHAUSTED, "the metadata is too long");
+        refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, "the metadata is too long");
     else if (!grpc_headers_are(s, ":method", "POST"))
         answer_http(s, "405");
     else if (!is_grpc)
         answer_http(s, "415");
     else if (timeout.len > 0 && !grpc_parse_timeout(timeout.data, timeout.len, &timeout_ms))
-        refuse(s, LKS_INVALID_ARGUMENT, "grpc-timeout: not a timeout");
+        refuse(s, LKS_INVALID_ARGUMENT, LKS_REASON_NONE, "grpc-timeout: not a timeout");
     else if (s->all->draining)
-        refuse(s, LKS_UNAVAILABLE, "the server is shutting down");
+        refuse(s, LKS_UNAVAILABLE, LKS_REASON_SHUTTING_DOWN, "the server is shutting down");
     else if (streaming)
         begin_streaming(s, streaming);
     else if (judge(s, &who, path, 0, &error) != LKS_OK)
@@ -343,7 +344,7 @@ static void take_message(grpc_stream *s, uint8_t *message, size_t len)
         s->reading += len;
     } else if (s->compressed) {
         free(message);
-        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
+        refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
         return;
     }
     if (s->phase == GRPC_STREAMING) {
@@ -355,7 +356,7 @@ static void take_message(grpc_stream *s, uint8_t *message, size_t len)
         expect_input(s);
     } else if (s->request) {
         free(message);
-        refuse(s, LKS_UNIMPLEMENTED, "a unary call has one message");
+        refuse(s, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "a unary call has one message");
     } else {
         s->request = message;
         s->request_len = len;
@@ -369,7 +370,7 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
     if (s->phase == GRPC_ANSWERED)
         return;
     if (!try_hold(s, len)) {
-        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
+        refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
         return;
     }
     s->reading += len;
@@ -441,11 +442,11 @@ void grpc_call_half_close(grpc_stream *s)
     s->whole = true;
     s->from->n_whole++;
     if (!grpc_reader_idle(&s->reader))
-        refuse(s, LKS_INTERNAL, "the last message is not whole");
+        refuse(s, LKS_INTERNAL, LKS_REASON_NONE, "the last message is not whole");
     else if (s->phase == GRPC_STREAMING && s->state)
         s->method->half_closed(s->state);
     else if (s->phase == GRPC_READING && !s->request)
-        refuse(s, LKS_UNIMPLEMENTED, "a unary call has one message");
+        refuse(s, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "a unary call has one message");
     else if (s->phase == GRPC_READING)
         run(s);
 }
@@ -618,8 +619,10 @@ static void answer_message(grpc_stream *s, const lks_rpc_method *method, const P
         finish(s, &ok);
         return;
     }
-    lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(method),
-                  len > s->all->options.message_bytes_max ? "the response is too long" : too_much);
+    bool too_long = len > s->all->options.message_bytes_max;
+    lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(method),
+                         too_long ? LKS_REASON_TOO_LARGE : LKS_REASON_TOO_MANY_CALLS, "%s",
+                         too_long ? "the response is too long" : too_much);
     finish(s, &error);
 }
 
@@ -666,7 +669,7 @@ void grpc_stream_send(grpc_stream *s, const void *data, size_t len)
         return;
     }
     if (!add_output(s, data, len)) {
-        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
+        refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
         return;
     }
     respond(s);
@@ -686,5 +689,5 @@ void grpc_stream_finish(grpc_stream *s, const lks_error *status)
 void grpc_call_stop(grpc_stream *s)
 {
     if (s->phase == GRPC_STREAMING)
-        refuse(s, LKS_UNAVAILABLE, "the server is shutting down");
+        refuse(s, LKS_UNAVAILABLE, LKS_REASON_SHUTTING_DOWN, "the server is shutting down");
 }

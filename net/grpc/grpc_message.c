@@ -19,9 +19,9 @@ enum {
     END_OF_BLOCK = 128, /* of z_stream.data_type (zlib.h, inflate) */
 };
 
-static lks_code fail(lks_error *error, lks_code code, const char *why)
+static lks_code fail(lks_error *error, lks_code code, lks_reason reason, const char *why)
 {
-    return lks_error_set(error, code, LKS_APPLIED_NO, "%s", why);
+    return lks_error_set_reason(error, code, LKS_APPLIED_NO, reason, "%s", why);
 }
 
 bool grpc_reader_idle(const grpc_reader *r)
@@ -72,7 +72,7 @@ static lks_code inflate_all(const uint8_t *data, size_t len, size_t bytes_max, u
     int state = inflateInit2(&z, GZIP_WINDOW);
 
     if (state != Z_OK)
-        return fail(error, LKS_RESOURCE_EXHAUSTED, "out of memory");
+        return fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "out of memory");
     do {
         room = room < bytes_max / 2 ? 2 * room : bytes_max + 1; /* one more tells that it is too long */
         uint8_t *grown = realloc(out, room);
@@ -94,10 +94,10 @@ static lks_code inflate_all(const uint8_t *data, size_t len, size_t bytes_max, u
         return LKS_OK;
     free(out);
     if (state == Z_MEM_ERROR)
-        return fail(error, LKS_RESOURCE_EXHAUSTED, "out of memory");
+        return fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "out of memory");
     if (*ret_len > bytes_max)
-        return fail(error, LKS_RESOURCE_EXHAUSTED, "the message is too long once decompressed");
-    return fail(error, LKS_INTERNAL, "the message is not gzip");
+        return fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, "the message is too long once decompressed");
+    return fail(error, LKS_INTERNAL, LKS_REASON_NONE, "the message is not gzip");
 }
 
 /* A prefix is whole. */
@@ -107,12 +107,12 @@ static lks_code begin(grpc_reader *r, lks_error *error)
         (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 | (uint32_t)r->prefix[3] << 8 | r->prefix[4];
 
     if (r->prefix[0] > COMPRESSED || (r->prefix[0] == COMPRESSED && !r->gzip))
-        return fail(error, LKS_UNIMPLEMENTED, "grpc-encoding: only gzip and identity are known");
+        return fail(error, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "grpc-encoding: only gzip and identity are known");
     if (length > r->bytes_max)
-        return fail(error, LKS_RESOURCE_EXHAUSTED, "the message is too long");
+        return fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, "the message is too long");
     r->wanted = length;
     r->len = 0;
-    return make_room(r, 0) ? LKS_OK : fail(error, LKS_RESOURCE_EXHAUSTED, "out of memory");
+    return make_room(r, 0) ? LKS_OK : fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "out of memory");
 }
 
 /* A message is whole. */
@@ -155,7 +155,7 @@ lks_code grpc_read(grpc_reader *r, const uint8_t *data, size_t len, size_t *used
     }
     n = r->wanted - r->len < len - *used ? r->wanted - r->len : len - *used;
     if (!make_room(r, n))
-        return fail(error, LKS_RESOURCE_EXHAUSTED, "out of memory");
+        return fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "out of memory");
     memcpy(r->data + r->len, data + *used, n);
     r->len += n;
     *used += n;

@@ -1,5 +1,5 @@
 /* Invariant: what is written fits its buffer whatever the error says; lks_error's
- * message is bounded. Called by grpc_call.c. */
+ * message and field are bounded. Called by grpc_call.c. */
 #include "net/grpc/grpc_text.h"
 
 #include <stdio.h>
@@ -105,19 +105,26 @@ static void put_detail(writer *status, const char *type, const writer *value)
     put_bytes(status, 3, any.data, any.len);
 }
 
-/* "lines[0].sku: must not be empty" -> BadRequest.FieldViolation */
-static bool put_bad_request(writer *status, const char *message)
+/* BadRequest.FieldViolation: its description is the message without the field that it begins with. */
+static void put_bad_request(writer *status, const lks_error *error)
 {
-    const char *colon = strstr(message, ": ");
+    size_t len = strlen(error->field);
+    bool first = strncmp(error->message, error->field, len) == 0 && strncmp(error->message + len, ": ", 2) == 0;
     writer violation = {.len = 0}, request = {.len = 0};
 
-    if (!colon || memchr(message, ' ', (size_t)(colon - message)))
-        return false;
-    put_bytes(&violation, 1, message, (size_t)(colon - message));
-    put_text(&violation, 2, colon + 2);
+    put_bytes(&violation, 1, error->field, len);
+    put_text(&violation, 2, first ? error->message + len + 2 : error->message);
     put_bytes(&request, 1, violation.data, violation.len);
     put_detail(status, "BadRequest", &request);
-    return true;
+}
+
+static void put_error_info(writer *status, lks_reason reason)
+{
+    writer info = {.len = 0};
+
+    put_text(&info, 1, lks_reason_name(reason));
+    put_text(&info, 2, "lockstock");
+    put_detail(status, "ErrorInfo", &info);
 }
 
 static void put_retry_info(writer *status, uint32_t ms)
@@ -148,15 +155,18 @@ static size_t encode_base64(const unsigned char *data, size_t len, char *out)
 size_t grpc_encode_details(const lks_error *error, char out[GRPC_DETAILS_BYTES_MAX])
 {
     writer status = {.len = 0};
-    bool any = false;
 
+    if (!error->field[0] && error->reason == LKS_REASON_NONE && error->retry_after_ms == 0)
+        return 0;
     put_number(&status, 1, (uint64_t)error->code);
     put_text(&status, 2, error->message);
-    if (error->code == LKS_INVALID_ARGUMENT)
-        any = put_bad_request(&status, error->message);
+    if (error->field[0])
+        put_bad_request(&status, error);
+    if (error->reason != LKS_REASON_NONE)
+        put_error_info(&status, error->reason);
     if (error->retry_after_ms > 0)
         put_retry_info(&status, error->retry_after_ms);
-    return any || error->retry_after_ms > 0 ? encode_base64(status.data, status.len, out) : 0;
+    return encode_base64(status.data, status.len, out);
 }
 
 static int value_of(char digit)

@@ -22,8 +22,9 @@ enum {
 size_t grpc_encode_message(const char *message, char out[GRPC_MESSAGE_BYTES_MAX]);
 
 /* grpc-status-details-bin of an error: a google.rpc.Status in base64 without padding,
- * with a BadRequest that names the field of an INVALID_ARGUMENT, and a RetryInfo where
- * the error says when to try again. Gives its length; 0: there are no details. */
+ * with a BadRequest that names the error's field, an ErrorInfo with its reason in the
+ * domain "lockstock", and a RetryInfo where the error says when to try again. Gives its
+ * length; 0: there are no details. */
 size_t grpc_encode_details(const lks_error *error, char out[GRPC_DETAILS_BYTES_MAX]);
 
 /* The bytes of a value of metadata whose name ends in "-bin": base64, with its padding or without. `out` has room for

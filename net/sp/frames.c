@@ -255,11 +255,14 @@ static lks_error refusal_of(const exchange *x, bool has_room)
     lks_error error = {0};
 
     if (x->frames->draining)
-        lks_error_set(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the server is shutting down");
+        lks_error_set_reason(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_SHUTTING_DOWN,
+                             "the server is shutting down");
     else if (!has_room)
-        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many bytes are under way");
+        lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
+                             "too many bytes are under way");
     else if (x->work->shared.full)
-        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", x->work->shared.full);
+        lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_LARGE, "%s",
+                             x->work->shared.full);
     if (!x->frames->draining && !has_room)
         error.retry_after_ms = RETRY_AFTER_MS;
     return error;

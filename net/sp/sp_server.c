@@ -178,7 +178,8 @@ static void refuse_skipped(request *r, size_t n_results)
 {
     lks_error error;
 
-    lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many bytes are under way");
+    lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
+                         "too many bytes are under way");
     error.retry_after_ms = RETRY_AFTER_MS;
     frames_refuse(r->from->all->options.frames, &port, r, n_results, &error);
 }

@@ -128,15 +128,16 @@ void audit_refusal(audit *a, const lks_rpc_method *method, const caller *from, c
     int kind = kind_of(error->code);
     uint32_t left_out;
     char suffix[LOG_RATE_SUFFIX_BYTES];
+    const char *field = error->field, *between = *field ? " field=" : "", *word = lks_reason_name(error->reason);
 
     if (!log_rate_allows(&a->refusals[kind], lks_rpc_now_ns() / 1000000, &left_out))
         return;
     log_rate_suffix(left_out, suffix);
     if (kind == BY_NOBODY_KNOWN || kind == BY_RIGHTS)
-        log_warn("refused", "principal=\"%s\" method=%s wire=%s from=%s code=%s reason=\"%s\"%s", who ? who : "",
-                 method ? method->path : "unknown", caller_wire(from), caller_from(from), lks_code_name(error->code),
-                 error->message, suffix);
+        log_warn("refused", "principal=\"%s\" method=%s wire=%s from=%s code=%s reason=\"%s\" reason_word=%s%s%s%s",
+                 who ? who : "", method ? method->path : "unknown", caller_wire(from), caller_from(from),
+                 lks_code_name(error->code), error->message, word, between, field, suffix);
     else
-        log_debug("call-refused", "wire=%s from=%s code=%s reason=\"%s\"%s", caller_wire(from), caller_from(from),
-                  lks_code_name(error->code), error->message, suffix);
+        log_debug("call-refused", "wire=%s from=%s code=%s reason=\"%s\" reason_word=%s%s%s%s", caller_wire(from),
+                  caller_from(from), lks_code_name(error->code), error->message, word, between, field, suffix);
 }

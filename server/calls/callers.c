@@ -428,7 +428,7 @@ lks_code caller_foresee(const caller *c, uint64_t deadline_ns, lks_error *error)
 
     if (ns == 0 || !pace_too_long(ns, deadline_ns > now_ns ? deadline_ns - now_ns : 0, QUEUE_PART))
         return LKS_OK;
-    lks_code code = callers_no_room(error, "calls queue for too long");
+    lks_code code = callers_no_room(error, LKS_REASON_TOO_MANY_CALLS, "calls queue for too long");
     if (ns > (uint64_t)CALLERS_RETRY_AFTER_MS * NS_PER_MS)
         error->retry_after_ms = (uint32_t)(ns / NS_PER_MS);
     return code;
@@ -443,9 +443,9 @@ lks_code caller_admit(caller_call *call, const char *principal, lks_error *error
     if (c->lost)
         return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "the connection is gone");
     if (!call->settles && queue_is_full(c))
-        return callers_no_room(error, "too many calls under way");
+        return callers_no_room(error, LKS_REASON_TOO_MANY_CALLS, "too many calls under way");
     if (call->settles && too_many_settle(c))
-        return callers_no_room(error, "too many calls under way on this connection");
+        return callers_no_room(error, LKS_REASON_TOO_MANY_CALLS, "too many calls under way on this connection");
     lks_code code = call->waits ? callers_enter_waiting(call, principal, error) : LKS_OK;
     if (code != LKS_OK)
         return code;

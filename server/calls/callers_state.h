@@ -86,7 +86,7 @@ void callers_leave_owner(callers *all, owner *o);
 /* ---- callers_waiting.c -------------------------------------------------------------- */
 
 /* RESOURCE_EXHAUSTED, NO, with a moment to wait. */
-lks_code callers_no_room(lks_error *error, const char *why);
+lks_code callers_no_room(lks_error *error, lks_reason reason, const char *why);
 
 /* Counts a call among those that may wait: of all, of its connection, and of the principal unless that is NULL. */
 lks_code callers_enter_waiting(caller_call *call, const char *principal, lks_error *error);

@@ -3,9 +3,9 @@
 
 enum { PRINCIPAL_PART = 2 }; /* of all that may wait, one principal's */
 
-lks_code callers_no_room(lks_error *error, const char *why)
+lks_code callers_no_room(lks_error *error, lks_reason reason, const char *why)
 {
-    lks_code code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", why);
+    lks_code code = lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, reason, "%s", why);
 
     error->retry_after_ms = CALLERS_RETRY_AFTER_MS;
     return code;
@@ -29,7 +29,7 @@ lks_code callers_enter_waiting(caller_call *call, const char *principal, lks_err
         full = "too many calls of this principal wait";
     if (full) {
         principals_leave(&all->principals, sum);
-        return callers_no_room(error, full);
+        return callers_no_room(error, principal && !sum ? LKS_REASON_NO_ROOM : LKS_REASON_TOO_MANY_CALLS, full);
     }
     call->waiting = sum;
     c->n_waiting++;

@@ -259,9 +259,9 @@ static bool undo(running *r)
     return true;
 }
 
-static void end_with(running *r, lks_code code, const char *message)
+static void end_with(running *r, lks_code code, lks_reason reason, const char *message)
 {
-    lks_error_set(&r->work->rounds.error, code, LKS_APPLIED_NO, "%s", message);
+    lks_error_set_reason(&r->work->rounds.error, code, LKS_APPLIED_NO, reason, "%s", message);
     end(r);
 }
 
@@ -290,7 +290,10 @@ static void make_calls(running *r)
 
 static void refuse_calls(running *r)
 {
-    const store_result refused = {.code = LKS_UNAVAILABLE, .applied = LKS_APPLIED_NO, .message = shutting_down};
+    const store_result refused = {.code = LKS_UNAVAILABLE,
+                                  .applied = LKS_APPLIED_NO,
+                                  .reason = LKS_REASON_SHUTTING_DOWN,
+                                  .message = shutting_down};
 
     for (size_t i = r->work->rounds.plan.n_calls; i > 0; i--)
         rounds_reply(&r->work->rounds, i - 1, &refused, lks_rpc_now_ns());
@@ -477,15 +480,16 @@ static void on_start(caller_call *call)
     }
     r->begun = true;
     if (r->target->dispatch->stopped) {
-        end_with(r, LKS_UNAVAILABLE, shutting_down);
+        end_with(r, LKS_UNAVAILABLE, LKS_REASON_SHUTTING_DOWN, shutting_down);
         return;
     }
     if (r->deadline_ns <= now_ns) {
-        end_with(r, LKS_DEADLINE_EXCEEDED, "the deadline was over before there was room");
+        end_with(r, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_BEFORE_START,
+                 "the deadline was over before there was room");
         return;
     }
     if (r->work->message && r->work->message->full) {
-        end_with(r, LKS_RESOURCE_EXHAUSTED, r->work->message->full);
+        end_with(r, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, r->work->message->full);
         return;
     }
     const plan *p = &r->work->rounds.plan;
@@ -501,7 +505,7 @@ void dispatch_abandon(running *r)
     if (r->begun)
         waiters_abandon(r->target->dispatch->options.waiters, &r->waiter);
     else
-        end_with(r, LKS_CANCELLED, "the caller is gone");
+        end_with(r, LKS_CANCELLED, LKS_REASON_CANCELLED, "the caller is gone");
 }
 
 static void on_abandoned(caller_call *call)
@@ -538,7 +542,8 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
         return false;
     r->deadline_ns = deadline_of(r->target->dispatch, call, method, request);
     if (r->deadline_ns == 0) {
-        lks_error_set(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the deadline was over on arrival");
+        lks_error_set_reason(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
+                             "the deadline was over on arrival");
         return false;
     }
     r->call.waits = lks_rpc_wait_ms(method, request) > 0;
@@ -572,7 +577,8 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
         code = lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "metadata lockstock-namespace: must be 1 to %d bytes long", SERVICE_NAME_BYTES_MAX);
     if (code == LKS_OK && d->stopped)
-        code = lks_error_set(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", shutting_down);
+        code = lks_error_set_reason(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_SHUTTING_DOWN, "%s",
+                                    shutting_down);
     if (code == LKS_OK && !route->method->settles)
         code = caller_foresee(call->caller, first_deadline_of(d, call), &error);
     if (code != LKS_OK) {

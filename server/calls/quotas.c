@@ -177,10 +177,10 @@ lks_code quotas_check(const quotas *q, lks_rpc_slice base, lks_rpc_slice ns, lks
     if (!u || !is_over(q, u->counted))
         return LKS_OK;
     bool by_keys = q->limits.keys > 0 && u->counted[0] >= q->limits.keys;
-    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
-                         "the namespace \"%.*s\" has stored %" PRId64 " %s, its quota is %" PRId64, (int)ns.len,
-                         ns.data, u->counted[!by_keys], by_keys ? "keys" : "bytes",
-                         by_keys ? q->limits.keys : q->limits.bytes);
+    return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_QUOTA_EXCEEDED,
+                                "the namespace \"%.*s\" has stored %" PRId64 " %s, its quota is %" PRId64, (int)ns.len,
+                                ns.data, u->counted[!by_keys], by_keys ? "keys" : "bytes",
+                                by_keys ? q->limits.keys : q->limits.bytes);
 }
 
 lks_code quotas_wait(quotas *q, lks_rpc_slice ns, principal_sum **ret, lks_error *error)
@@ -199,9 +199,9 @@ lks_code quotas_wait(quotas *q, lks_rpc_slice ns, principal_sum **ret, lks_error
     principals_leave(&q->waiting, sum);
     if (!sum)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
-                         "as many calls of the namespace \"%s\" wait as its quota allows, %" PRId64, name,
-                         q->limits.waiters);
+    return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_QUOTA_EXCEEDED,
+                                "as many calls of the namespace \"%s\" wait as its quota allows, %" PRId64, name,
+                                q->limits.waiters);
 }
 
 void quotas_leave(quotas *q, principal_sum *sum)

@@ -10,9 +10,10 @@
 --                                               for each list costs Redis 4,000 instructions
 --   {'ELSEWHERE'}                               the node does not have the base's slot, or not all of
 --                                               it; nothing was done
---   {'ERR', code, applied, message, detail}     code of google.rpc.Code,
+--   {'ERR', code, applied, message, detail, reason}   code of google.rpc.Code,
 --                                               applied 'NO' or 'MAYBE';
---                                               detail is for the server's log only
+--                                               detail is for the server's log only;
+--                                               reason of <lockstock/reason.h>, '' = the one that the code implies
 
 local CODE = {
   INVALID_ARGUMENT = 3, NOT_FOUND = 5, ALREADY_EXISTS = 6, RESOURCE_EXHAUSTED = 8,
@@ -34,8 +35,14 @@ local function clock()
 end
 
 -- Ends a sub-call with a status, from any depth, before its first write.
-local function fail(code, message)
-  error({lks_code = CODE[code], lks_message = message})
+local function fail(code, message, reason)
+  error({lks_code = CODE[code], lks_message = message, lks_reason = reason or ''})
+end
+
+local FOREIGN = 'the store holds foreign data under this name'
+
+local function foreign()
+  fail('FAILED_PRECONDITION', FOREIGN, 'foreign_data')
 end
 
 -- Every write goes through here. A command that fails has changed nothing itself:
@@ -61,17 +68,17 @@ end
 local function reply_of_error(e)
   local applied = dirty and 'MAYBE' or 'NO'
   if type(e) == 'table' and e.lks_code then
-    return {'ERR', e.lks_code, applied, e.lks_message, ''}
+    return {'ERR', e.lks_code, applied, e.lks_message, '', e.lks_reason}
   end
   local text = type(e) == 'table' and e.err or tostring(e)
   -- Redis finds another type, struct.unpack fewer bytes than we write.
   if not dirty and (string.find(text, 'WRONGTYPE', 1, true) or string.find(text, 'data string too short', 1, true)) then
-    return {'ERR', CODE.FAILED_PRECONDITION, 'NO', 'the store holds foreign data under this name', text}
+    return {'ERR', CODE.FAILED_PRECONDITION, 'NO', FOREIGN, text, 'foreign_data'}
   end
   if not dirty and string.find(text, 'OOM', 1, true) then
-    return {'ERR', CODE.RESOURCE_EXHAUSTED, 'NO', 'the store is out of memory', text}
+    return {'ERR', CODE.RESOURCE_EXHAUSTED, 'NO', 'the store is out of memory', text, 'store_out_of_memory'}
   end
-  return {'ERR', CODE.INTERNAL, applied, 'a store function failed', text}
+  return {'ERR', CODE.INTERNAL, applied, 'a store function failed', text, ''}
 end
 
 -- In Redis Cluster, the id of this node, which it keeps for its life; else ''. There a server has asked for it, too, before it

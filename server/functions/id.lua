@@ -25,10 +25,9 @@ local WORKERS = 1024
 local RANGE_MS = 1000
 local AHEAD_MS = 1000                      -- how far ahead of the clock a range may begin
 local LEASE_MS = 3000                      -- at least RANGE_MS + AHEAD_MS
-local FOREIGN = 'the store holds foreign data under this name'
 
 local function number(text)
-  return tonumber(text) or fail('FAILED_PRECONDITION', FOREIGN)
+  return tonumber(text) or foreign()
 end
 
 local function parse_worker(text)

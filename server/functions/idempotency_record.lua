@@ -36,10 +36,6 @@
 
 local STATE = {R = 'IN_PROGRESS', C = 'COMPLETED', T = 'FAILED_RETRYABLE', F = 'FAILED_FINAL'}
 
-local function foreign()
-  fail('FAILED_PRECONDITION', 'the store holds foreign data under this name')
-end
-
 local RECORD = '<c1ddddBc0Bc0Hc0'
 
 -- nil when there is none.

@@ -12,7 +12,7 @@ local function acquired_again(base, token, record, targets, now)
     soonest = math.min(soonest, end_us)
   end
   if #reply == 2 then return {'TOKEN_SPENT'} end
-  if record.targets ~= targets then fail('ALREADY_EXISTS', 'token: used for other targets') end
+  if record.targets ~= targets then fail('ALREADY_EXISTS', 'token: used for other targets', 'id_reused') end
   if record.parked ~= '' then -- from now on somebody knows
     write_record(base .. 'lock:t:' .. token, 'H', record.since, record.kept, ' ' .. record.owner .. ' ' .. targets, 'KEEPTTL')
   end
@@ -274,7 +274,7 @@ local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, targets
   local me = me_of(base, token, owner, lease_ms, wait_ms, copy, targets)
   local record = read_record(me.key)
   if record and not waits(record) then return acquired_again(base, me.token, record, me.targets, now) end
-  if record and record.targets ~= me.targets then fail('ALREADY_EXISTS', 'token: used for other targets') end
+  if record and record.targets ~= me.targets then fail('ALREADY_EXISTS', 'token: used for other targets', 'id_reused') end
   local q = new_queue(base, now, me.token)
   if record then
     me.number, me.kept, me.others = record.since, record.kept, without_copy(record.parked, me.copy)

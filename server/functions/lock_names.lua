@@ -49,10 +49,6 @@ local STATES = {[72] = 'H', [88] = 'X', [81] = 'Q', [79] = 'O', [65] = 'A'}
 local ONE_HOLDER, SEVERAL_HOLDERS = {[69] = 'E', [83] = 'S', [80] = 'P'}, {[115] = 'S', [112] = 'P'}
 local ONE_OF, SEVERAL_OF = {E = 69, S = 83, P = 80}, {S = 115, P = 112}
 
-local function foreign()
-  fail('FAILED_PRECONDITION', 'the store holds foreign data under this name')
-end
-
 local function ms_left(end_us, now)
   return math.floor((end_us - now) / 1000)
 end

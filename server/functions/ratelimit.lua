@@ -109,7 +109,7 @@ local function first_answer(s, key, signature, now)
   if s.requests[key] == nil then s.requests[key] = load_request(key, now) or false end
   local first = s.requests[key]
   if not first then return nil end
-  if first[3] ~= signature then fail('ALREADY_EXISTS', 'request_id: used for another check') end
+  if first[3] ~= signature then fail('ALREADY_EXISTS', 'request_id: used for another check', 'id_reused') end
   local reply = {unpack(first[5])}
   reply[#reply + 1] = 1
   return reply

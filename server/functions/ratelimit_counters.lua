@@ -16,10 +16,6 @@ local RULES_KNOWN = 1000
 
 local RECORD = '<Hc0ddddd'
 
-local function foreign()
-  fail('FAILED_PRECONDITION', 'the store holds foreign data under this name')
-end
-
 -- ---- rules -------------------------------------------------------------------------
 
 -- "F,5,1000", then ",<burst>" and ",<after>,<ban_ms>,<factor>,<max_ban_ms>" where the rule has them;

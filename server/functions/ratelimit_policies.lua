@@ -21,7 +21,7 @@ end
 
 local function check_policy_version(expected, current)
   if expected ~= 0 and expected ~= current then
-    fail('ABORTED', 'expected_version: the current one is ' .. int(current))
+    fail('ABORTED', 'expected_version: the current one is ' .. int(current), 'version_mismatch')
   end
 end
 

@@ -33,7 +33,7 @@ local function first_answer(s, way, id, order, buyer, lines)
     same = same and at and order[at + QUANTITY] == tonumber(lines[i + 1])
     reply[#reply + 1] = same and order[at + LEFT]
   end
-  if not same then fail('ALREADY_EXISTS', 'order_id: used for another order') end
+  if not same then fail('ALREADY_EXISTS', 'order_id: used for another order', 'id_reused') end
   return reply
 end
 

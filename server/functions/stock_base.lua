@@ -19,7 +19,6 @@
 -- docs/stock.md says how large each is and when it ends.
 
 local DAY_MS = 86400000
-local FOREIGN = 'the store holds foreign data under this name'
 
 -- An item's numbers, in the order in which they are packed. opens, closes: the sale's
 -- window in microseconds, 0 = has begun, never ends. retain: ms an order is
@@ -69,11 +68,11 @@ end
 local function unpack_order(text)
   local mark, n = string.byte(text, 1, 2)
   local order = {pcall(struct.unpack, ORDER_FORMATS[n or 0] or '', text)}
-  if mark ~= ORDER_MARK or order[#order] ~= #text + 1 then fail('FAILED_PRECONDITION', FOREIGN) end
+  if mark ~= ORDER_MARK or order[#order] ~= #text + 1 then foreign() end
   table.remove(order, 1)
   order[#order] = nil
   order[HOW], order[STATE] = WORDS[order[HOW]], WORDS[order[STATE]]
-  return order[HOW] and order[STATE] and order or fail('FAILED_PRECONDITION', FOREIGN)
+  return order[HOW] and order[STATE] and order or foreign()
 end
 
 local function percent(c)

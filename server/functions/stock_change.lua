@@ -35,7 +35,7 @@ local function item_of(s, sku)
   if item == nil then
     local text = redis.call('GET', s.base .. 'stock:i:' .. sku)
     item = false
-    if text then item = unpack_item(text) or fail('FAILED_PRECONDITION', FOREIGN) end
+    if text then item = unpack_item(text) or foreign() end
     if items then items[sku] = item else s.items = {[sku] = item} end
   elseif item and item[CHANGED] or s.skus and s.skus[sku] then
     touch(s)
@@ -47,12 +47,12 @@ end
 -- when it is not.
 local function elsewhere(base)
   local n = redis.call('GET', base .. 'stock:n')
-  return n and {'BUCKETED', tonumber(n) or fail('FAILED_PRECONDITION', FOREIGN)}
+  return n and {'BUCKETED', tonumber(n) or foreign()}
 end
 
 local function check_version(expected, current)
   if expected ~= 0 and expected ~= current then
-    fail('ABORTED', 'expected_version: the current one is ' .. int(current))
+    fail('ABORTED', 'expected_version: the current one is ' .. int(current), 'version_mismatch')
   end
 end
 
@@ -75,7 +75,7 @@ local function held_of(s, sku, buyer)
   s.held[sku] = held
   if not held[buyer] then
     held[buyer] = tonumber(redis.call('HGET', s.base .. 'stock:b:' .. encode(sku), buyer) or '0')
-      or fail('FAILED_PRECONDITION', FOREIGN)
+      or foreign()
   end
   return held[buyer]
 end
@@ -139,7 +139,7 @@ local function load_record(s, key, kind)
   if not text then return nil end
   local ok, record = pcall(cmsgpack.unpack, text)
   if not ok or type(record) ~= 'table' or record[1] ~= kind then
-    fail('FAILED_PRECONDITION', FOREIGN)
+    foreign()
   end
   return record
 end
@@ -149,7 +149,7 @@ local function hold_end(s, id, order)
   if order[STATE] ~= 'RESERVED' then return nil end
   local ends = s.ends and s.ends[id]
   if ends == nil then
-    return tonumber(redis.call('ZSCORE', s.base .. 'stock:x', id)) or fail('FAILED_PRECONDITION', FOREIGN)
+    return tonumber(redis.call('ZSCORE', s.base .. 'stock:x', id)) or foreign()
   end
   touch(s)
   return ends

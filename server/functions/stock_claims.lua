@@ -15,7 +15,7 @@ local function claims_of(s, sku, buyer)
   local text = field_of(s, s.base .. 'stock:b:' .. encode(sku), buyer)
   if not text then return {} end
   local ok, claims = pcall(cmsgpack.unpack, text)
-  if not ok or type(claims) ~= 'table' then fail('FAILED_PRECONDITION', FOREIGN) end
+  if not ok or type(claims) ~= 'table' then foreign() end
   return claims
 end
 

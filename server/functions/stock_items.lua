@@ -14,7 +14,7 @@ end
 
 -- The highest version of a deleted item that may still be ahead of the clock.
 local function deleted_version(s)
-  return tonumber(text_of(s, s.base .. 'stock:v') or '0') or fail('FAILED_PRECONDITION', FOREIGN)
+  return tonumber(text_of(s, s.base .. 'stock:v') or '0') or foreign()
 end
 
 -- Whether the pool of a group in buckets has changed since it was looked at.
@@ -102,7 +102,7 @@ local function adjust(s, pool, sku, by, adjustment_id, reason, expected_version)
   local record = load_record(s, key, 'adjustment')
   if record then
     if record[2] ~= sku or record[3] ~= delta then
-      fail('ALREADY_EXISTS', 'adjustment_id: used for another adjustment')
+      fail('ALREADY_EXISTS', 'adjustment_id: used for another adjustment', 'id_reused')
     end
     return {'OK', record[4], 1}
   end

@@ -27,7 +27,7 @@ end
 
 -- How many entries an entry of the stream holds.
 local function packed_in(entry)
-  return tonumber(entry[2][1]) or fail('FAILED_PRECONDITION', FOREIGN)
+  return tonumber(entry[2][1]) or foreign()
 end
 
 local function first_id(entry)

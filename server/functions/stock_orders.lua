@@ -169,7 +169,7 @@ define_pass('stock_return', {'allow-oom'}, function(s, return_id, id, ...)
   local lines, key = {...}, s.base .. 'stock:t:' .. return_id
   local record = load_record(s, key, 'return')
   if record then
-    if not same_return(record, id, lines) then fail('ALREADY_EXISTS', 'return_id: used for another return') end
+    if not same_return(record, id, lines) then fail('ALREADY_EXISTS', 'return_id: used for another return', 'id_reused') end
     return {'RETURNED', 1, record[4]}
   end
   local order, state, hold_ms = order_now(s, id)

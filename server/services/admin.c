@@ -27,7 +27,7 @@ static void *admin_open(const service_options *options)
 
 static store_view view_of(const admin_state *s)
 {
-    store_view view = {.reason = "", .version = "", .fsync = ""};
+    store_view view = {.version = "", .fsync = ""};
 
     if (s->options.look)
         s->options.look(s->options.store, &view);
@@ -138,7 +138,8 @@ static void get_status_finish(const lks_get_status_request *request, answer *a, 
     response->store = status;
     status->kind = view.embedded ? LKS_STORE_KIND_EMBEDDED : LKS_STORE_KIND_REDIS;
     status->ready = view.ready;
-    status->reason = copy(a, view.reason);
+    status->reason = copy(a, view.fault.text ? view.fault.text : "");
+    status->reason_word = lks_reason_name(view.fault.reason);
     status->version = copy(a, view.version);
     status->persistence = persistence_of(&view);
     status->fsync = fsync_of(&view);

@@ -89,19 +89,22 @@ static void refuse(answer *a, const store_value *reply)
     static const struct {
         const char *word;
         lks_code code;
+        lks_reason reason;
         const char *text;
     } refusals[] = {
-        {"STARTING", LKS_UNAVAILABLE,
+        {"STARTING", LKS_UNAVAILABLE, LKS_REASON_STORE_FAILING_OVER,
          "kind: the store is new, lost its data or has another primary: no worker is granted yet"},
-        {"AHEAD", LKS_RESOURCE_EXHAUSTED, "kind: this server has made more ids than its share of the time"},
-        {"TAKEN", LKS_RESOURCE_EXHAUSTED, "kind: all 1024 workers are taken"},
+        {"AHEAD", LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM,
+         "kind: this server has made more ids than its share of the time"},
+        {"TAKEN", LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "kind: all 1024 workers are taken"},
     };
     const char *word = answer_text(a, reply, 0);
     int64_t after_ms = answer_int(a, reply, 1);
 
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         if (strcmp(word, refusals[i].word) == 0) {
-            lks_error_set(&a->error, refusals[i].code, LKS_APPLIED_NO, "%s", refusals[i].text);
+            lks_error_set_reason(&a->error, refusals[i].code, LKS_APPLIED_NO, refusals[i].reason, "%s",
+                                 refusals[i].text);
             a->error.retry_after_ms = (uint32_t)after_ms;
             return;
         }

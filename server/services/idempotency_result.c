@@ -72,7 +72,7 @@ lks_stored_result *idempotency_result(answer *a, const store_value *reply, size_
             : NULL;
 
     if (!result && a->error.code == LKS_OK)
-        lks_error_set(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                      "the store holds foreign data under this name");
+        lks_error_set_reason(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, LKS_REASON_FOREIGN_DATA,
+                             "the store holds foreign data under this name");
     return (lks_stored_result *)(void *)result;
 }

@@ -66,7 +66,8 @@ rounds_state rounds_wake(rounds *r, service_event event, uint64_t now_ns)
     if (event == SERVICE_STOPPING) {
         /* Its place is kept: the caller sends the same call to another server. */
         r->plan.undo.function = NULL;
-        lks_error_set(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the server is shutting down");
+        lks_error_set_reason(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, LKS_REASON_SHUTTING_DOWN,
+                             "the server is shutting down");
         return ROUNDS_FAILED;
     }
     begin_plan(r, now_ns);
@@ -145,7 +146,7 @@ rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, ui
         r->any_succeeded |= !r->plan.prepares;
         r->replies[call] = as_list(r->plan.arena, result->value);
     } else if (r->error.code == LKS_OK) {
-        lks_error_set(&r->error, result->code, result->applied, "%s", result->message);
+        lks_error_set_reason(&r->error, result->code, result->applied, result->reason, "%s", result->message);
         r->error.retry_after_ms = result->retry_after_ms;
     }
     return --r->missing > 0 ? ROUNDS_EXPECTS : finish(r, now_ns);

@@ -19,8 +19,8 @@ static bool check_version(answer *a, buckets *b)
     b->version = pool->exists ? pool->version : 0;
     if (b->expected == 0 || b->expected == current || (b->must_be_new && pool->exists))
         return true;
-    lks_error_set(&a->error, LKS_ABORTED, LKS_APPLIED_NO, "expected_version: the current one is %lld",
-                  (long long)current);
+    lks_error_set_reason(&a->error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_VERSION_MISMATCH,
+                         "expected_version: the current one is %lld", (long long)current);
     return false;
 }
 

@@ -118,8 +118,8 @@ bool buckets_go_on(answer *a, buckets *b, service_next *next)
     if (a->error.code != LKS_OK)
         return true;
     if (++b->tries > TRIES_MAX)
-        lks_error_set(&a->error, LKS_UNAVAILABLE, b->applied ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO,
-                      "units of %s move between its buckets all the time", b->group);
+        lks_error_set_reason(&a->error, LKS_UNAVAILABLE, b->applied ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO,
+                             LKS_REASON_BUSY, "units of %s move between its buckets all the time", b->group);
     else if (b->applied)
         answer_goes_on(a, next);
     else

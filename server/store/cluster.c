@@ -25,6 +25,7 @@
 
 #include "log.h"
 #include "memory.h"
+#include "store/errors.h"
 #include "store/node.h"
 #include "store/pipeline.h"
 #include "store/scout.h"
@@ -56,8 +57,9 @@ typedef struct member {
     size_t n_slots;
     store_part part; /* while it has slots */
     bool ready;
-    char reason[REASON_BYTES]; /* why not */
-    uint64_t leaves_ms;        /* uv_now; 0: it has slots */
+    lks_reason reason; /* why not */
+    char text[REASON_BYTES];
+    uint64_t leaves_ms; /* uv_now; 0: it has slots */
     TAILQ_ENTRY(member) in_all;
 } member;
 
@@ -88,7 +90,8 @@ struct cluster {
     bool layout_known;
     bool ready, was_ready, listened, ending;
     uint64_t first_ready_ms; /* uv_now, of any member; 0: none yet */
-    char reason[TEXT_BYTES];
+    lks_reason reason;       /* what is wrong */
+    char text[TEXT_BYTES];
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -105,7 +108,7 @@ static bool moves_for_long(const moving_slot *m)
 
 /* What is wrong: the first member that does not serve, of those that were tried, or not wholly; and how many do. Or a slot
  * that does not end its move. */
-static void describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[TEXT_BYTES])
+static lks_reason describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[TEXT_BYTES])
 {
     const member *m, *bad = NULL;
 
@@ -115,7 +118,7 @@ static void describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[T
             continue;
         ++*n_serving;
         *n_ready += m->ready;
-        if (m->reason[0] && (!bad || (!m->ready && (bad->ready || (m->node && !bad->node)))))
+        if (m->text[0] && (!bad || (!m->ready && (bad->ready || (m->node && !bad->node)))))
             bad = m;
     }
     text[0] = '\0';
@@ -126,15 +129,23 @@ static void describe(cluster *c, size_t *n_ready, size_t *n_serving, char text[T
                  (unsigned)c->moving.slot, m->host, (unsigned)m->port);
     if (bad)
         snprintf(text, TEXT_BYTES, "%zu of %zu primaries serve; %s port %u: %s", *n_ready, *n_serving, bad->host,
-                 (unsigned)bad->port, bad->reason);
+                 (unsigned)bad->port, bad->text);
+    if (bad)
+        return bad->reason;
+    return text[0] ? LKS_REASON_STORE_SLOT_MOVING : LKS_REASON_NONE;
 }
 
-static void tell(cluster *c, bool ready, const char *reason)
+static store_fault fault_of(const cluster *c)
+{
+    return c->text[0] ? (store_fault){c->reason, c->text} : (store_fault){0};
+}
+
+static void tell(cluster *c, bool ready, store_fault fault)
 {
     const store_options *to = c->options.store;
 
     if (to->on_ready)
-        to->on_ready(to->arg, ready, reason);
+        to->on_ready(to->arg, ready, fault);
 }
 
 static void tell_listening(cluster *c)
@@ -153,23 +164,25 @@ static void judge(cluster *c)
 
     if (c->ending)
         return;
-    describe(c, &n_ready, &n_serving, text);
+    lks_reason reason = describe(c, &n_ready, &n_serving, text);
     bool ready = n_ready > 0 && c->layout_known;
     if (ready && c->first_ready_ms == 0)
         c->first_ready_ms = now + 1;
     if (ready && !c->was_ready && n_ready < n_serving && now < c->first_ready_ms + ALL_READY_MS)
         return;
-    if (ready == c->ready && (strcmp(text, c->reason) == 0 || (!ready && text[0] == '\0')))
+    if (ready == c->ready && (strcmp(text, c->text) == 0 || (!ready && text[0] == '\0')))
         return;
     bool became = ready && !c->ready;
     c->ready = ready;
     c->was_ready = c->was_ready || ready;
-    if (text[0] != '\0' || ready)
-        strcpy(c->reason, text);
+    if (text[0] != '\0' || ready) {
+        c->reason = reason;
+        strcpy(c->text, text);
+    }
     if (became)
-        tell(c, true, NULL);
+        tell(c, true, (store_fault){0});
     if (!became || text[0] != '\0')
-        tell(c, ready, c->reason[0] ? c->reason : NULL);
+        tell(c, ready, fault_of(c));
     if (became)
         tell_listening(c);
 }
@@ -177,7 +190,7 @@ static void judge(cluster *c)
 bool cluster_ready(const cluster *c, const char **reason)
 {
     if (reason)
-        *reason = c->reason[0] ? c->reason : NULL;
+        *reason = fault_of(c).text;
     return c->ready;
 }
 
@@ -191,7 +204,7 @@ void cluster_look(const cluster *c, store_view *ret)
             view_add(ret, m->node);
     ret->cluster = true;
     ret->ready = c->ready;
-    ret->reason = c->reason;
+    ret->fault = fault_of(c);
 }
 
 bool cluster_look_primary(const cluster *c, size_t i, store_primary *ret)
@@ -211,13 +224,14 @@ bool cluster_look_primary(const cluster *c, size_t i, store_primary *ret)
 static void open_members(cluster *c);
 static void reroute(cluster *c);
 
-static void on_member_ready(void *arg, bool ready, const char *reason)
+static void on_member_ready(void *arg, bool ready, store_fault fault)
 {
     member *m = arg;
     cluster *c = m->cluster;
 
     m->ready = ready;
-    snprintf(m->reason, sizeof m->reason, "%s", reason ? reason : "");
+    m->reason = fault.reason;
+    snprintf(m->text, sizeof m->text, "%s", fault.text ? fault.text : "");
     if (c->ending)
         return;
     if (ready && c->owner[c->meta_slot] == m && !c->layout_known) {
@@ -230,15 +244,16 @@ static void on_member_ready(void *arg, bool ready, const char *reason)
         look_in(c, LEARN_MS);
 }
 
-static void on_member_fatal(void *arg, const char *reason)
+static void on_member_fatal(void *arg, store_fault fault)
 {
     member *m = arg;
     cluster *c = m->cluster;
 
     if (!c->was_ready)
-        c->options.on_fatal(c->options.arg, reason);
+        c->options.on_fatal(c->options.arg, fault);
     else
-        log_error("store-node-refused", "host=%s port=%u reason=\"%s\"", m->host, (unsigned)m->port, reason);
+        log_error("store-node-refused", "host=%s port=%u reason=\"%s\" reason_word=%s", m->host, (unsigned)m->port,
+                  fault.text, lks_reason_name(fault.reason));
 }
 
 static void on_member_wake(void *arg, const char *data, size_t len)
@@ -415,7 +430,8 @@ static member *find_member(cluster *c, const slots_node *seen)
             return m;
     m = memory_alloc(sizeof *m);
     m->cluster = c;
-    strcpy(m->reason, "connecting");
+    m->reason = LKS_REASON_STORE_UNREACHABLE;
+    strcpy(m->text, "connecting");
     strcpy(m->id, seen->id);
     strcpy(m->host, seen->host);
     m->port = seen->port;
@@ -468,7 +484,7 @@ static void take_address(member *m, const slots_node *seen)
     strcpy(m->host, seen->host);
     m->port = seen->port;
     if (m->node)
-        node_move(m->node, m->host, m->port, "the node has another address");
+        node_move(m->node, m->host, m->port, STORE_FAULT(STORE_UNREACHABLE, "the node has another address"));
 }
 
 /* A claim that is older than the known one is of a node that has not heard of this one. */
@@ -557,22 +573,23 @@ static void look_in(cluster *c, uint64_t ms)
     uv_timer_start(&c->look, on_look, ms, 0);
 }
 
-static void on_misfit(void *arg, const char *reason)
+static void on_misfit(void *arg, store_fault fault)
 {
     const cluster *c = arg;
 
     if (!c->was_ready)
-        c->options.on_fatal(c->options.arg, reason);
+        c->options.on_fatal(c->options.arg, fault);
 }
 
-static void on_scout_lost(void *arg, const char *reason)
+static void on_scout_lost(void *arg, store_fault fault)
 {
     cluster *c = arg;
 
-    pipeline_down(c->limbo, reason);
-    if (!c->was_ready && TAILQ_EMPTY(&c->members) && strcmp(c->reason, reason) != 0) {
-        snprintf(c->reason, sizeof c->reason, "%s", reason);
-        tell(c, false, c->reason);
+    pipeline_down(c->limbo, fault);
+    if (!c->was_ready && TAILQ_EMPTY(&c->members) && strcmp(c->text, fault.text) != 0) {
+        c->reason = fault.reason;
+        snprintf(c->text, sizeof c->text, "%s", fault.text);
+        tell(c, false, fault_of(c));
     }
     look_in(c, LOOK_SOON_MS);
 }
@@ -584,10 +601,10 @@ static void never_missing(void *arg)
     (void)arg;
 }
 
-static void never_useless(void *arg, const char *reason)
+static void never_useless(void *arg, store_fault fault)
 {
     (void)arg;
-    (void)reason;
+    (void)fault;
 }
 
 void cluster_reauth(cluster *c)
@@ -624,7 +641,7 @@ cluster *cluster_open(const cluster_options *options)
         .arg = c,
     };
 
-    *c = (cluster){.options = *options, .reason = "connecting", .open = 4};
+    *c = (cluster){.options = *options, .reason = LKS_REASON_STORE_UNREACHABLE, .text = "connecting", .open = 4};
     TAILQ_INIT(&c->members);
     c->meta_slot = slots_of(lks_rpc_slice_of(STORE_META_BASE));
     c->limbo = pipeline_new(&to_limbo);

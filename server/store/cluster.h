@@ -19,7 +19,7 @@ typedef struct cluster_options {
     const struct secrets_tls *tls;
     /* The data, design or version of a node does not fit, and no call was served yet; on_ready tells false right after
      * it. */
-    void (*on_fatal)(void *arg, const char *reason);
+    void (*on_fatal)(void *arg, store_fault fault);
     void *arg;
 } cluster_options;
 

@@ -20,8 +20,9 @@
 #include "net/backoff.h"
 #include "net/clock.h"
 #include "net/resolve.h"
-#include "store/secrets.h"
 #include "store/adapter.h"
+#include "store/errors.h"
+#include "store/secrets.h"
 
 enum {
     PAUSE_MIN_MS = 20,
@@ -60,7 +61,8 @@ struct connection {
     uint64_t replies;
     unsigned silent_ticks; /* since the last reply came, or the first became due */
     bool pinged;           /* and nothing has come since, where messages come */
-    char retiring[REASON_BYTES];
+    lks_reason retiring_for;
+    char retiring[REASON_BYTES]; /* why; "" = it is not */
 
     unsigned open_handles;
     void (*closed)(void *arg);
@@ -114,18 +116,18 @@ static void disconnect(connection *c)
 
 /* ---- life ---------------------------------------------------------------------- */
 
-void connection_drop(connection *c, const char *reason)
+void connection_drop(connection *c, store_fault fault)
 {
-    char text[REASON_BYTES]; /* `reason` may be the adapter's */
+    char text[REASON_BYTES]; /* the fault's may be the adapter's */
 
     if (c->state == PAUSING || c->state == CLOSED)
         return;
-    snprintf(text, sizeof text, "%s", reason);
+    snprintf(text, sizeof text, "%s", fault.text);
     c->state = PAUSING;
     c->told = false;
     disconnect(c);
     pause_then_connect(c);
-    c->options.on_down(c->options.arg, text);
+    c->options.on_down(c->options.arg, (store_fault){fault.reason, text});
 }
 
 /* What happened, in words, and what the system calls it. */
@@ -134,7 +136,7 @@ static void drop_for(connection *c, const char *what, const char *why)
     char text[2 * REASON_BYTES];
 
     snprintf(text, sizeof text, "%s: %s", what, why);
-    connection_drop(c, text);
+    connection_drop(c, STORE_FAULT(STORE_UNREACHABLE, text));
 }
 
 static const char unreachable[] = "the store cannot be reached";
@@ -162,7 +164,7 @@ static void on_reply(void *arg, const redisReply *reply)
     bool pushed = c->n == 0;
 
     if (pushed && !c->options.on_push) {
-        connection_drop(c, "the store sent a reply that nobody asked for");
+        connection_drop(c, STORE_FAULT(INTERNAL, "the store sent a reply that nobody asked for"));
         return;
     }
     c->silent_ticks = 0;
@@ -175,7 +177,7 @@ static void on_reply(void *arg, const redisReply *reply)
     expected e = take(c);
     e.on_reply(e.arg, reply, true);
     if (c->n == 0 && c->retiring[0] != '\0')
-        connection_drop(c, c->retiring);
+        connection_drop(c, (store_fault){c->retiring_for, c->retiring});
 }
 
 static void on_late(uv_timer_t *timer)
@@ -183,7 +185,7 @@ static void on_late(uv_timer_t *timer)
     connection *c = timer->data;
 
     if (c->state == GREETING)
-        connection_drop(c, "the store does not answer the greeting");
+        connection_drop(c, STORE_FAULT(STORE_SILENT, "the store does not answer the greeting"));
     else
         drop_for(c, unreachable, "it does not answer in time");
 }
@@ -285,7 +287,7 @@ static void pause_then_connect(connection *c)
     uv_timer_start(&c->timer, on_pause_over, ns / CLOCK_NS_PER_MS, 0);
 }
 
-void connection_move(connection *c, const char *host, uint16_t port, const char *reason)
+void connection_move(connection *c, const char *host, uint16_t port, store_fault fault)
 {
     c->options.path = NULL;
     c->options.host = host;
@@ -294,7 +296,7 @@ void connection_move(connection *c, const char *host, uint16_t port, const char 
     c->failures = 0;
     resolve_cancel(c->resolution);
     c->resolution = NULL;
-    connection_drop(c, reason);
+    connection_drop(c, fault);
     c->told = true;
     if (c->state == PAUSING)
         uv_timer_start(&c->timer, on_pause_over, 0, 0);
@@ -338,7 +340,7 @@ static void on_tick(uv_timer_t *timer)
     if (c->n == 0 && !c->pinged)
         ping(c);
     else if (++c->silent_ticks > SILENT_TICKS_MAX)
-        connection_drop(c, "the store does not answer");
+        connection_drop(c, STORE_FAULT(STORE_SILENT, "the store does not answer"));
 }
 
 void connection_ready(connection *c)
@@ -355,12 +357,14 @@ void connection_ready(connection *c)
         uv_timer_stop(&c->timer);
 }
 
-void connection_retire(connection *c, const char *reason)
+void connection_retire(connection *c, store_fault fault)
 {
-    if (c->n == 0)
-        connection_drop(c, reason);
-    else
-        snprintf(c->retiring, sizeof c->retiring, "%s", reason);
+    if (c->n == 0) {
+        connection_drop(c, fault);
+        return;
+    }
+    c->retiring_for = fault.reason;
+    snprintf(c->retiring, sizeof c->retiring, "%s", fault.text);
 }
 
 /* ---- commands ------------------------------------------------------------------ */

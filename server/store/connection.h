@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "store/store.h"
+
 struct secrets_tls;
 struct redisReply;
 struct url;
@@ -31,7 +33,7 @@ typedef struct connection_options {
      * connection_drop. */
     void (*on_up)(void *arg);
     /* It is lost, or could not be made; commands under way have ended before. */
-    void (*on_down)(void *arg, const char *reason);
+    void (*on_down)(void *arg, store_fault fault);
     /* A reply that no command asked for, or the answer to PING among messages; valid until it returns. NULL: what nobody
      * asked for drops the connection. */
     void (*on_push)(void *arg, const struct redisReply *reply);
@@ -62,16 +64,16 @@ void connection_ready(connection *connection);
 
 /* Gives the connection up; it is made again after a pause. Commands under way
  * and on_down are called back from here. */
-void connection_drop(connection *connection, const char *reason);
+void connection_drop(connection *connection, store_fault fault);
 
 /* From now on it connects there, at once; the address stays the caller's. What was connected is dropped. */
-void connection_move(connection *connection, const char *host, uint16_t port, const char *reason);
+void connection_move(connection *connection, const char *host, uint16_t port, store_fault fault);
 
 /* The address is still right. */
 void connection_confirm(connection *connection);
 
 /* The same as connection_drop, once all replies that are due have come; no command may follow. */
-void connection_retire(connection *connection, const char *reason);
+void connection_retire(connection *connection, store_fault fault);
 
 /* Closes for good: commands under way end, on_down is not called; `closed` runs
  * on the loop, last. */

@@ -41,6 +41,7 @@
 #include "net/clock.h"
 #include "store/aof.h"
 #include "store/dirlock.h"
+#include "store/errors.h"
 
 enum {
     START_TIMEOUT_MS = 10000,
@@ -335,7 +336,7 @@ static void on_end(uv_poll_t *watch, int status, int events)
         return;
     }
     snprintf(reason, sizeof reason, "redis-server ends before it serves; see %.200s", e->log_path);
-    e->options.on_broken(e->options.arg, reason);
+    e->options.on_broken(e->options.arg, STORE_FAULT(STORE_UNREACHABLE, reason));
 }
 
 /* A pidfd is readable when its process has ended. */
@@ -375,7 +376,7 @@ static void on_mended(uv_work_t *work, int status)
     }
     if (e->not_mended.code == LKS_FAILED_PRECONDITION) {
         log_error("store-damaged", "reason=\"%s\"", e->not_mended.message);
-        e->options.on_broken(e->options.arg, e->not_mended.message);
+        e->options.on_broken(e->options.arg, STORE_FAULT(STORE_UNREACHABLE, e->not_mended.message));
         return;
     }
     int failure = e->not_mended.code == LKS_OK ? spawn(e) : 0;

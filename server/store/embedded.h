@@ -6,6 +6,8 @@
 
 #include <lockstock/status.h>
 
+#include "store/store.h"
+
 struct uv_loop_s;
 
 typedef struct embedded embedded;
@@ -16,7 +18,7 @@ typedef struct embedded_options {
     const char *fsync; /* "always" or "everysec"; static */
     /* redis-server ended by itself before it served, the first time or three times in a row, or its data is damaged or
      * gone: it will not serve, and is not started again. */
-    void (*on_broken)(void *arg, const char *reason);
+    void (*on_broken)(void *arg, store_fault fault);
     /* The disk is full: from now on embedded_full says why redis-server is not started again. */
     void (*on_full)(void *arg);
     /* Asked now and then until embedded_open returns, whether it is to give up; NULL: never. */

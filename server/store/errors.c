@@ -7,30 +7,48 @@
 #include <string.h>
 
 static const errors_row rows[] = {
-    {"ERR Function not found", ERRORS_RELOAD, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store does not know the function"},
+    {"ERR Function not found", ERRORS_RELOAD, LKS_INTERNAL, LKS_APPLIED_NO, 0, LKS_REASON_INTERNAL,
+     "the store does not know the function"},
     /* Redis ends only one that has written nothing. */
-    {"ERR Script killed by user", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500,
+    {"ERR Script killed by user", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, LKS_REASON_STORE_BUSY,
      "the store's operator has ended the function (FUNCTION KILL)"},
-    {"LOADING", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store is loading its data"},
-    {"BUSY", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store is busy with a script"},
-    {"CLUSTERDOWN", ERRORS_DOWN, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store's cluster is down"},
-    {"MASTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store's primary is down"},
-    {"NOREPLICAS", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store has too few replicas"},
-    {"MISCONF", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 1000, "the store cannot write its data to disk"},
-    {"OOM", ERRORS_FAIL, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 1000, "the store is out of memory"},
-    {"READONLY", ERRORS_ELSEWHERE, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store is a read-only replica"},
-    {"MOVED", ERRORS_MOVED, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store's slot is elsewhere"},
-    {"ASK", ERRORS_MOVING, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, ERRORS_SLOT_MOVES},
-    {"TRYAGAIN", ERRORS_RETRY, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, ERRORS_SLOT_MOVES},
-    {"NOAUTH", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store wants credentials"},
-    {"WRONGPASS", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store refuses the credentials"},
-    {"ERR AUTH", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store has no password, and one was given"},
-    {"NOPERM", ERRORS_FORBIDDEN, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store denies a permission"},
-    {"DENIED", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0,
+    {"LOADING", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, LKS_REASON_STORE_LOADING,
+     "the store is loading its data"},
+    {"BUSY", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, LKS_REASON_STORE_BUSY,
+     "the store is busy with a script"},
+    {"CLUSTERDOWN", ERRORS_DOWN, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, LKS_REASON_STORE_CLUSTER_DOWN,
+     "the store's cluster is down"},
+    {"MASTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, LKS_REASON_STORE_FAILING_OVER,
+     "the store's primary is down"},
+    {"NOREPLICAS", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, LKS_REASON_STORE_TOO_FEW_REPLICAS,
+     "the store has too few replicas"},
+    {"MISCONF", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 1000, LKS_REASON_STORE_DISK_FAILED,
+     "the store cannot write its data to disk"},
+    {"OOM", ERRORS_FAIL, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 1000, LKS_REASON_STORE_OUT_OF_MEMORY,
+     "the store is out of memory"},
+    {"READONLY", ERRORS_ELSEWHERE, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, LKS_REASON_STORE_IS_REPLICA,
+     "the store is a read-only replica"},
+    {"MOVED", ERRORS_MOVED, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, LKS_REASON_STORE_SLOT_MOVING,
+     "the store's slot is elsewhere"},
+    {"ASK", ERRORS_MOVING, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, LKS_REASON_STORE_SLOT_MOVING, ERRORS_SLOT_MOVES},
+    {"TRYAGAIN", ERRORS_RETRY, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, LKS_REASON_STORE_SLOT_MOVING, ERRORS_SLOT_MOVES},
+    {"NOAUTH", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, LKS_REASON_STORE_LOGIN_REFUSED,
+     "the store wants credentials"},
+    {"WRONGPASS", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, LKS_REASON_STORE_LOGIN_REFUSED,
+     "the store refuses the credentials"},
+    {"ERR AUTH", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, LKS_REASON_STORE_LOGIN_REFUSED,
+     "the store has no password, and one was given"},
+    {"NOPERM", ERRORS_FORBIDDEN, LKS_INTERNAL, LKS_APPLIED_NO, 0, LKS_REASON_STORE_PERMISSION_DENIED,
+     "the store denies a permission"},
+    {"DENIED", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, LKS_REASON_STORE_LOGIN_REFUSED,
      "the store is in protected mode: it serves its own machine only"},
 };
 
-static const errors_row unknown = {"", ERRORS_FAIL, LKS_INTERNAL, LKS_APPLIED_MAYBE, 0, "the store failed"};
+static const errors_row unknown = {.prefix = "",
+                                   .code = LKS_INTERNAL,
+                                   .applied = LKS_APPLIED_MAYBE,
+                                   .reason = LKS_REASON_INTERNAL,
+                                   .message = "the store failed"};
 
 const errors_row *errors_find(const char *text, size_t len)
 {
@@ -40,4 +58,9 @@ const errors_row *errors_find(const char *text, size_t len)
             return &rows[i];
     }
     return &unknown;
+}
+
+store_fault errors_fault(const errors_row *row)
+{
+    return (store_fault){row->reason, row->message};
 }

@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <lockstock/status.h>
+#include "store/store.h"
+
+#define STORE_FAULT(word, text) ((store_fault){LKS_REASON_##word, (text)})
 
 /* What the store does about it, beside ending the call or not. */
 typedef enum errors_action {
@@ -28,11 +30,15 @@ typedef struct errors_row {
     lks_code code;
     lks_applied applied;
     uint32_t retry_after_ms;
+    lks_reason reason;
     const char *message; /* for the caller: never Redis' own text, which may quote arguments */
 } errors_row;
 
 /* The row for an error reply's text; for one that is not listed, INTERNAL and
  * MAYBE. Never NULL, static. Pure. */
 const errors_row *errors_find(const char *text, size_t len);
+
+/* What a row says. */
+store_fault errors_fault(const errors_row *row);
 
 #endif

@@ -10,7 +10,7 @@
 #include "memory.h"
 #include "store/value.h"
 
-enum { NAME_BYTES = 128, NUMBER_BYTES = 20, HEAD_WORDS = 3, ERR_FIELDS = 5 };
+enum { NAME_BYTES = 128, NUMBER_BYTES = 20, HEAD_WORDS = 3, ERR_FIELDS = 6 };
 
 bool fcall_same_base(const store_call *a, const store_call *b)
 {
@@ -136,7 +136,8 @@ store_result fcall_result(const store_value *reply, const char *function)
     if (reply->type != STORE_ARRAY || reply->n == 0 || !value_is(&e[0], "ERR"))
         return (store_result){.code = LKS_OK, .applied = LKS_APPLIED_YES, .message = "", .value = reply};
     if (reply->n != ERR_FIELDS || e[1].type != STORE_INTEGER || e[1].integer < LKS_CANCELLED ||
-        e[1].integer > LKS_UNAUTHENTICATED || e[3].type != STORE_STRING || e[4].type != STORE_STRING) {
+        e[1].integer > LKS_UNAUTHENTICATED || e[3].type != STORE_STRING || e[4].type != STORE_STRING ||
+        e[5].type != STORE_STRING) {
         log_error("store-protocol", "function=%s reason=\"a malformed ERR\"", function);
         return (store_result){.code = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE, .message = "the store failed"};
     }
@@ -145,5 +146,6 @@ store_result fcall_result(const store_value *reply, const char *function)
                   e[4].string.data);
     return (store_result){.code = (lks_code)e[1].integer,
                           .applied = value_is(&e[2], "NO") ? LKS_APPLIED_NO : LKS_APPLIED_MAYBE,
+                          .reason = lks_reason_of(e[5].string.data),
                           .message = e[3].string.data}; /* hiredis puts a NUL after each string */
 }

@@ -23,14 +23,14 @@ typedef struct step {
 
 static void next(greeting *g);
 
-static void refuse(greeting *g, const char *reason)
+static void refuse(greeting *g, lks_reason reason, const char *text)
 {
-    g->done(g->arg, GREETING_REFUSED, reason);
+    g->done(g->arg, GREETING_REFUSED, (store_fault){reason, text});
 }
 
-static void stop(greeting *g, const char *reason)
+static void stop(greeting *g, lks_reason reason, const char *text)
 {
-    g->done(g->arg, GREETING_FATAL, reason);
+    g->done(g->arg, GREETING_FATAL, (store_fault){reason, text});
 }
 
 static bool is_error(const redisReply *reply, const char *beginning)
@@ -50,12 +50,12 @@ static const char *setting_of(const greeting *g, const redisReply *reply)
 static void refuse_for(greeting *g, const redisReply *reply)
 {
     char text[TEXT_BYTES];
+    store_fault fault = STORE_FAULT(STORE_MISFIT, "the store's answer to the greeting is not understood");
 
-    snprintf(text, sizeof text, "%s%s",
-             reply->type == REDIS_REPLY_ERROR ? errors_find(reply->str, reply->len)->message
-                                              : "the store's answer to the greeting is not understood",
-             setting_of(g, reply));
-    refuse(g, text);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fault = errors_fault(errors_find(reply->str, reply->len));
+    snprintf(text, sizeof text, "%s%s", fault.text, setting_of(g, reply));
+    refuse(g, fault.reason, text);
 }
 
 /* A field's text; "" = none. */
@@ -110,9 +110,9 @@ static void judge_select(greeting *g, const redisReply *reply)
 
     if (is_error(reply, "ERR DB index is out of range")) {
         snprintf(text, sizeof text, "the store has no database %u (--store)", (unsigned)g->db);
-        refuse(g, text);
+        refuse(g, LKS_REASON_STORE_NO_DATABASE, text);
     } else if (is_error(reply, "ERR SELECT is not allowed in cluster mode")) {
-        refuse(g, GREETING_OF_CLUSTER);
+        refuse(g, LKS_REASON_STORE_MISFIT, GREETING_OF_CLUSTER);
     } else {
         judge_ok(g, reply);
     }
@@ -132,16 +132,16 @@ static void judge_hello(greeting *g, const redisReply *reply)
     char text[TEXT_BYTES];
 
     if (is_error(reply, "ERR unknown command")) {
-        stop(g, "the store is older than Redis 7.0, or no Redis");
+        stop(g, LKS_REASON_STORE_MISFIT, "the store is older than Redis 7.0, or no Redis");
     } else if (reply->type != REDIS_REPLY_ARRAY) {
         refuse_for(g, reply);
     } else if (strtol(field(reply, "version"), NULL, 10) < VERSION_MIN) {
         snprintf(text, sizeof text, "the store is Redis %.32s; 7.0 or newer is needed", field(reply, "version"));
-        stop(g, text);
+        stop(g, LKS_REASON_STORE_MISFIT, text);
     } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {
-        refuse(g, g->sentinel ? "that is no Redis Sentinel" : "that is a Redis Sentinel");
+        refuse(g, LKS_REASON_STORE_MISFIT, g->sentinel ? "that is no Redis Sentinel" : "that is a Redis Sentinel");
     } else if (!g->sentinel && !g->any_role && strcmp(field(reply, "role"), "master") != 0) {
-        refuse(g, "the store is a read-only replica");
+        refuse(g, LKS_REASON_STORE_IS_REPLICA, "the store is a read-only replica");
     } else {
         snprintf(g->version, sizeof g->version, "%s", field(reply, "version"));
         g->cluster = strcmp(field(reply, "mode"), "cluster") == 0;
@@ -165,7 +165,7 @@ static void judge_id(greeting *g, const redisReply *reply)
     if (reply->type != REDIS_REPLY_STRING)
         refuse_for(g, reply);
     else if (strcmp(reply->str, g->id) != 0)
-        refuse(g, "another node of the cluster answers at its address");
+        refuse(g, LKS_REASON_STORE_CLUSTER_DOWN, "another node of the cluster answers at its address");
     else
         next(g);
 }
@@ -185,7 +185,7 @@ static void judge_config(greeting *g, const redisReply *reply)
     g->safety = safety_of(reply);
     if (g->safety.danger && !g->allow_unsafe) {
         snprintf(text, sizeof text, "%s; --allow-unsafe-store accepts that", g->safety.danger);
-        stop(g, text);
+        stop(g, LKS_REASON_STORE_UNSAFE, text);
         return;
     }
     safety_log(&g->safety, NULL, g->allow_unsafe);
@@ -235,7 +235,7 @@ static void judge_layout(greeting *g, const char *layout)
              layout,
              theirs > ours ? "a newer lockstockd wrote it, so run that version or a later one"
                            : "it is older than release 0.1.0 and cannot be migrated, so use an empty store");
-    stop(g, text);
+    stop(g, LKS_REASON_STORE_MISFIT, text);
 }
 
 /* Of both: nil is none yet, or none before ours. */
@@ -244,7 +244,7 @@ static void judge_schema(greeting *g, const redisReply *reply)
     if (reply->type == REDIS_REPLY_NIL || (g->cluster && is_moved(reply)))
         next(g); /* the node that has the key tells */
     else if (is_error(reply, "WRONGTYPE"))
-        stop(g, "the store holds foreign data under " GREETING_SCHEMA_KEY);
+        stop(g, LKS_REASON_FOREIGN_DATA, "the store holds foreign data under " GREETING_SCHEMA_KEY);
     else if (reply->type != REDIS_REPLY_STRING)
         refuse_for(g, reply);
     else
@@ -271,7 +271,7 @@ static void on_reply(void *arg, const redisReply *reply, bool sent)
         steps[g->step++].judge(g, reply);
 }
 
-static void on_library(void *arg, library_verdict verdict, const char *reason)
+static void on_library(void *arg, library_verdict verdict, store_fault fault)
 {
     static const greeting_verdict verdicts[] = {
         [LIBRARY_LOADED] = GREETING_PASSED,
@@ -280,7 +280,7 @@ static void on_library(void *arg, library_verdict verdict, const char *reason)
     };
     greeting *g = arg;
 
-    g->done(g->arg, verdicts[verdict], reason);
+    g->done(g->arg, verdicts[verdict], fault);
 }
 
 static void next(greeting *g)
@@ -298,7 +298,7 @@ static void next(greeting *g)
     if (g->library)
         library_ensure(g->library, g->connection, on_library, g);
     else
-        g->done(g->arg, GREETING_PASSED, NULL);
+        g->done(g->arg, GREETING_PASSED, (store_fault){0});
 }
 
 void greeting_start(greeting *g, connection *c)

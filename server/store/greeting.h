@@ -25,7 +25,7 @@ typedef enum greeting_verdict {
     GREETING_FATAL    /* never: the server must not run on this store */
 } greeting_verdict;
 
-typedef void greeting_done(void *arg, greeting_verdict verdict, const char *reason);
+typedef void greeting_done(void *arg, greeting_verdict verdict, store_fault fault);
 
 /* The caller's; filled in once, then used for one connection after the other. */
 typedef struct greeting {

@@ -56,12 +56,12 @@ void library_free(library *l)
 
 static void list(library *l);
 
-static void end(library *l, library_verdict verdict, const char *reason)
+static void end(library *l, library_verdict verdict, store_fault fault)
 {
     library_done *done = l->done;
 
     l->done = NULL;
-    done(l->arg, verdict, reason);
+    done(l->arg, verdict, fault);
 }
 
 static void fail(library *l, const redisReply *reply)
@@ -69,8 +69,8 @@ static void fail(library *l, const redisReply *reply)
     if (reply->type == REDIS_REPLY_ERROR)
         log_error("library-not-loaded", "library=%s error=\"%s\"", l->name, reply->str);
     end(l, LIBRARY_FAILED,
-        reply->type == REDIS_REPLY_ERROR ? errors_find(reply->str, reply->len)->message
-                                         : "the store's answer is no library");
+        reply->type == REDIS_REPLY_ERROR ? errors_fault(errors_find(reply->str, reply->len))
+                                         : STORE_FAULT(STORE_MISFIT, "the store's answer is no library"));
 }
 
 static void on_loaded(void *arg, const redisReply *reply, bool sent)
@@ -82,7 +82,7 @@ static void on_loaded(void *arg, const redisReply *reply, bool sent)
         return;
     if (reply->type != REDIS_REPLY_ERROR) {
         log_info("library-loaded", "library=%s", l->name);
-        end(l, LIBRARY_LOADED, NULL);
+        end(l, LIBRARY_LOADED, (store_fault){0});
     } else if (!l->listed_again && strstr(reply->str, "already exists")) {
         l->listed_again = true; /* another server was faster: see what it loaded */
         list(l);
@@ -109,9 +109,11 @@ static void on_listed(void *arg, const redisReply *reply, bool sent)
     }
     const redisReply *code = value_field(reply->element[0], "library_code");
     if (code && code->type == REDIS_REPLY_STRING && strcmp(code->str, l->text) == 0)
-        end(l, LIBRARY_LOADED, NULL);
+        end(l, LIBRARY_LOADED, (store_fault){0});
     else
-        end(l, LIBRARY_FOREIGN, "another text stands in the store under the name of this server's function library");
+        end(l, LIBRARY_FOREIGN,
+            STORE_FAULT(STORE_MISFIT,
+                        "another text stands in the store under the name of this server's function library"));
 }
 
 static void list(library *l)

@@ -21,11 +21,11 @@ void library_free(library *library);
 
 typedef enum library_verdict {
     LIBRARY_LOADED, /* it is there, and its code was compared */
-    LIBRARY_FAILED, /* not now: `reason` says why */
+    LIBRARY_FAILED, /* not now: `fault` says why */
     LIBRARY_FOREIGN /* another text stands under its name */
 } library_verdict;
 
-typedef void library_done(void *arg, library_verdict verdict, const char *reason);
+typedef void library_done(void *arg, library_verdict verdict, store_fault fault);
 
 /* Looks whether the library is there, loads it if not. One at a time. `done` is
  * not called when the connection is lost before. */

@@ -74,9 +74,10 @@ struct node {
     replication_told told;
     bool may_lose; /* in the log */
     probe probe;
-    const char *refusal; /* of the probe, as it was told */
+    const errors_row *refusal; /* of the probe, as it was told */
     bool ready;
-    char reason[REASON_BYTES];    /* why not */
+    lks_reason reason; /* why not */
+    char text[REASON_BYTES];
     char said_deaf[REASON_BYTES]; /* why the channel was lost, in the log, since it was ready; "" = nothing */
 
     void (*closed)(void *arg);
@@ -91,10 +92,18 @@ static bool serves(const node *n)
     return n->ready && !(n->probe.refusal && n->probe.refuses_all);
 }
 
+/* What is wrong with it. */
+static store_fault fault_of(const node *n)
+{
+    if (!n->ready)
+        return (store_fault){n->reason, n->text};
+    return n->refusal ? errors_fault(n->refusal) : (store_fault){0};
+}
+
 static void tell_ready(node *n)
 {
     n->refusal = n->probe.refusal;
-    n->options.on_ready(n->options.arg, serves(n), n->refusal);
+    n->options.on_ready(n->options.arg, serves(n), fault_of(n));
 }
 
 static void set_ready(node *n)
@@ -102,7 +111,7 @@ static void set_ready(node *n)
     pipeline_up(n->pipeline, n->connection, n->greeting.cluster ? n->base : NULL);
     library_keep(n->library, n->connection, n->base);
     n->ready = true;
-    n->reason[0] = '\0';
+    n->text[0] = '\0';
     tell_ready(n);
 }
 
@@ -133,27 +142,28 @@ static void advance(node *n)
 }
 
 /* Another reason is a change too: who looks at the log sees why it still is not. */
-static void say_not_ready(node *n, const char *reason)
+static void say_not_ready(node *n, store_fault fault)
 {
-    bool changed = n->ready || strcmp(n->reason, reason) != 0;
+    bool changed = n->ready || strcmp(n->text, fault.text) != 0;
 
     n->ready = false;
-    snprintf(n->reason, sizeof n->reason, "%s", reason);
-    pipeline_down(n->pipeline, n->reason);
+    n->reason = fault.reason;
+    snprintf(n->text, sizeof n->text, "%s", fault.text);
+    pipeline_down(n->pipeline, fault_of(n));
     if (changed)
-        n->options.on_ready(n->options.arg, false, n->reason);
+        n->options.on_ready(n->options.arg, false, fault_of(n));
 }
 
-static void set_not_ready(node *n, const char *reason)
+static void set_not_ready(node *n, store_fault fault)
 {
     n->greeted = n->knows_role = n->by_role = n->replication.known = n->probe.answered = false;
-    say_not_ready(n, reason);
+    say_not_ready(n, fault);
 }
 
-static void set_fatal(node *n, const char *reason)
+static void set_fatal(node *n, store_fault fault)
 {
-    n->options.on_fatal(n->options.arg, reason);
-    set_not_ready(n, reason);
+    n->options.on_fatal(n->options.arg, fault);
+    set_not_ready(n, fault);
 }
 
 static void ask_role(node *n);
@@ -173,14 +183,14 @@ static void on_up(void *arg)
     greeting_start(&n->greeting, n->connection);
 }
 
-static void on_down(void *arg, const char *reason)
+static void on_down(void *arg, store_fault fault)
 {
     node *n = arg;
 
-    set_not_ready(n, reason);
+    set_not_ready(n, fault);
     tell_lost(n);
     if (n->subscription)
-        subscription_renew(n->subscription, reason);
+        subscription_renew(n->subscription, fault);
 }
 
 /* Where another node may take its place. */
@@ -214,7 +224,7 @@ static void on_generation(void *arg, const struct redisReply *reply, bool sent)
 
     (void)sent;
     if (reply && reply->type == REDIS_REPLY_ERROR)
-        connection_drop(n->connection, errors_find(reply->str, reply->len)->message);
+        connection_drop(n->connection, errors_fault(errors_find(reply->str, reply->len)));
     else if (reply)
         begin(n);
 }
@@ -233,14 +243,14 @@ static void tell_generation(node *n)
     free(f);
 }
 
-static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
+static void on_greeted(void *arg, greeting_verdict verdict, store_fault fault)
 {
     node *n = arg;
 
     if (verdict == GREETING_FATAL)
-        set_fatal(n, reason);
+        set_fatal(n, fault);
     if (verdict != GREETING_PASSED) {
-        connection_drop(n->connection, reason);
+        connection_drop(n->connection, fault);
         return;
     }
     n->safety = n->greeting.safety;
@@ -250,16 +260,16 @@ static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
         begin(n);
 }
 
-static void on_reloaded(void *arg, library_verdict verdict, const char *reason)
+static void on_reloaded(void *arg, library_verdict verdict, store_fault fault)
 {
     node *n = arg;
 
     if (verdict == LIBRARY_FOREIGN)
-        set_fatal(n, reason);
+        set_fatal(n, fault);
     if (verdict == LIBRARY_LOADED)
         pipeline_resume(n->pipeline);
     else
-        connection_drop(n->connection, reason);
+        connection_drop(n->connection, fault);
 }
 
 static void on_missing(void *arg)
@@ -270,12 +280,12 @@ static void on_missing(void *arg)
     library_ensure(n->library, n->connection, on_reloaded, n);
 }
 
-static void on_useless(void *arg, const char *reason)
+static void on_useless(void *arg, store_fault fault)
 {
     node *n = arg;
 
-    set_not_ready(n, reason);
-    connection_retire(n->connection, reason);
+    set_not_ready(n, fault);
+    connection_retire(n->connection, fault);
 }
 
 /* ---- the channel's life -------------------------------------------------------- */
@@ -314,18 +324,18 @@ static void on_missed(void *arg)
         n->options.on_listening(n->options.arg);
 }
 
-static void on_deaf(void *arg, const char *reason)
+static void on_deaf(void *arg, store_fault fault)
 {
     node *n = arg;
 
-    if (n->hears && strcmp(n->said_deaf, reason) != 0) {
-        log_warn("wake-channel-lost", "reason=\"%s\"", reason);
-        snprintf(n->said_deaf, sizeof n->said_deaf, "%s", reason);
+    if (n->hears && strcmp(n->said_deaf, fault.text) != 0) {
+        log_warn("wake-channel-lost", "reason=\"%s\" reason_word=%s", fault.text, lks_reason_name(fault.reason));
+        snprintf(n->said_deaf, sizeof n->said_deaf, "%s", fault.text);
     }
     n->hears = false;
     tell_lost(n);
     if (n->greeted && !n->ready)
-        say_not_ready(n, reason);
+        say_not_ready(n, fault);
 }
 
 /* ---- safety -------------------------------------------------------------------- */
@@ -343,7 +353,7 @@ static void on_safety(void *arg, const struct redisReply *reply, bool sent)
     safety_log(&n->safety, &before, n->options.store->allow_unsafe);
     warn_of_failover(n);
     if (is_unsafe(n))
-        say_not_ready(n, n->safety.danger);
+        say_not_ready(n, STORE_FAULT(STORE_UNSAFE, n->safety.danger));
     else if (!n->ready)
         advance(n);
 }
@@ -378,7 +388,7 @@ static void on_role(void *arg, const struct redisReply *reply, bool sent)
     }
     n->knows_role = true;
     if (n->replication.known && !n->replication.primary) {
-        connection_drop(n->connection, "the store is a read-only replica");
+        connection_drop(n->connection, STORE_FAULT(STORE_IS_REPLICA, "the store is a read-only replica"));
         return;
     }
     replication_log(&n->replication, &n->told, n->address);
@@ -386,7 +396,7 @@ static void on_role(void *arg, const struct redisReply *reply, bool sent)
         char text[REASON_BYTES];
         snprintf(text, sizeof text, "the store has %u replicas, --wait-replicas asks for %u", n->replication.replicas,
                  n->options.store->wait_replicas);
-        say_not_ready(n, text);
+        say_not_ready(n, STORE_FAULT(STORE_TOO_FEW_REPLICAS, text));
     } else if (!n->ready) {
         advance(n);
     }
@@ -416,7 +426,7 @@ static void on_probe(void *arg)
     if (!n->greeted)
         return;
     if (n->probe.silent)
-        say_not_ready(n, "the store does not answer");
+        say_not_ready(n, STORE_FAULT(STORE_SILENT, "the store does not answer"));
     else if (!n->ready)
         advance(n);
     else if (n->refusal != n->probe.refusal)
@@ -577,7 +587,9 @@ node *node_open(const node_options *options)
 {
     node *n = memory_alloc(sizeof *n);
 
-    *n = (node){.options = *options, .port = options->port, .base = STORE_META_BASE, .reason = "connecting"};
+    *n = (node){.options = *options, .port = options->port, .base = STORE_META_BASE};
+    n->reason = LKS_REASON_STORE_UNREACHABLE;
+    strcpy(n->text, "connecting");
     if (options->path)
         n->path = memory_copy(options->path, strlen(options->path));
     else if (options->host)
@@ -592,7 +604,7 @@ bool node_is_at(const node *n, const char *host, uint16_t port)
     return n->host && n->port == port && strcmp(n->host, host) == 0;
 }
 
-void node_move(node *n, const char *host, uint16_t port, const char *reason)
+void node_move(node *n, const char *host, uint16_t port, store_fault fault)
 {
     char *before = n->host;
 
@@ -607,8 +619,8 @@ void node_move(node *n, const char *host, uint16_t port, const char *reason)
     n->told = (replication_told){0};
     note_address(n, NULL);
     if (n->subscription)
-        subscription_move(n->subscription, n->host, port, reason);
-    connection_move(n->connection, n->host, port, reason);
+        subscription_move(n->subscription, n->host, port, fault);
+    connection_move(n->connection, n->host, port, fault);
     free(before);
 }
 
@@ -630,9 +642,9 @@ void node_reauth(node *n)
         connection_words(n->connection, on_reauth, n, count, words);
 }
 
-void node_drop(node *n, const char *reason)
+void node_drop(node *n, store_fault fault)
 {
-    connection_drop(n->connection, reason);
+    connection_drop(n->connection, fault);
 }
 
 void node_submit(node *n, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
@@ -643,7 +655,7 @@ void node_submit(node *n, const store_call *call, uint64_t deadline_ns, store_do
 bool node_ready(const node *n, const char **reason)
 {
     if (reason)
-        *reason = n->ready ? n->refusal : n->reason;
+        *reason = fault_of(n).text;
     return serves(n);
 }
 
@@ -651,9 +663,7 @@ void node_look(const node *n, store_view *ret)
 {
     *ret = (store_view){
         .ready = serves(n),
-        .reason = !n->ready    ? n->reason
-                  : n->refusal ? n->refusal
-                               : "",
+        .fault = fault_of(n),
         .version = n->greeting.version,
         .known = n->safety.known,
         .appends = n->safety.appends,
@@ -678,10 +688,10 @@ void node_look_primary(const node *n, store_primary *ret)
     };
 }
 
-void node_refuse(node *n, const char *reason)
+void node_refuse(node *n, store_fault fault)
 {
     if (!n->greeted)
-        say_not_ready(n, reason);
+        say_not_ready(n, fault);
 }
 
 /* ---- closing ------------------------------------------------------------------- */

@@ -32,10 +32,10 @@ typedef struct node_options {
     /* Of a node of a cluster, as in pipeline_options; else NULL. */
     pipeline *(*route)(void *arg, uint16_t slot);
     bool (*on_moved)(void *arg, const char *text, size_t len);
-    /* Told on each change, and when the reason for not being ready is another one. */
-    void (*on_ready)(void *arg, bool ready, const char *reason);
+    /* Told on each change, and when the fault for not being ready is another one. */
+    void (*on_ready)(void *arg, bool ready, store_fault fault);
     /* The node's data, design or version does not fit, for good; on_ready tells false right after it. */
-    void (*on_fatal)(void *arg, const char *reason);
+    void (*on_fatal)(void *arg, store_fault fault);
     /* One of its two connections was lost or could not be made; NULL = nobody asks. */
     void (*on_lost)(void *arg);
     void (*on_wake)(void *arg, const char *data, size_t len); /* these two as in store_options */
@@ -47,8 +47,8 @@ typedef struct node_options {
 node *node_open(const node_options *options);
 
 /* From now on the node is at this address, both its connections; what was sent to the one before ends as when
- * a connection is lost. When it is there already, that is confirmed. `reason` is told while it is not ready. */
-void node_move(node *node, const char *host, uint16_t port, const char *reason);
+ * a connection is lost. When it is there already, that is confirmed. `fault` is told while it is not ready. */
+void node_move(node *node, const char *host, uint16_t port, store_fault fault);
 
 /* Whether that is its address. */
 bool node_is_at(const node *node, const char *host, uint16_t port);
@@ -56,8 +56,8 @@ bool node_is_at(const node *node, const char *host, uint16_t port);
 /* Shows the credentials, which have changed, on a connection that lives; later ones show them at first. */
 void node_reauth(node *node);
 
-/* Gives the connection up, for `reason`; it is made again. */
-void node_drop(node *node, const char *reason);
+/* Gives the connection up, for `fault`; it is made again. */
+void node_drop(node *node, store_fault fault);
 
 /* The base under which the node keeps what is about itself: "ls:{meta}:" unless it is told. */
 void node_base(node *node, const char *base);
@@ -78,7 +78,7 @@ void node_look(const node *node, store_view *ret);
 void node_look_primary(const node *node, store_primary *ret);
 
 /* Why it is not ready, as the caller knows; ignored while its connection has been greeted: then it knows better. */
-void node_refuse(node *node, const char *reason);
+void node_refuse(node *node, store_fault fault);
 
 /* Ends calls under way with UNAVAILABLE, not before it returns; `closed` runs on the loop, last. */
 void node_close(node *node, void (*closed)(void *arg), void *arg);

@@ -35,8 +35,8 @@ typedef struct pending {
     bool reloaded;     /* its function was missing once */
     /* A node did not have its slot: from now on it goes with calls of its base alone, so that it is told where that is. */
     bool alone;
-    const char *refusal; /* why it is sent again: refused, or not confirmed; static; NULL: neither */
-    unsigned moves;      /* how often a node said MOVED */
+    const struct errors_row *refusal; /* why it is sent again: refused, or not confirmed; static; NULL: neither */
+    unsigned moves;                   /* how often a node said MOVED */
 } pending;
 
 typedef struct pending_list {

@@ -50,7 +50,8 @@ struct pipeline {
     bool said_forbidden; /* in the log, since there is this link */
     bool held;           /* the functions are being loaded */
     bool ending;
-    char reason[REASON_BYTES]; /* why there is no link */
+    lks_reason reason; /* why there is no link */
+    char text[REASON_BYTES];
     pending_list queue;
     pending_list refused;
     struct loop_timers timers; /* of all but the refused and the abandoned */
@@ -99,10 +100,13 @@ static void end(pipeline *p, pending *c, const store_result *result)
 }
 
 static void fail(pipeline *p, pending *c, lks_code code, lks_applied applied, uint32_t retry_after_ms,
-                 const char *message)
+                 store_fault fault)
 {
-    const store_result result = {
-        .code = code, .applied = applied, .retry_after_ms = retry_after_ms, .message = message};
+    const store_result result = {.code = code,
+                                 .applied = applied,
+                                 .retry_after_ms = retry_after_ms,
+                                 .reason = fault.reason,
+                                 .message = fault.text};
 
     end(p, c, &result);
 }
@@ -203,16 +207,20 @@ static void tell_refused(pipeline *p)
     p->refused = (pending_list){0};
     for (pending *c; (c = pending_pop(&refused));)
         if (p->ending)
-            fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_NO, 0, "the store is closing");
+            fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_NO, 0, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
         else
-            fail(p, c, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 100, "too many calls to the store are under way");
+            fail(p, c, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 100,
+                 STORE_FAULT(TOO_MANY_CALLS, "too many calls to the store are under way"));
 }
 
 /* ---- time ---------------------------------------------------------------------- */
 
 static void fail_late(pipeline *p, pending *c)
 {
-    fail(p, c, LKS_DEADLINE_EXCEEDED, exposure(c), 0, c->refusal ? c->refusal : "the store was not reached in time");
+    lks_reason unsent = c->exposed ? LKS_REASON_DEADLINE_EXCEEDED : LKS_REASON_DEADLINE_BEFORE_START;
+
+    fail(p, c, LKS_DEADLINE_EXCEEDED, exposure(c), 0,
+         c->refusal ? errors_fault(c->refusal) : (store_fault){unsent, "the store was not reached in time"});
 }
 
 /* The call is sent again after a pause. When its deadline leaves no time for that its caller is told why now: at the
@@ -247,7 +255,7 @@ static void run_due(struct timer *timer)
     if (late)
         fail_late(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, p->reason);
+        fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, (store_fault){p->reason, p->text});
 }
 
 /* ---- out and back -------------------------------------------------------------- */
@@ -258,7 +266,8 @@ static void on_lost(pipeline *p, pending *c, bool sent)
     if (c->phase == PENDING_ABANDONED)
         end(p, c, NULL);
     else if (sent && !c->call.repeatable)
-        fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, "the connection to the store was lost");
+        fail(p, c, LKS_UNAVAILABLE, exposure(c), 500,
+             STORE_FAULT(STORE_UNREACHABLE, "the connection to the store was lost"));
     else
         enqueue(p, c);
 }
@@ -274,11 +283,11 @@ static void on_error(pipeline *p, pending *c, const errors_row *row)
         enqueue(p, c);
     } else if (row->action == ERRORS_RETRY || row->action == ERRORS_MOVING || row->action == ERRORS_ELSEWHERE ||
                row->action == ERRORS_MOVED) {
-        c->refusal = row->message;
+        c->refusal = row;
         pause_call(p, c);
     } else {
         /* An earlier sending of it may have done what this one was refused. */
-        fail(p, c, row->code, c->exposed ? LKS_APPLIED_MAYBE : row->applied, row->retry_after_ms, row->message);
+        fail(p, c, row->code, c->exposed ? LKS_APPLIED_MAYBE : row->applied, row->retry_after_ms, errors_fault(row));
     }
 }
 
@@ -306,15 +315,22 @@ static void on_answer(pipeline *p, pending *c, const redisReply *reply, confirm 
     confirm_hold(confirms, c, &result);
 }
 
+static const errors_row unconfirmed = {.action = ERRORS_RETRY,
+                                       .code = LKS_UNAVAILABLE,
+                                       .applied = LKS_APPLIED_MAYBE,
+                                       .retry_after_ms = 500,
+                                       .reason = LKS_REASON_STORE_TOO_FEW_REPLICAS,
+                                       .message = "too few of the store's replicas have confirmed it"};
+
 /* What it did may be lost with this Redis. */
 static void on_unconfirmed(pipeline *p, pending *c)
 {
     c->exposed = true;
-    c->refusal = "too few of the store's replicas have confirmed it";
+    c->refusal = &unconfirmed;
     if (c->call.repeatable)
         pause_call(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, c->refusal);
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, errors_fault(c->refusal));
 }
 
 static void on_confirmed(void *arg, const redisReply *reply, bool sent)
@@ -339,7 +355,7 @@ static void on_confirmed(void *arg, const redisReply *reply, bool sent)
             on_unconfirmed(p, c);
     }
     if (reply && reply->type == REDIS_REPLY_ERROR && p->link)
-        p->options.on_useless(p->options.arg, errors_find(reply->str, reply->len)->message);
+        p->options.on_useless(p->options.arg, errors_fault(errors_find(reply->str, reply->len)));
     confirm_free(k);
 }
 
@@ -352,7 +368,7 @@ static void react(pipeline *p, const errors_row *row)
         p->held = true;
         p->options.on_missing(p->options.arg);
     } else if (row->action == ERRORS_DENIED || row->action == ERRORS_ELSEWHERE) {
-        p->options.on_useless(p->options.arg, row->message);
+        p->options.on_useless(p->options.arg, errors_fault(row));
     }
 }
 
@@ -403,7 +419,8 @@ static void send_queued(pipeline *p)
 }
 
 /* The answer for a slot that does not end its move: sent again, a call would end when its caller has gone. */
-static const errors_row stuck = {"ASK", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 1000, ERRORS_SLOT_MOVES};
+static const errors_row stuck = {
+    "ASK", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 1000, LKS_REASON_STORE_SLOT_MOVING, ERRORS_SLOT_MOVES};
 
 /* Of one call it is the call's; of several each has an element. */
 static bool is_of_calls(const redisReply *reply, size_t n)
@@ -507,11 +524,12 @@ void pipeline_up(pipeline *p, connection *link, const char *base)
     set_patience(p);
 }
 
-void pipeline_down(pipeline *p, const char *reason)
+void pipeline_down(pipeline *p, store_fault fault)
 {
     bool was_up = p->link;
 
-    snprintf(p->reason, sizeof p->reason, "%s", reason);
+    p->reason = fault.reason;
+    snprintf(p->text, sizeof p->text, "%s", fault.text);
     p->link = NULL;
     p->held = false;
     if (was_up)
@@ -530,7 +548,10 @@ pipeline *pipeline_new(const pipeline_options *options)
 {
     pipeline *p = memory_alloc(sizeof *p);
 
-    *p = (pipeline){.options = *options, .reason = "the store is not connected yet", .handles = 2};
+    *p = (pipeline){.options = *options,
+                    .reason = LKS_REASON_STORE_UNREACHABLE,
+                    .text = "the store is not connected yet",
+                    .handles = 2};
     if (p->options.in_flight_max == 0)
         p->options.in_flight_max = IN_FLIGHT_MAX;
     p->scratch = memory_arena();
@@ -551,7 +572,7 @@ void pipeline_end(pipeline *p)
         if (route(p, c) != p)
             enqueue(p, c);
         else
-            fail(p, c, LKS_UNAVAILABLE, exposure(c), 0, "the store is closing");
+            fail(p, c, LKS_UNAVAILABLE, exposure(c), 0, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
     }
     tell_refused(p);
 }

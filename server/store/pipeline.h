@@ -19,8 +19,8 @@ typedef struct pipeline_options {
     uint32_t wait_ms;       /* for so long; then the call is repeated, or MAYBE */
     /* Redis lost the functions: calls are held until pipeline_resume or _down. */
     void (*on_missing)(void *arg);
-    /* The connection is of no use for `reason` (static text): to be retired. */
-    void (*on_useless)(void *arg, const char *reason);
+    /* The connection is of no use (static text): to be retired. */
+    void (*on_useless)(void *arg, store_fault fault);
     /* Of a store with several nodes: whose pipeline serves a slot now; NULL = this one. NULL: there is one node. */
     pipeline *(*route)(void *arg, uint16_t slot);
     /* Redis said MOVED, after which the call is routed anew, ASK, or CLUSTERDOWN, in these words. Where there is `route`.
@@ -40,8 +40,8 @@ void pipeline_submit(pipeline *pipeline, const store_call *call, uint64_t deadli
 void pipeline_up(pipeline *pipeline, connection *connection, const char *base);
 
 /* There is none: calls wait for one, within the grace that store.h states.
- * `reason` is copied. */
-void pipeline_down(pipeline *pipeline, const char *reason);
+ * The text is copied. */
+void pipeline_down(pipeline *pipeline, store_fault fault);
 
 /* Slots are served elsewhere: calls that are not out go there. */
 void pipeline_reroute(pipeline *pipeline);

@@ -42,7 +42,7 @@ static void judge(probe *p, const redisReply *reply)
     bool refuses = row && (row->action == ERRORS_FAIL || row->action == ERRORS_DOWN) &&
                    (row->code == LKS_UNAVAILABLE || row->code == LKS_RESOURCE_EXHAUSTED);
 
-    p->refusal = refuses ? row->message : NULL;
+    p->refusal = refuses ? row : NULL;
     p->refuses_all = refuses && row->code == LKS_UNAVAILABLE;
 }
 

@@ -14,14 +14,14 @@ typedef struct probe {
     void *arg;
     unsigned patience; /* probe_look that many times without a reply of any kind: it does not answer */
 
-    bool answered;         /* on this connection; of the following, each is as of the last answer */
-    bool silent;           /* it does not answer */
-    const char *refusal;   /* why it refuses writes; NULL: it takes them; static */
-    bool refuses_all;      /* all of them; else those that need memory */
-    int64_t round_trip_us; /* 0: not known */
-    int64_t clock_ms;      /* its clock, milliseconds since 1970, ... */
-    uint64_t clock_ns;     /* ... and CLOCK_MONOTONIC at that moment; clock_ms 0: not known */
-    uint64_t asked_ns;     /* from here on probe.c's own */
+    bool answered;                    /* on this connection; of the following, each is as of the last answer */
+    bool silent;                      /* it does not answer */
+    const struct errors_row *refusal; /* why it refuses writes; NULL: it takes them; static */
+    bool refuses_all;                 /* all of them; else those that need memory */
+    int64_t round_trip_us;            /* 0: not known */
+    int64_t clock_ms;                 /* its clock, milliseconds since 1970, ... */
+    uint64_t clock_ns;                /* ... and CLOCK_MONOTONIC at that moment; clock_ms 0: not known */
+    uint64_t asked_ns;                /* from here on probe.c's own */
     bool asks;
     bool skips;       /* the next look does not ask */
     unsigned looks;   /* since the last reply */

@@ -8,6 +8,7 @@
 
 #include "memory.h"
 #include "store/connection.h"
+#include "store/errors.h"
 
 enum { CONNECT_TIMEOUT_MS = 2000, SILENCE_TIMEOUT_MS = 1000, DOUBLINGS_MAX = 4 };
 
@@ -60,7 +61,7 @@ static void go_on(scout *s)
 
     s->at = s->addresses[s->next_address++ % s->n_addresses];
     s->greeted = false;
-    connection_move(s->connection, s->at.host, s->at.port, "another node is asked");
+    connection_move(s->connection, s->at.host, s->at.port, STORE_FAULT(STORE_UNREACHABLE, "another node is asked"));
     s->patience = 1U << (rounds < DOUBLINGS_MAX ? rounds : DOUBLINGS_MAX);
 }
 
@@ -74,7 +75,8 @@ static void on_answer(void *arg, const redisReply *reply, bool sent)
     if (!reply)
         return;
     if (reply->type != REDIS_REPLY_STRING || !slots_read(&map, reply->str, reply->len, s->at.host)) {
-        connection_drop(s->connection, "the store's answer to CLUSTER NODES is not understood");
+        connection_drop(s->connection,
+                        STORE_FAULT(STORE_MISFIT, "the store's answer to CLUSTER NODES is not understood"));
         return;
     }
     take_addresses(s, &map);
@@ -107,7 +109,7 @@ static void on_up(void *arg)
     greeting_start(&s->greeting, s->connection);
 }
 
-static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
+static void on_greeted(void *arg, greeting_verdict verdict, store_fault fault)
 {
     scout *s = arg;
 
@@ -119,19 +121,19 @@ static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
         return;
     }
     if (verdict == GREETING_PASSED)
-        reason = "the store is no Redis Cluster";
+        fault = STORE_FAULT(STORE_MISFIT, "the store is no Redis Cluster");
     if (verdict != GREETING_REFUSED)
-        s->options.on_misfit(s->options.arg, reason);
-    connection_drop(s->connection, reason);
+        s->options.on_misfit(s->options.arg, fault);
+    connection_drop(s->connection, fault);
 }
 
-static void on_down(void *arg, const char *reason)
+static void on_down(void *arg, store_fault fault)
 {
     scout *s = arg;
 
     s->greeted = false;
     s->patience = 1;
-    s->options.on_lost(s->options.arg, reason);
+    s->options.on_lost(s->options.arg, fault);
 }
 
 scout *scout_open(const scout_options *options)

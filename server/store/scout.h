@@ -20,9 +20,9 @@ typedef struct scout_options {
     /* An answer; valid until it returns. */
     void (*on_map)(void *arg, const slots_map *map);
     /* The node is none of a cluster, or its version does not fit; on_lost follows. */
-    void (*on_misfit)(void *arg, const char *reason);
+    void (*on_misfit)(void *arg, store_fault fault);
     /* The connection was lost, or could not be made. */
-    void (*on_lost)(void *arg, const char *reason);
+    void (*on_lost)(void *arg, store_fault fault);
     void *arg;
 } scout_options;
 

@@ -311,12 +311,12 @@ static void on_up(void *arg)
     greeting_start(&e->greeting, e->asks);
 }
 
-static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
+static void on_greeted(void *arg, greeting_verdict verdict, store_fault fault)
 {
     sentinel *e = arg;
 
     if (verdict != GREETING_PASSED) {
-        connection_drop(e->asks, reason);
+        connection_drop(e->asks, fault);
         return;
     }
     connection_ready(e->asks);
@@ -339,12 +339,12 @@ static void say_sentinel(const char *reason, char ret[REASON_BYTES])
         snprintf(ret + used, REASON_BYTES - used, "%s", reason);
 }
 
-static void on_down(void *arg, const char *reason)
+static void on_down(void *arg, store_fault fault)
 {
     sentinel *e = arg;
     char text[REASON_BYTES];
 
-    say_sentinel(reason, text);
+    say_sentinel(fault.text, text);
     if (strcmp(e->said, text) != 0)
         log_warn("sentinel-lost", "sentinel=%s:%u reason=\"%s\"", e->host, e->port, text);
     snprintf(e->said, sizeof e->said, "%s", text);
@@ -352,7 +352,7 @@ static void on_down(void *arg, const char *reason)
     e->ask_again = false;
     e->asking_ns = 0;
     if (!e->leaves)
-        subscription_renew(e->hears, reason);
+        subscription_renew(e->hears, fault);
 }
 
 static void on_listening(void *arg)
@@ -376,10 +376,10 @@ static void on_switch(void *arg, const char *data, size_t len)
         s->options.on_demoted(s->options.arg, host, port);
 }
 
-static void on_deaf(void *arg, const char *reason)
+static void on_deaf(void *arg, store_fault fault)
 {
     (void)arg;
-    (void)reason;
+    (void)fault;
 }
 
 static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
@@ -477,10 +477,12 @@ static void on_timer(uv_timer_t *timer)
 
     sentinels_count(s, &known, &answering);
     if (s->doubts && !s->vouched)
-        s->options.on_unknown(s->options.arg, answering == 0 ? "no sentinel answers"
-                                              : s->refusal   ? s->refusal
-                                              : s->disagree  ? "too few sentinels of --store name the same primary"
-                                                             : "the sentinels have not told the primary");
+        s->options.on_unknown(s->options.arg,
+                              STORE_FAULT(STORE_FAILING_OVER, answering == 0 ? "no sentinel answers"
+                                                              : s->refusal   ? s->refusal
+                                                              : s->disagree
+                                                                  ? "too few sentinels of --store name the same primary"
+                                                                  : "the sentinels have not told the primary"));
     forget_unlisted(s);
     ask_all(s);
 }

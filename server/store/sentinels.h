@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "store/login.h"
+#include "store/store.h"
 #include "store/url.h"
 
 struct uv_loop_s;
@@ -29,7 +30,7 @@ typedef struct sentinels_options {
     /* A sentinel has said that this one is the primary no more. */
     void (*on_demoted)(void *arg, const char *host, uint16_t port);
     /* Now and then while it is in doubt and nobody names a primary. */
-    void (*on_unknown)(void *arg, const char *reason);
+    void (*on_unknown)(void *arg, store_fault fault);
     void *arg;
 } sentinels_options;
 

@@ -17,6 +17,7 @@
 #include "store/secrets.h"
 #include "store/cluster.h"
 #include "store/embedded.h"
+#include "store/errors.h"
 #include "store/node.h"
 #include "store/sentinels.h"
 #include "store/url.h"
@@ -41,17 +42,18 @@ struct store {
 /* ---- what is heard of the node ------------------------------------------------- */
 
 /* Why it is not ready: that redis-server is not started, rather than that it cannot be reached. */
-static const char *cause_of(const store *s, bool ready, const char *reason)
+static store_fault cause_of(const store *s, bool ready, store_fault fault)
 {
     const char *full = s->embedded && !ready ? embedded_full(s->embedded) : NULL;
 
-    return full ? full : reason;
+    return full ? STORE_FAULT(STORE_DISK_FAILED, full) : fault;
 }
 
-static void on_ready(void *arg, bool ready, const char *reason)
+static void on_ready(void *arg, bool ready, store_fault fault)
 {
     store *s = arg;
-    const char *cause = cause_of(s, ready, reason), *full = cause == reason ? NULL : cause;
+    const store_fault cause = cause_of(s, ready, fault);
+    const char *full = cause.text == fault.text ? NULL : cause.text;
 
     if (ready && s->embedded)
         embedded_serves(s->embedded);
@@ -66,14 +68,14 @@ static void on_ready(void *arg, bool ready, const char *reason)
 
 static void on_full(void *arg)
 {
-    on_ready(arg, false, "");
+    on_ready(arg, false, (store_fault){0});
 }
 
-static void on_fatal(void *arg, const char *reason)
+static void on_fatal(void *arg, store_fault fault)
 {
     store *s = arg;
 
-    snprintf(s->fatal, sizeof s->fatal, "%s", reason);
+    snprintf(s->fatal, sizeof s->fatal, "%s", fault.text);
 }
 
 static void on_lost(void *arg)
@@ -114,7 +116,7 @@ static void on_primary(void *arg, const char *host, uint16_t port)
     store *s = arg;
 
     if (!s->closed)
-        node_move(s->node, host, port, "the sentinels name another primary");
+        node_move(s->node, host, port, STORE_FAULT(STORE_FAILING_OVER, "the sentinels name another primary"));
 }
 
 static void on_demoted(void *arg, const char *host, uint16_t port)
@@ -122,15 +124,15 @@ static void on_demoted(void *arg, const char *host, uint16_t port)
     store *s = arg;
 
     if (!s->closed && node_is_at(s->node, host, port))
-        node_drop(s->node, "a sentinel says that it is the primary no more");
+        node_drop(s->node, STORE_FAULT(STORE_FAILING_OVER, "a sentinel says that it is the primary no more"));
 }
 
-static void on_unknown(void *arg, const char *reason)
+static void on_unknown(void *arg, store_fault fault)
 {
     store *s = arg;
 
     if (!s->closed)
-        node_refuse(s->node, reason);
+        node_refuse(s->node, fault);
 }
 
 static const char *generation(void *arg)
@@ -192,13 +194,13 @@ static cluster *open_cluster(store *s)
     return cluster_open(&options);
 }
 
-static void on_broken(void *arg, const char *reason)
+static void on_broken(void *arg, store_fault fault)
 {
     store *s = arg;
 
-    on_fatal(s, reason);
+    on_fatal(s, fault);
     if (!s->closed)
-        node_refuse(s->node, reason);
+        node_refuse(s->node, fault);
 }
 
 static bool told_to_stop(void *arg)
@@ -287,7 +289,7 @@ bool store_ready(const store *s, const char **reason)
     bool ready = s->cluster ? cluster_ready(s->cluster, reason) : node_ready(s->node, reason);
 
     if (reason)
-        *reason = cause_of(s, ready, *reason);
+        *reason = cause_of(s, ready, (store_fault){.text = *reason}).text;
     return ready;
 }
 
@@ -297,7 +299,7 @@ void store_look(const store *s, store_view *ret)
         cluster_look(s->cluster, ret);
     else
         node_look(s->node, ret);
-    ret->reason = cause_of(s, ret->ready, ret->reason);
+    ret->fault = cause_of(s, ret->ready, ret->fault);
     ret->embedded = s->embedded != NULL;
     ret->fails_over = s->sentinels || s->cluster;
     ret->wait_replicas = s->options.wait_replicas;

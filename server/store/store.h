@@ -46,12 +46,19 @@ typedef struct store_call {
     bool repeatable; /* may be sent again after a lost connection (it has a natural id, or reads) */
 } store_call;
 
+/* Why the store does not do what it is asked. A text NULL: it does. */
+typedef struct store_fault {
+    lks_reason reason;
+    const char *text; /* for people */
+} store_fault;
+
 /* How a call ended. `value` is the sub-call's reply when code is LKS_OK; it and
  * `message` are valid until the callback returns. */
 typedef struct store_result {
     lks_code code;
     lks_applied applied;
     uint32_t retry_after_ms;
+    lks_reason reason; /* NONE: the one that the code implies */
     const char *message;
     const store_value *value;
 } store_result;
@@ -103,10 +110,10 @@ typedef struct store_options {
      * UNAVAILABLE, MAYBE. With fewer connected the store is not ready. */
     unsigned wait_replicas;
     uint32_t wait_ms;
-    /* Tells readiness: called on each change, on the loop. Ready with a reason: a part of the
+    /* Tells readiness: called on each change, on the loop. Ready with a fault: a part of the
      * store is not, or it refuses a part of what it is asked. A store that was safe and is no
      * more, as allow_unsafe would accept, is not ready until it is safe again. */
-    void (*on_ready)(void *arg, bool ready, const char *reason);
+    void (*on_ready)(void *arg, bool ready, store_fault fault);
     /* A channel to hear, on a second connection; NULL = none. It must outlive the
      * store, which becomes ready only when it hears, and stays so when it does no more. */
     const char *wake_channel;
@@ -148,7 +155,7 @@ bool store_ready(const store *store, const char **reason);
 typedef struct store_view {
     bool embedded; /* a redis-server of our own */
     bool ready;
-    const char *reason;  /* why it is not ready; of a ready one, what is wrong with a part; "" = nothing */
+    store_fault fault;   /* why it is not ready; of a ready one, what is wrong with a part */
     const char *version; /* Redis'; "" = not known yet */
     bool known;          /* the following four, as of the last look */
     bool appends;        /* to a file, each write */

@@ -39,9 +39,10 @@ static void on_subscribed(void *arg, const redisReply *reply, bool sent)
     if (!reply)
         return;
     if (!is_of_kind(reply, "subscribe", 3)) {
-        connection_drop(s->connection, reply->type == REDIS_REPLY_ERROR
-                                           ? errors_find(reply->str, reply->len)->message
-                                           : "the store's answer to SUBSCRIBE is not understood");
+        connection_drop(s->connection,
+                        reply->type == REDIS_REPLY_ERROR
+                            ? errors_fault(errors_find(reply->str, reply->len))
+                            : STORE_FAULT(STORE_MISFIT, "the store's answer to SUBSCRIBE is not understood"));
         return;
     }
     connection_ready(s->connection);
@@ -64,20 +65,20 @@ static void on_push(void *arg, const redisReply *reply)
     if (is_of_kind(reply, "message", 3) && reply->element[2]->type == REDIS_REPLY_STRING)
         s->options.on_message(s->options.arg, reply->element[2]->str, reply->element[2]->len);
     else if (!is_of_kind(reply, "pong", 2) && !refuses_ping(reply))
-        connection_drop(s->connection, "the store sent something that is no message");
+        connection_drop(s->connection, STORE_FAULT(INTERNAL, "the store sent something that is no message"));
 }
 
-static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
+static void on_greeted(void *arg, greeting_verdict verdict, store_fault fault)
 {
     subscription *s = arg;
     const char *words[] = {"SUBSCRIBE", s->options.channel};
 
     if (verdict == GREETING_PASSED && s->greeting.cluster && !s->options.id)
-        connection_drop(s->connection, GREETING_OF_CLUSTER);
+        connection_drop(s->connection, STORE_FAULT(STORE_MISFIT, GREETING_OF_CLUSTER));
     else if (verdict == GREETING_PASSED)
         connection_words(s->connection, on_subscribed, s, 2, words);
     else
-        connection_drop(s->connection, reason);
+        connection_drop(s->connection, fault);
 }
 
 static void on_up(void *arg)
@@ -87,11 +88,11 @@ static void on_up(void *arg)
     greeting_start(&s->greeting, s->connection);
 }
 
-static void on_down(void *arg, const char *reason)
+static void on_down(void *arg, store_fault fault)
 {
     subscription *s = arg;
 
-    s->options.on_deaf(s->options.arg, reason);
+    s->options.on_deaf(s->options.arg, fault);
 }
 
 subscription *subscription_open(const subscription_options *options, const connection_options *to)
@@ -111,14 +112,14 @@ subscription *subscription_open(const subscription_options *options, const conne
     return s;
 }
 
-void subscription_renew(subscription *s, const char *reason)
+void subscription_renew(subscription *s, store_fault fault)
 {
-    connection_drop(s->connection, reason);
+    connection_drop(s->connection, fault);
 }
 
-void subscription_move(subscription *s, const char *host, uint16_t port, const char *reason)
+void subscription_move(subscription *s, const char *host, uint16_t port, store_fault fault)
 {
-    connection_move(s->connection, host, port, reason);
+    connection_move(s->connection, host, port, fault);
 }
 
 void subscription_confirm(subscription *s)

@@ -22,7 +22,7 @@ typedef struct subscription_options {
     /* A message's payload, valid until it returns. */
     void (*on_message)(void *arg, const char *data, size_t len);
     /* It does not hear, or does no more; it tries again by itself. */
-    void (*on_deaf)(void *arg, const char *reason);
+    void (*on_deaf)(void *arg, store_fault fault);
     void *arg;
 } subscription_options;
 
@@ -31,10 +31,10 @@ typedef struct subscription_options {
 subscription *subscription_open(const subscription_options *options, const connection_options *to);
 
 /* Gives its connection up and makes it anew. */
-void subscription_renew(subscription *subscription, const char *reason);
+void subscription_renew(subscription *subscription, store_fault fault);
 
 /* As connection_move and connection_confirm. */
-void subscription_move(subscription *subscription, const char *host, uint16_t port, const char *reason);
+void subscription_move(subscription *subscription, const char *host, uint16_t port, store_fault fault);
 void subscription_confirm(subscription *subscription);
 
 /* `closed` runs on the loop, last; nothing else from here on. */

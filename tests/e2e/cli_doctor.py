@@ -142,6 +142,7 @@ class Doctor(Case):
             levels, by = self.findings(server=server.url, code=UNAVAILABLE)
             self.assertEqual(levels[:2], ["ok server", "problem store"])
             self.assertIn("is not ready", by["store"]["text"])
+            self.assertEqual(self.refused_with(server), "store_unreachable")
 
     def test_a_store_that_is_frozen(self):
         with redis("--appendonly", "yes") as (path, process), self.against(store=f"unix://{path}/r") as server:
@@ -149,19 +150,28 @@ class Doctor(Case):
             levels, by = self.findings("--timeout", "300ms", server=server.url, code=UNAVAILABLE)
             self.assertEqual(levels[:2], ["ok server", "problem store"])
             self.assertIn("does not answer", by["store"]["text"])
-            self.says(server, "the store does not answer", UNAVAILABLE)
+            self.says(server, "the store does not answer", UNAVAILABLE, "store_silent")
             self.err("lock", "ls", "--timeout", "5s", env={"LOCKSTOCK_SERVER": server.url}, code=UNAVAILABLE)
             process.send_signal(signal.SIGCONT)
             wait_until(lambda: server.log().count("event=ready") == 2, server.log)
             self.assertLessEqual(server.log().count("does not answer"), server.log().count("event=ready"))
             self.is_well(server)
 
-    def says(self, server, reason, code):
+    def refused_with(self, server, code=UNAVAILABLE):
+        """The reason of a call."""
+        to = {"LOCKSTOCK_SERVER": server.url}
+        return self.failure("lock", "acquire", "door", "--lease", "1m", env=to, code=code)["reason"]
+
+    def says(self, server, reason, code, word):
         """The log, once, the server itself, status and doctor."""
         wait_until(lambda: reason in server.log(), server.log)
         to = {"LOCKSTOCK_SERVER": server.url}
         told = self.json("admin", "status", env=to)
         self.assertEqual([(one["about"], one["text"]) for one in told["conditions"]], [("store", reason)])
+        self.assertEqual((told["store"]["reason"], told["store"]["reasonWord"]), (reason, word))
+        self.assertIn(f'reason="{reason}" reason_word={word}', server.log())
+        status = json.loads(self.run_cli("status", "--json", env=to, code=code)[0])
+        self.assertEqual((status["why"], status["reason"]), (reason, word))
         self.assertIn(reason, self.run_cli("status", env=to, code=code)[0])
         levels, by = self.findings(server=server.url, code=code or REFUSED)
         self.assertIn("problem store", levels)
@@ -179,7 +189,8 @@ class Doctor(Case):
                 self.against(store=f"unix://{path}/r") as server:
             ask = ["redis-cli", "-s", f"{path}/r", "CONFIG", "SET", "maxmemory"]
             subprocess.run([*ask, "1"], check=True, stdout=subprocess.DEVNULL)
-            self.says(server, "the store is out of memory", OK)
+            self.says(server, "the store is out of memory", OK, "store_out_of_memory")
+            self.assertEqual(self.refused_with(server), "store_out_of_memory")
             wait_until(lambda: status() == "ready, but the store is out of memory", status)
             self.assertEqual(server.log().count("event=store-degraded"), 1)
             self.assertNotIn("event=not-ready", server.log())
@@ -192,7 +203,8 @@ class Doctor(Case):
                 self.against(store=f"unix://{path}/r") as server:
             most, _ = resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
             subprocess.run(["redis-cli", "-s", f"{path}/r", "SET", "foreign", "1"], check=True, stdout=subprocess.DEVNULL)
-            self.says(server, "the store cannot write its data to disk", UNAVAILABLE)
+            self.says(server, "the store cannot write its data to disk", UNAVAILABLE, "store_disk_failed")
+            self.assertEqual(self.refused_with(server), "store_disk_failed")
             wait_until(lambda: status() == "not ready: the store cannot write its data to disk", status)
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
             wait_until(lambda: status() == "ready", status)
@@ -236,6 +248,7 @@ class Doctor(Case):
             self.assertEqual(levels[:2], ["ok server", "problem store"])
             self.assertIn("refuses the credentials", by["store"]["text"])
             self.assertIn("--store", by["store"]["remedy"])
+            self.assertEqual(self.refused_with(server), "store_login_refused")
             self.assertNotIn("wrong", json.dumps(by))
 
     def test_who_may_not_see(self):

@@ -53,6 +53,8 @@ class Quotas(Case):
             self.out(*begin, key)
         wait_until(lambda: "event=over-quota" in server.log())
         self.assertIn("its quota is 4", self.run_cli(*begin, "e", code=None)[1])
+        error = self.failure(*begin, "e", code=None)
+        self.assertEqual((error["code"], error["reason"]), ("RESOURCE_EXHAUSTED", "quota_exceeded"))
         for key in "abcd":
             self.out("idempotency", "delete", "scope", key)
         wait_until(lambda: "event=within-quota" in server.log())

@@ -192,6 +192,15 @@ class WordsAndFlags(Case):
             with self.subTest(args=args):
                 self.assertIn(said, self.err(*args, code=USAGE))
 
+    def test_errors_in_json(self):
+        self.assertEqual(self.failure("lock", "acquire", "a", "--lease", "1ms", code=USAGE),
+                         {"code": "INVALID_ARGUMENT", "applied": "NO", "reason": "invalid_field", "field": "lease_ms",
+                          "retry_after_ms": 0, "message": "--lease: must be 10 to 86400000"})
+        missing = self.failure("stock", "get", "nothing", code=REFUSED)
+        self.assertEqual((missing["code"], missing["reason"], missing["field"]), ("NOT_FOUND", "not_found", "sku"))
+        away = self.failure("lock", "ls", "--server", "unix:///nonexistent/s", "--timeout", "100ms", code=UNAVAILABLE)
+        self.assertEqual((away["code"], away["reason"], away["field"]), ("UNAVAILABLE", "server_unreachable", ""))
+
     def test_a_line_that_names_its_fields(self):
         self.out("stock", "put", "phone", "5")
         self.out("stock", "deduct", "o", "--group", "phone", "--line", "sku=phone,quantity=2")

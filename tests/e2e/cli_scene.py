@@ -91,6 +91,10 @@ class Case(unittest.TestCase):
     def json(self, *args, **kwargs):
         return json.loads(self.out(*args, "--json", **kwargs))
 
+    def failure(self, *args, code, **kwargs):
+        """What --json says of a call that failed."""
+        return json.loads(self.run_cli(*args, "--json", code=code, **kwargs)[1])["error"]
+
     def start(self, *args, **kwargs):
         return subprocess.Popen([LOCKSTOCK, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, env=self.env, **kwargs)

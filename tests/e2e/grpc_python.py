@@ -28,7 +28,9 @@ os.mkdir(stubs)
 protos = [os.path.join(folder, name)[len(root) + 1:]
           for root in (PROTO, STANDARD) for folder, _, names in os.walk(root)
           for name in names if name.endswith(".proto") and "/envoy" not in folder]
-subprocess.run(["protoc", f"-I{PROTO}", f"-I{STANDARD}", f"--python_out={stubs}", *protos], check=True)
+DETAILS = os.path.join(os.path.dirname(__file__), "../interop/protos")
+protos += ["google/rpc/status.proto", "google/rpc/error_details.proto"]
+subprocess.run(["protoc", f"-I{PROTO}", f"-I{STANDARD}", f"-I{DETAILS}", f"--python_out={stubs}", *protos], check=True)
 sys.path.insert(0, stubs)
 
 from google.protobuf import descriptor_pb2, descriptor_pool, symbol_database  # noqa: E402
@@ -45,6 +47,7 @@ def load(path):
 
 lock_pb2, stock_pb2, id_pb2 = (load(f"lockstock/v1/{name}") for name in ("lock", "stock", "id"))
 others = [load("lockstock/v1/idempotency"), load("lockstock/v1/ratelimit")]
+status_pb2, details_pb2 = load("google/rpc/status"), load("google/rpc/error_details")
 health_pb2 = load("grpc/health/v1/health")
 reflection_pb2 = load("grpc/reflection/v1/reflection")
 symbols = symbol_database.Default()
@@ -163,20 +166,54 @@ class Calls(unittest.TestCase):
         self.assertEqual(second.outcome, lock_pb2.ACQUIRE_OUTCOME_ACQUIRED)
         self.assertGreater(second.fences[0].fence, first.fences[0].fence)
 
+    def details(self, error):
+        """What grpc-status-details-bin says: the reason, and the field with its description."""
+        status = status_pb2.Status.FromString(dict(error.trailing_metadata())["grpc-status-details-bin"])
+        self.assertEqual((status.code, status.message), (error.code().value[0], error.details()))
+        info, request = details_pb2.ErrorInfo(), details_pb2.BadRequest()
+        for detail in status.details:
+            detail.Unpack(info)
+            detail.Unpack(request)
+        self.assertEqual(info.domain, "lockstock")
+        field = [(one.field, one.description) for one in request.field_violations]
+        return info.reason, field[0] if field else None
+
+    def reason(self, code, *call):
+        reason, field = self.details(self.fails(code, *call))
+        return reason, field[0] if field else ""
+
     def test_errors_have_details_and_say_what_was_done(self):
         error = self.fails(grpc.StatusCode.INVALID_ARGUMENT, self.stock.PutItem, stock_pb2.PutItemRequest())
-        self.assertIn("sku", error.details())
-        trailers = dict(error.trailing_metadata())
-        self.assertEqual(trailers["lockstock-applied"], "NO")
-        details = trailers["grpc-status-details-bin"]
-        self.assertIn(b"type.googleapis.com/google.rpc.BadRequest", details)
-        self.assertIn(b"sku", details)
+        self.assertEqual(dict(error.trailing_metadata())["lockstock-applied"], "NO")
+        reason, (field, description) = self.details(error)
+        self.assertEqual((reason, field), ("invalid_field", "sku"))
+        self.assertEqual(error.details(), f"sku: {description}")
         missing = self.fails(grpc.StatusCode.NOT_FOUND, self.stock.GetItem, stock_pb2.GetItemRequest(sku="none"))
         self.assertEqual(dict(missing.trailing_metadata())["lockstock-applied"], "NO")
 
+    def test_reasons(self):
+        """The calls of test_reasons in test_bad_input.c."""
+        item = {"group": "plum", "sku": "plum", "on_hand": 10}
+        order = {"group": "plum", "order_id": "plum-1"}
+        code, put, deduct = grpc.StatusCode, self.stock.PutItem, self.stock.Deduct
+        put(stock_pb2.PutItemRequest(**item), timeout=LIMIT_S)
+        deduct(stock_pb2.DeductRequest(lines=[stock_pb2.Line(sku="plum", quantity=1)], **order), timeout=LIMIT_S)
+        self.assertEqual(self.reason(code.ALREADY_EXISTS, deduct,
+                                     stock_pb2.DeductRequest(lines=[stock_pb2.Line(sku="plum", quantity=2)], **order)),
+                         ("id_reused", "order_id"))
+        self.assertEqual(self.reason(code.ABORTED, put, stock_pb2.PutItemRequest(expected_version=7, **item)),
+                         ("version_mismatch", "expected_version"))
+        self.assertEqual(self.reason(code.ALREADY_EXISTS, put, stock_pb2.PutItemRequest(must_be_new=True, **item)),
+                         ("already_exists", "sku"))
+        self.assertEqual(self.reason(code.NOT_FOUND, self.stock.GetItem, stock_pb2.GetItemRequest(sku="none")),
+                         ("not_found", "sku"))
+        self.assertEqual(self.reason(code.FAILED_PRECONDITION, self.stock.Adjust,
+                                     stock_pb2.AdjustRequest(group="plum", sku="plum", delta=-100, adjustment_id="plum-a")),
+                         ("wrong_state", "delta"))
+
     def test_unknown_methods(self):
         nothing = self.channel.unary_unary("/lockstock.v1.LockService/Open", lambda b: b, lambda b: b)
-        self.fails(grpc.StatusCode.UNIMPLEMENTED, nothing, b"")
+        self.assertEqual(self.reason(grpc.StatusCode.UNIMPLEMENTED, nothing, b""), ("not_supported", ""))
 
     def test_a_deadline_ends_a_wait(self):
         self.lock.Acquire(acquire("deadline", "holder"), timeout=LIMIT_S)
@@ -219,9 +256,9 @@ class Calls(unittest.TestCase):
 
     def test_messages_that_are_too_long(self):
         put = self.channel.unary_unary("/lockstock.v1.StockService/PutItem", lambda b: b, lambda b: b)
-        self.fails(grpc.StatusCode.RESOURCE_EXHAUSTED, put, bytes(1048577))
+        self.assertEqual(self.reason(grpc.StatusCode.RESOURCE_EXHAUSTED, put, bytes(1048577)), ("too_large", ""))
         # Of the longest length it is read, and found to be no request.
-        self.fails(grpc.StatusCode.INVALID_ARGUMENT, put, bytes(1048576))
+        self.assertEqual(self.reason(grpc.StatusCode.INVALID_ARGUMENT, put, bytes(1048576)), ("invalid_field", ""))
 
     def test_health(self):
         ask = health_pb2.HealthCheckRequest

@@ -130,6 +130,14 @@ void expect_error(const lks_error *error, lks_code code, lks_applied applied, co
     assert_string_equal(lks_applied_name(error->applied), lks_applied_name(applied));
 }
 
+/* What a guard refuses with. */
+static lks_reason reason_of(lks_code code)
+{
+    return code == LKS_ABORTED          ? LKS_REASON_BUSY
+           : code == LKS_ALREADY_EXISTS ? LKS_REASON_ID_REUSED
+                                        : LKS_REASON_RATE_LIMITED;
+}
+
 void expect_refused(const lks_rpc_method *method, const buy_request *request, lks_code code, const char *message)
 {
     lks_error error;
@@ -137,6 +145,8 @@ void expect_refused(const lks_rpc_method *method, const buy_request *request, lk
 
     assert_null(response);
     expect_error(&error, code, LKS_APPLIED_NO, message);
+    if (code == LKS_ABORTED || code == LKS_ALREADY_EXISTS || code == LKS_RESOURCE_EXHAUSTED)
+        assert_string_equal(lks_reason_name(error.reason), lks_reason_name(reason_of(code)));
 }
 
 lks_call *start_on(lks_channel *way, const lks_rpc_method *method, const buy_request *request, uint32_t timeout_ms)

@@ -75,11 +75,17 @@ static void assert_refused(const char *what, reply_message *reply, lks_code code
 {
     const result_message *result = reply->results[0];
 
+    const char *named = code == LKS_UNIMPLEMENTED ? "" : field;
+    lks_error implied;
+
+    lks_error_set(&implied, code, LKS_APPLIED_NO, "%s", result->message);
     if (result->code != (uint32_t)code || strncmp(result->message, field, strlen(field)) != 0 ||
-        result->applied != LOCKSTOCK__RPC__V1__APPLIED__APPLIED_NO) {
-        fail_msg("%s: got %s, applied %s, \"%s\"; expected %s, NO, \"%s...\"", what,
+        result->applied != LOCKSTOCK__RPC__V1__APPLIED__APPLIED_NO ||
+        strncmp(result->field, named, strlen(named)) != 0 ||
+        strcmp(result->reason, lks_reason_name(implied.reason)) != 0) {
+        fail_msg("%s: got %s, applied %s, \"%s\", field %s, reason %s; expected %s, NO, \"%s...\"", what,
                  lks_code_name((lks_code)result->code), lks_applied_name((lks_applied)result->applied), result->message,
-                 lks_code_name(code), field);
+                 result->field, result->reason, lks_code_name(code), field);
     }
     free_reply(reply);
 }
@@ -338,6 +344,67 @@ TEST(test_what_is_no_frame_closes)
         close(fd);
     }
     test_unknown_field_is_ignored(NULL); /* the first connection still serves */
+}
+
+static lks_put_item_request put_plum(int64_t version)
+{
+    lks_put_item_request item = LKS_PUT_ITEM_REQUEST_INIT;
+
+    item.group = item.sku = "plum";
+    item.on_hand = 10;
+    item.expected_version = version;
+    return item;
+}
+
+static lks_deduct_request deduct_plum(lks_line *line, lks_line **lines, int64_t quantity)
+{
+    lks_deduct_request deduct = LKS_DEDUCT_REQUEST_INIT;
+
+    *line = (lks_line)LKS_LINE_INIT;
+    line->sku = "plum";
+    line->quantity = quantity;
+    *lines = line;
+    deduct.group = "plum";
+    deduct.order_id = "plum-1";
+    deduct.n_lines = 1;
+    deduct.lines = lines;
+    return deduct;
+}
+
+static void expect_reason(const char *method, const void *request, lks_code code, const char *reason, const char *field)
+{
+    reply_message *reply = call(method, request);
+
+    assert_int_equal(reply->results[0]->code, code);
+    assert_string_equal(reply->results[0]->reason, reason);
+    assert_string_equal(reply->results[0]->field, field);
+    free_reply(reply);
+}
+
+/* What a code does not say the reason does. tests/e2e/grpc_python.py has the same calls over gRPC. */
+TEST(test_reasons)
+{
+    lks_line line, *lines;
+    lks_deduct_request deduct = deduct_plum(&line, &lines, 1);
+    lks_put_item_request item = put_plum(0);
+    lks_get_item_request none = LKS_GET_ITEM_REQUEST_INIT;
+    lks_adjust_request adjust = LKS_ADJUST_REQUEST_INIT;
+
+    expect_reason(STOCK "PutItem", &item, LKS_OK, "", "");
+    expect_reason(STOCK "Deduct", &deduct, LKS_OK, "", "");
+    deduct = deduct_plum(&line, &lines, 2);
+    expect_reason(STOCK "Deduct", &deduct, LKS_ALREADY_EXISTS, "id_reused", "order_id");
+    item = put_plum(7);
+    expect_reason(STOCK "PutItem", &item, LKS_ABORTED, "version_mismatch", "expected_version");
+    item = put_plum(0);
+    item.must_be_new = true;
+    expect_reason(STOCK "PutItem", &item, LKS_ALREADY_EXISTS, "already_exists", "sku");
+    none.sku = "none";
+    expect_reason(STOCK "GetItem", &none, LKS_NOT_FOUND, "not_found", "sku");
+    adjust.group = adjust.sku = "plum";
+    adjust.delta = -100;
+    adjust.adjustment_id = "plum-a";
+    expect_reason(STOCK "Adjust", &adjust, LKS_FAILED_PRECONDITION, "wrong_state", "delta");
 }
 
 TEST(test_nothing_changed)

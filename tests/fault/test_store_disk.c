@@ -79,7 +79,7 @@ TEST(a_redis_that_ends_on_a_full_disk_is_started_when_there_is_room)
     assert_false(store_ready(store_driver_store(here.d), &reason));
     assert_non_null(strstr(reason, "less than 1 MiB"));
     store_look(store_driver_store(here.d), &view);
-    assert_non_null(strstr(view.reason, "less than 1 MiB"));
+    assert_non_null(strstr(view.fault.text, "less than 1 MiB"));
     here.is_full = false;
     store_driver_wait_ready(here.d, true);
     assert_string_equal(outcome_text(call("get", "a"), 1), "a");

@@ -139,7 +139,7 @@ static void check_details(const lks_error *error)
             fuzz_expect(read_field(&bytes, &value, &(fuzz_input){NULL, 0}) == 2 && bytes.len == 0);
         }
     }
-    fuzz_expect((len > 0) == (n_details > 0) && n_details <= 2);
+    fuzz_expect((len > 0) == (n_details > 0) && n_details <= 3);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -149,12 +149,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
     for (int i = 0; i < 4; i++)
         error.retry_after_ms = error.retry_after_ms << 8 | fuzz_byte(&in);
-    size_t text_len;
+    error.reason = (lks_reason)(fuzz_byte(&in) % 64);
+    size_t text_len, field_len = fuzz_byte(&in) % LKS_ERROR_FIELD_MAX;
     uint8_t *text = fuzz_bytes(&in, in.len, &text_len);
     check_timeout(text, text_len);
     check_binary(text, text_len);
     if (text_len > 0)
         memcpy(error.message, text, text_len < sizeof error.message ? text_len : sizeof error.message - 1);
+    if (text_len > 0)
+        memcpy(error.field, text, text_len < field_len ? text_len : field_len);
     check_message(&error);
     check_details(&error);
     free(text);

@@ -99,9 +99,9 @@ c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe*
   [[return n->safety.danger && !n->options.store->allow_unsafe;]] [[return false;]])
 c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe*
   [[return n->safety.danger && !n->options.store->allow_unsafe;]] [[return n->safety.danger;]])
-c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe* [[        say_not_ready(n, n->safety.danger);
+c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe* [[        say_not_ready(n, STORE_FAULT(STORE_UNSAFE, n->safety.danger));
     else if (!n->ready)
-        advance(n);]] [[        say_not_ready(n, n->safety.danger);]])
+        advance(n);]] [[        say_not_ready(n, STORE_FAULT(STORE_UNSAFE, n->safety.danger));]])
 c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*
   [[else if (!s.appends && !s.snapshots)]] [[else if (false)]])
 c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*

@@ -107,7 +107,7 @@ c_mutation(CL6 server/services/admin.c test_admin:settings_of* [[    status->wai
 
 # what a server sees of its store every second
 c_mutation(CL6 server/store/probe.c test_cli_doctor:*frozen [[    if (p->looks >= p->patience && !p->silent) {]] [[    if (false) {]])
-c_mutation(CL6 server/store/probe.c test_cli_doctor:*memory_is_full [[    p->refusal = refuses ? row->message : NULL;]] [[    p->refusal = NULL;]])
+c_mutation(CL6 server/store/probe.c test_cli_doctor:*memory_is_full [[    p->refusal = refuses ? row : NULL;]] [[    p->refusal = NULL;]])
 c_mutation(CL6 server/store/probe.c test_cli_doctor:*disk_is_full [[refuses && row->code == LKS_UNAVAILABLE;]] [[false;]])
 c_mutation(CL6 server/store/node.c test_cli_doctor:*memory_is_full [[    else if (n->refusal != n->probe.refusal)
         tell_ready(n);]] "")

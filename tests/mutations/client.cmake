@@ -23,9 +23,9 @@ c_mutation(C2 client/once_attempt.c test_once:*final_failure*
   [[bool failed = stored->n_headers == 1 &&]] [[bool failed = false && stored->n_headers == 1 &&]])
 c_mutation(C2 client/once_attempt.c test_once:*final_failure* [[.n_headers = failed ? 0 : n,]] [[.n_headers = n,]])
 c_mutation(C3 client/once.c test_once:*told_apart
-  [[refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED,
+  [[refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_BUSY,
                "another]]
-  [[refuse(error, LKS_ONCE_IN_PROGRESS, LKS_UNAVAILABLE,
+  [[refuse(error, LKS_ONCE_IN_PROGRESS, LKS_UNAVAILABLE, LKS_REASON_BUSY,
                "another]])
 c_mutation(C3 client/once.c test_once:*told_apart
   [[response->retry_after_ms < UINT32_MAX ? (uint32_t)response->retry_after_ms : UINT32_MAX;]] [[0;]])

@@ -81,7 +81,9 @@ c_mutation(G10 net/grpc/grpc_text.c test_grpc_text [[(value * units[u].ns + 9999
 c_mutation(G10 net/grpc/grpc_text.c test_grpc_text [[len > TIMEOUT_DIGITS_MAX + 1]] [[len > TIMEOUT_DIGITS_MAX + 2]])
 c_mutation(G10 net/grpc/grpc_text.c test_grpc_text [[ && *c != '%')]] [[)]])
 c_mutation(G10 net/grpc/grpc_text.c test_grpc_text [[    put_number(&duration, 2, (uint64_t)(ms % 1000) * 1000000);]] "")
-c_mutation(G10 net/grpc/grpc_text.c test_grpc_text [[        any = put_bad_request(&status, error->message);]] "")
+c_mutation(G10 net/grpc/grpc_text.c test_grpc_text [[        put_bad_request(&status, error);]] [[        ;]])
+c_mutation(G10 net/grpc/grpc_text.c test_grpc_text [[        put_error_info(&status, error->reason);]] [[        ;]])
+c_mutation(G10 net/grpc/grpc_text.c test_grpc_text [[first ? error->message + len + 2 : error->message]] [[error->message]])
 
 # messages: any pieces, gzip, its bombs, what is too long
 c_mutation(G11 net/grpc/grpc_message.c test_grpc_message [[    if (length > r->bytes_max)]] [[    if (false)]])

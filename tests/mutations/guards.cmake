@@ -40,7 +40,8 @@ c_mutation(GD7 client/guard/answer.c test_guards:*for_good* [[    case LKS_NOT_F
 ]] "")
 c_mutation(GD7 client/guard/answer.c test_guards:*for_good* [[return applied == LKS_APPLIED_YES;]] [[return false;]])
 c_mutation(GD7 client/guard/answer.c test_guards:*for_good* [[return applied == LKS_APPLIED_YES;]] [[return true;]])
-c_mutation(GD7 client/guard/answer.c test_guards:*for_good* [[(lks_applied)result->applied, "%s"]] [[LKS_APPLIED_NO, "%s"]])
+c_mutation(GD7 client/guard/answer.c test_guards:*for_good* [[    lks_rpc_result_error(result, &answer->error);]] [[    result->applied = LOCKSTOCK__RPC__V1__APPLIED__APPLIED_NO;
+    lks_rpc_result_error(result, &answer->error);]])
 c_mutation(GD8 client/guard/leave.c test_guards:*too_long* [[if (code == LKS_OK && !fits(g, protobuf_c_message_get_packed_size(response))) {]] [[if (false) {]])
 c_mutation(GD9 client/guard/leave.c test_guarded_hosts:*frozen* [[    if (code == LKS_OK && response->outcome == LKS_COMPLETE_OUTCOME_SUPERSEDED) {]] [[    if (false) {]])
 c_mutation(GD10 client/guard/leave.c test_guards:*stored_later [[        complete_later(g);]] [[        ;]])

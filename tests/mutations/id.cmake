@@ -59,8 +59,8 @@ lua_mutation(D10 test_id_snowflake [[math.max(now_ms, floor, number(unused))]] [
 lua_mutation(D10 test_id_snowflake [[and floor <= now_ms + LEASE_MS then]] [[then]])
 lua_mutation(D11 test_id_snowflake [[if first <= EPOCH_MS or till > END_MS then]] [[if first <= EPOCH_MS then]])
 lua_mutation(D11 test_id_snowflake [[if first <= EPOCH_MS or till > END_MS then]] [[if till > END_MS then]])
-lua_mutation(D12 test_id_snowflake [[tonumber(text) or fail('FAILED_PRECONDITION', FOREIGN)]] [[tonumber(text) or 0]])
-lua_mutation(D12 test_id_kinds [[tonumber(text) or fail('FAILED_PRECONDITION', FOREIGN)]] [[tonumber(text) or 0]])
+lua_mutation(D12 test_id_snowflake [[tonumber(text) or foreign()]] [[tonumber(text) or 0]])
+lua_mutation(D12 test_id_kinds [[tonumber(text) or foreign()]] [[tonumber(text) or 0]])
 
 c_mutation(D21 server/services/id_snowflake.c test_ids [[s->worker = range->worker;]] [[s->worker = 0;]])
 

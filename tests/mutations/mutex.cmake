@@ -21,7 +21,7 @@ c_mutation(M5 client/lease/lock.c test_mutex
   [[refuse(error, LKS_LOCK_BUSY, LKS_ABORTED]] [[refuse(error, LKS_LOCK_TIMED_OUT, LKS_ABORTED]])
 c_mutation(M5 client/lease/lock.c test_mutex [[refuse(error, LKS_LOCK_TIMED_OUT, ]] [[refuse(error, LKS_LOCK_BUSY, ]])
 c_mutation(M5 client/lease/lock.c test_mutex
-  [[refuse(error, LKS_LOCK_FAILED, LKS_ABORTED, "granted]] [[refuse(error, LKS_LOCK_BUSY, LKS_ABORTED, "granted]])
+  [[refuse(error, LKS_LOCK_FAILED, LKS_ABORTED, LKS_REASON_LEASE_LOST,]] [[refuse(error, LKS_LOCK_BUSY, LKS_ABORTED, LKS_REASON_LEASE_LOST,]])
 c_mutation(M6 client/lease/lock.c test_mutex [[ || error->applied != LKS_APPLIED_NO;]] [[;]])
 c_mutation(M6 client/lease/lock.c test_mutex [[ || error->applied != LKS_APPLIED_NO;]] [[ || result == LKS_LOCK_FAILED;]])
 c_mutation(M6 client/lease/lock.c test_mutex:*unanswered_try*

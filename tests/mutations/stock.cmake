@@ -68,7 +68,7 @@ lua_mutation(S59 test_stock_together [[  if s.gave then return false end]] "")
 # PutItem, GetItem
 lua_mutation(S14 test_stock_items [[if must_be_new == '1' then fail]] [[if false then fail]])
 lua_mutation(S14 test_stock_items [[if expected ~= 0 and expected ~= current then]] [[if false then]])
-lua_mutation(S14 test_stock_items [[' .. int(current))]] [[')]])
+lua_mutation(S14 test_stock_items [[' .. int(current), 'version]] [[', 'version]])
 lua_mutation(S14 test_stock_items [[expected ~= 0 and ]] "")
 lua_mutation(S14 test_stock_items [[if on_hand < old[RESERVED] + old[SOLD] then]] [[if on_hand < old[RESERVED] then]])
 lua_mutation(S14 test_stock_items [[if on_hand < old[RESERVED] + old[SOLD] then]] [[if on_hand < old[SOLD] then]])
@@ -173,7 +173,7 @@ lua_mutation(S32 test_stock_faults [[ or order[#order] ~= #text + 1 then]] [[ th
 lua_mutation(S32 test_stock_faults [[return order[HOW] and order[STATE] and order or]] [[return order[STATE] and order or]])
 lua_mutation(S32 test_stock_faults [[return order[HOW] and order[STATE] and order or]] [[return order[HOW] and order or]])
 lua_mutation(S32 test_stock_faults
-  [[tonumber(redis.call('ZSCORE', s.base .. 'stock:x', id)) or fail('FAILED_PRECONDITION', FOREIGN)]]
+  [[tonumber(redis.call('ZSCORE', s.base .. 'stock:x', id)) or foreign()]]
   [[tonumber(redis.call('ZSCORE', s.base .. 'stock:x', id) or 1)]])
 lua_mutation(S33 test_stock_faults [[  dirty = true]] "")
 lua_mutation(S33 test_stock_faults [[s.at, dirty = n, false]] [[s.at, dirty = n, true]])

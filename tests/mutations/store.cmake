@@ -78,13 +78,12 @@ c_mutation(T8 server/store/errors.c test_store_answers:*not_permitted* [[{"NOPER
 c_mutation(T8 server/store/errors.c test_store_answers
   [[{"WRONGPASS", ERRORS_DENIED, LKS_INTERNAL]] [[{"WRONGPASS", ERRORS_DENIED, LKS_UNAVAILABLE]])
 c_mutation(T8 server/store/greeting.c test_store_greeting
-  [[errors_find(reply->str, reply->len)->message]] [[reply->str]])
+  [[        fault = errors_fault(errors_find(reply->str, reply->len));]] [[        fault.text = reply->str;]])
 c_mutation(T8 server/store/greeting.c test_store_greeting [[{select_words, judge_select}]] [[{select_words, judge_ok}]])
 
 # an unknown error may have come after a write: INTERNAL, MAYBE; WRONGTYPE is told by the function
 c_mutation(T9 server/store/errors.c test_store_answers
-  [[ERRORS_FAIL, LKS_INTERNAL, LKS_APPLIED_MAYBE, 0, "the store failed"]]
-  [[ERRORS_FAIL, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store failed"]])
+  [[.applied = LKS_APPLIED_MAYBE,]] [[.applied = LKS_APPLIED_NO,]])
 c_mutation(T9 server/store/fcall.c test_store_answers
   [[value_is(&e[2], "NO") ? LKS_APPLIED_NO : LKS_APPLIED_MAYBE]] [[LKS_APPLIED_MAYBE]])
 c_mutation(T9 server/store/fcall.c test_store_answers
@@ -164,7 +163,7 @@ c_mutation(T15 server/store/embedded.c test_store_embedded:pauses_grow* [[      
 c_mutation(T15 server/store/embedded.c test_store_embedded:pauses_grow* [[            e->failures = 0;]] [[            ;]])
 c_mutation(T15 server/store/embedded.c test_store_disk:a_redis* [[    e->is_full = !has_room(e);]] [[    e->is_full = false;]])
 c_mutation(T15 server/store/embedded.c test_store_disk:*later [[    if (!has_room(e)) {]] [[    if (false) {]])
-c_mutation(T15 server/store/store.c test_store_disk:a_redis* [[    ret->reason = cause_of(s, ret->ready, ret->reason);
+c_mutation(T15 server/store/store.c test_store_disk:a_redis* [[    ret->fault = cause_of(s, ret->ready, ret->fault);
 ]] "")
 c_mutation(T15 server/store/embedded.c test_store_embedded:a_redis_that_aborts* [[        if (WTERMSIG(how) == own[i])]] [[        if (false)]])
 c_mutation(T15 server/store/embedded.c test_store_embedded:a_redis_that_is_killed* [[        if (WTERMSIG(how) == own[i])]] [[        if (true)]])
@@ -184,7 +183,7 @@ c_mutation(T16 server/store/aof.c test_aof_tail:*left_alone [[        if (begins
 c_mutation(T16 server/store/aof.c test_aof_tail [[end < a->size && (failure = keep(dir, name, a, end, copy)) != 0]] [[false]])
 c_mutation(T16 server/store/aof.c test_aof_tail:*cannot_be_kept* [[(failure = keep(dir, name, a, end, copy)) != 0]] [[(keep(dir, name, a, end, copy)) < 0]])
 c_mutation(T16 server/store/aof.c test_aof_tail:*cannot_be_kept* [[        unlinkat(dir_fd, copy, 0);]] [[        ;]])
-c_mutation(T16 server/store/embedded.c test_store_embedded:damage_that_is_found* [[        e->options.on_broken(e->options.arg, e->not_mended.message);]] [[        pause_then_spawn(e);]])
+c_mutation(T16 server/store/embedded.c test_store_embedded:damage_that_is_found* [[        e->options.on_broken(e->options.arg, STORE_FAULT(STORE_UNREACHABLE, e->not_mended.message));]] [[        pause_then_spawn(e);]])
 c_mutation(T16 server/store/embedded.c test_store_embedded:*promised [["--aof-load-truncated", "no",]] "")
 c_mutation(T16 server/store/embedded.c test_store_embedded:*promised
   [["--appendfsync", e->options.fsync,]] [["--appendfsync", "no",]])
@@ -193,8 +192,8 @@ c_mutation(T16 server/store/embedded.c test_store_embedded:*promised
 c_mutation(T17 server/store/node.c test_store_subscription [[    if (n->subscription)
         n->options.on_listening(n->options.arg);]] "")
 c_mutation(T17 server/store/node.c test_store_subscription [[    if (n->subscription)
-        subscription_renew(n->subscription, reason);]] "")
-c_mutation(T17 server/store/node.c test_store_subscription:the_channel_of* [[n->hears && strcmp(n->said_deaf, reason) != 0]] [[n->hears]])
+        subscription_renew(n->subscription, fault);]] "")
+c_mutation(T17 server/store/node.c test_store_subscription:the_channel_of* [[n->hears && strcmp(n->said_deaf, fault.text) != 0]] [[n->hears]])
 c_mutation(T17 server/store/node.c test_store_subscription:the_channel_of* [[    n->said_deaf[0] = '\0';]] "")
 
 # zeros at the end of the file, from a power loss, are cut off; those in a value stay
@@ -219,9 +218,9 @@ c_mutation(T18 server/store/embedded.c test_store_embedded:*removed_socket* [[  
 const char]] [[}
 
 const char]])
-c_mutation(T18 server/store/node.c test_store_embedded:*removed_socket* [[    set_not_ready(n, reason);
+c_mutation(T18 server/store/node.c test_store_embedded:*removed_socket* [[    set_not_ready(n, fault);
     tell_lost(n);
-]] [[    set_not_ready(n, reason);
+]] [[    set_not_ready(n, fault);
 ]])
 c_mutation(T18 server/store/embedded.c test_store_embedded:*loop_goes_on*
   [[    uv_queue_work(e->options.loop, &e->mending, mend_in_thread, on_mended); /* fails only without a function */]]
@@ -255,7 +254,7 @@ c_mutation(T19 server/store/sentinels.c test_store_sentinels:*switch_of_another*
 c_mutation(T19 server/store/connection.c test_store_sentinels:*lost_is_asked_for*
   [[c->due = c->options.waits_to_be_told && !c->told;]] [[c->due = false;]])
 c_mutation(T19 server/store/node.c test_store_sentinels:*in_doubt* [[    if (!n->greeted)
-        say_not_ready(n, reason);]] [[    set_not_ready(n, reason);]])
+        say_not_ready(n, fault);]] [[    set_not_ready(n, fault);]])
 c_mutation(T19 server/store/node.c test_store_sentinels:*became_a_replica* [[if (n->replication.known && !n->replication.primary) {]] [[if (false) {]])
 c_mutation(T19 server/store/greeting.c test_store_sentinels:*no_sentinel_is_not_asked*
   [[    } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {]] [[    } else if (false) {]])
@@ -269,10 +268,10 @@ c_mutation(T20 server/store/confirm.c test_store_confirm:*too_few_confirmed*
 c_mutation(T20 server/store/pipeline.c test_store_confirm:*asked_again* [[    if (c->call.repeatable)
         pause_call(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, c->refusal);]] [[    if (false)
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, errors_fault(c->refusal));]] [[    if (false)
         pause_call(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, c->refusal);]])
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, errors_fault(c->refusal));]])
 c_mutation(T20 server/store/confirm.c test_store_confirm:*share_one_question*
   [[        connection_command(link, ignore, NULL, published, strlen(published));]] [[        ;]])
 c_mutation(T20 server/store/confirm.c test_store_confirm:without_that_write* [[ && !w.done ? &nobody : reply]] [[ && false ? &nobody : reply]])
@@ -319,7 +318,7 @@ c_mutation(T22 server/services/walk.c test_walk [[bool goes_on = strcmp(node, w-
 c_mutation(T22 server/store/cluster.c test_store_cluster:*end_its_move* [[    m->last_ms = now;]] "")
 c_mutation(T7 server/store/pipeline.c test_store_answers:without_time* [[    if (clock_in_ms(2 * PAUSE_MS) >= c->deadline_ns) {]] [[    if (false) {]])
 c_mutation(T22 server/store/pipeline.c test_store_cluster:*end_its_move* [[            row = &stuck;]] [[            ;]])
-c_mutation(T22 server/store/pipeline.c test_store_cluster:*end_its_move* [[        c->refusal = row->message;]] "")
+c_mutation(T22 server/store/pipeline.c test_store_cluster:*end_its_move* [[        c->refusal = row;]] "")
 c_mutation(T22 server/calls/pass.c test_sweep:*each_part [[enter_part(p, p->part.slot + 1U)]] [[enter_part(p, 65536)]])
 c_mutation(T22 server/calls/loss.c test_loss:*each_part* [[from = part.slot + 1U)]] [[from = 65536)]])
 

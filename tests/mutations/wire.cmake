@@ -116,8 +116,8 @@ c_mutation(W16 server/services/rounds.c test_dispatch [[        r->error.applied
     else if]] [[        ;
     else if]])
 c_mutation(W16 server/services/rounds.c test_dispatch
-  [[lks_error_set(&r->error, result->code, result->applied, "%s", result->message);]]
-  [[lks_error_set(&r->error, result->code, LKS_APPLIED_NO, "%s", result->message);]])
+  [[lks_error_set_reason(&r->error, result->code, result->applied, result->reason, "%s", result->message);]]
+  [[lks_error_set_reason(&r->error, result->code, LKS_APPLIED_NO, result->reason, "%s", result->message);]])
 c_mutation(W16 server/services/rounds.c test_dispatch [[r->error.retry_after_ms = result->retry_after_ms;]] "")
 c_mutation(W16 rpc/frame.c test_frame
   [[known ? (lks_applied)result->applied : LKS_APPLIED_MAYBE]]
@@ -133,7 +133,7 @@ c_mutation(W17 client/call/tries.c test_channel_retry
 c_mutation(W17 client/call/tries.c test_channel_retry [[    call->error.applied = call->applied;
 ]] "")
 c_mutation(W17 client/call/tries.c test_channel_retry
-  [[lks_error_set(&call->error, code, LKS_APPLIED_MAYBE, ]] [[lks_error_set(&call->error, code, LKS_APPLIED_NO, ]])
+  [[lks_error_set_reason(&call->error, code, LKS_APPLIED_MAYBE, ]] [[lks_error_set_reason(&call->error, code, LKS_APPLIED_NO, ]])
 
 # the client: a deadline tells how far the call came; a cancelled call says whether it was sent
 c_mutation(W18 client/call/tries.c test_channel [[        note_applied(call, LKS_APPLIED_MAYBE);
@@ -141,3 +141,17 @@ c_mutation(W18 client/call/tries.c test_channel [[        note_applied(call, LKS
     }]] [[        frame_leave(call);
     }]])
 c_mutation(W18 client/call/tries.c test_channel [[else if (!tried && channel_connected(call->channel))]] [[else if (false)]])
+
+# a failure says its reason in a word, and the field that is wrong
+c_mutation(W19 rpc/status.c test_status [[reason != LKS_REASON_NONE ? reason : implied_by(code)]] [[reason]])
+c_mutation(W19 rpc/status.c test_status [[    if (len < sizeof error->field)
+        memcpy(]] [[    if (len == 0)
+        memcpy(]])
+c_mutation(W19 rpc/status.c test_status [[at[0] == ':' && at[1] == ' ']] [[at[0] == ':']])
+c_mutation(W19 rpc/frame.c test_frame [[has_memory = read_text(&f, arena, &ret->field);]] [[;]])
+c_mutation(W19 rpc/frame.c test_frame [[has_memory = read_text(&f, arena, &ret->reason);]] [[;]])
+c_mutation(W19 rpc/frame.c test_frame [[strlen(result->field) < sizeof error->field ? result->field : ""]] [[result->field]])
+c_mutation(W19 server/services/rounds.c test_bad_input
+  [[result->applied, result->reason, "%s", result->message);]] [[result->applied, LKS_REASON_NONE, "%s", result->message);]])
+c_mutation(W19 server/store/fcall.c test_store_answers [[.reason = lks_reason_of(e[5].string.data),]] "")
+c_mutation(W19 cli/diagnosis.c test_diagnosis [[status && status->evicts)]] [[false)]])

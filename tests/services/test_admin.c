@@ -33,10 +33,9 @@ static int with_a_view(void **state)
     harness_service_options(
         h, &(service_options){.sequence_block = 1, .look = look, .look_primary = look_primary, .conditions = &known});
     conditions_init(&known);
-    conditions_set(&known, CONDITION_STORE, false, NULL);
+    conditions_set(&known, CONDITION_STORE, false, LKS_REASON_NONE, NULL);
     n_primaries = 0;
     told = (store_view){.ready = true,
-                        .reason = "",
                         .version = "7.0.15",
                         .known = true,
                         .appends = true,
@@ -83,13 +82,15 @@ TEST(the_store_is_not_asked)
     assert_string_equal(response->store->version, "7.0.15");
     assert_int_equal(response->store->kind, LKS_STORE_KIND_REDIS);
     assert_int_equal(response->n_conditions, 0);
+    assert_string_equal(response->store->reason, "");
+    assert_string_equal(response->store->reason_word, "");
 }
 
 TEST(what_is_wrong_is_told_until_it_is_over)
 {
-    assert_true(conditions_set(&known, CONDITION_STORE, true, "the store does not answer"));
-    assert_false(conditions_set(&known, CONDITION_STORE, true, "the store does not answer"));
-    assert_true(conditions_set(&known, CONDITION_CERTIFICATE, false, "it ends soon"));
+    assert_true(conditions_set(&known, CONDITION_STORE, true, LKS_REASON_STORE_SILENT, "the store does not answer"));
+    assert_false(conditions_set(&known, CONDITION_STORE, true, LKS_REASON_STORE_SILENT, "the store does not answer"));
+    assert_true(conditions_set(&known, CONDITION_CERTIFICATE, false, LKS_REASON_NONE, "it ends soon"));
     assert_false(conditions_ready(&known, NULL));
     const lks_get_status_response *response = get_status();
     assert_int_equal(response->n_conditions, 2);
@@ -99,7 +100,7 @@ TEST(what_is_wrong_is_told_until_it_is_over)
     assert_in_range(response->conditions[0]->since_ms, INT64_C(1704067200000), INT64_C(9007199254740991));
     assert_string_equal(response->conditions[1]->about, "certificate");
     assert_false(response->conditions[1]->blocks);
-    conditions_set(&known, CONDITION_STORE, false, NULL);
+    conditions_set(&known, CONDITION_STORE, false, LKS_REASON_NONE, NULL);
     assert_true(conditions_ready(&known, NULL));
     response = get_status();
     assert_int_equal(response->n_conditions, 1);
@@ -110,10 +111,11 @@ TEST(of_a_store_that_is_not_ready_the_reason_is_told)
 {
     told.ready = false;
     told.embedded = true;
-    told.reason = "connecting";
+    told.fault = (store_fault){LKS_REASON_STORE_UNREACHABLE, "connecting"};
     const lks_get_status_response *response = get_status();
     assert_false(response->store->ready);
     assert_string_equal(response->store->reason, "connecting");
+    assert_string_equal(response->store->reason_word, "store_unreachable");
     assert_int_equal(response->store->at_ms, 0);
     assert_int_equal(response->store->round_trip_us, 0);
     assert_int_equal(response->store->kind, LKS_STORE_KIND_EMBEDDED);

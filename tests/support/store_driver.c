@@ -31,7 +31,7 @@ const char driver_library_text[] =
     "  return {'PUT', redis.call('SETNX', base .. args[1], args[2])}\n"
     "end)\n"
     "define('get', function(base, args) return {'GOT', redis.call('GET', base .. args[1]) or ''} end)\n"
-    "define('refuse', function() return {'ERR', 9, 'NO', 'refused', ''} end)\n";
+    "define('refuse', function() return {'ERR', 9, 'NO', 'refused', '', 'foreign_data'} end)\n";
 
 typedef struct submitted {
     struct submitted *next;
@@ -50,6 +50,7 @@ struct store_driver {
     bool ready, told;
     unsigned ups;
     char reason[REASON_BYTES];
+    lks_reason fault;
     bool late;
 };
 
@@ -69,16 +70,19 @@ uv_loop_t *store_driver_loop(store_driver *d)
     return &d->loop;
 }
 
-static void on_ready(void *arg, bool ready, const char *reason)
+static void on_ready(void *arg, bool ready, store_fault fault)
 {
     store_driver *d = arg;
 
     /* A change, each time. */
-    assert_false(d->told && d->ready == ready && strcmp(d->reason, reason ? reason : "") == 0);
+    const char *text = fault.text ? fault.text : "";
+    assert_false(d->told && d->ready == ready && strcmp(d->reason, text) == 0);
+    assert_int_equal(fault.reason != LKS_REASON_NONE, text[0] != '\0');
     d->told = true;
     d->ready = ready;
     d->ups += ready;
-    snprintf(d->reason, sizeof d->reason, "%s", reason ? reason : "");
+    d->fault = fault.reason;
+    snprintf(d->reason, sizeof d->reason, "%s", text);
 }
 
 lks_code store_driver_open(store_driver *d, const store_options *options, lks_error *error)
@@ -113,6 +117,7 @@ static void on_done(void *arg, const store_result *result)
     o->code = result->code;
     o->applied = result->applied;
     o->retry_after_ms = result->retry_after_ms;
+    o->reason = result->reason;
     snprintf(o->message, sizeof o->message, "%s", result->message);
     if (result->code == LKS_OK)
         o->value = store_value_copy(s->driver->arena, result->value);
@@ -216,6 +221,11 @@ void store_driver_wait_ready(store_driver *d, bool ready)
 unsigned store_driver_ups(const store_driver *d)
 {
     return d->ups;
+}
+
+lks_reason store_driver_fault(const store_driver *d)
+{
+    return d->fault;
 }
 
 const char *store_driver_reason(const store_driver *d)

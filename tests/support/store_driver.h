@@ -18,6 +18,7 @@ typedef struct outcome {
     lks_code code;
     lks_applied applied;
     uint32_t retry_after_ms;
+    lks_reason reason;
     char message[256];
     const store_value *value; /* a copy; NULL unless code is LKS_OK */
 } outcome;
@@ -37,7 +38,7 @@ typedef struct driver_call {
 
 /* A function library for tests, on the protocol of server/functions/common.lua:
  *   echo ARG...  {'ECHO', ARG...}      put NAME VALUE  {'PUT', 1 when it was new}
- *   get NAME     {'GOT', VALUE or ''}  refuse          {'ERR', 9, 'NO', 'refused', ''}
+ *   get NAME     {'GOT', VALUE or ''}  refuse          {'ERR', 9, 'NO', 'refused', '', 'foreign_data'}
  *   add N        {'ADDED', total} */
 extern const char driver_library_text[], driver_library_digest[];
 
@@ -62,6 +63,7 @@ void store_driver_wait_ready(store_driver *d, bool ready);
 /* How often readiness changed to ready; the last reason for not being so. */
 unsigned store_driver_ups(const store_driver *d);
 const char *store_driver_reason(const store_driver *d);
+lks_reason store_driver_fault(const store_driver *d);
 
 /* Closes the store and runs the loop until it is closed. */
 void store_driver_close_store(store_driver *d);

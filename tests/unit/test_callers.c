@@ -323,6 +323,7 @@ TEST(too_many_that_queue_are_refused)
     assert_int_equal(refused, 1);
     assert_int_equal(f->n - 1, TAKES + 16 * RUNNING);
     assert_int_equal(error.code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(error.reason, LKS_REASON_TOO_MANY_CALLS);
     assert_int_equal(error.applied, LKS_APPLIED_NO);
     assert_true(error.retry_after_ms > 0);
     settle(f, c[0]); /* never refused for that */
@@ -342,6 +343,7 @@ TEST(calls_that_settle_are_refused_for_those_of_their_own_connection_only)
     caller_call *call = make(f, c);
     call->settles = true;
     assert_int_equal(caller_admit(call, NULL, &error), LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(error.reason, LKS_REASON_TOO_MANY_CALLS);
     assert_int_equal(error.applied, LKS_APPLIED_NO);
     assert_true(error.retry_after_ms > 0);
     call->caller = NULL;

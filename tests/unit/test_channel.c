@@ -322,9 +322,11 @@ TEST(a_deadline_tells_how_far_the_call_came)
 
     run(unconnected, &server_plain, "a", &brief, NULL, &error);
     assert_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(error.reason, LKS_REASON_SERVER_UNREACHABLE);
     assert_int_equal(error.origin, LKS_ORIGIN_LOCAL);
     run(unanswered, &server_plain, "a", &brief, NULL, &error);
     assert_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(error.reason, LKS_REASON_SERVER_UNREACHABLE);
 
     lks_channel_close(channel);
     lks_channel_close(unconnected);
@@ -360,6 +362,7 @@ TEST(a_full_queue_refuses)
         start(channel, &server_write, "a", NULL, &calls[i]);
     run(channel, &server_write, "b", NULL, NULL, &error);
     assert_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
+    assert_int_equal(error.reason, LKS_REASON_TOO_MANY_CALLS);
     assert_true(server_await(server, 1));
     server_release(server);
     for (size_t i = 0; i < 3; i++)
@@ -390,6 +393,7 @@ TEST(what_insists_is_taken_on_by_a_full_queue)
     }
     run(channel, &server_write, "b", NULL, NULL, &error);
     assert_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
+    assert_int_equal(error.reason, LKS_REASON_TOO_MANY_CALLS);
     assert_true(server_await(server, 1));
     assert_int_equal(run(channel, &server_write, "release", &insist, NULL, NULL), LKS_OK);
     settling.settles = true;

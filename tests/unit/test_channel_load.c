@@ -115,6 +115,7 @@ TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
     assert_int_equal(lks_call_start(channel, &server_write, &request.base, &brief, see, NULL, &late, NULL, &error),
                      LKS_RESOURCE_EXHAUSTED);
     assert_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
+    assert_int_equal(error.reason, LKS_REASON_TOO_MANY_CALLS);
     start(channel, &server_write, "insists", &insists, &late);
     assert_ended(&late, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
     server_release(server);

@@ -1,5 +1,5 @@
 /* The frozen contract: docs/contract.md says of every method what its options
- * say, and no method is missing. */
+ * say, and no method is missing; and it has the reasons of <lockstock/reason.h>. */
 
 #include <lockstock/v1/admin.lks.h>
 #include <lockstock/v1/id.lks.h>
@@ -51,6 +51,28 @@ TEST(the_table_is_what_the_options_say)
     }
     fclose(page);
     assert_int_equal(found, N_METHODS);
+}
+
+TEST(the_table_of_reasons_is_the_headers)
+{
+#define ROW(name, number, word, help) "| `" word "` | " help " |\n",
+    static const char *const rows[] = {LKS_REASONS(ROW)};
+#undef ROW
+    enum { ROWS = sizeof rows / sizeof *rows };
+    FILE *page = fopen(CONTRACT_MD, "r");
+    char line[512];
+    size_t found = 0;
+    bool in_table = false;
+    assert_non_null(page);
+    while (fgets(line, sizeof line, page)) {
+        if (in_table && line[0] == '|' && line[1] == ' ') {
+            assert_true(found < ROWS);
+            assert_string_equal(line, rows[found++]);
+        }
+        in_table = line[0] == '|' && (in_table || strcmp(line, "| reason | meaning |\n") == 0);
+    }
+    fclose(page);
+    assert_int_equal(found, ROWS);
 }
 
 TEST_MAIN()

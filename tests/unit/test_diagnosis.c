@@ -18,6 +18,7 @@ static int well(void **state)
         .kind = LKS_STORE_KIND_EMBEDDED,
         .ready = true,
         .reason = "",
+        .reason_word = "",
         .version = "7.0.15",
         .persistence = LKS_PERSISTENCE_APPEND_ONLY,
         .fsync = LKS_FSYNC_ALWAYS,
@@ -141,34 +142,77 @@ TEST(what_may_not_be_seen_is_a_note)
     says("note rights: whoever asks may not read, so not all can be looked at\n");
 }
 
+static void expect_remedies(const char *level, const char *says_it)
+{
+    static const char *const rows[][2] = {
+        {"store_login_refused", "requirepass"},
+        {"store_no_database", "databases"},
+        {"store_permission_denied", "ACL"},
+        {"store_too_few_replicas", "replicas"},
+        {"store_is_replica", "primary"},
+        {"store_failing_over", "sentinels"},
+        {"store_loading", "wait"},
+        {"store_disk_failed", "disk"},
+        {"store_unsafe", "appendonly yes"},
+        {"store_out_of_memory", "maxmemory"},
+        {"store_silent", "stopped"},
+        {"store_busy", "SCRIPT KILL"},
+        {"store_slot_moving", "--cluster fix"},
+        {"store_cluster_down", "--cluster check"},
+        {"store_misfit", "kind of store"},
+        {"too_many_calls", "more servers"},
+        {"shutting_down", "start it"},
+        {"store_unreachable", "PING"},
+        {"internal", "PING"},
+        {"of_a_later_version", "PING"},
+        {"", "PING"},
+    };
+    char line[256];
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        store.reason_word = rows[i][0];
+        facts.store.error.reason = facts.status_error.reason = lks_reason_of(rows[i][0]);
+        snprintf(line, sizeof line, "%s store: %s\n", level, says_it);
+        assert_memory_equal(said(), line, strlen(line));
+        has(remedy_of("store"), rows[i][1]);
+    }
+}
+
+/* The texts say nothing to doctor: the words alone tell what to do. */
 TEST(a_store_that_is_not_ready_has_a_remedy_for_its_reason)
 {
-    static const char *const reasons[][2] = {
-        {"the store wants credentials", "--store"},
-        {"the store refuses the credentials", "%2F"},
-        {"the store has no password, and one was given", "requirepass"},
-        {"the store has no database 99 (--store)", "databases"},
-        {"the store denies a permission", "ACL"},
-        {"the store is a read-only replica", "primary"},
-        {"the store is loading its data", "wait"},
-        {"the store cannot write its data to disk", "disk"},
-        {"the store evicts keys when its memory is full (maxmemory-policy is not noeviction)", "noeviction"},
-        {"the store keeps nothing on disk (appendonly is no and save is empty)", "appendonly yes"},
-        {"the store does not answer", "stopped"},
-        {"the store is busy with a script", "SCRIPT KILL"},
-        {"the store's cluster is down", "--cluster check"},
-        {"connecting", "PING"},
-    };
-
     store.ready = false;
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
-        char line[256];
-        store.reason = reasons[i][0];
-        snprintf(line, sizeof line, "problem store: is not ready: %s\n", reasons[i][0]);
-        assert_memory_equal(said(), line, strlen(line));
-        has(remedy_of("store"), reasons[i][1]);
-        assert_int_equal(found[1].level, DIAGNOSIS_DOWN);
-    }
+    store.reason = "la tienda no contesta";
+    expect_remedies("problem", "is not ready: la tienda no contesta");
+    assert_int_equal(found[1].level, DIAGNOSIS_DOWN);
+    store.evicts = true;
+    store.reason_word = "store_unsafe";
+    said();
+    has(remedy_of("store"), "noeviction");
+}
+
+TEST(a_store_that_does_not_answer_has_a_remedy_for_its_reason)
+{
+    facts.status = NULL;
+    facts.store.error = failed(LKS_UNAVAILABLE, "nein");
+    expect_remedies("problem", "does not answer: nein");
+    facts.store.error = failed(LKS_RESOURCE_EXHAUSTED, "nein");
+    expect_remedies("problem", "has no room: nein");
+    facts.store.error = failed(LKS_INTERNAL, "nein");
+    expect_remedies("problem", "fails: nein (INTERNAL)");
+    facts.store.error.code = LKS_OK;
+    facts.status_error = failed(LKS_UNAVAILABLE, "nein");
+    expect_remedies("problem", "did not answer a moment ago: nein");
+}
+
+TEST(a_server_that_shuts_down_is_told_from_one_that_is_not_there)
+{
+    facts.server.error = failed(LKS_UNAVAILABLE, "no");
+    says("problem server: does not answer: no\n");
+    has(remedy_of("server"), "--print-config");
+    facts.server.error.reason = LKS_REASON_SHUTTING_DOWN;
+    says("problem server: does not answer: no\n");
+    has(remedy_of("server"), "runs again");
 }
 
 TEST(a_part_of_a_cluster_that_is_not_ready_is_a_problem)
@@ -184,6 +228,7 @@ TEST(a_part_of_a_cluster_that_is_not_ready_is_a_problem)
 TEST(a_store_that_refuses_what_needs_memory_is_a_problem)
 {
     store.reason = "the store is out of memory";
+    store.reason_word = "store_out_of_memory";
     says("problem store: refuses a part of its calls: the store is out of memory\n");
     has(remedy_of("store"), "maxmemory");
 }
@@ -192,6 +237,7 @@ TEST(a_store_that_cannot_write_to_disk_keeps_nothing)
 {
     store.ready = false;
     store.reason = "the store cannot write its data to disk";
+    store.reason_word = "store_disk_failed";
     says("problem store: is not ready: the store cannot write its data to disk\n"
          "problem persistence: the store cannot write to its disk, and takes nothing until it can\n");
 }
@@ -245,6 +291,7 @@ TEST(a_store_that_does_not_answer_is_down)
     says("problem store: does not answer: late\n");
     assert_int_equal(found[1].level, DIAGNOSIS_DOWN);
     facts.store.error = failed(LKS_RESOURCE_EXHAUSTED, "the store is out of memory");
+    facts.store.error.reason = LKS_REASON_STORE_OUT_OF_MEMORY;
     says("problem store: has no room: the store is out of memory\n");
     has(remedy_of("store"), "maxmemory");
     facts.store.error = failed(LKS_INTERNAL, "the store denies a permission");
@@ -345,11 +392,13 @@ TEST(too_few_replicas_are_a_problem)
     has(remedy_of("replicas"), "start the replicas");
     store.ready = false;
     store.reason = "the store has 2 replicas, --wait-replicas asks for 3";
+    store.reason_word = "store_too_few_replicas";
     said();
     has(remedy_of("store"), "start the replicas");
     store.ready = true;
-    store.reason = "";
+    store.reason = store.reason_word = "";
     facts.store.error = failed(LKS_UNAVAILABLE, "the store has too few replicas");
+    facts.store.error.reason = LKS_REASON_STORE_TOO_FEW_REPLICAS;
     said();
     has(remedy_of("store"), "start the replicas");
     facts.store.error = (lks_error){0};

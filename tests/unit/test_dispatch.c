@@ -25,6 +25,7 @@ TEST(a_bad_request_never_reaches_the_store)
     request.sku = "\xff";
     start(f, get_item, &request.base, 1, NULL);
     expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "sku: ");
+    assert_string_equal(f->error.field, "sku");
     assert_int_equal(f->store.n, 0);
 }
 
@@ -34,6 +35,7 @@ TEST(a_deadline_that_is_over_is_not_run)
     const sink_call late = {.timeout_ms = 10, .received_ns = lks_rpc_now_ns() - 11000000};
     start_get_item(f, 1, &late);
     expect(f, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "on arrival");
+    assert_int_equal(f->error.reason, LKS_REASON_DEADLINE_BEFORE_START);
     assert_int_equal(f->store.n, 0);
 }
 
@@ -129,6 +131,7 @@ TEST(a_store_that_is_about_to_close_is_asked_nothing_more)
     f->n_done = 0;
     start(f, get_item, NULL, 1, NULL); /* that it has no sku is not looked for */
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_NO, "shutting down");
+    assert_int_equal(f->error.reason, LKS_REASON_SHUTTING_DOWN);
     f->n_done = 0;
     answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
     while (f->n_done < 3) /* those that queued, too */
@@ -144,6 +147,7 @@ TEST(too_many_calls_are_refused_with_a_moment_to_wait)
     for (size_t i = 0; f->n_done == 0 && i < SUBMITTED_MAX; i++)
         start_get_item(f, i % PEERS, NULL);
     expect(f, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "calls under way");
+    assert_int_equal(f->error.reason, LKS_REASON_TOO_MANY_CALLS);
     assert_true(f->error.retry_after_ms > 0);
     size_t answered = 0;
     while (answered < f->store.n)
@@ -177,6 +181,7 @@ TEST(a_call_that_would_queue_for_too_long_is_not_even_read)
     f->n_done = 0;
     start(f, get_item, NULL, 1, &brief); /* that it has no sku is not looked for */
     expect(f, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "queue for too long");
+    assert_int_equal(f->error.reason, LKS_REASON_TOO_MANY_CALLS);
     start_refund(f, 1, &brief);
     assert_int_equal(f->n_done, 1);
     for (size_t answered = PASSED; answered < f->store.n; answered++)

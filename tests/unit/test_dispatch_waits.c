@@ -283,6 +283,7 @@ TEST(a_stopping_server_asks_nothing_more)
     answer_queued(f, 0);
     f->waiters.parked->on_event(f->waiters.parked, SERVICE_STOPPING);
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "shutting down");
+    assert_int_equal(f->error.reason, LKS_REASON_SHUTTING_DOWN);
     assert_int_equal(f->store.n, 1);
     assert_string_equal(f->alarms.lasting, "");
 }

@@ -1,5 +1,6 @@
 /* Frames and replies, there and back, and whole ones that are refused. */
 
+#include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/frame.h>
 
 #include "test.h"
@@ -217,6 +218,58 @@ TEST_WITH(an_error_becomes_a_result_and_back, NULL, NULL)
     assert_int_equal(back.retry_after_ms, 70);
     assert_string_equal(back.message, "full");
     assert_int_equal(lks_rpc_result_error(&result, NULL), LKS_RESOURCE_EXHAUSTED);
+}
+
+/* Through the bytes of a reply. */
+static void send_error(const lks_error *error, lks_error *back)
+{
+    wire_reply *reply = lks_rpc_reply_new(1, arena);
+    lks_rpc_result_fail(error, arena, reply->results[0]);
+    size_t len = lockstock__rpc__v1__reply__get_packed_size(reply);
+    uint8_t *bytes = lks_rpc_arena_alloc(arena, len);
+    lockstock__rpc__v1__reply__pack(reply, bytes);
+    assert_int_equal(lks_rpc_reply_decode(bytes, len, 1, arena, &reply, NULL), LKS_OK);
+    lks_rpc_result_error(reply->results[0], back);
+}
+
+TEST(field_and_reason_travel)
+{
+#define ROW(name, number, word, help) LKS_REASON_##name,
+    static const lks_reason reasons[] = {LKS_REASON_NONE, LKS_REASONS(ROW)};
+#undef ROW
+    lks_error error, back;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        lks_error_set_reason(&error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, reasons[i], "lines[%zu].sku: no", i);
+        error.reason = reasons[i];
+        send_error(&error, &back);
+        assert_int_equal(back.reason, reasons[i]);
+        assert_string_equal(back.field, error.field);
+        assert_string_equal(back.message, error.message);
+    }
+}
+
+/* Of an older peer, which has no such fields, nothing is guessed; what a newer one says need not be known here. */
+TEST(a_peer_of_another_version_says_less)
+{
+    char longest[2 * LKS_ERROR_FIELD_MAX];
+    wire_result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
+    lks_error error;
+    result.code = LKS_INVALID_ARGUMENT;
+    result.message = (char *)"name: must not be empty";
+    lks_rpc_result_error(&result, &error);
+    assert_string_equal(error.field, "");
+    assert_int_equal(error.reason, LKS_REASON_NONE);
+    memset(longest, 'f', sizeof longest);
+    longest[LKS_ERROR_FIELD_MAX - 1] = '\0';
+    result.field = longest;
+    result.reason = (char *)"store_on_fire";
+    lks_rpc_result_error(&result, &error);
+    assert_string_equal(error.field, longest);
+    assert_int_equal(error.reason, LKS_REASON_NONE);
+    longest[LKS_ERROR_FIELD_MAX - 1] = 'f';
+    longest[LKS_ERROR_FIELD_MAX] = '\0';
+    lks_rpc_result_error(&result, &error);
+    assert_string_equal(error.field, "");
 }
 
 TEST_WITH(what_a_peer_leaves_open_is_read_carefully, NULL, NULL)

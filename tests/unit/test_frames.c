@@ -266,6 +266,7 @@ TEST(a_response_that_does_not_fit_spoils_no_other)
     f->keeper.started[1].done(f->keeper.started[1].arg, &lks_stock_put_item_method, &response.base, &ok);
     Lockstock__Rpc__V1__Reply *reply = reply_of(f);
     assert_int_equal(reply->results[0]->code, LKS_RESOURCE_EXHAUSTED);
+    assert_string_equal(reply->results[0]->reason, "too_large");
     assert_int_equal(reply->results[0]->applied, LKS_APPLIED_YES);
     assert_int_equal(reply->results[1]->code, LKS_OK);
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
@@ -326,6 +327,7 @@ TEST(a_message_beyond_its_connections_bytes_is_refused)
     assert_int_equal(f->keeper.n, 0);
     assert_int_equal(reply->n_results, 2);
     assert_int_equal(reply->results[1]->code, LKS_RESOURCE_EXHAUSTED);
+    assert_string_equal(reply->results[1]->reason, "too_many_calls");
     assert_int_equal(reply->results[1]->applied, LKS_APPLIED_NO);
     assert_true(reply->results[1]->retry_after_ms > 0); /* and so it is not for the others' sake */
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
@@ -367,6 +369,7 @@ TEST(calls_whose_answers_cannot_fit_are_not_begun)
     Lockstock__Rpc__V1__Reply *reply = reply_of(f);
     assert_int_equal(reply->n_results, 10);
     assert_int_equal(reply->results[9]->code, LKS_RESOURCE_EXHAUSTED);
+    assert_string_equal(reply->results[9]->reason, "too_large");
     assert_int_equal(reply->results[9]->applied, LKS_APPLIED_NO);
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }

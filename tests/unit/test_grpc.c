@@ -84,7 +84,7 @@ TEST(every_error_is_trailers_only)
         expect_header(call, "grpc-status", number);
         expect_header(call, "grpc-message", "field.name: 100%25 wrong%0A");
         expect_header(call, "lockstock-applied", lks_applied_name(applied[code % 3]));
-        bool has_details = code == LKS_INVALID_ARGUMENT || code == LKS_UNAVAILABLE;
+        bool has_details = error.field[0] || error.reason != LKS_REASON_NONE || error.retry_after_ms > 0;
         assert_true((h2_peer_header(p, call, "grpc-status-details-bin")[0] != '\0') == has_details);
         assert_int_equal(a->blocks, 1);
         assert_int_equal(a->len, 0);

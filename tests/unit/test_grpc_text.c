@@ -164,7 +164,39 @@ TEST(details_of_a_bad_field)
                          UINT64_MAX);
     expect_text(violation, 1, "lines[0].sku");
     expect_text(violation, 2, "must not be empty");
+    bytes info = detail(status, 1, "type.googleapis.com/google.rpc.ErrorInfo");
+    expect_text(info, 1, "invalid_field");
+    expect_text(info, 2, "lockstock");
+    assert_int_equal(get(status, 3, 2, NULL), UINT64_MAX);
+}
+
+/* A handler may name a field that its message does not begin with. */
+TEST(details_of_a_field_that_the_message_does_not_begin_with)
+{
+    uint8_t raw[GRPC_DETAILS_BYTES_MAX];
+    bytes violation = {0};
+    lks_error error = {.code = LKS_NOT_FOUND, .field = "sku", .message = "sku is unknown"};
+    bytes status = details_of(&error, raw);
+    assert_int_not_equal(get(detail(status, 0, "type.googleapis.com/google.rpc.BadRequest"), 1, 0, &violation),
+                         UINT64_MAX);
+    expect_text(violation, 1, "sku");
+    expect_text(violation, 2, "sku is unknown");
     assert_int_equal(get(status, 3, 1, NULL), UINT64_MAX);
+}
+
+TEST(details_of_each_reason)
+{
+#define ROW(name, number, word, help) LKS_REASON_##name,
+    static const lks_reason reasons[] = {LKS_REASONS(ROW)};
+#undef ROW
+    uint8_t raw[GRPC_DETAILS_BYTES_MAX];
+    lks_error error;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        lks_error_set_reason(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, reasons[i], "why");
+        bytes info = detail(details_of(&error, raw), 0, "type.googleapis.com/google.rpc.ErrorInfo");
+        expect_text(info, 1, lks_reason_name(reasons[i]));
+        expect_text(info, 2, "lockstock");
+    }
 }
 
 TEST(details_of_when_to_try_again)
@@ -185,22 +217,24 @@ TEST(no_details_where_there_are_none)
 {
     char text[GRPC_DETAILS_BYTES_MAX];
     lks_error error;
-    lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "no field is named");
+    lks_error_set(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "sku: not now");
     assert_int_equal(grpc_encode_details(&error, text), 0);
-    lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "not a field: this");
-    assert_int_equal(grpc_encode_details(&error, text), 0);
-    lks_error_set(&error, LKS_NOT_FOUND, LKS_APPLIED_NO, "sku: not found");
+    lks_error_clear(&error);
     assert_int_equal(grpc_encode_details(&error, text), 0);
 }
 
-/* The longest error there can be, cut at any point, fits. */
+/* The longest error there can be fits. */
 TEST(details_of_the_longest_error)
 {
+#define ROW(name, number, word, help) LKS_REASON_##name,
+    static const lks_reason reasons[] = {LKS_REASONS(ROW)};
+#undef ROW
     char text[GRPC_DETAILS_BYTES_MAX];
     lks_error error = {.code = LKS_INVALID_ARGUMENT, .retry_after_ms = UINT32_MAX};
-    for (size_t field = 0; field < LKS_ERROR_MESSAGE_MAX - 3; field++) {
-        memset(error.message, 'f', LKS_ERROR_MESSAGE_MAX - 1);
-        memcpy(error.message + field, ": ", 2);
+    memset(error.message, 'm', LKS_ERROR_MESSAGE_MAX - 1);
+    memset(error.field, 'f', LKS_ERROR_FIELD_MAX - 1);
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        error.reason = reasons[i];
         assert_in_range(grpc_encode_details(&error, text), 1, sizeof text);
     }
 }

@@ -70,6 +70,8 @@ static lks_code judge(const identity *i, credentials c, const lks_rpc_method *me
         /* The same words for every reason: nothing tells what exists. */
         assert_string_equal(error.message,
                             code == LKS_UNAUTHENTICATED ? "the caller is not known" : "the caller may not do this");
+        assert_int_equal(error.reason,
+                         code == LKS_UNAUTHENTICATED ? LKS_REASON_NOT_AUTHENTICATED : LKS_REASON_PERMISSION_DENIED);
     } else if (expected_ns) {
         assert_int_equal(verdict.ns.len, strlen(expected_ns));
         assert_memory_equal(verdict.ns.data, expected_ns, verdict.ns.len);

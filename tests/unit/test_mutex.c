@@ -251,6 +251,7 @@ TEST(test_refusals_are_told_apart)
     fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_BUSY});
     assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_BUSY);
     assert_int_equal(error.code, LKS_ABORTED);
+    assert_int_equal(error.reason, LKS_REASON_BUSY);
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_BUSY);
     fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_TIMED_OUT});
     assert_int_equal(lks_mutex_lock(mutex, 5, &error), LKS_LOCK_TIMED_OUT);

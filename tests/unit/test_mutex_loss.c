@@ -62,6 +62,7 @@ TEST(test_a_lease_that_nobody_renews_is_lost_in_time)
     assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
     assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_ABORTED);
     assert_int_equal(error.code, LKS_ABORTED);
+    assert_int_equal(error.reason, LKS_REASON_LEASE_LOST);
     assert_true(fake_await(fake, FAKE_RELEASE, "door", 1));
     assert_string_equal(fake_event_at(fake, FAKE_RELEASE, "door", 0).token, asked.token);
     fake_behave(fake, (fake_manner){0});

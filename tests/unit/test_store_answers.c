@@ -15,31 +15,44 @@ TEST(each_error_reply_has_its_meaning)
         lks_code code;
         lks_applied applied;
         bool retry_after;
+        lks_reason reason;
     } rows[] = {
-        {"-LOADING Redis is loading the dataset in memory\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true},
-        {"-BUSY Redis is busy running a script.\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true},
-        {"-CLUSTERDOWN The cluster is down\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true},
-        {"-MASTERDOWN Link with MASTER is down\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true},
-        {"-NOREPLICAS Not enough good replicas to write.\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true},
-        {"-MISCONF Errors writing to the AOF file\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true},
-        {"-OOM command not allowed when used memory > 'maxmemory'.\r\n", LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, true},
+        {"-LOADING Redis is loading the dataset in memory\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true,
+         LKS_REASON_STORE_LOADING},
+        {"-BUSY Redis is busy running a script.\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true, LKS_REASON_STORE_BUSY},
+        {"-CLUSTERDOWN The cluster is down\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true, LKS_REASON_STORE_CLUSTER_DOWN},
+        {"-MASTERDOWN Link with MASTER is down\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true,
+         LKS_REASON_STORE_FAILING_OVER},
+        {"-NOREPLICAS Not enough good replicas to write.\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true,
+         LKS_REASON_STORE_TOO_FEW_REPLICAS},
+        {"-MISCONF Errors writing to the AOF file\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true,
+         LKS_REASON_STORE_DISK_FAILED},
+        {"-OOM command not allowed when used memory > 'maxmemory'.\r\n", LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, true,
+         LKS_REASON_STORE_OUT_OF_MEMORY},
         {"-ERR Script killed by user with SCRIPT KILL... script: echo_1, on @user_function:7.\r\n", LKS_UNAVAILABLE,
-         LKS_APPLIED_NO, true},
-        {"-ERR Script killed by users\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
-        {"-ERR something else\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
-        {"-BUSYGROUP is not BUSY\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
-        {"-WRONGTYPE from nowhere\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
-        {"+OK\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
-        {"$-1\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
-        {"*0\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
-        {"*5\r\n$3\r\nERR\r\n:6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_ALREADY_EXISTS, LKS_APPLIED_NO, false},
-        {"*5\r\n$3\r\nERR\r\n:13\r\n$5\r\nMAYBE\r\n$1\r\nm\r\n$6\r\nsecret\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE,
-         false},
-        {"*5\r\n$3\r\nERR\r\n:13\r\n$3\r\nYES\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
-        {"*1\r\n$3\r\nERR\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
-        {"*5\r\n$3\r\nERR\r\n:0\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
-        {"*5\r\n$3\r\nERR\r\n:99\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
-        {"*5\r\n$3\r\nERR\r\n$1\r\n6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+         LKS_APPLIED_NO, true, LKS_REASON_STORE_BUSY},
+        {"-ERR Script killed by users\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
+        {"-ERR something else\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
+        {"-BUSYGROUP is not BUSY\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
+        {"-WRONGTYPE from nowhere\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
+        {"+OK\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
+        {"$-1\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
+        {"*0\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
+        {"*6\r\n$3\r\nERR\r\n:6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n$9\r\nid_reused\r\n", LKS_ALREADY_EXISTS,
+         LKS_APPLIED_NO, false, LKS_REASON_ID_REUSED},
+        {"*6\r\n$3\r\nERR\r\n:13\r\n$5\r\nMAYBE\r\n$1\r\nm\r\n$6\r\nsecret\r\n$0\r\n\r\n", LKS_INTERNAL,
+         LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
+        {"*6\r\n$3\r\nERR\r\n:13\r\n$3\r\nYES\r\n$1\r\nm\r\n$0\r\n\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE,
+         false, LKS_REASON_INTERNAL},
+        {"*5\r\n$3\r\nERR\r\n:6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false,
+         LKS_REASON_INTERNAL},
+        {"*1\r\n$3\r\nERR\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
+        {"*6\r\n$3\r\nERR\r\n:0\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false,
+         LKS_REASON_INTERNAL},
+        {"*6\r\n$3\r\nERR\r\n:99\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE,
+         false, LKS_REASON_INTERNAL},
+        {"*6\r\n$3\r\nERR\r\n$1\r\n6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE,
+         false, LKS_REASON_INTERNAL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         print_message("%.40s\n", rows[i].reply);
@@ -48,6 +61,9 @@ TEST(each_error_reply_has_its_meaning)
         outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .repeatable = true});
         assert_outcome(o, rows[i].code, rows[i].applied);
         assert_int_equal(o->retry_after_ms > 0, rows[i].retry_after);
+        lks_error error;
+        lks_error_set_reason(&error, o->code, o->applied, o->reason, "%s", o->message);
+        assert_int_equal(error.reason, rows[i].reason);
         assert_null(strstr(o->message, "secret"));
     }
     assert_int_equal(store_driver_ups(here.d), 1);
@@ -118,6 +134,7 @@ TEST(what_is_not_permitted_is_one_calls_matter)
     store_driver_wait(here.d, denied);
     store_driver_wait(here.d, other);
     assert_outcome(denied, LKS_INTERNAL, LKS_APPLIED_NO);
+    assert_int_equal(denied->reason, LKS_REASON_STORE_PERMISSION_DENIED);
     assert_outcome(other, LKS_OK, LKS_APPLIED_YES);
     assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
     assert_int_equal(fake_redis_connections(here.fake), 1);
@@ -134,6 +151,7 @@ TEST(a_retired_connection_answers_what_it_owes)
     store_driver_wait(here.d, denied);
     store_driver_wait(here.d, other);
     assert_outcome(denied, LKS_INTERNAL, LKS_APPLIED_NO);
+    assert_int_equal(denied->reason, LKS_REASON_STORE_LOGIN_REFUSED);
     assert_outcome(other, LKS_OK, LKS_APPLIED_YES);
     assert_int_equal(fake_redis_calls(here.fake), 2);
     store_driver_wait_ready(here.d, true); /* and then it is gone */

@@ -258,6 +258,7 @@ TEST(a_slot_that_does_not_end_its_move_is_told_of)
     outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .base = low, .timeout_ms = 200});
     assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
     assert_non_null(strstr(o->message, "slot is moving"));
+    assert_int_equal(o->reason, LKS_REASON_STORE_SLOT_MOVING);
     assert_false(is_degraded(NULL)); /* it may be an ordinary move */
     patience_ms = 200;
     store_driver_until(here.d, a_move_is_told_of, NULL);

@@ -282,6 +282,7 @@ TEST_WITH(with_too_few_replicas_it_is_not_ready, begin, end)
     here.replicas = 1;
     store_driver_wait_ready(here.d, false);
     assert_string_equal(store_driver_reason(here.d), "the store has 1 replicas, --wait-replicas asks for 2");
+    assert_int_equal(store_driver_fault(here.d), LKS_REASON_STORE_TOO_FEW_REPLICAS);
     outcome *o = store_driver_call(here.d, &(driver_call){.function = "put"});
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     here.replicas = 2;

@@ -112,6 +112,8 @@ TEST(a_store_that_loses_data_by_design_is_refused_unless_allowed)
         if (configs[i].why) {
             store_driver_until(s.d, is_fatal, &s);
             assert_non_null(strstr(store_fatal(store_driver_store(s.d)), configs[i].why));
+            store_driver_until(s.d, has_reason, &s);
+            assert_int_equal(store_driver_fault(s.d), LKS_REASON_STORE_UNSAFE);
             assert_int_equal(store_driver_ups(s.d), 0);
         } else {
             store_driver_wait_ready(s.d, true);
@@ -155,28 +157,42 @@ TEST(what_may_pass_is_tried_until_it_does)
     static const struct row {
         twist twist;
         const char *why;
+        lks_reason reason;
     } rows[] = {
         {{"AUTH", NULL, "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
-         "refuses the credentials"},
+         "refuses the credentials",
+         LKS_REASON_STORE_LOGIN_REFUSED},
         {{"HELLO", NULL, "-NOAUTH HELLO must be called with the client already authenticated\r\n"},
-         "wants credentials"},
+         "wants credentials",
+         LKS_REASON_STORE_LOGIN_REFUSED},
         {{"AUTH", NULL, "-ERR AUTH <password> called without any password configured for the default user.\r\n"},
-         "the store has no password, and one was given"},
-        {{"SELECT", NULL, "-ERR DB index is out of range\r\n"}, "the store has no database 99 (--store)"},
-        {{"SELECT", NULL, "-ERR SELECT is not allowed in cluster mode\r\n"}, "its URL is redis+cluster://"},
-        {{"SELECT", NULL, "-NOPERM this user has no permissions to run the 'select' command\r\n"}, "permission"},
+         "the store has no password, and one was given",
+         LKS_REASON_STORE_LOGIN_REFUSED},
+        {{"SELECT", NULL, "-ERR DB index is out of range\r\n"},
+         "the store has no database 99 (--store)",
+         LKS_REASON_STORE_NO_DATABASE},
+        {{"SELECT", NULL, "-ERR SELECT is not allowed in cluster mode\r\n"},
+         "its URL is redis+cluster://",
+         LKS_REASON_STORE_MISFIT},
+        {{"SELECT", NULL, "-NOPERM this user has no permissions to run the 'select' command\r\n"},
+         "permission",
+         LKS_REASON_STORE_PERMISSION_DENIED},
         {{"HELLO", NULL, "-DENIED Redis is running in protected mode because protected mode is enabled\r\n"},
-         "protected mode"},
+         "protected mode",
+         LKS_REASON_STORE_LOGIN_REFUSED},
         {{"HELLO", NULL, "*4\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$7\r\nreplica\r\n"},
-         "read-only replica"},
-        {{"HELLO", NULL, "+OK\r\n"}, "not understood"},
-        {{"GET", NULL, "-LOADING Redis is loading the dataset in memory\r\n"}, "loading"},
-        {{"GET", NULL, "-NOPERM this user has no permissions\r\n"}, "permission"},
-        {{"GET", NULL, ":1\r\n"}, "not understood"},
-        {{"FUNCTION", "LIST", "-NOPERM this user has no permissions\r\n"}, "permission"},
-        {{"FUNCTION", "LIST", "+OK\r\n"}, "no library"},
-        {{"HELLO", NULL, "garbage\r\n"}, "no reply"},
-        {{"GET", NULL, fake_close}, "closed"},
+         "read-only replica",
+         LKS_REASON_STORE_IS_REPLICA},
+        {{"HELLO", NULL, "+OK\r\n"}, "not understood", LKS_REASON_STORE_MISFIT},
+        {{"GET", NULL, "-LOADING Redis is loading the dataset in memory\r\n"}, "loading", LKS_REASON_STORE_LOADING},
+        {{"GET", NULL, "-NOPERM this user has no permissions\r\n"}, "permission", LKS_REASON_STORE_PERMISSION_DENIED},
+        {{"GET", NULL, ":1\r\n"}, "not understood", LKS_REASON_STORE_MISFIT},
+        {{"FUNCTION", "LIST", "-NOPERM this user has no permissions\r\n"},
+         "permission",
+         LKS_REASON_STORE_PERMISSION_DENIED},
+        {{"FUNCTION", "LIST", "+OK\r\n"}, "no library", LKS_REASON_STORE_MISFIT},
+        {{"HELLO", NULL, "garbage\r\n"}, "no reply", LKS_REASON_STORE_UNREACHABLE},
+        {{"GET", NULL, fake_close}, "closed", LKS_REASON_STORE_UNREACHABLE},
     };
     stage s;
 
@@ -185,6 +201,7 @@ TEST(what_may_pass_is_tried_until_it_does)
         open_store(&s, &rows[i].twist, ":pw@", "?db=99", false);
         store_driver_until(s.d, has_reason, &s);
         assert_non_null(strstr(store_driver_reason(s.d), rows[i].why));
+        assert_int_equal(store_driver_fault(s.d), rows[i].reason);
         assert_int_equal(store_driver_ups(s.d), 0);
         assert_null(store_fatal(store_driver_store(s.d)));
         s.twist = (twist){0};
@@ -218,6 +235,7 @@ TEST(a_silent_greeting_times_out)
     assert_int_equal(store_driver_open(s.d, &options, NULL), LKS_OK);
     store_driver_until(s.d, has_reason, &s);
     assert_non_null(strstr(store_driver_reason(s.d), "greeting"));
+    assert_int_equal(store_driver_fault(s.d), LKS_REASON_STORE_SILENT);
     s.twist = (twist){0};
     store_driver_wait_ready(s.d, true);
     close_store(&s);

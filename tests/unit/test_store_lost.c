@@ -128,6 +128,7 @@ TEST(a_refused_connection_is_told_and_tried_again)
     outcome *o = store_driver_call(d, &(driver_call){.function = "echo"});
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_string_equal(store_driver_reason(d), "the store cannot be reached: Connection refused");
+    assert_int_equal(store_driver_fault(d), LKS_REASON_STORE_UNREACHABLE);
     store_driver_free(d);
 }
 

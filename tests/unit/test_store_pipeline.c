@@ -12,8 +12,9 @@ TEST(calls_of_one_turn_and_function_share_an_fcall)
 {
     outcome *o[5];
 
-    here.script[0] = "*3\r\n*2\r\n$3\r\nONE\r\n:1\r\n*5\r\n$3\r\nERR\r\n:9\r\n$2\r\nNO\r\n$2\r\nno\r\n$0\r\n\r\n"
-                     "*2\r\n$5\r\nTHREE\r\n:3\r\n";
+    here.script[0] =
+        "*3\r\n*2\r\n$3\r\nONE\r\n:1\r\n*6\r\n$3\r\nERR\r\n:9\r\n$2\r\nNO\r\n$2\r\nno\r\n$0\r\n\r\n$0\r\n\r\n"
+        "*2\r\n$5\r\nTHREE\r\n:3\r\n";
     o[0] = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {"a"}, .weight = 1});
     o[1] = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {"b", ""}, .weight = 1});
     o[2] = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});

@@ -382,6 +382,7 @@ TEST_WITH(a_primary_that_was_lost_is_asked_for_before_it_is_used_again, begin, e
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_int_equal(fake_redis_connections(s->primaries[0].fake), connections);
     assert_string_equal(store_driver_reason(s->d), "the sentinels have not told the primary");
+    assert_int_equal(store_driver_fault(s->d), LKS_REASON_STORE_FAILING_OVER);
     s->sentinels[0].silent = false;
     switch_to(s, 0, 1, 8);
     fake_redis_hang_up(s->sentinels[0].fake);

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include <lockstock/reason.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -42,7 +44,7 @@ typedef enum lks_applied {
 /* Who found the error: this library, or the server that was called. */
 typedef enum lks_origin { LKS_ORIGIN_LOCAL = 0, LKS_ORIGIN_PEER = 1 } lks_origin;
 
-enum { LKS_ERROR_MESSAGE_MAX = 256 };
+enum { LKS_ERROR_MESSAGE_MAX = 256, LKS_ERROR_FIELD_MAX = 128 };
 
 /* Filled in by whatever fails, and owns nothing. The code that a function returns tells whether
  * it failed: functions of <lockstock/rpc/...> leave *error as it was when they succeed, those of
@@ -55,6 +57,8 @@ typedef struct lks_error {
     lks_applied applied;
     uint32_t retry_after_ms; /* 0 = nothing said */
     char message[LKS_ERROR_MESSAGE_MAX];
+    lks_reason reason;
+    char field[LKS_ERROR_FIELD_MAX]; /* "targets[0].name": the path of the field that is wrong; "" = none */
 } lks_error;
 
 /* "OK", "INVALID_ARGUMENT", ...; "UNKNOWN" for a number that is no code.
@@ -66,10 +70,23 @@ const char *lks_applied_name(lks_applied applied);
 
 /* Sets every member of *error (origin LOCAL, retry_after_ms 0) and returns
  * `code`, so that a failing function can `return lks_error_set(...)`. Text over
- * the limit is cut at a whole UTF-8 character. error may be NULL. */
+ * the limit is cut at a whole UTF-8 character. error may be NULL.
+ *
+ * `reason` becomes the one that the code implies (NOT_FOUND: LKS_REASON_NOT_FOUND), NONE for UNAVAILABLE, ABORTED, UNKNOWN,
+ * DATA_LOSS and OUT_OF_RANGE. `field` is taken from a message that begins with a field's path and ": ", as in "lines[0].sku:
+ * must not be empty", when the code is one that can be a field's fault: INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS,
+ * RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE. */
 lks_code lks_error_set(lks_error *error, lks_code code, lks_applied applied, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 4, 5)))
+#endif
+    ;
+
+/* The same with a reason of the caller's choice; NONE: the one that the code implies. */
+lks_code lks_error_set_reason(lks_error *error, lks_code code, lks_applied applied, lks_reason reason,
+                              const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 5, 6)))
 #endif
     ;
 

@@ -6,7 +6,7 @@
  *   Call   0a len method  12 len payload  18 timeout_ms?  22 len Metadata ...
  *   Reply  0a len Result ...
  *   Result 08 code?  12 len message?  18 applied?  22 len payload?
- *          28 retry_after_ms?  32 len Metadata ...
+ *          28 retry_after_ms?  32 len Metadata ...  3a len field?  42 len reason?
  */
 #ifndef LOCKSTOCK_RPC_FRAME_H
 #define LOCKSTOCK_RPC_FRAME_H
@@ -42,7 +42,8 @@ lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_
 void lks_rpc_result_of(const lks_error *error, Lockstock__Rpc__V1__Result *ret);
 
 /* The other way: what a peer's result says, origin PEER; an unspecified
- * `applied` becomes MAYBE, an unknown code LKS_UNKNOWN. */
+ * `applied` becomes MAYBE, an unknown code LKS_UNKNOWN, an unknown reason NONE,
+ * and a field that is too long for lks_error empty. */
 lks_code lks_rpc_result_error(const Lockstock__Rpc__V1__Result *result, lks_error *error);
 
 #ifdef __cplusplus
