@@ -79,7 +79,7 @@ static void print_text(const lks_error *error, bool in_doubt)
 {
     char text[LKS_ERROR_MESSAGE_MAX], after[WORDS_BYTES] = "";
     static const char of_library[] = "options."; /* of its own functions, which nobody called here */
-    bool is_of_library = strncmp(error->field, of_library, strlen(of_library)) == 0;
+    bool is_of_library = strncmp(error->message, of_library, strlen(of_library)) == 0;
 
     words_printable(error->message + (is_of_library ? strlen(of_library) : 0), text, sizeof text);
     if (error->retry_after_ms > 0) {

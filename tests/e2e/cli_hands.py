@@ -218,7 +218,7 @@ class Hands(Case):
         out, _ = self.run_cli("status", "--server", url, "--timeout", "50ms", "--json", code=UNAVAILABLE)
         told = json.loads(out)
         self.assertIn("No such file or directory", told.pop("why"))
-        self.assertEqual(told, {"server": url, "up": False, "store": False})
+        self.assertEqual(told, {"server": url, "up": False, "store": False, "reason": "server_unreachable"})
 
     def test_status(self):
         out = self.out("status")

@@ -83,9 +83,9 @@ class Case(unittest.TestCase):
         return self.run_cli(*args, **kwargs)[0]
 
     def err(self, *args, code, **kwargs):
-        """One line."""
+        """One line; of a call that failed with --json, JSON."""
         err = self.run_cli(*args, code=code, **kwargs)[1]
-        self.assertRegex(err, r"\Alockstock: [^\n]+\n\Z")
+        self.assertRegex(err, r'\A(lockstock: |{"error":)[^\n]+\n\Z')
         return err
 
     def json(self, *args, **kwargs):

@@ -264,7 +264,7 @@ class AtATerminal(Case):
         self.assertEqual([line["locks"][0][name] for name in ("name", "holders", "waiters")], ["door", 1, 0])
         out, err = self.run_cli("watch", "--times", "1", "--json", "--server", "unix:///nonexistent/s", "--timeout", "100ms",
                                 code=UNAVAILABLE)
-        self.assertRegex(err, r"\Alockstock: .*\(UNAVAILABLE\)\n\Z")
+        self.assertEqual(json.loads(err)["error"]["reason"], "server_unreachable")
         line = json.loads(out)
         self.assertEqual([line["servers"][0]["call_ms"], line["locks"], line["items"]], [None, None, None])
 

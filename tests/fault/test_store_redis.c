@@ -80,6 +80,7 @@ TEST(replies_come_as_they_are)
     o = store_driver_call(s.d, &(driver_call){.function = "refuse"});
     assert_outcome(o, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO);
     assert_string_equal(o->message, "refused");
+    assert_int_equal(o->reason, LKS_REASON_FOREIGN_DATA);
     tear_down(&s);
 }
 

@@ -241,6 +241,7 @@ TEST(cancelling_tells_whether_it_was_sent)
     assert_ended(&sent, LKS_CANCELLED, LKS_APPLIED_MAYBE);
     assert_ended(&queued, LKS_CANCELLED, LKS_APPLIED_NO);
     assert_ended(&unreachable, LKS_CANCELLED, LKS_APPLIED_NO);
+    assert_int_equal(unreachable.error.reason, LKS_REASON_CANCELLED);
 
     /* The connection is as good as new, and the late reply is nobody's. */
     server_release(server);
@@ -318,6 +319,8 @@ TEST(a_deadline_tells_how_far_the_call_came)
     start(channel, &server_plain, "queued", &brief, &queued);
     assert_ended(&queued, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
     assert_ended(&sent, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
+    assert_int_equal(queued.error.reason, LKS_REASON_DEADLINE_BEFORE_START);
+    assert_int_equal(sent.error.reason, LKS_REASON_DEADLINE_EXCEEDED);
     assert_int_equal(server_seen(server), 1);
 
     run(unconnected, &server_plain, "a", &brief, NULL, &error);

@@ -163,6 +163,7 @@ TEST(a_call_that_may_have_been_applied_is_not_repeated_without_an_id)
         run(channel, cases[i].method, cases[i].id, &cases[i].options, NULL, &error);
         assert_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
         assert_int_equal(error.origin, LKS_ORIGIN_LOCAL);
+        assert_int_equal(error.reason, LKS_REASON_CONNECTION_LOST);
         run(channel, cases[i].method, cases[i].id, &cases[i].options, NULL, &error);
         assert_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
         assert_int_equal(error.origin, LKS_ORIGIN_PEER);
