@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # corpus.sh GENERATOR LOCKSTOCK_PROTO_DIR PROTOBUF_PROTO_DIR INCLUDES [everywhere]
-# Each corpus/*.proto holds one thing that C does not like. It is refused with exactly the lines of
+# Each corpus/*.proto, and what words.sh writes beside it, holds one thing that C does not like. It is refused with exactly the lines of
 # its comments "error: "; or what is made of it compiles without a warning, as C and as C++, with
 # gcc and with clang, behind headers of C whose macros are in the way. INCLUDES: a file of compiler
 # options. everywhere: in each standard, each header alone.
@@ -9,14 +9,16 @@ generator=$1 protos=$2 google=$3 includes=$4 everywhere=${5:-}
 here=$(cd -- "$(dirname -- "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-out=$work/out
+out=$work/out corpus=$work/corpus
 mkdir "$out"
+cp -r "$here/corpus" "$corpus"
+bash "$here/words.sh" "$corpus"
 failed=0
 
 run() { # parameter file...
   local parameter=$1
   shift
-  (cd "$here/corpus" && protoc "--plugin=protoc-gen-lockstock=$generator" -I . -I "$protos" -I "$google" \
+  (cd "$corpus" && protoc "--plugin=protoc-gen-lockstock=$generator" -I . -I "$protos" -I "$google" \
     "--lockstock_out=$parameter:$out" "$@") 2>"$work/given"
 }
 
@@ -24,16 +26,16 @@ run() { # parameter file...
 
 good=()
 while IFS= read -r file; do
-  if ! grep -q '^// error: ' "$here/corpus/$file"; then
+  if ! grep -q '^// error: ' "$corpus/$file"; then
     good+=("$file")
   elif run '' "$file"; then
     echo "$file: was not refused"
     failed=1
   elif ! diff -u --label "$file, expected" --label "$file, given" \
-    <(sed -n 's/^\/\/ error: //p' "$here/corpus/$file") <(sed 's/^--lockstock_out: //' "$work/given"); then
+    <(sed -n 's/^\/\/ error: //p' "$corpus/$file") <(sed 's/^--lockstock_out: //' "$work/given"); then
     failed=1
   fi
-done < <(cd "$here/corpus" && find . -name '*.proto' -printf '%P\n' | sort)
+done < <(cd "$corpus" && find . -name '*.proto' -printf '%P\n' | sort)
 
 # ---- what is made ------------------------------------------------------------------------------
 

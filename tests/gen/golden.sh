@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # golden.sh GENERATOR LOCKSTOCK_PROTO_DIR [--update]
-# What is made of golden/*.proto is golden/expected, to the byte; --update makes it so.
+# The files of golden/expected are what is made of golden/*.proto, to the byte; --update makes them so. The bytes of
+# descriptors are left out: test_generated reads them back.
 set -euo pipefail
 generator=$1 protos=$2
 golden=$(cd -- "$(dirname -- "$0")" && pwd)/golden
@@ -29,8 +30,12 @@ diff -u "$work/all" <(sort "$work/parts")
 
 generate types,client,server
 find "$work/out" -name '*.pb-c.*' -delete # protoc-c's own
-if [ "${3:-}" = --update ]; then
-  rm -rf "$golden/expected"
-  cp -r "$work/out" "$golden/expected"
-fi
-diff -ru "$golden/expected" "$work/out"
+find "$work/out" -name '*_server.c' -exec sed -i '/^    0x[0-9a-f, x]*$/d' {} +
+failed=0
+while IFS= read -r file; do
+  if [ "${3:-}" = --update ]; then
+    cp "$work/out/$file" "$golden/expected/$file"
+  fi
+  diff -u "$golden/expected/$file" "$work/out/$file" || failed=1
+done < <(cd "$golden/expected" && find . -type f -printf '%P\n')
+exit $failed
