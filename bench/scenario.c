@@ -287,7 +287,7 @@ static lks_code decode(op *o, lks_error *error)
     }
 #define DEDUCT .steps = {STEP(deduct, .start = deduct)}, .check = check_stock
 #define RESERVE STEP(reserve, .start = reserve, .goes_on = LKS_RESERVE_OUTCOME_RESERVED)
-#define ACQUIRE(how) STEP(acquire, .start = how, .seen = acquired, .goes_on = LKS_ACQUIRE_OUTCOME_ACQUIRED)
+#define ACQUIRE(how) STEP(acquire, .start = (how), .seen = acquired, .goes_on = LKS_ACQUIRE_OUTCOME_ACQUIRED)
 #define LOCK(how) .steps = {ACQUIRE(how), STEP(release, .start = release)}, .check = check_lock
 #define BEGIN STEP(begin, .start = begin, .seen = begun, .goes_on = LKS_BEGIN_OUTCOME_EXECUTE)
 #define CHECK(algorithm) .steps = {STEP(check, .start = check)}, .variant = LKS_ALGORITHM_##algorithm

@@ -49,7 +49,7 @@ static void offer_flag(similar *s, const char *name)
 {
     char flag[SIMILAR_BYTES];
 
-    snprintf(flag, sizeof flag, "--%s", name);
+    snprintf(flag, sizeof flag, "--%.*s", SIMILAR_BYTES - 3, name);
     similar_offer(s, flag);
 }
 

@@ -122,8 +122,8 @@ static const char *remedy_of(lks_reason reason, const lks_store_status *status)
 {
     static const char *const remedies[] = {
         [LKS_REASON_STORE_LOGIN_REFUSED] =
-            "correct user and password in lockstockd's --store; in a password / ? and % are %2F %3F %25. If "
-            "Redis has no password, take it out of --store, or give Redis one (requirepass)",
+            ("correct user and password in lockstockd's --store; in a password / ? and % are %2F %3F %25. If "
+             "Redis has no password, take it out of --store, or give Redis one (requirepass)"),
         [LKS_REASON_STORE_NO_DATABASE] =
             "name one that Redis has in lockstockd's --store, or raise databases in redis.conf",
         [LKS_REASON_STORE_PERMISSION_DENIED] =
@@ -131,8 +131,8 @@ static const char *remedy_of(lks_reason reason, const lks_store_status *status)
         [LKS_REASON_STORE_TOO_FEW_REPLICAS] = start_replicas,
         [LKS_REASON_STORE_IS_REPLICA] = "name the primary in lockstockd's --store",
         [LKS_REASON_STORE_FAILING_OVER] =
-            "wait for the failover to end; if it does not: look whether most sentinels run (SENTINEL "
-            "CKQUORUM), and name all of them in --store",
+            ("wait for the failover to end; if it does not: look whether most sentinels run (SENTINEL "
+             "CKQUORUM), and name all of them in --store"),
         [LKS_REASON_STORE_LOADING] = "wait: Redis reads its data from disk",
         [LKS_REASON_STORE_OUT_OF_MEMORY] = "give Redis more memory (maxmemory), or remove what nobody needs",
         [LKS_REASON_STORE_DISK_FAILED] = "look at the disk of Redis (full?), and at its log",
@@ -141,8 +141,8 @@ static const char *remedy_of(lks_reason reason, const lks_store_status *status)
         [LKS_REASON_STORE_BUSY] = "end what holds Redis: redis-cli SCRIPT KILL, or FUNCTION KILL",
         [LKS_REASON_STORE_SLOT_MOVING] = "wait for the move to end; when none is under way: redis-cli --cluster fix",
         [LKS_REASON_STORE_CLUSTER_DOWN] = "repair the cluster: redis-cli --cluster check",
-        [LKS_REASON_STORE_MISFIT] = "correct the kind of store in lockstockd's --store (redis://, redis+sentinel://, "
-                                    "redis+cluster://), or use versions that fit",
+        [LKS_REASON_STORE_MISFIT] = ("correct the kind of store in lockstockd's --store (redis://, redis+sentinel://, "
+                                     "redis+cluster://), or use versions that fit"),
         [LKS_REASON_TOO_MANY_CALLS] = "call less at once, or run more servers on the same store",
         [LKS_REASON_SHUTTING_DOWN] = restarts,
         [LKS_REASON_STORE_UNSAFE] = "redis-cli CONFIG SET appendonly yes, and in redis.conf",

@@ -147,8 +147,8 @@ static void find_field(lks_error *error)
 
 /* ---- errors --------------------------------------------------------------------- */
 
-static void set(lks_error *error, lks_code code, lks_applied applied, lks_reason reason, const char *format,
-                va_list args)
+__attribute__((format(printf, 5, 0))) static void set(lks_error *error, lks_code code, lks_applied applied,
+                                                      lks_reason reason, const char *format, va_list args)
 {
     /* The arguments may point into *error, so it is written last. */
     char text[LKS_ERROR_MESSAGE_MAX];
