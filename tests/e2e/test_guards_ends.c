@@ -340,11 +340,14 @@ TEST(a_deferred_call_may_be_finished_before_its_handler_returns)
 TEST(a_deferred_call_whose_work_cannot_be_started_is_finished_with_the_error)
 {
     buy_request request = order(o1, x_alone, 1);
+    lks_error error;
 
     request.doing = LOCKSTOCK__TEST__DOING__DOING_END;
     request.code = LKS_RESOURCE_EXHAUSTED;
-    expect_refused(&guarded_free, &request, LKS_RESOURCE_EXHAUSTED, "cannot be started");
-    expect_refused(&guarded_buy, &request, LKS_RESOURCE_EXHAUSTED, "cannot be started");
+    assert_null(buy(&guarded_free, &request, &error));
+    expect_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot be started");
+    assert_null(buy(&guarded_buy, &request, &error));
+    expect_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot be started");
     assert_int_equal(holders(item_x), 0);
     lks_host_close(host, 0); /* nothing keeps it open */
     host = NULL;
