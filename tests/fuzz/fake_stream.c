@@ -32,10 +32,21 @@ bool fake_stream_open(stream *s, void (*output)(const uint8_t *data, size_t len)
     return s->connection;
 }
 
+/* What the protocol has kept comes before further bytes, as in stream_input.c. False: there was nothing. */
+static bool take_kept(stream *s)
+{
+    bool any = false;
+
+    while (protocol->kept && !s->closing && !s->paused && protocol->kept(s->connection))
+        any = true;
+    return any;
+}
+
 void fake_stream_bytes(stream *s, const uint8_t *data, size_t len)
 {
     if (!s->closing && len > 0)
         protocol->bytes(s->connection, data, len);
+    take_kept(s);
 }
 
 void fake_stream_turn(stream *s)
@@ -46,12 +57,15 @@ void fake_stream_turn(stream *s)
     }
 }
 
-void fake_stream_take(stream *s)
+bool fake_stream_take(stream *s)
 {
-    if (s->waiting > 0 && !s->closing) {
+    bool any = s->waiting > 0 && !s->closing;
+
+    if (any) {
         s->waiting = 0;
         protocol->drained(s->connection);
     }
+    return take_kept(s) || any;
 }
 
 void fake_stream_closed(stream *s)

@@ -22,8 +22,8 @@ void fake_stream_bytes(stream *s, const uint8_t *data, size_t len);
 /* The turn of the loop ends. */
 void fake_stream_turn(stream *s);
 
-/* The peer takes what waits. */
-void fake_stream_take(stream *s);
+/* The peer takes what waits, and the protocol what it has kept. False: there was neither. */
+bool fake_stream_take(stream *s);
 
 /* It is gone. */
 void fake_stream_closed(stream *s);

@@ -228,8 +228,8 @@ static void step(fuzz_input *in)
 static void settle(void)
 {
     for (bool more = true; more && !here.stream.closing;) {
-        more = here.stream.waiting > 0 || here.n_parked > 0;
-        fake_stream_take(&here.stream);
+        more = here.n_parked > 0;
+        more = fake_stream_take(&here.stream) || more;
         for (size_t i = 0; i < PARKED_MAX; i++)
             end_parked(i, false);
     }
