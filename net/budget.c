@@ -5,13 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/principals.h"
+#include "net/named.h"
 
 enum { CONNECTION_PART = 8, PRINCIPAL_PART = 2 };
 
+/* What all connections of a principal hold; they are its members. */
+typedef struct principal_sum {
+    named_entry named;
+    size_t held;
+} principal_sum;
+
 struct budget {
     size_t bytes, held, noted, peak; /* the peak is of both */
-    principals principals;
+    named_set principals;
 };
 
 struct budget_share {
@@ -84,16 +90,16 @@ static void leave_principal(budget_share *share)
         return;
     share->principal = NULL;
     sum->held -= share->held;
-    principals_leave(&share->all->principals, sum);
+    named_leave(&share->all->principals, sum);
 }
 
 void budget_set_principal(budget_share *share, const char *principal)
 {
     principal_sum *sum;
 
-    if (share->principal && principal && strcmp(share->principal->name, principal) == 0)
+    if (share->principal && principal && strcmp(share->principal->named.name, principal) == 0)
         return;
-    sum = principal ? principals_enter(&share->all->principals, principal) : NULL;
+    sum = principal ? named_enter(&share->all->principals, principal, sizeof *sum) : NULL;
     if (principal && !sum)
         return;
     leave_principal(share);
@@ -104,7 +110,7 @@ void budget_set_principal(budget_share *share, const char *principal)
 
 const char *budget_principal(const budget_share *share)
 {
-    return share->principal ? share->principal->name : NULL;
+    return share->principal ? share->principal->named.name : NULL;
 }
 
 bool budget_has_principal(const budget_share *share)

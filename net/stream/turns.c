@@ -1,8 +1,8 @@
 /* Invariant: `busy`, which keeps the loop from waiting, runs exactly while somebody is
  * queued; an owner is on the list `queue` exactly while a connection of it is queued. Called by stream.c. */
 #include "net/stream/turns.h"
+#include "net/named.h"
 
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +15,16 @@ enum {
 
 /* Whose connections they are. */
 typedef struct turn_owner {
-    size_t members; /* connections */
-    turn_use use;   /* of all of them */
+    named_entry named; /* its members: connections */
+    turn_use use;      /* of all of them */
     TAILQ_HEAD(, turn_taker) queue;
     TAILQ_ENTRY(turn_owner) next;
-    char name[];
 } turn_owner;
 
 struct turns {
     turns_options options;
     TAILQ_HEAD(, turn_owner) queue;
-    void *owners;       /* tsearch, by name */
+    named_set owners;
     turn_owner *nobody; /* of connections that have no owner yet */
     uv_idle_t busy;
     uint64_t light_ns;       /* when a light one last worked */
@@ -166,37 +165,14 @@ void turns_leave(turns *all, turn_taker *t)
 
 /* ---- owners ----------------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const turn_owner *)a)->name, ((const turn_owner *)b)->name);
-}
-
 /* One member more; NULL when out of memory. */
 static turn_owner *enter_owner(turns *all, const char *name)
 {
-    size_t len = strlen(name);
-    turn_owner *o = calloc(1, sizeof *o + len + 1);
-    turn_owner **found;
+    turn_owner *o = named_enter(&all->owners, name, sizeof *o);
 
-    if (!o)
-        return NULL;
-    memcpy(o->name, name, len);
-    TAILQ_INIT(&o->queue);
-    found = tsearch(o, &all->owners, by_name);
-    if (!found || *found != o)
-        free(o);
-    if (!found)
-        return NULL;
-    (*found)->members++;
-    return *found;
-}
-
-static void leave_owner(turns *all, turn_owner *o)
-{
-    if (!o || --o->members > 0)
-        return;
-    tdelete(o, &all->owners, by_name);
-    free(o);
+    if (o && o->named.members == 1)
+        TAILQ_INIT(&o->queue);
+    return o;
 }
 
 void turns_set_owner(turns *all, turn_taker *t, const char *name)
@@ -204,13 +180,13 @@ void turns_set_owner(turns *all, turn_taker *t, const char *name)
     turn_owner *from = t->owner, *to = NULL;
     bool queued = t->queued;
 
-    if (name && ((from && strcmp(from->name, name) == 0) || !(to = enter_owner(all, name))))
+    if (name && ((from && strcmp(from->named.name, name) == 0) || !(to = enter_owner(all, name))))
         return;
     turns_leave(all, t);
     t->owner = to;
     if (queued)
         turns_queue(all, t);
-    leave_owner(all, from);
+    named_leave(&all->owners, from);
 }
 
 /* ---- all -------------------------------------------------------------------------- */
@@ -239,7 +215,7 @@ static void on_closed(uv_handle_t *handle)
     void (*closed)(void *arg) = all->closed;
     void *arg = all->arg;
 
-    leave_owner(all, all->nobody);
+    named_leave(&all->owners, all->nobody);
     free(all);
     closed(arg);
 }

@@ -44,6 +44,25 @@ static bool has_room_of(const running_calls *running, uint32_t max, bool settles
     return running->of_kind[settles] < for_one_kind(max) && running->of_kind[0] + running->of_kind[1] < max;
 }
 
+/* One member more; NULL when out of memory. */
+static owner *enter_owner(callers *all, const char *name)
+{
+    owner *o = named_enter(&all->owners, name, sizeof *o);
+
+    if (o && o->named.members == 1) {
+        TAILQ_INIT(&o->ready[false]);
+        TAILQ_INIT(&o->ready[true]);
+    }
+    return o;
+}
+
+static void leave_owner(callers *all, owner *o)
+{
+    if (o->named.members == 1 && all->recent == o)
+        all->recent = NULL;
+    named_leave(&all->owners, o);
+}
+
 /* Whether another owner had a call lately. */
 static bool is_contended(const callers *all, const owner *o)
 {
@@ -113,7 +132,7 @@ void caller_set_owner(caller *c, const char *name)
 {
     owner *to, *from = c->owner;
 
-    if (strcmp(from->name, name) == 0 || !(to = callers_enter_owner(c->all, name)))
+    if (strcmp(from->named.name, name) == 0 || !(to = enter_owner(c->all, name)))
         return;
     relist_kind(c, true, false);
     relist_kind(c, false, false);
@@ -124,7 +143,7 @@ void caller_set_owner(caller *c, const char *name)
     if (n > 0)
         count_taking(c, n);
     relist(c);
-    callers_leave_owner(c->all, from);
+    leave_owner(c->all, from);
 }
 
 /* A call of it begins. */
@@ -224,7 +243,7 @@ static void free_when_over(caller *c)
 {
     if (!c->lost || c->pins > 0 || !TAILQ_EMPTY(&c->calls))
         return;
-    callers_leave_owner(c->all, c->owner);
+    leave_owner(c->all, c->owner);
     free(c);
 }
 
@@ -282,8 +301,8 @@ static void run(caller_call *call)
     if (o->turn != all->turn)
         o->turn_ns = 0;
     o->turn = all->turn;
-    o->members++; /* while it runs, and here */
-    o->members++;
+    o->named.members++; /* while it runs, and here */
+    o->named.members++;
     note_owner(all, o, began_ns);
     call->state = CALL_RUNNING;
     count_running(call, call->places = 1 + call->more * c->dear);
@@ -292,7 +311,7 @@ static void run(caller_call *call)
     uint64_t now_ns = lks_rpc_now_ns(), took_ns = now_ns - began_ns;
     c->turn_ns += took_ns;
     o->turn_ns += took_ns;
-    callers_leave_owner(all, o);
+    leave_owner(all, o);
     if (!c->was_costly && c->turn_ns < all->options.turn_ns)
         all->light_ns = now_ns;
     if (all->serving)
@@ -460,7 +479,7 @@ static void stop_running(caller_call *call)
 
     count_running(call, -call->places);
     call->state = CALL_NONE;
-    callers_leave_owner(c->all, call->owner);
+    leave_owner(c->all, call->owner);
     call->owner = NULL;
     relist(c);
 }
@@ -523,7 +542,7 @@ caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg)
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->settles);
     TAILQ_INIT(&c->takes);
-    c->owner = callers_enter_owner(all, "");
+    c->owner = enter_owner(all, "");
     if (!c->owner) {
         free(c);
         return NULL;

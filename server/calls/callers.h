@@ -104,7 +104,7 @@ typedef struct caller_call {
     caller_call_state state; /* private from here on */
     uint32_t places;         /* that it takes now */
     struct owner *owner;     /* while it runs */
-    struct principal_sum *waiting;
+    struct named_entry *waiting;
     TAILQ_ENTRY(caller_call) in_caller, in_queue;
 } caller_call;
 

@@ -6,7 +6,7 @@
 
 #include "calls/callers.h"
 #include "net/pace.h"
-#include "net/principals.h"
+#include "net/named.h"
 
 enum { CALLERS_RETRY_AFTER_MS = 100 };
 
@@ -21,14 +21,13 @@ typedef struct running_calls {
 
 /* Whose connections they are: a principal, or where none is known an address. */
 typedef struct owner {
-    size_t members;       /* callers, and calls that run */
+    named_entry named;    /* its members: callers, and calls that run */
     caller_list ready[2]; /* callers that can start a queued call, by kind of call */
     bool listed[2];       /* on `ready` of all */
     TAILQ_ENTRY(owner) ready_in[2];
     running_calls running;
     uint32_t n_taking;      /* calls that queue to take */
     uint64_t turn, turn_ns; /* as a caller's */
-    char name[];
 } owner;
 
 struct caller {
@@ -53,16 +52,16 @@ struct caller {
 
 struct callers {
     callers_options options;
-    owner_list ready[2];           /* owners of callers that can start a queued call, by kind of call */
-    void *owners;                  /* tsearch, by name */
+    owner_list ready[2]; /* owners of callers that can start a queued call, by kind of call */
+    named_set owners;
     const owner *recent;           /* whose call began last; NULL: it is gone */
     uint64_t recent_ns, others_ns; /* when that was; and when the last one of another owner began */
     caller_list takers;            /* with a call that queues to take */
     running_calls running;
     uint32_t n_waiting, n_parked, n_taking, n_queued;
     uint32_t n_takers, n_owners_taking;
-    pace pace;             /* of those that queue to take */
-    principals principals; /* their waiting calls are the members */
+    pace pace;            /* of those that queue to take */
+    named_set principals; /* their waiting calls are the members */
     uint64_t turn;
     uint64_t costly_ns, queue_ns; /* of this turn: for costly callers' calls as they came, and from queues */
     uint64_t light_ns;            /* when one that is not costly last had a call */
@@ -74,14 +73,6 @@ struct callers {
     void (*closed)(void *arg);
     void *arg;
 };
-
-/* ---- callers_owners.c --------------------------------------------------------------- */
-
-/* One member more; NULL when out of memory. */
-owner *callers_enter_owner(callers *all, const char *name);
-
-/* One less; the owner goes with the last. */
-void callers_leave_owner(callers *all, owner *o);
 
 /* ---- callers_waiting.c -------------------------------------------------------------- */
 

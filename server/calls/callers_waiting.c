@@ -16,7 +16,7 @@ lks_code callers_enter_waiting(caller_call *call, const char *principal, lks_err
     caller *c = call->caller;
     callers *all = c->all;
     const callers_options *o = &all->options;
-    principal_sum *sum = principal ? principals_enter(&all->principals, principal) : NULL;
+    named_entry *sum = principal ? named_enter(&all->principals, principal, sizeof *sum) : NULL;
     const char *full = NULL;
 
     if (principal && !sum)
@@ -28,7 +28,7 @@ lks_code callers_enter_waiting(caller_call *call, const char *principal, lks_err
     else if (sum && sum->members > (o->waiting_max + PRINCIPAL_PART - 1) / PRINCIPAL_PART)
         full = "too many calls of this principal wait";
     if (full) {
-        principals_leave(&all->principals, sum);
+        named_leave(&all->principals, sum);
         return callers_no_room(error, principal && !sum ? LKS_REASON_NO_ROOM : LKS_REASON_TOO_MANY_CALLS, full);
     }
     call->waiting = sum;
@@ -41,7 +41,7 @@ void callers_leave_waiting(caller_call *call)
 {
     caller *c = call->caller;
 
-    principals_leave(&c->all->principals, call->waiting);
+    named_leave(&c->all->principals, call->waiting);
     call->waiting = NULL;
     c->n_waiting--;
     c->all->n_waiting--;

@@ -59,7 +59,7 @@ struct running {
     running **handle;
     uint64_t deadline_ns;
     waiter waiter;
-    principal_sum *of_namespace; /* that it counts for while it waits; NULL: nobody counts */
+    named_entry *of_namespace; /* that it counts for while it waits; NULL: nobody counts */
     sink_done *done;
     const sink_lender *lender;
     void *arg;

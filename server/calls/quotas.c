@@ -29,7 +29,7 @@ struct quotas {
     pass *pass;
     key_table table;
     TAILQ_HEAD(, usage) all;
-    principals waiting;
+    named_set waiting;
     bool failed; /* a step of the pass under way */
     bool told;   /* the log knows that passes fail */
 };
@@ -183,7 +183,7 @@ lks_code quotas_check(const quotas *q, lks_rpc_slice base, lks_rpc_slice ns, lks
                                 by_keys ? q->limits.keys : q->limits.bytes);
 }
 
-lks_code quotas_wait(quotas *q, lks_rpc_slice ns, principal_sum **ret, lks_error *error)
+lks_code quotas_wait(quotas *q, lks_rpc_slice ns, named_entry **ret, lks_error *error)
 {
     char name[SERVICE_NAME_BYTES_MAX + 1];
 
@@ -191,12 +191,12 @@ lks_code quotas_wait(quotas *q, lks_rpc_slice ns, principal_sum **ret, lks_error
     if (q->limits.waiters == 0)
         return LKS_OK;
     snprintf(name, sizeof name, "%.*s", (int)ns.len, ns.data);
-    principal_sum *sum = principals_enter(&q->waiting, name);
+    named_entry *sum = named_enter(&q->waiting, name, sizeof *sum);
     if (sum && (int64_t)sum->members <= q->limits.waiters) {
         *ret = sum;
         return LKS_OK;
     }
-    principals_leave(&q->waiting, sum);
+    named_leave(&q->waiting, sum);
     if (!sum)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_QUOTA_EXCEEDED,
@@ -204,10 +204,10 @@ lks_code quotas_wait(quotas *q, lks_rpc_slice ns, principal_sum **ret, lks_error
                                 q->limits.waiters);
 }
 
-void quotas_leave(quotas *q, principal_sum *sum)
+void quotas_leave(quotas *q, named_entry *sum)
 {
     if (sum)
-        principals_leave(&q->waiting, sum);
+        named_leave(&q->waiting, sum);
 }
 
 void quotas_stop(quotas *q)

@@ -11,7 +11,7 @@
 #include <lockstock/rpc/arena.h>
 #include <lockstock/status.h>
 
-#include "net/principals.h"
+#include "net/named.h"
 #include "store/store.h"
 
 struct uv_loop_s;
@@ -34,10 +34,10 @@ lks_code quotas_check(const quotas *q, lks_rpc_slice base, lks_rpc_slice ns, lks
 
 /* One more call of the namespace waits, until quotas_leave. *ret NULL: nobody counts. LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO:
  * its quota is used up, or no memory; nothing is counted. */
-lks_code quotas_wait(quotas *q, lks_rpc_slice ns, principal_sum **ret, lks_error *error);
+lks_code quotas_wait(quotas *q, lks_rpc_slice ns, named_entry **ret, lks_error *error);
 
 /* Nothing where sum is NULL. */
-void quotas_leave(quotas *q, principal_sum *sum);
+void quotas_leave(quotas *q, named_entry *sum);
 
 /* As those of pass.h; when it is closed nobody waits. Take NULL. */
 void quotas_stop(quotas *q);

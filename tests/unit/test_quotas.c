@@ -106,7 +106,7 @@ TEST(counts_without_end_do_no_harm)
 
 TEST(waiters_are_counted_by_namespace)
 {
-    principal_sum *sums[3];
+    named_entry *sums[3];
     lks_error error;
 
     assert_int_equal(quotas_wait(q, lks_rpc_slice_of("a"), &sums[0], &error), LKS_OK);

@@ -1,0 +1,39 @@
+/* Invariant: an entry in a set has a member. The name stands behind the entry. */
+#include "net/named.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const named_entry *)a)->name, ((const named_entry *)b)->name);
+}
+
+void *named_enter(named_set *all, const char *name, size_t size)
+{
+    size_t name_bytes = strlen(name) + 1;
+    named_entry *n = calloc(1, size + name_bytes);
+    named_entry **found;
+
+    if (!n)
+        return NULL;
+    n->name = memcpy((char *)n + size, name, name_bytes);
+    found = tsearch(n, all, by_name);
+    if (!found || *found != n)
+        free(n);
+    if (!found)
+        return NULL;
+    (*found)->members++;
+    return *found;
+}
+
+void named_leave(named_set *all, void *entry)
+{
+    named_entry *n = entry;
+
+    if (!n || --n->members > 0)
+        return;
+    tdelete(n, all, by_name);
+    free(n);
+}

@@ -1,0 +1,22 @@
+/* Entries by name, each for as long as it has a member. The struct of an entry begins with its named_entry. */
+#ifndef LOCKSTOCK_NET_NAMED_H
+#define LOCKSTOCK_NET_NAMED_H
+
+#include <stddef.h>
+
+typedef struct named_entry {
+    size_t members;
+    const char *name;
+} named_entry;
+
+/* tsearch's, by name; NULL at first. */
+typedef void *named_set;
+
+/* The entry of that name with one member more. A new one has `size` bytes, all zero behind its named_entry, and one member.
+ * NULL when out of memory. */
+void *named_enter(named_set *all, const char *name, size_t size);
+
+/* One member less; without members the entry is freed. Takes NULL. */
+void named_leave(named_set *all, void *entry);
+
+#endif
