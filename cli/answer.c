@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rpc/json/base64.h"
+#include "base/base64.h"
 #include "rpc/json/field.h"
 #include "rpc/json/json.h"
 #include "words.h"

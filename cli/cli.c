@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rpc/keys.h"
-#include "rpc/similar.h"
+#include "base/keys.h"
+#include "base/similar.h"
 #include "words.h"
 
 #define AT(member) offsetof(cli, member)

@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include <jansson.h>
-#include <lockstock/rpc/exchange.h>
 #include <lockstock/v1/admin.lks_client.h>
 #include <lockstock/version.h>
 

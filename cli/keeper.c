@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #include <lockstock/mutex.h>
-#include <lockstock/rpc/exchange.h>
+
+#include "base/clock.h"
 
 /* A ForceRelease is noticed at the next renewal: until then the program overlaps with the next holder's. */
 enum { RENEW_MS = 1000 };
@@ -113,7 +114,7 @@ static void keep(work *w, uint64_t lease_ms)
     struct pollfd fd = {.fd = w->fd, .events = POLLIN};
 
     do {
-        uint64_t now_ns = lks_rpc_now_ns(); /* before the look: never too late */
+        uint64_t now_ns = clock_now_ns(); /* before the look: never too late */
         uint64_t left_ms = lks_mutex_left_ms(w->mutex);
         if (left_ms > 0)
             w->shared->certain_ns = now_ns + left_ms * NS_PER_MS;

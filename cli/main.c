@@ -10,8 +10,8 @@
 #include "commands.h"
 #include "commit.h"
 #include "help.h"
-#include "rpc/similar.h"
-#include "rpc/standard_files.h"
+#include "base/similar.h"
+#include "base/standard_files.h"
 
 /* `lock release --force` is force-release: the flag goes. */
 static const lks_rpc_method *without_force(const lks_rpc_method *method, arguments *args)

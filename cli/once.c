@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include <lockstock/once.h>
-#include <lockstock/rpc/exchange.h>
 
+#include "base/clock.h"
 #include "child.h"
 #include "cli.h"
 #include "help.h"
@@ -87,7 +87,7 @@ static void watch(running *r, const lks_once_attempt *attempt, int signals)
             else
                 child_signal(&r->child, &event);
         if (r->child.pid > 0 && lks_once_is_lost(attempt)) {
-            uint64_t now_ns = lks_rpc_now_ns();
+            uint64_t now_ns = clock_now_ns();
             if (kill_ns == 0) {
                 child_stop(&r->child);
                 kill_ns = now_ns + STOP_MS * NS_PER_MS;

@@ -3,31 +3,32 @@
 
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
 #include <lockstock/v1/id.lks_client.h>
 #include <lockstock/v1/lock.lks_client.h>
+
+#include "base/clock.h"
 
 probe probe_server(lks_channel *channel)
 {
     lks_decode_request asking = LKS_DECODE_REQUEST_INIT;
-    uint64_t began = lks_rpc_now_ns();
+    uint64_t began = clock_now_ns();
     probe p = {.took_ns = 0};
 
     asking.id = 1;
     lks_id_decode(channel, &asking, NULL, NULL, &p.error);
-    p.took_ns = lks_rpc_now_ns() - began;
+    p.took_ns = clock_now_ns() - began;
     return p;
 }
 
 probe probe_store(lks_channel *channel)
 {
     lks_inspect_request asking = LKS_INSPECT_REQUEST_INIT;
-    uint64_t began = lks_rpc_now_ns();
+    uint64_t began = clock_now_ns();
     probe p = {.took_ns = 0};
 
     asking.name = "lockstock-status";
     lks_lock_inspect(channel, &asking, NULL, NULL, &p.error);
-    p.took_ns = lks_rpc_now_ns() - began;
+    p.took_ns = clock_now_ns() - began;
     return p;
 }
 

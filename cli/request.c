@@ -12,7 +12,7 @@
 #include <jansson.h>
 
 #include "exits.h"
-#include "rpc/json/base64.h"
+#include "base/base64.h"
 #include "rpc/json/field.h"
 #include "rpc/json/json.h"
 #include "words.h"

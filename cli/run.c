@@ -14,8 +14,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <lockstock/rpc/exchange.h>
-
+#include "base/clock.h"
 #include "child.h"
 #include "cli.h"
 #include "help.h"
@@ -48,7 +47,7 @@ typedef struct running {
 
 static void stop(running *r)
 {
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
 
     child_stop(&r->child);
     r->kill_ns = now_ns + keeper_margin_ns(r->keeper) / 4 * 3;
@@ -58,7 +57,7 @@ static void stop(running *r)
 static void release(running *r)
 {
     r->phase = RELEASING;
-    r->give_up_ns = lks_rpc_now_ns() + RELEASE_MS * NS_PER_MS;
+    r->give_up_ns = clock_now_ns() + RELEASE_MS * NS_PER_MS;
     keeper_release(r->keeper);
 }
 
@@ -169,14 +168,14 @@ static int run_until_over(running *r, int signals)
 {
     while (r->phase != OVER) {
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = keeper_fd(r->keeper), .events = POLLIN}};
-        uint64_t due = due_ns(r), now = lks_rpc_now_ns(), left_ms = due > now ? (due - now) / NS_PER_MS + 1 : 0;
+        uint64_t due = due_ns(r), now = clock_now_ns(), left_ms = due > now ? (due - now) / NS_PER_MS + 1 : 0;
         /* A keeper that has said that the lock is lost has no more to say. */
         int n = poll(fds, r->phase == STOPPING ? 1 : 2, due == UINT64_MAX || left_ms > INT_MAX ? -1 : (int)left_ms);
         if (n > 0 && fds[0].revents)
             on_signals(r);
         if (n > 0 && r->phase != STOPPING && fds[1].revents)
             on_news(r);
-        if (r->phase != OVER && lks_rpc_now_ns() >= due_ns(r))
+        if (r->phase != OVER && clock_now_ns() >= due_ns(r))
             on_time(r);
     }
     return r->code;

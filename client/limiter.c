@@ -10,7 +10,7 @@
 #include <lockstock/v1/ratelimit.lks_client.h>
 
 #include "client/away.h"
-#include "net/clock.h"
+#include "base/clock.h"
 
 enum { TIMEOUT_MS = 1000 };
 
@@ -235,7 +235,7 @@ static bool wait_until(lks_limiter *limiter, const char *key, int64_t cost, uint
     while (sleep_until(limiter, at_ns)) {
         if (ask(limiter, key, cost, decision, error))
             return true;
-        uint64_t now = lks_rpc_now_ns();
+        uint64_t now = clock_now_ns();
         /* An answer without a time is no reason to ask again. */
         if (error->code != LKS_OK || decision->retry_after_ms <= 0 || now >= until_ns ||
             (uint64_t)decision->retry_after_ms > (until_ns - now) / CLOCK_NS_PER_MS)

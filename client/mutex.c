@@ -2,7 +2,7 @@
 #include <lockstock/mutex.h>
 
 #include "client/lease/lock.h"
-#include "net/clock.h"
+#include "base/clock.h"
 
 struct lks_mutex {
     struct lock lock;

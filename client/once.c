@@ -7,7 +7,7 @@
 
 #include "client/call/channel.h"
 #include "client/lease/lease_time.h"
-#include "net/clock.h"
+#include "base/clock.h"
 #include "client/once_attempt.h"
 #include "client/once_back.h"
 
@@ -94,7 +94,7 @@ static lks_once_outcome begin(lks_once_attempt *attempt, const lks_once_options 
     lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
     lks_begin_response *response = NULL;
     lks_once_outcome outcome = LKS_ONCE_FAILED;
-    uint64_t sent_ns = lks_rpc_now_ns();
+    uint64_t sent_ns = clock_now_ns();
 
     request.scope = attempt->scope;
     request.key = attempt->key;
@@ -107,7 +107,7 @@ static lks_once_outcome begin(lks_once_attempt *attempt, const lks_once_options 
     if (lks_idempotency_begin(lease->channel, &request, NULL, &response, error) == LKS_OK)
         outcome = begun(attempt, response, result, error);
     lks_begin_response_free(response);
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
     if (outcome == LKS_ONCE_EXECUTED && lease_is_doubtful(lease->lease_ms, sent_ns, now_ns)) {
         sent_ns = now_ns;
         outcome = confirm(attempt, error);

@@ -12,7 +12,7 @@
 #include "client/call/channel.h"
 #include "client/loop/forks.h"
 #include "client/lease/lease_time.h"
-#include "net/clock.h"
+#include "base/clock.h"
 #include "client/lease/lease.h"
 
 enum { HOLD_MS = 60000, LINES_MAX = 64, CANCEL_MS = 2000 };
@@ -294,7 +294,7 @@ static void extend_now(lks_reservation *reservation, uint64_t *sent_ns, int64_t 
                                       .insist = true};
     const lks_extend_hold_request request = extend_request(reservation);
     lks_extend_hold_response *response = NULL;
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
 
     if (lks_stock_extend_hold(reservation->lease.channel, &request, &options, &response, NULL) != LKS_OK)
         return;
@@ -313,7 +313,7 @@ lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reserva
     error = error ? error : &unwanted;
     if (new_reservation(channel, order, &reservation, error) != LKS_OK)
         return LKS_RESERVE_OUTCOME_UNSPECIFIED;
-    uint64_t sent_ns = lks_rpc_now_ns();
+    uint64_t sent_ns = clock_now_ns();
     lks_reserve_outcome outcome = reserve(reservation, order, &left_ms, error);
     if (outcome == LKS_RESERVE_OUTCOME_RESERVED) {
         if (reservation->replayed && order->keep_ms != 0 && left_ms > 0)

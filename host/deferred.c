@@ -2,8 +2,7 @@
  * to its end once both its handler has returned and, if it was deferred, lks_host_finish was called. */
 #include <stddef.h>
 
-#include <lockstock/rpc/exchange.h>
-
+#include "base/clock.h"
 #include "running.h"
 
 enum { NS_PER_MS = 1000000 };
@@ -24,7 +23,7 @@ static struct running *of_context(const lks_rpc_context *context)
 
 bool lks_host_is_cancelled(const lks_rpc_context *context)
 {
-    return atomic_load(&of_context(context)->cancelled) || lks_rpc_now_ns() >= context->deadline_ns;
+    return atomic_load(&of_context(context)->cancelled) || clock_now_ns() >= context->deadline_ns;
 }
 
 lks_host_call *lks_host_defer(lks_rpc_context *context)
@@ -144,7 +143,7 @@ static uint64_t gather_due(calls *all, uint64_t now)
 
 void deferred_look(calls *all)
 {
-    uint64_t now = lks_rpc_now_ns();
+    uint64_t now = clock_now_ns();
     struct running *r;
 
     pthread_mutex_lock(&all->lock);

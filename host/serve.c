@@ -1,11 +1,13 @@
 /* Invariant: a call whose handler did not run says applied NO. */
 #include "serve.h"
 
+#include "base/clock.h"
+
 lks_code serve_unpack(const serve_table *table, const lks_rpc_route *route, const void *payload, size_t len,
                       const lks_rpc_context *context, lks_rpc_arena *arena, ProtobufCMessage **request,
                       lks_error *error)
 {
-    if (lks_rpc_now_ns() >= context->deadline_ns)
+    if (clock_now_ns() >= context->deadline_ns)
         return lks_error_set_reason(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
                                     "the deadline passed before the call ran");
     return lks_rpc_request_unpack_within(route->method, payload, len, &table->limits, arena, request, error);

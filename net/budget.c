@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/named.h"
+#include "base/named.h"
 
 enum { CONNECTION_PART = 8, PRINCIPAL_PART = 2 };
 

@@ -3,7 +3,7 @@
  * once more. */
 #include "net/loop_timers.h"
 
-#include "net/clock.h"
+#include "base/clock.h"
 
 static void on_timer(uv_timer_t *uv);
 
@@ -13,7 +13,7 @@ static void arm(struct loop_timers *timers)
 
     if (first_ns == CLOCK_NEVER || (uv_is_active((uv_handle_t *)&timers->uv) && timers->armed_ns <= first_ns))
         return;
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
     uint64_t left_ns = first_ns > now_ns ? first_ns - now_ns : 0;
     timers->armed_ns = first_ns;
     uv_update_time(timers->uv.loop);

@@ -4,7 +4,7 @@
 
 #include <uv.h>
 
-#include "net/heap.h"
+#include "base/heap.h"
 
 /* `uv` is to be given to uv_close, and `heap` to heap_free after that. `uv.data` is the
  * owner's. */

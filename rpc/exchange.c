@@ -2,7 +2,6 @@
  * here fails halfway: a call ends with a result, if only one that says so. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/frame.h>
@@ -10,13 +9,6 @@
 
 typedef Lockstock__Rpc__V1__Result wire_result;
 typedef Lockstock__Rpc__V1__Reply wire_reply;
-
-uint64_t lks_rpc_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 /* ---- the method table -------------------------------------------------------- */
 

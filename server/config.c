@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "memory.h"
-#include "rpc/keys.h"
-#include "rpc/similar.h"
+#include "base/keys.h"
+#include "base/similar.h"
 
 #define AT(member) offsetof(settings, member)
 const setting config_keys[] = {

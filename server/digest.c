@@ -5,6 +5,8 @@
 
 #include <openssl/evp.h>
 
+#include "base/hex.h"
+
 void digest_of(const void *data, size_t len, unsigned char digest[DIGEST_BYTES])
 {
     if (EVP_Digest(data, len, digest, NULL, EVP_sha256(), NULL) != 1)
@@ -13,13 +15,9 @@ void digest_of(const void *data, size_t len, unsigned char digest[DIGEST_BYTES])
 
 void digest_hex(const void *data, size_t len, char text[DIGEST_HEX_LEN + 1])
 {
-    static const char hex[] = "0123456789abcdef";
     unsigned char digest[DIGEST_BYTES];
 
     digest_of(data, len, digest);
-    for (size_t i = 0; i < DIGEST_BYTES; i++) {
-        text[2 * i] = hex[digest[i] >> 4];
-        text[2 * i + 1] = hex[digest[i] & 15];
-    }
+    hex_encode(digest, DIGEST_BYTES, text);
     text[DIGEST_HEX_LEN] = '\0';
 }

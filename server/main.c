@@ -11,7 +11,7 @@
 #include "descriptors.h"
 #include "log.h"
 #include "memory.h"
-#include "rpc/standard_files.h"
+#include "base/standard_files.h"
 #include "server.h"
 
 enum { EXIT_TRY_AGAIN = 1, EXIT_WRONG_SETTING = 2, EXIT_AS_IT_IS = 78 };

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "log.h"
-#include "net/heap.h"
+#include "base/heap.h"
 
 enum { KEPT_BYTES_MAX = 16 << 20, KEPT_BLOCK_BYTES_MAX = 4 << 20 };
 

@@ -17,7 +17,7 @@
 
 #include "log.h"
 #include "memory.h"
-#include "net/clock.h"
+#include "base/clock.h"
 
 enum { RETRY_MS = 100, REASON_BYTES = 256, US_PER_MS = 1000 };
 
@@ -77,7 +77,7 @@ static void say(notify *n)
     if (n->phase == SERVING)
         snprintf(state, sizeof state, "READY=1\n");
     else if (n->phase == RELOADING)
-        snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\n", lks_rpc_now_ns() / 1000);
+        snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\n", clock_now_ns() / 1000);
     else if (n->phase == STOPPING)
         snprintf(state, sizeof state, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%" PRIu64 "\n", n->within_us);
     snprintf(text, sizeof text, "%sSTATUS=%s%s%s%s", state, status(n), n->reason,

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "net/clock.h"
+#include "base/clock.h"
 
 enum { QUEUE_PART = 2 }; /* of its time, a call may queue here one part in so many; the rest is the server's */
 

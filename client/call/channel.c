@@ -8,7 +8,7 @@
 
 #include "client/call/call.h"
 #include "client/loop/forks.h"
-#include "net/backoff.h"
+#include "base/backoff.h"
 #include "client/wire/reaper.h"
 
 enum {

@@ -20,7 +20,7 @@
 
 #include "client/wire/endpoint.h"
 #include "client/loop/loop.h"
-#include "net/pace.h"
+#include "base/pace.h"
 #include "net/tls.h"
 
 typedef TAILQ_HEAD(call_list, lks_call) call_list;

@@ -7,7 +7,7 @@
 #include <lockstock/rpc/frame.h>
 
 #include "client/call/call.h"
-#include "net/clock.h"
+#include "base/clock.h"
 
 struct frame {
     endpoint_slot *slot;
@@ -70,7 +70,7 @@ static struct frame *frame_new(uint32_t n)
 void frame_send(lks_channel *channel, endpoint_lane lane, struct endpoint *endpoint)
 {
     call_list *queue = &channel->queue[lane];
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
     size_t bytes;
     uint32_t n = gather(queue, endpoint_room(endpoint, lane), &bytes);
     struct frame *frame = frame_new(n);
@@ -116,7 +116,7 @@ void frame_leave(lks_call *call)
 static void on_sent(void *owner)
 {
     struct frame *frame = owner;
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
     uint32_t n = frame->n;
 
     frame->left++; /* it is still looked at */

@@ -8,7 +8,7 @@
 
 #include <lockstock/rpc/frame.h>
 
-#include "net/clock.h"
+#include "base/clock.h"
 
 enum {
     WAIT_MARGIN_MS = 5000, /* of a waiting call's default timeout, over its wait */
@@ -245,7 +245,7 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     request->coalesces = method->coalesce && !request->no_retry && bytes <= REQUEST_FRAME_BYTES_MAX &&
                          defaults->message_bytes_max >= LKS_RPC_MESSAGE_BYTES_MAX;
     request->deadline_ns =
-        lks_rpc_now_ns() + timeout_ms_of(options, defaults->timeout_ms, request->wait_ms) * CLOCK_NS_PER_MS;
+        clock_now_ns() + timeout_ms_of(options, defaults->timeout_ms, request->wait_ms) * CLOCK_NS_PER_MS;
     *ret = request;
     return LKS_OK;
 }

@@ -19,8 +19,8 @@
 #include <lockstock/rpc/scan.h>
 
 #include "client/call/call.h"
-#include "net/clock.h"
-#include "net/backoff.h"
+#include "base/clock.h"
+#include "base/backoff.h"
 #include "client/call/undo.h"
 
 enum {
@@ -67,7 +67,7 @@ static void enter(lks_call *call, call_state state)
     }
     if (state == CALL_QUEUED) {
         if (channel->n_queued[lane_of(call)]++ == 0 && lane_of(call) != ENDPOINT_WAITING)
-            pace_begin(&channel->pace[lane_of(call)], lks_rpc_now_ns());
+            pace_begin(&channel->pace[lane_of(call)], clock_now_ns());
         call->enqueued = channel->enqueued++;
         TAILQ_INSERT_TAIL(&channel->queue[lane_of(call)], call, in_line);
     }
@@ -193,7 +193,7 @@ static void try_failed(lks_call *call, bool transient)
 {
     const struct request *request = call->request;
     bool harmless = call->error.applied == LKS_APPLIED_NO || request->repeatable;
-    uint64_t again_ns = lks_rpc_now_ns() + pause_ns(call);
+    uint64_t again_ns = clock_now_ns() + pause_ns(call);
 
     note_applied(call, call->error.applied);
     if (transient)
@@ -323,7 +323,7 @@ static void refused(lks_call *call)
     if (transient) {
         free(call->cause);
         call->cause = strdup(call->error.message);
-        call->refusal_ns = lks_rpc_now_ns() - call->sent_ns;
+        call->refusal_ns = clock_now_ns() - call->sent_ns;
     }
     try_failed(call, transient);
 }
@@ -399,7 +399,7 @@ static void overdue(lks_call *call)
 static void run_due(struct timer *timer)
 {
     lks_call *call = (lks_call *)((char *)timer - offsetof(lks_call, timer));
-    uint64_t now = lks_rpc_now_ns();
+    uint64_t now = clock_now_ns();
 
     if (now < call->due_ns) {
         wake_at(call, call->due_ns);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
 #include <lockstock/v1/idempotency.lks_client.h>
 #include <lockstock/v1/lock.lks_client.h>
 #include <lockstock/v1/ratelimit.lks_client.h>
@@ -15,7 +14,7 @@
 #include "client/lease/lease_time.h"
 #include "client/lease/lock.h"
 #include "client/once_back.h"
-#include "net/clock.h"
+#include "base/clock.h"
 
 enum {
     LIMIT_MS = 1000, /* of a Check, as with lks_limiter */
@@ -134,7 +133,7 @@ static void puzzle(lks_guarded *g, const char *guard)
 
 uint32_t guarded_usable_ms(const lks_guarded *g, uint64_t most)
 {
-    uint64_t now = lks_rpc_now_ns();
+    uint64_t now = clock_now_ns();
     uint64_t left = now < g->deadline_ns ? (g->deadline_ns - now) / CLOCK_NS_PER_MS : 0;
     uint64_t spare = left / SPARE_PART < SPARE_MS_MAX ? left / SPARE_PART : SPARE_MS_MAX;
     uint64_t usable = left - spare;
@@ -224,7 +223,7 @@ static void confirm_locks(lks_guarded *g)
 
     request.n_leases = 1;
     request.leases = leases;
-    g->locks.sent_ns = lks_rpc_now_ns();
+    g->locks.sent_ns = clock_now_ns();
     if (begin_call(g) &&
         !started(g, lks_lock_renew_start(g->channel, &request, &options, confirmed_locks, g, &g->call, &error)))
         not_started(g, lock_guard, &error);
@@ -249,7 +248,7 @@ static void acquired(void *arg, lks_code code, const lks_acquire_response *respo
     case LKS_ACQUIRE_OUTCOME_ACQUIRED:
         if (!take_fences(g, response))
             puzzle(g, lock_guard);
-        else if (lease_is_doubtful(g->locks.lease.lease_ms, g->locks.sent_ns, lks_rpc_now_ns()))
+        else if (lease_is_doubtful(g->locks.lease.lease_ms, g->locks.sent_ns, clock_now_ns()))
             confirm_locks(g);
         else
             hold(g, response->lease_ms);
@@ -298,7 +297,7 @@ static void begin_locks(lks_guarded *g)
     request.lease_ms = g->locks.lease.lease_ms;
     request.wait_ms = guard->wait_ms;
     const lks_call_options options = asking(g, request.wait_ms, false);
-    g->locks.sent_ns = lks_rpc_now_ns();
+    g->locks.sent_ns = clock_now_ns();
     if (begin_call(g) &&
         !started(g, lks_lock_acquire_start(g->channel, &request, &options, acquired, g, &g->call, &error)))
         not_started(g, lock_guard, &error);
@@ -353,7 +352,7 @@ static void confirm_attempt(lks_guarded *g)
     const lks_extend_request request = guarded_extend(g);
     lks_error error;
 
-    g->attempt.sent_ns = lks_rpc_now_ns();
+    g->attempt.sent_ns = clock_now_ns();
     if (begin_call(g) && !started(g, lks_idempotency_extend_start(g->channel, &request, &options, confirmed_attempt, g,
                                                                   &g->call, &error)))
         not_started(g, call_guard, &error);
@@ -379,7 +378,7 @@ static void begun(void *arg, lks_code code, const lks_begin_response *response, 
         g->attempt.granted = true;
         g->number = response->attempt;
         g->fence = response->fence;
-        if (lease_is_doubtful(g->attempt.lease.lease_ms, g->attempt.sent_ns, lks_rpc_now_ns()))
+        if (lease_is_doubtful(g->attempt.lease.lease_ms, g->attempt.sent_ns, clock_now_ns()))
             confirm_attempt(g);
         else
             attempt(g);
@@ -420,7 +419,7 @@ static void begin_attempt(lks_guarded *g)
     }
     const lks_begin_request request = begin_request(g);
     const lks_call_options options = asking(g, request.wait_ms, false);
-    g->attempt.sent_ns = lks_rpc_now_ns();
+    g->attempt.sent_ns = clock_now_ns();
     if (begin_call(g) &&
         !started(g, lks_idempotency_begin_start(g->channel, &request, &options, begun, g, NULL, &error)))
         not_started(g, call_guard, &error);

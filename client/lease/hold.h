@@ -13,7 +13,7 @@
 #include <lockstock/lease.h>
 #include <lockstock/v1/lock.lks.h>
 
-#include "net/heap.h"
+#include "base/heap.h"
 
 struct watch;
 

@@ -7,7 +7,7 @@
 
 #include "client/call/channel.h"
 #include "client/lease/lease_time.h"
-#include "net/clock.h"
+#include "base/clock.h"
 
 static void unref(struct lease *lease)
 {
@@ -41,7 +41,7 @@ static void renew_again(struct lease *lease, const lks_error *error)
 static uint64_t left_ns(struct lease *lease)
 {
     pthread_mutex_lock(&lease->lock);
-    uint64_t now = lks_rpc_now_ns();
+    uint64_t now = clock_now_ns();
     uint64_t left = !lease->ended && now < lease->lost_ns ? lease->lost_ns - now : 0;
     pthread_mutex_unlock(&lease->lock);
     return left;
@@ -55,7 +55,7 @@ static void run_renewal(struct timer *timer)
 
     if (left == 0)
         return;
-    lease->sent_ns = lks_rpc_now_ns();
+    lease->sent_ns = clock_now_ns();
     atomic_fetch_add(&lease->references, 1);
     if (lease->ops->renew(lease, lease_call_ms(left), &error) == LKS_OK)
         return;
@@ -66,7 +66,7 @@ static void run_renewal(struct timer *timer)
 void lease_answered(struct lease *lease, lease_answer answer, int64_t left_ms, const lks_error *error)
 {
     pthread_mutex_lock(&lease->lock);
-    uint64_t now = lks_rpc_now_ns();
+    uint64_t now = clock_now_ns();
     bool kept = !lease->ended && now < lease->lost_ns;
     if (kept && answer == LEASE_LOST)
         lease->lost_ns = now;
@@ -136,7 +136,7 @@ void lease_begin(struct lease *lease, uint64_t sent_ns, int64_t left_ms)
 bool lease_is_lost(struct lease *lease)
 {
     pthread_mutex_lock(&lease->lock);
-    bool lost = lks_rpc_now_ns() >= lease->lost_ns;
+    bool lost = clock_now_ns() >= lease->lost_ns;
     pthread_mutex_unlock(&lease->lock);
     return lost;
 }

@@ -14,7 +14,7 @@
 #include <lockstock/channel.h>
 
 #include "client/loop/loop.h"
-#include "net/heap.h"
+#include "base/heap.h"
 
 #define LEASE_ALWAYS UINT32_MAX
 

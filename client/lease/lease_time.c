@@ -2,7 +2,7 @@
  * lease at least two lie before its loss. */
 #include "client/lease/lease_time.h"
 
-#include "net/clock.h"
+#include "base/clock.h"
 
 enum {
     LEASE_MS_MIN = 10,

@@ -15,7 +15,7 @@
 #include "client/call/channel.h"
 #include "client/lease/lease_time.h"
 #include "client/lease/watchdog.h"
-#include "net/clock.h"
+#include "base/clock.h"
 
 enum { OWNER_BYTES = 128 };
 
@@ -298,9 +298,9 @@ static void give_back_unreturned(const struct hold *hold, lks_lock_result result
 static lks_lock_result await_grant(struct hold *hold, int64_t permits, uint32_t timeout_ms, lks_error *error)
 {
     int64_t left_ms = 0;
-    uint64_t sent_ns = lks_rpc_now_ns();
+    uint64_t sent_ns = clock_now_ns();
     lks_lock_result result = acquire(hold, permits, timeout_ms, &left_ms, error);
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
     bool granted = result == LKS_LOCK_ACQUIRED || error->applied != LKS_APPLIED_NO;
 
     if (result == LKS_LOCK_ACQUIRED && lease_is_doubtful(hold->lock->lease_ms, sent_ns, now_ns)) {

@@ -15,7 +15,7 @@
 #include <lockstock/v1/lock.lks_client.h>
 
 #include "client/lease/lease_time.h"
-#include "net/clock.h"
+#include "base/clock.h"
 
 enum {
     BATCH_MAX = 256, /* leases in one Renew, as the contract allows */
@@ -133,7 +133,7 @@ static void renew_again(struct hold *hold, size_t n, const lks_error *error)
 static void take_result(struct hold *hold, const struct batch *batch, const lks_lease_result *result,
                         const lks_error *error)
 {
-    uint64_t now = lks_rpc_now_ns();
+    uint64_t now = clock_now_ns();
 
     if (hold->ended || now >= hold->lost_ns)
         return;
@@ -189,7 +189,7 @@ static lks_code batch_start(struct batch *batch, lks_channel *channel, lks_error
     }
     request.n_leases = batch->n;
     request.leases = list;
-    batch->sent_ns = lks_rpc_now_ns();
+    batch->sent_ns = clock_now_ns();
     uint64_t left_ns = first_lost_ns > batch->sent_ns ? first_lost_ns - batch->sent_ns : 0;
     const lks_call_options options = {.timeout_ms = lease_call_ms(left_ns), .insist = true};
     return lks_lock_renew_start(channel, &request, &options, batch_done, batch, NULL, error);
@@ -269,11 +269,11 @@ static bool tell_loss(uint64_t now)
 /* Does what is due; returns when there will be more. */
 static uint64_t run_due(void)
 {
-    uint64_t next_ns = CLOCK_NEVER, now = lks_rpc_now_ns();
+    uint64_t next_ns = CLOCK_NEVER, now = clock_now_ns();
     struct watch *watch;
 
     while (tell_loss(now))
-        now = lks_rpc_now_ns();
+        now = clock_now_ns();
     LIST_FOREACH(watch, &watchdog.watches, in_watches) {
         uint64_t loss_ns = heap_next_ns(&watch->losses), renewal_ns;
 
@@ -411,7 +411,7 @@ bool watchdog_end(struct hold *hold)
     struct watch *watch = hold->lock->watch;
 
     pthread_mutex_lock(&watchdog.lock);
-    bool lost = lks_rpc_now_ns() >= hold->lost_ns;
+    bool lost = clock_now_ns() >= hold->lost_ns;
     hold->ended = true;
     heap_clear(&watch->renewals, &hold->renewal);
     heap_clear(&watch->losses, &hold->loss);
@@ -430,7 +430,7 @@ void watchdog_drop(struct hold *hold)
 uint64_t watchdog_left_ns(const struct hold *hold)
 {
     pthread_mutex_lock(&watchdog.lock);
-    uint64_t now_ns = lks_rpc_now_ns(); /* under the lock: nothing is renewed after a look that saw it lost */
+    uint64_t now_ns = clock_now_ns(); /* under the lock: nothing is renewed after a look that saw it lost */
     uint64_t left_ns = hold->lost_ns > now_ns ? hold->lost_ns - now_ns : 0;
     pthread_mutex_unlock(&watchdog.lock);
     return left_ns;

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "net/clock.h"
+#include "base/clock.h"
 
 enum {
     /* Each guest's call has a deadline, and would wake the loop thread for it: which wakes once in such a time by itself
@@ -170,7 +170,7 @@ static int await(struct pollfd fds[2], uint64_t until_ns)
     int found;
 
     do {
-        uint64_t now_ns = lks_rpc_now_ns();
+        uint64_t now_ns = clock_now_ns();
         struct timespec left = clock_timespec(until_ns > now_ns ? until_ns - now_ns : 0);
 
         found = ppoll(fds, 2, &left, NULL);
@@ -222,7 +222,7 @@ static int look(const struct loop *loop, struct epoll_event *events, uint64_t un
     int found;
 
     do {
-        uint64_t now_ns = until_ns == 0 || until_ns == CLOCK_NEVER ? 0 : lks_rpc_now_ns();
+        uint64_t now_ns = until_ns == 0 || until_ns == CLOCK_NEVER ? 0 : clock_now_ns();
         uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS : 0;
 
         found = epoll_wait(loop->epoll_fd, events, EVENTS_MAX,
@@ -248,7 +248,7 @@ static uint64_t sleep_until(struct loop *loop, uint64_t until_ns)
     if (loop->visited)
         loop->visits_ns = clock_in_ms(VISITED_MS);
     loop->visited = false;
-    return until_ns > loop->visits_ns && lks_rpc_now_ns() < loop->visits_ns ? loop->visits_ns : until_ns;
+    return until_ns > loop->visits_ns && clock_now_ns() < loop->visits_ns ? loop->visits_ns : until_ns;
 }
 
 /* A guest that stays does nothing but wait. It may get no processor for long, so it is told, and not waited for. */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "net/heap.h"
+#include "base/heap.h"
 
 typedef struct loop_task {
     struct loop_task *next;

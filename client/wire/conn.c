@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "net/clock.h"
+#include "base/clock.h"
 #include "net/resolve.h"
 
 enum {

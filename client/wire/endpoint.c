@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/clock.h"
-#include "net/backoff.h"
+#include "base/clock.h"
+#include "base/backoff.h"
 
 enum {
     PAUSE_MS_MIN = 20,
@@ -48,7 +48,7 @@ static void lose_link(struct endpoint *endpoint)
     endpoint->link = NULL;
     endpoint->connected = false;
     uint64_t pause_ns = backoff_ns(PAUSE_MS_MIN, PAUSE_MS_MAX, endpoint->failures++, endpoint->options.random);
-    wake_at(endpoint, lks_rpc_now_ns() + pause_ns);
+    wake_at(endpoint, clock_now_ns() + pause_ns);
 }
 
 static void open_link(struct endpoint *endpoint)

@@ -10,7 +10,7 @@
 #include <sys/un.h>
 
 #include "client/wire/conn.h"
-#include "net/address.h"
+#include "base/address.h"
 #include "net/sp/sp.h"
 
 enum {

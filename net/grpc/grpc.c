@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
-
+#include "base/clock.h"
 #include "net/grpc/grpc_call.h"
 
 enum {
@@ -446,7 +445,7 @@ lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *
 
 void grpc_server_tick(grpc_server *all)
 {
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
     grpc_stream *s;
 
     TAILQ_FOREACH(s, &all->watched, in_watched) {

@@ -8,6 +8,7 @@
 
 #include <lockstock/rpc/exchange.h>
 
+#include "base/clock.h"
 #include "net/grpc/grpc_headers.h"
 #include "net/grpc/grpc_text.h"
 
@@ -111,12 +112,12 @@ static void watch(grpc_stream *s, bool watched)
 /* A message must come from now on. */
 static void expect_input(grpc_stream *s)
 {
-    s->input_due_ns = lks_rpc_now_ns() + (uint64_t)s->all->options.request_ms * 1000000;
+    s->input_due_ns = clock_now_ns() + (uint64_t)s->all->options.request_ms * 1000000;
 }
 
 static void note_moved(grpc_stream *s)
 {
-    s->moved_ns = s->from->moved_ns = lks_rpc_now_ns();
+    s->moved_ns = s->from->moved_ns = clock_now_ns();
     s->taken = 0;
 }
 
@@ -170,7 +171,7 @@ grpc_stream *grpc_call_new(grpc_connection *from, int32_t id)
     s->from = from;
     s->bytes = from->bytes;
     s->id = id;
-    s->received_ns = lks_rpc_now_ns();
+    s->received_ns = clock_now_ns();
     s->reader.bytes_max = all->options.message_bytes_max;
     TAILQ_INIT(&s->headers);
     TAILQ_INIT(&s->reply_headers);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "net/grpc/grpc_text.h"
+#include "base/base64.h"
 
 void grpc_headers_add(grpc_stream *s, grpc_fields *to, const char *name, size_t name_len, const char *value,
                       size_t value_len)
@@ -56,7 +56,7 @@ static void tell_binary(const grpc_stream *s, const grpc_field *field, sink_see_
     uint8_t *bytes = lks_rpc_arena_alloc(s->arena, field->value_len + 1);
     size_t len;
 
-    if (bytes && grpc_decode_binary(field->value, field->value_len, bytes, &len))
+    if (bytes && base64_decode(field->value, field->value_len, bytes, &len))
         see(arg, field->name, (lks_rpc_slice){(const char *)bytes, len});
     else
         see(arg, field->name, (lks_rpc_slice){field->value, field->value_len});

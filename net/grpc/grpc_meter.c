@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
 #include <nghttp2/nghttp2.h>
+
+#include "base/clock.h"
 
 enum {
     HEAD_BYTES = 9,
@@ -20,12 +21,12 @@ enum {
 
 grpc_meter grpc_meter_new(void)
 {
-    return (grpc_meter){.strikes_ns = lks_rpc_now_ns(), .left = PREFACE_BYTES};
+    return (grpc_meter){.strikes_ns = clock_now_ns(), .left = PREFACE_BYTES};
 }
 
 static bool strikes(grpc_meter *m, size_t n)
 {
-    uint64_t now = lks_rpc_now_ns();
+    uint64_t now = clock_now_ns();
     double leaked = (double)(now - m->strikes_ns) / 1e9 * GRPC_STRIKES_PER_SECOND;
 
     m->strikes = m->strikes > leaked ? m->strikes - leaked : 0;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/base64.h"
+
 /* ---- timeouts ----------------------------------------------------------------------- */
 
 enum { TIMEOUT_DIGITS_MAX = 8 };
@@ -137,24 +139,10 @@ static void put_retry_info(writer *status, uint32_t ms)
     put_detail(status, "RetryInfo", &info);
 }
 
-static size_t encode_base64(const unsigned char *data, size_t len, char *out)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t n = 0;
-
-    for (size_t i = 0; i < len; i += 3) {
-        size_t have = len - i < 3 ? len - i : 3;
-        uint32_t bits =
-            (uint32_t)data[i] << 16 | (have > 1 ? (uint32_t)data[i + 1] << 8 : 0) | (have > 2 ? data[i + 2] : 0);
-        for (size_t d = 0; d <= have; d++)
-            out[n++] = digits[bits >> (18 - 6 * d) & 63];
-    }
-    return n;
-}
-
 size_t grpc_encode_details(const lks_error *error, char out[GRPC_DETAILS_BYTES_MAX])
 {
     writer status = {.len = 0};
+    size_t len;
 
     if (!error->field[0] && error->reason == LKS_REASON_NONE && error->retry_after_ms == 0)
         return 0;
@@ -166,35 +154,8 @@ size_t grpc_encode_details(const lks_error *error, char out[GRPC_DETAILS_BYTES_M
         put_error_info(&status, error->reason);
     if (error->retry_after_ms > 0)
         put_retry_info(&status, error->retry_after_ms);
-    return encode_base64(status.data, status.len, out);
-}
-
-static int value_of(char digit)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = digit ? strchr(digits, digit) : NULL;
-
-    return at ? (int)(at - digits) : -1;
-}
-
-bool grpc_decode_binary(const char *text, size_t len, uint8_t *out, size_t *out_len)
-{
-    uint32_t bits = 0;
-    unsigned n_bits = 0;
-
-    for (unsigned padding = 0; padding < 2 && len > 0 && text[len - 1] == '='; padding++)
+    base64_encode(status.data, status.len, out);
+    for (len = BASE64_ENCODED_BYTES(status.len); len > 0 && out[len - 1] == '=';)
         len--;
-    *out_len = 0;
-    for (size_t i = 0; i < len; i++) {
-        int value = value_of(text[i]);
-        if (value < 0)
-            return false;
-        bits = bits << 6 | (uint32_t)value;
-        n_bits += 6;
-        if (n_bits >= 8) {
-            n_bits -= 8;
-            out[(*out_len)++] = (uint8_t)(bits >> n_bits);
-        }
-    }
-    return len % 4 != 1;
+    return len;
 }

@@ -27,8 +27,4 @@ size_t grpc_encode_message(const char *message, char out[GRPC_MESSAGE_BYTES_MAX]
  * length; 0: there are no details. */
 size_t grpc_encode_details(const lks_error *error, char out[GRPC_DETAILS_BYTES_MAX]);
 
-/* The bytes of a value of metadata whose name ends in "-bin": base64, with its padding or without. `out` has room for
- * three bytes of four that come; false: it is no base64. */
-bool grpc_decode_binary(const char *text, size_t len, uint8_t *out, size_t *out_len);
-
 #endif

@@ -7,8 +7,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include <lockstock/rpc/exchange.h>
-
+#include "base/clock.h"
 #include "net/sp/sp.h"
 
 enum {
@@ -275,7 +274,7 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
 
     if (c->ending)
         return;
-    c->read_ns = lks_rpc_now_ns();
+    c->read_ns = clock_now_ns();
     if (!c->left && !has_enough(c)) {
         take_bytes(c, data, len);
         return;

@@ -17,7 +17,7 @@
 
 #include <uv.h>
 
-#include "net/address.h"
+#include "base/address.h"
 
 enum { PATH_BYTES = sizeof((struct sockaddr_un *)0)->sun_path };
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "net/log_rate.h"
+#include "base/log_rate.h"
 #include "net/stream/stream.h"
 
 typedef struct closings {

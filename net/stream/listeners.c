@@ -9,9 +9,9 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "net/stream/address_bind.h"
 
 enum {
@@ -100,10 +100,10 @@ void listeners_close(listeners *all, void (*closed)(void *arg), void *arg)
 static void take(listener *l)
 {
     listeners *all = l->all;
-    uint64_t began_ns = lks_rpc_now_ns();
+    uint64_t began_ns = clock_now_ns();
 
     all->options.accept(all->options.arg, &l->on.stream, &l->what);
-    all->used_ns += lks_rpc_now_ns() - began_ns;
+    all->used_ns += clock_now_ns() - began_ns;
 }
 
 static void on_later(uv_idle_t *later)

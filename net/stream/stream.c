@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "net/stream/stream_state.h"
 
 enum {
@@ -407,7 +407,7 @@ static bool make_parts(streams *all)
 {
     const listeners_options listening = {
         .loop = all->options.loop, .accept = on_accept, .refused = on_refused, .arg = all};
-    const turns_options taking = {.loop = all->options.loop, .now_ns = lks_rpc_now_ns, .serve = stream_take_turn};
+    const turns_options taking = {.loop = all->options.loop, .now_ns = clock_now_ns, .serve = stream_take_turn};
 
     const places_options placing = {.all = all->options.connections_max,
                                     .per_wire = all->options.connections_per_wire,

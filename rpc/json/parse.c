@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "base64.h"
+#include "base/base64.h"
 #include "field.h"
 #include "path.h"
 

@@ -11,7 +11,7 @@
 
 #include <lockstock/rpc/utf8.h>
 
-#include "base64.h"
+#include "base/base64.h"
 #include "field.h"
 #include "path.h"
 

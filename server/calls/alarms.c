@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
 #include <sys/queue.h>
 #include <uv.h>
 
 #include "calls/key_table.h"
 #include "memory.h"
-#include "net/clock.h"
+#include "base/clock.h"
 #include "net/loop_timers.h"
 
 enum {

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/fields.h>
 
+#include "base/clock.h"
 #include "log.h"
 #include "memory.h"
 
@@ -130,7 +130,7 @@ void audit_refusal(audit *a, const lks_rpc_method *method, const caller *from, c
     char suffix[LOG_RATE_SUFFIX_BYTES];
     const char *field = error->field, *between = *field ? " field=" : "", *word = lks_reason_name(error->reason);
 
-    if (!log_rate_allows(&a->refusals[kind], lks_rpc_now_ns() / 1000000, &left_out))
+    if (!log_rate_allows(&a->refusals[kind], clock_now_ns() / 1000000, &left_out))
         return;
     log_rate_suffix(left_out, suffix);
     if (kind == BY_NOBODY_KNOWN || kind == BY_RIGHTS)

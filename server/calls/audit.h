@@ -13,7 +13,7 @@
 
 #include "calls/callers.h"
 #include "calls/identity.h"
-#include "net/log_rate.h"
+#include "base/log_rate.h"
 
 enum { AUDIT_KINDS = 4 };
 

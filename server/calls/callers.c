@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
-
+#include "base/clock.h"
 #include "calls/callers_state.h"
 
 enum {
@@ -68,7 +67,7 @@ static bool is_contended(const callers *all, const owner *o)
 {
     uint64_t others_ns = all->recent == o ? all->others_ns : all->recent_ns;
 
-    return others_ns > 0 && lks_rpc_now_ns() < others_ns + QUIET_NS;
+    return others_ns > 0 && clock_now_ns() < others_ns + QUIET_NS;
 }
 
 /* Calls of one owner that run are ahead of the others' in the store. */
@@ -172,7 +171,7 @@ static uint64_t queue_ns(const caller *c)
 
 static bool queues_for_long(const caller *c)
 {
-    return queue_ns(c) >= LONG_NS || lks_rpc_now_ns() - c->moved_ns >= c->all->options.stall_ns;
+    return queue_ns(c) >= LONG_NS || clock_now_ns() - c->moved_ns >= c->all->options.stall_ns;
 }
 
 static void on_look(uv_timer_t *look);
@@ -181,7 +180,7 @@ static void enter_takers(caller *c)
 {
     callers *all = c->all;
 
-    c->moved_ns = lks_rpc_now_ns();
+    c->moved_ns = clock_now_ns();
     if (all->n_takers++ == 0) {
         pace_begin(&all->pace, c->moved_ns);
         uv_timer_start(&all->look, on_look, LOOK_MS, LOOK_MS);
@@ -263,10 +262,10 @@ static void tell_room(caller *c)
 static void on_look(uv_timer_t *look)
 {
     callers *all = look->data;
-    uint64_t until_ns = lks_rpc_now_ns() + LOOK_NS;
+    uint64_t until_ns = clock_now_ns() + LOOK_NS;
     caller *c;
 
-    for (uint32_t n = all->n_takers; n > 0 && lks_rpc_now_ns() < until_ns && (c = TAILQ_FIRST(&all->takers)); n--) {
+    for (uint32_t n = all->n_takers; n > 0 && clock_now_ns() < until_ns && (c = TAILQ_FIRST(&all->takers)); n--) {
         TAILQ_REMOVE(&all->takers, c, in_takers);
         TAILQ_INSERT_TAIL(&all->takers, c, in_takers);
         c->pins++;
@@ -290,7 +289,7 @@ static void run(caller_call *call)
 {
     caller *c = call->caller;
     callers *all = c->all;
-    uint64_t began_ns = lks_rpc_now_ns();
+    uint64_t began_ns = clock_now_ns();
 
     if (c->turn != all->turn) {
         c->was_costly = c->turn_ns >= all->options.turn_ns;
@@ -308,7 +307,7 @@ static void run(caller_call *call)
     count_running(call, call->places = 1 + call->more * c->dear);
     relist(c);
     call->start(call);
-    uint64_t now_ns = lks_rpc_now_ns(), took_ns = now_ns - began_ns;
+    uint64_t now_ns = clock_now_ns(), took_ns = now_ns - began_ns;
     c->turn_ns += took_ns;
     o->turn_ns += took_ns;
     leave_owner(all, o);
@@ -323,7 +322,7 @@ static void run(caller_call *call)
 /* For all of them. */
 static uint64_t turn_of_costly(const callers *all)
 {
-    return lks_rpc_now_ns() < all->light_ns + QUIET_NS ? all->options.turn_ns : ALONE_NS;
+    return clock_now_ns() < all->light_ns + QUIET_NS ? all->options.turn_ns : ALONE_NS;
 }
 
 /* In this turn of the loop: it used up its share, or those who use up theirs each time have together had
@@ -384,11 +383,11 @@ static void serve(callers *all)
         c->pins++;
         dequeue(call);
         if (!call->settles)
-            pace_note(&all->pace, c->moved_ns = lks_rpc_now_ns());
+            pace_note(&all->pace, c->moved_ns = clock_now_ns());
         run(call);
-        uint64_t began_ns = lks_rpc_now_ns();
+        uint64_t began_ns = clock_now_ns();
         tell_room(c); /* who was told to wait takes what it has read by then */
-        all->queue_ns += lks_rpc_now_ns() - began_ns;
+        all->queue_ns += clock_now_ns() - began_ns;
         unpin(c);
     }
     all->serving = false;
@@ -443,7 +442,7 @@ static bool too_many_settle(const caller *c)
 
 lks_code caller_foresee(const caller *c, uint64_t deadline_ns, lks_error *error)
 {
-    uint64_t ns = queue_ns(c), now_ns = ns > 0 ? lks_rpc_now_ns() : 0;
+    uint64_t ns = queue_ns(c), now_ns = ns > 0 ? clock_now_ns() : 0;
 
     if (ns == 0 || !pace_too_long(ns, deadline_ns > now_ns ? deadline_ns - now_ns : 0, QUEUE_PART))
         return LKS_OK;

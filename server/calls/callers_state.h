@@ -5,8 +5,8 @@
 #include <uv.h>
 
 #include "calls/callers.h"
-#include "net/pace.h"
-#include "net/named.h"
+#include "base/pace.h"
+#include "base/named.h"
 
 enum { CALLERS_RETRY_AFTER_MS = 100 };
 

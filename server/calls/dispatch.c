@@ -10,6 +10,7 @@
 
 #include <lockstock/rpc/exchange.h>
 
+#include "base/clock.h"
 #include "calls/audit.h"
 #include "calls/waiters.h"
 #include "memory.h"
@@ -255,7 +256,7 @@ static bool undo(running *r)
                            .args = u->args,
                            .weight = p->calls[0].weight,
                            .repeatable = true};
-    store_submit(r->target->dispatch->options.store, &u->call, lks_rpc_now_ns() + UNDO_NS, on_undone, u);
+    store_submit(r->target->dispatch->options.store, &u->call, clock_now_ns() + UNDO_NS, on_undone, u);
     return true;
 }
 
@@ -296,7 +297,7 @@ static void refuse_calls(running *r)
                                   .message = shutting_down};
 
     for (size_t i = r->work->rounds.plan.n_calls; i > 0; i--)
-        rounds_reply(&r->work->rounds, i - 1, &refused, lks_rpc_now_ns());
+        rounds_reply(&r->work->rounds, i - 1, &refused, clock_now_ns());
 }
 
 /* ---- its arena, while it waits -------------------------------------------------- */
@@ -350,7 +351,7 @@ static void make_again(running *r)
                            .server = r->target->dispatch->options.server,
                            .service = r->target->service,
                            .state = r->target->state,
-                           .now_ns = lks_rpc_now_ns()});
+                           .now_ns = clock_now_ns()});
 }
 
 /* Does what a step of its rounds has come to. */
@@ -360,7 +361,7 @@ static void go_on(running *r, rounds_state state)
         return;
     set_alarms(r->target->dispatch->options.alarms, r->work->rounds.alarms);
     while (state == ROUNDS_WAITS && waiters_park(r->target->dispatch->options.waiters, &r->waiter, &r->event)) {
-        state = rounds_wake(&r->work->rounds, r->event, lks_rpc_now_ns());
+        state = rounds_wake(&r->work->rounds, r->event, clock_now_ns());
         set_alarms(r->target->dispatch->options.alarms, r->work->rounds.alarms);
     }
     if (state == ROUNDS_WAITS) {
@@ -395,7 +396,7 @@ static void on_store(void *arg, const store_result *result)
         kept.value = store_value_copy(r->work->rounds.plan.arena, result->value);
     if (r->call.more > 0)
         caller_had_answer(r->call.caller, result->code == LKS_OK ? bytes_of(result->value) : 0);
-    go_on(r, rounds_reply(&r->work->rounds, to->call, &kept, lks_rpc_now_ns()));
+    go_on(r, rounds_reply(&r->work->rounds, to->call, &kept, clock_now_ns()));
 }
 
 static void on_waiter_event(waiter *w, service_event event)
@@ -421,7 +422,7 @@ static uint64_t deadline_of(const dispatch *d, const sink_call *call, const lks_
     uint64_t timeout = call->timeout_ms ? call->timeout_ms : d->options.timeout_ms + wait;
     uint64_t deadline = call->received_ns + (timeout < limit ? timeout : limit) * 1000000;
 
-    return deadline > lks_rpc_now_ns() ? deadline : 0;
+    return deadline > clock_now_ns() ? deadline : 0;
 }
 
 /* What holds up the store for long takes more of the room to run: its answers come one after the other. */
@@ -467,7 +468,7 @@ static running *running_of(caller_call *call)
 static void on_start(caller_call *call)
 {
     running *r = running_of(call);
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
 
     if (r->begun) {
         if (!r->work)
@@ -561,7 +562,7 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
                            .server = options->server,
                            .service = t->service,
                            .state = t->state,
-                           .now_ns = lks_rpc_now_ns(),
+                           .now_ns = clock_now_ns(),
                            .repeat_ms = call->timeout_ms ? call->timeout_ms : options->timeout_ms};
     return rounds_plan(&r->work->rounds, t->method, request, &settings) && is_within_quotas(r);
 }

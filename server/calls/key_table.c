@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
+#include <lockstock/rpc/method.h>
 
-#include "hash.h"
+#include "base/hash.h"
 #include "memory.h"
 
 enum { BUCKETS_MIN = 16 };

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "functions/arguments.h"
 #include "log.h"
 #include "memory.h"
@@ -67,7 +67,7 @@ static void ask_part(watched_part *w)
                            .max_args = 1,
                            .args = w->args,
                            .repeatable = true};
-    store_submit(w->loss->store, &w->call, lks_rpc_now_ns() + (uint64_t)TIMEOUT_MS * 1000000, on_mark, w);
+    store_submit(w->loss->store, &w->call, clock_now_ns() + (uint64_t)TIMEOUT_MS * 1000000, on_mark, w);
 }
 
 static watched_part *find_part(loss *l, const store_part *part)

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "memory.h"
 #include "services/service.h"
 
@@ -75,7 +75,7 @@ static void on_timer(uv_timer_t *timer)
     }
     p->call.slot = p->part.slot;
     p->args[0] = lks_rpc_slice_of(p->cursor);
-    store_submit(p->options.store, &p->call, lks_rpc_now_ns() + (uint64_t)PASS_STEP_TIMEOUT_MS * 1000000, on_found, p);
+    store_submit(p->options.store, &p->call, clock_now_ns() + (uint64_t)PASS_STEP_TIMEOUT_MS * 1000000, on_found, p);
 }
 
 void pass_begin(pass *p)

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "functions/arguments.h"
 #include "memory.h"
 
@@ -113,7 +113,7 @@ static void look(peers *p)
                            .max_args = N_ARGS,
                            .args = p->args,
                            .repeatable = true};
-    store_submit(p->options.store, &p->call, lks_rpc_now_ns() + (uint64_t)TIMEOUT_MS * 1000000, on_notes, p);
+    store_submit(p->options.store, &p->call, clock_now_ns() + (uint64_t)TIMEOUT_MS * 1000000, on_notes, p);
 }
 
 static void on_timer(uv_timer_t *timer)

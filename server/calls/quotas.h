@@ -11,7 +11,7 @@
 #include <lockstock/rpc/arena.h>
 #include <lockstock/status.h>
 
-#include "net/named.h"
+#include "base/named.h"
 #include "store/store.h"
 
 struct uv_loop_s;

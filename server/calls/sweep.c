@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-#include <lockstock/rpc/exchange.h>
-
+#include "base/clock.h"
 #include "calls/pass.h"
 #include "functions/arguments.h"
 #include "memory.h"
@@ -27,7 +26,7 @@ static void bring_home(sweep *s);
 
 static void submit(sweep *s, const store_call *call, store_done *done)
 {
-    store_submit(s->store, call, lks_rpc_now_ns() + (uint64_t)PASS_STEP_TIMEOUT_MS * 1000000, done, s);
+    store_submit(s->store, call, clock_now_ns() + (uint64_t)PASS_STEP_TIMEOUT_MS * 1000000, done, s);
 }
 
 static void on_sent(void *arg, const store_result *result)

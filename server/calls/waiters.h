@@ -21,7 +21,7 @@
 
 #include "calls/alarms.h"
 #include "calls/key_table.h"
-#include "net/heap.h"
+#include "base/heap.h"
 #include "services/service.h"
 
 struct uv_loop_s;

@@ -3,13 +3,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "commit.h"
 #include "conditions.h"
 #include "lockstock/v1/admin.lks.h"
 #include "memory.h"
 #include "services/service.h"
 
-#include <lockstock/rpc/exchange.h>
 #include <lockstock/version.h>
 
 typedef struct admin_state {
@@ -21,7 +21,7 @@ static void *admin_open(const service_options *options)
 {
     admin_state *s = memory_alloc(sizeof *s);
 
-    *s = (admin_state){.opened_ns = lks_rpc_now_ns(), .options = *options};
+    *s = (admin_state){.opened_ns = clock_now_ns(), .options = *options};
     return s;
 }
 

@@ -3,8 +3,6 @@
  * readers go on with empty values. Called by the services' finish. */
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
-
 #include "memory.h"
 #include "services/service.h"
 

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
-
 #include "functions/arguments.h"
 #include "lockstock/v1/id.lks.h"
 #include "memory.h"

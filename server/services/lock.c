@@ -5,8 +5,6 @@
  * call that waits apart) and finish of the request and the reply. Called by dispatch. */
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
-
 #include "services/lock.h"
 
 enum {

@@ -3,8 +3,6 @@
  * since less than a second. Called by dispatch. */
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
-
 #include "services/ratelimit.h"
 
 enum {

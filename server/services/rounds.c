@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
-
 #include "memory.h"
 
 static rounds_state finish(rounds *r, uint64_t now_ns);

@@ -15,7 +15,6 @@
 #include <stdint.h>
 
 #include <lockstock/rpc/arena.h>
-#include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "hash.h"
+#include "base/hash.h"
 #include "services/refusals.h"
 
 /* Rounds of a call: under way units may always be a step ahead of who needs them. */

@@ -17,8 +17,8 @@
 
 #include "log.h"
 #include "memory.h"
-#include "net/backoff.h"
-#include "net/clock.h"
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "net/resolve.h"
 #include "store/adapter.h"
 #include "store/errors.h"

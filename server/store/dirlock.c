@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "net/clock.h"
+#include "base/clock.h"
 
 enum { WAIT_MS = 10000, MOMENT_MS = 1000, LOOK_MS = 10, NOTE_BYTES = 32 };
 
@@ -68,7 +68,7 @@ static lks_code take(int dir_fd, const char *dir, lks_error *error)
         if (lives_on(pid))
             return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s is used by another lockstockd (pid %d)",
                                  dir, pid);
-        if (lks_rpc_now_ns() >= until_ns)
+        if (clock_now_ns() >= until_ns)
             return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO,
                                  "%s is still used by another process; lslocks shows which", dir);
         poll(NULL, 0, LOOK_MS);

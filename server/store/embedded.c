@@ -37,8 +37,8 @@
 
 #include "log.h"
 #include "memory.h"
-#include "net/backoff.h"
-#include "net/clock.h"
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "store/aof.h"
 #include "store/dirlock.h"
 #include "store/errors.h"
@@ -303,7 +303,7 @@ static bool may_serve_again(embedded *e, int how)
 {
     if (e->serves) {
         e->unserved = 0;
-        if (lks_rpc_now_ns() - e->serves_since_ns >= SERVED_WELL_MS * CLOCK_NS_PER_MS)
+        if (clock_now_ns() - e->serves_since_ns >= SERVED_WELL_MS * CLOCK_NS_PER_MS)
             e->failures = 0;
     } else if (is_its_own(how)) {
         e->unserved++;
@@ -435,7 +435,7 @@ static lks_code wait_for_socket(embedded *e, int notify, lks_error *error)
     bool stopped, late;
 
     do {
-        uint64_t now_ns = lks_rpc_now_ns();
+        uint64_t now_ns = clock_now_ns();
         uint64_t left_ms = now_ns < until_ns ? (until_ns - now_ns) / CLOCK_NS_PER_MS : 0;
         n = poll(events, 2, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
         if (n > 0 && events[0].revents && socket_was_made(notify))
@@ -521,7 +521,7 @@ failed:
 void embedded_serves(embedded *e)
 {
     if (!e->serves)
-        e->serves_since_ns = lks_rpc_now_ns();
+        e->serves_since_ns = clock_now_ns();
     e->serves = true;
     e->served = true;
     if (!e->has_served) {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "net/heap.h"
+#include "base/heap.h"
 #include "store/store.h"
 
 /* The states of pipeline.c's drawing; where a call is kept in each. */

@@ -23,7 +23,7 @@
 
 #include "log.h"
 #include "memory.h"
-#include "net/clock.h"
+#include "base/clock.h"
 #include "net/loop_timers.h"
 #include "store/batch.h"
 #include "store/confirm.h"
@@ -240,7 +240,7 @@ static void run_due(struct timer *timer)
 {
     pending *c = (pending *)(void *)timer;
     pipeline *p = c->pipeline;
-    bool late = lks_rpc_now_ns() >= c->deadline_ns;
+    bool late = clock_now_ns() >= c->deadline_ns;
 
     if (c->phase == PENDING_OUT || c->phase == PENDING_HELD) {
         abandon(p, c);
@@ -386,7 +386,7 @@ static void send_queued(pipeline *p)
     gathering g = {.first = NULL};
     confirm *confirms = NULL;
     pending_list late = {0};
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
 
     if (!p->link || p->held || p->queue.n == 0 || waits_for_others(p))
         return;

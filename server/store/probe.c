@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <lockstock/rpc/exchange.h>
-
+#include "base/clock.h"
 #include "store/errors.h"
 
 enum { KEY_BYTES = 64, NS_PER_US = 1000, US_PER_MS = 1000, US_PER_S = 1000000 };
@@ -31,7 +30,7 @@ static void on_clock(void *arg, const redisReply *reply, bool sent)
     probe *p = arg;
 
     (void)sent;
-    p->clock_ns = lks_rpc_now_ns();
+    p->clock_ns = clock_now_ns();
     p->clock_ms = reply ? read_time(reply) : 0;
 }
 
@@ -55,7 +54,7 @@ static void on_write(void *arg, const redisReply *reply, bool sent)
     if (!reply)
         return;
     judge(p, reply);
-    p->round_trip_us = (int64_t)((lks_rpc_now_ns() - p->asked_ns) / NS_PER_US) + 1;
+    p->round_trip_us = (int64_t)((clock_now_ns() - p->asked_ns) / NS_PER_US) + 1;
     p->answered = true;
     p->silent = false;
     p->on_change(p->arg);
@@ -68,7 +67,7 @@ static void ask(probe *p, connection *c, const char *base)
 
     snprintf(key, sizeof key, "%sprobe", base);
     p->asks = p->skips = true;
-    p->asked_ns = lks_rpc_now_ns();
+    p->asked_ns = clock_now_ns();
     connection_words(c, on_clock, p, sizeof clock / sizeof *clock, clock);
     connection_words(c, on_write, p, sizeof write / sizeof *write, write);
 }
@@ -103,5 +102,5 @@ void probe_look(probe *p, connection *c, const char *base)
 
 int64_t probe_clock_ms(const probe *p)
 {
-    return p->clock_ms == 0 ? 0 : p->clock_ms + (int64_t)((lks_rpc_now_ns() - p->clock_ns) / (NS_PER_US * US_PER_MS));
+    return p->clock_ms == 0 ? 0 : p->clock_ms + (int64_t)((clock_now_ns() - p->clock_ns) / (NS_PER_US * US_PER_MS));
 }

@@ -19,7 +19,7 @@
 
 #include "log.h"
 #include "memory.h"
-#include "net/clock.h"
+#include "base/clock.h"
 #include "store/connection.h"
 #include "store/errors.h"
 #include "store/greeting.h"
@@ -143,7 +143,7 @@ static bool is_agreed(const sentinels *s, const answer *a, uint64_t now_ns)
 
 static void judge(sentinels *s)
 {
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
     const answer *best = NULL;
     bool fresh = false;
 
@@ -249,7 +249,7 @@ static void note_listed(sentinels *s, const char *host, uint16_t port, const cha
     for (sentinel *e = s->first; e; e = e->next)
         if ((e->greeted && id[0] != '\0' && strcmp(e->id, id) == 0) ||
             (e->port == port && strcmp(e->host, host) == 0)) {
-            e->listed_ns = lks_rpc_now_ns();
+            e->listed_ns = clock_now_ns();
             return;
         }
     add(s, host, port, false);
@@ -291,7 +291,7 @@ static void ask(sentinel *e)
     e->ask_again = e->asking_ns > 0;
     if (e->ask_again)
         return;
-    e->asking_ns = lks_rpc_now_ns();
+    e->asking_ns = clock_now_ns();
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++)
         connection_words(e->asks, answers[i], e, questions[i][2] ? 3 : 2, (const char **)questions[i]);
 }
@@ -396,7 +396,7 @@ static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
                                           .on_deaf = on_deaf,
                                           .arg = e};
 
-    *e = (sentinel){.of = s, .port = port, .of_url = of_url, .listed_ns = lks_rpc_now_ns(), .n_connections = 2};
+    *e = (sentinel){.of = s, .port = port, .of_url = of_url, .listed_ns = clock_now_ns(), .n_connections = 2};
     snprintf(e->host, sizeof e->host, "%s", host);
     e->greeting = (greeting){.as = s->options.as, .sentinel = true, .done = on_greeted, .arg = e};
     to.host = e->host;
@@ -454,7 +454,7 @@ static void leave(sentinel *e)
 /* One that nobody names any more, and that is gone. */
 static void forget_unlisted(sentinels *s)
 {
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
 
     for (sentinel *e = s->first; e; e = e->next)
         if (!e->of_url && !e->greeted && now_ns - e->listed_ns > (uint64_t)UNLISTED_MS * CLOCK_NS_PER_MS)
@@ -494,7 +494,7 @@ const char *sentinels_generation(const sentinels *s)
 
 void sentinels_doubt(sentinels *s)
 {
-    s->doubt_ns = lks_rpc_now_ns();
+    s->doubt_ns = clock_now_ns();
     s->vouched = false;
     if (!s->doubts)
         uv_timer_start(&s->timer, on_timer, DOUBT_MS, DOUBT_MS);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "memory.h"
 
 enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, PORT_MAX = 65535, DB_MAX = 65535 };
@@ -23,34 +24,14 @@ typedef struct scheme {
     bool tls;
 } scheme;
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* A percent-decoded copy; NULL for a bad escape or an encoded NUL. */
 static char *decode(const char *text, size_t len)
 {
     char *out = memory_alloc(len + 1);
-    size_t n = 0;
 
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] != '%') {
-            out[n++] = text[i];
-            continue;
-        }
-        int high = i + 2 < len ? hex_digit(text[i + 1]) : -1;
-        int low = i + 2 < len ? hex_digit(text[i + 2]) : -1;
-        if (high < 0 || low < 0 || (high == 0 && low == 0)) {
-            free(out);
-            return NULL;
-        }
-        out[n++] = (char)(high * 16 + low);
-        i += 2;
+    if (percent_decode(text, len, out) == SIZE_MAX) {
+        free(out);
+        return NULL;
     }
     return out;
 }

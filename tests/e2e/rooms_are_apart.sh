@@ -10,7 +10,7 @@ trap 'rm -f "$deps"' EXIT
   /^[^ ]/ {
     object = $1; room = ""
     sub(/:$/, "", object)
-    if (object !~ /^(rpc|net|standard|client|host|server|cli)\/.*\.c\.o$/) next
+    if (object !~ /^(base|rpc|net|standard|client|host|server|cli)\/.*\.c\.o$/) next
     room = object
     sub(/\/.*/, "", room)
     if (object ~ /^server\/services\/|\/services\/[a-z_]*\.c\.o$/) room = "services"
@@ -34,6 +34,7 @@ forbid() {
     failed=1
   fi
 }
+forbid base "rpc|net|standard|client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/|openssl/|jansson|protobuf-c"
 forbid rpc "net|standard|client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/|openssl/|jansson"
 forbid json "net|standard|client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/|openssl/"
 forbid net "standard|client|host|server" "nng/|hiredis/"

@@ -3,8 +3,8 @@
 #include <signal.h>
 
 #include <lockstock/guard.h>
-#include <lockstock/rpc/exchange.h>
 
+#include "base/clock.h"
 #include "e2e/guards_scene.h"
 #include "test.h"
 
@@ -374,7 +374,7 @@ static void expect_doubt(buy_request *request, lks_code code, const char *messag
     atomic_int done = 0;
 
     assert_int_equal(lks_guard_enter(channel, guard_of(&guarded_told), &guarded_told, &request->base,
-                                     lks_rpc_now_ns() + UINT64_C(1000000) * LIMIT_MS, true, on_guard, &done, &guarded,
+                                     clock_now_ns() + UINT64_C(1000000) * LIMIT_MS, true, on_guard, &done, &guarded,
                                      &error),
                      LKS_OK);
     await(&done, 1);

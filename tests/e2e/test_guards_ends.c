@@ -4,8 +4,6 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <lockstock/rpc/exchange.h>
-
 #include "e2e/guards_scene.h"
 #include "test.h"
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "embedded_scene.h"
 #include "store/aof.h"
 #include "support/process.h"
@@ -208,12 +209,12 @@ static void note_pauses(bool noted)
 }
 
 /* A clock that can be put on. */
-uint64_t __real_lks_rpc_now_ns(void);
-uint64_t __wrap_lks_rpc_now_ns(void);
+uint64_t __real_clock_now_ns(void);
+uint64_t __wrap_clock_now_ns(void);
 
-uint64_t __wrap_lks_rpc_now_ns(void)
+uint64_t __wrap_clock_now_ns(void)
 {
-    return __real_lks_rpc_now_ns() + clock_is_ahead_ns;
+    return __real_clock_now_ns() + clock_is_ahead_ns;
 }
 
 static void kill_and_wait(void)

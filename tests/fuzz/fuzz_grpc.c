@@ -5,8 +5,8 @@
  *   flags (1)  steps: op (1) argument (1) ...; see step()
  *   flags: 1 the client's preface and SETTINGS come by themselves; 2 a lost call ends at
  *   once; 4 small messages only; 24 which limit of calls */
-#include <lockstock/rpc/exchange.h>
 
+#include "base/clock.h"
 #include "fake_stream.h"
 #include "fuzz.h"
 #include "h2_output.h"
@@ -41,9 +41,9 @@ static struct {
     size_t gathered_len;
 } here;
 
-uint64_t __wrap_lks_rpc_now_ns(void);
+uint64_t __wrap_clock_now_ns(void);
 
-uint64_t __wrap_lks_rpc_now_ns(void)
+uint64_t __wrap_clock_now_ns(void)
 {
     return here.now_ns;
 }

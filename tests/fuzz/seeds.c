@@ -3,8 +3,6 @@
 #include <endian.h>
 #include <sys/stat.h>
 
-#include <lockstock/rpc/exchange.h>
-
 #include "fuzz.h"
 #include "seeds.h"
 #include "services/service.h"

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include <lockstock/host.h>
-#include <lockstock/rpc/exchange.h>
 
+#include "base/clock.h"
 #include "google/protobuf/duration.lks.h"
 #include "hello/v1/hello.lks_server.h"
 
@@ -25,7 +25,7 @@ static lks_code hello_greet(void *self, lks_rpc_context *context, const hello_v1
                             hello_v1_greet_response *response, lks_error *error)
 {
     google_protobuf_duration *left = lks_rpc_arena_alloc(context->arena, sizeof *left);
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
     (void)self;
 
     if (request->name[0] == '\0')

@@ -111,14 +111,14 @@ c_mutation(K14 server/calls/dispatch.c test_dispatch [[    if (code == LKS_OK &&
 c_mutation(K14 server/calls/dispatch.c test_dispatch [[    if (code == LKS_OK && !route->method->settles)]] [[    if (code == LKS_OK)]])
 c_mutation(K14 client/call/call.c test_channel_load:a_call_that* [[    if (!insists && queues_too_long(]] [[    if (false && queues_too_long(]])
 c_mutation(K14 client/call/call.c test_channel_load:a_call_that* [[    if (!insists && queues_too_long(]] [[    if (queues_too_long(]])
-c_mutation(K14 net/pace.c test_pace [[p->calls < WINDOW_CALLS || took_ns < WINDOW_NS]] [[p->calls < WINDOW_CALLS]])
-c_mutation(K14 net/pace.c test_pace [[++p->calls < WINDOW_CALLS || ]] [[++p->calls < 1 || ]])
-c_mutation(K14 net/pace.c test_pace [[    *p = (pace){.since_ns = now_ns};]] [[    p->since_ns = now_ns;]])
-c_mutation(K14 net/pace.c test_pace [[p->ns ? (p->ns * OLD_PART + ns) / (OLD_PART + 1) : ns]] [[ns]])
+c_mutation(K14 base/pace.c test_pace [[p->calls < WINDOW_CALLS || took_ns < WINDOW_NS]] [[p->calls < WINDOW_CALLS]])
+c_mutation(K14 base/pace.c test_pace [[++p->calls < WINDOW_CALLS || ]] [[++p->calls < 1 || ]])
+c_mutation(K14 base/pace.c test_pace [[    *p = (pace){.since_ns = now_ns};]] [[    p->since_ns = now_ns;]])
+c_mutation(K14 base/pace.c test_pace [[p->ns ? (p->ns * OLD_PART + ns) / (OLD_PART + 1) : ns]] [[ns]])
 
 # overload: what queues for long, or stands still, is read on, so that it ages where it can be refused
 c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[queue_ns(c) >= LONG_NS || ]] "")
-c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[ || lks_rpc_now_ns() - c->moved_ns >= c->all->options.stall_ns]] "")
+c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[ || clock_now_ns() - c->moved_ns >= c->all->options.stall_ns]] "")
 c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[        uv_timer_start(&all->look, on_look, LOOK_MS, LOOK_MS);]] "")
 c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[(c->held || !queues_for_long(c))]] [[!queues_for_long(c)]])
 

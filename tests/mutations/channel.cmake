@@ -5,7 +5,7 @@ c_mutation(CH1 client/call/tries.c test_channel_retry:*that_come_late* [[TRY_MS_
 c_mutation(CH1 client/call/tries.c test_channel_retry:*that_come_late* [[ ||
         would_spoil(call, again_ns)) {]] [[) {]])
 c_mutation(CH1 client/call/tries.c test_channel_retry:*that_come_late*
-  [[        call->refusal_ns = lks_rpc_now_ns() - call->sent_ns;]] "")
+  [[        call->refusal_ns = clock_now_ns() - call->sent_ns;]] "")
 c_mutation(CH1 client/call/tries.c test_store_away [[ ||
         would_spoil(call, again_ns)) {]] [[) {]])
 c_mutation(CH1 client/call/tries.c test_channel_retry:*said_before* [[        call->cause = strdup(call->error.message);]]

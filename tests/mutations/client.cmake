@@ -61,7 +61,7 @@ c_mutation(C6 client/once_attempt.c test_once_lease:*while_it_runs [[request.fen
 c_mutation(C6 client/lease/lease.c test_lease:*a_call_of_its_channel
   [[heap_clear(&lease->channel->loop.timers, &lease->renewal);]] "")
 c_mutation(C7 client/lease/lease.c test_once_lease:*nobody_extends*
-  [[bool lost = lks_rpc_now_ns() >= lease->lost_ns;]] [[bool lost = false;]])
+  [[bool lost = clock_now_ns() >= lease->lost_ns;]] [[bool lost = false;]])
 c_mutation(C7 client/lease/lease.c test_once_lease:*at_once [[        lease->lost_ns = now;]] [[        ;]])
 c_mutation(C7 client/lease/lease.c test_lease:*stays_lost
   [[bool kept = !lease->ended && now < lease->lost_ns;]] [[bool kept = !lease->ended;]])

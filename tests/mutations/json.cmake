@@ -31,5 +31,5 @@ c_mutation(J4 rpc/json/parse.c test_json:text_is_* [[return ret->len <= p->limit
 c_mutation(J4 rpc/json/parse.c test_json:text_is_* [[    if (n > p->limits->elements - p->elements)]] [[    if (n > p->limits->elements)]])
 c_mutation(J4 rpc/json/parse.c test_json:text_is_* [[    if (depth > p->limits->depth)]] [[    if (false)]])
 c_mutation(J4 rpc/json/parse.c test_json:text_is_* [[    if (depth >= p->limits->depth)]] [[    if (false)]])
-c_mutation(J4 rpc/json/base64.c test_json:text_is_* [[    if (len % 4 == 1)]] [[    if (false)]])
-c_mutation(J4 rpc/json/base64.c test_json:text_is_* [[        if (value < 0)]] [[        if (false)]])
+c_mutation(J4 base/base64.c test_json:text_is_* [[    if (len % 4 == 1)]] [[    if (false)]])
+c_mutation(J4 base/base64.c test_json:text_is_* [[        if (value < 0)]] [[        if (false)]])

@@ -56,19 +56,19 @@ c_mutation(M10 client/lease/watchdog.c test_mutex_renewal:*comes_and_goes [[if (
 # Losing
 c_mutation(M11 client/lease/lease_time.c test_mutex_loss:*lost_in_time [[(left > margin ? left - margin : 0)]] [[left]])
 c_mutation(M11 client/lease/watchdog.c test_mutex_loss:*late_renewal*
-  [[extend(hold, batch->sent_ns, result->lease_ms);]] [[extend(hold, lks_rpc_now_ns(), result->lease_ms);]])
+  [[extend(hold, batch->sent_ns, result->lease_ms);]] [[extend(hold, clock_now_ns(), result->lease_ms);]])
 c_mutation(M11 client/lease/lock.c test_mutex_loss:*late_answer*
   [[watchdog_begin(hold, sent_ns, left_ms);]] [[watchdog_begin(hold, now_ns, left_ms);]])
 c_mutation(M12 client/lease/watchdog.c test_mutex_loss:*server_says_lost [[        lose_at(hold, now);]] "")
 c_mutation(M12 client/lease/watchdog.c test_mutex_loss:*server_says_lost [[hold->reason = LKS_LOSS_TAKEN;]] "")
 c_mutation(M13 client/lease/watchdog.c test_mutex_loss:*stays_lost [[hold->ended || now >= hold->lost_ns]] [[hold->ended]])
 c_mutation(M13 client/lease/watchdog.c test_mutex_loss:*during_a_renewal*
-  [[    uint64_t now_ns = lks_rpc_now_ns(); /* under the lock: nothing is renewed after a look that saw it lost */
+  [[    uint64_t now_ns = clock_now_ns(); /* under the lock: nothing is renewed after a look that saw it lost */
     uint64_t left_ns = hold->lost_ns > now_ns ? hold->lost_ns - now_ns : 0;
     pthread_mutex_unlock(&watchdog.lock);
 ]] [[    uint64_t lost_ns = hold->lost_ns;
     pthread_mutex_unlock(&watchdog.lock);
-    uint64_t now_ns = lks_rpc_now_ns();
+    uint64_t now_ns = clock_now_ns();
     uint64_t left_ns = lost_ns > now_ns ? lost_ns - now_ns : 0;
 ]])
 c_mutation(M13 client/lease/watchdog.c test_mutex_loss:*is_not_renewed [[    heap_clear(&watch->losses, &hold->loss);

@@ -158,7 +158,7 @@ c_mutation(T14 server/store/embedded.c test_store_embedded:*inherited
 c_mutation(T15 server/store/embedded.c test_store_directory:*along [[prctl(PR_SET_PDEATHSIG, SIGKILL);]] "")
 c_mutation(T15 server/store/embedded.c test_store_embedded:an_ended*started_again [[    if (may_serve_again(e, how)) {
         pause_then_spawn(e);]] [[    if (may_serve_again(e, how)) {]])
-c_mutation(T15 server/store/embedded.c test_store_embedded:pauses_grow* [[        if (lks_rpc_now_ns() - e->serves_since_ns >= SERVED_WELL_MS * CLOCK_NS_PER_MS)
+c_mutation(T15 server/store/embedded.c test_store_embedded:pauses_grow* [[        if (clock_now_ns() - e->serves_since_ns >= SERVED_WELL_MS * CLOCK_NS_PER_MS)
             e->failures = 0;]] [[        e->failures = 0;]])
 c_mutation(T15 server/store/embedded.c test_store_embedded:pauses_grow* [[            e->failures = 0;]] [[            ;]])
 c_mutation(T15 server/store/embedded.c test_store_disk:a_redis* [[    e->is_full = !has_room(e);]] [[    e->is_full = false;]])

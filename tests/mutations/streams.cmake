@@ -88,8 +88,8 @@ c_mutation(CN9 net/stream/stream.c test_sp_limits:*idlest* [[(s->idle || !s->rea
 c_mutation(CN9 net/stream/remote.c test_sp_limits:*address_has* [[    memcpy(ret->origin.bytes, bytes, V4_BYTES);]] "")
 
 # lines that peers cause: so many a second of each reason
-c_mutation(CN10 net/log_rate.c test_log_rate [[    if (r->lines >= LOG_RATE_LINES) {]] [[    if (false) {]])
-c_mutation(CN10 net/log_rate.c test_log_rate [[    *left_out = r->left_out;]] [[    *left_out = 0;]])
+c_mutation(CN10 base/log_rate.c test_log_rate [[    if (r->lines >= LOG_RATE_LINES) {]] [[    if (false) {]])
+c_mutation(CN10 base/log_rate.c test_log_rate [[    *left_out = r->left_out;]] [[    *left_out = 0;]])
 
 # who is thrown out again and again opens new connections at a limited rate; time pays; what is known is bounded
 c_mutation(CN11 net/stream/penalties.c test_penalties [[now_ms + PENALTIES_FREE_MS)]] [[now_ms)]])

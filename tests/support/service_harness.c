@@ -1,6 +1,7 @@
 /* Runs a request as server/calls/dispatch.c and the store do (services/rounds.h, store/fcall.h), but
  * with one synchronous connection. */
 #include "support/service_harness.h"
+#include "base/clock.h"
 #include "test.h"
 
 #include <hiredis/hiredis.h>
@@ -234,7 +235,7 @@ harness *harness_new(void)
     if (!h)
         return NULL;
     h->options.sequence_block = 1;
-    h->now_ns = lks_rpc_now_ns();
+    h->now_ns = clock_now_ns();
     h->arena = lks_rpc_arena_new();
     h->redis = redis_fixture_start(NULL);
     if (h->arena && h->redis)

@@ -1,6 +1,8 @@
 /* Invariant: nothing happens but what a test makes happen. */
 #include "dispatch_scene.h"
 
+#include "base/clock.h"
+
 /* ---- a store that keeps what it is given until the test answers it ------------ */
 
 /* Of quotas, which none of these tests has. */
@@ -196,7 +198,7 @@ void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t
     call->len = len;
     call->caller = f->peers[peer];
     if (call->received_ns == 0)
-        call->received_ns = lks_rpc_now_ns();
+        call->received_ns = clock_now_ns();
     dispatch_call_start(f->dispatch, call, f->arena, on_done, f);
 }
 

@@ -2,7 +2,6 @@
 #ifndef LOCKSTOCK_TESTS_DISPATCH_SCENE_H
 #define LOCKSTOCK_TESTS_DISPATCH_SCENE_H
 
-#include <lockstock/rpc/exchange.h>
 #include <lockstock/v1/idempotency.lks.h>
 #include <lockstock/v1/lock.lks.h>
 #include <lockstock/v1/ratelimit.lks.h>

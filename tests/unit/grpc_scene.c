@@ -1,15 +1,17 @@
 /* Invariant: what the loop has not done yet is waited for with a limit; nothing sleeps. */
 #include "grpc_scene.h"
 
+#include "base/clock.h"
+
 struct grpc_scene here;
 
 /* The engine's clock. */
-uint64_t __real_lks_rpc_now_ns(void);
-uint64_t __wrap_lks_rpc_now_ns(void);
+uint64_t __real_clock_now_ns(void);
+uint64_t __wrap_clock_now_ns(void);
 
-uint64_t __wrap_lks_rpc_now_ns(void)
+uint64_t __wrap_clock_now_ns(void)
 {
-    return __real_lks_rpc_now_ns() + here.ahead_ns;
+    return __real_clock_now_ns() + here.ahead_ns;
 }
 
 void pass_ms(uint64_t ms)

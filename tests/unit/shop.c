@@ -3,8 +3,7 @@
 
 #include <time.h>
 
-#include <lockstock/rpc/exchange.h>
-
+#include "base/clock.h"
 #include "method.pb-c.h"
 #include "test.h"
 
@@ -35,7 +34,7 @@ static lks_code buy(const lks_rpc_service *service, lks_rpc_context *context, co
     }
     out->fence = strlen(in->id);
     out->colour = in->colour;
-    out->wait_ms = (int64_t)((context->deadline_ns - lks_rpc_now_ns()) / 1000000);
+    out->wait_ms = (int64_t)((context->deadline_ns - clock_now_ns()) / 1000000);
     return LKS_OK;
 }
 

@@ -1,11 +1,10 @@
 #include "sp_scene.h"
+#include "base/clock.h"
 #include "test.h"
 
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <lockstock/rpc/exchange.h>
 
 struct sp_scene here;
 
@@ -53,7 +52,7 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
 
     assert_true(received_ns > 0);
     assert_true(here.n < MESSAGES_MAX);
-    while (len > 0 && *(const char *)data == 'c' && lks_rpc_now_ns() < received_ns + here.costs_ns)
+    while (len > 0 && *(const char *)data == 'c' && clock_now_ns() < received_ns + here.costs_ns)
         ;
     here.taken[here.n++] = (taken){port, message, sender->caller, peer, len > 0 ? *(const char *)data : '\0'};
     if (here.echoes)

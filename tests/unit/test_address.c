@@ -10,7 +10,7 @@
 #include <uv.h>
 
 #include "support/tempdir.h"
-#include "net/address.h"
+#include "base/address.h"
 #include "net/stream/address_bind.h"
 #include "test.h"
 

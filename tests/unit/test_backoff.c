@@ -1,8 +1,8 @@
 /* Pauses that grow: each is between a half and the whole of its bound, and not always the
  * same. */
 
-#include "net/backoff.h"
-#include "net/clock.h"
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "test.h"
 
 enum { LEAST_MS = 10, MOST_MS = 1000, DRAWS = 1000 };

@@ -1,9 +1,9 @@
 /* Room for calls: who runs, who queues, who waits, and whose calls a lost connection
  * takes with it. */
 
-#include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "calls/callers.h"
 #include "test.h"
 
@@ -29,9 +29,9 @@ typedef struct fixture {
 
 static fixture *here;
 
-uint64_t __wrap_lks_rpc_now_ns(void);
+uint64_t __wrap_clock_now_ns(void);
 
-uint64_t __wrap_lks_rpc_now_ns(void)
+uint64_t __wrap_clock_now_ns(void)
 {
     return here->now_ns++;
 }
@@ -371,7 +371,7 @@ TEST(whoever_queued_is_told_when_there_is_room_again)
 /* ---- overload --------------------------------------------------------------------- */
 
 enum { PACE_MS = 1 }; /* at least, from one start to the next */
-#define SOON(ms) (lks_rpc_now_ns() + (uint64_t)(ms)*1000000)
+#define SOON(ms) (clock_now_ns() + (uint64_t)(ms)*1000000)
 
 /* So many of a caller's calls begin from its queue, each when the one before it is over. */
 static void pass(fixture *f, size_t first, size_t n)

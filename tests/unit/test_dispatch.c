@@ -1,6 +1,7 @@
 /* Dispatch: admission, limits, plans, and what a call that spans groups says when one of them fails. */
 #include <lockstock/v1/idempotency.lks.h>
 
+#include "base/clock.h"
 #include "dispatch_scene.h"
 
 TEST(an_unknown_method_is_unimplemented)
@@ -32,7 +33,7 @@ TEST(a_bad_request_never_reaches_the_store)
 TEST(a_deadline_that_is_over_is_not_run)
 {
     fixture *f = *state;
-    const sink_call late = {.timeout_ms = 10, .received_ns = lks_rpc_now_ns() - 11000000};
+    const sink_call late = {.timeout_ms = 10, .received_ns = clock_now_ns() - 11000000};
     start_get_item(f, 1, &late);
     expect(f, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "on arrival");
     assert_int_equal(f->error.reason, LKS_REASON_DEADLINE_BEFORE_START);
@@ -42,7 +43,7 @@ TEST(a_deadline_that_is_over_is_not_run)
 TEST(a_deadline_is_the_callers_up_to_the_limit)
 {
     fixture *f = *state;
-    uint64_t now = lks_rpc_now_ns();
+    uint64_t now = clock_now_ns();
     const uint32_t asked[] = {0, 500, 60000};
     const uint64_t given[] = {10000, 500, 20000};
 
@@ -106,8 +107,8 @@ TEST(a_queued_call_whose_time_is_over_is_not_run)
     for (size_t i = 0; i < 3; i++)
         start_get_item(f, 1, NULL);
     start_get_item(f, 1, &brief);
-    uint64_t until_ns = lks_rpc_now_ns() + 50 * 1000000;
-    while (lks_rpc_now_ns() <= until_ns)
+    uint64_t until_ns = clock_now_ns() + 50 * 1000000;
+    while (clock_now_ns() <= until_ns)
         ;
     assert_int_equal(f->n_done, 0);
     f->store.submitted[0].done(f->store.submitted[0].arg,
@@ -173,7 +174,7 @@ TEST(a_call_that_would_queue_for_too_long_is_not_even_read)
     for (size_t i = 0; i < 3 + QUEUED; i++)
         start_get_item(f, 1, &(sink_call){.timeout_ms = 20000});
     for (size_t i = 0; i < PASSED; i++) {
-        for (uint64_t until_ns = lks_rpc_now_ns() + 1000000; lks_rpc_now_ns() < until_ns;)
+        for (uint64_t until_ns = clock_now_ns() + 1000000; clock_now_ns() < until_ns;)
             ;
         answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
         uv_run(&f->loop, UV_RUN_NOWAIT);

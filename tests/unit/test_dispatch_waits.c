@@ -1,4 +1,5 @@
 /* Dispatch: calls that wait, and calls that are given up. */
+#include "base/clock.h"
 #include "dispatch_scene.h"
 
 static void start_waiting_of(fixture *f, size_t peer, const sink_call *change)
@@ -306,7 +307,7 @@ TEST(the_last_round_ends_by_the_deadline)
 TEST(a_wait_does_not_shorten_the_time_to_answer)
 {
     fixture *f = *state;
-    uint64_t now = lks_rpc_now_ns();
+    uint64_t now = clock_now_ns();
     start_waiting(f);
     assert_true(f->store.submitted[0].deadline_ns >= now + UINT64_C(70000) * 1000000);
     assert_true(f->waiters.deadline_ns < now + UINT64_C(61000) * 1000000);

@@ -2,15 +2,16 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include "base/clock.h"
 #include "net/grpc/grpc_meter.h"
 #include "test.h"
 
 enum { PADDED = NGHTTP2_FLAG_PADDED, MANY = 100000 };
 
 static uint64_t now_ns;
-uint64_t __wrap_lks_rpc_now_ns(void);
+uint64_t __wrap_clock_now_ns(void);
 
-uint64_t __wrap_lks_rpc_now_ns(void)
+uint64_t __wrap_clock_now_ns(void)
 {
     return now_ns;
 }

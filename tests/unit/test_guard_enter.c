@@ -4,10 +4,10 @@
 
 #include <lockstock/guard.h>
 #include <lockstock/lockstock.h>
-#include <lockstock/rpc/exchange.h>
 #include <lockstock/v1/idempotency.lks.h>
 #include <lockstock/v1/lock.lks.h>
 
+#include "base/clock.h"
 #include "guarded.pb-c.h"
 #include "unit/helpers_fixture.h"
 #include "test.h"
@@ -55,7 +55,7 @@ static lks_error refusal_by(const lks_rpc_guard *guard)
 
     request.buyer_id = buyer;
     assert_int_equal(lks_guard_enter(channel, guard, &method, &request.base,
-                                     lks_rpc_now_ns() + UINT64_C(1000000) * CALL_MS, false, on_done, &e, &guarded,
+                                     clock_now_ns() + UINT64_C(1000000) * CALL_MS, false, on_done, &e, &guarded,
                                      &error),
                      LKS_OK);
     pthread_mutex_lock(&e.lock);

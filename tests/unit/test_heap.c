@@ -1,7 +1,7 @@
 /* The heap of timers against a plain search through all of them. */
 
-#include "net/clock.h"
-#include "net/heap.h"
+#include "base/clock.h"
+#include "base/heap.h"
 #include "test.h"
 
 enum { TIMERS = 300, STEPS = 20000, MOMENTS = 1000 };

@@ -7,6 +7,7 @@
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/frame.h>
 
+#include "base/clock.h"
 #include "method.pb-c.h"
 #include "shop.h"
 #include "support/process.h"
@@ -184,7 +185,7 @@ TEST(a_call_that_is_overdue_is_not_run)
     shop_await(1);
     send_call(2, &shop_buy_method, 1);
     send_call(3, &shop_buy_method, 0);
-    for (uint64_t end = lks_rpc_now_ns() + 100000000; lks_rpc_now_ns() < end;)
+    for (uint64_t end = clock_now_ns() + 100000000; clock_now_ns() < end;)
         process_pause();
     shop_open();
     for (int i = 0; i < 3; i++) {

@@ -1,7 +1,7 @@
 /* A lease that is kept, driven by hand: a channel that is only its loop and a count, and a server that is the test. */
 
 #include "client/call/channel.h"
-#include "net/clock.h"
+#include "base/clock.h"
 #include "client/lease/lease.h"
 #include "support/process.h"
 #include "test.h"
@@ -70,7 +70,7 @@ static void turn(void)
 static void begin(uint32_t keep_ms, int64_t left_ms)
 {
     assert_int_equal(lease_init(&lease, &channel, &ops, 30, keep_ms, NULL), LKS_OK);
-    lease_begin(&lease, lks_rpc_now_ns() - 10 * CLOCK_NS_PER_MS, left_ms);
+    lease_begin(&lease, clock_now_ns() - 10 * CLOCK_NS_PER_MS, left_ms);
 }
 
 static void await_lost(void)
@@ -191,7 +191,7 @@ TEST(test_a_renewal_that_cannot_start_is_repeated)
 {
     begin(LEASE_ALWAYS, 60000);
     is_away = true;
-    uint64_t now = lks_rpc_now_ns();
+    uint64_t now = clock_now_ns();
     turn();
     assert_int_equal(renewed, 1);
     assert_int_equal(channel.loop.timers.n, 1);
@@ -212,7 +212,7 @@ TEST(test_a_server_may_ask_for_a_pause)
 
     begin(LEASE_ALWAYS, 60000);
     turn();
-    uint64_t now = lks_rpc_now_ns();
+    uint64_t now = clock_now_ns();
     lease_answered(&lease, LEASE_UNKNOWN, 0, &error);
     assert_true(heap_next_ns(&channel.loop.timers) >= now + 30000 * CLOCK_NS_PER_MS);
     assert_false(lease_is_lost(&lease));

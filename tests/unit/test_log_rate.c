@@ -1,6 +1,6 @@
 /* Lines that others cause: so many a second, and the rest counted. */
 
-#include "net/log_rate.h"
+#include "base/log_rate.h"
 #include "test.h"
 
 TEST(some_a_second_and_the_rest_is_counted)

@@ -1,6 +1,6 @@
 /* How long a call would queue, from how fast calls left the queue lately. */
 
-#include "net/pace.h"
+#include "base/pace.h"
 #include "test.h"
 
 #define MS ((uint64_t)1000000)

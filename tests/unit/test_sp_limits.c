@@ -6,8 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <lockstock/rpc/exchange.h>
-
+#include "base/clock.h"
 #include "net/stream/penalties.h"
 #include "sp_scene.h"
 #include "support/tempdir.h"
@@ -179,10 +178,10 @@ TEST(what_a_costly_peer_has_left_over_is_taken_in_its_turn)
         for (uint32_t i = 0; i < IN_FLIGHT + 1; i++)
             send_text(fd, 0x80000000 + i, 'c');
         run_until_taken(IN_FLIGHT);
-        uint64_t began_ns = lks_rpc_now_ns();
+        uint64_t began_ns = clock_now_ns();
         end_one(0, "x", 1);
         size_t n = here.n;
-        slow = lks_rpc_now_ns() > began_ns + COSTLY_NS;
+        slow = clock_now_ns() > began_ns + COSTLY_NS;
         run_until_taken(IN_FLIGHT + 1);
         assert_true(slow || n == IN_FLIGHT);
         close(fd);

@@ -1,8 +1,8 @@
 /* Waiting calls on a real loop. Their alarms: test_alarms.c. */
 
-#include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "test.h"
 #include "calls/waiters.h"
 
@@ -107,7 +107,7 @@ static int teardown(void **state)
 
 static uint64_t ms_from_now(int64_t ms)
 {
-    return lks_rpc_now_ns() + (uint64_t)ms * 1000000;
+    return clock_now_ns() + (uint64_t)ms * 1000000;
 }
 
 static waiter new_waiter(const char *key)

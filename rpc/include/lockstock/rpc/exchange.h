@@ -23,9 +23,6 @@
 extern "C" {
 #endif
 
-/* Nanoseconds of CLOCK_MONOTONIC: the clock of every deadline. */
-uint64_t lks_rpc_now_ns(void);
-
 /* One entry of a server's method table: a method and what the server keeps for it. */
 typedef struct lks_rpc_route {
     const lks_rpc_method *method;

@@ -1,5 +1,5 @@
 /* Invariant: `distance` is that of `best`, or one above what is similar at all. */
-#include "similar.h"
+#include "base/similar.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Invariant: an entry in a set has a member. The name stands behind the entry. */
-#include "net/named.h"
+#include "base/named.h"
 
 #include <search.h>
 #include <stdlib.h>

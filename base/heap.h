@@ -1,7 +1,7 @@
 /* Timers of one thread, the earliest first: a binary heap, so that thousands of calls
  * share one timer of the system. A timer is embedded in what it belongs to. */
-#ifndef LOCKSTOCK_NET_HEAP_H
-#define LOCKSTOCK_NET_HEAP_H
+#ifndef LOCKSTOCK_BASE_HEAP_H
+#define LOCKSTOCK_BASE_HEAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Invariant: `left_out` counts what was refused since the last line that was allowed. Called
  * by who logs what peers cause. */
-#include "net/log_rate.h"
+#include "base/log_rate.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* A file of settings: `key = value` or `key: value`, a line each, however long. */
-#ifndef LOCKSTOCK_RPC_KEYS_H
-#define LOCKSTOCK_RPC_KEYS_H
+#ifndef LOCKSTOCK_BASE_KEYS_H
+#define LOCKSTOCK_BASE_KEYS_H
 
 #include <stdbool.h>
 

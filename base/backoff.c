@@ -1,10 +1,10 @@
 /* Invariant: the state of the random numbers is never 0, from which there is no way out. */
-#include "net/backoff.h"
+#include "base/backoff.h"
 
 #include <stddef.h>
 #include <sys/random.h>
 
-#include "net/clock.h"
+#include "base/clock.h"
 
 enum { DOUBLINGS_MAX = 31 };
 
@@ -31,6 +31,6 @@ uint64_t backoff_random(void)
     uint64_t random;
 
     if (getrandom(&random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random)
-        random = lks_rpc_now_ns();
+        random = clock_now_ns();
     return random | 1;
 }

@@ -1,6 +1,6 @@
 /* What a misspelt word may have meant: "did you mean". Used by lockstock and lockstockd. */
-#ifndef LOCKSTOCK_RPC_SIMILAR_H
-#define LOCKSTOCK_RPC_SIMILAR_H
+#ifndef LOCKSTOCK_BASE_SIMILAR_H
+#define LOCKSTOCK_BASE_SIMILAR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Pauses before something is tried again: they grow with the failures, and are partly
  * random, so that those who failed together do not come back together. */
-#ifndef LOCKSTOCK_NET_BACKOFF_H
-#define LOCKSTOCK_NET_BACKOFF_H
+#ifndef LOCKSTOCK_BASE_BACKOFF_H
+#define LOCKSTOCK_BASE_BACKOFF_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Addresses as they are written: "host:port", "[::1]:port". */
-#ifndef LOCKSTOCK_NET_ADDRESS_H
-#define LOCKSTOCK_NET_ADDRESS_H
+#ifndef LOCKSTOCK_BASE_ADDRESS_H
+#define LOCKSTOCK_BASE_ADDRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* Invariant: timers[i]->place == i, and no timer is earlier than its parent timers[i / 2]
  * (J. W. J. Williams, Algorithm 232: Heapsort, 1964). */
-#include "net/heap.h"
+#include "base/heap.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#include "net/clock.h"
+#include "base/clock.h"
 
 enum { ROOM_MIN = 16 };
 
@@ -89,7 +89,7 @@ uint64_t heap_next_ns(const struct heap *heap)
 
 void heap_run(struct heap *heap)
 {
-    while (heap->n != 0 && heap->timers[1].at_ns <= lks_rpc_now_ns()) {
+    while (heap->n != 0 && heap->timers[1].at_ns <= clock_now_ns()) {
         struct timer *timer = heap->timers[1].timer;
 
         heap_clear(heap, timer);

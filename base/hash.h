@@ -1,6 +1,6 @@
 /* FNV-1a of 64 bits, http://www.isthe.com/chongo/tech/comp/fnv/: for tables. */
-#ifndef LOCKSTOCK_SERVER_HASH_H
-#define LOCKSTOCK_SERVER_HASH_H
+#ifndef LOCKSTOCK_BASE_HASH_H
+#define LOCKSTOCK_BASE_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>

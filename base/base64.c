@@ -1,5 +1,5 @@
 /* Bits are shifted through one word, six at a time on the side of the text. */
-#include "base64.h"
+#include "base/base64.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

@@ -1,6 +1,6 @@
 /* Invariant: `ns` is of calls that left a queue which was never empty meanwhile. Called by
  * server/calls/callers.c and client/call/tries.c. */
-#include "net/pace.h"
+#include "base/pace.h"
 
 enum {
     WINDOW_NS = 20 * 1000000, /* the shortest time, */

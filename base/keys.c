@@ -1,5 +1,5 @@
 /* Called by lockstockd and lockstock for their settings. */
-#include "rpc/keys.h"
+#include "base/keys.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * refused when it comes, not when its time is over: so a queue is never longer than its calls can use, and what is
  * refused is refused within milliseconds (Nichols and Jacobson, Controlling Queue Delay, 2012, bound a queue by time
  * for the same reason). Times are CLOCK_MONOTONIC; the caller reads the clock. */
-#ifndef LOCKSTOCK_NET_PACE_H
-#define LOCKSTOCK_NET_PACE_H
+#ifndef LOCKSTOCK_BASE_PACE_H
+#define LOCKSTOCK_BASE_PACE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Keeps what others can cause from filling the log: so many lines a second, and then how
  * many were left out. Loop thread only. */
-#ifndef LOCKSTOCK_NET_LOG_RATE_H
-#define LOCKSTOCK_NET_LOG_RATE_H
+#ifndef LOCKSTOCK_BASE_LOG_RATE_H
+#define LOCKSTOCK_BASE_LOG_RATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

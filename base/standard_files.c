@@ -1,5 +1,5 @@
 /* Called by lockstockd and lockstock. */
-#include "rpc/standard_files.h"
+#include "base/standard_files.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* Invariant: a host has a colon only where brackets say so. */
-#include "net/address.h"
+#include "base/address.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Base64, RFC 4648: written in the standard alphabet with padding; read in both alphabets, padded or not. */
-#ifndef RPC_JSON_BASE64_H
-#define RPC_JSON_BASE64_H
+#ifndef LOCKSTOCK_BASE_BASE64_H
+#define LOCKSTOCK_BASE_BASE64_H
 
 #include <stdbool.h>
 #include <stddef.h>

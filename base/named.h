@@ -1,6 +1,6 @@
 /* Entries by name, each for as long as it has a member. The struct of an entry begins with its named_entry. */
-#ifndef LOCKSTOCK_NET_NAMED_H
-#define LOCKSTOCK_NET_NAMED_H
+#ifndef LOCKSTOCK_BASE_NAMED_H
+#define LOCKSTOCK_BASE_NAMED_H
 
 #include <stddef.h>
 
