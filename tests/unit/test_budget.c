@@ -1,6 +1,6 @@
 /* Bytes held for connections, against limits of a connection, a principal and the server. */
 
-#include "net/budget.h"
+#include "net/admission/budget.h"
 #include "test.h"
 
 enum { KIB = 1024, BYTES = 1024 * KIB, SHARES = 1000 };
