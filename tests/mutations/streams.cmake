@@ -47,9 +47,8 @@ c_mutation(CN4 net/sp/sp_server.c test_sp_limits:*no_room* [[    if (message->sk
 c_mutation(CN5 net/sp/sp.c test_sp [[    if (r->held > 0)
         budget_give(r->share, r->held);]] "")
 c_mutation(CN5 net/sp/sp_server.c test_sp_limits:*left_over* [[    budget_force(c->sender.bytes, len);]] "")
-c_mutation(CN5 net/stream/stream_output.c test_sp_limits:*output_is_held* [[    if (s->share)
-        budget_force(s->share, block->len);]] "")
-c_mutation(CN5 net/stream/stream_output.c test_sp_limits [[    give_back(s, block->len);]] "")
+c_mutation(CN5 net/stream/stream_output.c test_sp_limits:*output_is_held* [[    budget_force(s->guest.bytes, block->len);]] "")
+c_mutation(CN5 net/stream/stream_output.c test_sp_limits [[    budget_give(s->guest.bytes, block->len);]] "")
 
 # while a mebibyte of answers waits no call of the connection starts
 c_mutation(CN6 net/sp/sp_server.c test_sp_limits:*output_is_held* [[        look_at_output(c);
@@ -82,9 +81,9 @@ c_mutation(CN9 net/admission/places.c test_places [[.max = all->options.per_wire
 c_mutation(CN9 net/admission/places.c test_places [[.max = all->options.per_address};]] [[.max = 0};]])
 c_mutation(CN9 net/admission/places.c test_places [[options->all - options->for_unix : 1;]] [[options->all : 1;]])
 c_mutation(CN9 net/admission/places.c test_places [[limit == BY_ALL && p->in[BY_NETWORK] ? p->in[BY_NETWORK] : g;]] [[g;]])
-c_mutation(CN9 net/stream/stream.c test_sp_limits:*who_is_known* [[(s->idle || !s->ready) && !is_somebodys(s)]] [[s->idle || !s->ready]])
-c_mutation(CN9 net/stream/stream.c test_sp_limits:*connections_have* [[(s->idle || !s->ready) && !is_somebodys(s)]] [[!is_somebodys(s)]])
-c_mutation(CN9 net/stream/stream.c test_sp_limits:*idlest* [[(s->idle || !s->ready) && !is_somebodys(s)]] [[s->idle && !is_somebodys(s)]])
+c_mutation(CN9 net/admission/admission.c test_sp_limits:*who_is_known* [[idle && !has_certificate && !budget_principal(g->bytes)]] [[idle]])
+c_mutation(CN9 net/stream/stream.c test_sp_limits:*connections_have* [[s->idle || !s->ready, stream]] [[true, stream]])
+c_mutation(CN9 net/stream/stream.c test_sp_limits:*idlest* [[s->idle || !s->ready, stream]] [[s->idle, stream]])
 c_mutation(CN9 net/stream/remote.c test_sp_limits:*address_has* [[    memcpy(ret->origin.bytes, bytes, V4_BYTES);]] "")
 
 # lines that peers cause: so many a second of each reason
@@ -100,11 +99,11 @@ c_mutation(CN11 net/admission/penalties.c test_penalties [[owed_ms < PENALTIES_O
 c_mutation(CN11 net/admission/penalties.c test_penalties [[    if (++all->n > PENALTIES_ADDRESSES)]] [[    if (false)]])
 c_mutation(CN11 net/admission/penalties.c test_penalties [[    TAILQ_REMOVE(&all->known, o, next);
     TAILQ_INSERT_TAIL(&all->known, o, next);]] "")
-c_mutation(CN11 net/stream/stream.c test_sp_limits:*breaks_the_rules* [[        penalties_add(s->all->penalties, &s->from.origin, uv_now(s->all->options.loop));]] [[        (void)0;]])
+c_mutation(CN11 net/admission/admission.c test_sp_limits:*breaks_the_rules* [[        penalties_add(all->penalties, g->from, now_ms);]] [[        (void)0;]])
 c_mutation(CN11 net/stream/stream.c test_sp_limits:*breaks_the_rules* [[    stream_end_reading(s);
     begin(s);]] [[    ;]])
 c_mutation(CN11 net/admission/penalties.c test_penalties [[        o->next_ms -= PENALTIES_INTERVAL_MS;]] [[        ;]])
-c_mutation(CN11 net/stream/stream.c test_sp_limits:*breaks_the_rules* [[    if (s->put_off)
+c_mutation(CN11 net/admission/admission.c test_sp_limits:*breaks_the_rules* [[    if (g->put_off)
         penalties_left]] [[    if (false)
         penalties_left]])
 
