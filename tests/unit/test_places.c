@@ -1,4 +1,5 @@
 /* Who has a place, who is given up, and who is not let in. */
+/* promise CN9 */
 
 #include "net/stream/places.h"
 #include "test.h"
