@@ -1,4 +1,6 @@
 /* Bytes held for connections, against limits of a connection, a principal and the server. */
+/* promise CN8: freed memory goes back to the system once after a peak, not while it swings */
+/* promise K8 */
 
 #include "net/admission/budget.h"
 #include "test.h"

@@ -1,4 +1,5 @@
 /* Who is bound after connections of its address were thrown out, and for how long. */
+/* promise CN11 */
 #include "net/admission/penalties.h"
 #include "test.h"
 

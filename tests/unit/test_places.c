@@ -1,4 +1,5 @@
 /* Who has a place, who is given up, and who is not let in. */
+/* promise CN9 */
 
 #include "net/admission/places.h"
 #include "test.h"

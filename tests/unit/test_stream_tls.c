@@ -295,6 +295,8 @@ static void drip(void)
         dripped++;
 }
 
+/* promise A9: who is slow, silent, gone or hostile in the handshake or after takes bounded memory and time, and is
+ * told why */
 TEST(who_does_not_shake_hands_is_left)
 {
     for (int how = 0; how < 3; how++) {
@@ -312,6 +314,7 @@ TEST(who_does_not_shake_hands_is_left)
 }
 
 /* Each leaves its place to the next: there is one. */
+/* promise A9 */
 TEST(who_is_gone_in_the_middle_leaves_nothing)
 {
     const struct linger reset = {.l_onoff = 1};
@@ -342,6 +345,7 @@ static bool is_refused(void)
     return client.refused && client.over;
 }
 
+/* promise A9 */
 TEST(who_is_refused_is_told_why)
 {
     start(&(streams_options){.connections_max = 10});
@@ -374,6 +378,7 @@ static void step_without_reading(void)
 }
 
 /* It asks, and takes no answer. */
+/* promise A9 */
 TEST(who_does_not_read_is_left)
 {
     uint8_t *sent = calloc(1, 8 * BIG);
