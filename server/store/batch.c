@@ -67,6 +67,7 @@ void batch_send(batch *b, connection *link, const char *digest, bool cluster, co
 
     for (const pending *p = b->calls.first; p; p = p->next)
         calls[n++] = &p->call;
+    b->link = link;
     fcall *f = fcall_new(calls, n, digest, cluster);
     connection_command(link, on_reply, b, f->bytes, f->len);
     free(f);

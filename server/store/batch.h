@@ -14,6 +14,7 @@ struct confirm;
 typedef struct batch {
     struct pipeline *pipeline;
     struct confirm *confirm; /* that its answers wait for; NULL: none */
+    connection *link;        /* that it was sent over */
     pending_list calls;      /* in the order of the sub-calls */
     size_t bytes;
     struct batch *next;        /* of one turn */

@@ -51,27 +51,25 @@ void confirm_hold(confirm *c, pending *call, const store_result *result)
     pending_push(&c->calls, call);
 }
 
-static void ignore(void *arg, const redisReply *reply, bool sent)
+static void ignore(void *arg, const redisReply *reply)
 {
     (void)arg;
     (void)reply;
-    (void)sent;
 }
 
-static void on_written(void *arg, const redisReply *reply, bool sent)
+static void on_written(void *arg, const redisReply *reply)
 {
-    (void)sent;
     ((written *)arg)->done = reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
 }
 
 /* Without a write WAIT has said nothing. */
-static void on_waited(void *arg, const redisReply *reply, bool sent)
+static void on_waited(void *arg, const redisReply *reply)
 {
     static const redisReply nobody = {.type = REDIS_REPLY_INTEGER, .integer = 0};
     written w = *(written *)arg;
 
     free(arg);
-    w.on_reply(w.arg, reply && reply->type == REDIS_REPLY_INTEGER && !w.done ? &nobody : reply, sent);
+    w.on_reply(w.arg, reply && reply->type == REDIS_REPLY_INTEGER && !w.done ? &nobody : reply);
 }
 
 /* SET makes the key when it is missing, which a full memory forbids, and else does nothing. */

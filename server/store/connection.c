@@ -19,6 +19,7 @@
 #include "memory.h"
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "net/close_barrier.h"
 #include "net/resolve.h"
 #include "store/adapter.h"
 #include "store/errors.h"
@@ -58,15 +59,14 @@ struct connection {
     expected *queue; /* a ring */
     size_t first, n, room;
     uint64_t appended; /* bytes, on this connection */
+    bool was_sent;     /* of the command that is being ended */
     uint64_t replies;
     unsigned silent_ticks; /* since the last reply came, or the first became due */
     bool pinged;           /* and nothing has come since, where messages come */
     lks_reason retiring_for;
     char retiring[REASON_BYTES]; /* why; "" = it is not */
 
-    unsigned open_handles;
-    void (*closed)(void *arg);
-    void *closed_arg;
+    close_barrier barrier;
 };
 
 static void pause_then_connect(connection *c);
@@ -110,7 +110,8 @@ static void disconnect(connection *c)
     uv_timer_stop(&c->timer);
     for (size_t n = c->n; n > 0; n--) {
         expected e = take(c);
-        e.on_reply(e.arg, NULL, sent > e.start);
+        c->was_sent = sent > e.start;
+        e.on_reply(e.arg, NULL);
     }
 }
 
@@ -155,7 +156,7 @@ static void on_connected(void *arg)
 
     c->state = GREETING;
     uv_timer_again(&c->timer);
-    c->options.on_up(c->options.arg);
+    c->options.on_up(c->options.greeting, c);
 }
 
 static void on_reply(void *arg, const redisReply *reply)
@@ -175,7 +176,7 @@ static void on_reply(void *arg, const redisReply *reply)
         return;
     }
     expected e = take(c);
-    e.on_reply(e.arg, reply, true);
+    e.on_reply(e.arg, reply);
     if (c->n == 0 && c->retiring[0] != '\0')
         connection_drop(c, (store_fault){c->retiring_for, c->retiring});
 }
@@ -309,11 +310,10 @@ void connection_confirm(connection *c)
         uv_timer_start(&c->timer, on_pause_over, 0, 0);
 }
 
-static void on_pong(void *arg, const redisReply *reply, bool sent)
+static void on_pong(void *arg, const redisReply *reply)
 {
     (void)arg;
     (void)reply;
-    (void)sent;
 }
 
 /* Where messages come the answer is one of them: it is not expected in the order of commands. */
@@ -400,6 +400,11 @@ void connection_words(connection *c, connection_reply *reply, void *arg, size_t 
     connection_flush(c);
 }
 
+bool connection_was_sent(const connection *c)
+{
+    return c->was_sent;
+}
+
 uint64_t connection_replies(const connection *c)
 {
     return c->replies;
@@ -417,7 +422,7 @@ connection *connection_open(const connection_options *options)
 {
     connection *c = memory_alloc(sizeof *c);
 
-    *c = (connection){.options = *options, .state = PAUSING, .random = backoff_random(), .open_handles = 2};
+    *c = (connection){.options = *options, .state = PAUSING, .random = backoff_random()};
     uv_timer_init(options->loop, &c->timer);
     uv_async_init(options->loop, &c->resolved, on_resolved);
     c->timer.data = c->resolved.data = c;
@@ -425,27 +430,20 @@ connection *connection_open(const connection_options *options)
     return c;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void release(void *owner)
 {
-    connection *c = handle->data;
-
-    if (--c->open_handles > 0)
-        return;
-    void (*closed)(void *arg) = c->closed;
-    void *arg = c->closed_arg;
+    connection *c = owner;
 
     free(c->queue);
     free(c);
-    closed(arg);
 }
 
 void connection_close(connection *c, void (*closed)(void *arg), void *arg)
 {
-    c->closed = closed;
-    c->closed_arg = arg;
     c->state = CLOSED;
     disconnect(c);
     resolve_cancel(c->resolution);
-    uv_close((uv_handle_t *)&c->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&c->resolved, on_handle_closed);
+    close_barrier_handle(&c->barrier, &c->timer);
+    close_barrier_handle(&c->barrier, &c->resolved);
+    close_barrier_begin(&c->barrier, c, release, closed, arg);
 }

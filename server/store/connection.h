@@ -16,9 +16,8 @@ struct uv_loop_s;
 
 typedef struct connection connection;
 
-/* A command's end, exactly once: its reply, valid until it returns; or NULL when
- * the connection was lost, and whether any of its bytes may have been sent. */
-typedef void connection_reply(void *arg, const struct redisReply *reply, bool sent);
+/* A command's end, exactly once: its reply, valid until it returns; or NULL when the connection was lost. */
+typedef void connection_reply(void *arg, const struct redisReply *reply);
 
 typedef struct connection_options {
     struct uv_loop_s *loop;
@@ -29,9 +28,9 @@ typedef struct connection_options {
     bool waits_to_be_told;       /* after each loss it connects only once connection_move or _confirm told where */
     uint32_t connect_timeout_ms; /* for each of: name and connect, and the greeting */
     uint32_t silence_timeout_ms; /* no reply to a command or PING for that long: lost; 0 = not watched, no PING */
-    /* A fresh connection: the caller greets, then says connection_ready or
-     * connection_drop. */
-    void (*on_up)(void *arg);
+    /* Greets a fresh connection, then calls connection_ready or connection_drop. */
+    void (*on_up)(void *greeting, connection *connection);
+    void *greeting;
     /* It is lost, or could not be made; commands under way have ended before. */
     void (*on_down)(void *arg, store_fault fault);
     /* A reply that no command asked for, or the answer to PING among messages; valid until it returns. NULL: what nobody
@@ -55,6 +54,9 @@ void connection_words(connection *connection, connection_reply *on_reply, void *
 
 /* Sends what was appended. */
 void connection_flush(connection *connection);
+
+/* While a connection_reply runs with NULL: whether any byte of that command may have been sent. */
+bool connection_was_sent(const connection *connection);
 
 /* How many replies came so far, over all its connections. */
 uint64_t connection_replies(const connection *connection);

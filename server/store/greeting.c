@@ -25,12 +25,14 @@ static void next(greeting *g);
 
 static void refuse(greeting *g, lks_reason reason, const char *text)
 {
-    g->done(g->arg, GREETING_REFUSED, (store_fault){reason, text});
+    connection_drop(g->connection, (store_fault){reason, text});
 }
 
 static void stop(greeting *g, lks_reason reason, const char *text)
 {
-    g->done(g->arg, GREETING_FATAL, (store_fault){reason, text});
+    if (g->on_fatal)
+        g->on_fatal(g->arg, (store_fault){reason, text});
+    refuse(g, reason, text);
 }
 
 static bool is_error(const redisReply *reply, const char *beginning)
@@ -262,25 +264,24 @@ static const step steps[] = {
 
 enum { STEPS = sizeof steps / sizeof *steps, STEPS_WITHOUT_LIBRARY = 4 };
 
-static void on_reply(void *arg, const redisReply *reply, bool sent)
+static void on_reply(void *arg, const redisReply *reply)
 {
     greeting *g = arg;
 
-    (void)sent;
     if (reply)
         steps[g->step++].judge(g, reply);
 }
 
 static void on_library(void *arg, library_verdict verdict, store_fault fault)
 {
-    static const greeting_verdict verdicts[] = {
-        [LIBRARY_LOADED] = GREETING_PASSED,
-        [LIBRARY_FAILED] = GREETING_REFUSED,
-        [LIBRARY_FOREIGN] = GREETING_FATAL,
-    };
     greeting *g = arg;
 
-    g->done(g->arg, verdicts[verdict], fault);
+    if (verdict == LIBRARY_LOADED)
+        g->on_passed(g->arg);
+    else if (verdict == LIBRARY_FOREIGN)
+        stop(g, fault.reason, fault.text);
+    else
+        refuse(g, fault.reason, fault.text);
 }
 
 static void next(greeting *g)
@@ -298,11 +299,13 @@ static void next(greeting *g)
     if (g->library)
         library_ensure(g->library, g->connection, on_library, g);
     else
-        g->done(g->arg, GREETING_PASSED, (store_fault){0});
+        g->on_passed(g->arg);
 }
 
-void greeting_start(greeting *g, connection *c)
+void greeting_start(void *greeting_of, connection *c)
 {
+    greeting *g = greeting_of;
+
     g->connection = c;
     g->step = 0;
     g->has_schema = false;

@@ -19,14 +19,6 @@
 /* Why a Redis is refused that is one of several. */
 #define GREETING_OF_CLUSTER "the store is a node of a Redis Cluster: its URL is redis+cluster://"
 
-typedef enum greeting_verdict {
-    GREETING_PASSED,
-    GREETING_REFUSED, /* not now: to be tried again */
-    GREETING_FATAL    /* never: the server must not run on this store */
-} greeting_verdict;
-
-typedef void greeting_done(void *arg, greeting_verdict verdict, store_fault fault);
-
 /* The caller's; filled in once, then used for one connection after the other. */
 typedef struct greeting {
     const login *as;
@@ -36,7 +28,9 @@ typedef struct greeting {
     bool allow_unsafe;
     bool any_role;  /* a replica will do */
     const char *id; /* which node of a cluster it must be; NULL: any */
-    greeting_done *done;
+    void (*on_passed)(void *arg);
+    /* The server must never run on this store. The connection is dropped after it. NULL: nobody asks. */
+    void (*on_fatal)(void *arg, store_fault fault);
     void *arg;
 
     connection *connection; /* from here on greeting.c's own */
@@ -52,7 +46,8 @@ typedef struct greeting {
 enum { GREETING_AUTH_WORDS = 3 };
 size_t greeting_auth_words(const login *as, const char **words);
 
-/* Greets. `done` is not called when the connection is lost before. */
-void greeting_start(greeting *greeting, connection *connection);
+/* Greets; `greeting` is a greeting, so that this is an on_up. Drops a connection that does not pass. Calls nothing back
+ * when the connection is lost before. */
+void greeting_start(void *greeting, connection *connection);
 
 #endif

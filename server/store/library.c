@@ -73,11 +73,10 @@ static void fail(library *l, const redisReply *reply)
                                          : STORE_FAULT(STORE_MISFIT, "the store's answer is no library"));
 }
 
-static void on_loaded(void *arg, const redisReply *reply, bool sent)
+static void on_loaded(void *arg, const redisReply *reply)
 {
     library *l = arg;
 
-    (void)sent;
     if (!reply)
         return;
     if (reply->type != REDIS_REPLY_ERROR) {
@@ -91,12 +90,11 @@ static void on_loaded(void *arg, const redisReply *reply, bool sent)
     }
 }
 
-static void on_listed(void *arg, const redisReply *reply, bool sent)
+static void on_listed(void *arg, const redisReply *reply)
 {
     library *l = arg;
     const char *load[] = {"FUNCTION", "LOAD", l->text};
 
-    (void)sent;
     if (!reply)
         return;
     if (reply->type != REDIS_REPLY_ARRAY) {
@@ -140,10 +138,9 @@ typedef struct suspect {
     char name[NAME_BYTES];
 } suspect;
 
-static void on_written(void *arg, const redisReply *reply, bool sent)
+static void on_written(void *arg, const redisReply *reply)
 {
     (void)arg;
-    (void)sent;
     if (reply && reply->type == REDIS_REPLY_ERROR)
         log_warn("library-upkeep-failed", "error=\"%s\"", reply->str);
 }
@@ -158,7 +155,7 @@ static bool is_long_ago(const char *then_text, const char *now_text)
 
 /* What nobody noted yet may be in use by a server that is just starting: noted
  * now, it goes 7 days later. */
-static void on_last_use(void *arg, const redisReply *reply, bool sent)
+static void on_last_use(void *arg, const redisReply *reply)
 {
     suspect *s = arg;
     library *l = s->library;
@@ -167,7 +164,6 @@ static void on_last_use(void *arg, const redisReply *reply, bool sent)
     const char *delete[] = {"FUNCTION", "DELETE", s->name};
     const char *forget[] = {"HDEL", l->uses, digest};
 
-    (void)sent;
     if (reply && reply->type == REDIS_REPLY_NIL) {
         connection_words(l->connection, on_written, l, 4, note);
     } else if (reply && reply->type == REDIS_REPLY_STRING && is_long_ago(reply->str, l->now)) {
@@ -188,11 +184,10 @@ static void look_up(library *l, const char *name)
     connection_words(l->connection, on_last_use, s, 3, words);
 }
 
-static void on_libraries(void *arg, const redisReply *reply, bool sent)
+static void on_libraries(void *arg, const redisReply *reply)
 {
     library *l = arg;
 
-    (void)sent;
     l->keeping = false;
     for (size_t i = 0; reply && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
         const redisReply *name = value_field(reply->element[i], "library_name");
@@ -202,17 +197,16 @@ static void on_libraries(void *arg, const redisReply *reply, bool sent)
     }
 }
 
-static void on_time(void *arg, const redisReply *reply, bool sent)
+static void on_time(void *arg, const redisReply *reply)
 {
     library *l = arg;
     const char *note[] = {"HSET", l->uses, l->digest, l->now};
     const char *list_all[] = {"FUNCTION", "LIST", "LIBRARYNAME", NAME_PREFIX "*"};
 
-    (void)sent;
     if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
         reply->element[0]->type != REDIS_REPLY_STRING) {
         l->keeping = false;
-        on_written(l, reply, sent);
+        on_written(l, reply);
         return;
     }
     snprintf(l->now, sizeof l->now, "%s", reply->element[0]->str);

@@ -24,6 +24,7 @@
 #include "log.h"
 #include "memory.h"
 #include "base/clock.h"
+#include "net/close_barrier.h"
 #include "net/loop_timers.h"
 #include "store/batch.h"
 #include "store/confirm.h"
@@ -42,14 +43,17 @@ enum {
     IN_FLIGHT_MAX = 8192
 };
 
+/* DOWN --pipeline_up--> UP --a function is missing--> LOADING --pipeline_resume--> UP; from both by pipeline_down to
+ * DOWN; from each to ENDED. Calls are sent in UP. set_state() alone changes it. */
+typedef enum pipeline_state { DOWN, UP, LOADING, ENDED } pipeline_state;
+
 struct pipeline {
     pipeline_options options;
-    connection *link;    /* NULL: none that is ready */
+    pipeline_state state;
+    connection *link;    /* in UP and LOADING */
     const char *base;    /* of keys that the node of Redis Cluster has to which it leads; NULL: it leads to none */
     bool said_forbidden; /* in the log, since there is this link */
-    bool held;           /* the functions are being loaded */
-    bool ending;
-    lks_reason reason; /* why there is no link */
+    lks_reason reason;   /* why it is DOWN */
     char text[REASON_BYTES];
     pending_list queue;
     pending_list refused;
@@ -59,13 +63,17 @@ struct pipeline {
     size_t bytes;              /* of those */
     lks_rpc_arena *scratch;    /* one sub-call's reply */
     uv_idle_t turn;            /* runs once before the loop sleeps again */
-    unsigned handles;
-    void (*freed)(void *arg);
-    void *freed_arg;
+    close_barrier barrier;
 };
 
+static void set_state(pipeline *p, pipeline_state to);
 static void on_turn(uv_idle_t *turn);
 static void run_due(struct timer *timer);
+
+static bool has_link(const pipeline *p)
+{
+    return p->state == UP || p->state == LOADING;
+}
 
 /* ---- what it has ----------------------------------------------------------------- */
 
@@ -134,7 +142,7 @@ static lks_applied exposure(const pending *c)
  * waits for its whole deadline, because only its repetition tells. */
 static uint64_t patience(const pipeline *p, const pending *c)
 {
-    if (p->link || c->exposed)
+    if (has_link(p) || c->exposed)
         return c->deadline_ns;
     uint64_t grace = clock_in_ms(GRACE_MS);
     return grace > c->deadline_ns ? c->deadline_ns : grace;
@@ -175,7 +183,7 @@ void pipeline_submit(pipeline *asked, const store_call *call, uint64_t deadline_
     for (size_t i = 0; i < call->n_args; i++)
         c->bytes += call->args[i].len;
     pipeline *p = c->pipeline = route(asked, c);
-    if (p->ending || p->in_flight >= p->options.in_flight_max || p->bytes + c->bytes > BYTES_MAX) {
+    if (p->state == ENDED || p->in_flight >= p->options.in_flight_max || p->bytes + c->bytes > BYTES_MAX) {
         c->phase = PENDING_REFUSED;
         pending_push(&p->refused, c);
         uv_idle_start(&p->turn, on_turn);
@@ -203,7 +211,7 @@ static void tell_refused(pipeline *p)
 
     p->refused = (pending_list){0};
     for (pending *c; (c = pending_pop(&refused));)
-        if (p->ending)
+        if (p->state == ENDED)
             fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_NO, 0, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
         else
             fail(p, c, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 100,
@@ -330,13 +338,12 @@ static void on_unconfirmed(pipeline *p, pending *c)
         fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, errors_fault(c->refusal));
 }
 
-static void on_confirmed(void *arg, const redisReply *reply, bool sent)
+static void on_confirmed(void *arg, const redisReply *reply)
 {
     confirm *k = arg;
     pipeline *p = k->pipeline;
     bool enough = reply && confirm_enough(reply, p->options.wait_replicas);
 
-    (void)sent;
     p->fcalls--;
     if (p->queue.n > 0)
         uv_idle_start(&p->turn, on_turn);
@@ -351,7 +358,7 @@ static void on_confirmed(void *arg, const redisReply *reply, bool sent)
         else
             on_unconfirmed(p, c);
     }
-    if (reply && reply->type == REDIS_REPLY_ERROR && p->link)
+    if (reply && reply->type == REDIS_REPLY_ERROR && has_link(p))
         p->options.on_useless(p->options.arg, errors_fault(errors_find(reply->str, reply->len)));
     confirm_free(k);
 }
@@ -359,10 +366,10 @@ static void on_confirmed(void *arg, const redisReply *reply, bool sent)
 /* What the store as a whole does about an error reply. */
 static void react(pipeline *p, const errors_row *row)
 {
-    if (!p->link)
+    if (!has_link(p))
         return; /* it is going already */
-    if (row->action == ERRORS_RELOAD && !p->held) {
-        p->held = true;
+    if (row->action == ERRORS_RELOAD && p->state == UP) {
+        set_state(p, LOADING);
         p->options.on_missing(p->options.arg);
     } else if (row->action == ERRORS_DENIED || row->action == ERRORS_ELSEWHERE) {
         p->options.on_useless(p->options.arg, errors_fault(row));
@@ -376,7 +383,7 @@ static bool waits_for_others(const pipeline *p)
     return p->fcalls >= (p->base ? 1 : FCALLS_ENOUGH) && p->queue.weight < STORE_WEIGHT_MAX;
 }
 
-static void on_batch(void *arg, const redisReply *reply, bool sent);
+static void on_batch(void *arg, const redisReply *reply);
 
 static void send_queued(pipeline *p)
 {
@@ -385,7 +392,7 @@ static void send_queued(pipeline *p)
     pending_list late = {0};
     uint64_t now_ns = clock_now_ns();
 
-    if (!p->link || p->held || p->queue.n == 0 || waits_for_others(p))
+    if (p->state != UP || p->queue.n == 0 || waits_for_others(p))
         return;
     for (pending *c; (c = pending_pop(&p->queue));) {
         if (now_ns >= c->deadline_ns) {
@@ -428,12 +435,13 @@ static bool is_of_calls(const redisReply *reply, size_t n)
     return reply->type == REDIS_REPLY_ARRAY && reply->elements == n;
 }
 
-static void on_batch(void *arg, const redisReply *reply, bool sent)
+static void on_batch(void *arg, const redisReply *reply)
 {
     batch *b = arg;
     pipeline *p = b->pipeline;
     pending_list calls = b->calls;
     confirm *confirms = b->confirm;
+    bool sent = !reply && connection_was_sent(b->link);
     const errors_row *row = NULL;
     size_t i = 0, n = calls.n;
 
@@ -473,18 +481,17 @@ typedef struct question {
     void *arg;
 } question;
 
-static void on_question_confirmed(void *arg, const redisReply *reply, bool sent)
+static void on_question_confirmed(void *arg, const redisReply *reply)
 {
     question q = *(question *)arg;
 
-    (void)sent;
     free(arg);
     q.done(q.arg, reply && confirm_enough(reply, q.pipeline->options.wait_replicas));
 }
 
 bool pipeline_confirm(pipeline *p, void (*done)(void *arg, bool enough), void *arg)
 {
-    if (!p->link)
+    if (!has_link(p))
         return false;
     question *q = memory_alloc(sizeof *q);
     *q = (question){p, done, arg};
@@ -505,9 +512,13 @@ static void on_turn(uv_idle_t *turn)
 
 /* ---- the link ------------------------------------------------------------------ */
 
-static void set_patience(pipeline *p)
+/* With a link, or without, calls that are queued wait for another time. */
+static void set_state(pipeline *p, pipeline_state to)
 {
-    for (pending *c = p->queue.first; c; c = c->next)
+    bool had_link = has_link(p);
+
+    p->state = to;
+    for (pending *c = has_link(p) == had_link ? NULL : p->queue.first; c; c = c->next)
         loop_timers_set(&p->timers, &c->timer, patience(p, c));
     uv_idle_start(&p->turn, on_turn);
 }
@@ -517,26 +528,21 @@ void pipeline_up(pipeline *p, connection *link, const char *base)
     p->link = link;
     p->base = base;
     p->said_forbidden = false;
-    p->held = false;
-    set_patience(p);
+    set_state(p, UP);
 }
 
 void pipeline_down(pipeline *p, store_fault fault)
 {
-    bool was_up = p->link;
-
     p->reason = fault.reason;
     snprintf(p->text, sizeof p->text, "%s", fault.text);
-    p->link = NULL;
-    p->held = false;
-    if (was_up)
-        set_patience(p);
+    if (has_link(p))
+        set_state(p, DOWN);
 }
 
 void pipeline_resume(pipeline *p)
 {
-    p->held = false;
-    uv_idle_start(&p->turn, on_turn);
+    if (p->state == LOADING)
+        set_state(p, UP);
 }
 
 /* ---- beginning and end --------------------------------------------------------- */
@@ -545,10 +551,8 @@ pipeline *pipeline_new(const pipeline_options *options)
 {
     pipeline *p = memory_alloc(sizeof *p);
 
-    *p = (pipeline){.options = *options,
-                    .reason = LKS_REASON_STORE_UNREACHABLE,
-                    .text = "the store is not connected yet",
-                    .handles = 2};
+    *p = (pipeline){
+        .options = *options, .reason = LKS_REASON_STORE_UNREACHABLE, .text = "the store is not connected yet"};
     if (p->options.in_flight_max == 0)
         p->options.in_flight_max = IN_FLIGHT_MAX;
     p->scratch = memory_arena();
@@ -558,10 +562,18 @@ pipeline *pipeline_new(const pipeline_options *options)
     return p;
 }
 
-void pipeline_end(pipeline *p)
+static void release(void *owner)
 {
-    p->ending = true;
-    p->link = NULL;
+    pipeline *p = owner;
+
+    heap_free(&p->timers.heap);
+    lks_rpc_arena_free(p->scratch);
+    free(p);
+}
+
+void pipeline_close(pipeline *p, void (*closed)(void *arg), void *arg)
+{
+    set_state(p, ENDED);
     for (struct timer *first; (first = heap_first(&p->timers.heap));) {
         pending *c = (pending *)(void *)first;
         if (c->phase == PENDING_QUEUED)
@@ -571,28 +583,9 @@ void pipeline_end(pipeline *p)
         else
             fail(p, c, LKS_UNAVAILABLE, exposure(c), 0, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
     }
-    tell_refused(p);
-}
-
-static void on_handle_closed(uv_handle_t *handle)
-{
-    pipeline *p = handle->data;
-
-    if (--p->handles > 0)
-        return;
-    void (*freed)(void *arg) = p->freed;
-    void *arg = p->freed_arg;
-    heap_free(&p->timers.heap);
-    lks_rpc_arena_free(p->scratch);
-    free(p);
-    freed(arg);
-}
-
-void pipeline_free(pipeline *p, void (*freed)(void *arg), void *arg)
-{
-    tell_refused(p);
-    p->freed = freed;
-    p->freed_arg = arg;
-    uv_close((uv_handle_t *)&p->turn, on_handle_closed);
-    uv_close((uv_handle_t *)&p->timers.uv, on_handle_closed);
+    while (p->refused.n > 0)
+        tell_refused(p);
+    close_barrier_handle(&p->barrier, &p->turn);
+    close_barrier_handle(&p->barrier, &p->timers.uv);
+    close_barrier_begin(&p->barrier, p, release, closed, arg);
 }

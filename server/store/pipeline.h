@@ -53,11 +53,8 @@ bool pipeline_confirm(pipeline *pipeline, void (*done)(void *arg, bool enough), 
 /* The functions are there again. */
 void pipeline_resume(pipeline *pipeline);
 
-/* Ends every call with UNAVAILABLE, and from now on refuses each; its commands
- * on the connection must have ended before. */
-void pipeline_end(pipeline *pipeline);
-
-/* After pipeline_end: `freed` runs on the loop, last. */
-void pipeline_free(pipeline *pipeline, void (*freed)(void *arg), void *arg);
+/* Ends every call with UNAVAILABLE, but for those that are routed elsewhere; its commands on the connection must have
+ * ended before. `closed` runs on the loop, last. */
+void pipeline_close(pipeline *pipeline, void (*closed)(void *arg), void *arg);
 
 #endif

@@ -20,6 +20,7 @@
 #include "log.h"
 #include "memory.h"
 #include "base/clock.h"
+#include "net/close_barrier.h"
 #include "store/connection.h"
 #include "store/errors.h"
 #include "store/greeting.h"
@@ -55,7 +56,7 @@ typedef struct sentinel {
     char id[ID_BYTES];  /* what it calls itself; "" = not known yet */
     connection *asks;
     subscription *hears;
-    unsigned n_connections;
+    close_barrier barrier;
     greeting greeting;
     bool greeted;
     char said[REASON_BYTES]; /* why it is lost, in the log; "" = it is not */
@@ -85,9 +86,7 @@ struct sentinels {
     char host[HOST_BYTES]; /* what was told last */
     uint16_t port;
     char generation[HOST_BYTES + 32];
-    bool closing, timer_closed;
-    void (*closed)(void *arg);
-    void *closed_arg;
+    close_barrier barrier; /* of the timer and of each sentinel */
 };
 
 static void set_state(sentinels *s, sentinels_state to);
@@ -195,11 +194,10 @@ static const char *text_of(const redisReply *reply)
 }
 
 /* Two entries may be one: by its name in the URL, and by its address. One that does not answer has moved. */
-static void on_id(void *arg, const redisReply *reply, bool sent)
+static void on_id(void *arg, const redisReply *reply)
 {
     sentinel *e = arg;
 
-    (void)sent;
     if (!reply)
         return;
     snprintf(e->id, sizeof e->id, "%s", text_of(reply));
@@ -223,11 +221,10 @@ static void note_refusal(const sentinel *e, const redisReply *reply)
     log_warn("store-primary-unknown", "sentinel=%s:%u reason=\"%s\"", e->host, e->port, s->refusal);
 }
 
-static void on_master(void *arg, const redisReply *reply, bool sent)
+static void on_master(void *arg, const redisReply *reply)
 {
     sentinel *e = arg;
 
-    (void)sent;
     if (!reply)
         return;
     const char *epoch = reply->type == REDIS_REPLY_ARRAY ? text_of(value_field(reply, "config-epoch")) : "";
@@ -235,12 +232,11 @@ static void on_master(void *arg, const redisReply *reply, bool sent)
     e->next_answer = (answer){.asked_ns = epoch[0] != '\0' ? e->asking_ns : 0, .epoch = strtoll(epoch, NULL, 10)};
 }
 
-static void on_address(void *arg, const redisReply *reply, bool sent)
+static void on_address(void *arg, const redisReply *reply)
 {
     sentinel *e = arg;
     answer *a = &e->next_answer;
 
-    (void)sent;
     if (!reply)
         return;
     note_refusal(e, reply);
@@ -263,11 +259,10 @@ static void note_listed(sentinels *s, const char *host, uint16_t port, const cha
     add(s, host, port, false);
 }
 
-static void on_listed(void *arg, const redisReply *reply, bool sent)
+static void on_listed(void *arg, const redisReply *reply)
 {
     sentinel *e = arg;
 
-    (void)sent;
     if (!reply)
         return;
     e->asking_ns = 0;
@@ -312,21 +307,10 @@ static void ask_all(sentinels *s)
 
 /* ---- one sentinel's life ------------------------------------------------------- */
 
-static void on_up(void *arg)
+static void on_greeted(void *arg)
 {
     sentinel *e = arg;
 
-    greeting_start(&e->greeting, e->asks);
-}
-
-static void on_greeted(void *arg, greeting_verdict verdict, store_fault fault)
-{
-    sentinel *e = arg;
-
-    if (verdict != GREETING_PASSED) {
-        connection_drop(e->asks, fault);
-        return;
-    }
     connection_ready(e->asks);
     e->greeted = true;
     if (e->said[0] != '\0')
@@ -386,7 +370,7 @@ static void on_switch(void *arg, const char *data, size_t len)
 
 static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
 {
-    if (s->n == SENTINELS_MAX || strlen(host) >= HOST_BYTES || host[0] == '\0' || s->closing)
+    if (s->n == SENTINELS_MAX || strlen(host) >= HOST_BYTES || host[0] == '\0' || s->barrier.begun)
         return;
     sentinel *e = memory_alloc(sizeof *e), **last = &s->first;
     connection_options to = s->to;
@@ -397,12 +381,13 @@ static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
                                           .on_message = on_switch,
                                           .arg = e};
 
-    *e = (sentinel){.of = s, .port = port, .of_url = of_url, .listed_ns = clock_now_ns(), .n_connections = 2};
+    *e = (sentinel){.of = s, .port = port, .of_url = of_url, .listed_ns = clock_now_ns()};
     snprintf(e->host, sizeof e->host, "%s", host);
-    e->greeting = (greeting){.as = s->options.as, .sentinel = true, .done = on_greeted, .arg = e};
+    e->greeting = (greeting){.as = s->options.as, .sentinel = true, .on_passed = on_greeted, .arg = e};
     to.host = e->host;
     to.port = port;
-    to.on_up = on_up;
+    to.on_up = greeting_start;
+    to.greeting = &e->greeting;
     to.on_down = on_down;
     to.arg = e;
     e->asks = connection_open(&to);
@@ -413,30 +398,15 @@ static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
     s->n++;
 }
 
-static void finish_closing(sentinels *s)
+static void release(void *owner)
 {
-    if (!s->closing || s->first || !s->timer_closed)
-        return;
-    void (*closed)(void *arg) = s->closed;
-    void *arg = s->closed_arg;
+    sentinel *e = owner, **at = &e->of->first;
 
-    free(s);
-    closed(arg);
-}
-
-static void on_connection_closed(void *arg)
-{
-    sentinel *e = arg, **at = &e->of->first;
-    sentinels *s = e->of;
-
-    if (--e->n_connections > 0)
-        return;
     while (*at != e)
         at = &(*at)->next;
     *at = e->next;
-    s->n--;
+    e->of->n--;
     free(e);
-    finish_closing(s);
 }
 
 /* It stays in the list until its connections are closed. */
@@ -446,8 +416,12 @@ static void leave(sentinel *e)
         return;
     e->leaves = true;
     e->answer.asked_ns = 0;
-    connection_close(e->asks, on_connection_closed, e);
-    subscription_close(e->hears, on_connection_closed, e);
+    close_barrier_add(&e->barrier);
+    connection_close(e->asks, close_barrier_done, &e->barrier);
+    close_barrier_add(&e->barrier);
+    subscription_close(e->hears, close_barrier_done, &e->barrier);
+    close_barrier_add(&e->of->barrier);
+    close_barrier_begin(&e->barrier, e, release, close_barrier_done, &e->of->barrier);
 }
 
 /* ---- all of them --------------------------------------------------------------- */
@@ -531,20 +505,10 @@ sentinels *sentinels_open(const sentinels_options *options)
     return s;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    sentinels *s = handle->data;
-
-    s->timer_closed = true;
-    finish_closing(s);
-}
-
 void sentinels_close(sentinels *s, void (*closed)(void *arg), void *arg)
 {
-    s->closing = true;
-    s->closed = closed;
-    s->closed_arg = arg;
     for (sentinel *e = s->first; e; e = e->next)
         leave(e);
-    uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+    close_barrier_handle(&s->barrier, &s->timer);
+    close_barrier_begin(&s->barrier, s, free, closed, arg);
 }

@@ -97,15 +97,11 @@ c_mutation(CL6 cli/diagnosis.c test_diagnosis:too_few* [[    if (n < status->wai
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:*lags* [[return r->silent_ms > LAG_MS || r->behind_bytes > LAG_BYTES;]] [[return r->behind_bytes > LAG_BYTES;]])
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:*lags* [[return r->silent_ms > LAG_MS || r->behind_bytes > LAG_BYTES;]] [[return r->silent_ms > LAG_MS;]])
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:min_replicas* [[p->min_replicas_to_write > 0 && p->min_replicas_max_lag_ms > 0]] [[p->min_replicas_to_write > 0]])
-c_mutation(CL6 server/store/replication.c test_store_replicas:info* [[ && strstr(line, ",state=online,")]] "")
 c_mutation(CL6 server/services/admin.c test_admin:each_primary* [[from->min_replicas_max_lag_s < 0 ? -1 : ]] "")
 c_mutation(CL6 server/services/admin.c test_admin:settings_of* [[    status->wait_replicas = view.wait_replicas;
 ]] "")
 
 # what a server sees of its store every second
-c_mutation(CL6 server/store/probe.c test_cli_doctor:*frozen [[    if (p->looks >= p->patience && !p->silent) {]] [[    if (false) {]])
-c_mutation(CL6 server/store/probe.c test_cli_doctor:*memory_is_full [[    p->refusal = refuses ? row : NULL;]] [[    p->refusal = NULL;]])
-c_mutation(CL6 server/store/probe.c test_cli_doctor:*disk_is_full [[refuses && row->code == LKS_UNAVAILABLE;]] [[false;]])
 c_mutation(CL6 server/conditions.c test_admin:what_is_wrong* [[    if (strcmp(now->text, text) == 0 && now->blocks == blocks)
         return false;]] "")
 c_mutation(CL6 server/services/admin.c test_admin:what_is_wrong* [[        to->blocks = one.blocks;]] "")

@@ -136,7 +136,6 @@ c_mutation(T13 server/store/subscription.c test_store_subscription:a_ping* [[ &&
 c_mutation(T13 server/calls/pass.c test_sweep:*another_shape* [[reply->element[1].type != STORE_STRING]] [[false]])
 c_mutation(T13 server/calls/loss.c test_loss:*another_shape* [[ || reply->element[1].type != STORE_STRING)]] [[)]])
 c_mutation(T13 server/store/slots.c test_store_slots:more_nodes* [[    if (lines > SLOTS_NODES_MAX)]] [[    if (false)]])
-c_mutation(T13 server/store/probe.c test_store_answers:a_clock* [[s < 0 || s > seconds_max || ]] "")
 c_mutation(T13 server/calls/quotas.c test_quotas:*without_end* [[        *sum = INT64_MAX;]] [[        ;]])
 c_mutation(T13 server/store/adapter.c test_store_answers
   [[    if (elements > REPLY_ELEMENTS_MAX)
