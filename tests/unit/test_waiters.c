@@ -1,4 +1,9 @@
 /* Waiting calls on a real loop. Their alarms: test_alarms.c. */
+/* promise L34 */
+/* promise L36 */
+/* promise L37 */
+/* promise L38 */
+/* promise L40 */
 
 #include <uv.h>
 
@@ -170,6 +175,7 @@ TEST(all_copies_of_a_call_are_woken)
     waiters_leave(f->all, &b);
 }
 
+/* promise L57 */
 TEST(a_message_may_contain_the_grant)
 {
     fixture *f = *state;
@@ -186,6 +192,7 @@ TEST(a_message_may_contain_the_grant)
     waiters_leave(f->all, &b);
 }
 
+/* promise L58 */
 TEST(a_grant_for_a_call_that_does_not_wait_is_undone)
 {
     fixture *f = *state;
@@ -219,6 +226,7 @@ TEST(missed_messages_wake_everyone)
     waiters_leave(f->all, &b);
 }
 
+/* promise W14: SIGTERM: parked calls end at once with UNAVAILABLE and keep their place; nothing more is asked */
 TEST(stopping_is_told_to_who_is_there_and_to_who_comes)
 {
     fixture *f = *state;
@@ -233,6 +241,7 @@ TEST(stopping_is_told_to_who_is_there_and_to_who_comes)
     waiters_leave(f->all, &b);
 }
 
+/* promise L54 */
 TEST(who_waits_watches_its_alarms)
 {
     fixture *f = *state;
@@ -271,6 +280,7 @@ static size_t compared_among(fixture *f, size_t n)
     return spent;
 }
 
+/* promise L54 */
 TEST(a_wake_looks_at_as_few_among_many)
 {
     fixture *f = *state;
