@@ -9,7 +9,8 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-#include "calls/key_table.h"
+#include "base/container.h"
+#include "calls/hashed.h"
 #include "memory.h"
 #include "base/clock.h"
 #include "net/loop_timers.h"
@@ -24,7 +25,7 @@ enum {
 };
 
 typedef struct alarm_clock {
-    keyed entry; /* by "<base><function> <argument>" */
+    UT_hash_handle hh; /* by `text` */
     struct timer when;
     alarms *all;
     struct question *asking; /* NULL: it is not being asked */
@@ -45,7 +46,7 @@ typedef struct question {
 
 struct alarms {
     store *store;
-    key_table table;
+    alarm_clock *table; /* uthash */
     TAILQ_HEAD(, alarm_clock) lasting;
     size_t n_lasting;
     TAILQ_HEAD(, alarm_clock) due;
@@ -77,16 +78,18 @@ static lks_rpc_slice name_of(char text[NAME_BYTES_MAX], lks_rpc_slice base, cons
 
 static alarm_clock *find(const alarms *all, lks_rpc_slice name)
 {
-    keyed *k = name.len ? key_table_find(&all->table, name) : NULL;
+    alarm_clock *a = NULL;
 
-    return k ? (alarm_clock *)((char *)k - offsetof(alarm_clock, entry)) : NULL;
+    if (name.len > 0)
+        HASH_FIND(hh, all->table, name.data, name.len, a);
+    return a;
 }
 
 static void ring(alarm_clock *a);
 
 static void run_due(struct timer *timer)
 {
-    ring((alarm_clock *)((char *)timer - offsetof(alarm_clock, when)));
+    ring(container_of(timer, alarm_clock, when));
 }
 
 static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
@@ -95,11 +98,10 @@ static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
 
     a->all = all;
     memcpy(a->text, name.data, name.len);
-    a->entry.key = (lks_rpc_slice){.data = a->text, .len = name.len};
     a->base_len = (uint16_t)base_len;
     a->when.due = run_due;
-    key_table_add(&all->table, &a->entry);
-    memory_reserve_timers(&all->timers.heap, all->table.n);
+    HASH_ADD_KEYPTR(hh, all->table, a->text, name.len, a);
+    memory_reserve_timers(&all->timers.heap, HASH_COUNT(all->table));
     return a;
 }
 
@@ -133,7 +135,7 @@ static void let_go(alarm_clock *a)
     set_due(a, false);
     if (a->asking)
         return;
-    key_table_remove(&all->table, &a->entry);
+    HASH_DELETE(hh, all->table, a);
     free(a);
 }
 
@@ -209,7 +211,7 @@ static question *new_question(const alarm_clock *a)
     const char *function = a->text + a->base_len;
     const char *argument = function + strlen(function) + 1;
 
-    q->args[0] = (lks_rpc_slice){.data = argument, .len = a->entry.key.len - (size_t)(argument - a->text)};
+    q->args[0] = (lks_rpc_slice){.data = argument, .len = a->hh.keylen - (size_t)(argument - a->text)};
     q->call = (store_call){.base = {.data = a->text, .len = a->base_len},
                            .function = function,
                            .n_args = 1,
@@ -302,7 +304,7 @@ void alarms_tell(alarms *all, void (*called)(void *arg, const store_call *call),
 
 size_t alarms_count(const alarms *all)
 {
-    return all->table.n;
+    return HASH_COUNT(all->table);
 }
 
 static void end_all_lasting(alarms *all)
@@ -337,7 +339,6 @@ static void on_timer_closed(uv_handle_t *handle)
     void *arg = all->arg;
 
     heap_free(&all->timers.heap);
-    key_table_clear(&all->table);
     free(all);
     closed(arg);
 }

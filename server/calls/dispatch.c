@@ -11,6 +11,7 @@
 #include <lockstock/rpc/exchange.h>
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "calls/audit.h"
 #include "calls/waiters.h"
 #include "memory.h"
@@ -300,7 +301,7 @@ enum { PARKED_BYTES = 1024 }; /* of an ordinary call; how many calls may be park
 /* Moves the key and the watches of the waiter there, too. */
 static parked *new_parked(running *r)
 {
-    lks_rpc_slice key = r->waiter.by_key.key;
+    lks_rpc_slice key = r->waiter.key;
     size_t n = 0, i = 0;
 
     for (const watched *w = r->waiter.watches; w; w = w->next)
@@ -383,7 +384,7 @@ static void on_event(running *r, service_event event)
 
 static void on_waiter_event(waiter *w, service_event event)
 {
-    on_event((running *)((char *)w - offsetof(running, waiter)), event);
+    on_event(container_of(w, running, waiter), event);
 }
 
 /* Does what a step of its rounds has come to. */
@@ -484,7 +485,7 @@ static uint64_t wait_until(const running *r)
 
 static running *running_of(caller_call *call)
 {
-    return (running *)((char *)call - offsetof(running, call));
+    return container_of(call, running, call);
 }
 
 /* False: rounds.error says why the call is not begun, although there is room. */
@@ -514,7 +515,7 @@ static void on_begin(caller_call *call)
         return;
     }
     if (p->wait_key.len > 0) { /* before the first store call: its message may come before the reply */
-        r->waiter = (waiter){.by_key.key = p->wait_key, .on_event = on_waiter_event};
+        r->waiter = (waiter){.key = p->wait_key, .on_event = on_waiter_event};
         waiters_enter(r->target->dispatch->options.waiters, &r->waiter, p->watches, wait_until(r));
     }
     go_on(r, rounds_start(&r->work->rounds, now_ns));

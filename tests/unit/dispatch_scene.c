@@ -36,7 +36,7 @@ void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t dea
 
 void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
 {
-    w->by_key.key = key;
+    w->key = key;
     w->watches = watches;
 }
 
