@@ -168,13 +168,16 @@ void waiters_message(waiters *all, const char *data, size_t len)
     } else if (*kind.data == 'A') {
         lks_rpc_slice ms = word(&rest), base = word(&rest), function = word(&rest);
         if (text_of(number, sizeof number, ms) && text_of(name, sizeof name, function))
-            alarms_set(all->alarms, base, name, rest, strtoll(number, NULL, 10));
+            alarms_set(
+                all->alarms,
+                &(service_alarm){.base = base, .function = name, .argument = rest, .in_ms = strtoll(number, NULL, 10)});
     } else if (*kind.data == 'R') {
         int64_t numbers[SERVICE_TARGETS_MAX];
         uint32_t n = numbers_of(word(&rest), numbers);
         lks_rpc_slice key = word(&rest), base = word(&rest), function = word(&rest);
         if (text_of(name, sizeof name, function) && !tell_key(all, key, (service_event){SERVICE_GRANTED, n, numbers}))
-            alarms_set_lasting(all->alarms, base, name, rest, 0);
+            alarms_set(all->alarms,
+                       &(service_alarm){.base = base, .function = name, .argument = rest, .lasting = true});
     }
 }
 

@@ -39,15 +39,10 @@ void alarms_unwatch(alarms *all, watched *list)
         all->watched--;
 }
 
-void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+void alarms_set(alarms *all, const service_alarm *what)
 {
-    snprintf(all->set, sizeof all->set, "%.*s %s %.*s in %d", (int)base.len, base.data, function, (int)argument.len,
-             argument.data, (int)in_ms);
-}
-
-void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
-{
-    alarms_set(all, base, function, argument, in_ms);
+    snprintf(all->set, sizeof all->set, "%s%.*s %s %.*s in %d", what->lasting ? "lasting " : "", (int)what->base.len,
+             what->base.data, what->function, (int)what->argument.len, what->argument.data, (int)what->in_ms);
 }
 
 /* ---- how much is compared --------------------------------------------------------- */
@@ -198,7 +193,7 @@ TEST(a_grant_for_a_call_that_does_not_wait_is_undone)
 {
     fixture *f = *state;
     message(f, "R 7 ls:{ns/g}:a ls:{ns/g}: undo a copy");
-    assert_string_equal(f->alarms.set, "ls:{ns/g}: undo a copy in 0");
+    assert_string_equal(f->alarms.set, "lasting ls:{ns/g}: undo a copy in 0");
     assert_int_equal(n_told, 0);
 }
 
