@@ -83,7 +83,6 @@ typedef struct stock_kept {
     lks_item **items;
     unsigned *split;
     size_t at;
-    bool late; /* ReadLedger: the time to wait is over */
     buckets buckets;
 } stock_kept;
 

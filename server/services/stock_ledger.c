@@ -40,28 +40,17 @@ static void check_id(plan *p, const char *field, const char *id)
         plan_invalid(p, "%s: not the id of a ledger entry", field);
 }
 
-/* Woken it reads again and may wait again; when the time is over it reads only. The
- * server stays registered as a reader's, which costs a message at the next entry. Woken while it was still asking it knows
- * the buckets, else it asks the group first. */
-static void read_ledger_wake(const ProtobufCMessage *request, plan *p, service_event event)
-{
-    if (event == SERVICE_ABANDONED) {
-        lks_error_set(&p->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
-        return;
-    }
-    stock_kept_of(p)->late = event == SERVICE_DEADLINE;
-    read_ledger_prepare((const lks_read_ledger_request *)(const void *)request, p);
-}
-
 static int32_t limit_of(const lks_read_ledger_request *request)
 {
     return request->limit != 0 ? request->limit : LIMIT_DEFAULT;
 }
 
+/* A woken call reads again and may wait again. When its time to wait is over it only reads; the server stays registered as
+ * a reader's, which costs a message at the next entry. */
 void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
 {
     int32_t limit = limit_of(request);
-    bool waits = request->wait_ms > 0 && !stock_kept_of(p)->late;
+    bool waits = request->wait_ms > 0 && p->event.kind != SERVICE_WAIT_OVER;
 
     if (request->after[0] != '\0')
         check_id(p, "after", request->after);
@@ -73,7 +62,7 @@ void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
         ledger_place place = ledger_place_in(p->arena, b->n, k, request->after);
         plan_call(p, function, request->group, NULL, 0);
         if (waits && k == 0)
-            plan_waits(p, "ledger", read_ledger_wake);
+            plan_waits(p, "ledger");
         if (b->n > 0)
             stock_moves_call(p, b->n, k);
         plan_weighs(p, 1 + (size_t)limit / ENTRIES_OF_WEIGHT);

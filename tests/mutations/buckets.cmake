@@ -124,7 +124,3 @@ lua_mutation(SB23 test_stock_bucket_ledger:next_after_goes* [[    if left < pack
 lua_mutation(SB21 test_stock_ledger_wait:an_entry_of* [[string.gsub(of, '/%d+/%d+}:$', '}:')]] [[of]])
 lua_mutation(SB21 test_stock_ledger_wait:an_entry_of* [[  wake_readers(base, servers)
 ]] "")
-c_mutation(SB21 server/services/stock_ledger.c test_stock_ledger_wait:an_entry_of* [[    stock_kept_of(p)->late = event == SERVICE_DEADLINE;
-]] "")
-c_mutation(SB21 server/services/stock_ledger.c test_stock_ledger_wait:a_reader_of_buckets* [[    read_ledger_prepare((const lks_read_ledger_request *)(const void *)request, p);
-]] "    (void)request;\n    p->n_calls = 1;\n")
