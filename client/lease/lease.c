@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "client/lease/lease_time.h"
 #include "client/loop/forks.h"
 
@@ -56,12 +57,12 @@ lks_code lease_check_process(lks_error *error)
 
 static struct lease *of_renewal(struct timer *timer)
 {
-    return (struct lease *)((char *)timer - offsetof(struct lease, renewal));
+    return container_of(timer, struct lease, renewal);
 }
 
 static struct lease *of_loss(struct timer *timer)
 {
-    return (struct lease *)((char *)timer - offsetof(struct lease, loss));
+    return container_of(timer, struct lease, loss);
 }
 
 static void unref(struct lease *lease)

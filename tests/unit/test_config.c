@@ -1,5 +1,7 @@
 /* Settings: flags beat the environment, which beats the file; what is wrong is
  * named. */
+/* promise WS8 */
+/* promise F3 */
 #include <unistd.h>
 
 #include "config.h"
@@ -117,6 +119,7 @@ TEST(a_stronger_list_replaces_a_weaker_one)
 }
 
 /* As the help shows it, with an equals sign, or alone. */
+/* promise F4 */
 TEST(a_bool_is_said_in_three_ways)
 {
     settings config;
@@ -170,6 +173,7 @@ TEST(what_is_wrong_is_named)
 }
 
 /* What is found wrong later is named in the same way. */
+/* promise F4 */
 TEST(where_a_setting_stands_is_known)
 {
     settings config;

@@ -1,4 +1,7 @@
 /* The keeper of leases, with a kind of lease whose renewals the test answers. */
+/* promise C6 */
+/* promise C12 */
+/* promise C25 */
 
 #include <pthread.h>
 
@@ -149,6 +152,7 @@ TEST(a_lease_that_was_not_granted_ends)
     assert_int_equal(count(&renewed) + count(&reported), 0);
 }
 
+/* promise C7 */
 /* An answer after the loss does not undo it. */
 TEST(a_lost_lease_stays_lost)
 {
@@ -164,6 +168,7 @@ TEST(a_lost_lease_stays_lost)
     assert_int_equal(freed, 1);
 }
 
+/* promise C7 */
 TEST(a_lease_that_is_lost_at_once_is_not_renewed)
 {
     begin(LEASE_ALWAYS, 1);
