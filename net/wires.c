@@ -147,7 +147,6 @@ static lks_code need_sp(wires *w, lks_error *error)
         .frames = o->frames,
         .message_bytes_max = o->message_bytes_max,
         .sink = o->sink,
-        .budget = o->budget,
         .origins = o->origins,
         .n_origins = o->n_origins,
     };
@@ -178,7 +177,6 @@ static lks_code need_grpc(wires *w, lks_error *error)
         .methods = o->streaming,
         .n_methods = o->n_streaming,
         .sink = o->sink,
-        .budget = o->budget,
     };
     if (w->grpc)
         return LKS_OK;

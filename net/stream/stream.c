@@ -27,8 +27,6 @@ static void free_all_when_over(streams *all)
     void *arg = all->arg;
     free(all->read_buffer);
     free(all->plain_buffer);
-    places_free(all->places);
-    penalties_free(all->penalties);
     free(all);
     closed(arg);
 }
@@ -49,9 +47,10 @@ static void on_stream_closed(uv_handle_t *handle)
         stream_drop_output(s);
         if (s->connection)
             s->protocol->closed(s->connection);
-        if (s->tls && all->options.budget)
+        if (s->tls)
             budget_unnote(all->options.budget, TLS_BYTES);
         tls_free(s->tls);
+        admission_forget(&s->guest);
         free(s);
     }
     handle_closed(all);
@@ -75,19 +74,14 @@ static void end(stream *s, stream_reason why, const char *more)
         return;
     s->closing = true;
     tell_end(s, why, more);
-    if (is_offence(why))
-        penalties_add(s->all->penalties, &s->from.origin, uv_now(s->all->options.loop));
-    if (s->put_off)
-        penalties_left(s->all->penalties, &s->from.origin);
     if (!s->writing)
         stream_flush(s);
     if (s->dirty)
         TAILQ_REMOVE(&s->all->dirty, s, next_dirty);
     s->dirty = false;
     TAILQ_REMOVE(&s->all->open, s, next);
-    places_leave(s->all->places, &s->place);
     stream_end_reading(s);
-    turns_set_owner(s->all->turns, &s->turn, NULL);
+    admission_leave(&s->all->admission, &s->guest, is_offence(why), uv_now(s->all->options.loop));
     uv_close(&s->on.handle, on_stream_closed);
     uv_close((uv_handle_t *)&s->timer, on_stream_closed);
 }
@@ -107,19 +101,14 @@ void stream_close(stream *s)
 /* Who needs its place hears nothing of it but the end: it may connect again. */
 static void give_up(place *p)
 {
-    stream *s = (stream *)(void *)((char *)p - offsetof(stream, place));
+    stream *s = (stream *)(void *)((char *)p - offsetof(stream, guest.place));
 
     end(s, STREAM_GIVEN_UP, NULL);
 }
 
-static bool is_somebodys(const stream *s)
-{
-    return stream_peer_certificate(s) || (s->share && budget_has_principal(s->share));
-}
-
 static void look_at_place(stream *s)
 {
-    places_set_quiet(s->all->places, &s->place, (s->idle || !s->ready) && !is_somebodys(s));
+    admission_set_idle(&s->all->admission, &s->guest, s->idle || !s->ready, stream_peer_certificate(s));
 }
 
 /* ---- timers --------------------------------------------------------------------- */
@@ -240,6 +229,11 @@ const char *stream_origin(const stream *s)
     return s->from.whose;
 }
 
+budget_share *stream_bytes(const stream *s)
+{
+    return s->guest.bytes;
+}
+
 const char *stream_peer_certificate(const stream *s)
 {
     return s->tls ? tls_peer_name(s->tls) : NULL;
@@ -273,7 +267,7 @@ static void begin(stream *s)
         stream_end(s, STREAM_NO_MEMORY);
         return;
     }
-    if (s->tls && s->all->options.budget)
+    if (s->tls)
         budget_note(s->all->options.budget, TLS_BYTES);
     if (tcp) {
         uv_tcp_nodelay(tcp, 1);
@@ -291,7 +285,7 @@ static void on_put_off(uv_timer_t *timer)
 {
     stream *s = timer->data;
 
-    s->put_off = false;
+    admission_begin(&s->guest);
     stream_end_reading(s);
     begin(s);
 }
@@ -299,7 +293,6 @@ static void on_put_off(uv_timer_t *timer)
 /* Nothing is read meanwhile, and its place may go to another; its end is seen. */
 static void put_off(stream *s, int fd, uint64_t wait_ms)
 {
-    s->put_off = true;
     look_at_place(s);
     if (hangups_watch(s->all->hangups, fd, s))
         uv_timer_start(&s->timer, on_put_off, wait_ms, 0);
@@ -328,6 +321,10 @@ static stream *new_stream(streams *all, const served *what)
                   .tls_of = what->tls,
                   .from = {.text = "?"},
                   .open_handles = 2};
+    if (!admission_share(&all->admission, &s->guest)) {
+        free(s);
+        return NULL;
+    }
     TAILQ_INIT(&s->output);
     if (what->is_unix)
         uv_pipe_init(all->options.loop, &s->on.pipe, 0);
@@ -354,12 +351,10 @@ static void on_accept(void *arg, uv_stream_t *from, const served *what)
         return;
     }
     remote_of(fd, &s->from);
-    turns_set_owner(all->turns, &s->turn, s->from.whose);
-    const char *full = places_take(all->places, &s->place, s->wire, &s->from.origin);
-    if (full)
-        end(s, STREAM_REFUSED, full);
-    else if (!penalties_let_in(all->penalties, &s->from.origin, uv_now(all->options.loop), &wait_ms))
-        end(s, STREAM_REFUSED, "connections from an address of which many were thrown out");
+    const char *why = admission_enter(&all->admission, &s->guest, s->wire, &s->from.origin, s->from.whose,
+                                      uv_now(all->options.loop), &wait_ms);
+    if (why)
+        end(s, STREAM_REFUSED, why);
     else if (wait_ms > 0)
         put_off(s, fd, wait_ms);
     else
@@ -407,18 +402,19 @@ static bool make_parts(streams *all)
 {
     const listeners_options listening = {
         .loop = all->options.loop, .accept = on_accept, .refused = on_refused, .arg = all};
-    const turns_options taking = {.loop = all->options.loop, .now_ns = clock_now_ns, .serve = stream_take_turn};
+    const admission_options admitting = {
+        .budget = all->options.budget,
+        .places = {.all = all->options.connections_max,
+                   .per_wire = all->options.connections_per_wire,
+                   .per_address = all->options.connections_per_address,
+                   .for_unix = all->options.connections_for_unix,
+                   .give_up = give_up},
+        .turns = {.loop = all->options.loop, .now_ns = clock_now_ns, .serve = stream_take_turn},
+    };
 
-    const places_options placing = {.all = all->options.connections_max,
-                                    .per_wire = all->options.connections_per_wire,
-                                    .per_address = all->options.connections_per_address,
-                                    .for_unix = all->options.connections_for_unix,
-                                    .give_up = give_up};
-
-    return (all->places = places_new(&placing)) && (all->penalties = penalties_new()) &&
-           (all->read_buffer = malloc(READ_BYTES)) && (all->plain_buffer = malloc(READ_BYTES)) &&
-           (all->hangups = hangups_new(all->options.loop, stream_hung_up)) && (all->turns = turns_new(&taking)) &&
-           (all->listeners = listeners_new(&listening));
+    return (all->read_buffer = malloc(READ_BYTES)) && (all->plain_buffer = malloc(READ_BYTES)) &&
+           (all->hangups = hangups_new(all->options.loop, stream_hung_up)) &&
+           admission_init(&all->admission, &admitting) && (all->listeners = listeners_new(&listening));
 }
 
 lks_code streams_new(const streams_options *options, streams **ret, lks_error *error)
@@ -430,12 +426,10 @@ lks_code streams_new(const streams_options *options, streams **ret, lks_error *e
     if (!all || !make_parts(all)) {
         if (all && all->hangups)
             hangups_close(all->hangups, ignore, NULL);
-        if (all && all->turns)
-            turns_close(all->turns, ignore, NULL);
+        if (all)
+            admission_close(&all->admission, ignore, NULL);
         free(all ? all->read_buffer : NULL);
         free(all ? all->plain_buffer : NULL);
-        places_free(all ? all->places : NULL);
-        penalties_free(all ? all->penalties : NULL);
         free(all);
         return out_of_memory(error);
     }
@@ -476,6 +470,6 @@ void streams_close(streams *all, void (*closed)(void *arg), void *arg)
     streams_hang_up(all);
     listeners_close(all->listeners, on_part_closed, all);
     hangups_close(all->hangups, on_part_closed, all);
-    turns_close(all->turns, on_part_closed, all);
+    admission_close(&all->admission, on_part_closed, all);
     uv_close((uv_handle_t *)&all->turn_end, on_turn_end_closed);
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "net/stream/penalties.h"
+#include "net/admission/penalties.h"
 #include "sp_scene.h"
 #include "support/tempdir.h"
 #include "test.h"

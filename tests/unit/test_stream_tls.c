@@ -21,6 +21,7 @@ static struct {
     char *dir;
     uv_loop_t loop;
     streams *streams;
+    budget *budget;
     tls_context *context;
     uint16_t port;
     stream *last;
@@ -115,6 +116,7 @@ static void start(const streams_options *given)
     here.closed = here.late = false;
     uv_loop_init(&here.loop);
     options.loop = &here.loop;
+    options.budget = here.budget = budget_new(1 << 20);
     assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
     assert_int_equal(
         streams_listen_tcp(here.streams, "127.0.0.1:0", &here.context, &protocol, NULL, &here.port, &error), LKS_OK);
@@ -229,6 +231,8 @@ static void finish(void)
     streams_close(here.streams, on_closed, &here.closed);
     run_until(is_closed, NULL);
     assert_int_equal(here.opened, here.ended);
+    assert_int_equal(budget_held(here.budget), 0);
+    budget_free(here.budget);
     assert_int_equal(uv_loop_close(&here.loop), 0);
 }
 

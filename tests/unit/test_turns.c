@@ -2,7 +2,7 @@
 
 #include <uv.h>
 
-#include "net/stream/turns.h"
+#include "net/admission/turns.h"
 #include "test.h"
 
 enum { TAKERS = 20, MS = 1000 * 1000, US = 1000 };

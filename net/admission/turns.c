@@ -1,6 +1,6 @@
 /* Invariant: `busy`, which keeps the loop from waiting, runs exactly while somebody is
  * queued; an owner is on the list `queue` exactly while a connection of it is queued. Called by stream.c. */
-#include "net/stream/turns.h"
+#include "net/admission/turns.h"
 #include "base/named.h"
 
 #include <stdlib.h>
