@@ -1,6 +1,12 @@
 /* Reservations by sixteen threads on two servers: the equations of stock hold at every
  * look, the ledger adds up to the same, and every effect that is repeated changes
  * nothing and is answered the same. LOCKSTOCK_SEED=n varies the run. */
+/* promise E2: the ledger, entry by entry, never leads below zero, each line goes through its states, and in the end
+ * it, the items, the orders and what was told are the same */
+/* promise E3: no buyer is ever over the limit, by the ledger */
+/* promise E4: every effect that is repeated, at once, later, by another thread, by another server, and all of them in
+ * the end, changes nothing and is the first answer */
+/* promise E5: a Cancel before its Reserve; more is never returned than was sold */
 
 #include "reservations.h"
 #include "support/counts.h"
@@ -271,16 +277,20 @@ static void weather(fixture *f, size_t n, victim what, size_t kills)
     expect_variety(f);
 }
 
+/* promise E1 */
 TEST(the_books_are_balanced_and_repeats_change_nothing)
 {
     weather(*state, counts_of(2000, 140000), SERVERS, 0);
 }
 
+/* promise E1: available >= 0 and on_hand = available + reserved + sold at each look, through two servers, while 16
+ * threads reserve, confirm, cancel, extend, return, adjust and let holds end */
 TEST(the_books_are_balanced_while_servers_are_killed)
 {
     weather(*state, counts_of(1500, 20000), SERVERS, counts_of(2, 20));
 }
 
+/* promise E1 */
 TEST_WITH(the_books_are_balanced_while_redis_is_killed, setup_lasting, teardown)
 {
     weather(*state, counts_of(1500, 20000), REDIS, counts_of(2, 10));

@@ -1,6 +1,8 @@
 /* Two ways in which reservations are made by hand, each at the point where it fails, and
  * lockstock at the same point: a counter that only a sweeper puts up again, and a counter
  * without a record of who counted. */
+/* promise E6: a hold that is over is back though the server that would give it back is dead; a counter with a sweeper
+ * is late, one without a record counts twice */
 
 #include <lockstock/v1/stock.lks_client.h>
 

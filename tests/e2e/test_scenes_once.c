@@ -143,6 +143,7 @@ static void click_by_hand(void)
     fprintf(s.table, "  by hand, one lamp, two clicks: %d payments for %d lamps sold, %d left\n", paid, sold, stock);
 }
 
+/* promise E9: limiter, once and reservation together: two clicks at two servers are one order, one payment, one lamp */
 TEST(test_double_clicks)
 {
     lks_limit limit = LKS_LIMIT_INIT;
@@ -375,6 +376,8 @@ static void play_bad_tokens(void)
     print_form("sends it when it is too old", hand[2], ours[2]);
 }
 
+/* promise E10: a form's ticket: one order for a form however often it is sent, each tab its own; made up, another's,
+ * too old: none */
 TEST(test_token_of_a_form)
 {
     scene_begin();
@@ -454,6 +457,8 @@ static bool play_tries(const char *robot, lks_check_outcome tries[TRIES], lks_ch
     return in_one_second;
 }
 
+/* promise E11: five a second, over seven tries locked out for two seconds: which try gets what; others are not hit;
+ * it ends */
 TEST(test_penalty)
 {
     const lks_limiter_rule rule = {.policy = "strict"};
@@ -666,6 +671,8 @@ static void play_settler(const char *way, const char *point, const char *who, co
     fprintf(s.table, "  %-27s  %-19s  %-26s  %4d  %5d  %5d\n", who, when, how, once, twice, never);
 }
 
+/* promise E12: a worker that follows the ledger and settles by `lks_once` settles each order once, wherever it is
+ * killed */
 TEST(test_orders_settled_behind_the_sale)
 {
     scene_begin();

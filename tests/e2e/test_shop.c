@@ -238,6 +238,8 @@ static void play_clicks(const char *scene, const char *scheme, bool guards)
     shop_close(&p);
 }
 
+/* promise E14: examples/shop: two clicks of an order at once are one order, one payment and one answer, over SP and
+ * libnng */
 TEST(double_clicks)
 {
     scene_begin();
@@ -281,6 +283,7 @@ static void play_tabs(bool guards, const char *how)
     shop_close(&p);
 }
 
+/* promise E15: ... two orders for the last unit: one has it */
 TEST(two_tabs)
 {
     scene_begin();
@@ -326,6 +329,7 @@ static void play_storm(bool guards, const char *how)
     shop_close(&p);
 }
 
+/* promise E16: ... each first answer lost: each order ran once */
 TEST(retry_storm)
 {
     scene_begin();
@@ -384,6 +388,7 @@ static struck strike(const char *scene, bool guards, const char *point, int sign
     return ret;
 }
 
+/* promise E17: ... killed in the handler: nothing is locked beyond the lease, and the repeat runs as attempt 2 */
 TEST(killed_in_the_handler)
 {
     static const struct {
@@ -419,6 +424,8 @@ static void print_frozen(const char *how, struck q)
             strcmp(q.own.receipt, q.repeated.receipt) == 0 ? "what the second run did" : "another receipt");
 }
 
+/* promise E18: ... frozen in the handler: its late write is refused by its fence, and its caller told what the next
+ * attempt did */
 TEST(frozen_in_the_handler)
 {
     struck with = strike("q", true, "read", SIGSTOP), without = strike("q", false, "read", SIGSTOP);

@@ -1,4 +1,6 @@
 /* Scene l of docs/scenes.md: the same buyers want the same lamps in lockstock and in a MariaDB of the test's own. */
+/* promise E13: Adjust by the version that was looked at sells as exactly as a row lock, and looks again when somebody
+ * was faster */
 
 #include <mysql.h>
 #include <pthread.h>

@@ -140,6 +140,8 @@ static const uint8_t next[] = {0, 0, 0, 0, 5, 0x08, 2, 0x18, 0x90, 0x4e};
 
 /* Calls whose answers are long and are not taken: of each connection the server makes a mebibyte of them and no more,
  * and serves others meanwhile. Who takes nothing at all is given up. */
+/* promise G6 */
+/* promise G13: an answer that is not taken is dropped in time, alone; when none is taken, with its connection */
 TEST(answers_that_nobody_takes)
 {
     enum { CALLS = 100, ANSWERS_MAX = 3 /* of 350 KiB */, ANSWERS_MAX_KIB = ANSWERS_MAX * 350 };
@@ -183,6 +185,7 @@ TEST(answers_that_nobody_takes)
 
 /* The peer's calls queue until it takes answers, and it takes none. A stop that waited for them would last until the
  * connection is closed for taking none. That is longer than the whole stop may take. */
+/* promise W15 */
 TEST(a_stop_does_not_wait_for_answers_that_nobody_takes)
 {
     enum { CALLS = 100 };

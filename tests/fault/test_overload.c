@@ -178,6 +178,7 @@ static void *open_caller(const fixture *f)
     return caller;
 }
 
+/* promise K16 */
 TEST(calls_whose_time_is_over_are_not_run)
 {
     static char orders[CALLS + 1][TEXT_BYTES];
@@ -213,6 +214,7 @@ TEST(calls_whose_time_is_over_are_not_run)
     sp_driver.close(caller);
 }
 
+/* promise K14 */
 TEST(what_ends_something_succeeds_and_then_all_does)
 {
     fixture *f = *state;
@@ -309,6 +311,7 @@ static size_t end_and_count(ending *e)
     return n;
 }
 
+/* promise W15 */
 TEST_WITH(at_the_end_all_that_queue_are_told, begin, finish)
 {
     ending *e = *state;
@@ -342,6 +345,7 @@ static int64_t waiters_of(const fixture *f, const char *name)
     return n;
 }
 
+/* promise W15 */
 TEST_WITH(at_the_end_all_that_wait_are_told, begin, finish)
 {
     ending *e = *state;

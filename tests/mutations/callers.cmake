@@ -1,4 +1,4 @@
-# Who calls: room to run, to wait and to hold bytes, and order: server/calls/callers.c, net/budget.c, dispatch, frames
+# Who calls: room to run, to wait and to hold bytes, and order: server/calls/callers.c, net/admission/budget.c, dispatch, frames
 
 # a call that waits takes no room to run, only room to wait
 c_mutation(K1 server/calls/callers.c test_callers [[    stop_running(call);
@@ -59,12 +59,12 @@ c_mutation(K13 server/calls/callers.c test_callers:costly* [[in_this_turn ? c->w
 c_mutation(K7 net/sp/frames.c test_frames [[    if (x->frames->draining)]] [[    if (false)]])
 
 # bytes held are bounded by connection, principal and server, and leave room for one more
-c_mutation(K8 net/budget.c test_budget [[smaller(left, all->bytes / CONNECTION_PART)]] [[left]])
-c_mutation(K8 net/budget.c test_budget [[smaller(left, all->bytes / CONNECTION_PART)]] [[all->bytes / CONNECTION_PART]])
-c_mutation(K8 net/budget.c test_budget
+c_mutation(K8 net/admission/budget.c test_budget [[smaller(left, all->bytes / CONNECTION_PART)]] [[left]])
+c_mutation(K8 net/admission/budget.c test_budget [[smaller(left, all->bytes / CONNECTION_PART)]] [[all->bytes / CONNECTION_PART]])
+c_mutation(K8 net/admission/budget.c test_budget
   [[sum->held + bytes > smaller(left, all->bytes / PRINCIPAL_PART)]] [[false]])
-c_mutation(K8 net/budget.c test_budget [[    if (held > BUDGET_SMALL_BYTES) {]] [[    {]])
-c_mutation(K8 net/budget.c test_budget [[    sum->held -= share->held;]] [[    ;]])
+c_mutation(K8 net/admission/budget.c test_budget [[    if (held > BUDGET_SMALL_BYTES) {]] [[    {]])
+c_mutation(K8 net/admission/budget.c test_budget [[    sum->held -= share->held;]] [[    ;]])
 c_mutation(K8 net/sp/frames.c test_frames [[    else if (!has_room)]] [[    else if (false)]])
 c_mutation(K8 net/sp/frames.c test_frames [[        budget_force(bytes, more);
         x->work->held += more;]] [[        (void)more;]])

@@ -1,4 +1,6 @@
 /* Settings from flags, environment and file. */
+/* promise WS8 */
+/* promise F3 */
 #include <unistd.h>
 
 #include "config.h"
@@ -108,6 +110,7 @@ TEST(a_stronger_list_replaces_a_weaker_one)
     expect_invalid("--listen tcp://a:1,", "--listen: must not be empty");
 }
 
+/* promise F4 */
 TEST(a_bool_has_three_forms)
 {
     expect_ok("--allow-unsafe-store true --insecure --tls-client-required=true");
@@ -149,6 +152,7 @@ TEST(an_error_names_the_flag_or_the_variable)
     expect_invalid("", "LOCKSTOCK_DRIAN_MS: no such setting, did you mean LOCKSTOCK_DRAIN_MS?");
 }
 
+/* promise F4 */
 TEST(the_place_of_a_setting_is_known)
 {
     char says[256];

@@ -45,6 +45,7 @@ static void expect_abandoned(const fixture *f)
     assert_non_null(strstr(f->alarms.lasting, " this."));
 }
 
+/* promise W13 */
 TEST(a_call_that_waits_is_there_before_its_store_call)
 {
     fixture *f = *state;
@@ -101,6 +102,8 @@ static void words_of(const store_call *call, char *text, size_t size)
 }
 
 /* Without a token: the one that was made up is the call's for as long as it waits. */
+/* promise K17: a call that waits gives its arena back, keeps what it was asked, and is made again from that; what it
+ * keeps beyond an ordinary call counts as bytes held */
 TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
 {
     fixture *f = *state;
@@ -137,6 +140,7 @@ TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
 }
 
 /* A long request is held while it waits, and counts. */
+/* promise K17 */
 TEST(what_a_waiting_call_keeps_beyond_an_ordinary_one_counts_as_bytes_held)
 {
     fixture *f = *state;
@@ -169,6 +173,7 @@ TEST(what_a_waiting_call_keeps_beyond_an_ordinary_one_counts_as_bytes_held)
 }
 
 /* TrimLedger goes by steps: when one of them is refused, those before have had their effect. */
+/* promise B11: a refusal after a round that had an effect says MAYBE */
 TEST(a_refusal_after_an_effect_says_maybe)
 {
     static const store_value more = {.type = STORE_STRING, .string = {"MORE", 4}};
@@ -187,6 +192,8 @@ TEST(a_refusal_after_an_effect_says_maybe)
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
 }
 
+/* promise W13: a call that waits stands alone in its frame; it is parked before its store call */
+/* promise K20 */
 TEST(an_event_that_is_pending_starts_the_next_round)
 {
     fixture *f = *state;
@@ -207,6 +214,8 @@ TEST(an_event_that_is_pending_starts_the_next_round)
 
 /* While it is taken out of the queue in the store it has its room to wait and to run: who abandons many calls waits until
  * that is done. */
+/* promise K20: what an abandoned call left in the store is ended in its owner's turn, and until then the call has its
+ * room to wait */
 TEST(an_abandoned_call_lasts_until_it_is_taken_out_of_the_queue)
 {
     static const store_value both[] = {{.type = STORE_STRING, .string = {"OK", 2}},
@@ -229,6 +238,7 @@ TEST(an_abandoned_call_lasts_until_it_is_taken_out_of_the_queue)
 }
 
 /* A wake message brought what the store would answer. */
+/* promise L57 */
 TEST(a_reply_that_comes_with_a_wake_is_the_answer)
 {
     fixture *f = *state;
@@ -248,6 +258,7 @@ TEST(a_reply_that_comes_with_a_wake_is_the_answer)
 }
 
 /* Redis is away as its wait ends: the answer does not wait, what is left in Redis is seen to. */
+/* promise L52 */
 TEST(a_withdrawal_that_fails_is_made_up_for)
 {
     fixture *f = *state;
@@ -259,6 +270,7 @@ TEST(a_withdrawal_that_fails_is_made_up_for)
     expect_abandoned(f);
 }
 
+/* promise L52: what a call leaves in a queue without an answer is taken out as soon as Redis is there */
 TEST(an_acquire_that_may_have_queued_is_made_up_for)
 {
     fixture *f = *state;
@@ -267,6 +279,7 @@ TEST(an_acquire_that_may_have_queued_is_made_up_for)
     expect_abandoned(f);
 }
 
+/* promise L52 */
 TEST(what_left_nothing_needs_no_lasting_alarm)
 {
     fixture *f = *state;
@@ -277,6 +290,7 @@ TEST(what_left_nothing_needs_no_lasting_alarm)
 }
 
 /* Its place in the queue is kept: the same call goes on at another server. */
+/* promise W14 */
 TEST(a_stopping_server_asks_nothing_more)
 {
     fixture *f = *state;
@@ -291,6 +305,7 @@ TEST(a_stopping_server_asks_nothing_more)
 
 /* The wait ends before the deadline by as much as its last round takes; that one has no
  * more than the deadline. */
+/* promise W13 */
 TEST(the_last_round_ends_by_the_deadline)
 {
     fixture *f = *state;
@@ -314,6 +329,8 @@ TEST(a_wait_does_not_shorten_the_time_to_answer)
     answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
+/* promise K1: a call that waits takes no room to run, only room to wait */
+/* promise K5 */
 TEST(parked_calls_leave_their_room_to_others)
 {
     fixture *f = *state;
@@ -340,6 +357,7 @@ TEST(parked_calls_leave_their_room_to_others)
 }
 
 /* It was never asked of the store: nothing is to be withdrawn. */
+/* promise K5 */
 TEST(a_queued_call_of_a_lost_connection_is_not_run)
 {
     fixture *f = *state;
@@ -353,6 +371,7 @@ TEST(a_queued_call_of_a_lost_connection_is_not_run)
     assert_int_equal(f->n_done, 4);
 }
 
+/* promise K5: a lost connection takes its calls with it, and no others; nothing of it starts any more */
 TEST(an_abandoned_call_is_withdrawn_alone)
 {
     fixture *f = *state;

@@ -1,4 +1,7 @@
 /* A lease that is kept, driven by hand: a channel that is only its loop and a count, and a server that is the test. */
+/* promise C6 */
+/* promise C12 */
+/* promise C25 */
 
 #include "client/call/channel.h"
 #include "base/clock.h"
@@ -121,6 +124,7 @@ TEST(test_what_does_not_begin_is_ended)
 }
 
 /* An answer that comes after the loss does not undo it. */
+/* promise C7 */
 TEST(test_what_was_lost_stays_lost)
 {
     begin(LEASE_ALWAYS, 200);
@@ -136,6 +140,7 @@ TEST(test_what_was_lost_stays_lost)
 }
 
 /* One that is due when it is lost already is not renewed. */
+/* promise C7 */
 TEST(test_what_is_lost_is_not_renewed)
 {
     begin(LEASE_ALWAYS, 1);

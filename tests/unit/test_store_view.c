@@ -1,4 +1,5 @@
 /* What is said of a store of several nodes is what holds for the worst of them. */
+/* promise CL6 */
 #include "store/view.h"
 
 #include "test.h"

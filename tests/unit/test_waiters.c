@@ -1,4 +1,9 @@
 /* Waiting calls on a real loop. Their alarms: test_alarms.c. */
+/* promise L34 */
+/* promise L36 */
+/* promise L37 */
+/* promise L38 */
+/* promise L40 */
 
 #include <uv.h>
 
@@ -177,6 +182,7 @@ TEST(all_copies_of_a_call_are_woken)
     waiters_leave(f->all, &b);
 }
 
+/* promise L57 */
 TEST(a_wake_may_bring_the_reply)
 {
     fixture *f = *state;
@@ -212,6 +218,7 @@ TEST(a_reply_for_a_call_that_asks_only_wakes_it)
     waiters_leave(f->all, &a);
 }
 
+/* promise L58 */
 TEST(a_reply_for_a_call_that_waits_no_more_is_undone)
 {
     fixture *f = *state;
@@ -293,6 +300,7 @@ TEST(missed_messages_wake_everyone)
     waiters_leave(f->all, &b);
 }
 
+/* promise W14: SIGTERM: parked calls end at once with UNAVAILABLE and keep their place; nothing more is asked */
 TEST(stopping_is_told_to_who_is_there_and_to_who_comes)
 {
     fixture *f = *state;
@@ -308,6 +316,7 @@ TEST(stopping_is_told_to_who_is_there_and_to_who_comes)
     waiters_leave(f->all, &b);
 }
 
+/* promise L54 */
 TEST(who_waits_watches_its_alarms)
 {
     fixture *f = *state;
@@ -347,6 +356,7 @@ static size_t compared_among(fixture *f, size_t n)
     return spent;
 }
 
+/* promise L54 */
 TEST(a_wake_looks_at_as_few_among_many)
 {
     fixture *f = *state;

@@ -1,4 +1,5 @@
 /* The words of the command line. */
+/* promise CL5 */
 #include <lockstock/v1/lock.lks.h>
 #include <lockstock/v1/ratelimit.lks.h>
 #include <lockstock/v1/stock.lks.h>

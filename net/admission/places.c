@@ -1,7 +1,7 @@
 /* Invariant: a place is counted by each group that it is `in`, and on each one's list of quiet
  * ones, idlest first, exactly while it is quiet. Groups of wires and addresses live while they
  * have a place. Called by stream.c. */
-#include "net/stream/places.h"
+#include "net/admission/places.h"
 
 #include <search.h>
 #include <stdlib.h>

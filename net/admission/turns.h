@@ -13,8 +13,8 @@
  * has many connections gets no more of a turn than who has one. How many bytes are
  * read at a time follows from what those before cost. A piece that cannot be divided (a frame of 256 calls) may take much
  * longer: when a light one has worked since the turn before, heavy ones are then not served for as long as it took. Loop thread only. */
-#ifndef LOCKSTOCK_NET_TURNS_H
-#define LOCKSTOCK_NET_TURNS_H
+#ifndef LOCKSTOCK_NET_ADMISSION_TURNS_H
+#define LOCKSTOCK_NET_ADMISSION_TURNS_H
 
 #include <stdbool.h>
 #include <stddef.h>

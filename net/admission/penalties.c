@@ -1,6 +1,6 @@
 /* Invariant: an address is in the tree and on the list `known` together, the one that was
  * thrown out last at the end. Called by stream.c. */
-#include "net/stream/penalties.h"
+#include "net/admission/penalties.h"
 
 #include <search.h>
 #include <stdlib.h>

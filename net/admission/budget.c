@@ -1,6 +1,6 @@
 /* Invariant: what a budget holds is the sum of its shares, and so is what a principal
  * holds of the shares that are its own. Called by the engines and by frames.c. */
-#include "net/budget.h"
+#include "net/admission/budget.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,11 +111,6 @@ void budget_set_principal(budget_share *share, const char *principal)
 const char *budget_principal(const budget_share *share)
 {
     return share->principal ? share->principal->named.name : NULL;
-}
-
-bool budget_has_principal(const budget_share *share)
-{
-    return share->principal;
 }
 
 /* ---- bytes ------------------------------------------------------------------------ */

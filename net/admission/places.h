@@ -2,8 +2,8 @@
  * are kept for unix sockets. When there is none for a newcomer, the idlest connection in
  * its way that is `quiet` (nobody's that we know, with nothing under way) is given up for
  * it. Loop thread only. */
-#ifndef LOCKSTOCK_NET_PLACES_H
-#define LOCKSTOCK_NET_PLACES_H
+#ifndef LOCKSTOCK_NET_ADMISSION_PLACES_H
+#define LOCKSTOCK_NET_ADMISSION_PLACES_H
 
 #include <stdbool.h>
 #include <stddef.h>

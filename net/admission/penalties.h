@@ -3,13 +3,13 @@
  * that comes too early is put off for as long as it came too early, and where that is
  * too long it is refused. Never a ban: the address may be a proxy or a NAT that honest peers
  * share. Sans I/O; what is kept is bounded. */
-#ifndef LOCKSTOCK_NET_PENALTIES_H
-#define LOCKSTOCK_NET_PENALTIES_H
+#ifndef LOCKSTOCK_NET_ADMISSION_PENALTIES_H
+#define LOCKSTOCK_NET_ADMISSION_PENALTIES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/stream/places.h"
+#include "net/admission/places.h"
 
 enum {
     PENALTY_MS = 1000,         /* owed for each connection that was thrown out */

@@ -3,8 +3,8 @@
  * principal, cannot take the room of the others, a share beyond a small part of its own
  * may only hold as much as is left free (dynamic thresholds: Choudhury and Hahne, 1998).
  * Loop thread only. */
-#ifndef LOCKSTOCK_NET_BUDGET_H
-#define LOCKSTOCK_NET_BUDGET_H
+#ifndef LOCKSTOCK_NET_ADMISSION_BUDGET_H
+#define LOCKSTOCK_NET_ADMISSION_BUDGET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,9 +44,6 @@ void budget_set_principal(budget_share *share, const char *principal);
 
 /* Whose it is; the budget's, until it is another's. NULL: nobody's. */
 const char *budget_principal(const budget_share *share);
-
-/* Whether it is somebody's. */
-bool budget_has_principal(const budget_share *share);
 
 /* Holds bytes. False, holding nothing: it would be more than its part. */
 bool budget_take(budget_share *share, size_t bytes);
