@@ -1,3 +1,4 @@
+/* promise CL5 */
 #include "base/duration.h"
 #include "test.h"
 
