@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "functions/library.h"
-#include "services/stock_buckets.h"
+#include "services/stock_place.h"
 #include "support/lua_message.h"
 #include "test.h"
 
