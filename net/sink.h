@@ -17,7 +17,7 @@
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
-#include "net/budget.h"
+#include "net/admission/budget.h"
 
 /* What the sink keeps for a connection, and for a call that is not done. */
 typedef struct caller caller;

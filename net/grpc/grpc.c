@@ -283,9 +283,7 @@ static bool begin_session(grpc_connection *c)
 static void free_connection(grpc_connection *c)
 {
     c->all->options.sink->lost(c->caller);
-    if (c->bytes)
-        budget_give(c->bytes, CONNECTION_BYTES);
-    budget_close(c->bytes);
+    budget_give(c->bytes, CONNECTION_BYTES);
     nghttp2_session_del(c->session);
     free(c);
 }
@@ -302,25 +300,22 @@ static void *on_open(void *arg, stream *s)
                            .stream = s,
                            .certificate = stream_peer_certificate(s),
                            .meter = grpc_meter_new(),
-                           .bytes = budget_open(all->options.budget)};
+                           .bytes = stream_bytes(s)};
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->stops);
-    if (c->bytes) {
-        budget_force(c->bytes, CONNECTION_BYTES);
-        const sink_connection connection = {.bytes = c->bytes,
-                                            .wire = stream_wire(s),
-                                            .from = stream_from(s),
-                                            .origin = stream_origin(s),
-                                            .on_room = on_room,
-                                            .arg = c};
-        c->caller = to->open(to->arg, &connection);
-    }
+    budget_force(c->bytes, CONNECTION_BYTES);
+    const sink_connection connection = {.bytes = c->bytes,
+                                        .wire = stream_wire(s),
+                                        .from = stream_from(s),
+                                        .origin = stream_origin(s),
+                                        .on_room = on_room,
+                                        .arg = c};
+    c->caller = to->open(to->arg, &connection);
     if (!c->caller || !begin_session(c)) {
         free_connection(c);
         return NULL;
     }
     TAILQ_INSERT_TAIL(&all->connections, c, next);
-    stream_charge(s, c->bytes);
     stream_produce(s);
     return c;
 }

@@ -15,7 +15,7 @@
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
-#include "net/budget.h"
+#include "net/admission/budget.h"
 #include "net/sink.h"
 #include "net/stream/stream.h"
 
@@ -63,7 +63,6 @@ enum { GRPC_TICK_MS = 500 };
 typedef struct grpc_server_options {
     streams *streams; /* outlives it */
     const sink *sink;
-    budget *budget;
     size_t message_bytes_max;
     uint32_t in_flight_per_peer, waiting_per_peer; /* MAX_CONCURRENT_STREAMS: both */
     uint32_t request_ms; /* from a call's first byte to its last, or between messages of a stream */

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "net/budget.h"
+#include "net/admission/budget.h"
 #include "net/sp/sp_calls.h"
 #include "net/sp/websocket.h"
 

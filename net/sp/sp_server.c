@@ -325,7 +325,6 @@ static void on_closed(void *arg)
     c->left = NULL;
     c->in_flight++; /* what waited may be answered now, as the last of the connection */
     c->all->options.sink->lost(c->sender.caller);
-    budget_close(c->sender.bytes);
     c->in_flight--;
     free_when_over(c);
 }
@@ -356,18 +355,16 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping,
 
     if (!c)
         return NULL;
-    *c = (connection){
-        .all = all, .stream = s, .mapping = mapping, .sender = {.bytes = budget_open(all->options.budget)}};
+    *c = (connection){.all = all, .stream = s, .mapping = mapping, .sender = {.bytes = stream_bytes(s)}};
     const sink_connection connected = {.bytes = c->sender.bytes,
                                        .wire = stream_wire(s),
                                        .from = stream_from(s),
                                        .origin = stream_origin(s),
                                        .on_room = on_room,
                                        .arg = c};
-    c->sender.caller = c->sender.bytes ? to->open(to->arg, &connected) : NULL;
+    c->sender.caller = to->open(to->arg, &connected);
     if (!c->sender.caller || !init_reader(c, web)) {
         to->lost(c->sender.caller);
-        budget_close(c->sender.bytes);
         free(c);
         return NULL;
     }
@@ -375,7 +372,6 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping,
     if (stream_peer_uid(s, &c->uid))
         c->sender.uid = &c->uid;
     sp_reader_charge(&c->reader, c->sender.bytes);
-    stream_charge(s, c->sender.bytes);
     say(c);
     return c;
 }

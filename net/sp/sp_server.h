@@ -20,7 +20,6 @@ typedef struct sp_server_options {
     streams *streams; /* outlives it */
     frames *frames;
     const sink *sink; /* that of the frames */
-    budget *budget;
     size_t message_bytes_max;
     char *const *origins; /* of pages that may connect over WebSocket; outlive it */
     size_t n_origins;

@@ -4,7 +4,7 @@
 
 #include <netinet/in.h>
 
-#include "net/stream/places.h"
+#include "net/admission/places.h"
 
 enum { REMOTE_TEXT_BYTES = INET6_ADDRSTRLEN + sizeof "[]:65535" };
 

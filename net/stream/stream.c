@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "net/stream/stream_state.h"
 
 enum {
@@ -18,26 +19,6 @@ enum {
 };
 
 /* ---- the end -------------------------------------------------------------------- */
-
-static void free_all_when_over(streams *all)
-{
-    if (!all->ending || all->n_handles > 0)
-        return;
-    void (*closed)(void *arg) = all->closed;
-    void *arg = all->arg;
-    free(all->read_buffer);
-    free(all->plain_buffer);
-    places_free(all->places);
-    penalties_free(all->penalties);
-    free(all);
-    closed(arg);
-}
-
-static void handle_closed(streams *all)
-{
-    all->n_handles--;
-    free_all_when_over(all);
-}
 
 /* Both handles tell; the second frees. */
 static void on_stream_closed(uv_handle_t *handle)
@@ -49,12 +30,13 @@ static void on_stream_closed(uv_handle_t *handle)
         stream_drop_output(s);
         if (s->connection)
             s->protocol->closed(s->connection);
-        if (s->tls && all->options.budget)
+        if (s->tls)
             budget_unnote(all->options.budget, TLS_BYTES);
         tls_free(s->tls);
+        admission_forget(&s->guest);
         free(s);
     }
-    handle_closed(all);
+    close_barrier_done(&all->closing);
 }
 
 static void tell_end(const stream *s, stream_reason why, const char *more)
@@ -75,19 +57,14 @@ static void end(stream *s, stream_reason why, const char *more)
         return;
     s->closing = true;
     tell_end(s, why, more);
-    if (is_offence(why))
-        penalties_add(s->all->penalties, &s->from.origin, uv_now(s->all->options.loop));
-    if (s->put_off)
-        penalties_left(s->all->penalties, &s->from.origin);
     if (!s->writing)
         stream_flush(s);
     if (s->dirty)
         TAILQ_REMOVE(&s->all->dirty, s, next_dirty);
     s->dirty = false;
     TAILQ_REMOVE(&s->all->open, s, next);
-    places_leave(s->all->places, &s->place);
     stream_end_reading(s);
-    turns_set_owner(s->all->turns, &s->turn, NULL);
+    admission_leave(&s->all->admission, &s->guest, is_offence(why), uv_now(s->all->options.loop));
     uv_close(&s->on.handle, on_stream_closed);
     uv_close((uv_handle_t *)&s->timer, on_stream_closed);
 }
@@ -107,19 +84,14 @@ void stream_close(stream *s)
 /* Who needs its place hears nothing of it but the end: it may connect again. */
 static void give_up(place *p)
 {
-    stream *s = (stream *)(void *)((char *)p - offsetof(stream, place));
+    stream *s = container_of(p, stream, guest.place);
 
     end(s, STREAM_GIVEN_UP, NULL);
 }
 
-static bool is_somebodys(const stream *s)
-{
-    return stream_peer_certificate(s) || (s->share && budget_has_principal(s->share));
-}
-
 static void look_at_place(stream *s)
 {
-    places_set_quiet(s->all->places, &s->place, (s->idle || !s->ready) && !is_somebodys(s));
+    admission_set_idle(&s->all->admission, &s->guest, s->idle || !s->ready, stream_peer_certificate(s));
 }
 
 /* ---- timers --------------------------------------------------------------------- */
@@ -240,6 +212,11 @@ const char *stream_origin(const stream *s)
     return s->from.whose;
 }
 
+budget_share *stream_bytes(const stream *s)
+{
+    return s->guest.bytes;
+}
+
 const char *stream_peer_certificate(const stream *s)
 {
     return s->tls ? tls_peer_name(s->tls) : NULL;
@@ -273,7 +250,7 @@ static void begin(stream *s)
         stream_end(s, STREAM_NO_MEMORY);
         return;
     }
-    if (s->tls && s->all->options.budget)
+    if (s->tls)
         budget_note(s->all->options.budget, TLS_BYTES);
     if (tcp) {
         uv_tcp_nodelay(tcp, 1);
@@ -291,7 +268,7 @@ static void on_put_off(uv_timer_t *timer)
 {
     stream *s = timer->data;
 
-    s->put_off = false;
+    admission_begin(&s->guest);
     stream_end_reading(s);
     begin(s);
 }
@@ -299,7 +276,6 @@ static void on_put_off(uv_timer_t *timer)
 /* Nothing is read meanwhile, and its place may go to another; its end is seen. */
 static void put_off(stream *s, int fd, uint64_t wait_ms)
 {
-    s->put_off = true;
     look_at_place(s);
     if (hangups_watch(s->all->hangups, fd, s))
         uv_timer_start(&s->timer, on_put_off, wait_ms, 0);
@@ -328,6 +304,10 @@ static stream *new_stream(streams *all, const served *what)
                   .tls_of = what->tls,
                   .from = {.text = "?"},
                   .open_handles = 2};
+    if (!admission_share(&all->admission, &s->guest)) {
+        free(s);
+        return NULL;
+    }
     TAILQ_INIT(&s->output);
     if (what->is_unix)
         uv_pipe_init(all->options.loop, &s->on.pipe, 0);
@@ -335,7 +315,8 @@ static stream *new_stream(streams *all, const served *what)
         uv_tcp_init(all->options.loop, &s->on.tcp);
     uv_timer_init(all->options.loop, &s->timer);
     s->on.handle.data = s->timer.data = s->write.data = s;
-    all->n_handles += 2;
+    close_barrier_add(&all->closing);
+    close_barrier_add(&all->closing);
     TAILQ_INSERT_TAIL(&all->open, s, next);
     return s;
 }
@@ -354,12 +335,10 @@ static void on_accept(void *arg, uv_stream_t *from, const served *what)
         return;
     }
     remote_of(fd, &s->from);
-    turns_set_owner(all->turns, &s->turn, s->from.whose);
-    const char *full = places_take(all->places, &s->place, s->wire, &s->from.origin);
-    if (full)
-        end(s, STREAM_REFUSED, full);
-    else if (!penalties_let_in(all->penalties, &s->from.origin, uv_now(all->options.loop), &wait_ms))
-        end(s, STREAM_REFUSED, "connections from an address of which many were thrown out");
+    const char *why = admission_enter(&all->admission, &s->guest, s->wire, &s->from.origin, s->from.whose,
+                                      uv_now(all->options.loop), &wait_ms);
+    if (why)
+        end(s, STREAM_REFUSED, why);
     else if (wait_ms > 0)
         put_off(s, fd, wait_ms);
     else
@@ -407,18 +386,28 @@ static bool make_parts(streams *all)
 {
     const listeners_options listening = {
         .loop = all->options.loop, .accept = on_accept, .refused = on_refused, .arg = all};
-    const turns_options taking = {.loop = all->options.loop, .now_ns = clock_now_ns, .serve = stream_take_turn};
+    const admission_options admitting = {
+        .budget = all->options.budget,
+        .places = {.all = all->options.connections_max,
+                   .per_wire = all->options.connections_per_wire,
+                   .per_address = all->options.connections_per_address,
+                   .for_unix = all->options.connections_for_unix,
+                   .give_up = give_up},
+        .turns = {.loop = all->options.loop, .now_ns = clock_now_ns, .serve = stream_take_turn},
+    };
 
-    const places_options placing = {.all = all->options.connections_max,
-                                    .per_wire = all->options.connections_per_wire,
-                                    .per_address = all->options.connections_per_address,
-                                    .for_unix = all->options.connections_for_unix,
-                                    .give_up = give_up};
+    return (all->read_buffer = malloc(READ_BYTES)) && (all->plain_buffer = malloc(READ_BYTES)) &&
+           (all->hangups = hangups_new(all->options.loop, stream_hung_up)) &&
+           admission_init(&all->admission, &admitting) && (all->listeners = listeners_new(&listening));
+}
 
-    return (all->places = places_new(&placing)) && (all->penalties = penalties_new()) &&
-           (all->read_buffer = malloc(READ_BYTES)) && (all->plain_buffer = malloc(READ_BYTES)) &&
-           (all->hangups = hangups_new(all->options.loop, stream_hung_up)) && (all->turns = turns_new(&taking)) &&
-           (all->listeners = listeners_new(&listening));
+static void release(void *owner)
+{
+    streams *all = owner;
+
+    free(all->read_buffer);
+    free(all->plain_buffer);
+    free(all);
 }
 
 lks_code streams_new(const streams_options *options, streams **ret, lks_error *error)
@@ -430,13 +419,10 @@ lks_code streams_new(const streams_options *options, streams **ret, lks_error *e
     if (!all || !make_parts(all)) {
         if (all && all->hangups)
             hangups_close(all->hangups, ignore, NULL);
-        if (all && all->turns)
-            turns_close(all->turns, ignore, NULL);
-        free(all ? all->read_buffer : NULL);
-        free(all ? all->plain_buffer : NULL);
-        places_free(all ? all->places : NULL);
-        penalties_free(all ? all->penalties : NULL);
-        free(all);
+        if (all)
+            admission_close(&all->admission, ignore, NULL);
+        if (all)
+            release(all);
         return out_of_memory(error);
     }
     TAILQ_INIT(&all->open);
@@ -445,19 +431,8 @@ lks_code streams_new(const streams_options *options, streams **ret, lks_error *e
     all->turn_end.data = all;
     uv_prepare_start(&all->turn_end, streams_turn_end);
     uv_unref((uv_handle_t *)&all->turn_end);
-    all->n_handles = 4;
     *ret = all;
     return LKS_OK;
-}
-
-static void on_turn_end_closed(uv_handle_t *handle)
-{
-    handle_closed(handle->data);
-}
-
-static void on_part_closed(void *arg)
-{
-    handle_closed(arg);
 }
 
 void streams_hang_up(streams *all)
@@ -470,12 +445,12 @@ void streams_hang_up(streams *all)
 
 void streams_close(streams *all, void (*closed)(void *arg), void *arg)
 {
-    all->closed = closed;
-    all->arg = arg;
-    all->ending = true;
     streams_hang_up(all);
-    listeners_close(all->listeners, on_part_closed, all);
-    hangups_close(all->hangups, on_part_closed, all);
-    turns_close(all->turns, on_part_closed, all);
-    uv_close((uv_handle_t *)&all->turn_end, on_turn_end_closed);
+    for (int i = 0; i < 3; i++)
+        close_barrier_add(&all->closing);
+    listeners_close(all->listeners, close_barrier_done, &all->closing);
+    hangups_close(all->hangups, close_barrier_done, &all->closing);
+    admission_close(&all->admission, close_barrier_done, &all->closing);
+    close_barrier_handle(&all->closing, &all->turn_end);
+    close_barrier_begin(&all->closing, all, release, closed, arg);
 }

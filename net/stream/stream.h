@@ -16,7 +16,7 @@
 
 #include <lockstock/status.h>
 
-#include "net/budget.h"
+#include "net/admission/budget.h"
 #include "net/tls.h"
 
 struct uv_loop_s;
@@ -79,7 +79,7 @@ typedef struct streams_options {
     uint32_t idle_ms;                 /* with nothing read or written, while stream_idle says so */
     uint32_t stall_ms;                /* while output waits and the peer takes none */
     uint32_t request_ms;              /* for a message, from its first byte; 0: as long as it takes */
-    budget *budget;                   /* what TLS holds is noted there; NULL: nowhere */
+    budget *budget;                   /* outlives the streams, and every share of them */
     stream_tell *tell;                /* of connections that end or are not let in; NULL: nobody is told */
 } streams_options;
 
@@ -124,7 +124,7 @@ bool stream_peer_uid(const stream *s, uid_t *uid);
 void stream_ready(stream *s);
 
 /* Whether nothing is under way: it may be closed when nothing happens for idle_ms, or when a newcomer
- * needs its place and it is nobody's (by its certificate, or stream_charge). At first
+ * needs its place and it is nobody's (by its certificate, or stream_bytes). At first
  * it is not idle. */
 void stream_idle(stream *s, bool idle);
 
@@ -133,10 +133,9 @@ void stream_idle(stream *s, bool idle);
  * time in which the stream is paused does not count. */
 void stream_unfinished(stream *s, bool unfinished, bool anew);
 
-/* From now on output that waits is held as bytes of the share, which must live until
- * `closed`. Whose it is (budget_set_principal) tells also who may keep a connection that
- * is idle. */
-void stream_charge(stream *s, budget_share *share);
+/* The connection's share of the budget, which holds the bytes of output that waits. It lives until `closed`, and then as long as
+ * it holds bytes. Its principal (budget_set_principal) decides whether an idle connection may be closed for a new one. */
+budget_share *stream_bytes(const stream *s);
 
 /* Stops reading, but for what was read already; and goes on. */
 void stream_pause(stream *s);

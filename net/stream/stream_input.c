@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/container.h"
 #include "net/stream/stream_state.h"
 
 void stream_open(stream *s)
@@ -40,15 +41,6 @@ static void take_network(stream *s, const uint8_t *data, size_t len)
         take_decrypted(s);
 }
 
-/* What came may have told. */
-static void look_at_owner(stream *s)
-{
-    const char *principal = s->share && !s->closing ? budget_principal(s->share) : NULL;
-
-    if (principal)
-        turns_set_owner(s->all->turns, &s->turn, principal);
-}
-
 /* What the protocol has kept comes before what the socket has. False: there was nothing. */
 static bool take_kept(stream *s)
 {
@@ -66,21 +58,22 @@ static void take(stream *s, const uint8_t *data, size_t len)
     else
         s->protocol->bytes(s->connection, data, len);
     take_kept(s);
-    look_at_owner(s);
-    turns_worked(s->all->turns, &s->turn, s->read_ns, len);
+    if (!s->closing)
+        admission_follow_principal(&s->all->admission, &s->guest);
+    turns_worked(s->all->admission.turns, &s->guest.turn, s->read_ns, len);
 }
 
 /* A handshake of TLS costs as much as hundreds of calls. */
 static bool is_light(const stream *s)
 {
-    return (!s->tls || s->connection) && turns_is_light(s->all->turns, &s->turn);
+    return (!s->tls || s->connection) && turns_is_light(s->all->admission.turns, &s->guest.turn);
 }
 
 /* One buffer for all: what was read is taken before the next read. */
 static size_t begin_read(stream *s)
 {
-    s->read_ns = turns_now(s->all->turns);
-    return turns_bytes(s->all->turns, &s->turn, s->tls ? RECORD_BYTES : READ_BYTES);
+    s->read_ns = turns_now(s->all->admission.turns);
+    return turns_bytes(s->all->admission.turns, &s->guest.turn, s->tls ? RECORD_BYTES : READ_BYTES);
 }
 
 /* Without a buffer libuv does not read, but tells that there are bytes. */
@@ -108,7 +101,7 @@ static void on_read(uv_stream_t *handle, ssize_t n, const uv_buf_t *buffer)
 
 static void read_at_once(stream *s)
 {
-    turns_leave(s->all->turns, &s->turn);
+    turns_leave(s->all->admission.turns, &s->guest.turn);
     s->reading = WATCHED;
     if (uv_read_start(&s->on.stream, on_alloc, on_read) != 0)
         stream_end(s, STREAM_NO_MEMORY);
@@ -119,18 +112,18 @@ static void read_in_turn(stream *s)
     if (s->reading == WATCHED)
         uv_read_stop(&s->on.stream);
     s->reading = QUEUED;
-    turns_queue(s->all->turns, &s->turn);
+    turns_queue(s->all->admission.turns, &s->guest.turn);
 }
 
 /* Its turn has come. */
 void stream_take_turn(turn_taker *t)
 {
-    stream *s = (stream *)(void *)((char *)t - offsetof(stream, turn));
+    stream *s = container_of(t, stream, guest.turn);
     size_t wanted = begin_read(s);
     uv_os_fd_t fd = -1;
 
     if (take_kept(s)) {
-        turns_worked(s->all->turns, t, s->read_ns, 0);
+        turns_worked(s->all->admission.turns, t, s->read_ns, 0);
         return;
     }
     uv_fileno(&s->on.handle, &fd);
@@ -159,7 +152,7 @@ void stream_pause(stream *s)
 {
     if (s->reading == WATCHED)
         uv_read_stop(&s->on.stream);
-    turns_leave(s->all->turns, &s->turn);
+    turns_leave(s->all->admission.turns, &s->guest.turn);
     s->reading = NOT_READING;
     s->paused = true;
     if (s->hung_up)
@@ -174,9 +167,9 @@ void stream_resume(stream *s)
         return;
     s->paused = false;
     if (is_light(s)) {
-        s->read_ns = turns_now(s->all->turns);
+        s->read_ns = turns_now(s->all->admission.turns);
         if (take_kept(s))
-            turns_worked(s->all->turns, &s->turn, s->read_ns, 0);
+            turns_worked(s->all->admission.turns, &s->guest.turn, s->read_ns, 0);
         if (s->closing || s->paused)
             return;
         read_at_once(s);
@@ -195,7 +188,7 @@ void stream_end_reading(stream *s)
 
     if (uv_fileno(&s->on.handle, &fd) == 0)
         hangups_forget(s->all->hangups, fd);
-    turns_leave(s->all->turns, &s->turn);
+    turns_leave(s->all->admission.turns, &s->guest.turn);
     s->reading = NOT_READING;
 }
 

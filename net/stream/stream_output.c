@@ -1,6 +1,6 @@
 /* Invariant: a stream is on the list `dirty` exactly while it has something to say that
  * was not yet offered to the kernel in this turn; one write request is under way at most;
- * what its blocks have is held of its share. Other half of stream.c. */
+ * the bytes of its blocks are held in its share. Other half of stream.c. */
 #include <stdlib.h>
 
 #include "net/stream/stream_state.h"
@@ -18,17 +18,10 @@ stream_block *stream_block_new(size_t len)
     return block;
 }
 
-static void give_back(stream *s, size_t bytes)
-{
-    if (s->share && bytes > 0)
-        budget_give(s->share, bytes);
-    s->held -= bytes;
-}
-
 static void drop_block(stream *s, stream_block *block)
 {
     TAILQ_REMOVE(&s->output, block, next);
-    give_back(s, block->len);
+    budget_give(s->guest.bytes, block->len);
     free(block);
 }
 
@@ -45,16 +38,7 @@ static void add_output(stream *s, stream_block *block)
 {
     TAILQ_INSERT_TAIL(&s->output, block, next);
     s->waiting += block->len;
-    s->held += block->len;
-    if (s->share)
-        budget_force(s->share, block->len);
-}
-
-/* What was written before, too. */
-void stream_charge(stream *s, budget_share *share)
-{
-    s->share = share;
-    budget_force(share, s->held);
+    budget_force(s->guest.bytes, block->len);
 }
 
 /* The first parts of the output. */
@@ -161,10 +145,10 @@ void stream_flush(stream *s)
 /* What it has to say costs the loop's time, too. */
 static void call(stream *s, void (*what)(void *connection))
 {
-    uint64_t began_ns = turns_now(s->all->turns);
+    uint64_t began_ns = turns_now(s->all->admission.turns);
 
     what(s->connection);
-    turns_worked(s->all->turns, &s->turn, began_ns, 0);
+    turns_worked(s->all->admission.turns, &s->guest.turn, began_ns, 0);
 }
 
 static void flush_and_tell(stream *s)

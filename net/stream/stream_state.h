@@ -5,14 +5,13 @@
 
 #include <uv.h>
 
+#include "net/admission/admission.h"
+#include "net/close_barrier.h"
 #include "net/stream/closings.h"
 #include "net/stream/hangups.h"
 #include "net/stream/listeners.h"
-#include "net/stream/penalties.h"
-#include "net/stream/places.h"
 #include "net/stream/remote.h"
 #include "net/stream/stream.h"
-#include "net/stream/turns.h"
 
 enum { READ_BYTES = 64 * 1024, RECORD_BYTES = 16 * 1024 /* of TLS */ };
 
@@ -38,7 +37,7 @@ struct stream {
     void *arg, *connection; /* connection NULL: not open yet */
     const char *wire;       /* its name */
     remote from;
-    place place;
+    guest guest;
     tls_context *const *tls_of; /* NULL: in plain */
     tls *tls;                   /* NULL: in plain, or put off */
     TAILQ_HEAD(, stream_block) output;
@@ -48,14 +47,10 @@ struct stream {
     size_t unwritten;       /* of these, when the timer was set */
     bool stalls;            /* the timer is set for the write */
     stream_reason expected; /* why the timer would end it, but for a write */
-    bool put_off;           /* it has not begun: its address comes too often */
     bool ready, idle, paused, dirty, wants_produce, writing, closing;
-    reading reading; /* NOT_READING while it is paused, or closing */
-    turn_taker turn;
+    reading reading;          /* NOT_READING while it is paused, or closing */
     uint64_t read_ns;         /* when the reading under way began */
     bool hung_up;             /* the peer sends no more: what it sent may be read, if it is being read */
-    budget_share *share;      /* NULL: output is not counted */
-    size_t held;              /* bytes of it: the blocks of output */
     uint64_t request_end_ms;  /* uv_now; 0: no message is half there */
     uint64_t greeting_end_ms; /* uv_now: nothing that comes before it is over moves it */
     unsigned open_handles;
@@ -67,17 +62,12 @@ struct streams {
     uv_prepare_t turn_end;
     listeners *listeners;
     hangups *hangups;
-    turns *turns;
-    places *places;
-    penalties *penalties;
+    admission admission;
     closings closings;
     TAILQ_HEAD(, stream) open, dirty;
-    size_t n_handles; /* not yet closed, and modules below */
+    close_barrier closing; /* of handles, and of the modules above */
     char *read_buffer;
     uint8_t *plain_buffer; /* what TLS makes of it */
-    void (*closed)(void *arg);
-    void *arg;
-    bool ending;
 };
 
 /* ---- stream.c --------------------------------------------------------------------- */

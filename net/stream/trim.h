@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "net/budget.h"
+#include "net/admission/budget.h"
 
 struct uv_loop_s;
 

@@ -249,6 +249,7 @@ TEST(big_messages_go_both_ways)
     suite_close(caller);
 }
 
+/* promise W9 */
 TEST(what_is_too_long_is_refused)
 {
     void *caller = suite_open(here.server), *other = suite_open(here.server);

@@ -71,6 +71,7 @@ static void crowd_in(void *caller, int first, int n)
 
 /* As many wait as may run, and more: whoever they wait for, and everybody else, is served
  * on their connections too. */
+/* promise K1 */
 TEST(who_waits_does_not_stop_who_runs)
 {
     enum { HALF = WAITING / 2 }; /* more than may run at a time */

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# promise CL6
 """lockstock doctor, and what a server says of its store (AdminService).
 
     cli_doctor.py LOCKSTOCK LOCKSTOCKD

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# promise CL6
 """What lockstock doctor, AdminService and the log say of replicas, on real sets of redis-servers.
 
     cli_doctor_replicas.py LOCKSTOCK LOCKSTOCKD

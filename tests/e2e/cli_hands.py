@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# promise CL4
 """What lockstock has for hands: lock release --force, lock exec, stock ledger and watch, status, bench.
 
     cli_hands.py LOCKSTOCK LOCKSTOCKD
@@ -107,6 +108,7 @@ class LateServer:
                     stream.read(int.from_bytes(header[1:], "big"))
 
 
+# promise M6
 class LateCopies(Case):
     def refused(self, late, *args, code):
         """A call whose first try went to the server that does not answer."""

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# promise K18: a namespace that has reached its quota gets no more calls that take, by what the last whole pass
+#   counted; others, reads, and what keeps or ends go on
 """Quotas of a namespace: what it stores and how many of its calls wait.
 
     cli_quotas.py LOCKSTOCK LOCKSTOCKD

@@ -1,4 +1,9 @@
 #!/usr/bin/env python3
+# promise CL4: flags beat the environment, which beats the file; a field is given once; a number in the place of a
+#   word must be given; what is not understood is refused, a misspelt variable too, and the error names the flag; no
+#   connection is taken for a standard file that is closed; lists are read to their end; a refusal, a wrong call, a
+#   server that is away have exit codes of their own
+# promise CL5: text of others moves no terminal, and no column when it is wide; times have units
 """lockstock SERVICE METHOD against a real lockstockd: every method, its flags, its answers and its exit codes.
 
     cli_rpc.py LOCKSTOCK LOCKSTOCKD
@@ -294,9 +299,9 @@ class WordsAndFlags(Case):
         self.out("lock", "ls", env={"XDG_CONFIG_HOME": f"{self.server.dir}/.config"})
         for text, said in (("colour = red\n", "wrong:1: colour: unknown key"), ("\nnothing\n", "wrong:2: is not `key = value`"),
                            ("timeout = 5\n", "wrong:1: timeout: must be a time"), ("[x]\ntimeout = 5s\n", "wrong:1: this file has no sections"),
-                           ("namespace = a\nnamespace = b\n", "wrong:2: namespace: is given twice"),
+                           ("namespace = a\nnamespace = b\n", "wrong:2: namespace: given more than once, first in line 1"),
                            ("namespace = a,\n  b\n", "wrong:2: is not `key = value`"),
-                           ("\nnamespace = a\0b\n", "wrong:2: has a NUL in it")):
+                           ("\nnamespace = a\0b\n", "wrong:2: contains a NUL")):
             with open(f"{self.server.dir}/wrong", "w") as file:
                 file.write(text)
             self.assertIn(said, self.err("lock", "ls", "--config", f"{self.server.dir}/wrong", code=USAGE))

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# promise CL4
+# promise CL5
 """lockstock run, once and limit: what they run, and what becomes of it when holders die, freeze and lose their locks.
 
     cli_run.py LOCKSTOCK LOCKSTOCKD
@@ -90,6 +92,7 @@ class Room(Case):
             process.wait(LIMIT_S)
             self.assertEqual(process.returncode, OK, process.stderr.read())
 
+    # promise CL1
     def test_a_holder_that_is_killed(self):
         first = self.enter("never", SHORT)
         program, fence = self.is_in(first)
@@ -101,6 +104,7 @@ class Room(Case):
         self.leave()
         self.assertEqual(second.wait(LIMIT_S), OK)
 
+    # promise CL1
     def test_a_holder_that_is_killed_takes_what_its_program_started_along(self):
         first = self.enter("never", SHORT, shell=True)
         program, _ = self.is_in(first)
@@ -110,6 +114,9 @@ class Room(Case):
         self.assertTrue(gone(program))
         self.leave()
 
+    # promise CL1: programs of two `lockstock run` never run at once, also when a holder is killed, when what renews
+    #   is frozen past the lease, and whatever they started; a lock that is taken away ends the program within a second,
+    #   and never with 0
     def test_a_keeper_that_is_frozen_past_its_lease(self):
         first = self.enter("never", SHORT, shell=True)
         program, _ = self.is_in(first)
@@ -128,6 +135,7 @@ class Room(Case):
         with open(f"/proc/{pid}/cmdline", "rb") as line:
             return line.read()
 
+    # promise CL1
     def test_all_that_is_frozen_past_the_lease_ends_when_it_goes_on(self):
         first = self.enter("never", SHORT)
         program, fence = self.is_in(first)
@@ -183,6 +191,7 @@ class Run(Case):
     def run_locked(self, *program, code=OK, flags=()):
         return self.run_cli("run", "--lock", "a", *flags, "--", *program, code=code)
 
+    # promise CL2
     def test_the_exit_code_is_the_programs(self):
         self.assertEqual(self.run_locked("echo", "hello")[0], "hello\n")
         self.run_locked("sh", "-c", "exit 7", code=7)
@@ -214,6 +223,8 @@ class Run(Case):
                  code=AROUND + UNAVAILABLE)
         self.assertIn("LOCKSTOCK_FENCE", self.out("run", "--help"))
 
+    # promise CL2: exit codes and signals are passed through; at a terminal ^C comes once, and the program dies with
+    #   `lockstock`
     def test_signals_are_passed_on(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             process = self.start("run", "--lock", "b", "--", "sh", "-c", f"trap 'echo got; exit 9' {number.value}; echo up; "
@@ -248,6 +259,7 @@ class Run(Case):
         self.assertEqual((out, process.returncode), (b"", 128 + signal.SIGTERM))
         self.assertFalse(self.json("lock", "inspect", "c").get("holders"))
 
+    # promise CL2
     def test_at_a_terminal(self):
         """The program has the terminal, and each ^C is told to it once: twice is once where it does not look in between,
         so there are some."""
@@ -265,6 +277,7 @@ class Run(Case):
         os.close(master)
         self.assertEqual(os.waitstatus_to_exitcode(status), OK)
 
+    # promise CL2
     def test_at_a_terminal_the_program_dies_with_it(self):
         script = "import os, signal, time\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n" \
                  "print('pid', os.getpid(), flush=True)\nwhile True: time.sleep(1)\n"
@@ -293,6 +306,7 @@ class Once(Case):
     def once(self, *program, code=OK, flags=("--key", "k")):
         return self.run_cli("once", *flags, "--", *program, code=code)
 
+    # promise CL3
     def test_a_result_is_kept_with_its_exit_code(self):
         count = f"{self.server.dir}/count"
         script = f"echo x >> {count}; printf 'a\\000b'; echo to-errors >&2; exit 3"
@@ -313,6 +327,7 @@ class Once(Case):
         with open(count) as lines:
             self.assertEqual(len(lines.readlines()), 1)
 
+    # promise CL3
     def test_what_failed_for_now_runs_again(self):
         self.once("sh", "-c", "exit 75", code=75)
         self.once("sh", "-c", "kill -9 $$", code=137)
@@ -342,6 +357,7 @@ class Once(Case):
         self.assertEqual(process.returncode, LOST, err)
         return out
 
+    # promise CL3
     def test_what_failed_for_good_moves_no_terminal(self):
         fence = self.json("idempotency", "begin", "lockstock-once", "k", "--lease", "1m")["fence"]
         self.out("idempotency", "fail", "lockstock-once", "k", "--fence", fence, "--kind", "final", "--detail", "\x1b[2J\n")
@@ -374,6 +390,8 @@ class Once(Case):
 
 
 class Limit(Case):
+    # promise CL3: `once` keeps what a program wrote and its exit code, but not what failed for now; `limit` runs
+    #   nothing over the limit
     def test_only_as_often_as_the_rate_says(self):
         limit = ("limit", "--key", "mail", "--rate", "2/1h")
         self.assertEqual(self.out(*limit, "--", "echo", "sent"), "sent\n")

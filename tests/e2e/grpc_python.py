@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# promise G12
+# promise G14
 """grpcio, as Debian has it, against a real lockstockd: grpc_python.py LOCKSTOCKD PROTO_DIR STANDARD_PROTO_DIR.
 Skipped (77) without grpcio. Nothing is asserted about elapsed time."""
 import importlib.util

@@ -1,5 +1,7 @@
 /* Who may do what, on a real lockstockd: the whole matrix of evidence, services and
  * effects over every transport that carries it, and files that change under it. */
+/* promise K10 */
+/* promise F8 */
 #include "admission_scene.h"
 
 /* ---- the matrix --------------------------------------------------------------------- */
@@ -13,6 +15,7 @@ static bool is_of(const lks_rpc_method *method, const char *service)
 }
 
 /* Every right there is, against every method: what it does not say is refused. */
+/* promise A2: a right is an effect in a service; each allows its methods and no other: PERMISSION_DENIED, NO */
 TEST(each_right_allows_its_methods_and_no_other)
 {
     sp_caller *c = over_tcp();
@@ -32,6 +35,7 @@ TEST(each_right_allows_its_methods_and_no_other)
     sp_caller_close(c);
 }
 
+/* promise A1: with a policy file nobody unknown may do anything: UNAUTHENTICATED, NO */
 TEST(who_is_not_known_may_do_nothing)
 {
     static const char *const tokens[] = {NULL, "", "unknown", "shop-ended" SECRET, "ops", "OPS" SECRET};
@@ -66,6 +70,8 @@ static void expect_shop(sp_caller *c)
 }
 
 /* Over TLS in plain and under WebSocket. */
+/* promise A4 */
+/* promise A6: a client's certificate is asked for, valid now, of the authority, for clients */
 TEST(a_certificate_is_a_principal)
 {
     const char *const urls[] = {here.tls_url, here.wss_url};
@@ -87,6 +93,7 @@ TEST(a_token_counts_over_websocket)
     sp_caller_close(c);
 }
 
+/* promise A4 */
 TEST(a_uid_is_a_principal)
 {
     sp_caller *c = over_unix();
@@ -104,6 +111,7 @@ TEST(a_uid_is_a_principal)
     sp_caller_close(c);
 }
 
+/* promise A3 */
 TEST(a_principal_stays_in_its_namespace)
 {
     sp_caller *c = over_tcp();
@@ -128,6 +136,7 @@ static void assert_same_refusal(sp_caller *c, const char *method, const void *th
     assert_int_equal(asks(c, method, missing, token, ns), code);
 }
 
+/* promise A3: a principal stays in its namespace; a refusal does not tell what exists */
 TEST(a_refusal_does_not_tell_what_exists)
 {
     static char secret_name[] = PAYLOAD, none[] = "no-such-thing";
@@ -173,6 +182,7 @@ TEST(a_refusal_does_not_tell_what_exists)
 }
 
 /* The library, with its token, over what it dials. */
+/* promise A13 */
 TEST(the_client_says_who_it_is)
 {
     static const struct {
@@ -201,6 +211,7 @@ TEST(the_client_says_who_it_is)
 }
 
 /* gRPC over TLS, by its own client, with health and reflection. */
+/* promise A2 */
 TEST(grpc_judges_alike)
 {
     const char *const args[] = {"/usr/bin/python3", ADMISSION_GRPC, here.grpcs_url + strlen("grpcs://"),
@@ -226,6 +237,7 @@ static void write_two_tokens(const char *first, const char *second)
 }
 
 /* The old, both, the new: no moment without one that counts. */
+/* promise A10 */
 TEST(tokens_rotate)
 {
     sp_caller *c = over_tcp();
@@ -244,6 +256,7 @@ TEST(tokens_rotate)
     sp_caller_close(c);
 }
 
+/* promise A10: SIGHUP: tokens and certificates change, connections live on; one wrong file leaves all as it was */
 TEST(certificates_rotate)
 {
     sp_caller *old = over_tls("shop");
@@ -276,6 +289,7 @@ static void assert_all_as_it_was(sp_caller *c)
 }
 
 /* One wrong file, and none of them counts. */
+/* promise A10 */
 TEST(a_wrong_file_leaves_all_as_it_was)
 {
     static const char *const files[] = {"policy", "tokens", "server", "server.key", "client-ca"};

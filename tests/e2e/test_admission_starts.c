@@ -1,4 +1,5 @@
 /* With which settings lockstockd starts; what docs/security.md says to do; and nothing secret in its log. */
+/* promise F8 */
 #include "admission_scene.h"
 
 #define FORCE_RELEASE "/lockstock.v1.LockService/ForceRelease"
@@ -31,6 +32,7 @@ static void assert_refused(const char *url, const char *flags, const char *text)
 }
 
 /* 192.0.2.1 is nobody's (RFC 5737): past the rule it cannot be bound. */
+/* promise A11 */
 TEST(beyond_this_machine_only_safe_or_insecure)
 {
 #define TLS "--tls-certificate server --tls-key server.key"
@@ -64,6 +66,9 @@ TEST(beyond_this_machine_only_safe_or_insecure)
         assert_refused(cases[c].url, cases[c].flags, cases[c].refused ? "beyond this machine" : "not available");
 }
 
+/* promise WS8: origins that are none, or that no address would heed, are refused */
+/* promise A11: beyond this machine only with TLS and a policy, or --insecure; a setting that would do nothing is
+ * refused */
 TEST(settings_that_would_do_nothing_are_refused)
 {
     assert_refused("tls://127.0.0.1:0", "", "--tls-certificate and --tls-key");
@@ -194,6 +199,8 @@ static line *secured_line(const char *url)
 }
 
 /* Last: all that was done above is in it. */
+/* promise K12 */
+/* promise A12 */
 TEST(refused_calls_are_logged_and_no_secret_is)
 {
     static const char *const secrets[] = {SECRET, STORE_PASSWORD, PAYLOAD, "PRIVATE KEY", "earer"};
@@ -212,6 +219,8 @@ TEST(refused_calls_are_logged_and_no_secret_is)
 }
 
 /* Who did it, to what, and what became of it. */
+/* promise K12: a refused call leaves a line with wire, address, code and reason; an ADMIN call one with who, what and
+ * the outcome */
 TEST(admin_calls_are_logged)
 {
     lks_force_release_request request = LKS_FORCE_RELEASE_REQUEST_INIT;
@@ -273,6 +282,7 @@ TEST(an_admin_call_of_one_who_has_left_is_logged)
 }
 
 /* Neither when the store refuses it, at once and later. */
+/* promise A12: no token, payload or password in the log, at debug */
 TEST(no_password_is_logged_when_the_store_refuses)
 {
     char store[256];

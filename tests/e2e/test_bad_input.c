@@ -1,6 +1,7 @@
 /* Bad input, end to end: each request is answered by its code and the field's
  * name, applied NO, and nothing has changed. Requests travel as hand-made bytes,
  * so that what no stub would send is sent too. */
+/* promise W1 */
 
 #include <unistd.h>
 
@@ -295,6 +296,7 @@ TEST(test_malformed_payloads)
     assert_refused("garbage", call_bytes(STOCK "Deduct", "\xff\xff\xff\xff", 4), LKS_INVALID_ARGUMENT, "");
 }
 
+/* promise W5 */
 TEST(test_unknown_field_is_ignored)
 {
     /* GetItem of pear in pear, and fields 1000 (varint) and 1001 (bytes). */
@@ -305,6 +307,7 @@ TEST(test_unknown_field_is_ignored)
     free_reply(reply);
 }
 
+/* promise W7 */
 TEST(test_unknown_method)
 {
     static const char *const paths[] = {STOCK "Steal", "/lockstock.v1.Nothing/GetItem", "", "GetItem", STOCK};
@@ -382,6 +385,7 @@ static void expect_reason(const char *method, const void *request, lks_code code
 }
 
 /* What a code does not say the reason does. tests/e2e/grpc_python.py has the same calls over gRPC. */
+/* promise W19 */
 TEST(test_reasons)
 {
     lks_line line, *lines;

@@ -1,5 +1,6 @@
 /* A sale of an item in eight buckets through two servers, of which one is killed again and again: exact, and what the callers were told,
  * the item and the ledger are the same. LOCKSTOCK_SOAK: 10,000 buyers. */
+/* promise SB7 */
 #include <pthread.h>
 #include <stdatomic.h>
 

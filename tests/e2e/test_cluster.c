@@ -1,5 +1,6 @@
 /* Two servers on a Redis Cluster of three primaries, each with a replica: groups on all nodes, while slots move and
  * primaries change. Every wait ends by what it waits for, or by ctest's limit. */
+/* promise T22 */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -553,6 +554,7 @@ static unsigned short primary_of_ids(void)
 }
 
 /* It may lack grants: what it grants begins behind all that can have been granted before. */
+/* promise T23 */
 TEST(another_primary_grants_no_snowflakes_for_a_lease)
 {
     int64_t before, after;
@@ -602,6 +604,7 @@ static int by_value(const void *a, const void *b)
 
 /* One server is granted more for longer than the lease of a worker, of which the replica hears nothing. Then that takes
  * over, and the other server asks while the first one still has a range. */
+/* promise T23 */
 TEST(no_snowflake_comes_twice_when_a_failover_loses_grants)
 {
     enum { AT_ONCE = 100, CALLS = 3000, LEASE_OF_WORKER_MS = 3000 };

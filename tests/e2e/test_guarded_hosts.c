@@ -199,22 +199,29 @@ static void expect_one_each(wire w)
     }
 }
 
+/* promise GD20 */
+/* promise E14: two clicks of an order at once are one effect and one answer, over SP and libnng */
+/* promise E16: ... each order runs once however often it is sent */
 TEST(double_clicks_at_two_hosts_have_one_effect_each_over_tcp)
 {
     expect_one_each(TCP);
 }
 
+/* promise GD20: double clicks at two hosts have one effect each, over tcp, nng and gRPC; without guards two; a killed
+ * process bars nothing beyond its leases */
 TEST(double_clicks_at_two_hosts_have_one_effect_each_over_nng)
 {
     expect_one_each(NNG);
 }
 
+/* promise GD20 */
 TEST(double_clicks_at_two_hosts_have_one_effect_each_over_grpc)
 {
     expect_one_each(GRPC);
 }
 
 /* What the guard is for: the same clicks without it. */
+/* promise GD20 */
 TEST(without_guards_double_clicks_have_two_effects_each)
 {
     bool same;
@@ -237,6 +244,8 @@ static lks_call *run_in_first(lks_channel **way)
     return call;
 }
 
+/* promise GD20 */
+/* promise E17: ... killed in the handler: nothing is locked beyond the lease, and the repeat runs as attempt 2 */
 TEST(a_process_killed_in_a_handler_bars_nothing_beyond_its_leases)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -262,6 +271,10 @@ TEST(a_process_killed_in_a_handler_bars_nothing_beyond_its_leases)
 
 /* Past its leases another host runs the call. What the frozen handler writes afterwards is refused by its fence, its
  * result is not stored, and its caller is told what the other one stored. */
+/* promise GD9: a handler frozen beyond its leases: its write is refused by the fence, its result is not stored, its
+ * caller is told the other's */
+/* promise E18: ... frozen in the handler: its late write is refused by its fence, and its caller told what the next
+ * attempt did */
 TEST(a_handler_frozen_beyond_its_leases_writes_nothing_and_tells_what_the_other_did)
 {
     buy_request request = order(o1, x_alone, 1);

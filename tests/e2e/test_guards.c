@@ -10,6 +10,8 @@
 
 /* ---- locks ------------------------------------------------------------------------------------- */
 
+/* promise GD3: locks are held while the handler runs and no longer; it is told their fences */
+/* promise E15: ... two orders for the same item run one after the other */
 TEST(locks_are_held_while_the_handler_runs_and_no_longer)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, yxy, 3), third = order(o2, y_alone, 1);
@@ -28,6 +30,7 @@ TEST(locks_are_held_while_the_handler_runs_and_no_longer)
     assert_int_equal(holders(item_y), 0);
 }
 
+/* promise GD3 */
 TEST(a_handler_is_told_the_fences_of_its_locks_in_the_order_of_their_names)
 {
     buy_request request = order(o1, yxy, 3);
@@ -46,6 +49,7 @@ TEST(a_handler_is_told_the_fences_of_its_locks_in_the_order_of_their_names)
 }
 
 /* With two threads, eight calls wait in the queue of one lock: none of the threads waits with them. */
+/* promise GD16: calls that wait for guards keep no thread */
 TEST(calls_that_wait_for_a_lock_keep_no_thread)
 {
     enum { WAIT = 8 };
@@ -67,6 +71,7 @@ TEST(calls_that_wait_for_a_lock_keep_no_thread)
     assert_int_equal(n_effects("o-1"), WAIT + 1);
 }
 
+/* promise GD4: leases are renewed while the handler runs */
 TEST(a_lock_is_renewed_while_its_handler_outlasts_the_lease)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
@@ -86,6 +91,7 @@ TEST(a_lock_is_renewed_while_its_handler_outlasts_the_lease)
     lks_call_free(s);
 }
 
+/* promise GD5: no guard waits beyond the call's deadline */
 TEST(a_wait_is_cut_to_the_deadline_of_the_call)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
@@ -100,6 +106,9 @@ TEST(a_wait_is_cut_to_the_deadline_of_the_call)
     expect_ended(s);
 }
 
+/* promise GD1: a key: one value as it is, several never the same as others, whichever path they are of; an absent
+ * field is not set; what is not set or too long is INVALID_ARGUMENT by its path; names in order, each once, 16 at
+ * most */
 TEST(what_a_guard_needs_must_be_in_the_request)
 {
     static char long_name[124], none[] = "";
@@ -129,6 +138,7 @@ TEST(what_a_guard_needs_must_be_in_the_request)
 
 /* ---- one effect a key ------------------------------------------------------------------------------ */
 
+/* promise GD6: a repeat gets the first response byte for byte, and waits for it */
 TEST(a_repeat_gets_the_first_response_byte_for_byte)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -144,6 +154,7 @@ TEST(a_repeat_gets_the_first_response_byte_for_byte)
     free_response(second);
 }
 
+/* promise GD6 */
 TEST(a_repeat_waits_for_the_response_of_a_call_that_runs)
 {
     enum { REPEATS = 6 };
@@ -169,6 +180,7 @@ TEST(a_repeat_waits_for_the_response_of_a_call_that_runs)
 }
 
 /* Each code of a handler that says for good what became of the call, and each that may pass. */
+/* promise GD7: definite errors and those that took effect are repeated, those that may pass run again */
 TEST(an_error_for_good_is_repeated_and_one_that_may_pass_runs_again)
 {
     static const struct {
@@ -203,6 +215,7 @@ TEST(an_error_for_good_is_repeated_and_one_that_may_pass_runs_again)
     }
 }
 
+/* promise GD2 */
 TEST(another_request_with_the_same_key_is_refused)
 {
     buy_request first = order(o1, x_alone, 1), other = order(o1, y_alone, 1);
@@ -228,6 +241,7 @@ static Lockstock__Test__BuyRequest__QuantitiesEntry entry(char *key, int64_t val
     return e;
 }
 
+/* promise GD2 */
 TEST(a_map_in_another_order_is_the_same_request)
 {
     Lockstock__Test__BuyRequest__QuantitiesEntry a = entry(x, 1), b = entry(y, 2), *one[] = {&a, &b}, *two[] = {&b, &a};
@@ -244,6 +258,7 @@ TEST(a_map_in_another_order_is_the_same_request)
                    "order_id: was used for another request; only with key_alone the key alone counts");
 }
 
+/* promise GD8: a response too long to be stored is the same error for all */
 TEST(a_response_too_long_to_be_stored_is_an_error_for_all)
 {
     buy_request request = order(o1, NULL, 0);
@@ -281,6 +296,7 @@ static void expect_outcome(const lks_rpc_method *method, const buy_request *requ
     free_response(response);
 }
 
+/* promise GD11: a refusal is told by a code, or by the outcome named for it */
 TEST(a_refusal_is_told_by_a_code)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
@@ -303,6 +319,7 @@ TEST(a_refusal_is_told_by_a_code)
     assert_int_equal(n_effects(NULL), 1);
 }
 
+/* promise GD21 */
 TEST(each_method_has_counters_of_its_own)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -313,6 +330,7 @@ TEST(each_method_has_counters_of_its_own)
     expect_bought(&guarded_coded, &request);
 }
 
+/* promise GD21: the counter of a limit is its method's, unless guards share a name; a guard may choose the algorithm */
 TEST(methods_that_name_the_same_counter_share_it)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -322,6 +340,7 @@ TEST(methods_that_name_the_same_counter_share_it)
 }
 
 /* Five are let through at once, and no more: a SLIDING_WINDOW of 1 would let one through. */
+/* promise GD21 */
 TEST(a_guard_may_choose_the_algorithm_of_its_limit)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -331,6 +350,7 @@ TEST(a_guard_may_choose_the_algorithm_of_its_limit)
     expect_refused(&guarded_bucket, &request, LKS_RESOURCE_EXHAUSTED, "over the limit of buyer_id");
 }
 
+/* promise GD11 */
 TEST(a_refusal_is_told_by_the_outcome_that_is_named_for_it)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1), other = order(o1, y_alone, 1);
@@ -387,6 +407,7 @@ static void expect_doubt(buy_request *request, lks_code code, const char *messag
 }
 
 /* Of a later try each guard tells by a code and MAYBE, for what it meets may be an earlier try of the call. */
+/* promise GD22 */
 TEST(a_refusal_after_an_unanswered_try_is_in_doubt)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1), other = order(o1, y_alone, 1);
@@ -408,6 +429,7 @@ TEST(a_refusal_after_an_unanswered_try_is_in_doubt)
 }
 
 /* The second try of a call whose first one runs. */
+/* promise GD22 */
 TEST(a_caller_is_not_told_by_an_outcome_that_its_own_first_try_runs)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -429,6 +451,7 @@ TEST(a_caller_is_not_told_by_an_outcome_that_its_own_first_try_runs)
 }
 
 /* What a call took before it was refused is given back: the repeat runs, as the second attempt. */
+/* promise GD12: what was taken for a call that is refused is given back */
 TEST(a_call_that_is_refused_by_its_lock_may_come_again)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
@@ -448,6 +471,9 @@ TEST(a_call_that_is_refused_by_its_lock_may_come_again)
 
 /* ---- nobody can be asked ---------------------------------------------------------------------------- */
 
+/* promise GD13 */
+/* promise GD22: after an unanswered try of a call a refusal is told by a code and MAYBE, never by the outcome; a
+ * later try says so on the wire, in gRPC by its header */
 TEST(without_lockstockd_a_call_is_refused_by_the_guard_that_could_not_ask)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -473,6 +499,7 @@ TEST(without_lockstockd_a_call_is_refused_by_the_guard_that_could_not_ask)
 }
 
 /* It is told before the caller gives up. */
+/* promise GD5 */
 TEST(a_lockstockd_that_does_not_answer_is_told_in_time)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -486,6 +513,7 @@ TEST(a_lockstockd_that_does_not_answer_is_told_in_time)
     expect_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, error.message);
 }
 
+/* promise GD13: nobody can be asked: UNAVAILABLE, NO, naming the guard; a limit with fail_open lets pass */
 TEST(a_limit_that_opens_is_a_limit_while_it_can_be_asked)
 {
     buy_request request = order(o1, NULL, 0);
@@ -496,6 +524,7 @@ TEST(a_limit_that_opens_is_a_limit_while_it_can_be_asked)
 
 /* The handler's effect has happened: the caller is told so although it cannot be stored; it is stored once lockstockd is
  * back. */
+/* promise GD10: a result that cannot be stored in time is stored later */
 TEST(a_result_that_cannot_be_stored_in_time_is_told_and_stored_later)
 {
     buy_request request = order(o1, NULL, 0);

@@ -68,6 +68,7 @@ static void expect_end(lks_call *call, lks_code code, lks_applied applied, const
 
 /* ---- callers who go away ---------------------------------------------------------------------------- */
 
+/* promise GD14 */
 TEST(a_caller_who_goes_away_in_the_queue_of_a_lock_leaves_it)
 {
     buy_request second = order(o2, x_alone, 1);
@@ -84,6 +85,7 @@ TEST(a_caller_who_goes_away_in_the_queue_of_a_lock_leaves_it)
 }
 
 /* Its attempt ends too: who asks next runs at once, not after a lease. */
+/* promise GD14 */
 TEST(the_attempt_of_a_caller_who_goes_away_in_the_queue_of_a_lock_is_given_back)
 {
     buy_request second = order(o2, x_alone, 1);
@@ -126,16 +128,19 @@ static void expect_given_back(const lks_rpc_method *method)
     expect_error(&error, LKS_ABORTED, LKS_APPLIED_NO, "order_id: not now");
 }
 
+/* promise GD14 */
 TEST(the_attempt_that_begins_for_a_caller_who_went_away_is_given_back)
 {
     expect_given_back(&guarded_once);
 }
 
+/* promise GD14: a caller who goes away leaves queues; attempts that begin for it are given back */
 TEST(the_attempt_that_begins_before_locks_for_a_caller_who_went_away_is_given_back)
 {
     expect_given_back(&guarded_buy);
 }
 
+/* promise GD15 */
 TEST(a_caller_who_goes_away_before_a_thread_is_free_has_its_locks_released)
 {
     buy_request second = order(o2, x_alone, 1);
@@ -186,6 +191,8 @@ TEST(a_handler_whose_caller_goes_away_ends_and_its_result_is_stored)
 }
 
 /* Nobody renewed what it held while it waited for a thread: others may hold it by now. */
+/* promise GD15: who goes away, or is refused at the end of a drain, after being admitted holds nothing; who lost its
+ * locks then does not run */
 TEST(a_call_whose_locks_were_lost_before_a_thread_was_free_does_not_run)
 {
     buy_request second = order(o2, x_alone, 1);
@@ -236,6 +243,7 @@ TEST(at_the_end_of_a_drain_calls_in_guards_are_refused_and_what_runs_is_waited_f
     assert_int_equal(n_effects("o-1 1"), 1);
 }
 
+/* promise GD15 */
 TEST(at_the_end_of_a_drain_calls_that_guards_admitted_are_refused_and_hold_nothing)
 {
     buy_request second = order(o2, x_alone, 1);
@@ -300,6 +308,7 @@ static void expect_deferred(const lks_rpc_method *method)
     assert_int_equal(n_effects("d-"), CALLS);
 }
 
+/* promise GD18 */
 TEST(calls_whose_handlers_go_on_keep_no_thread)
 {
     expect_deferred(&guarded_free);
@@ -325,6 +334,7 @@ TEST(a_deferred_call_keeps_its_locks_until_it_is_finished)
     assert_int_equal(n_effects(NULL), 1);
 }
 
+/* promise GD18 */
 TEST(a_deferred_call_may_be_finished_before_its_handler_returns)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -335,6 +345,8 @@ TEST(a_deferred_call_may_be_finished_before_its_handler_returns)
     assert_int_equal(holders(item_x), 0);
 }
 
+/* promise GD18: a deferred call ends by lks_host_finish, before or after its handler's return, keeps no thread, and
+ * is waited for */
 TEST(a_deferred_call_whose_work_cannot_be_started_is_finished_with_the_error)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -351,6 +363,7 @@ TEST(a_deferred_call_whose_work_cannot_be_started_is_finished_with_the_error)
     host = NULL;
 }
 
+/* promise GD19: it is told once that its caller is gone or its deadline over */
 TEST(a_deferred_call_is_told_that_its_caller_is_gone)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -367,6 +380,7 @@ TEST(a_deferred_call_is_told_that_its_caller_is_gone)
     assert_int_equal(n_effects(NULL), 0);
 }
 
+/* promise GD19 */
 TEST(a_deferred_call_is_told_that_its_deadline_is_over)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -386,6 +400,7 @@ TEST(a_deferred_call_is_told_that_its_deadline_is_over)
     assert_int_equal(n_effects(NULL), 1);
 }
 
+/* promise GD18 */
 TEST(a_host_waits_for_its_deferred_calls)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -406,6 +421,7 @@ TEST(a_host_waits_for_its_deferred_calls)
 
 /* ---- opening ------------------------------------------------------------------------------------------------ */
 
+/* promise GD17: a host without a channel takes no guard */
 TEST(a_host_without_a_channel_takes_no_service_with_a_guard)
 {
     const lks_rpc_service service = guarded_service(&shop);

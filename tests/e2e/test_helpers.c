@@ -135,6 +135,8 @@ static lks_once_verdict run_here(void *arg, lks_once_attempt *attempt)
 }
 
 /* The second click comes to another server while the first one runs. */
+/* promise C13 */
+/* promise E9: limiter, once and reservation together: two clicks at two servers are one order, one payment, one lamp */
 TEST(test_a_double_click_of_two_processes_runs_once)
 {
     struct run late = {.runs = 0};
@@ -156,6 +158,7 @@ TEST(test_a_double_click_of_two_processes_runs_once)
 }
 
 /* Whoever wakes late finds the other's result, and cannot overwrite it. */
+/* promise C13 */
 TEST(test_a_frozen_attempt_wakes_late)
 {
     struct run run = {.runs = 0}, late = {.runs = 0};
@@ -175,6 +178,9 @@ TEST(test_a_frozen_attempt_wakes_late)
     assert_string_equal(body, "here");
 }
 
+/* promise C13 */
+/* promise E12: a worker that follows the ledger and settles by `lks_once` settles each order once, wherever it is
+ * killed */
 TEST(test_a_killed_attempt_is_taken_over)
 {
     struct run run = {.runs = 0};
@@ -190,6 +196,8 @@ TEST(test_a_killed_attempt_is_taken_over)
     process_free(killed);
 }
 
+/* promise C13: two processes run once; the frozen one cannot overwrite; the killed one is taken over; several leases
+ * are kept */
 TEST(test_an_attempt_of_several_leases_is_kept)
 {
     struct run run = {.lasts_ms = 2 * KEPT_MS, .other = LKS_ONCE_EXECUTED};
@@ -200,6 +208,7 @@ TEST(test_an_attempt_of_several_leases_is_kept)
     assert_int_equal(run.number, 1);
 }
 
+/* promise C9 */
 TEST(test_a_result_finds_another_server)
 {
     struct run run = {.kills = servers[0]}, late = {.runs = 0};
@@ -221,6 +230,7 @@ static lks_once_verdict fail_for_now(void *arg, lks_once_attempt *attempt)
     return LKS_ONCE_RETRY;
 }
 
+/* promise C8: failures for now and for good */
 TEST(test_failures_for_now_and_for_good)
 {
     const lks_once_options options = {.scope = "pay", .key = "order-1"};
@@ -247,6 +257,7 @@ static lks_once_verdict give_up(void *arg, lks_once_attempt *attempt)
 }
 
 /* What the one who gave up is told is what all others are told. */
+/* promise C2 */
 TEST(test_a_failure_for_good_is_the_same_for_all)
 {
     const lks_once_options options = {.scope = "pay", .key = "order-1", .fingerprint = "a", .fingerprint_len = 1};
@@ -327,6 +338,7 @@ static int ask_at_both(lks_limiter *const limiters[2], int asks, bool waits)
     return allowed;
 }
 
+/* promise C19 */
 TEST(test_a_limit_holds_over_servers)
 {
     lks_limiter *limiters[2];
@@ -339,6 +351,7 @@ TEST(test_a_limit_holds_over_servers)
         lks_limiter_free(limiters[i]);
 }
 
+/* promise C18 */
 TEST(test_those_that_wait_all_come_through)
 {
     lks_limiter *limiters[2];
@@ -351,6 +364,7 @@ TEST(test_those_that_wait_all_come_through)
         lks_limiter_free(limiters[i]);
 }
 
+/* promise C19 */
 TEST(test_what_was_charged_is_refunded_once)
 {
     lks_limiter *limiter = new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 1, 3600000,
@@ -368,6 +382,7 @@ TEST(test_what_was_charged_is_refunded_once)
     lks_limiter_free(limiter);
 }
 
+/* promise C19: a limit over two servers; a refund once; servers away and back */
 TEST(test_a_limiter_without_servers)
 {
     lks_limiter *closed =
@@ -425,6 +440,7 @@ static lks_reserve_outcome reserve(const char *order_id, uint32_t hold_ms, lks_r
 }
 
 /* It is kept while its process lives, for longer than its hold; and not when it is dead. */
+/* promise C27 */
 TEST(test_what_a_killed_process_reserved_comes_back)
 {
     lks_reservation *reservation = NULL;
@@ -448,6 +464,7 @@ TEST(test_what_a_killed_process_reserved_comes_back)
     process_free(p);
 }
 
+/* promise C27: what a killed process reserved comes back, not before; the end of the block gives back at once */
 TEST(test_the_end_of_the_block_gives_back)
 {
     put_seats(2);

@@ -183,6 +183,7 @@ static void double_click(fixture *f, const char *way, const char *const where[2]
     }
 }
 
+/* promise I32 */
 TEST(a_double_click_runs_once)
 {
     fixture *f = *state;
@@ -199,6 +200,7 @@ TEST(a_double_click_runs_once)
 }
 
 /* The same two clicks with SET NX EX, at two moments. */
+/* promise I32: a double click from two processes runs once */
 TEST(a_lock_without_a_result_pays_twice_or_answers_nothing)
 {
     fixture *f = *state;
@@ -214,6 +216,7 @@ TEST(a_lock_without_a_result_pays_twice_or_answers_nothing)
 
 /* ---- what goes astray --------------------------------------------------------------------- */
 
+/* promise I33: a lost EXECUTE is found again, over connections and servers that die */
 TEST(a_lost_execute_is_found_again)
 {
     fixture *f = *state;
@@ -241,6 +244,7 @@ TEST(a_lost_execute_is_found_again)
     lossy_proxy_stop(proxy);
 }
 
+/* promise I33 */
 TEST(an_execute_outlives_its_server)
 {
     fixture *f = *state;
@@ -255,6 +259,7 @@ TEST(an_execute_outlives_its_server)
     lks_begin_response_free(again);
 }
 
+/* promise I34: a frozen attempt that wakes late overwrites nothing */
 TEST(a_frozen_attempt_that_wakes_late_overwrites_nothing)
 {
     fixture *f = *state;
@@ -278,6 +283,7 @@ TEST(a_frozen_attempt_that_wakes_late_overwrites_nothing)
 }
 
 /* A store of its own, all of it killed between two calls. */
+/* promise I35: what was answered outlives the store's and the server's kill */
 TEST(what_was_stored_outlives_its_store)
 {
     server_fixture *server = server_fixture_start(NULL);
@@ -336,6 +342,7 @@ static void expect_replays(const void *body, size_t len)
     }
 }
 
+/* promise I36 */
 TEST(five_hundred_get_the_same_bytes)
 {
     fixture *f = *state;
@@ -353,6 +360,7 @@ TEST(five_hundred_get_the_same_bytes)
     lks_begin_response_free(first);
 }
 
+/* promise I36: 500 who wait over two servers get the same bytes; those of a dead server wait at another */
 TEST(the_waiters_of_a_dead_server_wait_at_another)
 {
     fixture *f = *state;

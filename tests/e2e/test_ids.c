@@ -253,6 +253,7 @@ static void expect_unique(const char *what, int64_t *all, size_t n)
     free(all);
 }
 
+/* promise D21: unique over 4 servers, kills of servers and of Redis, lost data, a clock set back */
 TEST(no_id_comes_twice)
 {
     size_t wanted = counts_of(400000, 10000000);

@@ -339,6 +339,7 @@ static void trim_all(void)
             skip();     \
     } while (0)
 
+/* promise SL14 */
 TEST(killed_at_each_point)
 {
     static const char *const points[] = {"begun", "read", "applied", "committed"};
@@ -352,6 +353,7 @@ TEST(killed_at_each_point)
     expect_equal();
 }
 
+/* promise SL16: it trims what is committed, no more and no less */
 TEST(what_is_not_committed_is_not_trimmed)
 {
     NEEDS_MARIADB();
@@ -366,6 +368,7 @@ TEST(what_is_not_committed_is_not_trimmed)
     expect_equal();
 }
 
+/* promise SL14: the consumer copies each entry once, killed wherever; the naive one does not */
 TEST(killed_at_random)
 {
     int kills = (int)counts_of(15, 300);
@@ -386,6 +389,7 @@ TEST(killed_at_random)
     expect_equal();
 }
 
+/* promise SL15: ... also when several run */
 TEST(two_consumers_copy_once)
 {
     int rounds = (int)counts_of(2, 30);
@@ -405,6 +409,7 @@ TEST(two_consumers_copy_once)
 }
 
 /* It finds its entries copied, or even trimmed, by another one, and copies what is next. */
+/* promise SL15 */
 TEST(an_overtaken_consumer_goes_on)
 {
     static const char *const points[] = {"begun", "read"};
@@ -436,6 +441,7 @@ static void buy_one(void)
     assert_int_equal(lks_stock_deduct(channel, &request, NULL, NULL, NULL), LKS_OK);
 }
 
+/* promise SL14 */
 TEST(a_naive_consumer_counts_twice)
 {
     NEEDS_MARIADB();
@@ -498,6 +504,7 @@ static void expect_lost(void)
     process_free(copy);
 }
 
+/* promise SL17: what was trimmed unread is said, before the first start too */
 TEST(what_was_trimmed_unread_is_said)
 {
     NEEDS_MARIADB();
@@ -512,6 +519,7 @@ TEST(what_was_trimmed_unread_is_said)
 }
 
 /* The same names in two groups are two goods. */
+/* promise SL18: groups that share the consumer's database are copied each by itself */
 TEST(groups_share_a_database)
 {
     char first[sizeof group];
@@ -552,6 +560,7 @@ static void forget_ledger(void)
 }
 
 /* Nothing is lost where the group and its copy are empty; where the copy is not, it is. */
+/* promise SL19: a ledger that was forgotten is begun anew where the copy is empty, and nowhere else */
 TEST(a_forgotten_ledger_is_begun_anew)
 {
     NEEDS_MARIADB();

@@ -165,6 +165,7 @@ static int teardown(void **state)
     return 0;
 }
 
+/* promise SL1 */
 TEST(a_sale_elsewhere_answers_the_reader)
 {
     reader last;
@@ -180,6 +181,7 @@ TEST(a_sale_elsewhere_answers_the_reader)
     assert_int_equal(servers_with_readers(), 0);
 }
 
+/* promise SL5 */
 TEST(nothing_to_read_is_an_answer_too)
 {
     reader last;
@@ -191,6 +193,7 @@ TEST(nothing_to_read_is_an_answer_too)
 
 /* Time itself is under test: a reader that polls would do so within a second. Each second a server sends eleven commands, however
  * many callers wait: three ask for the mark of the store, three probe it, five are its note. */
+/* promise SL13 */
 TEST(many_wait_and_nobody_asks)
 {
     reader last;
@@ -213,6 +216,7 @@ TEST(many_wait_and_nobody_asks)
     assert_int_equal(number_after("INFO commandstats", "cmdstat_publish:calls=") - told, 2);
 }
 
+/* promise SL13 */
 TEST(readers_outlive_their_server)
 {
     lks_channel *either;
@@ -247,6 +251,7 @@ TEST(a_server_that_stops_lets_its_readers_go)
     expect_answer(&readers[0], 1, "");
 }
 
+/* promise SL13: no reader is forgotten when its server dies or misses a message; nobody polls */
 TEST(a_message_that_is_missed_is_made_up_for)
 {
     reader last;

@@ -97,6 +97,7 @@ static void wait_until_read(lks_channel *channel)
 }
 
 /* While Redis stands still all that the server may run is under way to it. */
+/* promise T10 */
 TEST(test_the_store_takes_what_the_server_may_run)
 {
     static const char *const args[] = {"--in-flight", "65536", "--in-flight-per-connection", "65536",

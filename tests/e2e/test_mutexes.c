@@ -153,6 +153,7 @@ static void *count_up(void *arg)
     return NULL;
 }
 
+/* promise M2: another thread is another owner, and cannot unlock */
 TEST(test_threads_exclude_each_other)
 {
     enum { THREADS = 4 };
@@ -168,6 +169,7 @@ TEST(test_threads_exclude_each_other)
     assert_int_equal(lks_mutex_free(shared.mutex), LKS_OK);
 }
 
+/* promise M5 */
 TEST(test_busy_and_timed_out)
 {
     lks_mutex *mutex = new_locked("door", 30000, NULL);
@@ -203,6 +205,7 @@ TEST(test_a_waiting_thread_is_woken)
 }
 
 /* A wait of more than one lease: its grant is a whole lease nevertheless. */
+/* promise M15 */
 TEST(test_a_wait_longer_than_the_lease)
 {
     static struct loss loss; /* static: a failed assertion leaves the thread behind */
@@ -230,6 +233,7 @@ TEST(test_a_wait_longer_than_the_lease)
 
 /* ---- keeping --------------------------------------------------------------------- */
 
+/* promise M7 */
 TEST(test_many_locks_are_held_over_several_leases)
 {
     enum { LOCKS = 300 };
@@ -262,6 +266,7 @@ TEST(test_many_locks_are_held_over_several_leases)
 
 /* ---- losing ---------------------------------------------------------------------- */
 
+/* promise M11: lost a tenth before the end, counted from the sending */
 TEST(test_a_frozen_server_loses_its_locks)
 {
     struct loss loss = {0};
@@ -310,6 +315,7 @@ TEST(test_a_short_absence_is_survived)
     unlock_and_free(mutex, LKS_OK);
 }
 
+/* promise M12 */
 TEST(test_a_lock_that_is_taken_away)
 {
     lks_force_release_request request = LKS_FORCE_RELEASE_REQUEST_INIT;
@@ -330,6 +336,7 @@ TEST(test_a_lock_that_is_taken_away)
 
 /* ---- read-write locks and semaphores ---------------------------------------------- */
 
+/* promise M4: no upgrade; a writer reads */
 TEST(test_readers_share_and_writers_do_not)
 {
     lks_rwlock *rwlock = NULL;

@@ -1,4 +1,7 @@
 /* What lockstockd tells a service manager. The test is the manager: it has the socket. */
+/* promise F7: a service manager is told by `$NOTIFY_SOCKET`, a path or an abstract name: ready when it serves, each
+ * reload and why one failed, why it is not ready, its end, and that its loop runs; no child of it has the socket */
+/* promise CL6 */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -231,6 +234,8 @@ TEST(a_reload_that_fails_is_in_the_status_until_one_succeeds)
     server_fixture_free(server);
 }
 
+/* promise F8: why the store, or a sentinel, is away is told in words, in the log and to the manager, once a reason; a
+ * file that cannot be read, with the setting and the reason; a % that is no encoding, with what to write */
 TEST(a_store_that_is_away_is_in_the_status)
 {
     const redis_fixture_options keeps = {.append_only = true};

@@ -1,5 +1,6 @@
 /* What the client says of a call on a real server whose Redis is away: at once, and as
  * true as the server itself, however it goes on trying. */
+/* promise CH1 */
 
 #include <lockstock/lockstock.h>
 
@@ -77,6 +78,8 @@ TEST(test_a_call_without_a_store_is_refused)
         assert_int_equal(error.applied, LKS_APPLIED_NO);
 }
 
+/* promise T21: TLS to the store: who it must be, who we must be; a password that changes counts on SIGHUP without a
+ * call lost; wrong files leave all as it was */
 TEST(test_a_password_that_changes_is_read_on_sighup)
 {
     char path[160];

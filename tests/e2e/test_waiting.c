@@ -120,6 +120,7 @@ static void expect(waiting *call, int outcome)
     assert_int_equal(call->outcome, outcome);
 }
 
+/* promise L50 */
 TEST(who_waits_behind_a_killed_server_is_granted)
 {
     assert_int_equal(acquire(two.channels[1], "the-holder-of-x-", "x", LONG_MS), LKS_ACQUIRE_OUTCOME_ACQUIRED);
@@ -129,6 +130,7 @@ TEST(who_waits_behind_a_killed_server_is_granted)
     expect(&calls[1], LKS_ACQUIRE_OUTCOME_ACQUIRED);
 }
 
+/* promise L50 */
 TEST(who_waits_behind_a_stopped_server_is_granted)
 {
     assert_int_equal(acquire(two.channels[1], "the-holder-of-x-", "x", LONG_MS), LKS_ACQUIRE_OUTCOME_ACQUIRED);
@@ -139,6 +141,7 @@ TEST(who_waits_behind_a_stopped_server_is_granted)
 }
 
 /* The frozen server parks the first of both names, and alone looks when the lease ends. */
+/* promise L50 */
 TEST(who_waits_behind_a_frozen_server_is_granted)
 {
     assert_int_equal(acquire(two.channels[1], "the-holder-of-x-", "x", 2000), LKS_ACQUIRE_OUTCOME_ACQUIRED);
@@ -151,6 +154,7 @@ TEST(who_waits_behind_a_frozen_server_is_granted)
 
 /* Redis is away as the wait ends: the waiter is answered, and what it left goes when
  * Redis is back. It would bar y for 20 minutes. */
+/* promise L52 */
 TEST(what_a_failed_withdrawal_left_bars_nobody)
 {
     assert_int_equal(acquire(two.channels[1], "the-holder-of-x-", "x", LONG_MS), LKS_ACQUIRE_OUTCOME_ACQUIRED);
@@ -246,6 +250,7 @@ static void until_there(const char *key)
     }
 }
 
+/* promise L55: Redis emptied on a living connection: all that wait look again */
 TEST(nobody_sleeps_on_when_redis_is_emptied)
 {
     assert_int_equal(acquire(two.channels[1], "the-holder-of-x-", "x", LONG_MS), LKS_ACQUIRE_OUTCOME_ACQUIRED);

@@ -210,6 +210,7 @@ TEST(each_waiter_that_is_left_gets_the_lock_once)
     expect_one_at_a_time(f, expected);
 }
 
+/* promise W14 */
 TEST(a_server_that_stops_sends_its_waiters_to_another)
 {
     fixture *f = *state;

@@ -2,6 +2,8 @@
  * uses all services, then days pass, by a clock that the test puts forward, until all is
  * gone that is to go. What may stay is written in the docs, and nothing else does; the
  * memory of Redis and of lockstockd stays where it was after the second cycle. */
+/* promise E7: each key has a TTL or an end that the docs name; when that is over, it is gone, and Redis' memory is
+ * what it was */
 
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
@@ -448,6 +450,7 @@ static void expect_flat(const figures *early, const figures *late)
     assert_int_equal(late->threads, early->threads);
 }
 
+/* promise E8: lockstockd's memory, descriptors and threads stay where they were */
 TEST_WITH(memory_is_flat, setup, teardown)
 {
     fixture *f = running = *state;

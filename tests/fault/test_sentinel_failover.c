@@ -1,5 +1,8 @@
 /* A real Sentinel set loses its primary in the middle of a sale: what a failover may lose is counted, and a primary
  * that was replaced gets no call any more. */
+/* promise T19: the primary that sentinels name: by the newest configuration, followed at once; one that is no more is
+ * left at once, and one that was lost is asked for before it is used again; a password is shown only where most
+ * sentinels of the URL agree */
 
 #include <pthread.h>
 #include <signal.h>
@@ -308,6 +311,8 @@ static size_t lose_unreplicated(bool answered)
     return lost;
 }
 
+/* promise SB23 */
+/* promise T23 */
 TEST(what_no_replica_had_is_lost_and_counted)
 {
     open_server(NULL);
@@ -315,6 +320,8 @@ TEST(what_no_replica_had_is_lost_and_counted)
     close_server();
 }
 
+/* promise T20: with `--wait-replicas` no answer and no wake message comes before so many replicas have what it tells
+ * of; what fewer confirmed is asked again or MAYBE; with fewer connected the server is not ready */
 TEST(what_a_replica_has_confirmed_is_not_lost)
 {
     static const char *const wait[] = {"--wait-replicas", "1", NULL};

@@ -1,6 +1,7 @@
 /* kill -9, again and again in the middle of a sale, of the embedded redis-server
  * and of lockstockd, while buyers send the same orders again: stock stays exact,
  * and what was sold once stays sold. */
+/* promise T16 */
 
 #include <pthread.h>
 #include <signal.h>

@@ -116,6 +116,7 @@ TEST(a_server_gives_back_in_time)
     await_entry("g", id, LKS_LEDGER_KIND_EXPIRED, "late");
 }
 
+/* promise S42 */
 TEST(another_server_gives_back_for_one_that_was_killed)
 {
     static const char *const first[] = {"--allow-unsafe-store", "--sweep-ms", "86400000", NULL};
@@ -168,6 +169,7 @@ static void send_units(void)
     ask_redis(command, "SENT", "\r\n:", sent, sizeof sent);
 }
 
+/* promise SB24 */
 TEST(units_on_their_way_come_home_though_nobody_orders)
 {
     static const char *const first[] = {"--allow-unsafe-store", "--sweep-ms", "86400000", NULL};

@@ -32,6 +32,7 @@ static process *hold(void)
     return holder;
 }
 
+/* promise T14 */
 TEST(a_second_server_is_refused)
 {
     lks_error error;
@@ -49,6 +50,7 @@ TEST(a_second_server_is_refused)
 }
 
 /* The file in it only explains who has the directory: whoever removes or replaces it lets nobody in. */
+/* promise T14 */
 TEST(a_lock_file_that_is_removed_lets_no_second_server_in)
 {
     lks_error error;
@@ -69,6 +71,7 @@ TEST(a_lock_file_that_is_removed_lets_no_second_server_in)
 }
 
 /* Another directory that has its name by now is not the one that was locked: it is neither served nor written. */
+/* promise T14 */
 TEST(a_moved_directory_is_served_where_it_is)
 {
     char moved[300], path[320];
@@ -96,6 +99,7 @@ TEST(a_moved_directory_is_served_where_it_is)
 }
 
 /* The dead server is not even reaped when the next one starts. */
+/* promise T15 */
 TEST(a_killed_server_takes_its_redis_along)
 {
     for (int i = 0; i < 5; i++) {
@@ -115,6 +119,7 @@ TEST(a_killed_server_takes_its_redis_along)
 }
 
 /* Something left by a server that is dead still holds the lock, for a while. */
+/* promise T14 */
 TEST(the_rest_of_a_dead_server_is_waited_out)
 {
     char lock[300];
@@ -130,6 +135,7 @@ TEST(the_rest_of_a_dead_server_is_waited_out)
     process_free(rest);
 }
 
+/* promise T14 */
 TEST(a_lock_that_stays_is_refused_in_the_end)
 {
     lks_error error;
@@ -146,6 +152,7 @@ TEST(a_lock_that_stays_is_refused_in_the_end)
 
 /* Nobody else may read what redis-server writes, though others may look into DIR; nor what an
  * older server left readable. */
+/* promise F2 */
 TEST(the_data_is_for_this_user_alone)
 {
     char path[320];
@@ -185,6 +192,7 @@ static void assert_unusable(const char *why)
     assert_int_equal(redis_of(getpid()), 0);
 }
 
+/* promise F2 */
 TEST(links_in_the_directory_are_not_followed)
 {
     static const char *const names[] = {"lock", "redis.log"};
@@ -209,6 +217,8 @@ TEST(links_in_the_directory_are_not_followed)
     open_store(NULL);
 }
 
+/* promise F2: the embedded store's directory is this user's alone; links in it are not followed; its data is closed
+ * to others */
 TEST(a_directory_of_others_is_refused)
 {
     assert_int_equal(mkdir(s.dir, 0700), 0);
@@ -267,6 +277,7 @@ TEST(a_redis_that_cannot_load_its_data_is_fatal)
     open_store(NULL); /* the lock was let go */
 }
 
+/* promise T18 */
 TEST(a_long_path_is_no_hindrance)
 {
     char name[130];

@@ -1,4 +1,5 @@
 /* The embedded store on a disk that is full: redis-server is not started there, and who asks is told why. */
+/* promise T15 */
 #include <signal.h>
 #include <sys/statvfs.h>
 #include <unistd.h>

@@ -122,6 +122,7 @@ TEST(data_is_there_after_an_orderly_end)
     assert_there("b");
 }
 
+/* promise T16 */
 TEST(redis_is_set_up_as_promised)
 {
     static const char *const expected[][2] = {{"port", "port\n0\n"},
@@ -142,6 +143,7 @@ TEST(redis_is_set_up_as_promised)
 }
 
 /* Of this process' descriptors redis-server has the lock, and no other. */
+/* promise T14: the data directory has one server; a dead one is waited out */
 TEST(only_the_lock_is_inherited)
 {
     char path[64], target[PATH_MAX];
@@ -163,6 +165,9 @@ TEST(only_the_lock_is_inherited)
     close(open_here);
 }
 
+/* promise T15: a killed server takes its redis-server along; an ended redis-server is started again, after pauses
+ * that grow while it serves only for moments; one that fails in itself is not, nor any while less than 1 MiB of its
+ * disk is free, which is told */
 TEST(an_ended_redis_is_started_again)
 {
     open_store(NULL);
@@ -226,6 +231,7 @@ static void kill_and_wait(void)
 
 /* As on a full disk: it serves, and ends with the first write. To serve for a moment is no reason to start it at once
  * again and again. */
+/* promise T15 */
 TEST(pauses_grow_while_it_serves_only_for_moments)
 {
     enum { TIMES = 5 };
@@ -277,6 +283,7 @@ static void assert_broken(void)
     assert_int_equal(redis_of(getpid()), 0);
 }
 
+/* promise T15 */
 TEST(a_redis_that_aborts_while_it_loads_is_fatal)
 {
     lks_error error;
@@ -292,6 +299,7 @@ TEST(a_redis_that_aborts_while_it_loads_is_fatal)
     put_redis_back();
 }
 
+/* promise T15 */
 TEST(a_redis_that_aborts_before_it_listens_is_fatal)
 {
     lks_error error;
@@ -303,6 +311,7 @@ TEST(a_redis_that_aborts_before_it_listens_is_fatal)
 }
 
 /* One that was killed from outside may serve the next time. */
+/* promise T15 */
 TEST(a_redis_that_is_killed_before_it_listens_may_be_tried_again)
 {
     lks_error error;
@@ -313,6 +322,7 @@ TEST(a_redis_that_is_killed_before_it_listens_may_be_tried_again)
 }
 
 /* Several times, for what was short at the first may be there at the second. */
+/* promise T15 */
 TEST(a_restarted_redis_that_fails_again_and_again_is_fatal)
 {
     open_store(NULL);
@@ -340,6 +350,7 @@ static int connect_to(const char *path)
 
 /* Whoever cleans up may take the socket at any time: there is another one from the next start on, and
  * that comes as soon as the old one is missed, also while redis-server lives. */
+/* promise T18 */
 TEST(a_removed_socket_is_made_again)
 {
     static const char cut_off[] = "CLIENT KILL TYPE normal SKIPME yes\r\n";
@@ -414,6 +425,7 @@ static void hold_mending(void)
     store_driver_until(s.d, has_begun, NULL);
 }
 
+/* promise T18 */
 TEST(the_loop_goes_on_while_the_file_is_mended)
 {
     open_store(NULL);
@@ -429,6 +441,7 @@ TEST(the_loop_goes_on_while_the_file_is_mended)
 }
 
 /* Also when it comes to light at a restart. */
+/* promise T16 */
 TEST(damage_that_is_found_at_a_restart_is_fatal)
 {
     open_store(NULL);
@@ -443,6 +456,7 @@ TEST(damage_that_is_found_at_a_restart_is_fatal)
     mending.held = false;
 }
 
+/* promise T18 */
 TEST(closing_stops_the_mending)
 {
     open_store(NULL);
@@ -471,6 +485,7 @@ static lks_code open_told_to_stop(void)
 }
 
 /* Before the loop runs: nobody could close it yet. */
+/* promise T18 */
 TEST(opening_stops_when_it_is_told_to)
 {
     mending = (struct mending){.held = true, .until_stopped = true};
@@ -528,6 +543,7 @@ static void write_through_kills(void)
     note_pauses(false);
 }
 
+/* promise T16 */
 TEST(answers_survive_kill_9_in_the_middle)
 {
     write_through_kills();
@@ -556,6 +572,8 @@ TEST(answers_survive_kill_9_on_a_slow_disk)
 #endif
 
 /* A kill may leave half a record at the end of the file. It is kept beside. */
+/* promise T16: what was answered survives kill -9, of redis-server and of lockstockd; a cut transaction never runs in
+ * half */
 TEST(a_cut_record_is_dropped)
 {
     open_store(NULL);
@@ -571,6 +589,7 @@ TEST(a_cut_record_is_dropped)
 
 /* ---- damage is not served ---------------------------------------------------------- */
 
+/* promise T16 */
 TEST(damage_in_the_middle_is_refused_and_kept_as_it_is)
 {
     lks_error error;
@@ -598,6 +617,7 @@ static void assert_no_new_store(void)
 }
 
 /* What has lost its data does not become a new store by that. */
+/* promise T16 */
 TEST(a_store_without_its_files_is_not_served_as_a_new_one)
 {
     char path[320], moved[320];
@@ -620,6 +640,7 @@ TEST(a_store_without_its_files_is_not_served_as_a_new_one)
     assert_there("a");
 }
 
+/* promise T16 */
 TEST(files_that_are_gone_at_a_restart_are_fatal)
 {
     char path[320], moved[320];

@@ -84,6 +84,7 @@ TEST(replies_come_as_they_are)
     tear_down(&s);
 }
 
+/* promise T9 */
 TEST(combined_calls_each_have_their_effect)
 {
     scene s;
@@ -103,6 +104,7 @@ TEST(combined_calls_each_have_their_effect)
     tear_down(&s);
 }
 
+/* promise T6 */
 TEST(flushed_functions_are_loaded_unseen)
 {
     scene s;
@@ -208,6 +210,7 @@ TEST(a_stopped_redis_answers_when_it_goes_on)
     tear_down(&s);
 }
 
+/* promise T2 */
 TEST(full_memory_refuses_and_still_lets_a_server_start)
 {
     scene s;
@@ -226,6 +229,7 @@ TEST(full_memory_refuses_and_still_lets_a_server_start)
     tear_down(&s);
 }
 
+/* promise T7: MOVED, ASK, TRYAGAIN, READONLY: retried within the deadline, NO; a replica is left */
 TEST(a_replica_is_waited_out)
 {
     scene s;
@@ -241,6 +245,7 @@ TEST(a_replica_is_waited_out)
     tear_down(&s);
 }
 
+/* promise T1 */
 TEST(too_few_replicas_is_unavailable)
 {
     scene s;
@@ -265,6 +270,7 @@ TEST(a_dropped_client_comes_back)
     tear_down(&s);
 }
 
+/* promise T12 */
 TEST(unsafe_stores_are_refused)
 {
     static const char *const evicting[] = {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", NULL};
@@ -305,6 +311,7 @@ static bool was_asked_twice(void *arg)
 
 /* What was right at the start is looked at again: nobody loses locks to a setting that was
  * changed under a server that runs. */
+/* promise B10: a store whose settings become unsafe is not used until they are safe again */
 TEST(a_store_that_becomes_unsafe_is_not_used)
 {
     const driver_call echo = {.function = "echo", .timeout_ms = 60000};
@@ -336,6 +343,7 @@ TEST(a_store_that_becomes_unsafe_is_not_used)
     tear_down(&s);
 }
 
+/* promise T12 */
 TEST(another_layout_is_refused)
 {
     scene s;
@@ -350,6 +358,7 @@ TEST(another_layout_is_refused)
     tear_down(&s);
 }
 
+/* promise T12 */
 TEST(an_altered_library_is_refused)
 {
     scene s;
@@ -493,6 +502,7 @@ TEST(the_documented_user_may_run_every_command_of_the_library)
     tear_down(&s);
 }
 
+/* promise T8 */
 TEST(a_wrong_password_is_not_ready)
 {
     scene s;

@@ -65,6 +65,7 @@ static unsigned status_from(const char *origin)
 
 /* ---- tests ---------------------------------------------------------------------- */
 
+/* promise WS1 */
 TEST(no_page_may_connect)
 {
     static const char *const schemes[] = {"ws", "wss", "nng+ws"};
@@ -78,6 +79,7 @@ TEST(no_page_may_connect)
     }
 }
 
+/* promise WS1: a web page may not connect unless its origin is named: 403; two Origins are refused */
 TEST(a_page_that_is_named_may)
 {
     static const char *const args[] = {"--allow-origin", "https://shop.example,http://localhost:3000", "--allow-origin",
@@ -92,6 +94,7 @@ TEST(a_page_that_is_named_may)
 }
 
 /* libnng kept 2,000 of these over WebSocket, and none ended; those over TCP it did not count. */
+/* promise WS3: a handshake that is not finished ends, and takes a place */
 TEST(half_open_handshakes_count_and_end)
 {
     static const struct {

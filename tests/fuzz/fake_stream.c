@@ -27,7 +27,7 @@ lks_code streams_listen_unix(streams *all, const char *path, const stream_protoc
 
 bool fake_stream_open(stream *s, void (*output)(const uint8_t *data, size_t len))
 {
-    *s = (stream){.output = output};
+    *s = (stream){.output = output, .share = budget_open(NULL)};
     s->connection = protocol->open(protocol_arg, s);
     return s->connection;
 }
@@ -72,6 +72,7 @@ void fake_stream_closed(stream *s)
 {
     s->closing = true;
     protocol->closed(s->connection);
+    budget_close(s->share);
 }
 
 const char *stream_wire(const stream *s)
@@ -117,9 +118,9 @@ void stream_unfinished(stream *s, bool unfinished, bool anew)
     s->unfinished = unfinished;
 }
 
-void stream_charge(stream *s, budget_share *share)
+budget_share *stream_bytes(const stream *s)
 {
-    s->share = share;
+    return s->share;
 }
 
 void stream_pause(stream *s)

@@ -1,5 +1,6 @@
 /* Whatever text is taken as a message: once packed it passes the scan within the same limits; printed and read
  * again it is the same message. The first byte chooses the type. */
+/* promise J4 */
 #include <lockstock/v1/stock.lks.h>
 
 #include "fuzz.h"

@@ -5,6 +5,7 @@
  *
  *   flags (1)  n (1)  n sizes of pieces, 0 = 256, in turn  the stream
  *   flags: 1 the stream begins after a good request; 6 which limit */
+/* promise WS7 */
 #include "fuzz.h"
 #include "net/sp/sp.h"
 

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# promise CH4
+# promise CH14
 # errors.sh GENERATOR LOCKSTOCK_PROTO_DIR PROTOBUF_PROTO_DIR
 # Each errors/*.proto, and each errors/*.txtpb (a CodeGeneratorRequest), is refused
 # with exactly the lines that its comments "error: " give, and nothing is written.

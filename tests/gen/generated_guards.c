@@ -30,6 +30,7 @@ static void assert_paths(const char *const *paths, const char *expected)
     assert_string_equal(all, expected);
 }
 
+/* promise GN1 */
 TEST(a_binding_holds_all_that_its_guard_says)
 {
     const lks_rpc_guard *guard = guard_of(&guard_v1_guard_buy_method);
@@ -88,6 +89,7 @@ TEST(a_part_that_is_not_set_is_not_there)
     assert_null(guard_of(&guard_v1_guard_text_method)->lock);
 }
 
+/* promise GN1 */
 TEST(options_that_are_set_apart_are_one_guard)
 {
     const lks_rpc_guard *guard = guard_of(&guard_v1_guard_apart_method);
@@ -104,6 +106,7 @@ TEST(options_that_are_set_apart_are_one_guard)
     assert_string_equal(guard->outcome, "outcome");
 }
 
+/* promise GN1: a binding holds all that its guard says, to the byte, however the options are set apart */
 TEST(a_string_is_as_it_was_written)
 {
     assert_string_equal(guard_of(&guard_v1_guard_text_method)->idempotency->scope, "a \x22"
@@ -141,6 +144,11 @@ TEST(each_path_leads_through_the_request)
     assert_string_equal(guard->rate_limit->policy, "calls");
 }
 
+/* promise GN2: a part of a guard that only a later version knows is an error */
+/* promise GN3: what no server would take, or would guard nothing, is an error at generation: empty guards, missing
+ * keys, numbers and lengths out of range, several locks without a group */
+/* promise GN4: so is a path that leads nowhere, through a oneof or to what is no key, or that stands there twice */
+/* promise GN5: and an outcome that the response cannot tell, or that nothing tells */
 TEST(what_is_wrong_is_refused_line_by_line)
 {
     assert_int_equal(system(ERRORS_COMMAND), 0);

@@ -1,4 +1,7 @@
 #!/usr/bin/env bash
+# promise CH4
+# promise CH14
+# promise GN1
 # golden.sh GENERATOR LOCKSTOCK_PROTO_DIR [--update]
 # The files of golden/expected are what is made of golden/*.proto, to the byte; --update makes them so. The bytes of
 # descriptors are left out: test_generated reads them back.

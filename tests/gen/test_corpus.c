@@ -1,4 +1,7 @@
 /* The corpus, as a case of a program, which is what mutations need. */
+/* promise GN8: nested enums may call values the same */
+/* promise GN9: any name of a field or method compiles, or is a clash with file, line and both origins */
+/* promise GN10: what is made compiles without a warning, as C11, C17 and C++17, and so does text given as literals */
 #include "test.h"
 
 TEST_WITH(what_is_made_of_odd_protos_compiles_and_the_rest_is_refused, NULL, NULL)

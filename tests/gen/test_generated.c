@@ -219,6 +219,7 @@ TEST_WITH(skeleton_calls_the_handler_of_each_method, NULL, NULL)
     }
 }
 
+/* promise CH13: a skeleton tells by reflection what it serves, with all it imports */
 TEST_WITH(a_skeleton_carries_its_descriptors, NULL, NULL)
 {
     static const shop_v1_shop_handlers handlers = SHOP_V1_SHOP_HANDLERS(shop_);
@@ -254,6 +255,8 @@ TEST_WITH(method_constants_carry_the_options, NULL, NULL)
     assert_null(all->undo);
 }
 
+/* promise CH14: what a cancelled call may have left at a server is undone, with its metadata, by the method's option
+ * `undo` */
 TEST_WITH(what_undoes_a_call_is_made_of_it, NULL, NULL)
 {
     const lks_rpc_method *buy = &shop_v1_shop_buy_now_method;
@@ -304,6 +307,7 @@ TEST_WITH(constants_are_those_of_the_contract, NULL, NULL)
     assert_int_equal(gift, 1);
 }
 
+/* promise GN6: an enum's values have names as texts, any number has one */
 TEST_WITH(an_enum_names_its_values, NULL, NULL)
 {
     assert_string_equal(shop_v1_order_state_name(SHOP_V1_ORDER_STATE_OPEN), "OPEN");
@@ -328,6 +332,7 @@ TEST_WITH(nested_enums_with_a_value_alike_have_their_message_in_their_constants,
     assert_string_equal(names_v1_item_part_state_name(part), "OPEN");
 }
 
+/* promise GN7: a setter of a oneof's member sets its case */
 TEST_WITH(a_setter_sets_member_and_case, NULL, NULL)
 {
     shop_v1_v2_item item = SHOP_V1_V2_ITEM_INIT;

@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# promise CH12
+# promise CH13
 """grpcio against a host of a service of somebody's own: host_grpc.py HELLO_HOST STANDARD_PROTO_DIR. The client knows the
 service by reflection alone. Skipped (77) without grpcio. Nothing is asserted about elapsed time."""
 import importlib.util

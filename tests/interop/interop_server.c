@@ -272,22 +272,22 @@ static void on_term(uv_signal_t *handle, int number)
 
 static lks_code start(const tls_files *files, uint16_t *port, lks_error *error)
 {
-    const streams_options connections = {.loop = &here.loop,
-                                         .connections_max = IN_FLIGHT,
-                                         .greeting_ms = GREETING_MS,
-                                         .idle_ms = IDLE_MS,
-                                         .stall_ms = STALL_MS};
+    streams_options connections = {.loop = &here.loop,
+                                   .connections_max = IN_FLIGHT,
+                                   .greeting_ms = GREETING_MS,
+                                   .idle_ms = IDLE_MS,
+                                   .stall_ms = STALL_MS};
 
     if (files->key && tls_context_load(files, "h2", &here.tls, error) != LKS_OK)
         return error->code;
     here.budget = budget_new(HELD_BYTES_MAX);
     if (!here.budget)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    connections.budget = here.budget;
     if (streams_new(&connections, &here.streams, error) != LKS_OK)
         return error->code;
     const grpc_server_options options = {.streams = here.streams,
                                          .sink = &nobody,
-                                         .budget = here.budget,
                                          .message_bytes_max = MESSAGE_BYTES_MAX,
                                          .in_flight_per_peer = IN_FLIGHT,
                                          .methods = methods,

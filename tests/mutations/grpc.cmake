@@ -43,7 +43,7 @@ c_mutation(G6 net/grpc/grpc_call.c test_grpc [[        let_go(s, s->reading);
         expect_input(s);]] [[        expect_input(s);]])
 c_mutation(G6 net/grpc/grpc_call.c test_grpc [[    hold_only(s, RUNNING_BYTES + (arena > ARENA_BYTES ? arena - ARENA_BYTES : 0));]] [[    (void)arena;]])
 c_mutation(G6 net/grpc/grpc_call.c test_grpc [[    hold_only(s, CALL_BYTES + s->waiting);]] "")
-c_mutation(G6 net/grpc/grpc.c test_grpc [[        budget_force(c->bytes, CONNECTION_BYTES);]] "")
+c_mutation(G6 net/grpc/grpc.c test_grpc [[    budget_force(c->bytes, CONNECTION_BYTES);]] "")
 
 # what brings nothing is struck, before nghttp2 reads it, and ends the connection
 c_mutation(G7 net/grpc/grpc_meter.c test_grpc_meter [[    return m->strikes <= GRPC_STRIKES_MAX;]] [[    return true;]])

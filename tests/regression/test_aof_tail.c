@@ -123,6 +123,7 @@ static void assert_damaged(const void *data, size_t len, size_t at)
 }
 
 /* Torn at each byte: what is before the transaction stays, all of it and no more. */
+/* promise T16 */
 TEST(test_torn_anywhere)
 {
     const size_t n_first = sizeof first - 1, n_second = sizeof second - 1;
@@ -138,6 +139,7 @@ TEST(test_torn_anywhere)
 }
 
 /* As on a full disk: the copy is not written as a whole. */
+/* promise T16 */
 TEST(test_what_cannot_be_kept_is_not_cut)
 {
     struct rlimit before;
@@ -169,6 +171,7 @@ TEST(test_remarks_are_no_commands)
 }
 
 /* Not torn but damaged. */
+/* promise T16 */
 TEST(test_damage_is_left_alone)
 {
     static const struct {
@@ -190,6 +193,7 @@ TEST(test_damage_is_left_alone)
 
 /* Eight bytes that are changed anywhere before the last transaction never cost what is behind them: the file is refused, or
  * is read as before where a value has changed. */
+/* promise T16 */
 TEST(test_damage_in_the_middle_cuts_nothing)
 {
     static const char *const changes[] = {"99999999", "\r\n$77777", "*9\r\n$900", "xxxxxxxx"};
@@ -220,6 +224,7 @@ TEST(test_damage_in_the_middle_cuts_nothing)
 }
 
 /* Commands are seen at each place of what is behind, also where two of the pieces meet in which it is read. */
+/* promise T16 */
 TEST(test_what_is_behind_a_tear_is_seen_everywhere)
 {
     static const char torn[] = "*2\r\n$3\r\nGET\r\n$9999999\r\n", behind[] = "*1\r\n$4\r\nEXEC\r\n";
@@ -237,6 +242,7 @@ TEST(test_what_is_behind_a_tear_is_seen_everywhere)
 }
 
 /* A power loss leaves zeros where bytes did not reach the disk: as many as there are. */
+/* promise T16 */
 TEST(test_zeros_at_the_end)
 {
     static const size_t zeros[] = {1, 511, 512, 513, 70000, 300000};
@@ -283,6 +289,7 @@ static bool on_progress(void *arg, off_t done, off_t size)
 }
 
 /* A value of 600 MiB that is a hole. */
+/* promise T18 */
 TEST(test_progress_is_told)
 {
     static const char head[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$629145600\r\n";
@@ -330,6 +337,7 @@ static lks_code mend_with(const char *name, const char *text, bool has_served, l
 
 /* Without its manifest a store looks like a new one. What a redis-server leaves that was killed at its very first start is
  * one. */
+/* promise T16 */
 TEST(test_a_missing_manifest_is_no_new_store)
 {
     static const char *const of_a_store[] = {"appendonly.aof.1.incr.aof", "appendonly.aof.2.base.rdb",
@@ -358,6 +366,7 @@ static void assert_reply(redis_fixture *redis, const char *command, const char *
 }
 
 /* The story as it happened, with a real redis-server. */
+/* promise T16 */
 TEST_WITH(test_half_a_transaction_never_runs, NULL, NULL)
 {
     static const char name[] = "appendonly.aof.1.incr.aof";

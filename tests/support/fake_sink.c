@@ -53,12 +53,6 @@ const char *budget_principal(const budget_share *share)
     return has_principals ? "somebody" : NULL;
 }
 
-bool budget_has_principal(const budget_share *share)
-{
-    (void)share;
-    return has_principals;
-}
-
 static void hold(caller *c, bool held)
 {
     if (held != c->held)

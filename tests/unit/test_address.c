@@ -1,5 +1,7 @@
 /* Addresses to listen on. A unix socket replaces a dead socket of the same user, and
  * nothing else; and it is not made where others could put theirs in its place. */
+/* promise F1: `unix://` replaces a dead socket of this user and nothing else; no socket where others could put theirs
+ * promise F1: `unix://` replaces a dead socket of this user and nothing else; no socket where others could put theirs */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -237,6 +239,7 @@ TEST_WITH(hosts_have_ports, NULL, NULL)
         assert_int_equal(address_check_tcp(bad[i], true, &error), LKS_INVALID_ARGUMENT);
 }
 
+/* promise F3 */
 TEST_WITH(a_taken_port_is_told, NULL, NULL)
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

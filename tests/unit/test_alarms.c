@@ -1,4 +1,5 @@
 /* Alarms on a real loop, over a store of the test's own. */
+/* promise L33 */
 
 #include <uv.h>
 
@@ -130,6 +131,7 @@ static void on_called(void *arg, const store_call *call)
     ++*(int *)arg;
 }
 
+/* promise S55 */
 TEST(each_call_that_has_ended_is_told_of_also_when_it_failed)
 {
     fixture *f = *state;
@@ -223,6 +225,7 @@ TEST(what_nobody_watches_is_not_asked)
     assert_int_equal(alarms_count(f->all), 0);
 }
 
+/* promise L54 */
 TEST(an_alarm_goes_with_its_last_watcher)
 {
     fixture *f = *state;
@@ -253,6 +256,8 @@ TEST(a_call_watches_all_that_it_waits_for)
 }
 
 /* One call waits on while thousands of names were waited for, each until a day later. */
+/* promise L54: alarms and waiters are found in as few steps among many; an alarm goes with the last who watches it;
+ * of many that ring at once 256 are asked at a time; at the limit of lasting alarms those that there are still move */
 TEST(names_once_waited_for_are_forgotten)
 {
     fixture *f = *state;
@@ -270,6 +275,7 @@ TEST(names_once_waited_for_are_forgotten)
 }
 
 /* At their limit there is no new one, but each that there is may still move. */
+/* promise L54 */
 TEST(a_lasting_alarm_moves_earlier_also_at_the_limit)
 {
     fixture *f = *state;
@@ -312,6 +318,7 @@ static size_t compared_among(fixture *f, size_t n)
     return spent;
 }
 
+/* promise L54 */
 TEST(an_alarm_is_found_among_many_as_among_few)
 {
     fixture *f = *state;
@@ -339,6 +346,7 @@ TEST(a_lasting_alarm_is_done_though_nobody_waits)
 }
 
 /* Callers' calls find the store free between them. */
+/* promise L54 */
 TEST(of_many_that_ring_at_once_some_are_asked_at_a_time)
 {
     fixture *f = *state;
@@ -363,6 +371,7 @@ TEST(of_many_that_ring_at_once_some_are_asked_at_a_time)
     assert_int_equal(alarms_count(f->all), 0);
 }
 
+/* promise L52 */
 TEST(a_lasting_alarm_is_tried_until_the_store_answers)
 {
     fixture *f = *state;
@@ -377,6 +386,7 @@ TEST(a_lasting_alarm_is_tried_until_the_store_answers)
     assert_int_equal(alarms_count(f->all), 0);
 }
 
+/* promise L52 */
 TEST(a_lasting_alarm_that_is_refused_for_good_ends)
 {
     fixture *f = *state;

@@ -1,6 +1,8 @@
 /* Bytes held for connections, against limits of a connection, a principal and the server. */
+/* promise CN8: freed memory goes back to the system once after a peak, not while it swings */
+/* promise K8 */
 
-#include "net/budget.h"
+#include "net/admission/budget.h"
 #include "test.h"
 
 enum { KIB = 1024, BYTES = 1024 * KIB, SHARES = 1000 };

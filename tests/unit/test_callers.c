@@ -50,6 +50,8 @@ static void on_abandoned(caller_call *call)
     caller_leave(call);
 }
 
+static const call_ops ops = {on_start, on_start, on_abandoned};
+
 static void on_room(void *arg)
 {
     assert_ptr_equal(arg, here);
@@ -141,7 +143,7 @@ static caller_call *make(fixture *f, caller *c)
 {
     caller_call *call = &f->calls[f->n++];
 
-    *call = (caller_call){.caller = c, .start = on_start, .abandoned = on_abandoned};
+    *call = (caller_call){.caller = c, .ops = &ops};
     return call;
 }
 
@@ -195,6 +197,7 @@ static void leave_all(fixture *f)
 
 /* ---- running ---------------------------------------------------------------------- */
 
+/* promise W11 */
 TEST(a_connection_runs_so_many_and_the_rest_queue_in_order)
 {
     fixture *f = *state;
@@ -212,6 +215,7 @@ TEST(a_connection_runs_so_many_and_the_rest_queue_in_order)
     lose(c);
 }
 
+/* promise K2 */
 TEST(a_call_that_settles_finds_room_when_others_do_not)
 {
     fixture *f = *state;
@@ -234,6 +238,7 @@ TEST(a_call_that_settles_finds_room_when_others_do_not)
     lose(c);
 }
 
+/* promise K2 */
 TEST(what_settles_starts_before_what_takes)
 {
     fixture *f = *state;
@@ -253,6 +258,7 @@ TEST(what_settles_starts_before_what_takes)
 }
 
 /* However many settle, what takes goes on. */
+/* promise K2 */
 TEST(calls_that_settle_leave_room_to_those_that_take)
 {
     fixture *f = *state;
@@ -280,6 +286,7 @@ TEST(calls_that_settle_leave_room_to_those_that_take)
     lose(c);
 }
 
+/* promise W11 */
 TEST(connections_take_turns)
 {
     fixture *f = *state;
@@ -301,6 +308,8 @@ TEST(connections_take_turns)
     lose(modest);
 }
 
+/* promise W11 */
+/* promise K19 */
 TEST(too_many_that_queue_are_refused)
 {
     fixture *f = *state;
@@ -332,6 +341,7 @@ TEST(too_many_that_queue_are_refused)
         lose(c[i]);
 }
 
+/* promise K11 */
 TEST(calls_that_settle_are_refused_for_those_of_their_own_connection_only)
 {
     fixture *f = *state;
@@ -384,6 +394,8 @@ static void pass(fixture *f, size_t first, size_t n)
     f->costs_ns = 0;
 }
 
+/* promise K14: a call that takes and would queue for too long is refused at once, before its request is read, with
+ * the time after which to come again; one that settles is not */
 TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
 {
     enum { QUEUED = 60, PASSED = 40 };
@@ -408,6 +420,7 @@ TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
 }
 
 /* Callers take turns: of many, each begins one call in a round of all. */
+/* promise K14 */
 TEST(a_queue_takes_longer_with_more_callers)
 {
     enum { CALLERS = 8, QUEUED = 3, MANY = 60, PASSED = 40 };
@@ -432,6 +445,7 @@ TEST(a_queue_takes_longer_with_more_callers)
 }
 
 /* What is not read ages where nobody can refuse it. */
+/* promise K15: a connection whose calls queue for long, or stand still, is read on */
 TEST(a_connection_whose_calls_queue_for_long_is_read_on)
 {
     enum { QUEUED = 60, PASSED = 40 };
@@ -449,6 +463,7 @@ TEST(a_connection_whose_calls_queue_for_long_is_read_on)
 }
 
 /* The store does not answer: nobody knows how long that will last. */
+/* promise K15 */
 TEST_WITH(a_connection_whose_queue_stands_still_is_read_on, setup_stalling, teardown)
 {
     fixture *f = *state;
@@ -468,6 +483,7 @@ TEST_WITH(a_connection_whose_queue_stands_still_is_read_on, setup_stalling, tear
 /* What one connection starts in a turn of the loop has a limit in time; then it is the
  * others' turn, and it goes on in the next. */
 /* Each of them alone would have time for one in each turn. */
+/* promise K13 */
 TEST_WITH(costly_connections_share_a_turn, setup_short_turns, teardown)
 {
     enum { COSTLY = 20 };
@@ -499,6 +515,8 @@ TEST_WITH(costly_connections_share_a_turn, setup_short_turns, teardown)
 }
 
 /* While somebody else has calls they have less of a turn than among themselves. */
+/* promise K13: connections whose calls are costly to start share one turn of the loop, a short one while others have
+ * calls; others start theirs at once */
 TEST_WITH(costly_connections_give_way, setup_short_turns, teardown)
 {
     fixture *f = *state;
@@ -527,6 +545,7 @@ TEST_WITH(costly_connections_give_way, setup_short_turns, teardown)
     lose(light);
 }
 
+/* promise W11 */
 TEST_WITH(a_turn_of_the_loop_is_shared, setup_short_turns, teardown)
 {
     fixture *f = *state;
@@ -549,6 +568,7 @@ TEST_WITH(a_turn_of_the_loop_is_shared, setup_short_turns, teardown)
 
 /* ---- owners ------------------------------------------------------------------------ */
 
+/* promise K19 */
 TEST(owners_take_turns_before_their_connections)
 {
     fixture *f = *state;
@@ -582,6 +602,8 @@ static int setup_shares(void **state)
     return setup_with(state, UINT64_MAX, UINT64_MAX, WAITING_EACH, SHARE);
 }
 
+/* promise K19: an owner, which is a principal or an unknown caller's address, has a share of what runs and of a turn
+ * while another calls, and a share of the queue, however many connections it has */
 TEST_WITH(an_owner_has_a_share_while_another_calls, setup_shares, teardown)
 {
     fixture *f = *state;
@@ -611,6 +633,7 @@ TEST_WITH(an_owner_has_a_share_while_another_calls, setup_shares, teardown)
 }
 
 /* Before a call of it was admitted a connection is its address'. */
+/* promise K19 */
 TEST_WITH(a_principal_is_the_owner_wherever_it_calls_from, setup_shares, teardown)
 {
     fixture *f = *state;
@@ -627,6 +650,7 @@ TEST_WITH(a_principal_is_the_owner_wherever_it_calls_from, setup_shares, teardow
     lose(other);
 }
 
+/* promise K19 */
 TEST_WITH(connections_of_one_owner_share_a_turn_while_another_calls, setup_short_turns, teardown)
 {
     enum { MANY = 20 };
@@ -660,6 +684,7 @@ TEST_WITH(connections_of_one_owner_share_a_turn_while_another_calls, setup_short
 
 /* ---- waiting ---------------------------------------------------------------------- */
 
+/* promise K1 */
 TEST(a_parked_call_takes_no_room_to_run)
 {
     fixture *f = *state;
@@ -679,6 +704,7 @@ TEST(a_parked_call_takes_no_room_to_run)
     lose(c);
 }
 
+/* promise K1 */
 TEST(parking_makes_room)
 {
     fixture *f = *state;
@@ -694,6 +720,7 @@ TEST(parking_makes_room)
     lose(c);
 }
 
+/* promise K3: waiting has limits of a connection, a principal and the server */
 TEST(waiting_has_limits_of_a_connection_a_principal_and_the_server)
 {
     fixture *f = *state;
@@ -725,6 +752,7 @@ TEST(waiting_has_limits_of_a_connection_a_principal_and_the_server)
     lose(c);
 }
 
+/* promise K4: a call that was woken runs before calls that take */
 TEST(a_woken_call_runs_before_calls_that_take)
 {
     fixture *f = *state;
@@ -745,6 +773,7 @@ TEST(a_woken_call_runs_before_calls_that_take)
 
 /* ---- loss ------------------------------------------------------------------------- */
 
+/* promise K5 */
 TEST(a_lost_connection_takes_its_calls_and_no_others)
 {
     fixture *f = *state;
@@ -773,6 +802,7 @@ static void on_abandoned_and_goes_on(caller_call *call)
     here->n_abandoned++;
 }
 
+/* promise K5 */
 TEST(a_lost_connection_starts_nothing_more)
 {
     fixture *f = *state;
@@ -780,7 +810,7 @@ TEST(a_lost_connection_starts_nothing_more)
     caller_call *running = take(f, c);
     lks_error error;
 
-    running->abandoned = on_abandoned_and_goes_on;
+    running->ops = &(call_ops){.abandoned = on_abandoned_and_goes_on};
     lose(c);
     assert_true(caller_is_lost(c));
     caller_call *late = make(f, c);
@@ -789,6 +819,7 @@ TEST(a_lost_connection_starts_nothing_more)
     caller_leave(running);
 }
 
+/* promise CN6 */
 TEST(who_is_held_starts_nothing_and_then_all)
 {
     fixture *f = *state;
@@ -818,6 +849,7 @@ TEST(who_is_held_starts_nothing_and_then_all)
 }
 
 /* A call that waited is woken by the loss, and has to end: there is no output any more that could be taken. */
+/* promise W15 */
 TEST(who_is_lost_is_held_no_more)
 {
     fixture *f = *state;
@@ -827,7 +859,7 @@ TEST(who_is_lost_is_held_no_more)
     f->leave_at_once = false;
     assert_int_equal(wait_as(f, c, NULL, &waiting), LKS_OK);
     caller_park(waiting);
-    waiting->abandoned = caller_resume;
+    waiting->ops = &(call_ops){.resume = on_start, .abandoned = caller_resume};
     caller_hold(c, true);
     f->leave_at_once = true;
     lose(c);

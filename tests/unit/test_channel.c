@@ -78,6 +78,7 @@ TEST(metadata_reaches_the_server)
     server_stop(server);
 }
 
+/* promise A13: the client sends its token with every call, unless the call has its own */
 TEST(a_token_reaches_the_server)
 {
     static const char *const bad[] = {"", "two words", "line\n", "\xC3\xA9"};
@@ -218,6 +219,7 @@ TEST(a_call_without_a_handle_frees_itself)
 
 /* ---- cancel ------------------------------------------------------------------- */
 
+/* promise W18 */
 TEST(cancelling_tells_whether_it_was_sent)
 {
     struct server *server = server_start(0);
@@ -304,6 +306,7 @@ TEST(several_threads_may_wait_for_one_call)
 
 /* ---- deadlines ---------------------------------------------------------------- */
 
+/* promise W18: the client: a deadline tells how far the call came; a cancelled call says whether it was sent */
 TEST(a_deadline_tells_how_far_the_call_came)
 {
     struct server *server = server_start(0), *mute = server_start(0);
@@ -376,6 +379,7 @@ TEST(a_full_queue_refuses)
 }
 
 /* So a Release goes out however many calls wait for it. */
+/* promise CH3: what insists outlasts refusals that may pass, and a full queue; what ends or keeps something insists */
 TEST(what_insists_is_taken_on_by_a_full_queue)
 {
     struct server *server = server_start(0);
@@ -408,6 +412,7 @@ TEST(what_insists_is_taken_on_by_a_full_queue)
     server_stop(server);
 }
 
+/* promise CH2: calls that wait never take the room of others; 10,000 on one channel */
 TEST(calls_that_wait_leave_room_for_others)
 {
     struct server *server = server_start(0);
@@ -461,6 +466,8 @@ TEST(what_cannot_be_sent_is_refused_at_once)
     server_stop(server);
 }
 
+/* promise F4: a bool is said in three ways; what is wrong with a URL is said, and where the URL stands, without its
+ * password */
 TEST(urls_are_checked)
 {
     static const char *const bad[] = {
@@ -520,6 +527,7 @@ TEST(urls_are_checked)
     lks_message_free(NULL);
 }
 
+/* promise CH6: a child of fork does not wait for a call */
 TEST(a_forked_child_is_refused)
 {
     struct server *server = server_start(0);

@@ -1,5 +1,6 @@
 /* A thread whose synchronous call is the only one of its channel sends it and reads its answer, while the loop
  * thread sleeps; whatever else there is to do is done by that as ever. */
+/* promise CH22 */
 #include <dirent.h>
 #include <signal.h>
 #include <unistd.h>

@@ -1,5 +1,7 @@
 /* Calls that share a message: which do, which do not, and that each keeps what it has alone: its
  * answer, its error, its place, its end. The server counts messages. */
+/* promise CH18: each call of a message has its own answer, error, deadline, metadata and end; a lost connection is
+ * told to each */
 #include "unit/channel_fixture.h"
 #include "test.h"
 
@@ -60,6 +62,7 @@ static void assert_all_ended(struct witness *calls, size_t n, const char *prefix
     assert_all_ok(calls, n, prefix, LKS_APPLIED_UNSPECIFIED);
 }
 
+/* promise CH15 */
 TEST(a_call_on_an_idle_channel_goes_at_once)
 {
     struct server *server = server_start(0);
@@ -72,6 +75,7 @@ TEST(a_call_on_an_idle_channel_goes_at_once)
     server_stop(server);
 }
 
+/* promise CH15 */
 TEST(calls_gather_while_frames_are_under_way)
 {
     enum { N = 2 * FRAME_CALLS + 10 };
@@ -96,6 +100,8 @@ TEST(calls_gather_while_frames_are_under_way)
     server_stop(server);
 }
 
+/* promise CH15: calls gather while four messages of their kind are under way, at most 64 and 16 KiB of them, in their
+ * order; none waits for others while fewer are */
 TEST(what_gathers_keeps_to_the_bytes_of_a_frame)
 {
     enum { N = 8, BYTES = 3000, FRAME_BYTES = 16 * 1024 };
@@ -135,6 +141,7 @@ TEST(what_gathers_keeps_to_the_bytes_of_a_frame)
 
 /* Neither a method that does not say so, nor a call that waits at the server, nor one that may not be
  * sent twice, which it may have to be when others' answers fill the reply. */
+/* promise CH16 */
 TEST(some_calls_travel_alone)
 {
     enum { N = 3 };
@@ -171,6 +178,7 @@ TEST(some_calls_travel_alone)
 }
 
 /* A full server runs these first: they do not wait for the answers to others. */
+/* promise CH16 */
 TEST(what_settles_shares_with_its_like_only)
 {
     enum { N = 3 };
@@ -201,6 +209,8 @@ TEST(what_settles_shares_with_its_like_only)
 }
 
 /* A channel that takes only short answers does not know how long those of a message are together. */
+/* promise CH16: no call travels with others that waits, may not be sent again or is long; nor one of a method that
+ * does not say so, or of a channel of short messages; those that settle travel with their like */
 TEST(a_channel_of_short_messages_shares_none)
 {
     struct server *server = server_start(0);
@@ -217,6 +227,7 @@ TEST(a_channel_of_short_messages_shares_none)
 }
 
 /* As many calls as may be on a connection, however few messages they are in. */
+/* promise CH17: room is counted in calls, however few messages they are in */
 TEST(the_room_of_a_connection_is_counted_in_calls)
 {
     enum { ROOM = FRAMES + 5, N = 9 };
@@ -338,6 +349,8 @@ TEST(an_answer_to_none_or_to_all_is_each_ones)
 }
 
 /* Its answer did not fit beside the others'. A server without room names a time, and is left alone. */
+/* promise CH19: who finds no room among the others' answers is tried again alone, once, unless the server names a
+ * time or it might run twice */
 TEST(who_finds_no_room_among_others_is_tried_alone)
 {
     enum { N = 3 };
@@ -370,6 +383,7 @@ TEST(who_finds_no_room_among_others_is_tried_alone)
 }
 
 /* Alone it is told so. */
+/* promise CH19 */
 TEST(no_room_alone_is_an_answer)
 {
     struct server *server = server_start(0);

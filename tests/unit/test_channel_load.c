@@ -72,6 +72,7 @@ TEST(thousands_of_calls_at_once)
 
 /* Calls that wait for something at the server never take the room of what it may be. Over
  * libnng most of them wait here. */
+/* promise CH2 */
 TEST(ten_thousand_calls_wait_on_one_channel)
 {
     bool over_nng = strcmp(server_scheme(), "tcp") != 0;
@@ -97,6 +98,7 @@ TEST(ten_thousand_calls_wait_on_one_channel)
 }
 
 /* The server has answered calls, one at a time, for long enough to know the pace, and now holds one. */
+/* promise K14 */
 TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
 {
     enum { ANSWERED = 3000, QUEUED = 1000 };

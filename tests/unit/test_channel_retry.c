@@ -1,5 +1,7 @@
 /* What is sent again, what never is, and what `applied` then says. A call that reached
  * no server says NO; one that may have reached one says MAYBE. */
+/* promise C31: what was written when the connection ended is lost, MAYBE */
+/* promise C33 */
 
 #include "unit/channel_fixture.h"
 #include "test.h"
@@ -13,6 +15,9 @@ static void assert_one_call(struct server *server, size_t tries, const char *id)
 
 /* ---- what is sent again -------------------------------------------------------- */
 
+/* promise CH4 */
+/* promise GD22 */
+/* promise W17 */
 TEST(a_lost_reply_is_asked_for_again_with_the_same_id)
 {
     static const server_fault_kind losses[] = {SERVER_DROPS_REPLY, SERVER_CLOSES};
@@ -69,6 +74,8 @@ TEST(a_read_is_asked_again)
     server_stop(server);
 }
 
+/* promise GD22 */
+/* promise W17 */
 TEST(a_server_that_did_nothing_is_asked_again)
 {
     struct server *server = server_start(0);
@@ -83,6 +90,7 @@ TEST(a_server_that_did_nothing_is_asked_again)
 }
 
 /* Only an option of the field says so, not its name. */
+/* promise CH4 */
 TEST(a_field_without_the_option_is_sent_as_it_is)
 {
     struct server *server = server_start(0);
@@ -98,6 +106,7 @@ TEST(a_field_without_the_option_is_sent_as_it_is)
 }
 
 /* A Complete or a Release, say. */
+/* promise CH3 */
 TEST(what_insists_outlasts_refusals_that_may_pass)
 {
     static const struct {
@@ -139,6 +148,8 @@ TEST(what_insists_outlasts_refusals_that_may_pass)
 
 /* ---- what is not --------------------------------------------------------------- */
 
+/* promise W17: the client: a reply lost after sending is asked for again when the call has a natural id or reads,
+ * else MAYBE; one lost try makes the call MAYBE */
 TEST(a_call_that_may_have_been_applied_is_not_repeated_without_an_id)
 {
     const struct {
@@ -190,6 +201,7 @@ TEST(without_an_id_an_answer_is_waited_for_until_the_deadline)
     server_stop(server);
 }
 
+/* promise CH3 */
 TEST(other_failures_are_final)
 {
     struct server *server = server_start(0);
@@ -228,6 +240,7 @@ TEST(a_server_that_asks_for_more_time_than_there_is_is_not_asked_again)
 
 /* ---- what all tries together say ------------------------------------------------ */
 
+/* promise W17 */
 TEST(one_lost_try_makes_the_call_maybe)
 {
     struct server *server = server_start(0);
@@ -276,6 +289,7 @@ TEST(a_server_that_never_answers_makes_it_maybe_at_the_deadline)
 
 /* A server waits a second for its store before it says that there is none. However often
  * it is asked, each try is heard to its end, and the call says what they said. */
+/* promise CH1 */
 TEST(refusals_that_come_late_are_heard)
 {
     struct server *server = server_start(0);
@@ -292,6 +306,7 @@ TEST(refusals_that_come_late_are_heard)
     server_stop(server);
 }
 
+/* promise CH1: a refusal that comes late is heard; every try NO is NO; a lost answer tells what was said before */
 TEST(what_was_said_before_is_told_with_a_lost_answer)
 {
     struct server *server = server_start(0);

@@ -27,6 +27,7 @@ static void start_heavy(lks_channel *channel, const char *id, struct witness *wi
 /* The server reads nothing, so the kernel takes some messages, a part of one, and none of
  * the others. What is taken back was not seen; what was half written is ended, or what
  * comes behind it would be read as its rest. */
+/* promise C30: a half written message is ended, one that was not begun is taken back and NO */
 TEST(a_half_written_message_is_ended)
 {
     struct server *server = server_start(0);
@@ -68,6 +69,7 @@ TEST(a_half_written_message_is_ended)
 }
 
 /* Both calls have the one slot, one after the other. */
+/* promise C32: an answer is only its own request's */
 TEST(a_late_answer_is_nobodys)
 {
     struct server *server = server_start(0);
@@ -119,6 +121,7 @@ static void assert_unreachable(const char *url, const char *why)
     lks_channel_close(channel);
 }
 
+/* promise C34 */
 TEST(who_cannot_be_reached_is_told_with_the_reason)
 {
     char url[64], long_name[300] = "tcp://";
@@ -144,6 +147,7 @@ static void *answer_in_http(void *arg)
     return NULL;
 }
 
+/* promise C33 */
 TEST(a_server_of_another_protocol_is_refused)
 {
     int listener = listen_on(0);
@@ -160,6 +164,7 @@ TEST(a_server_of_another_protocol_is_refused)
 }
 
 /* "localhost" may be ::1 first, where nobody listens. */
+/* promise C34 */
 TEST(a_name_is_resolved)
 {
     struct server *server = server_start(0);

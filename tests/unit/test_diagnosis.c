@@ -1,4 +1,5 @@
 /* What doctor says of what servers and stores answer. */
+/* promise CL6 */
 #include "cli/diagnosis.h"
 
 #include "test.h"
@@ -179,6 +180,7 @@ static void expect_remedies(const char *level, const char *says_it)
 }
 
 /* The texts say nothing to doctor: the words alone tell what to do. */
+/* promise W19 */
 TEST(a_store_that_is_not_ready_has_a_remedy_for_its_reason)
 {
     store.ready = false;

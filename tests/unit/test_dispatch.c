@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "dispatch_scene.h"
 
+/* promise W7: unknown method: UNIMPLEMENTED */
 TEST(an_unknown_method_is_unimplemented)
 {
     fixture *f = *state;
@@ -19,6 +20,7 @@ TEST(a_method_of_a_later_version_is_unimplemented)
     assert_int_equal(f->store.n, 0);
 }
 
+/* promise W1 */
 TEST(a_bad_request_never_reaches_the_store)
 {
     fixture *f = *state;
@@ -30,6 +32,7 @@ TEST(a_bad_request_never_reaches_the_store)
     assert_int_equal(f->store.n, 0);
 }
 
+/* promise W8: deadline already past: DEADLINE_EXCEEDED, not run; the caller's deadline counts, up to the limit */
 TEST(a_deadline_that_is_over_is_not_run)
 {
     fixture *f = *state;
@@ -40,6 +43,7 @@ TEST(a_deadline_that_is_over_is_not_run)
     assert_int_equal(f->store.n, 0);
 }
 
+/* promise W8 */
 TEST(a_deadline_is_the_callers_up_to_the_limit)
 {
     fixture *f = *state;
@@ -58,6 +62,7 @@ TEST(a_deadline_is_the_callers_up_to_the_limit)
 
 /* Its own time, whatever the server's limit: a client repeats a call for as long as that,
  * and 5 s are added. */
+/* promise R20 */
 TEST(a_plan_knows_how_long_it_may_be_repeated)
 {
     fixture *f = *state;
@@ -86,6 +91,8 @@ TEST(a_plan_knows_how_long_it_may_be_repeated)
 }
 
 /* What finds no room waits for it: callers.h. */
+/* promise W11: overload: queues are bounded, RESOURCE_EXHAUSTED, NO, with a moment to wait; a connection cannot take
+ * all */
 TEST(calls_beyond_the_room_of_their_connection_queue)
 {
     fixture *f = *state;
@@ -100,6 +107,8 @@ TEST(calls_beyond_the_room_of_their_connection_queue)
     assert_int_equal(f->n_done, 4);
 }
 
+/* promise W11 */
+/* promise K16: a call whose time is over while it queues is not run */
 TEST(a_queued_call_whose_time_is_over_is_not_run)
 {
     fixture *f = *state;
@@ -120,6 +129,7 @@ TEST(a_queued_call_whose_time_is_over_is_not_run)
 }
 
 /* Nor looked at: what a service knows of it is gone as well. */
+/* promise W15 */
 TEST(a_store_that_is_about_to_close_is_asked_nothing_more)
 {
     enum { RUNNING = 3 };
@@ -165,6 +175,7 @@ static void start_refund(fixture *f, size_t peer, const sink_call *change)
 }
 
 /* One that settles goes before those that queue. */
+/* promise K14 */
 TEST(a_call_that_would_queue_for_too_long_is_not_even_read)
 {
     enum { QUEUED = 60, PASSED = 40 };
@@ -190,6 +201,8 @@ TEST(a_call_that_would_queue_for_too_long_is_not_even_read)
     assert_in_range(f->store.n, 3 + QUEUED, 3 + QUEUED + 1);
 }
 
+/* promise K2: a quarter of the room to run is for calls that settle, another for those that take; what settles starts
+ * first */
 TEST(a_call_that_settles_overtakes_those_that_take)
 {
     fixture *f = *state;
@@ -249,6 +262,7 @@ static void renew_of(fixture *f, const char *first, const char *second)
     start_of(f, NULL, "/lockstock.v1.LockService/Renew", &request.base);
 }
 
+/* promise CH20 */
 TEST_WITH(calls_of_a_message_wait_for_none_of_it, setup_with_room, teardown)
 {
     fixture *f = *state;
@@ -264,6 +278,7 @@ TEST_WITH(calls_of_a_message_wait_for_none_of_it, setup_with_room, teardown)
 }
 
 /* Answers that hold up the store come one after the other, so that others' come between them. */
+/* promise K11 */
 TEST(a_call_that_weighs_much_takes_more_of_the_room)
 {
     fixture *f = *state;
@@ -291,6 +306,8 @@ static void answer_at_length(fixture *f, size_t i, size_t len)
 }
 
 /* Of who is new they may be; then what came lately counts. */
+/* promise K11: what weighs much in the store takes more of the room to run, and eight times as much while its answers
+ * may be large; calls that settle have a bound of their connection */
 TEST_WITH(large_answers_are_asked_for_a_few_at_a_time, setup_with_room, teardown)
 {
     enum { CALLS = 200, FEW = 40 };
@@ -317,6 +334,7 @@ TEST_WITH(large_answers_are_asked_for_a_few_at_a_time, setup_with_room, teardown
 }
 
 /* Of those that queue, too: they were let in when nothing was made yet. */
+/* promise K9: a call whose answer cannot fit into its reply is not begun */
 TEST(calls_whose_message_is_full_are_not_begun)
 {
     fixture *f = *state;
@@ -345,6 +363,7 @@ TEST(a_namespace_has_a_length)
 }
 
 /* Taken from metadata of either wire: the last counts nowhere, nor does the first. */
+/* promise F5 */
 TEST(an_entry_that_stands_twice_is_refused)
 {
     static const char *const names[] = {"authorization", "lockstock-namespace"};
@@ -385,6 +404,7 @@ TEST(a_namespace_places_the_keys)
     answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
+/* promise W13 */
 TEST(a_call_that_waits_must_be_alone)
 {
     fixture *f = *state;
@@ -396,6 +416,7 @@ TEST(a_call_that_waits_must_be_alone)
     expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "wait_ms: ");
 }
 
+/* promise W16 */
 TEST(the_stores_word_is_passed_on)
 {
     fixture *f = *state;
@@ -408,6 +429,7 @@ TEST(the_stores_word_is_passed_on)
     assert_int_equal(f->error.retry_after_ms, 7);
 }
 
+/* promise W16: applied: NO has no effect, YES persists, else MAYBE; of a read always NO */
 TEST(a_read_is_never_applied)
 {
     fixture *f = *state;
@@ -419,6 +441,7 @@ TEST(a_read_is_never_applied)
 
 /* Renewing over two groups of which one succeeds: the failure of the other is no
  * longer a NO. */
+/* promise W16 */
 TEST(part_of_a_call_that_succeeded_makes_it_maybe)
 {
     fixture *f = *state;

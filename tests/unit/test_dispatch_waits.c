@@ -45,17 +45,18 @@ static void expect_abandoned(const fixture *f)
     assert_non_null(strstr(f->alarms.lasting, " this."));
 }
 
+/* promise W13 */
 TEST(a_call_that_waits_is_there_before_its_store_call)
 {
     fixture *f = *state;
     start_waiting(f);
     assert_non_null(f->waiters.entered);
     assert_int_equal(f->waiters.entered->by_key.key.len, strlen("ls:{default/n}:0123456789abcdef"));
-    assert_null(f->waiters.parked);
+    assert_int_equal(callers_parked(f->callers), 0);
     answer_queued(f, 0);
-    assert_non_null(f->waiters.parked);
+    assert_int_equal(callers_parked(f->callers), 1);
     assert_int_equal(f->n_done, 0);
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_WOKEN);
+    tell_event(f, SERVICE_WOKEN);
     assert_int_equal(f->store.n, 2);
     assert_string_equal(f->store.submitted[1].call->function, "lock_claim");
     answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
@@ -101,6 +102,8 @@ static void words_of(const store_call *call, char *text, size_t size)
 }
 
 /* Without a token: the one that was made up is the call's for as long as it waits. */
+/* promise K17: a call that waits gives its arena back, keeps what it was asked, and is made again from that; what it
+ * keeps beyond an ordinary call counts as bytes held */
 TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
 {
     fixture *f = *state;
@@ -122,10 +125,10 @@ TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
         answer_queued(f, i);
         assert_int_equal(lent.given, i + 1);
         assert_int_equal(lent.taken, i);
-        const lks_rpc_slice *key = &f->waiters.parked->by_key.key; /* not what was in the arena */
+        const lks_rpc_slice *key = &f->waiters.entered->by_key.key; /* not what was in the arena */
         assert_int_equal(key->len, strlen("ls:{shop/n}:") + 32);
         assert_memory_equal(key->data, "ls:{shop/n}:", strlen("ls:{shop/n}:"));
-        f->waiters.parked->on_event(f->waiters.parked, SERVICE_WOKEN);
+        tell_event(f, SERVICE_WOKEN);
         assert_string_equal(f->store.submitted[i + 1].call->function, "lock_claim");
         words_of(f->store.submitted[i + 1].call, again, sizeof again);
         assert_string_equal(again, first);
@@ -137,6 +140,7 @@ TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
 }
 
 /* A long request is held while it waits, and counts. */
+/* promise K17 */
 TEST(what_a_waiting_call_keeps_beyond_an_ordinary_one_counts_as_bytes_held)
 {
     fixture *f = *state;
@@ -162,13 +166,14 @@ TEST(what_a_waiting_call_keeps_beyond_an_ordinary_one_counts_as_bytes_held)
     assert_int_equal(budget_held(f->budget), 0);
     f->store.submitted[0].done(f->store.submitted[0].arg, &waits);
     assert_in_range(budget_held(f->budget), 1000, 2500);
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_DEADLINE);
+    tell_event(f, SERVICE_WAIT_OVER);
     answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
     assert_int_equal(budget_held(f->budget), 0);
     free(unknown.data);
 }
 
 /* TrimLedger goes by steps: when one of them is refused, those before have had their effect. */
+/* promise B11: a refusal after a round that had an effect says MAYBE */
 TEST(a_refusal_after_an_effect_says_maybe)
 {
     static const store_value more = {.type = STORE_STRING, .string = {"MORE", 4}};
@@ -187,26 +192,34 @@ TEST(a_refusal_after_an_effect_says_maybe)
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
 }
 
-TEST(an_event_that_is_pending_starts_the_next_round)
+/* promise W13: a call that waits stands alone in its frame; it is parked before its store call */
+/* promise K20 */
+TEST(events_that_are_pending_start_the_next_rounds_by_priority)
 {
     fixture *f = *state;
     start_waiting(f);
-    f->waiters.pending = SERVICE_DEADLINE;
+    tell_event(f, SERVICE_WOKEN);
+    tell_event(f, SERVICE_WAIT_OVER);
     answer_queued(f, 0);
     assert_int_equal(f->store.n, 2);
     assert_string_equal(f->store.submitted[1].call->function, "lock_withdraw");
-    answer_queued(f, 1); /* still: it parks again */
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_ABANDONED);
-    assert_int_equal(f->store.n, 3);
-    assert_string_equal(f->store.submitted[2].call->function, "lock_abandon");
+    answer_queued(f, 1); /* still */
+    assert_string_equal(f->store.submitted[2].call->function, "lock_claim");
+    answer_queued(f, 2);
+    assert_int_equal(callers_parked(f->callers), 1);
+    tell_event(f, SERVICE_ABANDONED);
+    assert_int_equal(f->store.n, 4);
+    assert_string_equal(f->store.submitted[3].call->function, "lock_abandon");
     assert_int_equal(f->n_done, 0);
-    answer_with(f, 2, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    answer_with(f, 3, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_int_equal(f->n_done, 1);
     expect_abandoned(f);
 }
 
 /* While it is taken out of the queue in the store it has its room to wait and to run: who abandons many calls waits until
  * that is done. */
+/* promise K20: what an abandoned call left in the store is ended in its owner's turn, and until then the call has its
+ * room to wait */
 TEST(an_abandoned_call_lasts_until_it_is_taken_out_of_the_queue)
 {
     static const store_value both[] = {{.type = STORE_STRING, .string = {"OK", 2}},
@@ -217,7 +230,7 @@ TEST(an_abandoned_call_lasts_until_it_is_taken_out_of_the_queue)
 
     start_waiting(f);
     answer_queued(f, 0);
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_ABANDONED);
+    tell_event(f, SERVICE_ABANDONED);
     assert_int_equal(f->store.n, 2);
     assert_string_equal(f->store.submitted[1].call->function, "lock_abandon");
     assert_int_not_equal(callers_running(f->callers), 0);
@@ -228,14 +241,13 @@ TEST(an_abandoned_call_lasts_until_it_is_taken_out_of_the_queue)
     assert_false(callers_any(f->callers));
 }
 
-/* A wake message brought what the store would answer. */
-TEST(a_reply_that_comes_with_a_wake_is_the_answer)
+/* promise L57 */
+TEST(a_grant_in_a_message_is_the_answer)
 {
     fixture *f = *state;
     start_waiting(f);
     answer_queued(f, 0);
-    f->waiters.parked->reply = strdup("7");
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_WOKEN);
+    f->waiters.entered->on_event(f->waiters.entered, (service_event){SERVICE_GRANTED, 1, (int64_t[]){7}});
     assert_int_equal(f->store.n, 1);
     assert_int_equal(f->n_done, 1);
     assert_int_equal(f->error.code, LKS_OK);
@@ -247,18 +259,42 @@ TEST(a_reply_that_comes_with_a_wake_is_the_answer)
     assert_int_equal(f->alarms.n_lasting, 0);
 }
 
+/* The reply on its way may be older, and say that the call waits. */
+TEST(a_grant_for_a_call_that_asks_makes_it_ask_again)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    f->waiters.entered->on_event(f->waiters.entered, (service_event){SERVICE_GRANTED, 1, (int64_t[]){7}});
+    assert_int_equal(f->n_done, 0);
+    answer_queued(f, 0);
+    assert_string_equal(f->store.submitted[1].call->function, "lock_claim");
+    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+TEST(a_grant_with_too_few_fences_fails_and_is_undone)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    answer_queued(f, 0);
+    tell_event(f, SERVICE_GRANTED);
+    expect(f, LKS_INTERNAL, LKS_APPLIED_MAYBE, "another shape");
+    expect_abandoned(f);
+}
+
 /* Redis is away as its wait ends: the answer does not wait, what is left in Redis is seen to. */
+/* promise L52 */
 TEST(a_withdrawal_that_fails_is_made_up_for)
 {
     fixture *f = *state;
     start_waiting(f);
     answer_queued(f, 0);
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_DEADLINE);
+    tell_event(f, SERVICE_WAIT_OVER);
     answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_int_equal(f->n_done, 1);
     expect_abandoned(f);
 }
 
+/* promise L52: what a call leaves in a queue without an answer is taken out as soon as Redis is there */
 TEST(an_acquire_that_may_have_queued_is_made_up_for)
 {
     fixture *f = *state;
@@ -267,6 +303,7 @@ TEST(an_acquire_that_may_have_queued_is_made_up_for)
     expect_abandoned(f);
 }
 
+/* promise L52 */
 TEST(what_left_nothing_needs_no_lasting_alarm)
 {
     fixture *f = *state;
@@ -277,12 +314,13 @@ TEST(what_left_nothing_needs_no_lasting_alarm)
 }
 
 /* Its place in the queue is kept: the same call goes on at another server. */
+/* promise W14 */
 TEST(a_stopping_server_asks_nothing_more)
 {
     fixture *f = *state;
     start_waiting(f);
     answer_queued(f, 0);
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_STOPPING);
+    tell_event(f, SERVICE_STOPPING);
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "shutting down");
     assert_int_equal(f->error.reason, LKS_REASON_SHUTTING_DOWN);
     assert_int_equal(f->store.n, 1);
@@ -291,6 +329,7 @@ TEST(a_stopping_server_asks_nothing_more)
 
 /* The wait ends before the deadline by as much as its last round takes; that one has no
  * more than the deadline. */
+/* promise W13 */
 TEST(the_last_round_ends_by_the_deadline)
 {
     fixture *f = *state;
@@ -298,7 +337,7 @@ TEST(the_last_round_ends_by_the_deadline)
     uint64_t deadline_ns = f->store.submitted[0].deadline_ns;
     assert_int_equal(f->waiters.deadline_ns, deadline_ns - 250000000);
     answer_queued(f, 0);
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_DEADLINE);
+    tell_event(f, SERVICE_WAIT_OVER);
     assert_int_equal(f->store.submitted[1].deadline_ns, deadline_ns);
     answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
@@ -314,6 +353,8 @@ TEST(a_wait_does_not_shorten_the_time_to_answer)
     answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
+/* promise K1: a call that waits takes no room to run, only room to wait */
+/* promise K5 */
 TEST(parked_calls_leave_their_room_to_others)
 {
     fixture *f = *state;
@@ -340,6 +381,7 @@ TEST(parked_calls_leave_their_room_to_others)
 }
 
 /* It was never asked of the store: nothing is to be withdrawn. */
+/* promise K5 */
 TEST(a_queued_call_of_a_lost_connection_is_not_run)
 {
     fixture *f = *state;
@@ -353,6 +395,7 @@ TEST(a_queued_call_of_a_lost_connection_is_not_run)
     assert_int_equal(f->n_done, 4);
 }
 
+/* promise K5: a lost connection takes its calls with it, and no others; nothing of it starts any more */
 TEST(an_abandoned_call_is_withdrawn_alone)
 {
     fixture *f = *state;

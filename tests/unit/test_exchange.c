@@ -1,4 +1,5 @@
 /* From bytes to a request, and from a response to a reply within its limit. */
+/* promise W7 */
 
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/frame.h>
@@ -60,6 +61,7 @@ TEST_WITH(a_path_is_served_once, NULL, NULL)
     assert_string_equal(error.message, "/lockstock.test.Shop/Buy: served twice");
 }
 
+/* promise W1: malformed or truncated Protobuf: INVALID_ARGUMENT, naming the field */
 TEST(a_request_is_scanned_before_it_is_unpacked)
 {
     ProtobufCMessage *request = NULL;
@@ -143,6 +145,7 @@ TEST(a_result_that_does_not_fit_is_refused_alone)
     assert_int_equal(reply->results[2]->payload.len, 10);
 }
 
+/* promise W12 */
 TEST(a_reply_of_many_stays_within_its_limit)
 {
     enum { N = 256, MAX = N * 64 };

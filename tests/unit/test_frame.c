@@ -88,6 +88,7 @@ TEST(a_frame_comes_back_as_it_went)
     assert_int_equal(back->calls[1]->payload.len, 0);
 }
 
+/* promise W10 */
 TEST(a_frame_has_1_to_256_calls)
 {
     wire_frame *back;
@@ -110,6 +111,7 @@ TEST(a_frame_has_1_to_256_calls)
 }
 
 /* A frame of nothing but calls is stopped before they cost anything. */
+/* promise W6 */
 TEST(a_flood_of_calls_is_not_unpacked)
 {
     enum { N = 100000 };
@@ -232,6 +234,7 @@ static void send_error(const lks_error *error, lks_error *back)
     lks_rpc_result_error(reply->results[0], back);
 }
 
+/* promise W19 */
 TEST(field_and_reason_travel)
 {
 #define ROW(name, number, word, help) LKS_REASON_##name,
@@ -249,6 +252,8 @@ TEST(field_and_reason_travel)
 }
 
 /* Of an older peer, which has no such fields, nothing is guessed; what a newer one says need not be known here. */
+/* promise W19: a failure says its reason in a word of the table, and the field that is wrong, over SP and gRPC; a
+ * peer of another version may say less */
 TEST(a_peer_of_another_version_says_less)
 {
     char longest[2 * LKS_ERROR_FIELD_MAX];
@@ -272,6 +277,7 @@ TEST(a_peer_of_another_version_says_less)
     assert_string_equal(error.field, "");
 }
 
+/* promise W16 */
 TEST_WITH(what_a_peer_leaves_open_is_read_carefully, NULL, NULL)
 {
     wire_result result = LOCKSTOCK__RPC__V1__RESULT__INIT;

@@ -181,6 +181,7 @@ static void expect_refused_whole(fixture *f, lks_code code)
 
 /* ---- tests -------------------------------------------------------------------- */
 
+/* promise F5 */
 TEST(metadata_that_stands_twice_is_told)
 {
     fixture *f = *state;
@@ -189,6 +190,7 @@ TEST(metadata_that_stands_twice_is_told)
     answer_unavailable(&f->keeper.started[0]);
 }
 
+/* promise GD22 */
 TEST(a_call_is_handed_on_as_it_came)
 {
     fixture *f = *state;
@@ -220,6 +222,7 @@ TEST(a_call_alone_is_told_so)
     answer_unavailable(&f->keeper.started[0]);
 }
 
+/* promise W12: one call of a frame spoils no other; a response that does not fit is refused alone */
 TEST(the_reply_comes_with_the_last_call_in_the_order_of_the_calls)
 {
     fixture *f = *state;
@@ -249,6 +252,7 @@ TEST(calls_answered_at_once_make_one_reply)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
+/* promise W12 */
 TEST(a_response_that_does_not_fit_spoils_no_other)
 {
     fixture *f = *state;
@@ -272,6 +276,7 @@ TEST(a_response_that_does_not_fit_spoils_no_other)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
+/* promise W10: not a frame: the connection is closed; a frame that cannot be served is refused whole */
 TEST(an_unknown_version_is_unimplemented)
 {
     fixture *f = *state;
@@ -279,6 +284,7 @@ TEST(an_unknown_version_is_unimplemented)
     expect_refused_whole(f, LKS_UNIMPLEMENTED);
 }
 
+/* promise W10 */
 TEST(a_frame_without_a_call_is_invalid)
 {
     fixture *f = *state;
@@ -286,6 +292,7 @@ TEST(a_frame_without_a_call_is_invalid)
     expect_refused_whole(f, LKS_INVALID_ARGUMENT);
 }
 
+/* promise W10 */
 TEST(a_frame_of_too_many_calls_is_invalid)
 {
     fixture *f = *state;
@@ -293,6 +300,7 @@ TEST(a_frame_of_too_many_calls_is_invalid)
     expect_refused_whole(f, LKS_INVALID_ARGUMENT);
 }
 
+/* promise W10 */
 TEST(what_is_no_frame_loses_its_connection)
 {
     fixture *f = *state;
@@ -303,6 +311,9 @@ TEST(what_is_no_frame_loses_its_connection)
 }
 
 /* Each call has its own answer: a caller that matches them must not hang. */
+/* promise W15: SIGTERM: finish what runs within the drain limit, refuse the rest with UNAVAILABLE and NO, exit 0;
+ * peers that take no answers hold it up for two seconds more, all of them together */
+/* promise K7: a draining server answers each call of a frame */
 TEST(a_draining_server_answers_each_call)
 {
     fixture *f = *state;
@@ -318,6 +329,7 @@ TEST(a_draining_server_answers_each_call)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
+/* promise K8: bytes held are bounded by connection, principal and server, and leave room for one more */
 TEST(a_message_beyond_its_connections_bytes_is_refused)
 {
     fixture *f = *state;
@@ -334,6 +346,7 @@ TEST(a_message_beyond_its_connections_bytes_is_refused)
 }
 
 /* A small one has its place in the room to run or to wait: so that many can wait. */
+/* promise K8 */
 TEST(what_a_long_message_keeps_counts_until_it_is_answered)
 {
     fixture *f = *state;
@@ -360,6 +373,7 @@ TEST(a_small_call_outlives_its_connections_share)
 }
 
 /* Else a small frame could ask for as much work as it has room for calls. */
+/* promise K9 */
 TEST(calls_whose_answers_cannot_fit_are_not_begun)
 {
     fixture *f = *state;
@@ -375,6 +389,8 @@ TEST(calls_whose_answers_cannot_fit_are_not_begun)
 }
 
 /* A client that gathers calls of several callers does not know how long their answers are together. */
+/* promise CH20: calls of a frame run concurrently, at lockstockd and at a host; the reply to several is at most 1 MiB
+ * promise CH20: calls of a frame run concurrently, at lockstockd and at a host; the reply to several is at most 1 MiB */
 TEST(the_reply_to_several_calls_is_limited_to_what_every_client_accepts)
 {
     enum { N = 256, ANSWER = REPLY_BYTES_MAX - 8 };

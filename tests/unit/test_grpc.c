@@ -3,6 +3,7 @@
 
 /* ---- unary calls ---------------------------------------------------------------------- */
 
+/* promise F5: an `authorization` or `lockstock-namespace` that stands twice is INVALID_ARGUMENT, over SP and gRPC */
 TEST(a_header_that_stands_twice_is_told)
 {
     static const char *const fields[] = {"authorization", "Bearer x", "lockstock-namespace", "shop", "authorization",
@@ -16,6 +17,8 @@ TEST(a_header_that_stands_twice_is_told)
     stop();
 }
 
+/* promise GD22 */
+/* promise G1: a unary call is one whole message and its answer one, with status 0 */
 TEST(a_call_and_its_answer)
 {
     static const char *const fields[] = {"grpc-timeout",
@@ -67,6 +70,7 @@ TEST(an_empty_answer_is_a_message)
     stop();
 }
 
+/* promise G2: an error is trailers only, with `lockstock-applied` and details */
 TEST(every_error_is_trailers_only)
 {
     static const lks_applied applied[] = {LKS_APPLIED_YES, LKS_APPLIED_NO, LKS_APPLIED_MAYBE};
@@ -109,6 +113,7 @@ TEST(calls_are_answered_as_they_are_done)
     stop();
 }
 
+/* promise G1 */
 TEST(messages_in_pieces_and_big_ones)
 {
     char *big = calloc(1, MESSAGE_MAX + 5);
@@ -159,6 +164,9 @@ TEST(gzip_both_ways)
     stop();
 }
 
+/* promise G1 */
+/* promise G3: what is no gRPC is 405 or 415; an unknown method is told at once, to who is let in, and who still sends
+ * is told to stop after the answer */
 TEST(requests_that_are_refused)
 {
     static const char *const wrong_timeout[] = {"grpc-timeout", "soon", NULL};
@@ -195,6 +203,7 @@ TEST(requests_that_are_refused)
 }
 
 /* Who may not know hears of no method, and nothing of his is unpacked. */
+/* promise G3 */
 TEST(who_is_not_let_in_is_refused_at_the_headers)
 {
     static const char *const gzip[] = {"grpc-encoding", "gzip", NULL};
@@ -209,6 +218,8 @@ TEST(who_is_not_let_in_is_refused_at_the_headers)
 }
 
 /* A method that is open to everybody takes no more than it needs. */
+/* promise G11: messages come in any pieces; nothing that is too long, compressed or not, takes memory, and blocks
+ * that make nothing no time */
 TEST(open_methods_take_short_messages)
 {
     static const char prefix[] = {0, 0, 0, 16, 1};
@@ -217,6 +228,7 @@ TEST(open_methods_take_short_messages)
     stop();
 }
 
+/* promise G4 */
 TEST(headers_have_limits)
 {
     static char text[4096];
@@ -243,6 +255,8 @@ static bool knows_the_limit(void)
     return h2_peer_concurrent_max(here.peers[0]) == CONCURRENT;
 }
 
+/* promise G4 */
+/* promise G14 */
 TEST(concurrent_calls_have_a_limit)
 {
     h2_peer *p = start();
@@ -258,6 +272,7 @@ TEST(concurrent_calls_have_a_limit)
 }
 
 /* Who does not heed the limit: the call is refused as one that was never seen. */
+/* promise G4 */
 TEST(calls_beyond_the_limit_are_refused)
 {
     size_t refused = 0;
@@ -274,6 +289,8 @@ TEST(calls_beyond_the_limit_are_refused)
 }
 
 /* Who has calls that queue is not read, until none does. */
+/* promise G14: calls that wait have streams of their own, so that what ends their wait finds one; who has calls that
+ * queue is read no further */
 TEST(calls_that_queue_stop_the_reading)
 {
     h2_peer *p = start();
@@ -305,6 +322,7 @@ TEST(calls_that_queue_stop_the_reading)
 
 /* ---- lost calls ------------------------------------------------------------------------ */
 
+/* promise G5: a call that is cancelled, or whose connection is gone, is lost, alone */
 TEST(a_cancelled_call_is_lost_alone)
 {
     h2_peer *p = start();
@@ -323,6 +341,7 @@ TEST(a_cancelled_call_is_lost_alone)
     stop();
 }
 
+/* promise G5 */
 TEST(a_lost_connection_loses_all_its_calls)
 {
     h2_peer *p = start();
@@ -350,6 +369,7 @@ static bool is_told_twice(void)
     return h2_peer_goaways(here.peers[0], last, errors) >= 2;
 }
 
+/* promise G8: a draining server says so twice, refuses what is new, answers what it has */
 TEST(draining_lets_calls_end)
 {
     int32_t last[H2_PEER_GOAWAYS_MAX];

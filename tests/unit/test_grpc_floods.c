@@ -2,6 +2,8 @@
 #include "grpc_scene.h"
 
 /* Also when it has acknowledged the limit. */
+/* promise G4: headers and calls at a time have limits; a call beyond them is refused alone, whatever was acknowledged
+ * promise G4: headers and calls at a time have limits; a call beyond them is refused alone, whatever was acknowledged */
 TEST(a_call_beyond_the_limit_is_refused_alone)
 {
     uint8_t frame[64];
@@ -76,6 +78,7 @@ static size_t count_resets(size_t n, uint64_t a_second, bool ours)
 }
 
 /* A hundred deadlines a second are no flood. */
+/* promise G7 */
 TEST(resets_have_a_rate)
 {
     assert_int_equal(count_resets(4000, 100, false), 4000);
@@ -130,6 +133,7 @@ static void flood_trailers(h2_peer *p, size_t i)
     h2_peer_raw(p, trailers, sizeof trailers);
 }
 
+/* promise G7 */
 TEST(floods_of_all_that_brings_nothing)
 {
     flood(flood_window_updates);
@@ -141,6 +145,7 @@ TEST(floods_of_all_that_brings_nothing)
 
 /* A block of references to one long field: it is not decoded to its end, whoever it is
  * for. Of a field whose name is no name nghttp2 tells nobody by itself. */
+/* promise G4 */
 TEST(headers_by_reference_are_not_decoded_without_end)
 {
     enum { VALUE = 127 + 0x21 + (0x1e << 7), REFERENCES = 1000 }; /* an integer of HPACK: 7f a1 1e */
@@ -260,17 +265,21 @@ static void flood_empty_data(h2_peer *p, size_t i)
     h2_peer_raw(p, data, sizeof data);
 }
 
+/* promise G7: what brings nothing is struck before nghttp2 reads it; too much of it ends the connection, and what
+ * follows is not looked at */
 TEST(floods_of_pings)
 {
     flood(flood_pings);
     flood(flood_ping_acks);
 }
 
+/* promise G7 */
 TEST(floods_of_settings)
 {
     flood(flood_settings);
 }
 
+/* promise G7 */
 TEST(floods_of_empty_data)
 {
     flood(flood_empty_data);
@@ -291,6 +300,7 @@ TEST(a_flood_of_continuations)
 }
 
 /* nghttp2 reads on behind the frame that ends the connection, unless it is told to stop. */
+/* promise G7 */
 TEST(what_follows_a_flood_in_one_read_is_not_looked_at)
 {
     static const uint8_t empty[] = {0, 0, 0, 0, 0, 0, 0, 0, 1};

@@ -33,6 +33,7 @@ static bool is_free(void)
 }
 
 /* While a mebibyte waits, no call starts; what opens the windows is read nevertheless. */
+/* promise CN6 */
 TEST(answers_that_wait_hold_calls_back)
 {
     enum { ANSWERS = 5, LEN = 250000 };
@@ -55,6 +56,7 @@ TEST(answers_that_wait_hold_calls_back)
     stop();
 }
 
+/* promise CN6 */
 TEST(who_queues_is_read_when_it_is_held)
 {
     enum { ANSWERS = 5, LEN = 250000 };
@@ -97,6 +99,8 @@ TEST(who_reads_nothing_is_closed)
 }
 
 /* What a connection holds is counted, and beyond its part it gets errors; nothing else is lost. */
+/* promise G6: bytes held count on the connection's share, for as long as they are held; an ordinary call that runs or
+ * waits has its place there and does not count */
 TEST(what_is_beyond_the_budget_is_refused)
 {
     static const char piece[100];
@@ -128,6 +132,7 @@ TEST(what_is_beyond_the_budget_is_refused)
 }
 
 /* A call that runs is its fields, and one that is answered its answer. */
+/* promise G6 */
 TEST(requests_and_headers_are_let_go)
 {
     enum { LEN = 100000 };
@@ -156,6 +161,7 @@ static void expect_deadline(size_t call)
     expect_refused(call, "4", "the deadline was over before the request was whole");
 }
 
+/* promise G12 */
 TEST(requests_must_come_in_time)
 {
     static const char *const timeout[] = {"grpc-timeout", "2S", NULL}, *const longer[] = {"grpc-timeout", "2H", NULL};
@@ -180,6 +186,7 @@ TEST(requests_must_come_in_time)
     stop();
 }
 
+/* promise G12 */
 TEST(headers_must_come_in_time)
 {
     static const uint8_t half[] = {0, 0, 1, NGHTTP2_HEADERS, 0, 0, 0, 0, 1, 0x83};
@@ -201,6 +208,8 @@ TEST(headers_must_come_in_time)
     stop();
 }
 
+/* promise G9 */
+/* promise G12 */
 TEST(streams_must_go_on)
 {
     static const char *const timeout[] = {"grpc-timeout", "100S", NULL};
@@ -234,6 +243,8 @@ TEST(streams_must_go_on)
 }
 
 /* A connection that has sent no whole call is idle, whatever it began. */
+/* promise G12: a request comes whole within `grpc-timeout` or `--request-ms`, or ends: DEADLINE_EXCEEDED, NO; headers
+ * that are not whole end the connection; who sends no whole call is idle */
 TEST(who_only_begins_calls_is_idle)
 {
     const streams_options soon = {.connections_max = 100, .idle_ms = 50};
@@ -252,6 +263,7 @@ TEST(who_only_begins_calls_is_idle)
 }
 
 /* An answer that is taken too slowly ends: alone while others are taken, else with its connection. */
+/* promise G13: an answer that is not taken is dropped in time, alone; when none is taken, with its connection */
 TEST(who_takes_no_answers_is_given_up)
 {
     start_with(NULL, 0);

@@ -1,4 +1,5 @@
 /* gRPC's messages in any pieces, compressed or not, and what is too long. */
+/* promise G11 */
 
 #include <zlib.h>
 

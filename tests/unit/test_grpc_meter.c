@@ -1,4 +1,5 @@
 /* What the frames of a connection cost, in any pieces, by a clock of the test's own. */
+/* promise G7 */
 
 #include <nghttp2/nghttp2.h>
 

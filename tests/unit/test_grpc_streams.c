@@ -3,6 +3,7 @@
 
 /* ---- streaming methods ----------------------------------------------------------------------- */
 
+/* promise G9: streaming methods need their right, take and send any number of messages, and end once */
 TEST(streams_go_both_ways)
 {
     static const char *const fields[] = {"x-asked", "this", NULL};
@@ -59,6 +60,7 @@ static bool has_closed_streams(void)
     return here.n_closed >= here.wanted;
 }
 
+/* promise G9 */
 TEST(streams_that_are_cancelled_or_cut)
 {
     h2_peer *p = start();
@@ -78,6 +80,7 @@ TEST(streams_that_are_cancelled_or_cut)
     stop();
 }
 
+/* promise G6 */
 TEST(a_stream_whose_client_takes_nothing_is_reset)
 {
     static uint8_t big[MESSAGE_MAX];
@@ -93,6 +96,7 @@ TEST(a_stream_whose_client_takes_nothing_is_reset)
 }
 
 /* What was handed on counts no longer. */
+/* promise G6 */
 TEST(a_stream_may_carry_any_number_of_bytes)
 {
     char *big = calloc(1, MESSAGE_MAX + 5);
@@ -112,6 +116,7 @@ TEST(a_stream_may_carry_any_number_of_bytes)
     stop();
 }
 
+/* promise G9 */
 TEST(streams_that_are_not_allowed)
 {
     h2_peer *p = start();

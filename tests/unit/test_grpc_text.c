@@ -1,4 +1,5 @@
 /* What gRPC writes into headers: timeouts, messages, details. */
+/* promise G10: timeouts, messages and details are as gRPC writes them */
 
 #include "base/base64.h"
 #include "net/grpc/grpc_text.h"

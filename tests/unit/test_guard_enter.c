@@ -1,4 +1,6 @@
 /* Guards against services that answer as told: what the guards give back, and what they make of an odd answer. */
+/* promise GD23: locks that were refused after an unanswered Acquire are released; a REPLAY without a result is
+ * INTERNAL, MAYBE */
 
 #include <pthread.h>
 

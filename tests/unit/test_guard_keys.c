@@ -1,4 +1,5 @@
 /* What guards read of a request. */
+/* promise GD1 */
 
 #include "client/guard/guarded.h"
 #include "client/guard/keys.h"
@@ -213,6 +214,7 @@ static bool same(const lks_rpc_method *left_method, buy_request *left, const lks
     return memcmp(of_left, of_right, sizeof of_left) == 0;
 }
 
+/* promise GD2 */
 TEST(a_fingerprint_is_of_the_method_and_the_whole_request)
 {
     buy_request one = LOCKSTOCK__TEST__BUY_REQUEST__INIT, other = one;
@@ -223,6 +225,7 @@ TEST(a_fingerprint_is_of_the_method_and_the_whole_request)
     assert_false(same(&buy, &one, &buy, &other));
 }
 
+/* promise GD2: a repeat is the same request to the same method, maps in any order; with key_alone the key counts */
 TEST(the_order_of_a_maps_entries_does_not_count_and_that_of_a_list_does)
 {
     quantity first = LOCKSTOCK__TEST__BUY_REQUEST__QUANTITIES_ENTRY__INIT, second = first;

@@ -217,6 +217,7 @@ TEST(a_response_too_long_is_told_truly)
 }
 
 /* A string may be as long as a message, whatever lockstockd takes for itself. */
+/* promise CH8: a host's string is as long as a message; an unknown value is refused, or reaches who wants it */
 TEST(a_string_may_be_as_long_as_a_message)
 {
     enum { LONG = 2 << 20, SMALL = 100 };
@@ -242,6 +243,7 @@ TEST(a_string_may_be_as_long_as_a_message)
     free(text);
 }
 
+/* promise CH8 */
 TEST(an_unknown_value_is_refused_or_reaches_its_handler)
 {
     uint32_t id;
@@ -297,6 +299,7 @@ TEST(handlers_run_side_by_side)
     }
 }
 
+/* promise CH20 */
 TEST(calls_of_a_frame_run_side_by_side)
 {
     enum { N = 3 };

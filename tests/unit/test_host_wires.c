@@ -167,6 +167,7 @@ static unsigned expect_ok(void *caller)
 
 /* ---- cases ------------------------------------------------------------------------------------- */
 
+/* promise CH9: a host serves every wire alike; too much is refused, or is not read */
 static void a_handler_knows_its_call(void **state)
 {
     void *caller = start((lks_host_options){.timeout_ms = 60000});
@@ -182,6 +183,7 @@ static void a_handler_knows_its_call(void **state)
     free(out.payload);
 }
 
+/* promise CH9 */
 static void each_refusal_has_its_code(void **state)
 {
     static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
@@ -241,6 +243,7 @@ static void handlers_run_side_by_side(void **state)
         expect_ok(caller);
 }
 
+/* promise CH9 */
 static void beyond_the_limit_calls_are_refused(void **state)
 {
     void *caller = start((lks_host_options){.threads = 1, .in_flight_max = 2});
@@ -260,6 +263,7 @@ static void beyond_the_limit_calls_are_refused(void **state)
 }
 
 /* A connection that sends more than it may have under way is read on when there is room again. */
+/* promise CH9 */
 static void what_one_connection_sends_is_served_in_time(void **state)
 {
     void *caller = start((lks_host_options){.threads = 1, .in_flight_per_connection = 2});
@@ -281,6 +285,7 @@ static void what_one_connection_sends_is_served_in_time(void **state)
 }
 
 /* Who has one call is served before the second of who has many. */
+/* promise CH10: connections take turns */
 static void connections_take_turns(void **state)
 {
     void *many = start((lks_host_options){.threads = 1}), *one = connect_caller();
@@ -307,6 +312,7 @@ static void connections_take_turns(void **state)
 }
 
 /* Only what a thread has already is run. */
+/* promise CH11 */
 static void calls_of_a_lost_connection_are_not_run(void **state)
 {
     static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
@@ -329,6 +335,7 @@ static void calls_of_a_lost_connection_are_not_run(void **state)
     assert_int_equal(the_shop.bought, 0);
 }
 
+/* promise CH11: calls that are cancelled, or of a lost connection, are not run unless a thread has them */
 static void a_cancelled_call_is_not_run(void **state)
 {
     static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
@@ -375,6 +382,7 @@ static void *start_with_a_call_that_waits(void)
     return caller;
 }
 
+/* promise CH12 */
 static void closing_lets_what_waits_run(void **state)
 {
     void *caller = start_with_a_call_that_waits();
@@ -391,6 +399,7 @@ static void closing_lets_what_waits_run(void **state)
     assert_int_equal(the_shop.bought, 1);
 }
 
+/* promise CH12: a host that closes refuses what waits, waits for what runs, and tells gRPC clients */
 static void closing_at_once_refuses_what_waits(void **state)
 {
     void *caller = start_with_a_call_that_waits();
@@ -486,6 +495,7 @@ TEST_WITH(who_must_show_a_certificate_is_not_served_without, no_set_up, tear_dow
 }
 
 /* The stubs' own client, with a certificate of its own. */
+/* promise CH9 */
 TEST_WITH(a_handler_knows_its_certificate, no_set_up, tear_down)
 {
     wire tls = {.scheme = "tls", .is_encrypted = true};

@@ -101,6 +101,7 @@ TEST(without_a_policy_everybody_may)
     identity_free(i);
 }
 
+/* promise A1 */
 TEST(with_a_policy_nobody_unknown_may)
 {
     const uid_t stranger = 7;
@@ -119,6 +120,7 @@ TEST(with_a_policy_nobody_unknown_may)
     identity_free(i);
 }
 
+/* promise A2 */
 TEST(effects_are_said_for_each_service)
 {
     static const struct {
@@ -153,6 +155,7 @@ TEST(effects_are_said_for_each_service)
     }
 }
 
+/* promise A3 */
 TEST(a_principal_keeps_to_its_namespace)
 {
     const credentials a = {.certificate = "a"}, b = {.certificate = "b"};
@@ -189,6 +192,7 @@ TEST(each_kind_of_evidence)
     identity_free(i);
 }
 
+/* promise A4 */
 TEST(tokens_end_and_two_live_side_by_side)
 {
     identity *i = load("[a]\n* = READ\n", "# the old one and the new one\n\n" DIGEST_OF_OPEN
@@ -220,6 +224,7 @@ TEST(files_of_all_kinds_are_read)
 }
 
 /* Of packages with services of the same name, and of methods that are in no contract. */
+/* promise A2 */
 TEST(a_service_may_be_named_with_its_package)
 {
     static const lks_rpc_method envoy = {.path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
@@ -243,6 +248,8 @@ TEST(a_service_may_be_named_with_its_package)
 }
 
 /* Only "Bearer" says a token, and one of no bytes is none. */
+/* promise A4: a token counts until its end, only as Bearer, before certificate and uid; a wrong one is not made good
+ * by them */
 TEST(other_schemes_are_nobody)
 {
     static const char *const headers[] = {"Basic sesame",    "Digest sesame", "Bearer",         "Bearer ",
@@ -261,6 +268,7 @@ TEST(other_schemes_are_nobody)
     identity_free(i);
 }
 
+/* promise A5 */
 TEST(a_nul_in_a_file_is_refused)
 {
     static const char text[] = "[a]\n* = READ\0, WRITE\n";
@@ -315,6 +323,7 @@ TEST(the_page_shows_files_that_are_right)
     identity_free(i);
 }
 
+/* promise A5: what could be read in two ways in a policy or token file is refused, with its line */
 TEST(files_that_are_wrong_are_refused)
 {
     static const struct {
@@ -372,6 +381,7 @@ TEST(files_that_are_wrong_are_refused)
     assert_null(i);
 }
 
+/* promise K10: who may not know it does not hear that a method is not there */
 TEST(who_is_known_is_known_without_a_method)
 {
     identity *i = load("[shop]\ncertificate = shop.internal\nStockService = READ\n", NULL);

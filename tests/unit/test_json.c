@@ -65,6 +65,7 @@ static const char *print(const void *message, lks_rpc_json_options options)
     return text.data;
 }
 
+/* promise J1: what is wrong is named by its path: "lines[2].sku: unknown field" */
 TEST(the_path_of_what_is_wrong_is_named)
 {
     assert_refused("{\"colour\":1}", "colour: unknown field");
@@ -91,6 +92,7 @@ TEST(what_is_no_json_is_told_with_its_place)
                    "line 1, column 31: a number is out of range; one beyond 2^63-1 is to be a string");
 }
 
+/* promise J2: a field stands once, by whichever name, and one field of a oneof */
 TEST(a_field_stands_once)
 {
     assert_refused("{\"word\":\"a\",\"word\":\"b\"}", "line 1, column 18: not JSON");
@@ -100,6 +102,7 @@ TEST(a_field_stands_once)
                      LOCKSTOCK__TEST__JSON__EVERYTHING__CHOICE_NUMBER);
 }
 
+/* promise J3 */
 TEST(numbers_are_within_their_type)
 {
     assert_refused("{\"anInt32\":2147483648}", "an_int32: out of range");
@@ -122,6 +125,7 @@ TEST(numbers_are_within_their_type)
     assert_int_equal(parse("{\"anInt32\":1.5e1}")->an_int32, 15);
 }
 
+/* promise J3: numbers are within their type; an enum's are its own */
 TEST(an_enum_is_closed_unless_the_limits_open_it)
 {
     everything *message = NULL;
@@ -137,6 +141,7 @@ TEST(an_enum_is_closed_unless_the_limits_open_it)
     assert_string_equal(print(message, (lks_rpc_json_options){0}), "{\"aShape\":77}");
 }
 
+/* promise J4: what is taken passes the wire scanner: no NUL, depth, elements, lengths */
 TEST(text_is_as_the_scanner_wants_it)
 {
     const lks_rpc_scan_limits tight = {.depth = 3, .elements = 3, .string_bytes = 4, .bytes_bytes = 4};

@@ -1,4 +1,5 @@
 /* The table of texts: what is put in is found, in few steps among many. */
+/* promise L54 */
 
 #include "calls/key_table.h"
 #include "test.h"

@@ -41,6 +41,7 @@ static fake_event check_of(size_t i)
 
 /* ---- what is asked --------------------------------------------------------------- */
 
+/* promise C14: limiter: one Check with the rules, copied; bad ones are named */
 TEST(test_an_allow_is_one_check)
 {
     lks_limiter *limiter = new_plain();
@@ -68,6 +69,7 @@ TEST(test_an_allow_is_one_check)
 }
 
 /* What the options point to is copied. */
+/* promise C14 */
 TEST(test_rules_are_copied)
 {
     char policy[] = "login", key[] = "everyone", group[] = "shop";
@@ -93,6 +95,7 @@ TEST(test_rules_are_copied)
     lks_limiter_free(limiter);
 }
 
+/* promise C14 */
 TEST(test_bad_options_are_named)
 {
     lks_limit limit = LKS_LIMIT_INIT;
@@ -122,6 +125,7 @@ TEST(test_bad_options_are_named)
 
 /* ---- what is decided ---------------------------------------------------------------- */
 
+/* promise C15: the rule that denies for longest, or for ever, or passes most narrowly is told */
 TEST(test_denied_and_banned)
 {
     lks_limiter *limiter = new_plain();
@@ -142,6 +146,7 @@ TEST(test_denied_and_banned)
 }
 
 /* The rule that is told of is the one that denies for longest, or passes most narrowly. */
+/* promise C15 */
 TEST(test_one_of_several_rules_decides)
 {
     const lks_limiter_rule rules[] = {{.policy = "a"}, {.policy = "b"}, {.policy = "c"}};
@@ -170,6 +175,8 @@ TEST(test_one_of_several_rules_decides)
     lks_limiter_free(limiter);
 }
 
+/* promise C16: closed while nobody can be asked, open if made so, never on an error in the question or on what does
+ * not pass */
 TEST(test_without_a_server_it_is_closed_or_open)
 {
     static const struct {
@@ -211,6 +218,7 @@ TEST(test_without_a_server_it_is_closed_or_open)
 }
 
 /* What is full here passes too. */
+/* promise C16 */
 TEST(test_a_full_channel_is_no_server)
 {
     const lks_channel_options small = {.in_flight_max = 1, .queue_max = 1};
@@ -237,6 +245,7 @@ TEST(test_a_full_channel_is_no_server)
     assert_int_equal(lks_channel_close(full), LKS_OK);
 }
 
+/* promise C16 */
 TEST(test_no_server_can_be_reached)
 {
     lks_limiter *limiter = NULL;
@@ -256,6 +265,7 @@ TEST(test_no_server_can_be_reached)
 
 /* ---- answers that are lost ------------------------------------------------------------- */
 
+/* promise C17: remembered: asked again as the same; refunded; only what was allowed */
 TEST(test_a_lost_answer_is_asked_for_again)
 {
     const fake_manner lossy = {.fails[FAKE_CHECK] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1};
@@ -284,6 +294,7 @@ TEST(test_a_lost_answer_is_asked_for_again)
 
 /* ---- refunds ------------------------------------------------------------------------------ */
 
+/* promise C17 */
 TEST(test_a_refund_names_its_check)
 {
     const lks_limiter_rule fixed = {.policy = "a", .key = "everyone"};
@@ -312,6 +323,7 @@ TEST(test_a_refund_names_its_check)
         lks_limiter_free(limiters[i]);
 }
 
+/* promise C17 */
 TEST(test_only_what_was_allowed_is_refunded)
 {
     lks_limiter *limiter = new_with((lks_limiter_options){.remembered = true}), *forgetful = new_plain();
@@ -329,6 +341,7 @@ TEST(test_only_what_was_allowed_is_refunded)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
+/* promise C18: a wait sleeps as long as it is told, never in vain, and can be stopped */
 TEST(test_a_wait_sleeps_as_long_as_it_is_told)
 {
     enum { RETRY_MS = 120 };
@@ -350,6 +363,7 @@ TEST(test_a_wait_sleeps_as_long_as_it_is_told)
     lks_limiter_free(limiter);
 }
 
+/* promise C18 */
 TEST(test_a_wait_in_vain_does_not_wait)
 {
     lks_limiter *limiter = new_plain();
@@ -388,6 +402,7 @@ static void *wait_long(void *arg)
     return NULL;
 }
 
+/* promise C18 */
 TEST(test_a_stop_ends_those_that_wait)
 {
     enum { WAITERS = 3 };

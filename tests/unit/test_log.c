@@ -1,4 +1,5 @@
 /* Lines of the log, in both formats. */
+/* promise K12 */
 
 #include <poll.h>
 #include <sys/socket.h>

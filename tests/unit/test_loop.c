@@ -1,4 +1,7 @@
 /* A channel's loop and its guests: threads that do the loop thread's work while that sleeps. */
+/* promise CH22: who waits for a synchronous call that is alone reads its answer, and the loop thread sleeps on; that
+ * takes its place again for a task, another source, a timer and the end of the connection, without waiting for it;
+ * completions run on the loop thread as ever */
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -93,6 +96,7 @@ static void run_due(struct timer *timer)
     atomic_store(&timer_ran, true);
 }
 
+/* promise CH21 */
 TEST(a_timer_that_a_guest_sets_runs_in_time)
 {
     struct timer soon = {.due = run_due};
@@ -107,6 +111,7 @@ TEST(a_timer_that_a_guest_sets_runs_in_time)
     }
 }
 
+/* promise CH21 */
 TEST(a_timer_far_away_wakes_nobody)
 {
     struct timer far = {.due = run_due};
@@ -175,6 +180,7 @@ static void close_ear(const ear *e)
     close(e->ends[1]);
 }
 
+/* promise CH21 */
 TEST(sources_that_a_guest_adds_changes_and_takes_away)
 {
     ear first, second;
@@ -226,6 +232,8 @@ TEST(sources_that_a_guest_adds_changes_and_takes_away)
 
 /* ---- who is in --------------------------------------------------------------------------------- */
 
+/* promise CH21: a call that is alone is sent by its own thread in the place of the loop thread, which sleeps on,
+ * wakes in time for what that leaves behind, and never runs beside it */
 TEST(one_guest_at_a_time_and_none_where_work_waits)
 {
     assert_false(loop_enter(&loop)); /* nobody sleeps */
@@ -238,6 +246,7 @@ TEST(one_guest_at_a_time_and_none_where_work_waits)
     loop_leave(&loop, false);
 }
 
+/* promise CH21 */
 TEST(the_thread_does_not_wake_before_its_guest_has_left)
 {
     start();

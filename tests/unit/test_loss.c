@@ -1,5 +1,6 @@
 /* The watch over what the store keeps, with a store and waiters of the test's own, on a
  * real loop. */
+/* promise L55 */
 
 #include <uv.h>
 
@@ -151,6 +152,7 @@ TEST(a_store_that_fails_says_nothing)
 }
 
 /* Redis may be broken, or be no Redis. */
+/* promise T13 */
 TEST(an_answer_of_another_shape_is_no_mark)
 {
     fixture *f = *state;
@@ -181,6 +183,9 @@ TEST(each_offer_is_another)
 }
 
 /* Each has a mark of its own; a part that does not answer keeps no other from being asked. */
+/* promise T22: in Redis Cluster a call goes to the primary that has its slot by the newest claim, MOVED is followed,
+ * a slot that moves is waited for, and told of when that is for long; a dead part leaves the others; groups, locks
+ * and overdue holds of all nodes are found, and slots that move meanwhile are not missed */
 TEST(each_part_of_the_store_is_asked)
 {
     fixture *f = *state;

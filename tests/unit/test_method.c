@@ -122,6 +122,7 @@ TEST(the_wait_is_read_by_convention)
     assert_int_equal(lks_rpc_wait_ms(&method, &request.base), 0);
 }
 
+/* promise CH14 */
 TEST(what_undoes_a_call_says_what_the_call_said)
 {
     static const lks_rpc_method undoing = {.request = &lockstock__test__order__descriptor};
@@ -161,6 +162,7 @@ TEST(what_undoes_a_call_says_what_the_call_said)
 }
 
 /* proto2: what is in the struct without its `has_`, and a default, are not sent. */
+/* promise CH5 */
 TEST(only_what_is_sent_is_an_id)
 {
     lks_rpc_method of_presence = {
@@ -197,6 +199,7 @@ TEST(only_what_is_sent_is_an_id)
     assert_null(lks_rpc_field_to_fill(&of_presence, &request.base));
 }
 
+/* promise CH5: proto2: an id that is not sent is none; a wait that is not sent is its default */
 TEST(a_wait_that_is_not_sent_is_its_default)
 {
     lks_rpc_method of_presence = {.request = &lockstock__test__presence__descriptor};
@@ -209,6 +212,7 @@ TEST(a_wait_that_is_not_sent_is_its_default)
     assert_int_equal(lks_rpc_wait_ms(&of_presence, &request.base), 0);
 }
 
+/* promise CH4: a field is false in later tries by the option first_try, not by its name */
 TEST(a_second_try_says_that_it_is_one)
 {
     lks_rpc_method of_presence = {.request = &lockstock__test__presence__descriptor};

@@ -114,6 +114,7 @@ TEST(test_bad_options_are_named)
     assert_null(semaphore);
 }
 
+/* promise M3: a new token each acquisition, the same in its retries */
 TEST(test_each_acquisition_has_its_token)
 {
     lks_mutex *mutex = new_plain("door");
@@ -127,6 +128,7 @@ TEST(test_each_acquisition_has_its_token)
 }
 
 /* An answer that was lost is asked for again as the same acquisition. */
+/* promise M3 */
 TEST(test_a_retry_has_the_same_token)
 {
     lks_mutex *mutex = new_plain("door");
@@ -142,6 +144,7 @@ TEST(test_a_retry_has_the_same_token)
 
 /* ---- reentrancy ----------------------------------------------------------------- */
 
+/* promise M1: reentrant by (thread, channel, group, name): one call */
 TEST(test_reentrancy_is_one_call)
 {
     lks_mutex *mutex = new_plain("door"), *same = new_plain("door");
@@ -167,6 +170,7 @@ TEST(test_reentrancy_is_one_call)
 }
 
 /* (channel, group, name) is what a lock is. */
+/* promise M1 */
 TEST(test_other_locks_are_other_locks)
 {
     lks_channel *other_channel = NULL;
@@ -217,6 +221,7 @@ static void *intrude(void *arg)
     return NULL;
 }
 
+/* promise M2 */
 TEST(test_another_thread_is_another_owner)
 {
     lks_mutex *mutex = new_plain("door");
@@ -243,6 +248,8 @@ TEST(test_another_thread_is_another_owner)
 
 /* ---- refusals and failures ------------------------------------------------------ */
 
+/* promise M5: BUSY, TIMED_OUT and failures apart */
+/* promise M6 */
 TEST(test_refusals_are_told_apart)
 {
     lks_mutex *mutex = new_plain("door");
@@ -266,6 +273,7 @@ TEST(test_refusals_are_told_apart)
 }
 
 /* A grant that may come all the same must not outlive the call that did not get it. */
+/* promise M6 */
 TEST(test_a_doubtful_grant_is_given_back)
 {
     lks_mutex *mutex = new_plain("door");
@@ -287,6 +295,7 @@ TEST(test_a_doubtful_grant_is_given_back)
 }
 
 /* The try without an answer may be granted after the refusal of the next one. */
+/* promise M6: a doubtful grant is given back, and only that */
 TEST(test_a_refusal_after_an_unanswered_try_is_given_back)
 {
     const lks_acquire_outcome outcomes[] = {LKS_ACQUIRE_OUTCOME_BUSY, LKS_ACQUIRE_OUTCOME_TIMED_OUT};
@@ -313,6 +322,7 @@ TEST(test_a_refusal_after_an_unanswered_try_is_given_back)
 }
 
 /* What cannot be given back at once is given back in the background. */
+/* promise M6 */
 TEST(test_a_refused_lock_is_given_back_as_soon_as_a_server_answers)
 {
     lks_mutex *mutex = new_plain("door");
@@ -358,6 +368,7 @@ TEST(test_unlock_says_what_became_of_it)
 }
 
 /* As long as possible, which is a day. */
+/* promise CH7: a wait of more than a day is one of a day */
 TEST(test_a_wait_of_days_is_one_of_a_day)
 {
     lks_mutex *mutex = new_plain("door");
@@ -369,6 +380,7 @@ TEST(test_a_wait_of_days_is_one_of_a_day)
 }
 
 /* The option `undo` of Acquire: whose caller cancels, of that nothing stays. */
+/* promise CH14 */
 TEST(test_a_cancelled_acquire_is_released)
 {
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
@@ -400,6 +412,7 @@ TEST(test_a_cancelled_acquire_is_released)
     fake_behave(fake, (fake_manner){0});
 }
 
+/* promise CH3 */
 TEST(test_a_release_is_not_given_up)
 {
     const lks_channel_options brief = {.timeout_ms = 2000};
@@ -426,6 +439,7 @@ TEST(test_a_release_is_not_given_up)
     lks_channel_close(impatient);
 }
 
+/* promise M18: the scoped form; what is held is not freed */
 TEST(test_what_is_held_is_not_freed)
 {
     lks_mutex *mutex = new_plain("door"), *same = new_plain("door");
@@ -453,6 +467,7 @@ static lks_lock_result work_under_guard(lks_mutex *mutex, uint64_t *fence)
     return guard.result;
 }
 
+/* promise M18 */
 TEST(test_a_guard_unlocks_at_the_end_of_its_block)
 {
     lks_mutex *mutex = new_plain("door");
@@ -474,6 +489,7 @@ TEST(test_a_guard_unlocks_at_the_end_of_its_block)
     lks_mutex_free(mutex);
 }
 
+/* promise M18 */
 TEST(test_guards_of_rwlocks_and_permits)
 {
     lks_rwlock *rwlock = new_rwlock("book");
@@ -499,6 +515,7 @@ TEST(test_guards_of_rwlocks_and_permits)
 
 /* ---- read-write locks and semaphores --------------------------------------------- */
 
+/* promise M4 */
 TEST(test_readers_and_writers)
 {
     lks_rwlock *rwlock = new_rwlock("book");
@@ -637,6 +654,7 @@ static int try_all_in_child(lks_mutex *mutex, lks_permit *permit, lks_semaphore 
     return wrong;
 }
 
+/* promise M19: a child of fork holds nothing */
 TEST(test_a_forked_child_holds_nothing)
 {
     lks_mutex *mutex = new_plain("door");

@@ -42,6 +42,8 @@ static void assert_is_lost_in_time(lks_mutex *mutex, uint64_t got_ns, uint64_t l
 /* ---- why ------------------------------------------------------------------------ */
 
 /* A server that is reached and does not answer. */
+/* promise M11 */
+/* promise M14: a lost lock: LOST when locked again, ABORTED when unlocked, a Release goes out */
 TEST(test_a_lease_that_nobody_renews_is_lost_in_time)
 {
     struct witness witness = WITNESS_INIT;
@@ -73,6 +75,7 @@ TEST(test_a_lease_that_nobody_renews_is_lost_in_time)
 }
 
 /* It is told at once, not when the lease would have ended. */
+/* promise M12: LOST is told at once */
 TEST(test_the_server_says_lost)
 {
     enum { LONG_LEASE_MS = 24000 }; /* of which 16 s are left at a renewal */
@@ -105,6 +108,7 @@ TEST(test_the_server_ends)
     unlock_and_free(mutex, LKS_ABORTED);
 }
 
+/* promise M16: max_hold_ms */
 TEST(test_max_hold_ends_renewing)
 {
     struct witness witness = WITNESS_INIT;
@@ -140,6 +144,8 @@ TEST(test_a_permit_is_lost_like_a_lock)
 /* ---- once and for all ------------------------------------------------------------ */
 
 /* A renewal that ends after the loss, in whichever way. */
+/* promise M13 */
+/* promise M14 */
 TEST(test_what_was_lost_stays_lost)
 {
     enum { TINY_MS = 30 }; /* a call takes longer than what is left of it */
@@ -167,6 +173,7 @@ TEST(test_what_was_lost_stays_lost)
 }
 
 /* A thread looks at its lock and stands still until the lease would have ended without the renewals. */
+/* promise M13 */
 TEST(test_a_look_during_a_renewal_does_not_say_lost_and_then_held)
 {
     lks_mutex *mutex = new_locked("door", SHORT_MS, NULL);
@@ -181,6 +188,7 @@ TEST(test_a_look_during_a_renewal_does_not_say_lost_and_then_held)
 }
 
 /* A renewal was to be tried again later, and by then the lock is lost. */
+/* promise M13: what is lost stays lost, is told once, is not renewed */
 TEST(test_what_is_lost_is_not_renewed)
 {
     struct witness witness = WITNESS_INIT;
@@ -210,6 +218,7 @@ static void open_channel_without_retries(void)
 }
 
 /* The answer is late, the lease began when the request came. */
+/* promise M11 */
 TEST(test_a_late_answer_makes_no_longer_lease)
 {
     enum { LONG_LEASE_MS = 9000, LATE_MS = 1000 }; /* not so late that a renewal is due */
@@ -223,6 +232,7 @@ TEST(test_a_late_answer_makes_no_longer_lease)
 }
 
 /* The same for the answer to a renewal: it takes most of the time until the next. */
+/* promise M11 */
 TEST(test_a_late_renewal_makes_no_longer_lease)
 {
     open_channel_without_retries();
@@ -240,6 +250,7 @@ TEST(test_a_late_renewal_makes_no_longer_lease)
 }
 
 /* An answer older than the lease: only a renewal tells whether the lock is held. */
+/* promise M15: a grant older than a third of its lease is confirmed */
 TEST(test_a_grant_after_a_long_wait_is_confirmed)
 {
     lks_mutex *mutex = new_mutex("door", SHORT_MS, NULL);
@@ -268,6 +279,7 @@ TEST(test_a_grant_after_a_long_wait_is_confirmed)
 
 /* ---- callbacks ------------------------------------------------------------------ */
 
+/* promise M17 */
 TEST(test_what_a_callback_may_do)
 {
     struct witness witness = WITNESS_INIT;
@@ -305,6 +317,7 @@ static void be_slow(void *arg, const lks_lock_loss *loss)
     atomic_store(&slow->ended, true);
 }
 
+/* promise M17: callbacks: what is legal; free waits for them */
 TEST(test_free_waits_for_the_callback)
 {
     struct slow slow = {0};
@@ -343,6 +356,7 @@ static void release_in_callback(void *arg, const lks_lock_loss *loss)
     atomic_store(&owner->told, true);
 }
 
+/* promise M17 */
 TEST(test_a_callback_may_release_its_permit)
 {
     struct owner owner = {0};

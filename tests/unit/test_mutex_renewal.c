@@ -29,6 +29,7 @@ static size_t watchdogs(void)
 
 /* ---- one lock ------------------------------------------------------------------- */
 
+/* promise M7 */
 TEST(test_a_lease_is_renewed_as_long_as_it_is_held)
 {
     struct witness witness = WITNESS_INIT;
@@ -61,6 +62,7 @@ TEST(test_a_permit_is_kept_like_a_lock)
     assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
 }
 
+/* promise M7 */
 TEST(test_nothing_is_renewed_after_the_unlock)
 {
     lks_mutex *mutex = new_locked("door", SHORT_MS, NULL), *other = new_locked("gate", SHORT_MS, NULL);
@@ -80,6 +82,7 @@ TEST(test_nothing_is_renewed_after_the_unlock)
 }
 
 /* A renewal whose answer comes after the unlock revives nothing. */
+/* promise M7: renewed at a third while it is held; nothing after the unlock */
 TEST(test_a_renewal_in_flight_at_the_unlock_is_without_effect)
 {
     struct witness witness = WITNESS_INIT;
@@ -100,6 +103,7 @@ TEST(test_a_renewal_in_flight_at_the_unlock_is_without_effect)
 }
 
 /* The last is refused for good: not the call is tried again, but the renewal. */
+/* promise M9: a failed renewal is tried again; one bad lease falls alone */
 TEST(test_a_renewal_that_fails_is_repeated)
 {
     static const lks_code codes[] = {LKS_RESOURCE_EXHAUSTED, LKS_INTERNAL, LKS_FAILED_PRECONDITION};
@@ -119,6 +123,7 @@ TEST(test_a_renewal_that_fails_is_repeated)
 /* ---- many locks ----------------------------------------------------------------- */
 
 /* 10,000 locks of one process cost at most one call a hundred locks. */
+/* promise M8: 10,000 locks, at most a call a hundred */
 TEST(test_renewals_of_many_locks_are_few_calls)
 {
     enum { LOCKS = 10000, LONG_LEASE_MS = 15000 };
@@ -136,6 +141,7 @@ TEST(test_renewals_of_many_locks_are_few_calls)
 }
 
 /* One lease that makes its whole call fail falls alone. */
+/* promise M9 */
 TEST(test_a_poisoned_lease_falls_alone)
 {
     enum { LOCKS = 20 };
@@ -153,6 +159,7 @@ TEST(test_a_poisoned_lease_falls_alone)
 }
 
 /* A server that takes fewer leases in a call than we send. */
+/* promise M9 */
 TEST(test_a_server_with_smaller_limits)
 {
     enum { LOCKS = 150, MAX = 64 };
@@ -169,6 +176,7 @@ TEST(test_a_server_with_smaller_limits)
 /* ---- the thread ----------------------------------------------------------------- */
 
 /* Of two channels each renews its own, and one thread sees to both. */
+/* promise M10 */
 TEST(test_one_thread_for_all)
 {
     const lks_lock_options options = {.lease_ms = LEASE_MS};
@@ -193,6 +201,7 @@ TEST(test_one_thread_for_all)
 }
 
 /* It ends when nothing is held any more, and comes back when something is. */
+/* promise M10 */
 TEST(test_the_watchdog_comes_and_goes)
 {
     lks_mutex *mutex = new_mutex("door", LEASE_MS, NULL);
@@ -208,6 +217,7 @@ TEST(test_the_watchdog_comes_and_goes)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
+/* promise M10: one thread, which comes and goes; nothing is left */
 TEST(test_nothing_is_left_of_a_thousand_cycles)
 {
     lks_mutex *mutex = new_locked("door", LEASE_MS, NULL);

@@ -1,5 +1,7 @@
 /* lks_once against a service that answers as told: what is asked, what becomes of the
  * answers of Begin, and what the function may say. */
+/* promise C26 */
+/* promise CH7 */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +18,7 @@
 
 /* ---- a run and its calls ---------------------------------------------------------- */
 
+/* promise C1 */
 TEST(test_it_runs_and_its_result_is_stored)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -57,6 +60,7 @@ TEST(test_it_runs_and_its_result_is_stored)
     assert_int_equal(fake_calls(fake, FAKE_EXTEND), 0);
 }
 
+/* promise C1: once: Begin, the function, Complete; its result as it gave it */
 TEST(test_options_are_sent)
 {
     const lks_once_options options = {.scope = "a",
@@ -81,6 +85,7 @@ TEST(test_options_are_sent)
     assert_int_equal(begun.wait_ms, 777);
 }
 
+/* promise C4: a new token each run, the same in its retries */
 TEST(test_each_run_is_another_attempt)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -91,6 +96,7 @@ TEST(test_each_run_is_another_attempt)
 }
 
 /* An EXECUTE that was lost is asked for again as the same attempt. */
+/* promise C4 */
 TEST(test_a_lost_begin_is_the_same_attempt)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -103,6 +109,7 @@ TEST(test_a_lost_begin_is_the_same_attempt)
     assert_string_equal(event_of(FAKE_BEGIN, 0).token, event_of(FAKE_BEGIN, 1).token);
 }
 
+/* promise C11 */
 TEST(test_bad_options_are_named)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -125,6 +132,7 @@ TEST(test_bad_options_are_named)
 
 /* ---- answers of Begin ---------------------------------------------------------------- */
 
+/* promise C2: REPLAY: the stored result, `replayed`; a failure for good too */
 TEST(test_a_stored_result_is_replayed)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -145,6 +153,7 @@ TEST(test_a_stored_result_is_replayed)
     assert_nothing_else_came(FAKE_BEGIN, 1);
 }
 
+/* promise C2 */
 TEST(test_a_final_failure_is_replayed)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -174,6 +183,8 @@ TEST(test_a_replay_without_a_result_is_an_error)
     assert_null(result);
 }
 
+/* promise C3: IN_PROGRESS with retry_after, MISMATCH, failures apart */
+/* promise C5: an attempt that may have begun and is not run is given back, and only that */
 TEST(test_refusals_are_told_apart)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -199,6 +210,7 @@ TEST(test_refusals_are_told_apart)
 
 /* ---- an attempt that may have begun is given back ----------------------------------- */
 
+/* promise C5 */
 TEST(test_a_doubtful_begin_is_given_back)
 {
     const lks_once_options options = {
@@ -213,6 +225,7 @@ TEST(test_a_doubtful_begin_is_given_back)
     assert_given_back(2);
 }
 
+/* promise C5 */
 TEST(test_an_unknown_answer_is_given_back)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -248,6 +261,7 @@ static lks_once_verdict say_too_much(void *arg, lks_once_attempt *attempt)
     return LKS_ONCE_STORE;
 }
 
+/* promise C11 */
 TEST(test_what_is_too_much_is_refused)
 {
     struct job job = {.extended = 0};
@@ -281,6 +295,7 @@ static lks_once_verdict say_what_is_no_text(void *arg, lks_once_attempt *attempt
 
 /* Refused later it would be too late: the server says no to a result that is not UTF-8,
  * and the function is run again. */
+/* promise C11: what a function may say; what could not be stored is refused when it is said; options in range */
 TEST(test_what_is_not_utf8_is_refused_at_once)
 {
     struct job jobs[] = {{.verdict = LKS_ONCE_GIVE_UP}, {.verdict = LKS_ONCE_STORE}};
@@ -310,6 +325,7 @@ static lks_once_verdict say_what_cannot_be_sent(void *arg, lks_once_attempt *att
     return LKS_ONCE_STORE;
 }
 
+/* promise C11 */
 TEST(test_what_the_channel_cannot_send_is_refused_at_once)
 {
     const lks_channel_options small = {.message_bytes_max = SMALL_BYTES, .ns = "default", .token = "token"};
@@ -339,6 +355,7 @@ TEST(test_a_wait_of_days_is_one_of_a_day)
     assert_int_equal(event_of(FAKE_BEGIN, 0).wait_ms, 86400000);
 }
 
+/* promise C11 */
 TEST(test_a_detail_is_cut_at_a_character)
 {
     char detail[1100];
@@ -416,6 +433,7 @@ TEST(test_no_server_can_be_reached)
 }
 
 /* One more than the channel has room for is refused before anything is sent. */
+/* promise C12: a full channel begins nothing; nothing is left under way */
 TEST(test_a_full_channel_begins_nothing)
 {
     enum { ROOM = 4 };

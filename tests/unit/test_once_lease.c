@@ -13,6 +13,7 @@
 
 /* ---- the lease ------------------------------------------------------------------------- */
 
+/* promise C6 */
 TEST(test_the_lease_is_extended_while_it_runs)
 {
     struct job job = {.verdict = LKS_ONCE_STORE, .extends = 3};
@@ -30,6 +31,7 @@ TEST(test_the_lease_is_extended_while_it_runs)
     assert_true(event_of(FAKE_EXTEND, 1).at_ns - event_of(FAKE_BEGIN, 0).at_ns >= SHORT_MS / 2 * UINT64_C(1000000));
 }
 
+/* promise C6: a lease is extended while it is needed, again after a failure, not after the end */
 TEST(test_nothing_is_extended_after_the_end)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -43,6 +45,7 @@ TEST(test_nothing_is_extended_after_the_end)
     assert_int_equal(fake_calls(fake, FAKE_EXTEND), extended);
 }
 
+/* promise C6 */
 TEST(test_an_extension_that_fails_is_repeated)
 {
     struct job job = {.verdict = LKS_ONCE_STORE, .extends = 3};
@@ -53,6 +56,9 @@ TEST(test_an_extension_that_fails_is_repeated)
     assert_false(job.lost_last);
 }
 
+/* promise C7: lost: at once when told, a tenth before the end counted from the sending, for good; a late EXECUTE is
+ * confirmed */
+/* promise C10 */
 TEST(test_lost_is_told_at_once)
 {
     struct job job = {.verdict = LKS_ONCE_RETRY, .until_lost = true};
@@ -74,6 +80,7 @@ TEST(test_lost_is_told_at_once)
 
 /* Nobody answers; it counts as lost before it can be over, and stays lost when the
  * answers come after all. */
+/* promise C7 */
 TEST(test_a_lease_that_nobody_extends_is_lost)
 {
     const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = SHORT_MS};
@@ -105,6 +112,7 @@ static lks_once_verdict see_ends(void *arg, lks_once_attempt *attempt)
 
 /* It never counts as held for longer than it is: a tenth is left when it counts as
  * lost, counted from before the server saw the request. */
+/* promise C7 */
 TEST(test_a_lease_counts_from_the_sending)
 {
     const uint64_t counts_ns = (LEASE_MS - LEASE_MS / 10) * UINT64_C(1000000);
@@ -119,6 +127,7 @@ TEST(test_a_lease_counts_from_the_sending)
 
 /* The answer to a Begin that waited says nothing sure about a lease counted from its
  * sending. */
+/* promise C7 */
 TEST(test_a_late_begin_is_confirmed)
 {
     const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = LEASE_MS, .wait_ms = 10000};
@@ -137,6 +146,7 @@ TEST(test_a_late_begin_is_confirmed)
     assert_int_equal(atomic_load(&job.runs), 1);
 }
 
+/* promise C5 */
 TEST(test_a_late_begin_in_doubt_is_given_back)
 {
     const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = 900};
@@ -150,6 +160,7 @@ TEST(test_a_late_begin_in_doubt_is_given_back)
 
 /* ---- the end -------------------------------------------------------------------------- */
 
+/* promise C8 */
 TEST(test_a_failure_for_now)
 {
     struct job job = {.verdict = LKS_ONCE_RETRY, .detail = "bank is closed"};
@@ -172,6 +183,7 @@ TEST(test_a_failure_for_now)
     assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
 }
 
+/* promise C8 */
 TEST(test_a_failure_for_good)
 {
     struct job job = {.verdict = LKS_ONCE_GIVE_UP, .detail = "card is stolen"};
@@ -196,6 +208,7 @@ TEST(test_a_failure_for_good)
 }
 
 /* A Complete whose answer was lost is sent again; the fence says that it is one. */
+/* promise C9: a lost or refused Complete is sent again, for as long as a lease; else DOUBTFUL */
 TEST(test_a_lost_complete_is_sent_again)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -212,6 +225,7 @@ TEST(test_a_lost_complete_is_sent_again)
 }
 
 /* ... for as long as the lease, also where the channel is less patient. */
+/* promise C9 */
 TEST(test_a_result_is_worth_a_lease_of_patience)
 {
     const lks_channel_options impatient = {.timeout_ms = 200};
@@ -227,6 +241,8 @@ TEST(test_a_result_is_worth_a_lease_of_patience)
 }
 
 /* Whatever is in the way, as long as it may pass. */
+/* promise C9 */
+/* promise CH3 */
 TEST(test_a_result_outlasts_refusals)
 {
     static const lks_code codes[] = {LKS_RESOURCE_EXHAUSTED, LKS_INTERNAL, LKS_DEADLINE_EXCEEDED};
@@ -254,6 +270,7 @@ TEST(test_a_result_outlasts_refusals)
         }
 }
 
+/* promise C9 */
 TEST(test_a_result_that_may_not_be_stored_is_doubtful)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -276,6 +293,7 @@ TEST(test_a_result_that_may_not_be_stored_is_doubtful)
     assert_nothing_else_came(FAKE_FAIL, 0); /* its effect may be there: it is not given back */
 }
 
+/* promise C10: SUPERSEDED: told, with the winner's result if there is one */
 TEST(test_the_winners_result_is_given)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};

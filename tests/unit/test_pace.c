@@ -1,4 +1,5 @@
 /* How long a call would queue, from how fast calls left the queue lately. */
+/* promise K14 */
 
 #include "base/pace.h"
 #include "test.h"

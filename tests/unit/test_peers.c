@@ -1,4 +1,5 @@
 /* What a server hears of the others on its store, from a store of the test's own. */
+/* promise CL6 */
 
 #include <uv.h>
 

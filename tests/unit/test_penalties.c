@@ -1,5 +1,6 @@
 /* Who is bound after connections of its address were thrown out, and for how long. */
-#include "net/stream/penalties.h"
+/* promise CN11 */
+#include "net/admission/penalties.h"
 #include "test.h"
 
 enum { NOW_MS = 1000000, FREE = PENALTIES_FREE_MS / PENALTY_MS, REFUSED = -1 };

@@ -1,6 +1,7 @@
 /* Who has a place, who is given up, and who is not let in. */
+/* promise CN9 */
 
-#include "net/stream/places.h"
+#include "net/admission/places.h"
 #include "test.h"
 
 enum { PLACES = 100 };

@@ -1,4 +1,5 @@
 /* Quotas of namespaces, over a store of the test's own, on a real loop. */
+/* promise K18 */
 #include <uv.h>
 
 #include "calls/quotas.h"
@@ -97,6 +98,7 @@ TEST(a_pass_that_failed_changes_nothing)
 }
 
 /* Sums that no Redis tells. */
+/* promise T13 */
 TEST(counts_without_end_do_no_harm)
 {
     step("7", INT64_MAX);

@@ -1,4 +1,5 @@
 /* Remembered refusals: known until their end and no longer, gone with a drop, bounded. */
+/* promise S54 */
 
 #include "services/refusals.h"
 #include "test.h"

@@ -37,6 +37,7 @@ static void assert_cancels(size_t n)
 
 /* ---- making and selling ------------------------------------------------------------- */
 
+/* promise C20 */
 TEST(test_reserved_and_confirmed)
 {
     lks_reservation *reservation = NULL;
@@ -67,6 +68,7 @@ TEST(test_reserved_and_confirmed)
     assert_int_equal(fake_calls(fake, FAKE_EXTEND_HOLD), 0);
 }
 
+/* promise C20 */
 TEST(test_options_are_sent)
 {
     const lks_reservation_line lines[] = {{.sku = "phone", .quantity = 1}, {.sku = "cover", .quantity = 2}};
@@ -86,6 +88,7 @@ TEST(test_options_are_sent)
     lks_reservation_free(reservation);
 }
 
+/* promise C21: refusals apart, with what there is; bad orders are named */
 TEST(test_bad_orders_are_named)
 {
     const lks_reservation_line many[65] = {{.sku = "phone", .quantity = 1}, {.sku = "cover", .quantity = 1}},
@@ -112,6 +115,7 @@ TEST(test_bad_orders_are_named)
     lks_reservation_free(NULL);
 }
 
+/* promise C21 */
 TEST(test_refusals_are_told_apart)
 {
     const lks_reserve_outcome outcomes[] = {LKS_RESERVE_OUTCOME_SOLD_OUT,    LKS_RESERVE_OUTCOME_BUYER_LIMIT,
@@ -154,6 +158,7 @@ TEST(test_a_lost_answer_is_asked_for_again)
 
 /* ---- giving back ------------------------------------------------------------------------ */
 
+/* promise C22 */
 TEST(test_the_end_of_the_block_cancels)
 {
     {
@@ -172,6 +177,7 @@ TEST(test_the_end_of_the_block_cancels)
     lks_reservation_cleanup(&reservation);
 }
 
+/* promise C23: a doubtful Reserve is cancelled, and only that */
 TEST(test_a_doubtful_reserve_is_cancelled)
 {
     const fake_manner manners[] = {
@@ -197,6 +203,7 @@ TEST(test_a_doubtful_reserve_is_cancelled)
 }
 
 /* The try without an answer may reserve after the refusal of the next one. */
+/* promise C23 */
 TEST(test_a_refusal_after_an_unanswered_try_is_cancelled)
 {
     lks_reservation *reservation = NULL;
@@ -217,6 +224,7 @@ TEST(test_a_refusal_after_an_unanswered_try_is_cancelled)
     assert_cancels(1);
 }
 
+/* promise C22: the end of the block cancels, by all means; not twice */
 TEST(test_a_cancel_says_what_became_of_it)
 {
     lks_error error;
@@ -251,6 +259,7 @@ TEST(test_a_cancel_says_what_became_of_it)
 }
 
 /* It waits for its answer, but not for long, and then goes on without it. */
+/* promise C22 */
 TEST(test_what_is_freed_is_cancelled_by_all_means)
 {
     lks_reservation *reservation = make(&plain);
@@ -278,6 +287,7 @@ static void free_inside(void *arg, lks_code code, const lks_get_response *respon
     lks_reservation_free(arg);
 }
 
+/* promise C22 */
 TEST(test_it_may_be_freed_on_a_completion_thread)
 {
     lks_reservation_order order = plain;
@@ -294,6 +304,7 @@ TEST(test_it_may_be_freed_on_a_completion_thread)
 
 /* ---- confirming ---------------------------------------------------------------------------- */
 
+/* promise C20: reservation: Reserve and Confirm as ordered; fresh only with an id of its own */
 TEST(test_what_had_run_out_can_be_taken_again)
 {
     lks_reservation *reservation = make(&plain);
@@ -311,6 +322,7 @@ TEST(test_what_had_run_out_can_be_taken_again)
 
 /* A late copy of the Confirm could still take the stock that comes back: so what could
  * not be sold is cancelled, unless it is already. */
+/* promise C24 */
 TEST(test_what_could_not_be_sold_is_cancelled)
 {
     const struct {
@@ -336,6 +348,7 @@ TEST(test_what_could_not_be_sold_is_cancelled)
     }
 }
 
+/* promise C24: what may be sold is not cancelled; what could not be sold is */
 TEST(test_what_may_be_sold_is_not_cancelled)
 {
     const fake_manner manners[] = {
@@ -368,6 +381,8 @@ static void await_lost(lks_reservation *reservation)
         process_pause();
 }
 
+/* promise C6 */
+/* promise C25 */
 TEST(test_what_is_kept_is_extended)
 {
     lks_reservation_order order = plain;
@@ -402,6 +417,7 @@ TEST(test_what_is_not_kept_is_lost)
     lks_reservation_free(reservation);
 }
 
+/* promise C25 */
 TEST(test_it_is_kept_no_longer_than_told)
 {
     lks_reservation_order order = plain;
@@ -413,6 +429,7 @@ TEST(test_it_is_kept_no_longer_than_told)
     lks_reservation_free(reservation);
 }
 
+/* promise C25 */
 TEST(test_what_a_server_ended_is_lost)
 {
     const int outcomes[] = {LKS_EXTEND_HOLD_OUTCOME_EXPIRED, LKS_EXTEND_HOLD_OUTCOME_CANCELLED};
@@ -429,6 +446,7 @@ TEST(test_what_a_server_ended_is_lost)
 }
 
 /* What is left is the server's word: a repeat may find the rest of a hold. */
+/* promise C25 */
 TEST(test_the_rest_of_a_hold_is_what_counts)
 {
     lks_reservation_order order = plain;
@@ -441,6 +459,7 @@ TEST(test_the_rest_of_a_hold_is_what_counts)
 }
 
 /* Less is left of the hold than a third of its length, after which it would be extended. */
+/* promise C25 */
 TEST(test_the_rest_of_a_hold_is_extended_in_time)
 {
     lks_reservation_order order = plain;
@@ -455,6 +474,7 @@ TEST(test_the_rest_of_a_hold_is_extended_in_time)
     lks_reservation_free(reservation);
 }
 
+/* promise C25 */
 TEST(test_what_is_taken_up_again_is_extended_at_once)
 {
     lks_reservation_order order = plain;
@@ -487,6 +507,7 @@ TEST(test_what_is_taken_up_again_is_extended_at_once)
 }
 
 /* Counted from the first try the hold is over before the answer to the second comes. */
+/* promise C25: kept for keep_ms at most; lost by time or by a server's word */
 TEST(test_a_hold_whose_first_answer_was_lost_is_kept)
 {
     enum { PAUSE_MS = SHORT_MS + 100 };
@@ -508,6 +529,7 @@ TEST(test_a_hold_whose_first_answer_was_lost_is_kept)
 
 /* ---- processes and many ------------------------------------------------------------------------ */
 
+/* promise C26: a child of fork owns nothing */
 TEST(test_not_in_a_forked_child)
 {
     lks_reservation_order order = plain;

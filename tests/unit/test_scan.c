@@ -76,6 +76,7 @@ TEST(passes_every_kind_of_field)
     PASSES("\x08\x81\x80\x80\x00");                           /* longer than needed, not than allowed */
 }
 
+/* promise W1 */
 TEST(refuses_what_is_cut_short)
 {
     REFUSED("\x08", "i32: not a whole varint");
@@ -92,6 +93,7 @@ TEST(refuses_what_is_cut_short)
     REFUSED("\xf8\x7f\x80", "Kinds: ends inside an unknown field");
 }
 
+/* promise W1 */
 TEST(refuses_tags_that_are_none)
 {
     REFUSED("\x00\x01", "Kinds: not a field's tag");                 /* number 0 */
@@ -105,6 +107,7 @@ TEST(refuses_tags_that_are_none)
     REFUSED("\x8a\x01\x04\x0a\x01x\x0b", "leaf: not a field's tag");
 }
 
+/* promise W4 */
 TEST(refuses_numbers_that_do_not_fit)
 {
     REFUSED("\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "i64: not a whole varint");
@@ -118,6 +121,7 @@ TEST(refuses_numbers_that_do_not_fit)
     REFUSED("\x9a\x01\x06\x01\x80\x80\x80\x80\x08", "packed[1]: more than 32 bits");
 }
 
+/* promise W1 */
 TEST(refuses_another_wire_type)
 {
     REFUSED("\x0d\x01\x02\x03\x04", "i32: not of the wire type of the field");
@@ -128,6 +132,7 @@ TEST(refuses_another_wire_type)
     REFUSED("\xa0\x01\x01", "fixed[0]: not of the wire type of the field");
 }
 
+/* promise W4: an unknown enum value: INVALID_ARGUMENT; numbers of more than 32 bits too */
 TEST(refuses_unknown_enum_values)
 {
     REFUSED("\x70\x02", "color: not a value of the enum");
@@ -139,6 +144,7 @@ TEST(refuses_unknown_enum_values)
     REFUSED("\x70\x81\x80\x80\x80\x10", "color: not a value of the enum");
 }
 
+/* promise W2: not UTF-8: INVALID_ARGUMENT */
 TEST(strings_are_utf8)
 {
     PASSES("\x7a\x02\xc2\x80");
@@ -177,6 +183,7 @@ TEST(strings_are_utf8)
     PASSES("\x82\x01\x01\xff"); /* bytes may be anything */
 }
 
+/* promise W3: a NUL in a string: INVALID_ARGUMENT */
 TEST(strings_have_no_nul)
 {
     REFUSED("\x7a\x03"
@@ -210,6 +217,7 @@ TEST(a_message_in_two_parts_is_refused)
     REFUSED("\x8a\x01\x0d\x0a\x01x\x12\x03\x0a\x01y\x12\x03\x0a\x01y", "leaf.deeper: comes in more than one part");
 }
 
+/* promise W6 */
 TEST(limits_depth)
 {
     limits.depth = 3;
@@ -217,6 +225,7 @@ TEST(limits_depth)
     REFUSED("\x8a\x01\x0d\x0a\x01x\x12\x08\x0a\x01y\x12\x03\x0a\x01z", "leaf.deeper.deeper: nested too deep");
 }
 
+/* promise W6 */
 TEST(limits_elements)
 {
     limits.elements = 3;
@@ -236,6 +245,7 @@ TEST(limits_elements)
     REFUSED("\x7a\x01x\x7a\x01x\x7a\x01x\x7a\x01x\x7a\x01x", "text: too many elements in the whole message");
 }
 
+/* promise W6: what a message claims takes no memory: depth, elements and sizes are limited before it is unpacked */
 TEST(limits_sizes)
 {
     limits.string_bytes = 3;
@@ -252,6 +262,7 @@ TEST(limits_sizes)
             "blob: too many bytes");
 }
 
+/* promise W5: an unknown field is ignored, but not any number of them */
 TEST(limits_unknown_fields)
 {
     limits.unknown = 2;

@@ -110,6 +110,7 @@ TEST(messages_may_come_in_any_pieces)
 }
 
 /* The client's: it expects what a server says, and says what a server expects. */
+/* promise C33: a message that is too long, or a server of something else, ends the connection */
 TEST(a_client_reads_replies)
 {
     const sp_mapping mappings[] = {SP_OVER_TCP, SP_OVER_UNIX};
@@ -142,6 +143,7 @@ TEST(a_client_reads_replies)
     }
 }
 
+/* promise C33 */
 TEST(a_client_takes_no_request_and_nothing_too_long)
 {
     static char longest[FRAME_MAX + 2];
@@ -243,6 +245,7 @@ TEST(a_unix_message_has_its_mark)
     sp_reader_end(&r);
 }
 
+/* promise W9 */
 TEST(a_length_is_checked_before_anything_is_allocated)
 {
     const uint64_t lengths[] = {0,
@@ -264,6 +267,7 @@ TEST(a_length_is_checked_before_anything_is_allocated)
 }
 
 /* The frame is measured, not the message: a hop more does not make it too long. */
+/* promise W9: frame over the size limit: the connection is closed, and only that one */
 TEST(the_longest_frame)
 {
     static char frame[FRAME_MAX + 2];
@@ -317,6 +321,8 @@ TEST(who_had_enough_is_given_no_more)
 
 /* Wherever in a message the room ends, and however it comes: its ids are known, its bytes
  * are not kept, and the next one is as ever. */
+/* promise CN4: a message without room is skipped, each of its calls refused, RESOURCE_EXHAUSTED, NO; the next is as
+ * ever */
 TEST(what_finds_no_room_is_skipped_but_for_its_ids)
 {
     static const uint32_t hops[] = {1, 2, 0x80000003};
@@ -361,6 +367,7 @@ TEST(what_finds_no_room_is_skipped_but_for_its_ids)
 }
 
 /* Each call has a result, whatever else is in the frame, and however it comes. */
+/* promise CN4 */
 TEST(the_calls_of_what_is_skipped_are_counted)
 {
     static const struct {
@@ -404,6 +411,7 @@ TEST(the_calls_of_what_is_skipped_are_counted)
     }
 }
 
+/* promise CN5 */
 TEST(what_is_half_read_is_held)
 {
     static char frame[FRAME_MAX + 1];
@@ -453,6 +461,7 @@ static size_t put_frame(uint8_t *out, unsigned first, const void *payload, size_
     return 6 + len;
 }
 
+/* promise WS7 */
 TEST(websocket_frames_make_messages)
 {
     static const uint8_t message[] = {0, 0, 0, 1, 0x80, 0, 0, 2, 'h', 'e', 'l', 'l', 'o'};
@@ -474,6 +483,7 @@ TEST(websocket_frames_make_messages)
     }
 }
 
+/* promise WS7 */
 TEST(a_websocket_message_that_is_no_request_closes)
 {
     static const char *const messages[] = {"", "abc", "abcd", "abcdefgh"};

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "net/stream/penalties.h"
+#include "net/admission/penalties.h"
 #include "sp_scene.h"
 #include "support/tempdir.h"
 #include "test.h"
@@ -37,6 +37,7 @@ static void on_check(uv_check_t *check)
 
 /* A call of it is answered in the very turn in which its end is seen: that makes room for
  * what was read and left over, which is not run. */
+/* promise CN1 */
 TEST(what_is_left_over_of_a_dead_peer_is_not_run)
 {
     uv_check_t check;
@@ -55,6 +56,7 @@ TEST(what_is_left_over_of_a_dead_peer_is_not_run)
 }
 
 /* Its calls queue, so nothing is read; and what it sent besides is not run any more. */
+/* promise CN1 */
 TEST(the_end_of_a_peer_whose_calls_queue_is_seen)
 {
     for (ending how = CLOSES; how < ENDINGS; how++) {
@@ -90,6 +92,7 @@ static bool is_read_no_more(void)
 }
 
 /* It takes no answers. The time for that is long enough to be no part of this. */
+/* promise CN1 */
 TEST(the_end_of_a_peer_that_takes_nothing_is_seen)
 {
     const streams_options later = {.connections_max = 100, .stall_ms = 10 * LIMIT_MS};
@@ -109,6 +112,8 @@ TEST(the_end_of_a_peer_that_takes_nothing_is_seen)
     }
 }
 
+/* promise CN1: the end of a peer is seen while its calls queue, while it takes nothing, on TCP and unix sockets,
+ * closed, reset or half closed; what it left unread is not run */
 TEST(the_end_of_a_peer_on_a_unix_socket_is_seen)
 {
     char *dir = tempdir_make();
@@ -141,6 +146,7 @@ TEST(the_end_of_a_peer_on_a_unix_socket_is_seen)
 /* ---- the loop is shared ----------------------------------------------------------- */
 
 /* Two thousand messages are there when the other's one comes. */
+/* promise CN3 */
 TEST(a_costly_peer_is_read_in_turns)
 {
     enum { MANY = 2000 };
@@ -166,6 +172,9 @@ TEST(a_costly_peer_is_read_in_turns)
 
 /* What makes room for it is another's work, or the store's: that does not take it at once. When the test was so slow that
  * the peer is not costly any more, it is tried again. */
+/* promise CN3: who has cost much queues until it leaked away; dear bytes are read in small pieces; while another
+ * works, all connections of an owner count together, and may use a quarter of the time; what was left over is taken
+ * in the connection's turn */
 TEST(what_a_costly_peer_has_left_over_is_taken_in_its_turn)
 {
     enum { COSTLY_NS = 100 * 1000 * 1000 };
@@ -192,6 +201,7 @@ TEST(what_a_costly_peer_has_left_over_is_taken_in_its_turn)
 /* ---- places ----------------------------------------------------------------------- */
 
 /* Those with something under way keep their places. */
+/* promise CN9 */
 TEST(connections_have_a_limit)
 {
     const streams_options two = {.connections_max = 2};
@@ -217,6 +227,7 @@ TEST(connections_have_a_limit)
 }
 
 /* Half a greeting, then the one that did nothing for longest. */
+/* promise CN9 */
 TEST(the_idlest_is_given_up_for_a_newcomer)
 {
     const streams_options three = {.connections_max = 3};
@@ -244,6 +255,7 @@ TEST(the_idlest_is_given_up_for_a_newcomer)
     stop();
 }
 
+/* promise CN9: a newcomer takes the idlest place of nobody known: by address, wire, in all; unix sockets keep room */
 TEST(who_is_known_is_not_given_up)
 {
     const streams_options one = {.connections_max = 1};
@@ -277,6 +289,7 @@ static int open_peer_from(const char *address)
     return fd;
 }
 
+/* promise CN9 */
 TEST(an_address_has_a_limit_of_its_own)
 {
     const streams_options some = {.connections_max = 10, .connections_per_address = 2};
@@ -297,6 +310,9 @@ TEST(an_address_has_a_limit_of_its_own)
 static int newcomers[600];
 
 /* A connection that comes too early is put off, but comes in; other addresses are served before it. */
+/* promise CN9 */
+/* promise CN11: an address of which many connections were thrown out opens new ones at a limited rate; nobody waits
+ * for one that left meanwhile; others do not notice; time pays; what is kept is bounded */
 TEST(an_address_that_breaks_the_rules_is_let_in_slowly)
 {
     enum { OFFENCES = 30 };
@@ -357,6 +373,7 @@ static bool has_read_half(void)
     return fake_callers.held >= BIG / 2;
 }
 
+/* promise CN5 */
 TEST(what_is_half_read_or_left_over_is_held)
 {
     start(NULL);
@@ -377,6 +394,7 @@ TEST(what_is_half_read_or_left_over_is_held)
     stop();
 }
 
+/* promise CN4 */
 TEST(what_finds_no_room_is_refused_and_the_connection_goes_on)
 {
     start(NULL);
@@ -413,6 +431,9 @@ static bool is_free_after_reading(void)
 }
 
 /* Output is held until the kernel has it; and no call starts while much of it waits. */
+/* promise CN5: what is half read, left over and not sent is held of the budget until it is gone */
+/* promise CN6: while 1 MiB of answers waits, no call of the connection starts; over gRPC, what opens the windows is
+ * read meanwhile */
 TEST(output_is_held_and_holds_calls_back)
 {
     static char big[BIG];
@@ -455,6 +476,7 @@ static bool has_taken_while_dripping(void)
     return has_taken();
 }
 
+/* promise CN7 */
 TEST(who_does_not_finish_a_message_is_closed)
 {
     const streams_options soon = {.connections_max = 100, .request_ms = 50};
@@ -478,6 +500,7 @@ TEST(who_does_not_finish_a_message_is_closed)
 
 /* The time is a message's, not the connection's: also where each piece has the end of one
  * and the beginning of the next. */
+/* promise CN7: a message that is not whole in 30 s ends the connection; the time is each message's */
 TEST(who_is_slow_but_finishes_is_not_closed)
 {
     enum { REQUEST_MS = 1500, MESSAGES = 2000, LEN = 13 };

@@ -220,6 +220,7 @@ static const uint8_t *expect_bytes(const uint8_t *at, const void *bytes, size_t 
 }
 
 /* Messages need not wait for the answer to the request, but are answered after it. */
+/* promise WS7 */
 TEST(over_websocket_the_first_answer_is_to_the_request)
 {
     static const uint8_t reply[] = {0x82, 5, 0x80, 0, 0, 1, 'a'};
@@ -240,6 +241,7 @@ TEST(over_websocket_the_first_answer_is_to_the_request)
 }
 
 /* libnng takes no frame above a mebibyte. */
+/* promise WS7 */
 TEST(over_websocket_a_long_answer_goes_in_frames)
 {
     enum { MIB = 1 << 20, LEN = 2 * MIB + 5 };
@@ -276,6 +278,7 @@ TEST(over_websocket_a_long_answer_goes_in_frames)
     stop();
 }
 
+/* promise WS3 */
 TEST(who_does_not_finish_the_handshake_is_closed)
 {
     const streams_options soon = {.connections_max = 100, .greeting_ms = 1};
@@ -290,6 +293,7 @@ TEST(who_does_not_finish_the_handshake_is_closed)
 }
 
 /* The one that began first goes for the third. */
+/* promise WS3 */
 TEST(a_handshake_takes_a_place)
 {
     const streams_options two = {.connections_max = 2};

@@ -73,6 +73,7 @@ TEST(each_reason_has_a_word_of_its_own)
     assert_int_equal(lks_reason_of("store_on_fire"), LKS_REASON_NONE);
 }
 
+/* promise W19 */
 TEST(a_code_implies_a_reason)
 {
     static const struct {
@@ -116,6 +117,7 @@ static const char *field_of(lks_error *error, lks_code code, const char *message
     return error->field;
 }
 
+/* promise W19 */
 TEST(a_field_is_what_the_message_begins_with)
 {
     static const struct {

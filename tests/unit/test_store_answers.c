@@ -8,6 +8,12 @@
 
 /* ---- what Redis may answer ----------------------------------------------------- */
 
+/* promise W19 */
+/* promise T1: LOADING, BUSY, CLUSTERDOWN, MASTERDOWN, NOREPLICAS, MISCONF, FUNCTION KILL: UNAVAILABLE, NO, retry
+ * after */
+/* promise T2: OOM: RESOURCE_EXHAUSTED, NO; what gives back still works */
+/* promise T8 */
+/* promise T9 */
 TEST(each_error_reply_has_its_meaning)
 {
     static const struct row {
@@ -70,6 +76,7 @@ TEST(each_error_reply_has_its_meaning)
     assert_int_equal(fake_redis_connections(here.fake), 1);
 }
 
+/* promise T7 */
 TEST(what_lives_elsewhere_for_now_is_sent_again)
 {
     static const char *const replies[] = {"-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
@@ -88,6 +95,7 @@ TEST(what_lives_elsewhere_for_now_is_sent_again)
 }
 
 /* At its deadline a caller has gone: it would not hear the reason. */
+/* promise T7 */
 TEST(without_time_for_another_try_the_reason_is_told_at_once)
 {
     for (size_t i = 0; i < SCENE_SCRIPT_MAX; i++)
@@ -98,6 +106,7 @@ TEST(without_time_for_another_try_the_reason_is_told_at_once)
     assert_int_equal(fake_redis_calls(here.fake), 1);
 }
 
+/* promise T7 */
 TEST(a_replica_is_left_for_another_connection)
 {
     here.script[0] = "-READONLY Can not run script with write flag on readonly replica.\r\n";
@@ -106,6 +115,7 @@ TEST(a_replica_is_left_for_another_connection)
     assert_int_equal(fake_redis_connections(here.fake), 2);
 }
 
+/* promise T8 */
 TEST(denied_means_not_ready)
 {
     static const char *const replies[] = {"-NOAUTH Authentication required.\r\n",
@@ -125,6 +135,7 @@ TEST(denied_means_not_ready)
 }
 
 /* Of a user that may not use all keys, for instance. */
+/* promise T8 */
 TEST(what_is_not_permitted_is_one_calls_matter)
 {
     here.script[0] = "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n";
@@ -159,6 +170,7 @@ TEST(a_retired_connection_answers_what_it_owes)
 }
 
 /* So are the types of RESP3, which nobody asked for. */
+/* promise T13 */
 TEST(garbage_ends_the_connection_not_the_server)
 {
     static const char *const replies[] = {
@@ -191,6 +203,8 @@ static bool was_too_long(void *arg)
     return strstr(store_driver_reason(here.d), "the store's reply is too long");
 }
 
+/* promise T13: garbage, endless and unasked replies, and answers of another type, end the connection or the step, not
+ * the server; silence is noticed, on the wake channel too */
 TEST(a_reply_without_end_is_cut_off)
 {
     static char part[1024 * 1024];
@@ -210,6 +224,7 @@ TEST(a_reply_without_end_is_cut_off)
 }
 
 /* Each of its elements is whole, so none waits in the reader's buffer. */
+/* promise T13 */
 TEST(a_reply_of_elements_without_end_is_cut_off)
 {
     enum { STRINGS = 20000, STRING_BYTES = 108 };
@@ -231,6 +246,7 @@ TEST(a_reply_of_elements_without_end_is_cut_off)
 }
 
 /* Who has not been greeted yet may be anybody: a small limit holds, for bytes and for elements. */
+/* promise T13 */
 TEST(a_greeting_without_end_is_cut_off_early)
 {
     enum { BYTES = 2 * 1024 * 1024 };
@@ -259,6 +275,7 @@ static bool looked_up(void *arg)
 }
 
 /* Times that no Redis tells. */
+/* promise T13 */
 TEST(a_library_of_an_impossible_age_is_not_deleted)
 {
     static const char *const times[] = {"$20\r\n-9223372036854775808\r\n", "$19\r\n9223372036854775807\r\n",
@@ -281,6 +298,7 @@ static bool told_time(void *arg)
     return here.told_time;
 }
 
+/* promise T13 */
 TEST(a_clock_that_no_redis_tells_is_not_known)
 {
     static const char *const times[] = {"*2\r\n$19\r\n9223372036854775807\r\n$1\r\n0\r\n",
@@ -300,6 +318,7 @@ TEST(a_clock_that_no_redis_tells_is_not_known)
     }
 }
 
+/* promise T13 */
 TEST(a_reply_that_nobody_asked_for_ends_the_connection)
 {
     fake_redis_say(here.fake, "+OK\r\n");

@@ -1,5 +1,6 @@
 /* A store on two nodes of a Redis Cluster that answer as scripted: which of them a call goes to, what MOVED, ASK, old
  * and new claims and a dead node mean for it. */
+/* promise T22 */
 #include <stdio.h>
 #include <uv.h>
 

@@ -1,4 +1,5 @@
 /* --wait-replicas: no answer, and no wake message, is told before so many replicas have what it tells of. */
+/* promise T20 */
 #include "support/fake_redis.h"
 #include "support/store_driver.h"
 #include "test.h"

@@ -65,6 +65,7 @@ static bool has_reason(void *arg)
     return reason[0] != '\0';
 }
 
+/* promise T8 */
 TEST(credentials_and_database_come_first)
 {
     stage s;
@@ -103,6 +104,7 @@ static const struct unsafe {
     {{"CONFIG", NULL, CONFIG(NO_SAVE, NO, NOLIMIT, "10", "noeviction")}, "keeps nothing on disk"},
 };
 
+/* promise T12 */
 TEST(a_store_that_loses_data_by_design_is_refused_unless_allowed)
 {
     stage s;
@@ -126,6 +128,7 @@ TEST(a_store_that_loses_data_by_design_is_refused_unless_allowed)
     }
 }
 
+/* promise T12: a store that loses data by design, is too old, has another layout or another library is refused */
 TEST(a_misfit_is_fatal)
 {
     static const struct row {
@@ -152,6 +155,7 @@ TEST(a_misfit_is_fatal)
     }
 }
 
+/* promise T12 */
 TEST(what_may_pass_is_tried_until_it_does)
 {
     static const struct row {
@@ -210,6 +214,7 @@ TEST(what_may_pass_is_tried_until_it_does)
     }
 }
 
+/* promise T12 */
 TEST(the_layout_is_noted_where_there_is_none)
 {
     static const twist none = {"GET", NULL, "$-1\r\n"};
@@ -243,6 +248,7 @@ TEST(a_silent_greeting_times_out)
 
 /* What the process writes to stderr while a store fails in every way that has to
  * do with its credentials. */
+/* promise T8: NOAUTH, WRONGPASS: INTERNAL, not ready; NOPERM: INTERNAL, that call alone; no secret in the log */
 TEST(no_secret_is_logged)
 {
     static const twist refused[] = {

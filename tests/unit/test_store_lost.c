@@ -8,6 +8,7 @@
 
 /* ---- lost connections ---------------------------------------------------------- */
 
+/* promise T4 */
 TEST(a_lost_connection_repeats_what_may_be_repeated)
 {
     here.script[0] = fake_silent;
@@ -22,6 +23,7 @@ TEST(a_lost_connection_repeats_what_may_be_repeated)
     assert_int_equal(store_driver_ups(here.d), 2);
 }
 
+/* promise T4 */
 TEST(what_was_not_sent_is_kept_for_the_next_connection)
 {
     fake_redis_hang_up(here.fake);
@@ -31,6 +33,7 @@ TEST(what_was_not_sent_is_kept_for_the_next_connection)
 }
 
 /* A call behind one that fills the socket's buffers cannot have been sent. */
+/* promise T4 */
 TEST(bytes_that_the_kernel_did_not_take_were_not_sent)
 {
     static char big[8 * 1024 * 1024];
@@ -50,6 +53,7 @@ TEST(bytes_that_the_kernel_did_not_take_were_not_sent)
 }
 
 /* Such a call waits for a connection as long as any other: a moment. */
+/* promise T3: connection refused, or no connection: UNAVAILABLE, NO, after a moment */
 TEST(an_unsent_call_is_refused_when_redis_stays_away)
 {
     static char big[8 * 1024 * 1024];
@@ -67,6 +71,7 @@ TEST(an_unsent_call_is_refused_when_redis_stays_away)
     assert_outcome(large, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
 }
 
+/* promise T4 */
 TEST(a_refusal_after_a_lost_sending_is_maybe)
 {
     here.script[0] = fake_close;
@@ -75,6 +80,8 @@ TEST(a_refusal_after_a_lost_sending_is_maybe)
     assert_outcome(o, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE);
 }
 
+/* promise T4: reply lost after sending: sent again within the deadline when the call may be repeated, else
+ * UNAVAILABLE, MAYBE */
 TEST(a_repeatable_call_ends_with_its_deadline_when_redis_stays_away)
 {
     here.script[0] = fake_close;
@@ -83,6 +90,7 @@ TEST(a_repeatable_call_ends_with_its_deadline_when_redis_stays_away)
     assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
 }
 
+/* promise T3 */
 TEST(without_a_connection_a_call_waits_a_moment_then_is_refused)
 {
     here.get = "-LOADING Redis is loading the dataset in memory\r\n";
@@ -103,6 +111,7 @@ TEST(without_a_connection_a_call_waits_a_moment_then_is_refused)
     store_driver_wait_ready(here.d, true);
 }
 
+/* promise T13 */
 TEST(silence_is_noticed)
 {
     scene_restart_with(&(store_options){.silence_timeout_ms = 100});
@@ -119,6 +128,8 @@ TEST(a_quiet_connection_is_tried)
     store_driver_until(here.d, scene_reconnected, &here);
 }
 
+/* promise T3 */
+/* promise F8 */
 TEST(a_refused_connection_is_told_and_tried_again)
 {
     store_driver *d = store_driver_new();

@@ -1,4 +1,5 @@
 /* Names of Redis hosts: how the store waits for getaddrinfo(3), which may take long, and does not at its end. */
+/* promise T3 */
 #include <dlfcn.h>
 #include <netdb.h>
 #include <pthread.h>

@@ -8,6 +8,7 @@
 
 /* ---- combining ----------------------------------------------------------------- */
 
+/* promise T11 */
 TEST(calls_of_one_turn_and_function_share_an_fcall)
 {
     outcome *o[5];
@@ -44,6 +45,7 @@ static void several_groups(void)
 }
 
 /* Each sub-call has its own base then, also where two have the same. */
+/* promise T11 */
 TEST(calls_of_several_groups_share_an_fcall)
 {
     several_groups();
@@ -51,6 +53,7 @@ TEST(calls_of_several_groups_share_an_fcall)
 }
 
 /* There the keys of a command must lie in one slot: several bases are arguments. */
+/* promise T11 */
 TEST(in_redis_cluster_calls_of_several_groups_share_an_fcall_without_keys)
 {
     scene_restart_on_cluster();
@@ -60,6 +63,7 @@ TEST(in_redis_cluster_calls_of_several_groups_share_an_fcall_without_keys)
 }
 
 /* Nothing was done there; with its base for a key the node says where that is, and a key is of one call alone. */
+/* promise T11 */
 TEST(what_is_elsewhere_is_asked_for_by_its_key)
 {
     static const char *const bases[] = {"ls:{test/a}:", "ls:{test/b}:", "ls:{test/c}:"};
@@ -78,6 +82,7 @@ TEST(what_is_elsewhere_is_asked_for_by_its_key)
     assert_string_equal(here.words, "FCALL echo_7e577e577e577e57 1 ls:{test/c}: 0 ");
 }
 
+/* promise T11 */
 TEST(what_differs_or_forbids_it_goes_alone)
 {
     outcome *o[6];
@@ -156,6 +161,7 @@ static bool was_answered(void *arg)
 }
 
 /* So Redis need not wait for this process to tell a whole FCALL's answers. */
+/* promise T11 */
 TEST(what_waits_is_sent_before_the_answers_are_told)
 {
     const store_call call = {.base = {"ls:{test/g}:", 12}, .function = "echo", .weight = 1};
@@ -194,6 +200,7 @@ static void submit_late(void *arg, const store_result *result)
 }
 
 /* Both replies come at once: the second one's before the timers had their turn. */
+/* promise T11 */
 TEST(what_is_late_is_not_sent_with_the_next_reply)
 {
     const store_call call = {.base = {"ls:{test/g}:", 12}, .function = "echo", .weight = 1};
@@ -230,6 +237,8 @@ static void many_targets(void)
 }
 
 /* More of them than there are places to look for a companion. */
+/* promise T11: only calls of one function that allow it share an FCALL, and a short one; in Redis Cluster several
+ * bases are arguments, and what is elsewhere is asked for by its key */
 TEST(what_differs_is_told_apart_among_many)
 {
     many_targets();
@@ -239,6 +248,7 @@ TEST(what_differs_is_told_apart_among_many)
     assert_int_equal(fake_redis_calls(here.fake), 400 + 7);
 }
 
+/* promise T11 */
 TEST(a_shared_fcall_stays_short)
 {
     outcome *o[200];
@@ -259,6 +269,8 @@ TEST(a_shared_fcall_stays_short)
 }
 
 /* What is heavy shares an FCALL with few, and nothing overtakes it. */
+/* promise T11 */
+/* promise B1 */
 TEST(a_shared_fcall_carries_a_bounded_weight)
 {
     outcome *o[7];
@@ -277,6 +289,7 @@ TEST(a_shared_fcall_carries_a_bounded_weight)
     assert_int_equal(here.sub_calls[3], 1);
 }
 
+/* promise T11 */
 TEST(a_shared_fcall_has_few_bytes)
 {
     outcome *o[3];
@@ -296,6 +309,7 @@ TEST(a_shared_fcall_has_few_bytes)
 
 /* ---- deadlines and room -------------------------------------------------------- */
 
+/* promise T5: deadline: NO before sending, MAYBE after */
 TEST(a_deadline_says_no_before_sending_and_maybe_after)
 {
     outcome *past, *sent;
@@ -319,6 +333,7 @@ TEST(a_deadline_says_no_before_sending_and_maybe_after)
     assert_int_equal(sent->ends, 1);
 }
 
+/* promise T5 */
 TEST(one_call_of_a_shared_fcall_may_be_late)
 {
     here.script[0] = fake_silent;
@@ -331,6 +346,7 @@ TEST(one_call_of_a_shared_fcall_may_be_late)
     assert_string_equal(outcome_text(patient, 0), "B");
 }
 
+/* promise T10: calls under way are bounded, by number and bytes: RESOURCE_EXHAUSTED, NO */
 TEST(in_flight_is_bounded_also_by_what_is_late)
 {
     outcome *o[5];
@@ -359,6 +375,7 @@ TEST(in_flight_is_bounded_also_by_what_is_late)
     assert_outcome(again, LKS_OK, LKS_APPLIED_YES);
 }
 
+/* promise T10 */
 TEST(too_many_bytes_are_refused)
 {
     static char big[40 * 1024 * 1024];
@@ -375,6 +392,7 @@ TEST(too_many_bytes_are_refused)
 
 /* ---- the library ---------------------------------------------------------------- */
 
+/* promise T6: function missing: loaded again, unseen; once */
 TEST(a_missing_function_is_loaded_unseen)
 {
     here.list = "*0\r\n";
@@ -390,6 +408,7 @@ TEST(a_missing_function_is_loaded_unseen)
     assert_int_equal(fake_redis_connections(here.fake), 1);
 }
 
+/* promise T6 */
 TEST(a_function_that_stays_missing_is_an_error)
 {
     for (int i = 0; i < SCENE_SCRIPT_MAX; i++)
@@ -399,6 +418,7 @@ TEST(a_function_that_stays_missing_is_an_error)
     assert_int_equal(fake_redis_calls(here.fake), 2);
 }
 
+/* promise T6 */
 TEST(a_library_that_cannot_be_loaded_again_means_not_ready)
 {
     here.script[0] = "-ERR Function not found\r\n";

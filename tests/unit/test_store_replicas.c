@@ -1,4 +1,5 @@
 /* What a primary says of its replicas, by INFO, or by ROLE where only that is permitted. */
+/* promise CL6 */
 #include "store/store.h"
 
 #include "support/fake_redis.h"

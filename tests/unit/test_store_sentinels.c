@@ -1,5 +1,6 @@
 /* Which Redis is the primary, by sentinels whose answers are scripted: the newest configuration counts, a primary that
  * was lost is asked for again before it is used, and one that is demoted is left at once. */
+/* promise T19 */
 #include "support/fake_redis.h"
 #include "support/kept_stderr.h"
 #include "support/store_driver.h"
@@ -276,6 +277,7 @@ TEST_WITH(sentinels_that_others_name_do_not_count_for_the_password, begin, end)
     tempdir_remove(dir);
 }
 
+/* promise T23 */
 TEST_WITH(the_store_is_told_which_primary_it_is_first, begin, end)
 {
     scene *s = *state;
@@ -646,6 +648,7 @@ static void hang_up_and_refuse(scene *s, bool refuses)
 }
 
 /* As after a SIGHUP: the connection lives, the next one is refused. */
+/* promise F8 */
 TEST_WITH(each_reason_why_a_sentinel_is_lost_is_logged_once_and_that_it_is_back, begin, end)
 {
     scene *s = *state;

@@ -1,4 +1,5 @@
 /* Slots of Redis Cluster: which a key lies in, what CLUSTER NODES says, and what MOVED says. */
+/* promise T22 */
 #include <string.h>
 
 #include "store/slots.h"
@@ -96,6 +97,7 @@ TEST(what_is_no_cluster_nodes_is_refused)
 }
 
 /* Memory and connections are taken for each. */
+/* promise T13 */
 TEST(more_nodes_than_a_cluster_may_have_are_refused)
 {
     enum { LINE = 96 };

@@ -128,6 +128,7 @@ static bool redis_says(const char *command, const char *text)
 
 /* ---- on a real Redis ------------------------------------------------------------ */
 
+/* promise T17 */
 TEST(messages_come_in_order)
 {
     char command[128];
@@ -163,6 +164,7 @@ TEST(a_message_comes_as_it_is)
 }
 
 /* Calls go on: only what waits must know. */
+/* promise T17 */
 TEST(a_lost_channel_is_heard_again_and_told)
 {
     set_up();
@@ -178,6 +180,7 @@ TEST(a_lost_channel_is_heard_again_and_told)
 }
 
 /* The store comes back on what may be another Redis. */
+/* promise T17 */
 TEST(a_lost_store_renews_the_channel)
 {
     set_up();
@@ -352,6 +355,7 @@ TEST(an_answer_that_confirms_nothing_is_tried_again)
 }
 
 /* Functions would publish on the node's own channel. */
+/* promise T22 */
 TEST(a_node_of_a_cluster_wants_a_clusters_url)
 {
     stage s = {.hello = "*6\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
@@ -404,6 +408,7 @@ TEST(a_ping_that_is_refused_is_answered)
 }
 
 /* Its peer may be gone though the connection stands; then messages would be missed for ever. */
+/* promise T13 */
 TEST(a_channel_that_is_silent_is_heard_again)
 {
     stage s = {.wanted = 2};
@@ -437,6 +442,7 @@ TEST(a_store_that_comes_back_is_ready_when_it_hears_again)
 }
 
 /* What is heard leads to calls, which need the store. */
+/* promise T17: wake messages come in order; after a lost subscription the server is told to look again */
 TEST(its_owner_is_told_when_the_store_can_be_asked)
 {
     stage s = {.get = fake_silent, .wanted = 3};
@@ -465,6 +471,7 @@ TEST(a_replica_is_not_subscribed_to)
 }
 
 /* The channel is heard each time, until the store's first connection is refused. */
+/* promise T17 */
 TEST(the_channel_of_a_store_that_is_never_ready_is_lost_once_in_the_log)
 {
     stage s = {.select = "-ERR DB index is out of range\r\n", .wanted = 5};

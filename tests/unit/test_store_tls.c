@@ -1,4 +1,5 @@
 /* rediss:// to a real Redis: who it must be, who we must be, and a password that changes while calls run. */
+/* promise T21 */
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -258,6 +259,7 @@ TEST_WITH(files_that_cannot_be_used_leave_all_as_it_was, start_alone, stop)
     assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
 }
 
+/* promise F8 */
 TEST_WITH(settings_that_would_do_nothing_are_refused, start_alone, stop)
 {
     char with_nul[PATH_BYTES];

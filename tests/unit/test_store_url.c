@@ -1,4 +1,5 @@
 /* Store URLs: each form, each refusal, and no refusal that quotes a password. */
+/* promise F8 */
 
 #include "store/url.h"
 #include "test.h"
@@ -137,6 +138,7 @@ TEST(what_is_not_understood_is_refused)
 }
 
 /* What to write instead is said; the password is not. */
+/* promise F4 */
 TEST(an_error_says_how_a_url_is_written)
 {
     static const char *const rows[][2] = {

@@ -21,6 +21,7 @@ static struct {
     char *dir;
     uv_loop_t loop;
     streams *streams;
+    budget *budget;
     tls_context *context;
     uint16_t port;
     stream *last;
@@ -115,6 +116,7 @@ static void start(const streams_options *given)
     here.closed = here.late = false;
     uv_loop_init(&here.loop);
     options.loop = &here.loop;
+    options.budget = here.budget = budget_new(1 << 20);
     assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
     assert_int_equal(
         streams_listen_tcp(here.streams, "127.0.0.1:0", &here.context, &protocol, NULL, &here.port, &error), LKS_OK);
@@ -229,6 +231,8 @@ static void finish(void)
     streams_close(here.streams, on_closed, &here.closed);
     run_until(is_closed, NULL);
     assert_int_equal(here.opened, here.ended);
+    assert_int_equal(budget_held(here.budget), 0);
+    budget_free(here.budget);
     assert_int_equal(uv_loop_close(&here.loop), 0);
 }
 
@@ -291,6 +295,8 @@ static void drip(void)
         dripped++;
 }
 
+/* promise A9: who is slow, silent, gone or hostile in the handshake or after takes bounded memory and time, and is
+ * told why */
 TEST(who_does_not_shake_hands_is_left)
 {
     for (int how = 0; how < 3; how++) {
@@ -308,6 +314,7 @@ TEST(who_does_not_shake_hands_is_left)
 }
 
 /* Each leaves its place to the next: there is one. */
+/* promise A9 */
 TEST(who_is_gone_in_the_middle_leaves_nothing)
 {
     const struct linger reset = {.l_onoff = 1};
@@ -338,6 +345,7 @@ static bool is_refused(void)
     return client.refused && client.over;
 }
 
+/* promise A9 */
 TEST(who_is_refused_is_told_why)
 {
     start(&(streams_options){.connections_max = 10});
@@ -370,6 +378,7 @@ static void step_without_reading(void)
 }
 
 /* It asks, and takes no answer. */
+/* promise A9 */
 TEST(who_does_not_read_is_left)
 {
     uint8_t *sent = calloc(1, 8 * BIG);

@@ -1,5 +1,6 @@
 /* The search for work that no server has on its list, over a store and a list of the
  * test's own, on a real loop. */
+/* promise T13 */
 
 #include <uv.h>
 
@@ -128,6 +129,7 @@ TEST(a_pass_goes_through_all_and_what_it_finds_is_done)
 }
 
 /* One after the other, each from its beginning; one that fails does not keep the next. */
+/* promise T22 */
 TEST(a_pass_goes_through_each_part)
 {
     fixture f;
@@ -259,6 +261,7 @@ static void reply_to_move(fixture *f, const char *word)
     f->store.done(f->store.arg, &(store_result){.code = LKS_OK, .value = &value});
 }
 
+/* promise SB24 */
 TEST(units_on_their_way_are_taken_and_then_forgotten)
 {
     fixture f;
@@ -282,6 +285,7 @@ TEST(units_on_their_way_are_taken_and_then_forgotten)
     end(&f);
 }
 
+/* promise SB24 */
 TEST(units_that_are_not_taken_are_not_forgotten)
 {
     fixture f;

@@ -225,6 +225,7 @@ enum { N_VERSIONS = sizeof versions / sizeof *versions };
 
 /* ---- who is let in ------------------------------------------------------------------ */
 
+/* promise A8 */
 TEST(versions_from_1_2_on)
 {
     for (size_t v = 0; v < N_VERSIONS; v++) {
@@ -243,6 +244,7 @@ TEST(versions_from_1_2_on)
     over();
 }
 
+/* promise A6 */
 TEST(client_certificates)
 {
     static const struct {
@@ -287,6 +289,7 @@ TEST(client_certificates)
         s, sizeof s - 1 \
     }
 
+/* promise A7: its name is the first DNS name, else the common name; one that could be cut short is none */
 TEST(names_of_certificates)
 {
     static char long_name[300];
@@ -322,6 +325,7 @@ TEST(names_of_certificates)
     }
 }
 
+/* promise A8 */
 TEST(alpn_must_be_the_one_that_is_spoken)
 {
     static const struct {
@@ -355,6 +359,7 @@ TEST(alpn_must_be_the_one_that_is_spoken)
 }
 
 /* A session is not taken up again: the certificate that began it may have ended. */
+/* promise A8 */
 TEST(every_connection_shakes_hands_anew)
 {
     char byte;
@@ -428,6 +433,7 @@ TEST(handshakes_that_are_cut_off)
     forget_contexts();
 }
 
+/* promise A9 */
 TEST(bytes_that_are_no_tls)
 {
     static uint8_t noise[WHOLE];
@@ -505,6 +511,7 @@ TEST(the_end_is_told_apart_from_silence)
     }
 }
 
+/* promise A8: TLS 1.2 at least, no resumption, no renegotiation; ALPN where it is spoken */
 TEST(no_second_handshake)
 {
     uint8_t byte;
@@ -529,6 +536,7 @@ TEST(no_second_handshake)
 
 /* Keys may change on the way; a peer that only does that, and reads no answer, cannot fill
  * our memory. */
+/* promise A9 */
 TEST(new_keys)
 {
     uint8_t byte;
@@ -551,6 +559,7 @@ TEST(new_keys)
 }
 
 /* The same of our client, against a server of OpenSSL's. */
+/* promise A9 */
 TEST(new_keys_from_a_server)
 {
     SSL_CTX *theirs = SSL_CTX_new(TLS_server_method());

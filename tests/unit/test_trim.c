@@ -1,4 +1,5 @@
 /* When freed memory is given back to the system. malloc_trim is the test's own. */
+/* promise CN8 */
 
 #include <uv.h>
 

@@ -2,7 +2,7 @@
 
 #include <uv.h>
 
-#include "net/stream/turns.h"
+#include "net/admission/turns.h"
 #include "test.h"
 
 enum { TAKERS = 20, MS = 1000 * 1000, US = 1000 };
@@ -80,6 +80,7 @@ static void queue_all(void)
         turns_queue(here.all, &here.taker[i]);
 }
 
+/* promise CN3 */
 TEST(who_costs_much_is_heavy_until_it_leaks_away)
 {
     assert_true(turns_is_light(here.all, &here.taker[0]));
@@ -107,6 +108,7 @@ TEST(a_small_share_in_the_long_run_stays_light)
 }
 
 /* However many are heavy, and whatever the light ones do meanwhile. */
+/* promise CN2 */
 TEST(heavy_ones_together_cost_the_light_one_part_of_a_turn)
 {
     queue_all();
@@ -120,6 +122,7 @@ TEST(heavy_ones_together_cost_the_light_one_part_of_a_turn)
 }
 
 /* A piece that cannot be divided. */
+/* promise CN2 */
 TEST(heavy_ones_rest_after_a_long_piece_while_a_light_one_is_active)
 {
     queue_all();
@@ -136,6 +139,8 @@ TEST(heavy_ones_rest_after_a_long_piece_while_a_light_one_is_active)
     assert_int_equal(turn(), 2);
 }
 
+/* promise CN2: heavy connections have a part of a turn together, a longer one alone, round and round by owner and
+ * then by connection; after a long piece they rest while a light one is active */
 TEST(heavy_ones_alone_have_longer_turns)
 {
     work(0, 5 * US, 100);
@@ -162,6 +167,7 @@ TEST(who_leaves_in_its_turn_has_none)
 }
 
 /* What is dear, or not known yet, is read in small pieces, what is cheap in large ones. */
+/* promise CN3 */
 TEST(pieces_are_as_long_as_they_are_cheap)
 {
     here.now_ns += 1000 * MS;
@@ -181,6 +187,7 @@ TEST(pieces_are_as_long_as_they_are_cheap)
 }
 
 /* Also one that has cost nothing itself. */
+/* promise CN3 */
 TEST(connections_of_one_owner_are_as_heavy_as_one_while_another_works)
 {
     const turn_taker *fresh = &here.taker[TAKERS - 1], *one = &here.taker[0];
@@ -200,6 +207,7 @@ TEST(connections_of_one_owner_are_as_heavy_as_one_while_another_works)
 }
 
 /* Three connections of one principal that call all the time. */
+/* promise CN3 */
 TEST(an_owner_may_use_more_than_a_connection_and_stay_light)
 {
     for (size_t i = 0; i < 4; i++)
@@ -216,6 +224,7 @@ TEST(an_owner_may_use_more_than_a_connection_and_stay_light)
         turns_set_owner(here.all, &here.taker[i], NULL);
 }
 
+/* promise CN2 */
 TEST(owners_take_turns_before_their_connections)
 {
     for (size_t i = 1; i < TAKERS; i++)

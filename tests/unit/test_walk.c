@@ -1,4 +1,5 @@
 /* Page tokens over several parts of a store: each slot is listed once, and none that moved meanwhile is missed. */
+/* promise T22 */
 #include <string.h>
 
 #include "services/walk.h"

@@ -112,6 +112,8 @@ static void expect_status(const char *request, unsigned status)
     }
 }
 
+/* promise WS2: a request is HTTP/1.1, for the path, with one key, version and our subprotocol, no body, in 8 KiB;
+ * else its status */
 TEST(a_request_is_accepted_in_any_pieces)
 {
     for (size_t piece = 1; piece <= sizeof REQUEST; piece++) {
@@ -121,6 +123,7 @@ TEST(a_request_is_accepted_in_any_pieces)
     }
 }
 
+/* promise WS1 */
 TEST(a_page_is_refused_unless_it_is_named)
 {
 #define FROM(origin) FIRST_LINE "Host: localhost\r\nOrigin: " origin "\r\n" REST
@@ -142,6 +145,7 @@ TEST(a_page_is_refused_unless_it_is_named)
     expect_status(FIRST_LINE "host: 192.0.2.1:1\r\norigin:https://shop.example\r\n" REST, 101);
 }
 
+/* promise WS2 */
 TEST(what_a_request_must_have)
 {
 #define HOST "Host: localhost\r\n"
@@ -180,6 +184,7 @@ TEST(what_a_request_must_have)
                   101);
 }
 
+/* promise WS2 */
 TEST(what_is_no_http_is_refused)
 {
     expect_status("GET /lockstock\r\n" HOST REST, 400);
@@ -197,6 +202,7 @@ TEST(what_is_no_http_is_refused)
 }
 
 /* The answer comes while the request goes on. */
+/* promise WS2 */
 TEST(a_request_has_a_limit)
 {
     static char bytes[WEBSOCKET_REQUEST_BYTES_MAX + 1];
@@ -281,6 +287,7 @@ static void expect_close(const bytes *b, unsigned code)
     }
 }
 
+/* promise WS7 */
 TEST(messages_may_come_in_any_frames_and_pieces)
 {
     static uint8_t text[70000];
@@ -311,6 +318,7 @@ TEST(messages_may_come_in_any_frames_and_pieces)
     }
 }
 
+/* promise WS6 */
 TEST(a_ping_is_answered_between_the_frames_of_a_message)
 {
     static const uint8_t pong[] = {0x8a, 3, 't', 'w', 'o'};
@@ -334,6 +342,7 @@ TEST(a_ping_is_answered_between_the_frames_of_a_message)
     expect_said("\x8a", 2);
 }
 
+/* promise WS6: a ping is answered, also inside a message; a close with its own code */
 TEST(a_close_is_answered_with_its_code)
 {
     static const unsigned good[] = {1000, 1001, 1002, 1003, 1007, 1011, 1014, 3000, 4999};
@@ -357,6 +366,7 @@ TEST(a_close_is_answered_with_its_code)
     expect_said("\x88", 2);
 }
 
+/* promise WS4: frames against the protocol close: mask, reserved bits, opcodes, order, shortest length */
 TEST(what_breaks_the_protocol_closes)
 {
     static const struct {
@@ -403,6 +413,7 @@ TEST(what_breaks_the_protocol_closes)
 }
 
 /* Judged by its head, before a byte of it came. */
+/* promise WS5: a message too long closes by its frames' heads; one that does not get on, too */
 TEST(a_message_too_long_closes)
 {
     static const uint64_t lengths[] = {MESSAGE_MAX + 1, UINT64_C(1) << 32, UINT64_C(1) << 63, UINT64_MAX};
@@ -425,6 +436,7 @@ TEST(a_message_too_long_closes)
     assert_int_equal(got.len, MESSAGE_MAX);
 }
 
+/* promise WS5 */
 TEST(a_message_must_get_on)
 {
     for (unsigned over = 0; over < 2; over++) {
@@ -443,6 +455,8 @@ TEST(a_message_must_get_on)
     }
 }
 
+/* promise WS7: a message may come in any frames and pieces; the first answer is to the request; long answers go in
+ * frames */
 TEST(what_is_written_has_the_shortest_length)
 {
     static const struct {

@@ -1,4 +1,5 @@
 -- The queue against its rule. Random calls; after each, whoever may be granted is, and nobody else: the first that is
+-- promise L36
 -- compatible with the holders and with all that stand before it, as if they held. The model is that sentence; it has one
 -- list, no queue a name, no offers.
 -- promise L30: waiting: FIFO, nobody overtakes whom it would bar; all modes; all names at once; no starvation
