@@ -28,7 +28,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/container_of.h"
+#include "base/container.h"
 #include "client/call/channel.h"
 #include "client/call/request.h"
 #include "client/loop/forks.h"

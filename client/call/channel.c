@@ -8,7 +8,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/container_of.h"
+#include "base/container.h"
 #include "client/loop/forks.h"
 #include "client/wire/reaper.h"
 

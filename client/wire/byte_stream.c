@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/container_of.h"
+#include "base/container.h"
 #include "net/resolve.h"
 
 enum {

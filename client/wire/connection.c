@@ -14,7 +14,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/container_of.h"
+#include "base/container.h"
 #include "client/wire/engine.h"
 
 enum {

@@ -14,7 +14,7 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 
-#include "base/container_of.h"
+#include "base/container.h"
 #include "client/wire/reaper.h"
 
 enum { RECONNECT_MS_MIN = 20, RECONNECT_MS_MAX = 1000, URL_BYTES = 1024 };

@@ -9,7 +9,7 @@
 #include <sys/un.h>
 
 #include "base/address.h"
-#include "base/container_of.h"
+#include "base/container.h"
 #include "client/wire/byte_stream.h"
 #include "net/sp/sp.h"
 
