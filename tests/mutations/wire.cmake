@@ -115,23 +115,8 @@ c_mutation(W16 rpc/frame.c test_frame
   [[known ? (lks_applied)result->applied : LKS_APPLIED_NO]])
 
 # the client: a reply lost after sending is asked for again when the call has a natural id or reads, else MAYBE; one lost try makes the call MAYBE
-c_mutation(W17 client/call/tries.c test_channel_retry
-  [[call->error.applied == LKS_APPLIED_NO || request->repeatable;]] [[call->error.applied == LKS_APPLIED_NO;]])
-c_mutation(W17 client/call/tries.c test_channel_retry
-  [[call->error.applied == LKS_APPLIED_NO || request->repeatable;]] [[request->repeatable;]])
-c_mutation(W17 client/call/tries.c test_channel_retry
-  [[call->error.applied == LKS_APPLIED_NO || request->repeatable;]] [[true;]])
-c_mutation(W17 client/call/tries.c test_channel_retry [[    call->error.applied = call->applied;
-]] "")
-c_mutation(W17 client/call/tries.c test_channel_retry
-  [[lks_error_set_reason(&call->error, code, LKS_APPLIED_MAYBE, ]] [[lks_error_set_reason(&call->error, code, LKS_APPLIED_NO, ]])
 
 # the client: a deadline tells how far the call came; a cancelled call says whether it was sent
-c_mutation(W18 client/call/tries.c test_channel [[        note_applied(call, LKS_APPLIED_MAYBE);
-        frame_leave(call);
-    }]] [[        frame_leave(call);
-    }]])
-c_mutation(W18 client/call/tries.c test_channel [[else if (!tried && channel_connected(call->channel))]] [[else if (false)]])
 
 # a failure says its reason in a word, and the field that is wrong
 c_mutation(W19 rpc/status.c test_status [[reason != LKS_REASON_NONE ? reason : implied_by(code)]] [[reason]])
