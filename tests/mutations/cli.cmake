@@ -38,9 +38,6 @@ c_mutation(CL3 cli/limit.c test_cli_run:*its_timeout [[c->timeout > 0 ? cli_ms(c
 c_mutation(CL3 cli/limit.c test_cli_run:*only_as_often* [[    if (allowed)]] [[    if (true)]])
 
 # settings, lists, codes
-c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[is_empty(c, &cli_settings[i]) && !options_fill]] [[!options_fill]])
-c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[(is_empty(l->cli, &cli_settings[i]) && !options_fill]] [[(!options_fill]])
-c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[l->given & 1U << i ]] [[false]])
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*lists_are_whole [[        if (!next || !**next)]] [[        if (true)]])
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*lists_are_whole [[n_page == 1 || ]] "")
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*before_and_beside* [[request_init(&r, method->request) && take_request(c, &r)]]
@@ -54,7 +51,6 @@ c_mutation(CL4 cli/request.c test_cli_rpc:*field_is_given_once [[ && r->given & 
 c_mutation(CL4 cli/request.c test_cli_rpc:*field_is_given_once [[field->label != PROTOBUF_C_LABEL_REPEATED && r->given]] [[r->given]])
 c_mutation(CL4 cli/request.c test_cli_rpc:*said_in_one_line [[    return value && !json_is_null(value);]] [[    return value;]])
 c_mutation(CL4 cli/request.c test_cli_rpc:*said_in_one_line [[    return !strchr(text, ',') ||]] [[    return true ||]])
-c_mutation(CL4 cli/cli.c test_cli_rpc:*misspelt_variable [[    if (has_misspelt_variable())]] [[    if (false)]])
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*nobody_holds* [[method == &lks_lock_force_release_method && removed_nothing(answer)]] [[false]])
 c_mutation(CL4 cli/rpc.c test_cli_hands:*list_whose* [[        if (strcmp(*asked, *next) == 0)]] [[        if (false)]])
 c_mutation(CL4 cli/limit.c test_cli_run:*names_the_flag [[        name_flag(&error);
@@ -81,8 +77,6 @@ c_mutation(CL5 cli/answer.c test_cli_rpc:*moves_no_terminal [[        words_prin
 c_mutation(CL5 cli/exits.c test_cli_run:*good_moves_no_terminal [[    words_printable(why, text, sizeof text);]]
   [[    snprintf(text, sizeof text, "%s", why);]])
 c_mutation(CL5 cli/words.c test_words:width_is* [[            return blocks[i].columns;]] [[            return 1;]])
-c_mutation(CL5 cli/words.c test_words:times_have_units [[    if (!isdigit((unsigned char)**at))
-        return false;]] "")
 
 # doctor
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:clocks_that_differ_are_told [[difference > CLOCK_MS + within]] [[difference > CLOCK_MS]])
