@@ -49,20 +49,20 @@ struct connection {
     uv_timer_t timer;
     uv_async_t resolved;
     struct resolution *resolution; /* of options.host, from RESOLVING until its answer is used; NULL: none */
-    bool told;                     /* the address, since the last loss; where that is waited for */
-    bool due;                      /* the pause is over, but not told */
+    bool told;                     /* waits_for_address: the address is known since the last loss */
+    bool due;                      /* the pause is over, and the address is not known */
     uint32_t failures;             /* in a row */
     uint64_t random;
     char address[ADDRESS_BYTES];
-    unsigned next_address; /* of a name with several: each attempt takes the next */
+    unsigned next_address; /* of a name with several, for the next attempt */
 
     expected *queue; /* a ring */
     size_t first, n, room;
     uint64_t appended; /* bytes, on this connection */
     bool was_sent;     /* of the command that is being ended */
     uint64_t replies;
-    unsigned silent_ticks; /* since the last reply came, or the first became due */
-    bool pinged;           /* and nothing has come since, where messages come */
+    unsigned silent_ticks; /* since the last reply, or since the first command that waits for one */
+    bool pinged;           /* on a connection with messages: and no reply has come since */
     lks_reason retiring_for;
     char retiring[REASON_BYTES]; /* why; "" = it is not */
 
@@ -99,7 +99,7 @@ static expected take(connection *c)
     return e;
 }
 
-/* Lets the socket go and ends what is expected from it. */
+/* Closes the socket and ends the commands on it. */
 static void disconnect(connection *c)
 {
     uint64_t sent = c->adapter ? c->appended - adapter_unsent(c->adapter) : 0;
@@ -119,7 +119,7 @@ static void disconnect(connection *c)
 
 void connection_drop(connection *c, store_fault fault)
 {
-    char text[REASON_BYTES]; /* the fault's may be the adapter's */
+    char text[REASON_BYTES]; /* a copy: the fault may be the adapter's */
 
     if (c->state == PAUSING || c->state == CLOSED)
         return;
@@ -131,7 +131,6 @@ void connection_drop(connection *c, store_fault fault)
     c->options.on_down(c->options.arg, (store_fault){fault.reason, text});
 }
 
-/* What happened, in words, and what the system calls it. */
 static void drop_for(connection *c, const char *what, const char *why)
 {
     char text[2 * REASON_BYTES];
@@ -259,7 +258,7 @@ static void start_connecting(connection *c)
         connect_to(c, NULL);
         return;
     }
-    if (c->resolution) { /* the last attempt's question: its answer serves */
+    if (c->resolution) { /* of the last attempt, whose answer is as good */
         on_resolved(&c->resolved);
         return;
     }
@@ -275,12 +274,12 @@ static void on_pause_over(uv_timer_t *timer)
 {
     connection *c = timer->data;
 
-    c->due = c->options.waits_to_be_told && !c->told;
+    c->due = c->options.waits_for_address && !c->told;
     if (!c->due)
         start_connecting(c);
 }
 
-/* The first attempt after a good connection is nearly at once. */
+/* After a good connection the first pause is short. */
 static void pause_then_connect(connection *c)
 {
     uint64_t ns = backoff_ns(PAUSE_MIN_MS, PAUSE_MAX_MS, c->failures++, &c->random);
@@ -316,7 +315,7 @@ static void on_pong(void *arg, const redisReply *reply)
     (void)reply;
 }
 
-/* Where messages come the answer is one of them: it is not expected in the order of commands. */
+/* On a connection with messages the answer is one of them, and no reply to a command. */
 static void ping(connection *c)
 {
     const char *word = "PING";
@@ -331,8 +330,7 @@ static void ping(connection *c)
     connection_flush(c);
 }
 
-/* Counts ticks, not time: after this process itself was stopped there is one
- * tick, and then the replies that were waiting. */
+/* Counts ticks, not time: when this process was stopped, one tick comes before the replies that are waiting. */
 static void on_tick(uv_timer_t *timer)
 {
     connection *c = timer->data;
@@ -369,7 +367,7 @@ void connection_retire(connection *c, store_fault fault)
 
 /* ---- commands ------------------------------------------------------------------ */
 
-/* What was appended since it had `before` bytes to send is a command. */
+/* Expects the reply to a command; before it was appended, `before` bytes were unsent. */
 static void appended(connection *c, size_t before, connection_reply *reply, void *arg)
 {
     const expected e = {.on_reply = reply, .arg = arg, .start = c->appended};

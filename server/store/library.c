@@ -1,5 +1,4 @@
-/* Invariant: LOADED is said only after the code under our name was compared with
- * ours, whoever loaded it.
+/* Invariant: LOADED only after the code in Redis was compared with ours, whoever loaded it.
  *
  * ensure:  FUNCTION LIST --ours--> LOADED      --other text--> FOREIGN
  *             | none
@@ -83,7 +82,7 @@ static void on_loaded(void *arg, const redisReply *reply)
         log_info("library-loaded", "library=%s", l->name);
         end(l, LIBRARY_LOADED, (store_fault){0});
     } else if (!l->listed_again && strstr(reply->str, "already exists")) {
-        l->listed_again = true; /* another server was faster: see what it loaded */
+        l->listed_again = true; /* another server was faster: compare what it loaded */
         list(l);
     } else {
         fail(l, reply);
@@ -132,7 +131,7 @@ void library_ensure(library *l, connection *c, library_done *done, void *arg)
 
 /* ---- keep ---------------------------------------------------------------------- */
 
-/* Another server's library, until it is known when that was last used. */
+/* Another library whose last use is being read. */
 typedef struct suspect {
     library *library;
     char name[NAME_BYTES];
@@ -145,7 +144,7 @@ static void on_written(void *arg, const redisReply *reply)
         log_warn("library-upkeep-failed", "error=\"%s\"", reply->str);
 }
 
-/* Of times as text; what is no time is not long ago. */
+/* Both are times as text; any other text is not long ago. */
 static bool is_long_ago(const char *then_text, const char *now_text)
 {
     unsigned long long then = strtoull(then_text, NULL, 10), now = strtoull(now_text, NULL, 10);
@@ -153,8 +152,7 @@ static bool is_long_ago(const char *then_text, const char *now_text)
     return now > then && now - then > LIBRARY_UNUSED_DAYS * 86400ULL;
 }
 
-/* What nobody noted yet may be in use by a server that is just starting: noted
- * now, it goes 7 days later. */
+/* A library without a note may belong to a server that is just starting: it gets a note, and goes 7 days later. */
 static void on_last_use(void *arg, const redisReply *reply)
 {
     suspect *s = arg;

@@ -1,6 +1,5 @@
-/* Invariant: a submitted call ends exactly once, and never inside a submit; NO is
- * said only of a call of which no byte can have reached Redis, or which Redis
- * refused before running it.
+/* Invariant: a submitted call ends exactly once, and never inside pipeline_submit. NO only if no byte of it can have reached
+ * Redis, or Redis refused it before running it.
  *
  *   submit --> QUEUED --turn--> OUT --reply--> done
  *      |        ^  |             | \--deadline--> ABANDONED (done, MAYBE) --reply, loss--> freed
@@ -12,7 +11,7 @@
  *      |        |  \--deadline, or 1 s without a connection--> done (NO; MAYBE if it was OUT and lost)
  *      \--no room--> REFUSED --next turn--> done, NO
  *
- * Where there are several nodes, whoever is QUEUED anew goes to the pipeline that serves its slot then. */
+ * A call that is QUEUED again goes to the pipeline that `route` names then. */
 #include "store/pipeline.h"
 
 #include <hiredis/hiredis.h>
@@ -35,8 +34,8 @@
 enum {
     GRACE_MS = 1000,
     PAUSE_MS = 50,
-    FCALLS_ENOUGH = 2, /* of a node of Redis Cluster one: its calls are a part of all, and FCALLs of few cost most */
-    MOVES_AT_ONCE = 3, /* then a pause before each: nodes may not agree yet */
+    FCALLS_ENOUGH = 2, /* of a node of Redis Cluster one: it gets fewer calls, and small FCALLs cost most */
+    MOVES_AT_ONCE = 3, /* then each waits for a pause: nodes may not agree yet */
     REASON_BYTES = 160,
     BYTES_MAX = 64 * 1024 * 1024,
     CALL_BYTES = 128,
@@ -51,18 +50,18 @@ struct pipeline {
     pipeline_options options;
     pipeline_state state;
     connection *link;    /* in UP and LOADING */
-    const char *base;    /* of keys that the node of Redis Cluster has to which it leads; NULL: it leads to none */
-    bool said_forbidden; /* in the log, since there is this link */
+    const char *base;    /* of keys that its node of Redis Cluster has; NULL: it is no such node */
+    bool said_forbidden; /* in the log, since pipeline_up */
     lks_reason reason;   /* why it is DOWN */
     char text[REASON_BYTES];
     pending_list queue;
     pending_list refused;
-    struct loop_timers timers; /* of all but the refused and the abandoned */
-    size_t fcalls;             /* and WAITs, of which no reply has come */
-    size_t in_flight;          /* all but the refused */
+    struct loop_timers timers; /* of all calls but REFUSED and ABANDONED */
+    size_t fcalls;             /* FCALLs and WAITs that wait for a reply */
+    size_t in_flight;          /* calls but REFUSED */
     size_t bytes;              /* of those */
-    lks_rpc_arena *scratch;    /* one sub-call's reply */
-    uv_idle_t turn;            /* runs once before the loop sleeps again */
+    lks_rpc_arena *scratch;    /* of one sub-call's reply */
+    uv_idle_t turn;            /* runs once before the loop sleeps */
     close_barrier barrier;
 };
 
@@ -75,7 +74,7 @@ static bool has_link(const pipeline *p)
     return p->state == UP || p->state == LOADING;
 }
 
-/* ---- what it has ----------------------------------------------------------------- */
+/* ---- counts ---------------------------------------------------------------------- */
 
 static void enter(pipeline *p, pending *c)
 {
@@ -118,7 +117,7 @@ static void fail(pipeline *p, pending *c, lks_code code, lks_applied applied, ui
     end(p, c, &result);
 }
 
-/* The caller is told, the reply is still to come. */
+/* Reports the deadline; the reply will still come. */
 static void abandon(pipeline *p, pending *c)
 {
     const store_result result = {
@@ -138,8 +137,8 @@ static lks_applied exposure(const pending *c)
 
 /* ---- queue --------------------------------------------------------------------- */
 
-/* Without a link a call waits 1 s for one; a call that may have happened already
- * waits for its whole deadline, because only its repetition tells. */
+/* Without a link a call waits 1 s for one. A call that may have taken effect waits until its deadline, because only a
+ * repetition shows that. */
 static uint64_t patience(const pipeline *p, const pending *c)
 {
     if (has_link(p) || c->exposed)
@@ -162,7 +161,7 @@ static void enqueue(pipeline *from, pending *c)
     if (p != from) {
         leave(from, c);
         enter(p, c);
-        c->reloaded = false; /* each node has functions of its own */
+        c->reloaded = false; /* each node loads its functions */
     }
     c->phase = PENDING_QUEUED;
     pending_push(&p->queue, c);
@@ -228,8 +227,7 @@ static void fail_late(pipeline *p, pending *c)
          c->refusal ? errors_fault(c->refusal) : (store_fault){unsent, "the store was not reached in time"});
 }
 
-/* The call is sent again after a pause. When its deadline leaves no time for that its caller is told why now: at the
- * deadline it would have gone. */
+/* Sends the call again after a pause. If its deadline is earlier, it fails now, because at the deadline its caller has gone. */
 static void pause_call(pipeline *p, pending *c)
 {
     if (clock_in_ms(2 * PAUSE_MS) >= c->deadline_ns) {
@@ -291,7 +289,7 @@ static void on_error(pipeline *p, pending *c, const errors_row *row)
         c->refusal = row;
         pause_call(p, c);
     } else {
-        /* An earlier sending of it may have done what this one was refused. */
+        /* An earlier attempt may have taken effect. */
         fail(p, c, row->code, c->exposed ? LKS_APPLIED_MAYBE : row->applied, row->retry_after_ms, errors_fault(row));
     }
 }
@@ -327,7 +325,7 @@ static const errors_row unconfirmed = {.action = ERRORS_RETRY,
                                        .reason = LKS_REASON_STORE_TOO_FEW_REPLICAS,
                                        .message = "too few of the store's replicas have confirmed it"};
 
-/* What it did may be lost with this Redis. */
+/* Its writes may be lost with this Redis. */
 static void on_unconfirmed(pipeline *p, pending *c)
 {
     c->exposed = true;
@@ -363,11 +361,10 @@ static void on_confirmed(void *arg, const redisReply *reply)
     confirm_free(k);
 }
 
-/* What the store as a whole does about an error reply. */
 static void react(pipeline *p, const errors_row *row)
 {
     if (!has_link(p))
-        return; /* it is going already */
+        return; /* the connection is already given up */
     if (row->action == ERRORS_RELOAD && p->state == UP) {
         set_state(p, LOADING);
         p->options.on_missing(p->options.arg);
@@ -376,8 +373,8 @@ static void react(pipeline *p, const errors_row *row)
     }
 }
 
-/* While Redis has one FCALL to run and one to go on with, calls that do not fill one wait for others to
- * share it with: sent now, they would wait in Redis' socket. */
+/* While Redis has one FCALL to run and the next to continue with, calls wait until they fill one: sent now, they would only
+ * wait in Redis' socket. */
 static bool waits_for_others(const pipeline *p)
 {
     return p->fcalls >= (p->base ? 1 : FCALLS_ENOUGH) && p->queue.weight < STORE_WEIGHT_MAX;
@@ -422,11 +419,11 @@ static void send_queued(pipeline *p)
         fail_late(p, c);
 }
 
-/* The answer for a slot that does not end its move: sent again, a call would end when its caller has gone. */
+/* For a slot that does not end its move: a call that is sent again would end after its caller has gone. */
 static const errors_row stuck = {
     "ASK", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 1000, LKS_REASON_STORE_SLOT_MOVING, ERRORS_SLOT_MOVES};
 
-/* Of one call it is the call's; of several each has an element. */
+/* One call's reply, or a list with an element for each call. */
 static bool is_of_calls(const redisReply *reply, size_t n)
 {
     if (n == 1)
@@ -452,7 +449,7 @@ static void on_batch(void *arg, const redisReply *reply)
     if (reply && !is_of_calls(reply, n)) {
         bool error = reply->type == REDIS_REPLY_ERROR;
         row = errors_find(error ? reply->str : "", error ? reply->len : 0);
-        if (row->prefix[0] == '\0') /* cut: far behind, Redis may quote a command's words */
+        if (row->prefix[0] == '\0') /* cut, because Redis may quote arguments behind that */
             log_error("store-failed", "function=%s error=\"%.80s\"", calls.first->call.function,
                       error ? reply->str : "a reply of another shape");
         if (row->action == ERRORS_FORBIDDEN && !p->said_forbidden)
@@ -463,7 +460,7 @@ static void on_batch(void *arg, const redisReply *reply)
             row = &stuck;
     }
     if (reply && !row)
-        send_queued(p); /* Redis has the next calls to run while these are told */
+        send_queued(p); /* Redis runs the next calls while these are reported */
     for (pending *c; (c = pending_pop(&calls)); i++)
         if (!reply)
             on_lost(p, c, sent);
@@ -499,7 +496,6 @@ bool pipeline_confirm(pipeline *p, void (*done)(void *arg, bool enough), void *a
     return true;
 }
 
-/* Once a loop turn, when something was submitted or has changed. */
 static void on_turn(uv_idle_t *turn)
 {
     pipeline *p = turn->data;
@@ -512,7 +508,7 @@ static void on_turn(uv_idle_t *turn)
 
 /* ---- the link ------------------------------------------------------------------ */
 
-/* With a link, or without, calls that are queued wait for another time. */
+/* Queued calls wait for another time with a link than without. */
 static void set_state(pipeline *p, pipeline_state to)
 {
     bool had_link = has_link(p);

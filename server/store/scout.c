@@ -1,4 +1,4 @@
-/* Invariant: there is an address to go to: the URL has a host. */
+/* Invariant: there is an address to connect to, because the URL has a host. */
 #include "store/scout.h"
 
 #include <hiredis/hiredis.h>
@@ -25,8 +25,8 @@ struct scout {
     address at;
     address *addresses; /* of all nodes, then of the URL */
     size_t n_addresses, next_address;
-    size_t tries;      /* to be greeted, in a row */
-    unsigned patience; /* looks that the one under way has left */
+    size_t tries;      /* in a row */
+    unsigned patience; /* looks until the next node is tried */
     bool greeted, asking;
     close_barrier barrier;
 };
@@ -52,8 +52,8 @@ static void take_addresses(scout *s, const slots_map *map)
     s->n_addresses = n;
 }
 
-/* A node that is away keeps others from being asked for one look only; but who is far away needs more, so each time around they
- * get twice as many. */
+/* A node that does not answer is left after one look. A distant node needs more, so each round through all nodes gives them
+ * twice as many. */
 static void go_on(scout *s)
 {
     size_t rounds = s->tries++ / s->n_addresses;

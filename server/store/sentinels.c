@@ -1,13 +1,12 @@
-/* Invariant: on_primary names an address only by an answer whose question was sent after the last doubt, and whose
- * epoch is the highest of what was told in the last ANSWER_KEPT_MS; with a password, of what most sentinels of the URL
- * agree on. Used by topology.c.
+/* Invariant: on_primary names an address only by an answer to a question sent after the last sentinels_doubt, with the
+ * highest epoch of the last ANSWER_KEPT_MS; with a password, of addresses that most sentinels of the URL name.
  *
  *   each sentinel:  connection --greeted--> asked: MYID, MASTER, GET-MASTER-ADDR-BY-NAME, SENTINELS
  *                   subscription to +switch-master --message--> asked at once
  *
- * MASTER has the epoch and is asked before the address: between the two the address may become newer, which the next
- * question puts right, never older. A leader tells the new address as soon as the new primary is one, before it says
- * +switch-master: while in doubt it is asked every DOUBT_MS. */
+ * MASTER has the epoch and comes before the address: if the configuration changes between both, the address is newer than
+ * the epoch, never older, and the next question corrects that. The leader answers with the new address before it publishes
+ * +switch-master. */
 #include "store/sentinels.h"
 
 #include <hiredis/hiredis.h>
@@ -51,15 +50,15 @@ typedef struct sentinel {
     struct sentinel *next;
     char host[HOST_BYTES];
     uint16_t port;
-    bool of_url;        /* else another one has named it */
-    uint64_t listed_ns; /* when one did last */
-    char id[ID_BYTES];  /* what it calls itself; "" = not known yet */
+    bool of_url;        /* else another sentinel has named it, */
+    uint64_t listed_ns; /* at this time last */
+    char id[ID_BYTES];  /* "" = not known yet */
     connection *asks;
     subscription *hears;
     close_barrier barrier;
     greeting greeting;
     bool greeted;
-    char said[REASON_BYTES]; /* why it is lost, in the log; "" = it is not */
+    char said[REASON_BYTES]; /* why it is lost, as logged; "" = it is not */
     bool leaves;
     uint64_t asking_ns; /* 0 = it is not being asked */
     bool ask_again;
@@ -81,9 +80,9 @@ struct sentinels {
     uv_timer_t timer;
     sentinels_state state;
     uint64_t doubt_ns;     /* when DOUBTING began last */
-    bool disagree;         /* an address was named by too few */
-    const char *refusal;   /* why some sentinel does not tell the primary; NULL: none refused */
-    char host[HOST_BYTES]; /* what was told last */
+    bool disagree;         /* too few sentinels named an address */
+    const char *refusal;   /* why a sentinel did not name the primary; NULL: none refused */
+    char host[HOST_BYTES]; /* of the last on_primary */
     uint16_t port;
     char generation[HOST_BYTES + 32];
     close_barrier barrier; /* of the timer and of each sentinel */
@@ -106,7 +105,7 @@ static bool same_address(const answer *a, const char *host, uint16_t port)
     return a->port == port && strcmp(a->host, host) == 0;
 }
 
-/* How many of that epoch name this address. */
+/* How many sentinels name this address with this epoch. */
 static unsigned votes(const sentinels *s, const answer *for_this, uint64_t now_ns)
 {
     unsigned n = 0;
@@ -117,7 +116,7 @@ static unsigned votes(const sentinels *s, const answer *for_this, uint64_t now_n
     return n;
 }
 
-/* Of one epoch the address that more of them name, then the one that holds already. */
+/* The higher epoch; then the address that more sentinels name; then the current one. */
 static bool is_better(const sentinels *s, const answer *a, const answer *best, uint64_t now_ns)
 {
     if (!best || a->epoch != best->epoch)
@@ -135,7 +134,7 @@ static bool is_another(const sentinel *e)
     return true;
 }
 
-/* Whether its address may be shown the password: most sentinels of the URL name it, or it has been shown already. */
+/* Whether the address may get the password: most sentinels of the URL name it, or it has it already. */
 static bool is_agreed(const sentinels *s, const answer *a, uint64_t now_ns)
 {
     size_t n = 0;
@@ -193,7 +192,7 @@ static const char *text_of(const redisReply *reply)
     return reply && reply->type == REDIS_REPLY_STRING ? reply->str : "";
 }
 
-/* Two entries may be one: by its name in the URL, and by its address. One that does not answer has moved. */
+/* One sentinel may have two entries: by its name in the URL and by its address, or because it has moved. */
 static void on_id(void *arg, const redisReply *reply)
 {
     sentinel *e = arg;
@@ -319,7 +318,7 @@ static void on_greeted(void *arg)
     ask(e);
 }
 
-/* To a connection whatever it connects to is the store. */
+/* connection.c calls every peer the store. */
 static void say_sentinel(const char *reason, char ret[REASON_BYTES])
 {
     static const char other[] = "the store";
@@ -409,7 +408,7 @@ static void release(void *owner)
     free(e);
 }
 
-/* It stays in the list until its connections are closed. */
+/* Removes it from the list after its connections are closed. */
 static void leave(sentinel *e)
 {
     if (e->leaves)
@@ -426,7 +425,7 @@ static void leave(sentinel *e)
 
 /* ---- all of them --------------------------------------------------------------- */
 
-/* One that nobody names any more, and that is gone. */
+/* Removes sentinels that are lost and that no other names any more. */
 static void forget_unlisted(sentinels *s)
 {
     uint64_t now_ns = clock_now_ns();

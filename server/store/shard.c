@@ -415,7 +415,7 @@ void shard_open(shard *s)
         .tls = s->context->tls,
         .host = s->host,
         .port = s->port,
-        .waits_to_be_told = s->context->waits_for_address,
+        .waits_for_address = s->context->waits_for_address,
         .connect_timeout_ms = or_default(from->connect_timeout_ms, CONNECT_TIMEOUT_MS),
         .silence_timeout_ms = or_default(from->silence_timeout_ms, SILENCE_TIMEOUT_MS),
         .on_up = greeting_start,

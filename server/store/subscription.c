@@ -1,6 +1,5 @@
-/* Invariant: after `SUBSCRIBE channel` was confirmed PING alone is sent, so whatever
- * comes is a message, {"pong", ""}, or an error instead of a pong. A peer that answers
- * no PING is left, as on the store's other connection. Used by shard.c and sentinels.c.
+/* Invariant: after SUBSCRIBE was confirmed only PING is sent, so every reply is a message, {"pong", ""}, or an error instead
+ * of a pong. Used by shard.c and sentinels.c.
  *
  *   connection up --> greeting --passed--> SUBSCRIBE --confirmed--> listening
  *        ^----------------------- lost, refused -------------------------/
@@ -55,7 +54,7 @@ static void on_subscribed(void *arg, const redisReply *reply)
     s->options.on_listening(s->options.arg);
 }
 
-/* Redis refuses PING while it cannot write to its disk or is busy, and where a user may not run it; still it answers. */
+/* Redis refuses PING while it cannot write to its disk or is busy, or if the user may not run it. That is an answer. */
 static bool refuses_ping(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ERROR)

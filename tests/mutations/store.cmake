@@ -31,10 +31,6 @@ c_mutation(T2 server/store/errors.c test_store_answers
   [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 1000]] [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 1000]])
 
 # connection refused, or no connection: UNAVAILABLE, NO, after a moment
-c_mutation(T3 server/store/connection.c test_store_names:*late* [[    if (c->resolution) { /* the last attempt's question: its answer serves */]]
-  [[    resolve_cancel(c->resolution);
-    c->resolution = NULL;
-    if (false) {]])
 c_mutation(T3 server/store/connection.c test_store_names:*not_found* [[        drop_for(c, not_found, why);]] [[        (void)why;]])
 c_mutation(T3 server/store/pipeline.c test_store_lost:*without_a_connection*
   [[return grace > c->deadline_ns ? c->deadline_ns : grace;]] [[return (void)grace, c->deadline_ns;]])
@@ -239,8 +235,6 @@ c_mutation(T19 server/store/sentinels.c test_store_sentinels:*answer_of_before* 
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*has_moved* [[other->greeted && !other->leaves && ]] "")
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*switch_of_another*
   [[ || strcmp(name, s->options.url->master) != 0)]] [[)]])
-c_mutation(T19 server/store/connection.c test_store_sentinels:*lost_is_asked_for*
-  [[c->due = c->options.waits_to_be_told && !c->told;]] [[c->due = false;]])
 c_mutation(T19 server/store/greeting.c test_store_sentinels:*no_sentinel_is_not_asked*
   [[    } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {]] [[    } else if (false) {]])
 
