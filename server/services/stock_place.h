@@ -7,11 +7,11 @@
 enum { STOCK_BUCKETS_MIN = 2, STOCK_BUCKETS_MAX = 64, STOCK_BUCKETS_LIMIT_MAX = 1000 /* of per_buyer_limit */ };
 
 /* What StockService keeps in a server. */
-struct refusals;
+struct recent;
 typedef struct stock_memory {
-    struct refusals *sold_out; /* NULL: the server does not remember refusals */
-    struct refusals *buckets;  /* the number of buckets of groups that have some */
-    bool any_buckets;          /* some number was put there */
+    struct recent *sold_out; /* NULL: the server does not remember recent */
+    struct recent *buckets;  /* the number of buckets of groups that have some */
+    bool any_buckets;        /* some number was put there */
 } stock_memory;
 
 /* The bucket of an order, or of a buyer's claims: 1 to n. */

@@ -105,8 +105,6 @@ c_mutation(B3 server/services/stock_list.c test_stock_list [[        return TRAN
     return t->list.n == 0]] [[        ;
     return t->list.n == 0]])
 c_mutation(B5 server/services/stock_transfer.c test_stock_ledger [[    if (says_any(a, "MORE")) {]] [[    if (false) {]])
-c_mutation(S33 server/services/stock_transfer.c test_stock_faults [[        t->applied |= t->more_is_applied;
-]] "")
 c_mutation(S40 server/services/stock_transfer.c test_stock_expiry [[? &fn_stock_expire_listed : &fn_stock_expire;]] [[? &fn_stock_expire : &fn_stock_expire;]])
 c_mutation(S47 server/services/stock_orders.c test_stock_orders [[    t->order.unseen = true;
     return TRANSFER_CALL;]] [[    return TRANSFER_DONE;]])

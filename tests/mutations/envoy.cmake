@@ -68,8 +68,6 @@ c_mutation(EV10 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[plan_encode(p->arena, d->policy) : OVERRIDE_POLICY]] [["x" : OVERRIDE_POLICY]])
 c_mutation(EV11 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[p->now_ns < known->checked_ns + RATELIMIT_POLICY_AGE_MAX_NS)]] [[true)]])
-c_mutation(EV11 server/services/ratelimit_policies.c test_envoy_ratelimit
-  [[    ratelimit_domains_forget(ratelimit_domains_of(p), p->ns, name);]] "")
 lua_mutation(EV11 test_envoy_ratelimit [[if known == version then]] [[if known ~= '' then]])
 lua_mutation(EV11 test_envoy_ratelimit [[mark_version(base .. 'rate:c', all, now)]] [[]])
 c_mutation(EV12 server/services/envoy_ratelimit.c test_envoy_ratelimit
@@ -117,3 +115,5 @@ c_mutation(EV16 server/services/envoy_ratelimit.c test_envoy_ratelimit:*comes_al
 # all pages of a domain are read, and no other domain's policies
 lua_mutation(EV17 test_envoy_ratelimit [[names[size + 1] and names[size] or '']] [['']])
 lua_mutation(EV17 test_envoy_ratelimit [[local behind = '(' .. domain .. '0']] [[local behind = '(' .. domain .. '.']])
+c_mutation(EV11 server/services/ratelimit_policies.c test_envoy_ratelimit
+  [[    ratelimit_domains_forget(ratelimit_domains_of(a->plan), a->plan->ns, name);]] "")

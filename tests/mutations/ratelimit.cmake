@@ -106,7 +106,6 @@ lua_mutation(R21 test_ratelimit_check [[local parts = {cost, mode}]] [[local par
 lua_mutation(R21 test_ratelimit_check [[parts[#parts + 1] = rule_of(args[i + 1]).who]] [=[parts[#parts + 1] = args[i + 1]]=])
 lua_mutation(R22 test_ratelimit_check [[if not any or not all_pass and #charges == 0 then]] [[if not any then]])
 
-c_mutation(R21 server/services/ratelimit.c test_ratelimit_check [[if (!policy && !may_repeat)]] [[if (!policy)]])
 lua_mutation(R21 test_ratelimit_check [[if rule.unknown then fail('NOT_FOUND']] [[if false then fail('NOT_FOUND']])
 
 # Refund, Reset
@@ -143,20 +142,9 @@ lua_mutation(R28 test_ratelimit_policies [=[after == '' and '-' or '(' .. after]
 lua_mutation(R28 test_ratelimit_policies [[write('ZREM', names, name)]] "")
 lua_mutation(R28 test_ratelimit_policies [[write('HDEL', policies, name)]] "")
 lua_mutation(R28 test_ratelimit_policies [[names[size + 1] and '1' or '0']] [['0']])
-c_mutation(R29 server/services/ratelimit.c test_ratelimit_policies
-  [[policy ? ratelimit_spec_text(p->arena, policy) : ""),]] [[policy ? "F,9,1000" : ""),]])
 c_mutation(R29 server/services/ratelimit.c test_ratelimit_policies [["rules[%zu].policy: no such policy", i]] [["rules[0].policy: no such policy"]])
 c_mutation(R30 server/services/ratelimit.h test_ratelimit_policies [[#define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(900000000)]] [[#define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(2000000000)]])
 c_mutation(R30 server/services/ratelimit.h test_ratelimit_policies [[#define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(900000000)]] [[#define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(0)]])
-c_mutation(R30 server/services/ratelimit_policies.c test_ratelimit_policies [[    ratelimit_cache_forget(policies_of(p), p->ns, name);]] "")
-c_mutation(R30 server/services/ratelimit_cache.c test_ratelimit_cache [[memcmp(e->text, ns.data, ns.len) == 0 &&]] "")
-c_mutation(R30 server/services/ratelimit_cache.c test_ratelimit_cache [[if (c->n == c->capacity)]] [[if (false)]])
-c_mutation(R30 server/services/ratelimit_cache.c test_ratelimit_cache [[e->name_len == name_len && memcmp(e->text, ns.data, ns.len) == 0 &&]] [[memcmp(e->text, ns.data, ns.len) == 0 &&]])
-c_mutation(R30 server/services/ratelimit_cache.c test_ratelimit_cache [[    unlist(c, e);
-    list_first(c, e);
-    return &e->policy;]] [[    return &e->policy;]])
-c_mutation(R30 server/services/ratelimit_cache.c test_ratelimit_cache [[const entry *e = c->last;]] [[const entry *e = c->first;]])
-c_mutation(R30 server/services/ratelimit_policies.c test_ratelimit_changes [[.read_ns = a->plan->now_ns}]] [[.read_ns = a->plan->now_ns + UINT64_C(500000000)}]])
 lua_mutation(R31 test_ratelimit_policies [[old and old[3] or 0, now, period, 0}]] [[0, now, period, 0}]])
 lua_mutation(R31 test_ratelimit_policies [[math.min(old[4] + old[5], rule.limit), 0, now]] [[0, 0, now]])
 lua_mutation(R31 test_ratelimit_policies [[if old[4] == rule.limit and old[5] == rule.period then return old end]] [[if true then return old end]])
@@ -164,8 +152,6 @@ lua_mutation(R31 test_ratelimit_policies [[if not peek and (passes or converted)
 lua_mutation(R31 test_ratelimit_policies [['@' .. name .. ',' .. letter]] [['@' .. name]])
 lua_mutation(R32 test_ratelimit_policies [[(passes or rule.shadow) and 'ALLOWED']] [[passes and 'ALLOWED']])
 lua_mutation(R32 test_ratelimit_policies [[if j.refuses and not rule.shadow then all_pass = false end]] [[if j.refuses then all_pass = false end]])
-c_mutation(R32 server/services/ratelimit.c test_ratelimit_policies
-  [[plan_encode(p->arena, rule->policy), shadow,]] [[plan_encode(p->arena, rule->policy), false,]])
 
 # What is kept
 lua_mutation(R33 test_ratelimit_refund [[write('SET', key.name, text, 'PX', life_ms(finish - now))]] [[write('SET', key.name, text)]])
@@ -247,7 +233,7 @@ c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals [[[R
 c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals [[ms_until(number[RETRY_AT], a->now_ns)]] [[number[RETRY_AT] > 0]])
 c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals [[ms_until(number[RESET_AT], a->now_ns)]] [[number[RESET_AT] > 0]])
 c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals [[ms_until(number[BAN_ENDS], a->now_ns)]] [[number[BAN_ENDS] > 0]])
-c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals [[        refusals_forget(r, &key, a->now_ns);
+c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals [[        recent_forget(r, &key, a->now_ns);
 ]] "")
 
 # What can go wrong in the store
@@ -279,3 +265,10 @@ lua_mutation(R40 test_ratelimit_refund [[if start == old[3] + period then]] [[if
 c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input
   [[if ((wide)spec.burst * spec.period_ms > (wide)spec.limit * SPAN_MAX_MS)]]
   [[if (spec.burst / spec.limit > SPAN_MAX_MS / spec.period_ms)]])
+
+# What a server remembers of policies
+c_mutation(R30 server/services/ratelimit_policies.c test_ratelimit_policies [[    recent_forget(policies_of(a->plan), &key, a->now_ns);]] "")
+c_mutation(R30 server/services/ratelimit_policies.c test_ratelimit_changes [[a->plan->now_ns + RATELIMIT_POLICY_AGE_MAX_NS;]] [[a->now_ns + 2 * RATELIMIT_POLICY_AGE_MAX_NS;]])
+c_mutation(R30 server/services/ratelimit_policies.c test_ratelimit_policies [[    part[0] = p->ns;]] [[    part[0] = lks_rpc_slice_of("");]])
+c_mutation(R32 server/services/ratelimit_policies.c test_ratelimit_policies [[(policy->shadow ? IS_SHADOW : 0)]] [[0]])
+c_mutation(R21 server/services/ratelimit.c test_ratelimit_check [[if (!policy->exists && !may_repeat)]] [[if (!policy->exists)]])

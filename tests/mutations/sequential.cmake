@@ -1,6 +1,6 @@
 # What a thousand threads see: calls that travel together, and refusals from memory.
 
-c_mutation(S56 server/services/stock_refusals.c test_sequential [[        refusals_drop(sold_out, group_of(call->base));]] [[        ;]])
+c_mutation(S56 server/services/stock_refusals.c test_sequential [[        recent_drop(sold_out, group_of(call->base));]] [[        ;]])
 c_mutation(S56 server/services/stock_refusals.c test_sequential
   [[.ask_ns = asked_ns + REFUSAL_ASK_NS, .until_ns = asked_ns + REFUSAL_KNOWN_NS]]
   [[.ask_ns = asked_ns + 100 * REFUSAL_ASK_NS, .until_ns = asked_ns + 100 * REFUSAL_KNOWN_NS]])

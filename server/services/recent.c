@@ -1,6 +1,6 @@
-/* Invariant: a place that counts has an end later than now and the number of drops that its base had when it was
- * put; so a drop is one addition, whatever the table holds. Of one key at most one place counts. */
-#include "services/refusals.h"
+/* Invariant: a place counts when its end is later than now and its base had no drop since it was put; so a drop is one addition. At
+ * most one place of a key counts. */
+#include "services/recent.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +18,11 @@ typedef struct place {
     uint64_t drops, all_drops; /* when it was put */
     uint32_t base;             /* the counter of its base */
     uint32_t len;
-    refusal what;
-    char key[REFUSAL_KEY_BYTES_MAX];
+    recent_fact what;
+    char key[RECENT_KEY_BYTES_MAX];
 } place;
 
-struct refusals {
+struct recent {
     uint64_t latest_ns; /* nothing is known from then on */
     uint64_t all_drops;
     uint64_t drops[BASES];
@@ -35,14 +35,14 @@ static uint64_t hash_of(const char *data, size_t len)
     return hash_folded(hash_more(HASH_START, data, len));
 }
 
-/* The parts behind one another, each after its length; 0: it is too long. */
-static uint32_t write_key(char out[REFUSAL_KEY_BYTES_MAX], const refusal_key *key)
+/* Each part after its length. Returns the length of all; 0: it is too long. */
+static uint32_t write_key(char out[RECENT_KEY_BYTES_MAX], const recent_key *key)
 {
     size_t len = 0;
 
     for (size_t i = 0; i < key->n; i++) {
         const lks_rpc_slice *part = &key->part[i];
-        if (part->len > REFUSAL_KEY_BYTES_MAX - 2 || len + 2 + part->len > REFUSAL_KEY_BYTES_MAX)
+        if (part->len > RECENT_KEY_BYTES_MAX - 2 || len + 2 + part->len > RECENT_KEY_BYTES_MAX)
             return 0;
         out[len++] = (char)(part->len >> 8);
         out[len++] = (char)(part->len & 255);
@@ -52,18 +52,17 @@ static uint32_t write_key(char out[REFUSAL_KEY_BYTES_MAX], const refusal_key *ke
     return (uint32_t)len;
 }
 
-static place *set_of(refusals *r, uint64_t hash)
+static place *set_of(recent *r, uint64_t hash)
 {
     return &r->places[SET * (hash & (r->sets - 1))];
 }
 
-static bool counts(const refusals *r, const place *p, uint64_t now_ns)
+static bool counts(const recent *r, const place *p, uint64_t now_ns)
 {
     return now_ns < p->what.until_ns && p->drops == r->drops[p->base] && p->all_drops == r->all_drops;
 }
 
-/* NULL: it is not known. */
-static place *find(refusals *r, const char *key, uint32_t len, uint64_t hash, uint64_t now_ns)
+static place *find(recent *r, const char *key, uint32_t len, uint64_t hash, uint64_t now_ns)
 {
     place *set = set_of(r, hash);
 
@@ -73,31 +72,31 @@ static place *find(refusals *r, const char *key, uint32_t len, uint64_t hash, ui
     return NULL;
 }
 
-static place *find_key(refusals *r, const refusal_key *key, uint64_t now_ns)
+static place *find_key(recent *r, const recent_key *key, uint64_t now_ns)
 {
-    char text[REFUSAL_KEY_BYTES_MAX];
+    char text[RECENT_KEY_BYTES_MAX];
     uint32_t len = now_ns < r->latest_ns ? write_key(text, key) : 0;
 
     return len > 0 ? find(r, text, len, hash_of(text, len), now_ns) : NULL;
 }
 
-refusals *refusals_new(size_t places)
+recent *recent_new(size_t places)
 {
     size_t sets = 1;
 
     while (sets * SET < places)
         sets *= 2;
-    refusals *r = memory_alloc(sizeof *r + sets * SET * sizeof r->places[0]);
+    recent *r = memory_alloc(sizeof *r + sets * SET * sizeof r->places[0]);
     r->sets = sets;
     return r;
 }
 
-void refusals_free(refusals *r)
+void recent_free(recent *r)
 {
     free(r);
 }
 
-const refusal *refusals_find(refusals *r, const refusal_key *key, uint64_t now_ns)
+const recent_fact *recent_find(recent *r, const recent_key *key, uint64_t now_ns)
 {
     place *p = find_key(r, key, now_ns);
 
@@ -108,8 +107,8 @@ const refusal *refusals_find(refusals *r, const refusal_key *key, uint64_t now_n
     return p ? &p->what : NULL;
 }
 
-/* Where a key that is not there goes: what does not count, else what ends first. */
-static place *make_room(refusals *r, uint64_t hash, uint64_t now_ns)
+/* The place of a new key: one that does not count, else the one that ends first. */
+static place *make_room(recent *r, uint64_t hash, uint64_t now_ns)
 {
     place *set = set_of(r, hash);
     place *first = &set[0];
@@ -123,9 +122,9 @@ static place *make_room(refusals *r, uint64_t hash, uint64_t now_ns)
     return first;
 }
 
-void refusals_put(refusals *r, lks_rpc_slice base, const refusal_key *key, const refusal *what, uint64_t now_ns)
+void recent_put(recent *r, lks_rpc_slice base, const recent_key *key, const recent_fact *what, uint64_t now_ns)
 {
-    char text[REFUSAL_KEY_BYTES_MAX];
+    char text[RECENT_KEY_BYTES_MAX];
     uint32_t len = what->until_ns > now_ns ? write_key(text, key) : 0;
 
     if (len == 0)
@@ -145,7 +144,7 @@ void refusals_put(refusals *r, lks_rpc_slice base, const refusal_key *key, const
         r->latest_ns = what->until_ns;
 }
 
-void refusals_forget(refusals *r, const refusal_key *key, uint64_t now_ns)
+void recent_forget(recent *r, const recent_key *key, uint64_t now_ns)
 {
     place *p = find_key(r, key, now_ns);
 
@@ -153,12 +152,12 @@ void refusals_forget(refusals *r, const refusal_key *key, uint64_t now_ns)
         p->what.until_ns = 0;
 }
 
-void refusals_drop(refusals *r, lks_rpc_slice base)
+void recent_drop(recent *r, lks_rpc_slice base)
 {
     r->drops[hash_of(base.data, base.len) % BASES]++;
 }
 
-void refusals_drop_all(refusals *r)
+void recent_drop_all(recent *r)
 {
     r->all_drops++;
 }
