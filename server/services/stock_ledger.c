@@ -36,54 +36,31 @@ static void check_id(plan *p, const char *field, const char *id)
         plan_invalid(p, "%s: not the id of a ledger entry", field);
 }
 
-/* What ReadLedger keeps from round to round. */
-typedef struct reading {
-    bool is_late; /* the time to wait is over */
-    int reads;
-} reading;
-
-static reading *reading_of(plan *p)
-{
-    transfer *t = transfer_in(p);
-
-    if (!t->kept)
-        t->kept = memory_in(p->arena, sizeof(reading));
-    return t->kept;
-}
-
-/* Reads again, and may wait again unless the time is over. The store still has this server as one where readers wait, which costs
- * one message at the next entry. A call that was parked asks the group for its buckets again. */
-static void read_ledger_wake(const ProtobufCMessage *request, plan *p, service_event event)
-{
-    if (event == SERVICE_ABANDONED) {
-        lks_error_set(&p->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
-        return;
-    }
-    reading_of(p)->is_late = event == SERVICE_DEADLINE;
-    read_ledger_prepare((const lks_read_ledger_request *)(const void *)request, p);
-}
-
 static int32_t limit_of(const lks_read_ledger_request *request)
 {
     return request->limit != 0 ? request->limit : LIMIT_DEFAULT;
 }
 
+/* A woken call reads again and may wait again. When its time to wait is over it only reads; the server stays registered as
+ * a reader's, which costs a message at the next entry. */
 void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
 {
     int32_t limit = limit_of(request);
-    bool waits = !reading_of(p)->is_late && request->wait_ms > 0;
+    bool waits = request->wait_ms > 0 && p->event.kind != SERVICE_WAIT_OVER;
 
     if (request->after[0] != '\0')
         check_id(p, "after", request->after);
     plan_check_range(p, "limit", limit, 1, LIMIT_MAX);
     plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);
     const plan_function *function = waits ? &fn_stock_await_ledger : &fn_stock_read_ledger;
-    const transfer *t = transfer_begin_asked(p, request->group);
+    transfer *t = transfer_begin_asked(p, request->group);
+    if (!t->kept)
+        t->kept = memory_in(p->arena, sizeof(int)); /* how often it was read */
     for (unsigned k = 0; k <= t->n_buckets && !plan_failed(p); k++) {
         ledger_place place = ledger_place_in(p->arena, t->n_buckets, k, request->after);
         plan_call(p, function, request->group, NULL, 0);
         if (waits && k == 0)
-            plan_waits(p, "ledger", read_ledger_wake);
+            plan_waits(p, "ledger");
         if (t->n_buckets > 0)
             stock_place_in_bucket(p, t->n_buckets, k);
         plan_weighs(p, 1 + (size_t)limit / ENTRIES_OF_WEIGHT);
@@ -95,14 +72,14 @@ void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
 void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_read_ledger_response *response)
 {
     const transfer *t = transfer_of(a);
-    reading *r = t->kept;
+    int *reads = t->kept;
 
     switch (ledger_read(a, t->n_buckets, (size_t)limit_of(request), response)) {
     case LEDGER_WAITS:
         answer_waits(a);
         break;
     case LEDGER_TOO_NEW:
-        if (++r->reads < READS_MAX)
+        if (++*reads < READS_MAX)
             transfer_again(a);
         break;
     case LEDGER_READ:

@@ -89,13 +89,6 @@ c_mutation(B9 server/services/lock_admin.c test_lock_fence [[    (void)request;
     (void)response;
     (void)a;]])
 
-c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe*
-  [[return n->safety.danger && !n->options.store->allow_unsafe;]] [[return false;]])
-c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe*
-  [[return n->safety.danger && !n->options.store->allow_unsafe;]] [[return n->safety.danger;]])
-c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe* [[        say_not_ready(n, STORE_FAULT(STORE_UNSAFE, n->safety.danger));
-    else if (!n->ready)
-        advance(n);]] [[        say_not_ready(n, STORE_FAULT(STORE_UNSAFE, n->safety.danger));]])
 c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*
   [[else if (!s.appends && !s.snapshots)]] [[else if (false)]])
 c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*
