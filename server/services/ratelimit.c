@@ -1,5 +1,5 @@
-/* RateLimitService: its table, Check, Refund and Reset. Invariant: a rule that reaches the store has all its numbers, those of a policy
- * as this server has read them less than a second ago. */
+/* RateLimitService: its table, Check, Refund and Reset. Invariant: a rule that reaches the store has all its numbers,
+ * those of a policy as this server has read them less than a second ago. */
 #include <string.h>
 
 #include "services/ratelimit.h"

@@ -1,5 +1,6 @@
-/* RateLimitService: stored limits. Invariant: a Check uses policies, or that there is none of that name, which were read from the store
- * less than RATELIMIT_POLICY_AGE_MAX_NS before the Check was planned; so a change is in force on every server within a second. */
+/* RateLimitService: stored limits. Invariant: a Check uses policies, or that there is none of that name, which were
+ * read from the store less than RATELIMIT_POLICY_AGE_MAX_NS before the Check was planned; so a change is in force on
+ * every server within a second. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* RateLimitService: DENIED and BANNED without asking the store. Invariant: an answer from memory is what the store would have answered
- * to the same call at a moment at most REFUSAL_KNOWN_NS ago, and never after the time at which it may pass. So only Checks of one rule
- * and one unit are remembered: no unit is left, so only time, a Refund, a Reset or another policy can change the counter. Of a rule with
- * a penalty only the ban is remembered, because a denied try counts. A Check with a request_id may repeat one that was allowed, and a
- * peek must look. */
+/* RateLimitService: DENIED and BANNED without asking the store. Invariant: an answer from memory is what the store
+ * would have answered to the same call at a moment at most REFUSAL_KNOWN_NS ago, and never after the time at which it
+ * may pass. So only Checks of one rule and one unit are remembered: no unit is left, so only time, a Refund, a Reset or
+ * another policy can change the counter. Of a rule with a penalty only the ban is remembered, because a denied try
+ * counts. A Check with a request_id may repeat one that was allowed, and a peek must look. */
 #include <string.h>
 
 #include "services/ratelimit.h"

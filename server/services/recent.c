@@ -1,5 +1,5 @@
-/* Invariant: a place counts when its end is later than now and its base had no drop since it was put; so a drop is one addition. At
- * most one place of a key counts. */
+/* Invariant: a place counts when its end is later than now and its base had no drop since it was put; so a drop is one
+ * addition. At most one place of a key counts. */
 #include "services/recent.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Facts that this server remembers for a moment, so that the same question need not go to the store again: what is known of a key, as
- * numbers, and until when. StockService keeps SOLD_OUT and numbers of buckets here, RateLimitService DENIED, BANNED and policies.
- * It never holds a grant.
+/* Facts that this server remembers for a moment, so that the same question need not go to the store again: what is
+ * known of a key, as numbers, and until when. StockService keeps SOLD_OUT and numbers of buckets here, RateLimitService
+ * DENIED, BANNED and policies. It never holds a grant.
  *
  *   put --> known --find, before ask_ns--> the numbers
  *             |   \-find, once from ask_ns on--> NULL: that caller asks the store, the others have the numbers
@@ -21,8 +21,8 @@ enum {
     RECENT_KEY_BYTES_MAX = 264, /* of a key's parts together and two for each part; a longer key is not remembered */
 };
 
-/* How old a remembered refusal may be (docs/stock.md, docs/ratelimit.md, docs/guarantees.md), and when the store is asked again, so
- * that its answer comes before the end. */
+/* How old a remembered refusal may be (docs/stock.md, docs/ratelimit.md, docs/guarantees.md), and when the store is
+ * asked again, so that its answer comes before the end. */
 #define REFUSAL_KNOWN_NS (UINT64_C(20) * 1000000)
 #define REFUSAL_ASK_NS (UINT64_C(10) * 1000000)
 
@@ -49,7 +49,8 @@ void recent_free(recent *r);
 /* What is known of the key; valid until the table is changed. NULL: the store has to be asked. */
 const recent_fact *recent_find(recent *r, const recent_key *key, uint64_t now_ns);
 
-/* Replaces what was known by a copy. `base` is for recent_drop: the store's key of the group ("ls:{namespace/group}:"). */
+/* Replaces what was known by a copy. `base` is for recent_drop: the store's key of the group
+ * ("ls:{namespace/group}:"). */
 void recent_put(recent *r, lks_rpc_slice base, const recent_key *key, const recent_fact *what, uint64_t now_ns);
 
 void recent_forget(recent *r, const recent_key *key, uint64_t now_ns);

@@ -1,5 +1,5 @@
-/* StockService: its table, and Deduct and Reserve. Invariant: a request that reaches the store has valid names and quantities and no
- * sku twice; the functions check only what depends on the state. */
+/* StockService: its table, and Deduct and Reserve. Invariant: a request that reaches the store has valid names and
+ * quantities and no sku twice; the functions check only what depends on the state. */
 #include <stdio.h>
 #include <string.h>
 

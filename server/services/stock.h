@@ -6,8 +6,8 @@
 #include "services/stock_transfer.h"
 
 enum { STOCK_REASON_BYTES_MAX = 256, STOCK_HOLD_MIN_MS = 10 };
-/* Lines that are sold, and items that are read, for a unit of weight. An order of which only the id is known may have as many lines as
- * an order can have. */
+/* Lines that are sold, and items that are read, for a unit of weight. An order of which only the id is known may have
+ * as many lines as an order can have. */
 enum { STOCK_LINES_OF_WEIGHT = 8, STOCK_ITEMS_OF_WEIGHT = 16, STOCK_ORDER_WEIGHT = 6 };
 #define STOCK_HOLD_MAX_MS (30LL * 24 * 3600 * 1000)
 
@@ -17,7 +17,8 @@ void stock_check_lines(plan *p, lks_line *const *lines, size_t n);
 /* The item that a function gave as `view` (functions/stock_base.lua). Text is not copied. */
 lks_item *stock_item(answer *a, const store_value *view, const char *group, const char *sku);
 
-/* stock_refusals.c: what this server remembers of items that are sold out. The service's open, close and on_store_call: */
+/* stock_refusals.c: what this server remembers of items that are sold out. The service's open, close and
+ * on_store_call: */
 void *stock_open(const service_options *options);
 void stock_close(void *state);
 void stock_on_store_call(void *state, const store_call *call);
@@ -25,7 +26,8 @@ void stock_on_store_call(void *state, const store_call *call);
 /* Whether this server remembers that an order of one line would be refused with SOLD_OUT. */
 bool stock_is_sold_out(const plan *p, const char *group, const transfer_order *order, int64_t *ret_available);
 
-/* In finish: what the store has just replied to an order of one line. sold_out: it was refused with SOLD_OUT, whoever buys. */
+/* In finish: what the store has just replied to an order of one line. sold_out: it was refused with SOLD_OUT, whoever
+ * buys. */
 void stock_learn(const answer *a, const char *group, const char *sku, bool sold_out, int64_t available,
                  uint64_t asked_ns);
 

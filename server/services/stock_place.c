@@ -15,7 +15,8 @@ unsigned stock_bucket_of(const char *id, unsigned n)
 
 unsigned stock_bucket_name(unsigned bucket)
 {
-    /* Chosen so that the six highest bits of the slot (CRC16) of name i differ from those of name 0 by the bits of i in reverse. */
+    /* Chosen so that the six highest bits of the slot (CRC16) of name i differ from those of name 0 by the bits of i in
+     * reverse. */
     static const uint16_t names[STOCK_BUCKETS_MAX] = {
         100, 102, 101, 103, 179, 322, 178, 323, 139, 362, 138, 363, 140, 142, 141, 143, 342, 119, 343, 118, 162, 160,
         163, 161, 122, 120, 123, 121, 302, 159, 303, 158, 108, 353, 109, 352, 171, 173, 170, 172, 131, 133, 130, 132,

@@ -1,7 +1,8 @@
-/* StockService: SOLD_OUT without asking the store. Invariant: an answer from memory is what the store would have answered to the same
- * call at a moment at most REFUSAL_KNOWN_NS ago. So only refusals of orders of one line are kept, and only when they do not depend
- * on the buyer, as those of an item with a per-buyer limit do. They answer only orders of one line that the caller says were never
- * sent. A call of this server that may give units back ends the memory at once. */
+/* StockService: SOLD_OUT without asking the store. Invariant: an answer from memory is what the store would have
+ * answered to the same call at a moment at most REFUSAL_KNOWN_NS ago. So only refusals of orders of one line are kept,
+ * and only when they do not depend on the buyer, as those of an item with a per-buyer limit do. They answer only orders
+ * of one line that the caller says were never sent. A call of this server that may give units back ends the memory at
+ * once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,8 @@ void stock_close(void *state)
 
 /* ---- what ends the memory ---- */
 
-/* Whether a function gives back no units, other than those of expired holds, whose end is seen within REFUSAL_KNOWN_NS. */
+/* Whether a function gives back no units, other than those of expired holds, whose end is seen within
+ * REFUSAL_KNOWN_NS. */
 static bool gives_nothing_back(const char *function)
 {
     const char *const names[] = {
