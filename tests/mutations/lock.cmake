@@ -172,16 +172,6 @@ lua_mutation(L33 test_lock_wait_ends
   [[return {'OK', anyone_stands(q, line) and watch_ms(q, line) or -1}]] [[return {'OK', watch_ms(q, line)}]])
 lua_mutation(L33 test_lock_wait
   [[local ends = lock.mode and]] [[local ends = false and]])
-lua_mutation(L31 test_lock_wait_ends [[
-  conclude(q)
-  return reply
-end)
-
--- What was granted to that copy]] [[
-  return reply
-end)
-
--- What was granted to that copy]])
 lua_mutation(L31 test_lock_wait [[look(due(q, name).lock, now, reply)
   conclude(q)]] [[look(due(q, name).lock, now, reply)
   tell(q)]])
