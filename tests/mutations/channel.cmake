@@ -24,11 +24,6 @@ c_mutation(CH3 client/call/tries.c test_channel_retry:*insists* [[    case LKS_R
 c_mutation(CH3 client/call/tries.c test_channel_retry:*insists* [[ || call->error.applied != LKS_APPLIED_NO)]] [[)]])
 c_mutation(CH3 client/call/tries.c test_channel_retry:*final* [[!call->request->insist || ]] "")
 c_mutation(CH3 client/call/channel.c test_channel:*full_queue* [[(insist ? INSISTENT_MAX : 0)]] [[0]])
-c_mutation(CH3 client/once.c test_once_lease:*outlasts* [[lease->lease_ms,
-                              .insist = true};]] [[lease->lease_ms};]])
-c_mutation(CH3 client/lease/lock.c test_mutex:*given_up [[    if (code != LKS_OK)
-        lock_release_later(lock->channel, lock->group, token);
-    else if (response->outcome]] [[    if (code == LKS_OK && response->outcome]])
 
 c_mutation(CH3 client/call/call.c test_channel:*full_queue* [[method->settles || ]] "")
 
@@ -53,7 +48,6 @@ c_mutation(CH6 client/call/call.c test_channel:*forked* [[    if (call->forks !=
         return lks_error_set(error,]] [[    if (false)
         return lks_error_set(error,]])
 c_mutation(CH7 client/lease/lease_time.c test_mutex:*of_a_day [[return ms < WAIT_MS_MAX ? ms : WAIT_MS_MAX;]] [[return ms;]])
-c_mutation(CH7 client/once.c test_once:*of_a_day [[lease_wait_ms(options->wait_ms)]] [[options->wait_ms]])
 
 # What a cancelled call leaves at a server is undone, by the method's option
 c_mutation(CH14 client/call/tries.c test_mutex:*cancelled_acquire* [[        call_undo(channel, call->request);]] [[        ;]])
