@@ -70,7 +70,7 @@ TEST(test_bad_flags_are_named)
     assert_ends(FLAGS("--in-flight", "many"), 2, FLAGS("in-flight"));
     assert_ends(FLAGS("--in-flight", "0"), 2, FLAGS("in-flight"));
     assert_ends(FLAGS("--log-level", "loud"), 2, FLAGS("log-level"));
-    assert_ends(FLAGS("--config", "/nonexistent/lockstock.ini"), 2, FLAGS("config"));
+    assert_ends(FLAGS("--config", "/nonexistent/lockstock.ini"), 2, FLAGS("No such file"));
     assert_ends(FLAGS("--store"), 2, FLAGS("store"));
 }
 
