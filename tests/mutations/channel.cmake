@@ -58,13 +58,6 @@ c_mutation(CH9 host/calls.c test_host_wires:*knows_its_call* [[(uint64_t)(named 
 c_mutation(CH9 host/calls.c test_host_wires:*knows_its_certificate* [[    if (call->who.certificate)
         r->context.certificate]] [[    if (false)
         r->context.certificate]])
-c_mutation(CH10 host/work.c test_host_wires:*take_turns* [[    TAILQ_REMOVE(&all->round, c, round);
-    c->in_round = false;
-    put_into_round(c);]] [[    put_into_round(c);]])
-c_mutation(CH11 host/calls.c test_host_wires:*lost_connection* [[    stop_all(c, LKS_CANCELLED, gone, &stopped);
-    end_all(&stopped);]] "")
-c_mutation(CH11 host/calls.c test_host_wires:*cancelled* [[    if (stop(r, LKS_CANCELLED, gone))
-        end(r);]] "")
 c_mutation(CH12 host/host.c test_host_wires:*at_once* [[        calls_refuse_waiting(host->calls);]] [[        ;]])
 c_mutation(CH12 host/host.c test_host_wires:*lets_what_waits_run* [[ && late && !host->refused)]] [[ && !host->refused)]])
 c_mutation(CH13 gen/descriptors.c test_generated:*descriptors [[            mark(model, proto->dependency[j], needed);]] [[            (void)j;]])

@@ -11,20 +11,6 @@ c_mutation(M4 client/lease/lock.c test_mutex
   [[mode == LKS_LOCK_MODE_EXCLUSIVE && hold->mode == LKS_LOCK_MODE_SHARED]] [[mode != hold->mode]])
 
 # Taking
-c_mutation(M5 client/lease/lock.c test_mutex
-  [[refuse(error, LKS_LOCK_BUSY, LKS_ABORTED]] [[refuse(error, LKS_LOCK_TIMED_OUT, LKS_ABORTED]])
-c_mutation(M5 client/lease/lock.c test_mutex [[refuse(error, LKS_LOCK_TIMED_OUT, ]] [[refuse(error, LKS_LOCK_BUSY, ]])
-c_mutation(M5 client/lease/lock.c test_mutex
-  [[refuse(error, LKS_LOCK_FAILED, LKS_ABORTED, LKS_REASON_LEASE_LOST,]] [[refuse(error, LKS_LOCK_BUSY, LKS_ABORTED, LKS_REASON_LEASE_LOST,]])
-c_mutation(M6 client/lease/lock.c test_mutex [[ || error->applied != LKS_APPLIED_NO;]] [[;]])
-c_mutation(M6 client/lease/lock.c test_mutex [[ || error->applied != LKS_APPLIED_NO;]] [[ || result == LKS_LOCK_FAILED;]])
-c_mutation(M6 client/lease/lock.c test_mutex:*unanswered_try*
-  [[    if (result != LKS_LOCK_ACQUIRED && doubtful)
-        error->applied = LKS_APPLIED_MAYBE;]] "")
-c_mutation(M6 client/lease/lock.c test_mutex:*unanswered_try*
-  [[    if (code == LKS_OK || code == LKS_ABORTED)
-        error->applied = LKS_APPLIED_NO;]] "")
-c_mutation(M15 client/lease/lock.c test_mutex_loss:*confirmed [[lease_is_doubtful(hold->lock->lease_ms, sent_ns, now_ns)]] [[false]])
 
 # Renewing
 
