@@ -7,11 +7,6 @@ c_mutation(CH2 client/call/channel.c test_channel_load:*ten_thousand* [[    WAIT
 
 # What insists
 c_mutation(CH3 client/call/channel.c test_channel:*full_queue* [[(insist ? INSISTENT_MAX : 0)]] [[0]])
-c_mutation(CH3 client/once.c test_once_lease:*outlasts* [[lease->lease_ms,
-                              .insist = true};]] [[lease->lease_ms};]])
-c_mutation(CH3 client/lease/lock.c test_mutex:*given_up [[    if (code != LKS_OK)
-        lock_release_later(lock->channel, lock->group, token);
-    else if (response->outcome]] [[    if (code == LKS_OK && response->outcome]])
 
 c_mutation(CH3 client/call/call.c test_channel:*full_queue* [[method->settles || ]] "")
 
@@ -36,7 +31,6 @@ c_mutation(CH6 client/call/call.c test_channel:*forked* [[    if (call->forks !=
         return lks_error_set(error,]] [[    if (false)
         return lks_error_set(error,]])
 c_mutation(CH7 client/lease/lease_time.c test_mutex:*of_a_day [[return ms < WAIT_MS_MAX ? ms : WAIT_MS_MAX;]] [[return ms;]])
-c_mutation(CH7 client/once.c test_once:*of_a_day [[lease_wait_ms(options->wait_ms)]] [[options->wait_ms]])
 
 # What a cancelled call leaves at a server is undone, by the method's option
 c_mutation(CH14 rpc/method.c test_method:*undoes* [[*from && !text; from++)]] [[*from; from++)]])
@@ -64,13 +58,6 @@ c_mutation(CH9 host/calls.c test_host_wires:*knows_its_call* [[(uint64_t)(named 
 c_mutation(CH9 host/calls.c test_host_wires:*knows_its_certificate* [[    if (call->who.certificate)
         r->context.certificate]] [[    if (false)
         r->context.certificate]])
-c_mutation(CH10 host/work.c test_host_wires:*take_turns* [[    TAILQ_REMOVE(&all->round, c, round);
-    c->in_round = false;
-    put_into_round(c);]] [[    put_into_round(c);]])
-c_mutation(CH11 host/calls.c test_host_wires:*lost_connection* [[    stop_all(c, LKS_CANCELLED, gone, &stopped);
-    end_all(&stopped);]] "")
-c_mutation(CH11 host/calls.c test_host_wires:*cancelled* [[    if (stop(r, LKS_CANCELLED, gone))
-        end(r);]] "")
 c_mutation(CH12 host/host.c test_host_wires:*at_once* [[        calls_refuse_waiting(host->calls);]] [[        ;]])
 c_mutation(CH12 host/host.c test_host_wires:*lets_what_waits_run* [[ && late && !host->refused)]] [[ && !host->refused)]])
 c_mutation(CH13 gen/descriptors.c test_generated:*descriptors [[            mark(model, proto->dependency[j], needed);]] [[            (void)j;]])

@@ -77,16 +77,3 @@ lua_mutation(E13 test_stock_buckets
   [[if expected ~= 0 and expected ~= current then]] [[if false then]])
 
 # The shop with guards
-c_mutation(E14 client/guard/guard.c test_guarded_hosts:double_clicks* [[    if (!g->guard->idempotency) {]] [[    if (g) {]])
-c_mutation(E14 client/guard/answer.c test_guarded_hosts:double_clicks* [[    answer->replays = true;]] "")
-c_mutation(E15 client/guard/guard.c test_guards:locks_are_held* [[    if (!guard) {
-        settle(g, GUARD_ADMITTED, NULL);]] [[    if (g) {
-        settle(g, GUARD_ADMITTED, NULL);]])
-c_mutation(E16 client/guard/guard.c test_guarded_hosts:double_clicks* [[    if (!g->guard->idempotency) {]] [[    if (g) {]])
-c_mutation(E17 client/guard/guard.c test_guarded_hosts:a_process_killed* [[        g->number = response->attempt;]] [[        g->number = 1;]])
-c_mutation(E18 client/guard/guard.c test_guarded_hosts:a_handler_frozen*
-  [[    return i < lks_guard_n_locks(context) ? context->guarded->fences[i] : 0;]]
-  [[    return i < lks_guard_n_locks(context) ? 0 * context->guarded->fences[i] : 0;]])
-c_mutation(E18 client/guard/leave.c test_guarded_hosts:a_handler_frozen*
-  [[    if (code == LKS_OK && response->outcome == LKS_COMPLETE_OUTCOME_SUPERSEDED) {]]
-  [[    if (code == LKS_OK && response->outcome == LKS_COMPLETE_OUTCOME_UNSPECIFIED) {]])

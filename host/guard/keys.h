@@ -1,7 +1,7 @@
 /* What a guard reads of a request, by the paths of its option (options.proto): keys, names, a fingerprint. Pure;
  * knows no service. Text that is handed back is the caller's to free. */
-#ifndef LOCKSTOCK_CLIENT_GUARD_KEYS_H
-#define LOCKSTOCK_CLIENT_GUARD_KEYS_H
+#ifndef HOST_GUARD_KEYS_H
+#define HOST_GUARD_KEYS_H
 
 #include <stddef.h>
 #include <stdint.h>

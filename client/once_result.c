@@ -1,16 +1,13 @@
-/* Invariant: what a setter was given is copied whole or not at all; what Extend names
- * lives as long as the lease. */
-#include "client/once_attempt.h"
-
+/* The result of an attempt: what its function says of it, and copies for callers. Invariant: what a setter was given is
+ * copied whole or not at all. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include <lockstock/rpc/utf8.h>
-#include <lockstock/v1/idempotency.lks_client.h>
 
 #include "client/call/channel.h"
-#include "client/lease/lease_time.h"
+#include "client/once_attempt.h"
 
 enum {
     HEADER_KEY_MAX = 128,
@@ -21,37 +18,6 @@ enum {
 static const char reserved[] = "lockstock-";
 static char failure_key[] = "lockstock-failure"; /* how a server marks the result of a Fail FINAL */
 
-static lks_once_attempt *of(struct lease *lease)
-{
-    return (lks_once_attempt *)((char *)lease - offsetof(lks_once_attempt, lease));
-}
-
-/* ---- its lease ------------------------------------------------------------------ */
-
-void once_extended(void *arg, lks_code code, const lks_extend_response *response, const lks_error *error)
-{
-    struct lease_batch *batch = arg;
-    struct lease_renewal *renewal = &batch->renewals[0];
-
-    if (code == LKS_OK && response->outcome == LKS_EXTEND_OUTCOME_EXTENDED)
-        renewal->left_ms = renewal->lease->lease_ms;
-    lease_answered(batch, code == LKS_OK ? NULL : error);
-}
-
-static lks_code extend(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
-{
-    struct lease *lease = batch->renewals[0].lease;
-    const lks_once_attempt *attempt = of(lease);
-    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
-    lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
-
-    request.scope = attempt->scope;
-    request.key = attempt->key;
-    request.fence = attempt->fence;
-    request.lease_ms = lease->lease_ms;
-    return lks_idempotency_extend_start(channel, &request, &options, once_extended, batch, NULL, error);
-}
-
 /* Its texts are the attempt's own. */
 static void header_free(lks_result_header *header)
 {
@@ -59,65 +25,13 @@ static void header_free(lks_result_header *header)
     free((char *)header->value);
 }
 
-static void attempt_free(lks_once_attempt *attempt)
+void once_forget_result(lks_once_attempt *attempt)
 {
     for (size_t i = 0; i < attempt->result.n_headers; i++)
         header_free(&attempt->headers[i]);
     free(attempt->result.body.data);
     free(attempt->detail);
-    free(attempt->scope);
-    free(attempt->key);
-    free(attempt);
 }
-
-static void free_kept(struct lease *lease)
-{
-    attempt_free(of(lease));
-}
-
-static const lease_kind kind = {.batch_max = 1, .renew = extend, .free = free_kept};
-
-static lks_code out_of_memory(lks_error *error)
-{
-    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-}
-
-static lks_code check(const lks_once_options *options, lks_error *error)
-{
-    if (!options->scope || !options->key)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options: scope and key must be given");
-    return lease_check_ms(options->lease_ms, error);
-}
-
-lks_code once_attempt_new(lks_channel *channel, const lks_once_options *options, lks_once_attempt **ret,
-                          lks_error *error)
-{
-    lks_code code = check(options, error);
-
-    if (code != LKS_OK)
-        return code;
-    lks_once_attempt *attempt = calloc(1, sizeof *attempt);
-    if (!attempt)
-        return out_of_memory(error);
-    attempt->result = (lks_stored_result)LKS_STORED_RESULT_INIT;
-    attempt->result.headers = attempt->header_list;
-    attempt->scope = strdup(options->scope);
-    attempt->key = strdup(options->key);
-    lks_rpc_random_id(attempt->token);
-    attempt->lease = (struct lease){.kind = &kind,
-                                    .channel = channel,
-                                    .lease_ms = options->lease_ms != 0 ? options->lease_ms : LEASE_DEFAULT_MS,
-                                    .keep_ms = LEASE_ALWAYS};
-    code = attempt->scope && attempt->key ? lease_expect(&attempt->lease, error) : out_of_memory(error);
-    if (code != LKS_OK) {
-        attempt_free(attempt);
-        return code;
-    }
-    *ret = attempt;
-    return LKS_OK;
-}
-
-/* ---- for its function ------------------------------------------------------------- */
 
 lks_complete_request once_complete_request(const lks_once_attempt *attempt)
 {
@@ -142,7 +56,7 @@ static size_t text_len(const char *text)
  * function returns: afterwards it would be run again. */
 static bool can_be_sent(const lks_once_attempt *attempt)
 {
-    const lks_channel_options *channel = &attempt->lease.channel->options;
+    const lks_channel_options *channel = &attempt->grant.lease.channel->options;
     const lks_complete_request request = once_complete_request(attempt);
 
     return protobuf_c_message_get_packed_size(&request.base) + text_len(channel->ns) + text_len(channel->token) +
@@ -222,21 +136,6 @@ lks_code lks_once_set_detail(lks_once_attempt *attempt, const char *detail)
     return LKS_OK;
 }
 
-bool lks_once_is_lost(const lks_once_attempt *attempt)
-{
-    return lease_is_lost(&attempt->lease);
-}
-
-int64_t lks_once_number(const lks_once_attempt *attempt)
-{
-    return attempt->number;
-}
-
-uint64_t lks_once_fence(const lks_once_attempt *attempt)
-{
-    return attempt->fence;
-}
-
 /* ---- results ---------------------------------------------------------------------- */
 
 static char *put_text(char **at, const char *text)
@@ -250,6 +149,8 @@ static char *put_text(char **at, const char *text)
 /* One allocation: the result, its headers, the body and a NUL, the headers' texts. */
 lks_once_result *once_result_new(const lks_stored_result *stored, bool replayed)
 {
+    if (!stored)
+        return NULL;
     bool failed = stored->n_headers == 1 && strcmp(stored->headers[0]->key, failure_key) == 0;
     size_t n = stored->n_headers;
     size_t bytes = sizeof(lks_once_result) + n * sizeof(lks_once_header) + stored->body.len + 1;

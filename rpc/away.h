@@ -1,6 +1,6 @@
 /* What the end of a call says: that nobody could be asked, or something about the question; and whether a try is in doubt. */
-#ifndef LOCKSTOCK_CLIENT_AWAY_H
-#define LOCKSTOCK_CLIENT_AWAY_H
+#ifndef LOCKSTOCK_RPC_AWAY_H
+#define LOCKSTOCK_RPC_AWAY_H
 
 #include <stdbool.h>
 

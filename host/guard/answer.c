@@ -8,8 +8,8 @@
 #include <lockstock/rpc/fields.h>
 #include <lockstock/rpc/frame.h>
 
-#include "client/away.h"
-#include "client/guard/guarded.h"
+#include "rpc/away.h"
+#include "host/guard/guarded.h"
 
 void guard_paths(const char *const *paths, char *text, size_t size)
 {
@@ -69,11 +69,11 @@ bool guard_store(lks_code code, const ProtobufCMessage *response, const lks_erro
     return *body;
 }
 
-static void replay_error(const lks_stored_result *stored, guard_answer *answer)
+static void replay_error(const lks_once_result *stored, guard_answer *answer)
 {
     bool is_code = stored->code > LKS_OK && stored->code <= LKS_UNAUTHENTICATED;
     Lockstock__Rpc__V1__Result *result =
-        is_code ? lockstock__rpc__v1__result__unpack(NULL, stored->body.len, stored->body.data) : NULL;
+        is_code ? lockstock__rpc__v1__result__unpack(NULL, stored->body_len, stored->body) : NULL;
 
     if (!result) {
         lks_error_set(&answer->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the stored error cannot be read");
@@ -85,24 +85,20 @@ static void replay_error(const lks_stored_result *stored, guard_answer *answer)
     lockstock__rpc__v1__result__free_unpacked(result, NULL);
 }
 
-void guard_replay(const lks_stored_result *stored, guard_answer *answer)
+void guard_replay(const lks_once_result *stored, guard_answer *answer)
 {
-    if (!stored) {
-        lks_error_set(&answer->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the answer has no stored result");
-        return;
-    }
     if (stored->code != LKS_OK) {
         replay_error(stored, answer);
         return;
     }
-    answer->body = malloc(stored->body.len > 0 ? stored->body.len : 1);
+    answer->body = malloc(stored->body_len > 0 ? stored->body_len : 1);
     if (!answer->body) {
         lks_error_set(&answer->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES, "out of memory for the response");
         return;
     }
-    if (stored->body.len > 0)
-        memcpy(answer->body, stored->body.data, stored->body.len);
-    answer->body_len = stored->body.len;
+    if (stored->body_len > 0)
+        memcpy(answer->body, stored->body, stored->body_len);
+    answer->body_len = stored->body_len;
     answer->replays = true;
 }
 

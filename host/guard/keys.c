@@ -1,7 +1,7 @@
 /* Invariant: two requests with different values at a path never give the same key: where there may be several values,
  * what separates them is escaped inside of them, and no value is empty; where several paths may have several values,
  * another separator stands between paths. */
-#include "client/guard/keys.h"
+#include "host/guard/keys.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

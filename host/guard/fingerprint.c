@@ -5,7 +5,7 @@
 #include <lockstock/rpc/fields.h>
 #include <openssl/sha.h>
 
-#include "client/guard/keys.h"
+#include "host/guard/keys.h"
 
 /* A key that is not there is NULL where proto2 says what it is then. */
 static const char *text_of(const void *value)
