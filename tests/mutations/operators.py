@@ -249,7 +249,8 @@ def flags_of(root, build, files):
     flags = {}
     for entry in json.loads((pathlib.Path(build) / "compile_commands.json").read_text()):
         file = entry["file"].removeprefix(f"{root}/")
-        if file.split("/")[0] not in PRODUCT or file in flags or files is not None and file not in files:
+        if file.split("/")[0] not in PRODUCT or file in flags or files is not None and file not in files or \
+                not (root / file).exists():  # deleted since the build directory was configured
             continue
         words = shlex.split(entry["command"])
         kept = [word for word in words if re.match(r"-[IDU]|-std=", word)]
