@@ -38,21 +38,21 @@ lua_mutation(E6 test_stock_expiry
 lua_mutation(E6 test_stock_expiry [[if held_some and give_back_due(s) then return {'MORE'} end]] "")
 
 # What is created also ends: a key of each service, the servers' own memory
-c_mutation(E7 server/functions/lock.lua test_memory_flat
+c_mutation(E7 server/functions/lock.lua test_memory
   [[  write_spent(q.base .. 'lock:t:' .. w.token, q.now)]]
   [[  write_record(q.base .. 'lock:t:' .. w.token, 'X', q.now, 0, '  ')]])
-c_mutation(E7 server/functions/lock_names.lua test_memory_flat [[write('PEXPIRE', lock.queue_key, ms)]] "")
-c_mutation(E7 server/functions/stock_change.lua test_memory_flat
+c_mutation(E7 server/functions/lock_names.lua test_memory [[write('PEXPIRE', lock.queue_key, ms)]] "")
+c_mutation(E7 server/functions/stock_change.lua test_memory
   [[write('SET', key, texts[key], 'PX', ms_text(keep_ms))]] [[write('SET', key, texts[key])]])
-c_mutation(E7 server/functions/stock_change.lua test_memory_flat
+c_mutation(E7 server/functions/stock_change.lua test_memory
   [[write('ZREM', s.base .. 'stock:x', unpack(over))]] "")
-c_mutation(E7 server/functions/stock_change.lua test_memory_flat
+c_mutation(E7 server/functions/stock_change.lua test_memory
   [[for sku in pairs(s.unlinked or {}) do write('UNLINK', s.base .. 'stock:b:' .. encode(sku)) end]] "")
-c_mutation(E7 server/functions/idempotency.lua test_memory_flat
+c_mutation(E7 server/functions/idempotency.lua test_memory
   [[save_record(s.record, 'R', '', '', 'PX', s.life_ms)]] [[save_record(s.record, 'R', '', '')]])
-c_mutation(E7 server/functions/idempotency_ticket.lua test_memory_flat [[#subject, subject), 'PX', ttl_ms)]] [[#subject, subject))]])
-c_mutation(E7 server/functions/ratelimit_policies.lua test_memory_flat [[write('ZREM', names, name)]] "")
-c_mutation(E8 net/sp/frames.c test_memory_flat:memory_is_flat [[f->pool[f->n_pool++] = arena;]] "")
+c_mutation(E7 server/functions/idempotency_ticket.lua test_memory [[#subject, subject), 'PX', ttl_ms)]] [[#subject, subject))]])
+c_mutation(E7 server/functions/ratelimit_policies.lua test_memory [[write('ZREM', names, name)]] "")
+c_mutation(E8 net/sp/frames.c test_memory:memory_is_flat [[f->pool[f->n_pool++] = arena;]] "")
 
 # Everybody clicks twice
 c_mutation(E9 server/functions/idempotency.lua test_helpers:*double_click*
