@@ -1,4 +1,3 @@
-/* Called by lockstockd and lockstock for their settings. */
 #include "base/keys.h"
 
 #include <errno.h>
@@ -12,7 +11,7 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Without the blanks around it. */
+/* Removes the blanks around the text. */
 static char *trim(char *text)
 {
     while (is_blank(*text))
@@ -22,7 +21,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* A comment begins with # or ; in front, behind a value with a blank and ;. */
+/* A comment line begins with # or ;. A comment after a value begins with a blank and ;. */
 static bool take_line(char *line, unsigned number, keys_take *take, void *arg)
 {
     char *key = trim(line), *value = strpbrk(key, "=:");
@@ -40,12 +39,12 @@ static bool take_line(char *line, unsigned number, keys_take *take, void *arg)
     return take(arg, number, trim(key), trim(value));
 }
 
-/* The text in front of a NUL would count, and what is behind it be lost. */
+/* Rejects a NUL, which would silently cut the value. */
 static bool take_bytes(char *line, size_t len, unsigned number, keys_take *take, void *arg)
 {
     if (!memchr(line, '\0', len))
         return take_line(line, number, take, arg);
-    take(arg, number, NULL, "has a NUL in it");
+    take(arg, number, NULL, "contains a NUL");
     return false;
 }
 

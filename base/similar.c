@@ -1,13 +1,10 @@
-/* Invariant: `distance` is that of `best`, or one above what is similar at all. */
+/* Invariant: if `best` is not empty, `distance` is its distance from `word`. */
 #include "base/similar.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#define PREFIX "LOCKSTOCK_"
-
-/* Levenshtein's: characters to leave out, to add or to replace. Both have fewer than SIMILAR_BYTES. */
+/* Returns the Levenshtein distance of two words of fewer than SIMILAR_BYTES bytes. */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[SIMILAR_BYTES], len = strlen(b);
@@ -46,32 +43,4 @@ const char *similar_question(const similar *s, char question[2 * SIMILAR_BYTES])
     if (s->best[0])
         snprintf(question, 2 * SIMILAR_BYTES, ", did you mean %s?", s->best);
     return question;
-}
-
-void similar_variable(const char *setting, char variable[SIMILAR_BYTES])
-{
-    snprintf(variable, SIMILAR_BYTES, PREFIX "%s", setting);
-    for (char *c = variable; *c; c++)
-        *c = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
-}
-
-bool similar_misspelt_variable(similar_setting *setting, similar *s)
-{
-    for (char **variable = environ; *variable; variable++) {
-        char name[SIMILAR_BYTES], known[SIMILAR_BYTES];
-        size_t len = strcspn(*variable, "=");
-        if (strncmp(*variable, PREFIX, strlen(PREFIX)) != 0 || len >= sizeof name)
-            continue;
-        memcpy(name, *variable, len);
-        name[len] = '\0';
-        *s = (similar){.word = name};
-        for (size_t i = 0; setting(i); i++) {
-            similar_variable(setting(i), known);
-            similar_offer(s, known);
-        }
-        s->word = *variable;
-        if (s->best[0] && s->distance > 0)
-            return true;
-    }
-    return false;
 }

@@ -1,4 +1,4 @@
-/* What a misspelt word may have meant: "did you mean". Used by lockstock and lockstockd. */
+/* Finds the word that a misspelt word may stand for, for messages with "did you mean". */
 #ifndef LOCKSTOCK_BASE_SIMILAR_H
 #define LOCKSTOCK_BASE_SIMILAR_H
 
@@ -20,15 +20,5 @@ void similar_offer(similar *s, const char *candidate);
 
 /* ", did you mean BEST?", or "" when nothing is similar. */
 const char *similar_question(const similar *s, char question[2 * SIMILAR_BYTES]);
-
-/* The i-th setting of a program; NULL: there are no more. */
-typedef const char *similar_setting(size_t i);
-
-/* The name of the variable that sets a setting: LOCKSTOCK_TLS_KEY of tls-key. */
-void similar_variable(const char *setting, char variable[SIMILAR_BYTES]);
-
-/* Looks for a variable LOCKSTOCK_* that sets no setting but is similar to one that does. Variables that are not similar to
- * any may be another program's. False: none; else *s has the variable, which is the environment's, and what it may mean. */
-bool similar_misspelt_variable(similar_setting *setting, similar *s);
 
 #endif

@@ -118,7 +118,7 @@ int main(int argc, char **argv)
         for (unsigned i = 0; i < n_scenarios; i++)
             printf("  %-20s %s\n", scenarios[i].name, scenarios[i].what);
         return 0;
-    case OPTIONS_WRONG:
+    case OPTIONS_INVALID:
         return 2;
     default:
         break;

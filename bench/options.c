@@ -1,59 +1,59 @@
-/* Invariant: `bench_flags` is the only list of flags; defaults and --help come from it. */
+/* `bench_flags` is the only list of flags: defaults, --help and the manual page come from it. */
 #include "options.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define AT(member) offsetof(bench_options, member)
-const setting bench_flags[] = {
-    {"in-flight", KEY_NUMBER, AT(in_flight), "256", 1, 65536,
-     "calls under way at once; with --sync, threads. With --rate, on each connection before more wait in the client"},
-    {"connections", KEY_NUMBER, AT(connections), "1", 1, 1024, "channels, of one connection each"},
-    {"items", KEY_NUMBER, AT(items), "0", 0, 1000000, "items, names or keys of a scenario; 0 = as many as in flight"},
-    {"seconds", KEY_SECONDS, AT(seconds), "5", 0, 86400, "how long is measured; of each slice with --compare"},
-    {"warm-up", KEY_SECONDS, AT(warm_up), "0.5", 0, 3600, "how long it runs before that"},
-    {"calls", KEY_NUMBER, AT(calls), "0", 0, 1000000000,
-     "operations to run instead, all of them measured; 0 = by time"},
-    {"rate", KEY_RATE, AT(rate), NULL, 0, 100000000,
-     "operations a second to start, whatever the answers do; 10x = ten times the capacity, measured first.\n"
-     "                       Latencies count from the moment at which an operation was due"},
-    {"timeout-ms", KEY_NUMBER, AT(timeout_ms), "5000", 1, 86400000, "deadline of a call"},
-    {"sync", KEY_BOOL, AT(sync), NULL, 0, 0, "a thread for each call in flight, which waits for it"},
-    {"wire", KEY_CHOICE, AT(wire), "unix", 0, 0, "tcp, unix, nng+tcp or nng+ws: to a lockstockd of our own"},
-    {"server", KEY_TEXT, AT(server), NULL, 0, 0, "URLs of servers that run; else one of our own is started"},
-    {"store", KEY_TEXT, AT(store), NULL, 0, 0,
-     "of a server of our own, or, for --compare and Redis' CPU, of --server's:\n"
+#define TEXT(name, member) name, OPTION_TEXT, AT(member), "TEXT"
+#define CHOICE(name, member) name, OPTION_CHOICE, AT(member), "WORD"
+#define BOOL(name, member) name, OPTION_BOOL, AT(member), NULL
+#define NUMBER(name, member) name, OPTION_NUMBER, AT(member), "NUMBER"
+#define SECONDS(name, member) name, OPTION_SECONDS, AT(member), "SECONDS"
+const option bench_flags[] = {
+    {NUMBER("in-flight", in_flight),
+     "calls at once; with --sync, threads. With --rate, the calls of each connection before more wait in the client",
+     "256", 1, 65536},
+    {NUMBER("connections", connections), "channels, each of one connection", "1", 1, 1024},
+    {NUMBER("items", items), "items, names or keys of a scenario; 0 = as many as --in-flight", "0", 0, 1000000},
+    {SECONDS("seconds", seconds), "how long to measure; with --compare, each slice", "5", 0, 86400},
+    {SECONDS("warm-up", warm_up), "how long to run before measuring", "0.5", 0, 3600},
+    {NUMBER("calls", calls), "measure this many operations instead of --seconds; 0 = measure by time", "0", 0,
+     1000000000},
+    {"rate", OPTION_RATE, AT(rate), "NUMBER",
+     "operations to start each second, whether or not earlier ones have ended; 10x = ten times the capacity,\n"
+     "                       which is measured first. A latency counts from the time at which the operation was due",
+     NULL, 0, 100000000},
+    {NUMBER("timeout-ms", timeout_ms), "deadline of a call", "5000", 1, 86400000},
+    {BOOL("sync", sync), "use a thread for each call in flight, which waits for the answer"},
+    {CHOICE("wire", wire), "tcp, unix, nng+tcp or nng+ws: how to connect to the lockstockd that is started", "unix"},
+    {TEXT("server", server), "URLs of running servers; without it, a server is started"},
+    {TEXT("store", store),
+     "store of the server that is started or, for --compare and the CPU of Redis, store of --server:\n"
      "                       redis://[user:pass@]host:port/db or unix:///path"},
-    {"fsync", KEY_CHOICE, AT(fsync), "none", 0, 0,
-     "always, everysec or none: of a store of our own; none is no persistence at all"},
-    {"lockstockd", KEY_TEXT, AT(lockstockd), NULL, 0, 0, "the program to start; else the one beside this, or in PATH"},
-    {"compare", KEY_BOOL, AT(compare), NULL, 0, 0, "with what a user would have instead, in slices that take turns"},
-    {"rounds", KEY_NUMBER, AT(rounds), "5", 1, 1000, "slices of each, for --compare and the table"},
-    {"rows", KEY_TEXT, AT(rows), NULL, 0, 0, "of the table: the numbers of those to measure, with commas"},
-    {"json", KEY_TEXT, AT(json), NULL, 0, 0, "also write the results to this file; - = to standard output, alone"},
-    {"plot", KEY_BOOL, AT(plot), NULL, 0, 0, "draw the distribution of the latencies"},
+    {CHOICE("fsync", fsync), "always, everysec or none: of the store that is started; none = no persistence", "none"},
+    {TEXT("lockstockd", lockstockd), "program to start; without it, the one beside this program, or in PATH"},
+    {BOOL("compare", compare), "compare with alternatives, in slices that take turns"},
+    {NUMBER("rounds", rounds), "slices of each contender, for --compare and the table", "5", 1, 1000},
+    {TEXT("rows", rows), "numbers of the rows of the table to measure, separated by commas"},
+    {TEXT("json", json), "also write the results to this file; - = write them, and nothing else, to standard output"},
+    {BOOL("plot", plot), "draw the distribution of the latencies"},
 };
 const size_t bench_flags_len = sizeof bench_flags / sizeof *bench_flags;
 
-static bool wrong(const char *what, const char *why)
+static bool invalid(const char *what, const char *why)
 {
     fprintf(stderr, "lockstock-bench: %s: %s\n", what, why);
     return false;
 }
 
-/* `what` is the flag as it was given. */
-static bool set(const setting *f, bench_options *o, const char *what, const char *text)
+static bool set(const option *f, bench_options *o, const char *what, const char *text)
 {
-    char why[SETTING_WHY_BYTES];
+    char why[OPTION_WHY_BYTES];
 
-    if (!setting_takes(f, text, why))
-        return wrong(what, why);
-    if (f->type == KEY_TEXT || f->type == KEY_CHOICE)
-        *(const char **)(void *)((char *)o + f->offset) = text;
-    else
-        setting_fill(f, o, text);
-    if (f->type == KEY_RATE)
+    if (!options_store(f, o, text, why))
+        return invalid(what, why);
+    if (f->type == OPTION_RATE)
         o->rate_is_times = text[strlen(text) - 1] == 'x';
     return true;
 }
@@ -61,53 +61,54 @@ static bool set(const setting *f, bench_options *o, const char *what, const char
 static bool consistent(const bench_options *o)
 {
     if (o->sync && o->rate > 0)
-        return wrong("--sync", "a thread that waits starts no calls in the meantime: not with --rate");
+        return invalid("--sync", "cannot be combined with --rate: a thread that waits starts no calls");
     if (o->compare && o->rate > 0)
-        return wrong("--compare", "compares closed loops: not with --rate");
+        return invalid("--compare", "cannot be combined with --rate: it compares closed loops");
     if (o->compare && o->server && !o->store)
-        return wrong("--compare", "with --server it needs --store, the Redis of that server");
+        return invalid("--compare", "needs --store, the Redis of --server");
     if (o->table && (o->server || o->n_scenarios > 0))
-        return wrong("table", "stands alone, and starts servers of its own");
+        return invalid("table", "takes no scenario and no --server: it starts its own servers");
     return true;
+}
+
+static bool take_flag(bench_options *o, arguments *args, const argument *arg)
+{
+    const option *f = options_find(bench_flags, bench_flags_len, arg->name, arg->name_len);
+
+    if (!f)
+        return invalid(arg->text, "unknown flag; see --help");
+    const char *value = f->type == OPTION_BOOL && !arg->value ? "true" : arguments_value(args, arg);
+    return value ? set(f, o, arg->text, value) : invalid(arg->text, "needs a value");
 }
 
 options_action options_parse(int argc, char **argv, bench_options *ret)
 {
+    arguments args = {.argc = argc, .argv = argv, .at = 1};
+    argument arg;
+
     *ret = (bench_options){0};
     for (size_t i = 0; i < bench_flags_len; i++)
         if (bench_flags[i].initial && !set(&bench_flags[i], ret, bench_flags[i].name, bench_flags[i].initial))
-            return OPTIONS_WRONG;
-    for (int i = 1; i < argc; i++) {
-        const char *arg = argv[i], *value;
-        if (strcmp(arg, "--help") == 0)
+            return OPTIONS_INVALID;
+    while (arguments_next(&args, &arg)) {
+        if (argument_is(&arg, "help"))
             return OPTIONS_HELP;
-        if (strncmp(arg, "--", 2) != 0) {
-            if (strcmp(arg, "table") == 0)
-                ret->table = true;
-            else if (ret->n_scenarios < OPTIONS_SCENARIOS_MAX)
-                ret->scenarios[ret->n_scenarios++] = arg;
-            continue;
-        }
-        const setting *f = setting_of_flag(bench_flags, bench_flags_len, arg, &value);
-        if (f && !value)
-            value = f->type == KEY_BOOL ? "true" : i + 1 < argc ? argv[++i] : NULL;
-        if (!f)
-            wrong(arg, "unknown flag; see --help");
-        else if (!value)
-            wrong(arg, "needs a value");
-        else if (set(f, ret, arg, value))
-            continue;
-        return OPTIONS_WRONG;
+        if (arg.name && !take_flag(ret, &args, &arg))
+            return OPTIONS_INVALID;
+        if (!arg.name && strcmp(arg.text, "table") == 0)
+            ret->table = true;
+        else if (!arg.name && ret->n_scenarios < OPTIONS_SCENARIOS_MAX)
+            ret->scenarios[ret->n_scenarios++] = arg.text;
     }
-    return consistent(ret) ? OPTIONS_RUN : OPTIONS_WRONG;
+    return consistent(ret) ? OPTIONS_RUN : OPTIONS_INVALID;
 }
 
 void options_print_help(void)
 {
     printf("usage: lockstock-bench SCENARIO... [--flag value]...\n"
            "       lockstock-bench table [--rows 1,4] [--flag value]...\n\n"
-           "Measures lockstockd: calls a second, latencies, CPU a call of client, server and Redis. Without\n"
-           "--server it starts a server and a store of its own in a temporary directory.\n\n");
+           "Measures lockstockd: calls a second, latencies, and the CPU of client, server and Redis for each call.\n"
+           "Without --server it starts a server and a store in a temporary directory.\n\n");
     for (size_t i = 0; i < bench_flags_len; i++)
         printf("  --%-18s %s%s%s%s\n", bench_flags[i].name, bench_flags[i].help, bench_flags[i].initial ? " (" : "",
                bench_flags[i].initial ? bench_flags[i].initial : "", bench_flags[i].initial ? ")" : "");

@@ -8,6 +8,7 @@
 #include "base/base64.h"
 #include "rpc/json/field.h"
 #include "rpc/json/json.h"
+#include "base/duration.h"
 #include "words.h"
 
 /* Outcomes beside the first of an enum that are no refusal. */
@@ -65,7 +66,7 @@ static void write_duration(const field_descriptor *field, int64_t ms, char word[
     if (ms < 0)
         snprintf(word, WORDS_BYTES, "%s", strcmp(field->name, "retry_after_ms") == 0 ? "never" : "unknown");
     else
-        words_of_ms(ms, word);
+        duration_write(ms, word);
 }
 
 /* As text, where it is text. */

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/keys.h"
 #include "base/similar.h"
 #include "words.h"
 
@@ -38,25 +37,11 @@ options_result cli_take(cli *c, arguments *args, const argument *arg)
         c->json = true;
         exits_in_json();
         if (arg->value || next[0] == '{')
-            c->json_request = arguments_value(args, arg);
+            c->json_request = options_value(args, arg);
         return OPTIONS_TAKEN;
     }
     options_result taken = options_take(OPTION_SET(cli_settings, c), args, arg);
     return taken == OPTIONS_OTHER ? options_take(OPTION_SET(cli_flags, c), args, arg) : taken;
-}
-
-static void offer_flag(similar *s, const char *name)
-{
-    char flag[SIMILAR_BYTES];
-
-    snprintf(flag, sizeof flag, "--%.*s", SIMILAR_BYTES - 3, name);
-    similar_offer(s, flag);
-}
-
-static void offer_flags(similar *s, const option *options, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        offer_flag(s, options[i].name);
 }
 
 void cli_unknown(const option_set *set, const ProtobufCMessageDescriptor *type, const argument *arg)
@@ -70,13 +55,13 @@ void cli_unknown(const option_set *set, const ProtobufCMessageDescriptor *type, 
     }
     snprintf(flag, sizeof flag, "--%.*s", (int)arg->name_len, arg->name);
     if (set)
-        offer_flags(&s, set->options, set->n);
+        options_offer(set->options, set->n, &s);
     for (unsigned i = 0; type && i < type->n_fields; i++) {
         words_of_flag(&type->fields[i], name);
-        offer_flag(&s, name);
+        options_offer(&(const option){.name = name}, 1, &s);
     }
-    offer_flags(&s, cli_settings, cli_settings_len);
-    offer_flags(&s, cli_flags, cli_flags_len);
+    options_offer(cli_settings, cli_settings_len, &s);
+    options_offer(cli_flags, cli_flags_len, &s);
     snprintf(why, sizeof why, "unknown flag%s; see --help", similar_question(&s, question));
     exits_wrong(flag, why);
 }
@@ -119,67 +104,17 @@ static bool is_empty(const cli *c, const option *o)
     return o->type == OPTION_TEXT ? !*(const char *const *)(const void *)at : *(const int64_t *)(const void *)at == 0;
 }
 
-static const char *nth_setting(size_t i)
+/* Sources are read from the strongest to the weakest: an option that is set stays as it is. An empty text sets nothing. */
+static bool take_setting(void *arg, const option *o, const char *where, const char *text)
 {
-    return i < cli_settings_len ? cli_settings[i].name : NULL;
-}
+    cli *c = arg;
+    const char *copy = lks_rpc_arena_copy(c->arena, text, strlen(text));
+    char why[OPTION_WHY_BYTES];
 
-static bool has_misspelt_variable(void)
-{
-    char name[WORDS_BYTES], question[2 * SIMILAR_BYTES], why[2 * SIMILAR_BYTES + 32];
-    similar found;
-
-    if (!similar_misspelt_variable(nth_setting, &found))
-        return false;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(found.word, "="), found.word);
-    snprintf(why, sizeof why, "no such setting%s", similar_question(&found, question));
-    exits_wrong(name, why);
-    return true;
-}
-
-static bool take_environment(cli *c)
-{
-    if (has_misspelt_variable())
-        return false;
-    for (size_t i = 0; i < cli_settings_len; i++) {
-        char name[SIMILAR_BYTES];
-        similar_variable(cli_settings[i].name, name);
-        const char *value = getenv(name);
-        if (value && *value && is_empty(c, &cli_settings[i]) && !options_fill(&cli_settings[i], c, name, value))
-            return false;
-    }
-    return true;
-}
-
-typedef struct loading {
-    cli *cli;
-    const char *path;
-    unsigned given; /* keys so far, a bit each */
-    bool wrong;     /* and said */
-} loading;
-
-static bool take_key(void *arg, unsigned line, const char *name, const char *value)
-{
-    loading *l = arg;
-    lks_rpc_arena *arena = l->cli->arena;
-    const char *place =
-        line > 0 ? lks_rpc_arena_printf(arena, "%s:%u%s%s", l->path, line, name ? ": " : "", name ? name : "")
-                 : l->path;
-    const char *copy = lks_rpc_arena_copy(arena, value, strlen(value));
-    size_t i = 0;
-
-    while (name && i < cli_settings_len && strcmp(cli_settings[i].name, name) != 0)
-        i++;
-    const char *why = !place || !copy         ? "out of memory"
-                      : !name                 ? value
-                      : i == cli_settings_len ? "unknown key"
-                      : l->given & 1U << i    ? "is given twice"
-                                              : NULL;
-    if (why)
-        exits_wrong(place ? place : l->path, why);
-    l->wrong = why || (is_empty(l->cli, &cli_settings[i]) && !options_fill(&cli_settings[i], l->cli, place, copy));
-    l->given |= 1U << i;
-    return !l->wrong;
+    if (o && copy && (!is_empty(c, o) || !*text || options_store(o, c, copy, why)))
+        return true;
+    exits_wrong(where, !copy ? "out of memory" : o ? why : text);
+    return false;
 }
 
 /* The file that is read when none is named; NULL = there is none. */
@@ -203,14 +138,12 @@ static bool take_file(cli *c)
         path = usual_file(c);
     if (!path)
         return true;
-    loading l = {.cli = c, .path = path};
-    keys_read(path, take_key, &l);
-    return !l.wrong;
+    return options_read_file(cli_settings, cli_settings_len, path, take_setting, c);
 }
 
 exit_code cli_settle(cli *c)
 {
-    if (!take_environment(c) || !take_file(c))
+    if (!options_read_environment(cli_settings, cli_settings_len, take_setting, c) || !take_file(c))
         return EXIT_USAGE;
     if (!c->server)
         c->server = "tcp://127.0.0.1:7700";

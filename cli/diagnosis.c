@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/duration.h"
 #include "words.h"
 
 enum {
@@ -85,7 +86,7 @@ static void judge_server(const diagnosis_facts *facts, findings *f)
     }
     const lks_get_status_response *status = facts->status;
     const char *before = status->commit[0] ? " (" : "", *behind = status->commit[0] ? ")" : "";
-    words_of_ms(status->up_ms, up);
+    duration_write(status->up_ms, up);
     if (strcmp(status->version, facts->version) != 0)
         say(f, DIAGNOSIS_NOTE, "server", "upgrade the older one",
             "lockstockd %s%s%s%s, up for %s; this lockstock is %s", status->version, before, status->commit, behind, up,
@@ -319,7 +320,7 @@ static void describe(const lks_primary_status *p, bool lagging, char text[DIAGNO
         const lks_replica_status *r = p->replicas[i];
         if (lags(r) != lagging)
             continue;
-        words_of_ms(r->silent_ms, silent);
+        duration_write(r->silent_ms, silent);
         at += (size_t)snprintf(text + at, DIAGNOSIS_TEXT_BYTES - at, "%s %s %" PRId64 " bytes behind%s%s",
                                at ? ";" : "", r->address, r->behind_bytes, r->silent_ms < 0 ? "" : ", last heard of ",
                                r->silent_ms < 0 ? "" : silent);
@@ -404,7 +405,7 @@ static bool differ(int64_t a, int64_t b, int64_t within, char by[WORDS_BYTES])
 {
     int64_t difference = a > b ? a - b : b - a;
 
-    words_of_ms(difference, by);
+    duration_write(difference, by);
     return difference > CLOCK_MS + within;
 }
 

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "base/duration.h"
 #include "words.h"
 
 const exits_row exits_rows[] = {
@@ -84,7 +85,7 @@ static void print_text(const lks_error *error, bool in_doubt)
     words_printable(error->message + (is_of_library ? strlen(of_library) : 0), text, sizeof text);
     if (error->retry_after_ms > 0) {
         char left[WORDS_BYTES];
-        words_of_ms(error->retry_after_ms, left);
+        duration_write(error->retry_after_ms, left);
         snprintf(after, sizeof after, ", try again in %.32s", left);
     }
     fprintf(stderr, "lockstock: %s (%s%s)%s\n", text, lks_code_name(error->code), after,

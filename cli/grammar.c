@@ -30,13 +30,13 @@ static void add_option(grammar_flag *flags, size_t *n, const option *o)
 
     *flag = (grammar_flag){.repeated = false};
     put(flag->name, sizeof flag->name, o->name);
-    put(flag->form, sizeof flag->form, o->value ? o->value : "");
+    put(flag->form, sizeof flag->form, o->form ? o->form : "");
     put(flag->help, sizeof flag->help, o->help);
 }
 
 size_t grammar_common(grammar_flag flags[GRAMMAR_FLAGS_MAX])
 {
-    static const option json = {"json", OPTION_BOOL, 0, NULL, "answer in JSON"};
+    static const option json = {.name = "json", .type = OPTION_BOOL, .help = "answer in JSON"};
     size_t n = 0;
 
     for (size_t i = 0; i < cli_settings_len; i++)

@@ -9,6 +9,7 @@
 
 #include "cli.h"
 #include "help.h"
+#include "base/duration.h"
 #include "words.h"
 
 typedef struct limit_flags {
@@ -41,7 +42,7 @@ static bool read_rate(const char *text, lks_limit *ret)
     /* A unit alone is one of it. */
     if (*time && time[strspn(time, "dhms")] == '\0' && snprintf(per, sizeof per, "1%s", time) < (int)sizeof per)
         time = per;
-    return words_find_ms(time, &ret->period_ms) && ret->period_ms > 0;
+    return duration_read(time, &ret->period_ms) && ret->period_ms > 0;
 }
 
 /* Makes an error about the request name the flag that the field came from. */
@@ -83,7 +84,7 @@ static exit_code ask(lks_channel *channel, const limit_flags *flags, const lks_l
         name_flag(&error);
         return error.code == LKS_NOT_FOUND ? exits_wrong("--policy", "no such policy") : exits_failed(&error, false);
     }
-    words_of_ms(decision.retry_after_ms, left);
+    duration_write(decision.retry_after_ms, left);
     if (decision.retry_after_ms < 0)
         fprintf(stderr, "lockstock: %s: it costs more than is ever allowed at once\n", flags->key);
     else

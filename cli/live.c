@@ -11,6 +11,7 @@
 #include "help.h"
 #include "screen.h"
 #include "snapshot.h"
+#include "base/duration.h"
 #include "words.h"
 
 enum { CALL_MS = 1000, EVERY_MS = 1000, LINE_BYTES = 512, NAME_BYTES = 300 };
@@ -97,7 +98,7 @@ static void lock_line(const snapshot_lock *one, size_t width, char line[LINE_BYT
     name_of(one->group, one->name, whole);
     pad(whole, width, name, sizeof name);
     words_of_enum(&lockstock__v1__lock_mode__descriptor, (int)one->mode, mode);
-    words_of_ms(one->lease_ms, lease);
+    duration_write(one->lease_ms, lease);
     snprintf(line, LINE_BYTES, "%s  %-10.20s %8" PRId64 " %8" PRId64 "  %.20s", name, mode, one->holders, one->waiters,
              lease);
 }
@@ -162,7 +163,7 @@ static void draw(const snapshot *s, int64_t every)
     size_t width = columns > WIDTH_MIN + OTHER_COLUMNS ? columns - OTHER_COLUMNS : WIDTH_MIN;
 
     write_clock(s->at_ms, clock);
-    words_of_ms(every, pause);
+    duration_write(every, pause);
     screen_begin();
     print_line(screen_line, "lockstock watch   %s   every %s   q quit", clock, pause);
     print_line(screen_heading, "%-*s  %-18s %s", (int)width, "SERVER", "CALL", "STORE");

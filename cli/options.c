@@ -1,49 +1,35 @@
-/* A member that was not given is 0 or NULL. */
 #include "options.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "exits.h"
 #include "words.h"
 
-bool arguments_next(arguments *args, argument *ret)
+const char *options_value(arguments *args, const argument *arg)
 {
-    if (args->ended || args->at == args->argc)
-        return false;
-    const char *text = args->argv[args->at++];
-    *ret = (argument){.text = text};
-    if (strcmp(text, "--") == 0) {
-        args->ended = true;
-        return false;
-    }
-    if (strncmp(text, "--", 2) == 0) {
-        const char *equals = strchr(text, '=');
-        ret->name = text + 2;
-        ret->name_len = equals ? (size_t)(equals - ret->name) : strlen(ret->name);
-        ret->value = equals ? equals + 1 : NULL;
-    } else if (strcmp(text, "-h") == 0) {
-        ret->name = "help";
-        ret->name_len = strlen(ret->name);
-    }
-    return true;
+    const char *value = arguments_value(args, arg);
+
+    if (!value)
+        exits_wrong(arg->text, "needs a value");
+    return value;
 }
 
-const char *arguments_value(arguments *args, const argument *arg)
+options_result options_take(const option_set *set, arguments *args, const argument *arg)
 {
-    if (arg->value)
-        return arg->value;
-    if (args->at < args->argc)
-        return args->argv[args->at++];
-    exits_wrong(arg->text, "needs a value");
-    return NULL;
-}
+    const option *o = arg->name ? options_find(set->options, set->n, arg->name, arg->name_len) : NULL;
+    char flag[WORDS_BYTES], why[OPTION_WHY_BYTES];
 
-bool argument_is(const argument *arg, const char *name)
-{
-    return arg->name && strlen(name) == arg->name_len && memcmp(name, arg->name, arg->name_len) == 0;
+    if (!o)
+        return OPTIONS_OTHER;
+    const char *value = o->type == OPTION_BOOL && !arg->value ? "true" : options_value(args, arg);
+    if (!value)
+        return OPTIONS_WRONG;
+    if (options_store(o, set->into, value, why))
+        return OPTIONS_TAKEN;
+    snprintf(flag, sizeof flag, "--%s", o->name);
+    exits_wrong(flag, why);
+    return OPTIONS_WRONG;
 }
 
 bool options_rename(lks_error *error, const char *field, const char *flag)
@@ -60,69 +46,25 @@ bool options_rename(lks_error *error, const char *field, const char *flag)
 
 void options_name_flag(const option *options, size_t n, lks_error *error)
 {
-    static const char *const before[] = {"", "options."}, *const behind[] = {"", "_ms"};
+    static const char *const before[] = {"", "options."}, *const after[] = {"", "_ms"};
     char field[WORDS_BYTES], flag[WORDS_BYTES];
 
     for (size_t i = 0; i < n; i++) {
         snprintf(flag, sizeof flag, "--%s", options[i].name);
         for (size_t k = 0; k < 4; k++) {
-            snprintf(field, sizeof field, "%s%s%s", before[k / 2], options[i].name, behind[k % 2]);
+            snprintf(field, sizeof field, "%s%s%s", before[k / 2], options[i].name, after[k % 2]);
             if (options_rename(error, field, flag))
                 return;
         }
     }
 }
 
-bool options_fill(const option *o, void *into, const char *what, const char *text)
-{
-    void *at = (char *)into + o->offset;
-    char *end;
-
-    switch (o->type) {
-    case OPTION_TEXT:
-        *(const char **)at = text;
-        return true;
-    case OPTION_DURATION:
-        if (words_find_ms(text, at))
-            return true;
-        exits_wrong(what, "must be a time with its unit: 200ms, 5s, 1h");
-        return false;
-    case OPTION_NUMBER:
-        errno = 0;
-        *(int64_t *)at = strtoll(text, &end, 10);
-        if (errno == 0 && end != text && !*end && *(int64_t *)at >= 1)
-            return true;
-        exits_wrong(what, "must be a positive number");
-        return false;
-    default:
-        *(bool *)at = strcmp(text, "true") == 0;
-        if (*(bool *)at || strcmp(text, "false") == 0)
-            return true;
-        exits_wrong(what, "must be true or false, or stand alone");
-        return false;
-    }
-}
-
-options_result options_take(const option_set *set, arguments *args, const argument *arg)
-{
-    for (size_t i = 0; i < set->n; i++) {
-        const option *o = &set->options[i];
-        char flag[WORDS_BYTES];
-        if (!argument_is(arg, o->name))
-            continue;
-        const char *value = o->type == OPTION_BOOL && !arg->value ? "true" : arguments_value(args, arg);
-        snprintf(flag, sizeof flag, "--%s", o->name);
-        return value && options_fill(o, set->into, flag, value) ? OPTIONS_TAKEN : OPTIONS_WRONG;
-    }
-    return OPTIONS_OTHER;
-}
-
 void options_print(const option *options, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         char flag[WORDS_BYTES];
-        snprintf(flag, sizeof flag, "--%s%s%s", options[i].name, options[i].value ? " " : "",
-                 options[i].value ? options[i].value : "");
+        snprintf(flag, sizeof flag, "--%s%s%s", options[i].name, options[i].form ? " " : "",
+                 options[i].form ? options[i].form : "");
         printf("  %-26s %s\n", flag, options[i].help);
     }
 }

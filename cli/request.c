@@ -13,6 +13,7 @@
 
 #include "exits.h"
 #include "base/base64.h"
+#include "base/duration.h"
 #include "rpc/json/field.h"
 #include "rpc/json/json.h"
 #include "words.h"
@@ -105,7 +106,7 @@ static json_t *duration_of(const field_descriptor *flag, const field_descriptor 
 {
     int64_t ms;
 
-    if (!words_find_ms(text, &ms))
+    if (!duration_read(text, &ms))
         return wrong(flag, field, "must be a time with its unit: 200ms, 5s, 1h");
     return json_integer(ms);
 }
@@ -337,7 +338,7 @@ options_result request_take_flag(request *r, arguments *args, const argument *ar
     if (!field)
         return OPTIONS_OTHER;
     bool alone = field->type == PROTOBUF_C_TYPE_BOOL && !arg->value;
-    const char *text = alone ? "true" : arguments_value(args, arg);
+    const char *text = alone ? "true" : options_value(args, arg);
 
     return text && give(r, field, value_named(field, field, arg->name_len, text)) ? OPTIONS_TAKEN : OPTIONS_WRONG;
 }

@@ -1,15 +1,10 @@
 /* Names in descriptors are ASCII. */
 #include "words.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <lockstock/rpc/utf8.h>
-
-enum { SECOND_MS = 1000, MINUTE_MS = 60 * SECOND_MS, HOUR_MS = 60 * MINUTE_MS, DAY_MS = 24 * HOUR_MS };
 
 static void append(char word[WORDS_BYTES], size_t *n, char c)
 {
@@ -123,72 +118,6 @@ bool words_find_enum(const ProtobufCEnumDescriptor *type, const char *word, int 
         return true;
     }
     return false;
-}
-
-/* ---- times ------------------------------------------------------------------- */
-
-static const struct unit {
-    const char *name;
-    int64_t ms;
-} units[] = {{"d", DAY_MS}, {"h", HOUR_MS}, {"m", MINUTE_MS}, {"s", SECOND_MS}, {"ms", 1}};
-enum { N_UNITS = sizeof units / sizeof *units };
-
-void words_of_ms(int64_t ms, char word[WORDS_BYTES])
-{
-    const char *sign = ms < 0 ? "-" : "";
-    uint64_t left = ms < 0 ? -(uint64_t)ms : (uint64_t)ms;
-
-    if (left == 0)
-        snprintf(word, WORDS_BYTES, "0s");
-    else if (left < SECOND_MS)
-        snprintf(word, WORDS_BYTES, "%s%dms", sign, (int)left);
-    else if (left < MINUTE_MS) {
-        uint64_t hundredths = left / 10;
-        snprintf(word, WORDS_BYTES, "%s%.3gs", sign, (double)hundredths / 100);
-    } else {
-        for (size_t i = 0; i + 1 < N_UNITS; i++) {
-            uint64_t unit = (uint64_t)units[i].ms, below = (uint64_t)units[i + 1].ms;
-            if (left < unit)
-                continue;
-            uint64_t rest = left % unit / below;
-            int n = snprintf(word, WORDS_BYTES, "%s%llu%s", sign, (unsigned long long)(left / unit), units[i].name);
-            if (rest > 0)
-                snprintf(word + n, WORDS_BYTES - (size_t)n, "%llu%s", (unsigned long long)rest, units[i + 1].name);
-            return;
-        }
-    }
-}
-
-/* One number and its unit, from *at on, which moves. */
-static bool take_part(const char **at, double *sum)
-{
-    char *end;
-
-    if (!isdigit((unsigned char)**at))
-        return false;
-    errno = 0;
-    double number = strtod(*at, &end);
-    size_t len = strspn(end, "dhms");
-    for (size_t i = 0; i < N_UNITS && errno == 0; i++)
-        if (strlen(units[i].name) == len && strncmp(end, units[i].name, len) == 0) {
-            *sum += number * (double)units[i].ms;
-            *at = end + len;
-            return true;
-        }
-    return false;
-}
-
-bool words_find_ms(const char *word, int64_t *ret)
-{
-    double sum = 0;
-
-    if (strcmp(word, "0") != 0)
-        do {
-            if (!take_part(&word, &sum) || sum > 9007199254740992.0)
-                return false;
-        } while (*word);
-    *ret = (int64_t)(sum + 0.5);
-    return true;
 }
 
 /* ---- text -------------------------------------------------------------------- */

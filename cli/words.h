@@ -33,12 +33,6 @@ void words_of_enum(const ProtobufCEnumDescriptor *type, int value, char word[WOR
 /* Also by its full name. */
 bool words_find_enum(const ProtobufCEnumDescriptor *type, const char *word, int *ret);
 
-/* "250ms", "4.98s", "1m30s", "2h5m", "3d4h"; rounded to what is shown. */
-void words_of_ms(int64_t ms, char word[WORDS_BYTES]);
-
-/* The other way; a number needs its unit, unless it is 0. False: it is none. */
-bool words_find_ms(const char *word, int64_t *ret);
-
 /* A copy with '?' for control characters and what is not UTF-8, cut to the size at a whole character. */
 void words_printable(const char *text, char *to, size_t size);
 

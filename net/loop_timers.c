@@ -4,6 +4,7 @@
 #include "net/loop_timers.h"
 
 #include "base/clock.h"
+#include "base/container.h"
 
 static void on_timer(uv_timer_t *uv);
 
@@ -22,7 +23,7 @@ static void arm(struct loop_timers *timers)
 
 static void on_timer(uv_timer_t *uv)
 {
-    struct loop_timers *timers = (struct loop_timers *)((char *)uv - offsetof(struct loop_timers, uv));
+    struct loop_timers *timers = container_of(uv, struct loop_timers, uv);
 
     heap_run(&timers->heap);
     arm(timers);

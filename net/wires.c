@@ -8,6 +8,7 @@
 
 #include <uv.h>
 
+#include "net/close_barrier.h"
 #include "net/stream/address_bind.h"
 #include "net/sp/sp_server.h"
 #include "net/stream/stream.h"
@@ -23,9 +24,7 @@ struct wires {
     trim *trim;
     uv_timer_t grpc_tick;
     tls_context *tls, *h2; /* NULL: no certificate */
-    unsigned open;         /* engines that have to tell that they are closed */
-    void (*closed)(void *arg);
-    void *closed_arg;
+    close_barrier closing;
 };
 
 bool wires_is_origin(const char *text)
@@ -432,36 +431,26 @@ void wires_hang_up(wires *w)
         streams_hang_up(w->streams);
 }
 
-static void one_closed(void *arg)
+static void release(void *owner)
 {
-    wires *w = arg;
+    wires *w = owner;
 
-    if (--w->open > 0)
-        return;
-    void (*closed)(void *arg) = w->closed;
-    void *closed_arg = w->closed_arg;
     sp_server_free(w->sp);
     grpc_server_free(w->grpc);
     tls_context_free(w->tls);
     tls_context_free(w->h2);
     free(w);
-    closed(closed_arg);
-}
-
-static void on_tick_closed(uv_handle_t *handle)
-{
-    one_closed(handle->data);
 }
 
 void wires_close(wires *w, void (*closed)(void *arg), void *arg)
 {
-    w->closed = closed;
-    w->closed_arg = arg;
-    w->open = 2U + !!w->streams + !!w->grpc;
-    trim_close(w->trim, one_closed, w);
+    close_barrier_add(&w->closing);
+    trim_close(w->trim, close_barrier_done, &w->closing);
     if (w->grpc)
-        uv_close((uv_handle_t *)&w->grpc_tick, on_tick_closed);
-    if (w->streams)
-        streams_close(w->streams, one_closed, w);
-    one_closed(w);
+        close_barrier_handle(&w->closing, &w->grpc_tick);
+    if (w->streams) {
+        close_barrier_add(&w->closing);
+        streams_close(w->streams, close_barrier_done, &w->closing);
+    }
+    close_barrier_begin(&w->closing, w, release, closed, arg);
 }

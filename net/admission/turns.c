@@ -1,12 +1,14 @@
 /* Invariant: `busy`, which keeps the loop from waiting, runs exactly while somebody is
  * queued; an owner is on the list `queue` exactly while a connection of it is queued. Called by stream.c. */
 #include "net/admission/turns.h"
-#include "base/named.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <uv.h>
+
+#include "base/named.h"
+#include "net/close_barrier.h"
 
 enum {
     FIRST_NS_PER_KIB = 300 * 1000,  /* a first guess: the dearest that is known, many headers in few bytes */
@@ -31,8 +33,7 @@ struct turns {
     uint64_t light_owner_ns; /* when one of a light owner did */
     uint64_t heavy_ns;       /* when heavy ones were last served, or the first of them queued */
     uint64_t rest_until_ns;  /* they are not served until then */
-    void (*closed)(void *arg);
-    void *arg;
+    close_barrier closing;
 };
 
 uint64_t turns_now(const turns *all)
@@ -209,20 +210,16 @@ turns *turns_new(const turns_options *options)
     return all;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void release(void *owner)
 {
-    turns *all = handle->data;
-    void (*closed)(void *arg) = all->closed;
-    void *arg = all->arg;
+    turns *all = owner;
 
     named_leave(&all->owners, all->nobody);
     free(all);
-    closed(arg);
 }
 
 void turns_close(turns *all, void (*closed)(void *arg), void *arg)
 {
-    all->closed = closed;
-    all->arg = arg;
-    uv_close((uv_handle_t *)&all->busy, on_closed);
+    close_barrier_handle(&all->closing, &all->busy);
+    close_barrier_begin(&all->closing, all, release, closed, arg);
 }

@@ -8,12 +8,13 @@
 
 #include <uv.h>
 
+#include "net/close_barrier.h"
+
 struct hangups {
     uv_poll_t poll;
     int ends; /* epoll, of all descriptors that are watched */
     void (*hung_up)(void *who);
-    void (*closed)(void *arg);
-    void *arg;
+    close_barrier closing;
 };
 
 /* One at a time: what is told of one may forget the next. */
@@ -61,20 +62,16 @@ void hangups_forget(hangups *all, int fd)
     epoll_ctl(all->ends, EPOLL_CTL_DEL, fd, &none);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void release(void *owner)
 {
-    hangups *all = handle->data;
-    void (*closed)(void *arg) = all->closed;
-    void *arg = all->arg;
+    hangups *all = owner;
 
     close(all->ends);
     free(all);
-    closed(arg);
 }
 
 void hangups_close(hangups *all, void (*closed)(void *arg), void *arg)
 {
-    all->closed = closed;
-    all->arg = arg;
-    uv_close((uv_handle_t *)&all->poll, on_closed);
+    close_barrier_handle(&all->closing, &all->poll);
+    close_barrier_begin(&all->closing, all, release, closed, arg);
 }

@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "base/clock.h"
+#include "net/close_barrier.h"
 #include "net/stream/address_bind.h"
 
 enum {
@@ -38,36 +39,18 @@ struct listeners {
     uv_idle_t later; /* takes what is pending; and the loop does not wait meanwhile */
     uv_prepare_t turn_end;
     uint64_t used_ns; /* of this turn */
-    size_t n_handles; /* not yet closed */
-    bool ending;
-    void (*closed)(void *arg);
-    void *arg;
+    close_barrier closing;
 };
 
 /* ---- the end ---------------------------------------------------------------------- */
 
-static void handle_closed(listeners *all)
-{
-    if (--all->n_handles > 0 || !all->ending)
-        return;
-    void (*closed)(void *arg) = all->closed;
-    void *arg = all->arg;
-    free(all);
-    closed(arg);
-}
-
 static void on_listener_closed(uv_handle_t *handle)
 {
     listener *l = handle->data;
-    listeners *all = l->all;
+    close_barrier *closing = &l->all->closing;
 
     free(l);
-    handle_closed(all);
-}
-
-static void on_own_handle_closed(uv_handle_t *handle)
-{
-    handle_closed(handle->data);
+    close_barrier_done(closing);
 }
 
 static void close_listener(listener *l)
@@ -87,12 +70,10 @@ void listeners_stop(listeners *all)
 
 void listeners_close(listeners *all, void (*closed)(void *arg), void *arg)
 {
-    all->closed = closed;
-    all->arg = arg;
-    all->ending = true;
     listeners_stop(all);
-    uv_close((uv_handle_t *)&all->later, on_own_handle_closed);
-    uv_close((uv_handle_t *)&all->turn_end, on_own_handle_closed);
+    close_barrier_handle(&all->closing, &all->later);
+    close_barrier_handle(&all->closing, &all->turn_end);
+    close_barrier_begin(&all->closing, all, free, closed, arg);
 }
 
 /* ---- accepting -------------------------------------------------------------------- */
@@ -160,7 +141,7 @@ static listener *new_listener(listeners *all, const served *what)
     else
         uv_tcp_init(all->options.loop, &l->on.tcp);
     l->on.handle.data = l;
-    all->n_handles++;
+    close_barrier_add(&all->closing);
     TAILQ_INSERT_TAIL(&all->open, l, next);
     return l;
 }
@@ -223,7 +204,7 @@ listeners *listeners_new(const listeners_options *options)
 
     if (!all)
         return NULL;
-    *all = (listeners){.options = *options, .n_handles = 2};
+    *all = (listeners){.options = *options};
     TAILQ_INIT(&all->open);
     uv_idle_init(options->loop, &all->later);
     uv_prepare_init(options->loop, &all->turn_end);

@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "net/stream/stream_state.h"
 
 enum {
@@ -18,24 +19,6 @@ enum {
 };
 
 /* ---- the end -------------------------------------------------------------------- */
-
-static void free_all_when_over(streams *all)
-{
-    if (!all->ending || all->n_handles > 0)
-        return;
-    void (*closed)(void *arg) = all->closed;
-    void *arg = all->arg;
-    free(all->read_buffer);
-    free(all->plain_buffer);
-    free(all);
-    closed(arg);
-}
-
-static void handle_closed(streams *all)
-{
-    all->n_handles--;
-    free_all_when_over(all);
-}
 
 /* Both handles tell; the second frees. */
 static void on_stream_closed(uv_handle_t *handle)
@@ -53,7 +36,7 @@ static void on_stream_closed(uv_handle_t *handle)
         admission_forget(&s->guest);
         free(s);
     }
-    handle_closed(all);
+    close_barrier_done(&all->closing);
 }
 
 static void tell_end(const stream *s, stream_reason why, const char *more)
@@ -101,7 +84,7 @@ void stream_close(stream *s)
 /* Who needs its place hears nothing of it but the end: it may connect again. */
 static void give_up(place *p)
 {
-    stream *s = (stream *)(void *)((char *)p - offsetof(stream, guest.place));
+    stream *s = container_of(p, stream, guest.place);
 
     end(s, STREAM_GIVEN_UP, NULL);
 }
@@ -332,7 +315,8 @@ static stream *new_stream(streams *all, const served *what)
         uv_tcp_init(all->options.loop, &s->on.tcp);
     uv_timer_init(all->options.loop, &s->timer);
     s->on.handle.data = s->timer.data = s->write.data = s;
-    all->n_handles += 2;
+    close_barrier_add(&all->closing);
+    close_barrier_add(&all->closing);
     TAILQ_INSERT_TAIL(&all->open, s, next);
     return s;
 }
@@ -417,6 +401,15 @@ static bool make_parts(streams *all)
            admission_init(&all->admission, &admitting) && (all->listeners = listeners_new(&listening));
 }
 
+static void release(void *owner)
+{
+    streams *all = owner;
+
+    free(all->read_buffer);
+    free(all->plain_buffer);
+    free(all);
+}
+
 lks_code streams_new(const streams_options *options, streams **ret, lks_error *error)
 {
     streams *all = calloc(1, sizeof *all);
@@ -428,9 +421,8 @@ lks_code streams_new(const streams_options *options, streams **ret, lks_error *e
             hangups_close(all->hangups, ignore, NULL);
         if (all)
             admission_close(&all->admission, ignore, NULL);
-        free(all ? all->read_buffer : NULL);
-        free(all ? all->plain_buffer : NULL);
-        free(all);
+        if (all)
+            release(all);
         return out_of_memory(error);
     }
     TAILQ_INIT(&all->open);
@@ -439,19 +431,8 @@ lks_code streams_new(const streams_options *options, streams **ret, lks_error *e
     all->turn_end.data = all;
     uv_prepare_start(&all->turn_end, streams_turn_end);
     uv_unref((uv_handle_t *)&all->turn_end);
-    all->n_handles = 4;
     *ret = all;
     return LKS_OK;
-}
-
-static void on_turn_end_closed(uv_handle_t *handle)
-{
-    handle_closed(handle->data);
-}
-
-static void on_part_closed(void *arg)
-{
-    handle_closed(arg);
 }
 
 void streams_hang_up(streams *all)
@@ -464,12 +445,12 @@ void streams_hang_up(streams *all)
 
 void streams_close(streams *all, void (*closed)(void *arg), void *arg)
 {
-    all->closed = closed;
-    all->arg = arg;
-    all->ending = true;
     streams_hang_up(all);
-    listeners_close(all->listeners, on_part_closed, all);
-    hangups_close(all->hangups, on_part_closed, all);
-    admission_close(&all->admission, on_part_closed, all);
-    uv_close((uv_handle_t *)&all->turn_end, on_turn_end_closed);
+    for (int i = 0; i < 3; i++)
+        close_barrier_add(&all->closing);
+    listeners_close(all->listeners, close_barrier_done, &all->closing);
+    hangups_close(all->hangups, close_barrier_done, &all->closing);
+    admission_close(&all->admission, close_barrier_done, &all->closing);
+    close_barrier_handle(&all->closing, &all->turn_end);
+    close_barrier_begin(&all->closing, all, release, closed, arg);
 }

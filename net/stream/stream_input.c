@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/container.h"
 #include "net/stream/stream_state.h"
 
 void stream_open(stream *s)
@@ -117,7 +118,7 @@ static void read_in_turn(stream *s)
 /* Its turn has come. */
 void stream_take_turn(turn_taker *t)
 {
-    stream *s = (stream *)(void *)((char *)t - offsetof(stream, guest.turn));
+    stream *s = container_of(t, stream, guest.turn);
     size_t wanted = begin_read(s);
     uv_os_fd_t fd = -1;
 

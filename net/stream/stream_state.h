@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "net/admission/admission.h"
+#include "net/close_barrier.h"
 #include "net/stream/closings.h"
 #include "net/stream/hangups.h"
 #include "net/stream/listeners.h"
@@ -64,12 +65,9 @@ struct streams {
     admission admission;
     closings closings;
     TAILQ_HEAD(, stream) open, dirty;
-    size_t n_handles; /* not yet closed, and modules below */
+    close_barrier closing; /* of handles, and of the modules above */
     char *read_buffer;
     uint8_t *plain_buffer; /* what TLS makes of it */
-    void (*closed)(void *arg);
-    void *arg;
-    bool ending;
 };
 
 /* ---- stream.c --------------------------------------------------------------------- */

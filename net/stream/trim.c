@@ -8,6 +8,8 @@
 
 #include <uv.h>
 
+#include "net/close_barrier.h"
+
 enum { PEAK_BYTES_MIN = 8 << 20, PART = 4 };
 
 struct trim {
@@ -16,9 +18,7 @@ struct trim {
     budget *of;
     uint32_t period_ms;
     size_t peak; /* 0: none */
-    unsigned open_handles;
-    void (*closed)(void *arg);
-    void *arg;
+    close_barrier closing;
 };
 
 /* What was held at most in this period decides, not what is held just now. */
@@ -62,23 +62,9 @@ trim *trim_new(uv_loop_t *loop, budget *of, uint32_t period_ms)
     return t;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
-{
-    trim *t = handle->data;
-
-    if (--t->open_handles > 0)
-        return;
-    void (*closed)(void *arg) = t->closed;
-    void *arg = t->arg;
-    free(t);
-    closed(arg);
-}
-
 void trim_close(trim *t, void (*closed)(void *arg), void *arg)
 {
-    t->closed = closed;
-    t->arg = arg;
-    t->open_handles = 2;
-    uv_close((uv_handle_t *)&t->turn_end, on_handle_closed);
-    uv_close((uv_handle_t *)&t->timer, on_handle_closed);
+    close_barrier_handle(&t->closing, &t->turn_end);
+    close_barrier_handle(&t->closing, &t->timer);
+    close_barrier_begin(&t->closing, t, free, closed, arg);
 }

@@ -30,7 +30,7 @@ void man_commands(void)
             const option *one = &commands[i].options[o];
             grammar_flag flag = {.repeated = false};
             snprintf(flag.name, sizeof flag.name, "%s", one->name);
-            snprintf(flag.form, sizeof flag.form, "%s", one->value ? one->value : "");
+            snprintf(flag.form, sizeof flag.form, "%s", one->form ? one->form : "");
             snprintf(flag.help, sizeof flag.help, "%s", one->help);
             print_flag(&flag);
         }

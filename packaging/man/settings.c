@@ -7,15 +7,15 @@
 #include "scd.h"
 
 /* Its help, its range and what it is without. */
-static void print_setting(const setting *row, const char *dashes, const char *of_bool)
+static void print_setting(const option *row, const char *dashes, const char *of_bool)
 {
-    const char *form = setting_form(row);
+    const char *form = row->form;
     char name[128], range[96] = "", help[1024];
 
     snprintf(name, sizeof name, "%s%s", dashes, row->name);
-    if (row->type == KEY_NUMBER)
-        snprintf(range, sizeof range, "From %ld to %ld. ", row->min, row->max);
-    if (row->type == KEY_BOOL)
+    if (row->type == OPTION_NUMBER)
+        snprintf(range, sizeof range, "From %lld to %lld. ", (long long)row->min, (long long)row->max);
+    if (row->type == OPTION_BOOL)
         form = of_bool;
     snprintf(help, sizeof help, "%s\n\n%sDefault: %s", row->help, range, row->initial ? row->initial : "none");
     scd_item(name, form, help);

@@ -1,6 +1,4 @@
-/* Invariant: done runs exactly once for a call: at refusal, at the plan's own answer, or
- * when the last of a round of store calls has ended and the service does not wait for
- * more; and a call that was admitted leaves its caller before. */
+/* Takes a call in: its method, the caller's rights, its plan, its admission. */
 #include "calls/dispatch.h"
 
 #include <stdio.h>
@@ -8,84 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include <lockstock/rpc/exchange.h>
-
 #include "base/clock.h"
-#include "calls/audit.h"
-#include "calls/waiters.h"
+#include "calls/running.h"
 #include "memory.h"
-#include "services/rounds.h"
-#include "services/service.h"
-
-static const char shutting_down[] = "the server is shutting down";
-
-enum {
-    LAST_ROUND_MS = 250, /* kept of the deadline for what a waiting call asks when its time is up */
-};
-
-/* That the store may take to end what an abandoned call began. */
-#define UNDO_NS (UINT64_C(5) * 1000000000)
-
-/* A method, its service, and what that keeps in this server. */
-typedef struct target {
-    dispatch *dispatch;
-    const service_method *method;
-    const service *service;
-    void *state;
-} target;
-
-struct dispatch {
-    dispatch_options options;
-    void *states[SERVICES];
-    target *targets;
-    lks_rpc_route *routes; /* target: target */
-    size_t n_routes;
-    const identity *judge;
-    audit audit;
-    bool stopped; /* the store is asked nothing more */
-};
-
-/* One call. What it works with is in an arena that its engine lends it, but for the time in which it waits.
- *
- *   PLANNED --> ADMITTED --room--> BEGUN --> done
- *                                    \--abandoned, and waits in the store--> UNDOING --> done */
-struct running {
-    const target *target;
-    struct work *work; /* in its arena; NULL while it waits */
-    struct rest *rest;
-    caller_call call;
-    bool begun;
-    bool undone;         /* what is left of it in the store was asked to go */
-    service_event event; /* what its next round is about, once it has begun */
-    running **handle;
-    uint64_t deadline_ns;
-    waiter waiter;
-    named_entry *of_namespace; /* that it counts for while it waits; NULL: nobody counts */
-    sink_done *done;
-    const sink_lender *lender;
-    void *arg;
-};
-
-/* What there is of it but for the time in which it waits. */
-typedef struct work {
-    rounds rounds;
-    uint64_t received_ns;
-    const audit_origin *origin;  /* of an ADMIN call; else NULL */
-    const sink_message *message; /* NULL: the call is alone in its message */
-} work;
-
-/* What is kept of a call that waits, from its first wait on: all that is not in `running`, in one piece. */
-typedef struct rest {
-    size_t held; /* of its connection's bytes: an ordinary one holds none */
-    rounds_kept *rounds;
-    watched watches[];
-} rest;
-
-/* Which of its store calls a store callback is about. */
-typedef struct awaited {
-    running *running;
-    size_t call;
-} awaited;
 
 static void on_alarm_called(void *arg, const store_call *call)
 {
@@ -117,7 +40,7 @@ dispatch *dispatch_new(const dispatch_options *options)
             d->routes[d->n_routes++] = (lks_rpc_route){.method = t->method->method, .target = t};
         }
     }
-    alarms_tell(options->alarms, on_alarm_called, d);
+    alarms_on_call(options->alarms, on_alarm_called, d);
     lks_rpc_routes_sort(d->routes, d->n_routes, NULL); /* no service has another's name */
     return d;
 }
@@ -176,253 +99,13 @@ void dispatch_free(dispatch *d)
     free(d);
 }
 
-/* It was let in, and has a plan. */
-static void tell_audit(const running *r)
+/* When the time of a call that waits for `wait_ms` is over. */
+static uint64_t deadline_of(const dispatch *d, const sink_call *call, uint64_t wait_ms)
 {
-    const rounds *answered = &r->work->rounds;
+    uint64_t limit_ms = d->options.timeout_max_ms + wait_ms;
+    uint64_t timeout_ms = call->timeout_ms ? call->timeout_ms : d->options.timeout_ms + wait_ms;
 
-    if (r->work->origin)
-        audit_call(answered->method->method, r->work->origin, answered->plan.ns, answered->request, answered->response,
-                   &answered->error);
-}
-
-/* Ends a call. What may be left of it in the store is taken out there in any case, as soon as it
- * can be. The last line: the transport may reset the arena. */
-static void end(running *r)
-{
-    const service_alarm *left = r->work->rounds.response || r->undone ? NULL : rounds_undo(&r->work->rounds);
-
-    if (left)
-        alarms_set_lasting(r->target->dispatch->options.alarms, left->base, left->function, left->argument, 0);
-    waiters_leave(r->target->dispatch->options.waiters, &r->waiter);
-    tell_audit(r);
-    budget_share *bytes = r->rest && r->rest->held > 0 ? caller_bytes(r->call.caller) : NULL;
-    caller_leave(&r->call);
-    quotas_leave(r->target->dispatch->options.quotas, r->of_namespace);
-    if (r->handle)
-        *r->handle = NULL;
-    if (bytes)
-        budget_give(bytes, r->rest->held);
-    const rounds *answered = &r->work->rounds;
-    sink_done *done = r->done;
-    void *arg = r->arg;
-    free(r->rest);
-    free(r);
-    done(arg, answered->method->method, answered->response, &answered->error);
-}
-
-/* ---- a call that is abandoned while it waits ------------------------------------ */
-
-/* One call of the store. */
-typedef struct undoing {
-    running *running;
-    store_call call;
-    lks_rpc_slice args[1];
-} undoing;
-
-/* The function tells whether it has to be called again, and when. */
-static bool has_undone(const store_result *result)
-{
-    const store_value *v = result->value;
-
-    return result->code == LKS_OK && v->type == STORE_ARRAY && v->n == 2 && v->element[1].type == STORE_INTEGER &&
-           v->element[1].integer < 0;
-}
-
-static void on_undone(void *arg, const store_result *result)
-{
-    const undoing *u = arg;
-
-    on_alarm_called(u->running->target->dispatch, &u->call);
-    u->running->undone = has_undone(result);
-    end(u->running);
-}
-
-/* Nobody reads its answer, so what it began is ended as a part of it: with its room to run and to wait, in its owner's
- * turn. Who abandons many calls waits until they are ended. False: there is nothing to be ended this way. */
-static bool undo(running *r)
-{
-    const service_alarm *what = rounds_undo(&r->work->rounds);
-    const plan *p = &r->work->rounds.plan;
-
-    if (!what || !r->call.caller || r->target->dispatch->stopped)
-        return false;
-    undoing *u = memory_in(p->arena, sizeof *u);
-    *u = (undoing){.running = r, .args = {what->argument}};
-    u->call = (store_call){.base = what->base,
-                           .function = what->function,
-                           .n_args = 1,
-                           .max_args = 1,
-                           .args = u->args,
-                           .weight = p->calls[0].weight,
-                           .repeatable = true};
-    store_submit(r->target->dispatch->options.store, &u->call, clock_now_ns() + UNDO_NS, on_undone, u);
-    return true;
-}
-
-static void end_with(running *r, lks_code code, lks_reason reason, const char *message)
-{
-    lks_error_set_reason(&r->work->rounds.error, code, LKS_APPLIED_NO, reason, "%s", message);
-    end(r);
-}
-
-static void set_alarms(alarms *all, const service_alarm *list)
-{
-    for (const service_alarm *alarm = list; alarm; alarm = alarm->next)
-        if (alarm->lasting)
-            alarms_set_lasting(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
-        else
-            alarms_set(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
-}
-
-static void on_store(void *arg, const store_result *result);
-
-/* The store never answers from inside store_submit. */
-static void make_calls(running *r)
-{
-    plan *p = &r->work->rounds.plan;
-    awaited *to = memory_in(p->arena, p->n_calls * sizeof *to);
-
-    for (size_t i = 0; i < p->n_calls; i++) {
-        to[i] = (awaited){.running = r, .call = i};
-        store_submit(r->target->dispatch->options.store, &p->calls[i], r->deadline_ns, on_store, &to[i]);
-    }
-}
-
-static void refuse_calls(running *r)
-{
-    const store_result refused = {.code = LKS_UNAVAILABLE,
-                                  .applied = LKS_APPLIED_NO,
-                                  .reason = LKS_REASON_SHUTTING_DOWN,
-                                  .message = shutting_down};
-
-    for (size_t i = r->work->rounds.plan.n_calls; i > 0; i--)
-        rounds_reply(&r->work->rounds, i - 1, &refused, clock_now_ns());
-}
-
-/* ---- its arena, while it waits -------------------------------------------------- */
-
-enum { REST_BYTES = 1024 }; /* an ordinary one; how many there may be is limited by calls */
-
-static rest *new_rest(running *r)
-{
-    lks_rpc_slice key = r->waiter.by_key.key;
-    size_t n = 0, i = 0;
-
-    for (const watched *w = r->waiter.watches; w; w = w->next)
-        n++;
-    size_t rounds_bytes = rounds_kept_bytes(&r->work->rounds);
-    size_t bytes = sizeof(rest) + n * sizeof(watched) + rounds_bytes + key.len;
-    rest *kept = memory_alloc(bytes);
-    kept->held = bytes > REST_BYTES ? bytes - REST_BYTES : 0;
-    kept->rounds = (rounds_kept *)(void *)&kept->watches[n];
-    for (const watched *w = r->waiter.watches; w; w = w->next, i++)
-        kept->watches[i] = (watched){.next = i + 1 < n ? &kept->watches[i + 1] : NULL, .alarm = w->alarm};
-    rounds_keep(&r->work->rounds, kept->rounds);
-    key.data = memcpy((char *)kept->rounds + rounds_bytes, key.data, key.len);
-    waiters_moved(&r->waiter, key, n > 0 ? kept->watches : NULL);
-    return kept;
-}
-
-/* It waits: its arena is its engine's again. */
-static void rest_now(running *r)
-{
-    if (!r->lender)
-        return;
-    if (!r->rest) {
-        r->rest = new_rest(r);
-        if (r->rest->held > 0)
-            budget_force(caller_bytes(r->call.caller), r->rest->held);
-    }
-    r->work = NULL;
-    r->lender->give(r->arg);
-}
-
-/* It is looked at again. */
-static void make_again(running *r)
-{
-    lks_rpc_arena *arena = r->lender->take(r->arg);
-
-    if (!arena)
-        abort(); /* as memory_alloc */
-    r->work = memory_in(arena, sizeof *r->work);
-    rounds_restore(&r->work->rounds, r->target->method, r->rest->rounds,
-                   &(plan){.arena = arena,
-                           .server = r->target->dispatch->options.server,
-                           .service = r->target->service,
-                           .state = r->target->state,
-                           .now_ns = clock_now_ns()});
-}
-
-/* Does what a step of its rounds has come to. */
-static void go_on(running *r, rounds_state state)
-{
-    if (state == ROUNDS_EXPECTS)
-        return;
-    set_alarms(r->target->dispatch->options.alarms, r->work->rounds.alarms);
-    while (state == ROUNDS_WAITS && waiters_park(r->target->dispatch->options.waiters, &r->waiter, &r->event)) {
-        state = rounds_wake(&r->work->rounds, r->event, clock_now_ns());
-        set_alarms(r->target->dispatch->options.alarms, r->work->rounds.alarms);
-    }
-    if (state == ROUNDS_WAITS) {
-        rest_now(r);
-        caller_park(&r->call);
-    } else if (state == ROUNDS_CALLS && !r->target->dispatch->stopped) {
-        make_calls(r);
-    } else {
-        if (state == ROUNDS_CALLS)
-            refuse_calls(r);
-        if (!r->begun || r->event != SERVICE_ABANDONED || !undo(r))
-            end(r);
-    }
-}
-
-static size_t bytes_of(const store_value *value)
-{
-    size_t bytes = value->string.len;
-
-    for (size_t i = 0; i < value->n; i++)
-        bytes += bytes_of(&value->element[i]);
-    return bytes;
-}
-
-static void on_store(void *arg, const store_result *result)
-{
-    const awaited *to = arg;
-    running *r = to->running;
-    store_result kept = *result;
-
-    if (result->code == LKS_OK)
-        kept.value = store_value_copy(r->work->rounds.plan.arena, result->value);
-    if (r->call.more > 0)
-        caller_had_answer(r->call.caller, result->code == LKS_OK ? bytes_of(result->value) : 0);
-    go_on(r, rounds_reply(&r->work->rounds, to->call, &kept, clock_now_ns()));
-}
-
-static void on_waiter_event(waiter *w, service_event event)
-{
-    running *r = (running *)((char *)w - offsetof(running, waiter));
-
-    r->event = event;
-    caller_resume(&r->call);
-}
-
-/* As far as is known before its request is read: without what it asks to wait. */
-static uint64_t first_deadline_of(const dispatch *d, const sink_call *call)
-{
-    return call->received_ns + (uint64_t)(call->timeout_ms ? call->timeout_ms : d->options.timeout_ms) * 1000000;
-}
-
-/* The call's deadline; 0 when it is past already. */
-static uint64_t deadline_of(const dispatch *d, const sink_call *call, const lks_rpc_method *method,
-                            const ProtobufCMessage *request)
-{
-    uint64_t wait = (uint64_t)lks_rpc_wait_ms(method, request);
-    uint64_t limit = d->options.timeout_max_ms + wait;
-    uint64_t timeout = call->timeout_ms ? call->timeout_ms : d->options.timeout_ms + wait;
-    uint64_t deadline = call->received_ns + (timeout < limit ? timeout : limit) * 1000000;
-
-    return deadline > clock_now_ns() ? deadline : 0;
+    return call->received_ns + (timeout_ms < limit_ms ? timeout_ms : limit_ms) * 1000000;
 }
 
 /* What holds up the store for long takes more of the room to run: its answers come one after the other. */
@@ -443,75 +126,7 @@ static void admit(running *r, const char *who)
     audit_refusal(&r->target->dispatch->audit, r->target->method->method, r->call.caller, NULL, &r->work->rounds.error);
     r->call.caller = NULL;
     r->work->origin = NULL;
-    end(r);
-}
-
-/* ---- a call begins ------------------------------------------------------------ */
-
-/* When its wait is over; early enough that its last round ends by the deadline. */
-static uint64_t wait_until(const running *r)
-{
-    uint64_t wait_ns = (uint64_t)lks_rpc_wait_ms(r->work->rounds.method->method, r->work->rounds.request) * 1000000;
-    uint64_t last_ns = (uint64_t)LAST_ROUND_MS * 1000000;
-    uint64_t half_ns = (r->deadline_ns - r->work->received_ns) / 2;
-    uint64_t latest_ns = r->deadline_ns - (last_ns < half_ns ? last_ns : half_ns);
-
-    return r->work->received_ns + wait_ns < latest_ns ? r->work->received_ns + wait_ns : latest_ns;
-}
-
-static running *running_of(caller_call *call)
-{
-    return (running *)((char *)call - offsetof(running, call));
-}
-
-/* It has room: at first, or for what it was woken for. */
-static void on_start(caller_call *call)
-{
-    running *r = running_of(call);
-    uint64_t now_ns = clock_now_ns();
-
-    if (r->begun) {
-        if (!r->work)
-            make_again(r);
-        char *reply = waiters_take_reply(&r->waiter);
-        go_on(r, reply ? rounds_wake_with(&r->work->rounds, reply, now_ns)
-                       : rounds_wake(&r->work->rounds, r->event, now_ns));
-        free(reply);
-        return;
-    }
-    r->begun = true;
-    if (r->target->dispatch->stopped) {
-        end_with(r, LKS_UNAVAILABLE, LKS_REASON_SHUTTING_DOWN, shutting_down);
-        return;
-    }
-    if (r->deadline_ns <= now_ns) {
-        end_with(r, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_BEFORE_START,
-                 "the deadline was over before there was room");
-        return;
-    }
-    if (r->work->message && r->work->message->full) {
-        end_with(r, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, r->work->message->full);
-        return;
-    }
-    const plan *p = &r->work->rounds.plan;
-    if (p->wait_key.len > 0) { /* before the first store call: its wake message may come before its reply */
-        r->waiter = (waiter){.by_key.key = p->wait_key, .on_event = on_waiter_event};
-        waiters_enter(r->target->dispatch->options.waiters, &r->waiter, p->watches, wait_until(r));
-    }
-    go_on(r, rounds_start(&r->work->rounds, now_ns));
-}
-
-void dispatch_abandon(running *r)
-{
-    if (r->begun)
-        waiters_abandon(r->target->dispatch->options.waiters, &r->waiter);
-    else
-        end_with(r, LKS_CANCELLED, LKS_REASON_CANCELLED, "the caller is gone");
-}
-
-static void on_abandoned(caller_call *call)
-{
-    dispatch_abandon(running_of(call));
+    running_end(r);
 }
 
 /* False: rounds.error says which quota is used up. */
@@ -541,8 +156,8 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
 
     if (lks_rpc_request_unpack(method, call->payload, call->len, arena, &request, error) != LKS_OK)
         return false;
-    r->deadline_ns = deadline_of(r->target->dispatch, call, method, request);
-    if (r->deadline_ns == 0) {
+    r->deadline_ns = deadline_of(r->target->dispatch, call, (uint64_t)lks_rpc_wait_ms(method, request));
+    if (r->deadline_ns <= clock_now_ns()) {
         lks_error_set_reason(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
                              "the deadline was over on arrival");
         return false;
@@ -577,11 +192,12 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     if (code == LKS_OK && verdict.ns.len > SERVICE_NAME_BYTES_MAX)
         code = lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "metadata lockstock-namespace: must be 1 to %d bytes long", SERVICE_NAME_BYTES_MAX);
-    if (code == LKS_OK && d->stopped)
-        code = lks_error_set_reason(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_SHUTTING_DOWN, "%s",
-                                    shutting_down);
+    if (code == LKS_OK && d->stopped) {
+        running_refuse_stopping(&error);
+        code = error.code;
+    }
     if (code == LKS_OK && !route->method->settles)
-        code = caller_foresee(call->caller, first_deadline_of(d, call), &error);
+        code = caller_foresee(call->caller, deadline_of(d, call, 0), &error);
     if (code != LKS_OK) {
         audit_refusal(&d->audit, route ? route->method : NULL, call->caller, verdict.principal, &error);
         done(arg, route ? route->method : NULL, NULL, &error);
@@ -595,14 +211,14 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
                    .work = memory_in(arena, sizeof *r->work),
                    .lender = call->lender,
                    .handle = call->handle,
-                   .call = {.settles = route->method->settles, .start = on_start, .abandoned = on_abandoned},
+                   .call = {.settles = route->method->settles, .ops = &running_ops},
                    .done = done,
                    .arg = arg};
     *r->work = (work){.rounds.method = t->method, .received_ns = call->received_ns};
     if (r->handle)
         *r->handle = r;
     if (!prepare(r, call, verdict.ns, t, arena)) {
-        end(r);
+        running_end(r);
         return;
     }
     r->call.caller = call->caller;

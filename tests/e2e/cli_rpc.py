@@ -299,9 +299,9 @@ class WordsAndFlags(Case):
         self.out("lock", "ls", env={"XDG_CONFIG_HOME": f"{self.server.dir}/.config"})
         for text, said in (("colour = red\n", "wrong:1: colour: unknown key"), ("\nnothing\n", "wrong:2: is not `key = value`"),
                            ("timeout = 5\n", "wrong:1: timeout: must be a time"), ("[x]\ntimeout = 5s\n", "wrong:1: this file has no sections"),
-                           ("namespace = a\nnamespace = b\n", "wrong:2: namespace: is given twice"),
+                           ("namespace = a\nnamespace = b\n", "wrong:2: namespace: given more than once, first in line 1"),
                            ("namespace = a,\n  b\n", "wrong:2: is not `key = value`"),
-                           ("\nnamespace = a\0b\n", "wrong:2: has a NUL in it")):
+                           ("\nnamespace = a\0b\n", "wrong:2: contains a NUL")):
             with open(f"{self.server.dir}/wrong", "w") as file:
                 file.write(text)
             self.assertIn(said, self.err("lock", "ls", "--config", f"{self.server.dir}/wrong", code=USAGE))

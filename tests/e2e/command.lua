@@ -37,7 +37,7 @@ function case.bad_flags_are_named()
     ["--colour red"] = "lockstockd: --colour: unknown flag; see --help",
     ["--lsten red"] = "unknown flag, did you mean --listen?", ["--check-confg"] = "unknown flag, did you mean --check-config?",
     ["--in-flight many"] = "in-flight", ["--in-flight 0"] = "in-flight", ["--log-level loud"] = "log-level",
-    ["--config /nonexistent/lockstock.ini"] = "config", ["--store"] = "store"} do
+    ["--config /nonexistent/lockstock.ini"] = "No such file", ["--store"] = "store"} do
     ends(flags, 2, {text})
   end
   ends(LISTEN, 2, {"LOCKSTOCK_STOER: no such setting, did you mean LOCKSTOCK_STORE?"}, {"LOCKSTOCK_STOER=redis"})

@@ -38,9 +38,6 @@ c_mutation(CL3 cli/limit.c test_cli_run:*its_timeout [[c->timeout > 0 ? cli_ms(c
 c_mutation(CL3 cli/limit.c test_cli_run:*only_as_often* [[    if (allowed)]] [[    if (true)]])
 
 # settings, lists, codes
-c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[is_empty(c, &cli_settings[i]) && !options_fill]] [[!options_fill]])
-c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[(is_empty(l->cli, &cli_settings[i]) && !options_fill]] [[(!options_fill]])
-c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[l->given & 1U << i ]] [[false]])
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*lists_are_whole [[        if (!next || !**next)]] [[        if (true)]])
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*lists_are_whole [[n_page == 1 || ]] "")
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*before_and_beside* [[request_init(&r, method->request) && take_request(c, &r)]]
@@ -54,7 +51,6 @@ c_mutation(CL4 cli/request.c test_cli_rpc:*field_is_given_once [[ && r->given & 
 c_mutation(CL4 cli/request.c test_cli_rpc:*field_is_given_once [[field->label != PROTOBUF_C_LABEL_REPEATED && r->given]] [[r->given]])
 c_mutation(CL4 cli/request.c test_cli_rpc:*said_in_one_line [[    return value && !json_is_null(value);]] [[    return value;]])
 c_mutation(CL4 cli/request.c test_cli_rpc:*said_in_one_line [[    return !strchr(text, ',') ||]] [[    return true ||]])
-c_mutation(CL4 cli/cli.c test_cli_rpc:*misspelt_variable [[    if (has_misspelt_variable())]] [[    if (false)]])
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*nobody_holds* [[method == &lks_lock_force_release_method && removed_nothing(answer)]] [[false]])
 c_mutation(CL4 cli/rpc.c test_cli_hands:*list_whose* [[        if (strcmp(*asked, *next) == 0)]] [[        if (false)]])
 c_mutation(CL4 cli/limit.c test_cli_run:*names_the_flag [[        name_flag(&error);
@@ -81,8 +77,6 @@ c_mutation(CL5 cli/answer.c test_cli_rpc:*moves_no_terminal [[        words_prin
 c_mutation(CL5 cli/exits.c test_cli_run:*good_moves_no_terminal [[    words_printable(why, text, sizeof text);]]
   [[    snprintf(text, sizeof text, "%s", why);]])
 c_mutation(CL5 cli/words.c test_words:width_is* [[            return blocks[i].columns;]] [[            return 1;]])
-c_mutation(CL5 cli/words.c test_words:times_have_units [[    if (!isdigit((unsigned char)**at))
-        return false;]] "")
 
 # doctor
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:clocks_that_differ_are_told [[difference > CLOCK_MS + within]] [[difference > CLOCK_MS]])
@@ -91,16 +85,13 @@ c_mutation(CL6 cli/diagnosis.c test_diagnosis:text_of_a_server_moves_no_terminal
   [[words_printable(text, one->text, sizeof one->text)]] [[strcpy(one->text, text)]])
 c_mutation(CL6 cli/doctor.c test_cli_doctor:*nothing_and_evicts [[        [DIAGNOSIS_WARNING] = EXIT_REFUSED, [DIAGNOSIS_PROBLEM] = EXIT_REFUSED]]
   [[        [DIAGNOSIS_WARNING] = EXIT_REFUSED, [DIAGNOSIS_PROBLEM] = EXIT_DONE]])
-c_mutation(CL6 server/store/node.c test_cli_doctor:*nothing_and_evicts [[.evicts = n->safety.evicts]] [[.evicts = false]])
 c_mutation(CL6 server/store/safety.c test_cli_doctor:*on_disk_at_once [[    if (s.appends)]] [[    if (false)]])
-c_mutation(CL6 server/store/view.c test_store_view:the_worst_node* [[all->evicts || one.evicts]] [[all->evicts]])
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:*failover* [[!status->fails_over || status->wait_replicas > 0]] [[!status->fails_over]])
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:too_few* [[    if (n < status->wait_replicas)]] [[    if (false)]])
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:*lags* [[return r->silent_ms > LAG_MS || r->behind_bytes > LAG_BYTES;]] [[return r->behind_bytes > LAG_BYTES;]])
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:*lags* [[return r->silent_ms > LAG_MS || r->behind_bytes > LAG_BYTES;]] [[return r->silent_ms > LAG_MS;]])
 c_mutation(CL6 cli/diagnosis.c test_diagnosis:min_replicas* [[p->min_replicas_to_write > 0 && p->min_replicas_max_lag_ms > 0]] [[p->min_replicas_to_write > 0]])
 c_mutation(CL6 server/store/replication.c test_store_replicas:info* [[ && strstr(line, ",state=online,")]] "")
-c_mutation(CL6 server/store/node.c test_store_replicas:where_info* [[    if (!n->replication.known && !n->by_role) {]] [[    if (false) {]])
 c_mutation(CL6 server/services/admin.c test_admin:each_primary* [[from->min_replicas_max_lag_s < 0 ? -1 : ]] "")
 c_mutation(CL6 server/services/admin.c test_admin:settings_of* [[    status->wait_replicas = view.wait_replicas;
 ]] "")
@@ -109,8 +100,6 @@ c_mutation(CL6 server/services/admin.c test_admin:settings_of* [[    status->wai
 c_mutation(CL6 server/store/probe.c test_cli_doctor:*frozen [[    if (p->looks >= p->patience && !p->silent) {]] [[    if (false) {]])
 c_mutation(CL6 server/store/probe.c test_cli_doctor:*memory_is_full [[    p->refusal = refuses ? row : NULL;]] [[    p->refusal = NULL;]])
 c_mutation(CL6 server/store/probe.c test_cli_doctor:*disk_is_full [[refuses && row->code == LKS_UNAVAILABLE;]] [[false;]])
-c_mutation(CL6 server/store/node.c test_cli_doctor:*memory_is_full [[    else if (n->refusal != n->probe.refusal)
-        tell_ready(n);]] "")
 c_mutation(CL6 server/conditions.c test_admin:what_is_wrong* [[    if (strcmp(now->text, text) == 0 && now->blocks == blocks)
         return false;]] "")
 c_mutation(CL6 server/services/admin.c test_admin:what_is_wrong* [[        to->blocks = one.blocks;]] "")

@@ -36,8 +36,6 @@ c_mutation(F3 base/keys.c test_config [[(len = getline(&line, &room, file)) >= 0
 c_mutation(F3 server/main.c test_command:*store_that_is_broken* [[error->code == LKS_FAILED_PRECONDITION ? EXIT_AS_IT_IS : EXIT_TRY_AGAIN;]] [[EXIT_TRY_AGAIN;]])
 c_mutation(F3 server/server.c test_command:*store_that_is_broken* [[view.embedded ? LKS_FAILED_PRECONDITION : LKS_UNAVAILABLE;]] [[LKS_UNAVAILABLE;]])
 c_mutation(F3 base/keys.c test_config:a_nul* [[    if (!memchr(line, '\0', len))]] [[    if (true)]])
-c_mutation(F3 server/config.c test_config:*given_twice* [[    if (*first == 0 || key->type == KEY_LIST) {]] [[    if (true) {]])
-c_mutation(F3 server/config.c test_config:flags_beat* [[    if (*first == 0 || key->type == KEY_LIST) {]] [[    if (*first == 0) {]])
 c_mutation(F8 server/store/secrets.c test_store_tls:*do_nothing* [[ || has_nul)]] [[)]])
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[ address_check_unix(address, error);]] [[ LKS_OK;]])
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[ address_check_tcp(address, starts, error);]] [[ LKS_OK;]])
@@ -48,14 +46,9 @@ c_mutation(F3 server/check.c test_command:*bad_addresses* [[if (code == LKS_OK &
 c_mutation(F3 net/stream/address_bind.c test_address:*taken_port* [[bind(fd, found->ai_addr, found->ai_addrlen) == 0;]] [[true;]])
 
 # settings: a bool in three ways; what is wrong with a URL is said, without its password
-c_mutation(F4 server/config.c test_config:*three_ways* [[ && (*at + 1 == argc || strncmp(argv[*at + 1], "--", 2) == 0))]] [[)]])
-c_mutation(F4 server/config.c test_config:*three_ways* [[(*at + 1 == argc || strncmp(argv[*at + 1], "--", 2) == 0))]] [[*at + 1 == argc)]])
 c_mutation(F4 server/store/url.c test_store_url:an_error_says_how_a_url_is_written [[    if (strchr(end, '@'))]] [[    if (false)]])
 c_mutation(F4 server/store/url.c test_store_url:an_error_says_how_a_url_is_written [[strstr(path, "@/"))]] [[false)]])
 c_mutation(F4 server/store/url.c test_store_url:an_error_says_how_a_url_is_written [[strstr(text, ":") ?]] [[text ?]])
-c_mutation(F4 client/wire/endpoint.c test_channel:urls_are_checked [[    if (!end)
-        lks_error_set]] [[    if (false)
-        lks_error_set]])
 
 # what could be read in two ways is refused on every wire
 c_mutation(F5 net/sink.h test_dispatch:*stands_twice* [[        who->twice = name;]] [[        ;]])

@@ -30,8 +30,6 @@ c_mutation(GD3 client/guard/leave.c test_guards:*no_longer [[    if (locks)
         release(g);]] [[    if (locks)
         left(g);]])
 c_mutation(GD3 client/guard/guard.c test_guards:*fences* [[        g->fences[i] = response->fences[i]->fence;]] [[        g->fences[i] = 1;]])
-c_mutation(GD4 client/guard/leases.c test_guards:*outlasts* [[lks_lock_renew_start(lease->channel, &request, &options, renewed, lease, NULL, error)]]
-  [[(lease_answered(lease, LEASE_UNKNOWN, 0, error), LKS_OK)]])
 c_mutation(GD5 client/guard/guard.c test_guards:*told_in_time [[uint64_t usable = left - spare;]] [[uint64_t usable = left + spare;]])
 
 # One effect
@@ -53,7 +51,6 @@ c_mutation(GD11 client/guard/answer.c test_guards:*outcome* [[    set_field(resp
 c_mutation(GD11 client/guard/answer.c test_guards:*outcome* [[        set_field(response, guarded->guard->retry_after, guarded->answer.error.retry_after_ms);]] [[        ;]])
 c_mutation(GD22 client/guard/guard.c test_guards:*is_in_doubt [[g->unanswered_before ? 0 : outcome]] [[outcome]])
 c_mutation(GD22 client/guard/guard.c test_guards:*is_in_doubt [[g->unanswered_before ? LKS_APPLIED_MAYBE : ]] "")
-c_mutation(GD22 client/call/frame.c test_channel_retry:*did_nothing* [[call->applied != LKS_APPLIED_NO,]] [[call->tries != 0,]])
 c_mutation(GD22 rpc/frame.c test_frames:*as_it_came [[f.varint != 0;
         else if (f.number == METADATA)]] [[false;
         else if (f.number == METADATA)]])

@@ -265,7 +265,6 @@ lua_mutation(L38 test_lock_wait_ends [[write_life(q, w, 'A', TOKEN_RETAIN_MS)]]
 # Waiting: turns that are granted at once
 lua_mutation(L57 test_lock_hand_over [[return server == asks and tonumber(lease_ms) or nil]] [[return nil]])
 lua_mutation(L57 test_lock_hand_over [[return server == asks and tonumber(lease_ms) or nil]] [[return asks and tonumber(lease_ms)]])
-lua_mutation(L57 test_lock_hand_over [['^([^.,]*)%.[^.,]*%.(%d+)$']] [['^([^.,]*)%..*%.(%d+)$']])
 lua_mutation(L57 test_lock_hand_over [[kept < lease_end_us + FENCE_RETAIN_MS * 1000 or lease_end_us]] [[lease_end_us]])
 lua_mutation(L57 test_lock_hand_over [[or lease_end_us < end_us then return false end]] [[then return false end]])
 lua_mutation(L57 test_lock_hand_over [[    dirty = false -- nobody]] [[    do end -- nobody]])
@@ -277,8 +276,6 @@ lua_mutation(L57 test_lock_hand_over [[only, key, math.max(last + 1, now), kept]
 lua_mutation(L57 test_lock_hand_over [[math.max(line.lock.fence + 1, q.now)]] [[q.now]])
 lua_mutation(L57 test_lock_hand_over [[lock.watched = lock.watched or lock.soonest]] "")
 c_mutation(L57 server/services/lock.c test_lock_hand_over [[.server = p->server);]] [[.server = "");]])
-c_mutation(L57 server/calls/dispatch.c test_dispatch [[go_on(r, reply ?]] [[go_on(r, reply && !r->begun ?]])
-c_mutation(L57 server/calls/waiters.c test_waiters [[if (w->parked && reply.len > 0) {]] [[if (reply.len > 0) {]])
 lua_mutation(L58 test_lock_hand_over [[if w and w.state == 'H' then return take_back(base, now, token, w, copy) end]] "")
 lua_mutation(L58 test_lock_hand_over [[if told ~= copy then return {'OK', -1} end]] [[if not told then return {'OK', -1} end]])
 lua_mutation(L58 test_lock_hand_over [[if record.parked ~= '' then -- from]] [[if false then -- from]])
@@ -286,7 +283,6 @@ lua_mutation(L58 test_lock_hand_over [[if step_out(q, w) then]] [[if step_out(q,
 lua_mutation(L58 test_lock_hand_over [[tonumber(number), wants_of]] [[now, wants_of]])
 lua_mutation(L58 test_lock_hand_over [[token, copy, number, words, lease_ms)]] [[token, copy, now, words, lease_ms)]])
 lua_mutation(L58 test_lock_hand_over [[if is_offer or fences[i] and w.state == 'H' then]] [[if is_offer then]])
-c_mutation(L58 server/calls/waiters.c test_waiters [[&& !wake_key(all, key, reply)]] [[&& !wake_key(all, key, reply) && !all]])
 
 # Waiting: the usual way into a queue
 lua_mutation(L59 test_lock_hand_over [[math.max(now, last + 1), wait_ms]] [[now, wait_ms]])
@@ -357,10 +353,6 @@ c_mutation(L12 server/services/lock.c test_lock_modes [[target->permits ? target
 c_mutation(L33 server/services/lock.c test_lock_wait [[    for (size_t i = 0; i < request->n_targets; i++)
         answer_alarm(]] [[    for (size_t i = 0; i < 1; i++)
         answer_alarm(]])
-c_mutation(L34 server/services/lock.c test_lock_wait
-  [[event == SERVICE_WOKEN ? fn_lock_claim.name]] [[event == SERVICE_WOKEN ? fn_lock_acquire.name]])
-c_mutation(L37 server/services/lock.c test_lock_wait_ends
-  [[: fn_lock_withdraw.name;]] [[: fn_lock_claim.name;]])
 c_mutation(L38 server/services/lock.c test_lock_wait_ends [[    plan_undo(p, fn_lock_abandon.name,]] [[    (void)(p, fn_lock_abandon.name,]])
 c_mutation(L38 server/services/lock.c test_lock_wait_ends
   [[plan_path(p, "%s.%s.%lld", p->server, plan_id(p), (long long)request->lease_ms);]]
@@ -401,11 +393,6 @@ c_mutation(L33 server/calls/alarms.c test_alarms [[        set(a, in_ms_from_now
 c_mutation(L33 server/calls/alarms.c test_alarms
   [[if (a->when.place > 0 && a->when.at_ns <= at_ns)]] [[if (a->when.place > 0)]])
 c_mutation(L33 server/calls/alarms.c test_alarms [[a->again = a->asking;]] [[a->again = false;]])
-c_mutation(L52 server/calls/alarms.c test_alarms [[return passes(result->code) || !a->lasting ? RETRY_MS : -1;]] [[return -1;]])
-c_mutation(L52 server/calls/alarms.c test_alarms [[return passes(result->code) || !a->lasting ? RETRY_MS : -1;]] [[return RETRY_MS;]])
-c_mutation(L52 server/calls/dispatch.c test_dispatch [[    if (left)
-        alarms_set_lasting(]] [[    if (false)
-        alarms_set_lasting(]])
 c_mutation(L52 server/services/rounds.c test_dispatch [[(r->has_waited || r->error.applied == LKS_APPLIED_MAYBE)]] [[r->has_waited]])
 c_mutation(L52 server/services/rounds.c test_dispatch [[(r->has_waited || r->error.applied == LKS_APPLIED_MAYBE)]]
   [[r->error.applied == LKS_APPLIED_MAYBE]])
@@ -418,23 +405,12 @@ c_mutation(L54 server/calls/alarms.c test_alarms [[        w->alarm->watchers--;
 c_mutation(L54 server/calls/alarms.c test_alarms:of_many* [[all->n_asked < ASKED_MAX && ]] "")
 c_mutation(L54 server/calls/waiters.c test_waiters [[    heap_clear(&all->deadlines.heap, &w->deadline);
     alarms_unwatch(all->alarms, w->watches);]] [[    heap_clear(&all->deadlines.heap, &w->deadline);]])
-c_mutation(L54 server/calls/key_table.c test_key_table [[    if (table->n >= table->n_buckets)
-        widen(table);]] [[    if (table->n_buckets == 0)
-        widen(table);]])
-c_mutation(L54 server/calls/key_table.c test_key_table [[    return hash_of(0, lks_rpc_slice_of(id));]] [[    return 0;]])
 c_mutation(L55 server/calls/loss.c test_loss [[    waiters_missed(w->loss->waiters);]] [[    ;]])
 c_mutation(L55 server/calls/loss.c test_loss [[    if (!known)
         return;]] "")
 c_mutation(L55 server/calls/loss.c test_loss [[    lks_rpc_random_id(w->offered);]] "")
 c_mutation(L55 server/server.c test_waiting:*emptied* [[        loss_begin(s->loss);]] [[        ;]])
 c_mutation(L36 server/calls/waiters.c test_waiters [[tell_all(all, SERVICE_WOKEN);]] "")
-c_mutation(L34 server/calls/key_table.c test_waiters
-  [[k->hash == hash && k->key.len == key.len && memcmp(k->key.data, key.data, key.len) == 0]] [[k->key.len == key.len]])
-c_mutation(L34 server/calls/waiters.c test_waiters [[        w->pending |= 1U << event;]] [[        (void)event;]])
-c_mutation(L37 server/calls/waiters.c test_waiters
-  [[tell((waiter *)((char *)timer - offsetof(waiter, deadline)), SERVICE_DEADLINE);]] [[(void)timer;]])
-c_mutation(L38 server/calls/waiters.c test_waiters [[        tell(w, SERVICE_ABANDONED);]] [[        (void)0;]])
-c_mutation(L40 server/calls/waiters.c test_waiters [[for (; k; k = next) {]] [[for (; k; k = NULL) {]])
 
 # Bad input
 c_mutation(L46 server/services/lock.c test_lock_input

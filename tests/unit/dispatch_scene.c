@@ -34,60 +34,54 @@ void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t dea
     all->deadline_ns = deadline_ns;
 }
 
-bool waiters_park(waiters *all, waiter *w, service_event *event)
-{
-    all->parked = w;
-    *event = (service_event)all->pending;
-    all->pending = 0;
-    return *event != 0;
-}
-
-void waiters_abandon(waiters *all, waiter *w)
-{
-    all->abandoned = w;
-    if (all->parked)
-        w->on_event(w, SERVICE_ABANDONED);
-}
-
 void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
 {
-    w->by_key.key = key;
+    w->key = key;
     w->watches = watches;
 }
 
-char *waiters_take_reply(waiter *w)
+void tell_event(fixture *f, service_event_kind kind)
 {
-    char *reply = w->reply;
-
-    w->reply = NULL;
-    return reply;
+    f->waiters.entered->on_event(f->waiters.entered, (service_event){.kind = kind});
 }
 
 void waiters_leave(waiters *all, waiter *w)
 {
     if (all->entered == w)
-        all->entered = all->parked = NULL;
+        all->entered = NULL;
 }
 
 /* ---- alarms that are only kept --------------------------------------------------- */
 
-void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+void alarms_set(alarms *all, const service_alarm *what)
 {
-    (void)base;
-    (void)function;
-    (void)in_ms;
-    all->alarm = argument;
-}
-
-void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
-{
-    assert_int_equal(in_ms, 0);
+    if (!what->lasting) {
+        all->alarm = what->argument;
+        return;
+    }
+    assert_int_equal(what->in_ms, 0);
     all->n_lasting++;
-    snprintf(all->lasting, sizeof all->lasting, "%.*s %s %.*s", (int)base.len, base.data, function, (int)argument.len,
-             argument.data);
+    snprintf(all->lasting, sizeof all->lasting, "%.*s %s %.*s", (int)what->base.len, what->base.data, what->function,
+             (int)what->argument.len, what->argument.data);
 }
 
-void alarms_tell(alarms *all, void (*called)(void *arg, const store_call *call), void *arg)
+static void on_called(void *arg, const store_result *result)
+{
+    const alarms *all = arg;
+
+    all->done(all->done_arg, result->code == LKS_OK && result->value->element[1].integer < 0);
+}
+
+void alarms_call(alarms *all, const service_alarm *what, unsigned weight, void (*done)(void *arg, bool is_done),
+                 void *arg)
+{
+    all->call = (store_call){.base = what->base, .function = what->function, .weight = weight};
+    all->done = done;
+    all->done_arg = arg;
+    store_submit(all->store, &all->call, 0, on_called, all);
+}
+
+void alarms_on_call(alarms *all, void (*called)(void *arg, const store_call *call), void *arg)
 {
     all->called = called;
     all->called_arg = arg;
@@ -117,6 +111,7 @@ static int setup_with(void **state, uint32_t running_max, uint32_t running_per_c
                                       .timeout_ms = 10000,
                                       .timeout_max_ms = 20000};
 
+    f->alarms.store = &f->store;
     uv_loop_init(&f->loop);
     const callers_options room = {.loop = &f->loop,
                                   .running_max = running_max,
@@ -184,6 +179,18 @@ int teardown(void **state)
     return 0;
 }
 
+static void keep(void *arg)
+{
+    (void)arg;
+}
+
+static lks_rpc_arena *kept(void *arg)
+{
+    return ((fixture *)arg)->arena;
+}
+
+static const sink_lender keeper = {.give = keep, .take = kept};
+
 void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t peer, const sink_call *change)
 {
     size_t len = request ? protobuf_c_message_get_packed_size(request) : 0;
@@ -197,6 +204,8 @@ void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t
     call->payload = payload;
     call->len = len;
     call->caller = f->peers[peer];
+    if (!call->lender)
+        call->lender = &keeper;
     if (call->received_ns == 0)
         call->received_ns = clock_now_ns();
     dispatch_call_start(f->dispatch, call, f->arena, on_done, f);

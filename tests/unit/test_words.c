@@ -9,52 +9,6 @@
 
 static char word[WORDS_BYTES];
 
-static const char *of_ms(int64_t ms)
-{
-    words_of_ms(ms, word);
-    return word;
-}
-
-TEST(times_are_short)
-{
-    assert_string_equal(of_ms(0), "0s");
-    assert_string_equal(of_ms(1), "1ms");
-    assert_string_equal(of_ms(999), "999ms");
-    assert_string_equal(of_ms(1000), "1s");
-    assert_string_equal(of_ms(4989), "4.98s");
-    assert_string_equal(of_ms(-1500), "-1.5s");
-    assert_string_equal(of_ms(90000), "1m30s");
-    assert_string_equal(of_ms(3600000), "1h");
-    assert_string_equal(of_ms(7500000), "2h5m");
-    assert_string_equal(of_ms(INT64_C(86400000) * 30), "30d");
-    assert_string_equal(of_ms(INT64_MIN), "-106751991167d7h");
-}
-
-static void assert_ms(const char *text, int64_t expected)
-{
-    int64_t ms = -1;
-    assert_true(words_find_ms(text, &ms));
-    assert_true(ms == expected);
-}
-
-TEST(times_have_units)
-{
-    static const char *const wrong[] = {"",    "5",  "5x",  "s",   "-5s",    "5s ", " 5s",
-                                        "5 s", "1e", "5ss", "1s2", "1e300d", "inf"};
-    int64_t ms;
-
-    assert_ms("0", 0);
-    assert_ms("200ms", 200);
-    assert_ms("5s", 5000);
-    assert_ms("1.5s", 1500);
-    assert_ms("1m30s", 90000);
-    assert_ms("1h", 3600000);
-    assert_ms("2d12h", 216000000);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        if (words_find_ms(wrong[i], &ms))
-            fail_msg("\"%s\" is taken", wrong[i]);
-}
-
 static const ProtobufCFieldDescriptor *field(const ProtobufCMessageDescriptor *type, const char *name)
 {
     const ProtobufCFieldDescriptor *found = protobuf_c_message_descriptor_get_field_by_name(type, name);
