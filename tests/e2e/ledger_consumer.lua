@@ -21,8 +21,11 @@ function setup()
   math.randomseed(os.time())
 end
 
+-- Rows of columns with tabs between, or an error.
 local function query(text)
-  return world.process{"mariadb", "--no-defaults", "--socket", socket, "-u", "root", "-N", "-B", "-e", text}:ended(0)
+  local client = world.process{"mariadb", "--no-defaults", "--socket", socket, "-u", "root", "-N", "-B", "-e", text}
+  until_(function() return not client:runs() end)
+  return client:output()
 end
 
 -- ---- the shop ----
