@@ -2,8 +2,7 @@
 #ifndef LOCKSTOCK_SERVER_STORE_CONFIRM_H
 #define LOCKSTOCK_SERVER_STORE_CONFIRM_H
 
-#include "store/connection.h"
-#include "store/pending.h"
+#include "store/batch.h"
 
 /* The calls of one loop turn, which one WAIT confirms. */
 typedef struct confirm {

@@ -36,10 +36,8 @@ enum {
     PAUSE_MS = 50,
     FCALLS_ENOUGH = 2, /* of a node of Redis Cluster one: it gets fewer calls, and small FCALLs cost most */
     MOVES_AT_ONCE = 3, /* then each waits for a pause: nodes may not agree yet */
-    REASON_BYTES = 160,
     BYTES_MAX = 64 * 1024 * 1024,
     CALL_BYTES = 128,
-    IN_FLIGHT_MAX = 8192
 };
 
 /* DOWN --pipeline_up--> UP --a function is missing--> LOADING --pipeline_resume--> UP; from both by pipeline_down to
@@ -52,8 +50,7 @@ struct pipeline {
     connection *link;    /* in UP and LOADING */
     const char *base;    /* of keys that its node of Redis Cluster has; NULL: it is no such node */
     bool said_forbidden; /* in the log, since pipeline_up */
-    lks_reason reason;   /* why it is DOWN */
-    char text[REASON_BYTES];
+    kept_fault fault;    /* why it is DOWN */
     pending_list queue;
     pending_list refused;
     struct loop_timers timers; /* of all calls but REFUSED and ABANDONED */
@@ -258,7 +255,7 @@ static void run_due(struct timer *timer)
     if (late)
         fail_late(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, (store_fault){p->reason, p->text});
+        fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, fault_of(&p->fault));
 }
 
 /* ---- out and back -------------------------------------------------------------- */
@@ -529,8 +526,7 @@ void pipeline_up(pipeline *p, connection *link, const char *base)
 
 void pipeline_down(pipeline *p, store_fault fault)
 {
-    p->reason = fault.reason;
-    snprintf(p->text, sizeof p->text, "%s", fault.text);
+    fault_keep(&p->fault, fault);
     if (has_link(p))
         set_state(p, DOWN);
 }
@@ -547,10 +543,8 @@ pipeline *pipeline_new(const pipeline_options *options)
 {
     pipeline *p = memory_alloc(sizeof *p);
 
-    *p = (pipeline){
-        .options = *options, .reason = LKS_REASON_STORE_UNREACHABLE, .text = "the store is not connected yet"};
-    if (p->options.in_flight_max == 0)
-        p->options.in_flight_max = IN_FLIGHT_MAX;
+    *p = (pipeline){.options = *options};
+    fault_keep(&p->fault, STORE_FAULT(STORE_UNREACHABLE, "the store is not connected yet"));
     p->scratch = memory_arena();
     uv_idle_init(options->loop, &p->turn);
     loop_timers_init(&p->timers, options->loop, p);

@@ -13,7 +13,7 @@ typedef struct pipeline pipeline;
 typedef struct pipeline_options {
     struct uv_loop_s *loop;
     const char *digest;     /* appended to a function's name; static */
-    uint32_t in_flight_max; /* then RESOURCE_EXHAUSTED, NO; 0 = 8,192 */
+    uint32_t in_flight_max; /* then RESOURCE_EXHAUSTED, NO */
     unsigned wait_replicas; /* that must have the call's writes before it is answered; 0: none */
     uint32_t wait_ms;       /* after which the call is repeated, or MAYBE */
     /* A function is missing: calls wait until pipeline_resume or pipeline_down. */
