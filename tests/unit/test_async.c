@@ -272,9 +272,11 @@ TEST(a_cancel_is_reported_at_once_and_leaves_nothing)
         assert_int_equal(s.error.code, LKS_CANCELLED);
         ops[i].cancel(&s);
         ops[i].free(&s);
-        fake_behave(fake, (fake_manner){.body = NULL});
+        if (ops[i].method == FAKE_BEGIN) /* it goes on in the server; a cancel ends the calls of the others */
+            fake_behave(fake, (fake_manner){.body = NULL});
         if (ops[i].gives_back != FAKE_METHODS)
             assert_true(fake_await(fake, ops[i].gives_back, NULL, given_back + 1));
+        fake_behave(fake, (fake_manner){.body = NULL});
         assert_int_equal(times(&s), 1);
     }
 }

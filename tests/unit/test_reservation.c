@@ -375,12 +375,6 @@ TEST(test_what_may_be_sold_is_not_cancelled)
 
 /* ---- keeping -------------------------------------------------------------------------------- */
 
-static void await_lost(lks_reservation *reservation)
-{
-    while (!lks_reservation_is_lost(reservation))
-        process_pause();
-}
-
 /* promise C6 */
 /* promise C25 */
 TEST(test_what_is_kept_is_extended)
