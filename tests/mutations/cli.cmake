@@ -120,12 +120,8 @@ c_mutation(CL6 server/calls/peers.c test_peers:what_one* [[len == 0 || their_len
 c_mutation(CL6 server/server.c test_cli_doctor:*servers_that_differ [[        peers_begin(s->peers);]] [[        ;]])
 
 # completion
-c_mutation(CL7 cli/completion.c test_cli_completion:*values [[        printf("  '%s %s --%s') %s", c->first]]
-  [[        printf("  '%s %s -%s') %s", c->first]])
 c_mutation(CL7 cli/grammar.c test_cli_completion:*methods [[        put(one->second, sizeof one->second, short_name);
         visit(arg, one);]] "")
-c_mutation(CL7 cli/completion.c test_cli_completion:*fish [[        else if contains -- $word $takes]] [[        else if false]])
-c_mutation(CL7 cli/completion.c test_cli_completion:*zsh [[    _describe -o flag flags]] [[    :]])
 
 # watch
 c_mutation(CL8 cli/screen.c test_cli_terminal:*ends_of_the_table [[    if (ending && ending != SIGINT)]] [[    if (false)]])
