@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/spawn.h"
 #include "measure.h"
 #include "store/url.h"
 
@@ -29,20 +29,15 @@ static bool failed(const char *what)
 
 pid_t place_spawn(const char *const argv[], int output)
 {
-    int nowhere = output < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
-    pid_t parent = getpid();
-    pid_t pid = fork();
+    int to = output < 0 ? SPAWN_NULL : output;
+    pid_t pid = spawn(&(const spawn_options){.argv = argv,
+                                             .input = SPAWN_INHERIT,
+                                             .output = to,
+                                             .errors = to,
+                                             .death_signal = SIGTERM,
+                                             .own_group = true, /* Ctrl-C is for this program, which ends the other */
+                                             .name = "lockstock-bench"});
 
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
-        setpgid(0, 0); /* Ctrl-C is for us: we end it */
-        int to = output < 0 ? nowhere : output;
-        if (getppid() == parent && dup2(to, STDOUT_FILENO) >= 0 && dup2(to, STDERR_FILENO) >= 0)
-            execvp(argv[0], (char *const *)(uintptr_t)argv);
-        _exit(127);
-    }
-    if (nowhere >= 0)
-        close(nowhere);
     return pid < 0 ? 0 : pid;
 }
 

@@ -18,7 +18,6 @@ c_mutation(CL1 cli/keeper.c test_cli_run:*long_lease* [[.renew_ms = RENEW_MS,]] 
 
 # codes and signals
 c_mutation(CL2 cli/child.c test_cli_run:test_at_a_terminal [[!event->from_terminal]] [[true]])
-c_mutation(CL2 cli/child.c test_cli_run:*dies_with_it [[    prctl(PR_SET_PDEATHSIG, SIGKILL);]] "")
 c_mutation(CL2 cli/run.c test_cli_run:*signals_are_passed_on [[            child_signal(&r->child, &event);]] [[            (void)0;]])
 c_mutation(CL2 cli/child.c test_cli_run:*exit_code_is* [[WIFSIGNALED(c->status) ? EXIT_SIGNAL + WTERMSIG(c->status) : ]] "")
 c_mutation(CL2 cli/run.c test_cli_run:*signal_ends_the_wait
