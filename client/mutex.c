@@ -1,4 +1,4 @@
-/* lks_mutex: a lock that is held in one way, EXCLUSIVE. Stateless over held.c. */
+/* lks_mutex: a lock that is held in one way, EXCLUSIVE. Stateless over lock.c. */
 #include <lockstock/mutex.h>
 
 #include "client/lease/lock.h"

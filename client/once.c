@@ -225,6 +225,7 @@ lks_once_outcome lks_once_run(lks_channel *channel, const lks_once_options *opti
     if (outcome == LKS_ONCE_EXECUTED)
         outcome = run(attempt, function, arg, &result, error);
     lease_end(&attempt->lease);
+    lease_drop(&attempt->lease);
     if (outcome == LKS_ONCE_EXECUTED || outcome == LKS_ONCE_REPLAYED)
         succeed(error);
     if (ret)

@@ -30,16 +30,17 @@ static lks_once_attempt *of(struct lease *lease)
 
 void once_extended(void *arg, lks_code code, const lks_extend_response *response, const lks_error *error)
 {
-    struct lease *lease = arg;
-    lease_answer answer = code != LKS_OK                                     ? LEASE_UNKNOWN
-                          : response->outcome == LKS_EXTEND_OUTCOME_EXTENDED ? LEASE_RENEWED
-                                                                             : LEASE_LOST;
+    struct lease_batch *batch = arg;
+    struct lease_renewal *renewal = &batch->renewals[0];
 
-    lease_answered(lease, answer, lease->lease_ms, error);
+    if (code == LKS_OK && response->outcome == LKS_EXTEND_OUTCOME_EXTENDED)
+        renewal->left_ms = renewal->lease->lease_ms;
+    lease_answered(batch, code == LKS_OK ? NULL : error);
 }
 
-static lks_code extend(struct lease *lease, uint32_t timeout_ms, lks_error *error)
+static lks_code extend(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
 {
+    struct lease *lease = batch->renewals[0].lease;
     const lks_once_attempt *attempt = of(lease);
     const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
     lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
@@ -48,7 +49,7 @@ static lks_code extend(struct lease *lease, uint32_t timeout_ms, lks_error *erro
     request.key = attempt->key;
     request.fence = attempt->fence;
     request.lease_ms = lease->lease_ms;
-    return lks_idempotency_extend_start(lease->channel, &request, &options, once_extended, lease, NULL, error);
+    return lks_idempotency_extend_start(channel, &request, &options, once_extended, batch, NULL, error);
 }
 
 /* Its texts are the attempt's own. */
@@ -74,7 +75,7 @@ static void free_kept(struct lease *lease)
     attempt_free(of(lease));
 }
 
-static const lease_ops ops = {.renew = extend, .free = free_kept};
+static const lease_kind kind = {.batch_max = 1, .renew = extend, .free = free_kept};
 
 static lks_code out_of_memory(lks_error *error)
 {
@@ -103,9 +104,11 @@ lks_code once_attempt_new(lks_channel *channel, const lks_once_options *options,
     attempt->scope = strdup(options->scope);
     attempt->key = strdup(options->key);
     lks_rpc_random_id(attempt->token);
-    uint32_t lease_ms = options->lease_ms != 0 ? options->lease_ms : LEASE_DEFAULT_MS;
-    code = attempt->scope && attempt->key ? lease_init(&attempt->lease, channel, &ops, lease_ms, LEASE_ALWAYS, error)
-                                          : out_of_memory(error);
+    attempt->lease = (struct lease){.kind = &kind,
+                                    .channel = channel,
+                                    .lease_ms = options->lease_ms != 0 ? options->lease_ms : LEASE_DEFAULT_MS,
+                                    .keep_ms = LEASE_ALWAYS};
+    code = attempt->scope && attempt->key ? lease_expect(&attempt->lease, error) : out_of_memory(error);
     if (code != LKS_OK) {
         attempt_free(attempt);
         return code;
@@ -221,7 +224,7 @@ lks_code lks_once_set_detail(lks_once_attempt *attempt, const char *detail)
 
 bool lks_once_is_lost(const lks_once_attempt *attempt)
 {
-    return lease_is_lost((struct lease *)&attempt->lease);
+    return lease_is_lost(&attempt->lease);
 }
 
 int64_t lks_once_number(const lks_once_attempt *attempt)

@@ -26,7 +26,7 @@ struct lks_once_attempt {
 lks_code once_attempt_new(lks_channel *channel, const lks_once_options *options, lks_once_attempt **ret,
                           lks_error *error);
 
-/* The answer to an Extend that renews a lease; arg: the struct lease. */
+/* The answer to an Extend that renews a lease; arg: the batch. */
 void once_extended(void *arg, lks_code code, const lks_extend_response *response, const lks_error *error);
 
 /* What stores its result; points into the attempt. */

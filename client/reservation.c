@@ -10,7 +10,6 @@
 
 #include "client/away.h"
 #include "client/call/channel.h"
-#include "client/loop/forks.h"
 #include "client/lease/lease_time.h"
 #include "base/clock.h"
 #include "client/lease/lease.h"
@@ -30,11 +29,6 @@ static lks_code succeed(lks_error *error)
     return LKS_OK;
 }
 
-static bool is_forked(const lks_reservation *reservation)
-{
-    return reservation->lease.channel->forks != forks_so_far();
-}
-
 /* ---- the hold ------------------------------------------------------------------- */
 
 static lks_reservation *of(struct lease *lease)
@@ -44,12 +38,11 @@ static lks_reservation *of(struct lease *lease)
 
 static void extended(void *arg, lks_code code, const lks_extend_hold_response *response, const lks_error *error)
 {
-    bool answered = code == LKS_OK;
-    lease_answer answer = !answered                                               ? LEASE_UNKNOWN
-                          : response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? LEASE_RENEWED
-                                                                                  : LEASE_LOST;
+    struct lease_batch *batch = arg;
 
-    lease_answered(arg, answer, answered ? response->hold_ms : 0, error);
+    if (code == LKS_OK && response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED)
+        batch->renewals[0].left_ms = response->hold_ms;
+    lease_answered(batch, code == LKS_OK ? NULL : error);
 }
 
 static lks_extend_hold_request extend_request(const lks_reservation *reservation)
@@ -62,12 +55,12 @@ static lks_extend_hold_request extend_request(const lks_reservation *reservation
     return request;
 }
 
-static lks_code extend(struct lease *lease, uint32_t timeout_ms, lks_error *error)
+static lks_code extend(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
 {
     const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
-    const lks_extend_hold_request request = extend_request(of(lease));
+    const lks_extend_hold_request request = extend_request(of(batch->renewals[0].lease));
 
-    return lks_stock_extend_hold_start(lease->channel, &request, &options, extended, lease, NULL, error);
+    return lks_stock_extend_hold_start(channel, &request, &options, extended, batch, NULL, error);
 }
 
 static void reservation_free(lks_reservation *reservation)
@@ -82,7 +75,7 @@ static void free_kept(struct lease *lease)
     reservation_free(of(lease));
 }
 
-static const lease_ops ops = {.renew = extend, .free = free_kept};
+static const lease_kind kind = {.batch_max = 1, .renew = extend, .free = free_kept};
 
 /* ---- giving back ---------------------------------------------------------------- */
 
@@ -143,13 +136,14 @@ void lks_reservation_free(lks_reservation *reservation)
 {
     lks_error error;
 
-    if (!reservation || is_forked(reservation))
+    if (!reservation || lease_check_process(NULL) != LKS_OK)
         return;
     if (!reservation->settled)
         cancel(reservation, NULL, CANCEL_MS, &error);
     if (!reservation->settled)
         cancel_later(reservation);
     lease_end(&reservation->lease);
+    lease_drop(&reservation->lease);
 }
 
 void lks_reservation_cleanup(lks_reservation **reservation)
@@ -187,9 +181,12 @@ static lks_code new_reservation(lks_channel *channel, const lks_reservation_orde
     lks_rpc_random_id(random);
     reservation->order_id = strdup(order->order_id ? order->order_id : random);
     reservation->group = strdup(order->group && *order->group != '\0' ? order->group : order->lines[0].sku);
-    uint32_t hold_ms = order->hold_ms != 0 ? order->hold_ms : HOLD_MS;
+    reservation->lease = (struct lease){.kind = &kind,
+                                        .channel = channel,
+                                        .lease_ms = order->hold_ms != 0 ? order->hold_ms : HOLD_MS,
+                                        .keep_ms = order->keep_ms};
     code = reservation->order_id && reservation->group
-               ? lease_init(&reservation->lease, channel, &ops, hold_ms, order->keep_ms, error)
+               ? lease_expect(&reservation->lease, error)
                : lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     if (code != LKS_OK) {
         reservation_free(reservation);
@@ -325,6 +322,7 @@ lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reserva
     if (error->applied != LKS_APPLIED_NO)
         cancel_unreturned(reservation, outcome != LKS_RESERVE_OUTCOME_UNSPECIFIED, error);
     lease_end(&reservation->lease);
+    lease_drop(&reservation->lease);
     return outcome;
 }
 
@@ -340,7 +338,7 @@ bool lks_reservation_is_replayed(const lks_reservation *reservation)
 
 bool lks_reservation_is_lost(const lks_reservation *reservation)
 {
-    return is_forked(reservation) || lease_is_lost((struct lease *)&reservation->lease);
+    return lease_is_lost(&reservation->lease);
 }
 
 /* ---- selling --------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* lks_rwlock: a lock that is held SHARED or EXCLUSIVE. Stateless over held.c. */
+/* lks_rwlock: a lock that is held SHARED or EXCLUSIVE. Stateless over lock.c. */
 #include <lockstock/rwlock.h>
 
 #include "client/lease/lock.h"

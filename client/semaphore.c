@@ -1,5 +1,5 @@
 /* lks_semaphore: a lock whose holds, in mode PERMIT, belong to no thread. Stateless
- * over held.c. */
+ * over lock.c. */
 #include <lockstock/semaphore.h>
 
 #include "client/lease/lock.h"

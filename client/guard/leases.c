@@ -23,6 +23,7 @@ void guarded_end(struct guard_lease *lease)
         return;
     lease->ended = true;
     lease_end(&lease->lease);
+    lease_drop(&lease->lease);
 }
 
 lks_extend_request guarded_extend(const lks_guarded *g)
@@ -36,12 +37,12 @@ lks_extend_request guarded_extend(const lks_guarded *g)
     return request;
 }
 
-static lks_code extend(struct lease *lease, uint32_t timeout_ms, lks_error *error)
+static lks_code extend(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
 {
     const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
-    const lks_extend_request request = guarded_extend(of(lease)->of);
+    const lks_extend_request request = guarded_extend(of(batch->renewals[0].lease)->of);
 
-    return lks_idempotency_extend_start(lease->channel, &request, &options, once_extended, lease, NULL, error);
+    return lks_idempotency_extend_start(channel, &request, &options, once_extended, batch, NULL, error);
 }
 
 /* Empty: each name is its own group, of which there is one. */
@@ -70,30 +71,34 @@ int64_t guarded_renewed_ms(const lks_renew_response *response)
 
 static void renewed(void *arg, lks_code code, const lks_renew_response *response, const lks_error *error)
 {
-    int64_t left_ms = code == LKS_OK ? guarded_renewed_ms(response) : 0;
+    struct lease_batch *batch = arg;
 
-    lease_answered(arg, code != LKS_OK ? LEASE_UNKNOWN : left_ms > 0 ? LEASE_RENEWED : LEASE_LOST, left_ms, error);
+    batch->renewals[0].left_ms = code == LKS_OK ? guarded_renewed_ms(response) : 0;
+    lease_answered(batch, code == LKS_OK ? NULL : error);
 }
 
-static lks_code renew(struct lease *lease, uint32_t timeout_ms, lks_error *error)
+static lks_code renew(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
 {
     const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
     lks_renew_request request = LKS_RENEW_REQUEST_INIT;
-    lks_lease one = guarded_renewal(of(lease)->of), *leases[] = {&one};
+    lks_lease one = guarded_renewal(of(batch->renewals[0].lease)->of), *leases[] = {&one};
 
     request.n_leases = 1;
     request.leases = leases;
-    return lks_lock_renew_start(lease->channel, &request, &options, renewed, lease, NULL, error);
+    return lks_lock_renew_start(channel, &request, &options, renewed, batch, NULL, error);
 }
 
-static const lease_ops attempt_ops = {.renew = extend, .free = free_kept};
-static const lease_ops locks_ops = {.renew = renew, .free = free_kept};
+static const lease_kind attempt_kind = {.batch_max = 1, .renew = extend, .free = free_kept};
+static const lease_kind locks_kind = {.batch_max = 1, .renew = renew, .free = free_kept};
 
-static lks_code expect(lks_guarded *g, struct guard_lease *lease, const lease_ops *ops, int64_t lease_ms,
+static lks_code expect(lks_guarded *g, struct guard_lease *lease, const lease_kind *kind, int64_t lease_ms,
                        lks_error *error)
 {
-    lks_code code = lease_init(&lease->lease, g->channel, ops, lease_ms > 0 ? (uint32_t)lease_ms : LEASE_DEFAULT_MS,
-                               LEASE_ALWAYS, error);
+    lease->lease = (struct lease){.kind = kind,
+                                  .channel = g->channel,
+                                  .lease_ms = lease_ms > 0 ? (uint32_t)lease_ms : LEASE_DEFAULT_MS,
+                                  .keep_ms = LEASE_ALWAYS};
+    lks_code code = lease_expect(&lease->lease, error);
 
     if (code != LKS_OK)
         return code;
@@ -109,8 +114,8 @@ lks_code guarded_expect(lks_guarded *g, lks_error *error)
     lks_code code = LKS_OK;
 
     if (guard->idempotency)
-        code = expect(g, &g->attempt, &attempt_ops, guard->idempotency->lease_ms, error);
+        code = expect(g, &g->attempt, &attempt_kind, guard->idempotency->lease_ms, error);
     if (code == LKS_OK && guard->lock)
-        code = expect(g, &g->locks, &locks_ops, guard->lock->lease_ms, error);
+        code = expect(g, &g->locks, &locks_kind, guard->lock->lease_ms, error);
     return code;
 }

@@ -1,154 +1,444 @@
-/* Invariant: what counts as lost never counts as held again; what was ended is
- * not renewed. One that is renewed counts as a call of its channel
- * from its init to its end, so that there always is room for its timer. */
+/* Invariant: a lease that counts as lost never counts as held again; no renewal that starts after lease_end contains
+ * the lease.
+ *
+ * Each lease has a timer for its renewal and one for its loss. A renewal is an asynchronous call whose answer sets both,
+ * so the keeper's thread never waits for a server and reports a loss in time whatever servers do. */
 #include "client/lease/lease.h"
 
-#include <stddef.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/queue.h>
 
-#include "client/call/channel.h"
-#include "client/lease/lease_time.h"
 #include "base/clock.h"
+#include "base/container.h"
+#include "client/lease/lease_time.h"
+#include "client/loop/forks.h"
+
+enum { LINGER_MS = 1000 };
+
+/* The leases of one kind on one channel. */
+struct lease_set {
+    lks_channel *channel;
+    const lease_kind *kind;
+    size_t n;             /* leases; there is room for their timers */
+    struct heap renewals; /* of those that are HELD and are to be renewed */
+    struct heap losses;   /* of those that are HELD or RENEWING */
+    LIST_ENTRY(lease_set) in_sets;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t earlier;  /* there is something to do before until_ns */
+    pthread_cond_t reported; /* a `lost` has returned */
+    LIST_HEAD(, lease_set) sets;
+    uint64_t until_ns;
+    bool running;
+    const struct lease *reporting;
+} keeper = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .earlier = PTHREAD_COND_INITIALIZER, .reported = PTHREAD_COND_INITIALIZER};
+
+static _Thread_local const struct lease *reporting;
+
+/* The process that keeps leases, the first that did: 1 and its count of forks; 0 = none yet. */
+static atomic_uint process;
+
+lks_code lease_check_process(lks_error *error)
+{
+    unsigned none = 0, own = forks_so_far() + 1;
+
+    atomic_compare_exchange_strong(&process, &none, own);
+    if (atomic_load(&process) == own)
+        return LKS_OK;
+    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                         "leases belong to the process before the fork: a child must exec");
+}
+
+static struct lease *of_renewal(struct timer *timer)
+{
+    return container_of(timer, struct lease, renewal);
+}
+
+static struct lease *of_loss(struct timer *timer)
+{
+    return container_of(timer, struct lease, loss);
+}
 
 static void unref(struct lease *lease)
 {
-    if (atomic_fetch_sub(&lease->references, 1) != 1)
-        return;
-    pthread_mutex_destroy(&lease->lock);
-    lease->ops->free(lease);
+    if (atomic_fetch_sub(&lease->references, 1) == 1)
+        lease->kind->free(lease);
 }
 
-/* ---- on the loop thread ------------------------------------------------------ */
+/* ---- one lease; under the lock ------------------------------------------------- */
 
-static void renew_at(struct lease *lease, uint64_t at_ns)
+static void wake_for(uint64_t at_ns)
 {
-    if (at_ns < lease->renew_until_ns)
-        heap_set(&lease->channel->loop.timers, &lease->renewal, at_ns);
+    if (at_ns < keeper.until_ns)
+        pthread_cond_signal(&keeper.earlier);
 }
 
-/* When a lease is renewed, counted from the request that set it: at a third of its length, or of what is left when
- * that is less. */
+/* Only a lease that is HELD has a renewal timer, and only one that is HELD or RENEWING a loss timer. */
+static void move(struct lease *lease, lease_state to)
+{
+    lease->state = to;
+    if (!lease->set)
+        return;
+    if (to != LEASE_HELD)
+        heap_clear(&lease->set->renewals, &lease->renewal);
+    if (to == LEASE_LOST || to == LEASE_ENDED)
+        heap_clear(&lease->set->losses, &lease->loss);
+}
+
+static void lose_at(struct lease *lease, uint64_t at_ns)
+{
+    lease->lost_ns = at_ns;
+    if (!lease->set)
+        return;
+    heap_set(&lease->set->losses, &lease->loss, at_ns);
+    wake_for(at_ns);
+}
+
 static uint64_t renewal_ns(const struct lease *lease, int64_t left_ms)
 {
-    return lease_renewal_ns(left_ms < lease->lease_ms ? (uint32_t)left_ms : lease->lease_ms);
+    uint64_t third_ns = lease_renewal_ns(left_ms < lease->lease_ms ? (uint32_t)left_ms : lease->lease_ms);
+    uint64_t wanted_ns = lease->renew_ms * CLOCK_NS_PER_MS;
+
+    return wanted_ns > 0 && wanted_ns < third_ns ? wanted_ns : third_ns;
 }
 
-static void renew_again(struct lease *lease, const lks_error *error)
+static void hold(struct lease *lease, uint64_t renew_ns)
 {
-    renew_at(lease, clock_in_ms(lease_pause_ms(lease->lease_ms, error)));
+    move(lease, LEASE_HELD);
+    if (renew_ns >= lease->renew_until_ns) {
+        lease->reason = LKS_LOSS_MAX_HOLD;
+        return;
+    }
+    heap_set(&lease->set->renewals, &lease->renewal, renew_ns);
+    wake_for(renew_ns);
 }
 
-/* What is left until it counts as lost; 0: there is nothing to renew. */
-static uint64_t left_ns(struct lease *lease)
+static void extend(struct lease *lease, uint64_t sent_ns, int64_t left_ms)
 {
-    pthread_mutex_lock(&lease->lock);
+    lose_at(lease, lease_lost_ns(sent_ns, left_ms));
+    hold(lease, sent_ns + renewal_ns(lease, left_ms));
+}
+
+/* ---- renewals ------------------------------------------------------------------ */
+
+/* Whether the error says nothing about the leases themselves. */
+static bool is_transient(lks_code code)
+{
+    return code == LKS_UNAVAILABLE || code == LKS_DEADLINE_EXCEEDED || code == LKS_RESOURCE_EXHAUSTED ||
+           code == LKS_CANCELLED;
+}
+
+/* A batch failed as a whole. If one of its leases may be the reason, halves are tried, until that lease fails
+ * alone. */
+static void renew_again(struct lease *lease, size_t n, const lks_error *error)
+{
+    uint32_t pause_ms = lease_pause_ms(lease->lease_ms, error);
+
+    if (!is_transient(error->code) && n > 1) {
+        lease->batch_max = n / 2;
+        pause_ms = error->retry_after_ms;
+    }
+    hold(lease, clock_in_ms(pause_ms));
+}
+
+static void take_answer(const struct lease_renewal *renewal, const struct lease_batch *batch, const lks_error *error)
+{
+    struct lease *lease = renewal->lease;
     uint64_t now = clock_now_ns();
-    uint64_t left = !lease->ended && now < lease->lost_ns ? lease->lost_ns - now : 0;
-    pthread_mutex_unlock(&lease->lock);
-    return left;
+
+    if (lease->state != LEASE_RENEWING || now >= lease->lost_ns)
+        return;
+    if (error) {
+        renew_again(lease, batch->n, error);
+    } else if (renewal->left_ms > 0) {
+        lease->batch_max =
+            lease->batch_max < lease->kind->batch_max / 2 ? lease->batch_max * 2 : lease->kind->batch_max;
+        extend(lease, batch->sent_ns, renewal->left_ms);
+    } else {
+        lease->reason = LKS_LOSS_TAKEN;
+        lose_at(lease, now);
+    }
 }
 
-static void run_renewal(struct timer *timer)
+void lease_answered(struct lease_batch *batch, const lks_error *error)
 {
-    struct lease *lease = (struct lease *)((char *)timer - offsetof(struct lease, renewal));
-    uint64_t left = left_ns(lease);
+    pthread_mutex_lock(&keeper.lock);
+    for (size_t i = 0; i < batch->n; i++)
+        take_answer(&batch->renewals[i], batch, error);
+    pthread_mutex_unlock(&keeper.lock);
+    for (size_t i = 0; i < batch->n; i++)
+        unref(batch->renewals[i].lease);
+    free(batch);
+}
+
+/* The channel calls nothing of the library back before this returns, so the lock may be held: a lease that ended is
+ * not in the batch, and its channel is still open. */
+static lks_code send_batch(const struct lease_set *set, struct lease_batch *batch, lks_error *error)
+{
+    uint64_t first_lost_ns = CLOCK_NEVER;
+
+    for (size_t i = 0; i < batch->n; i++)
+        if (batch->renewals[i].lease->lost_ns < first_lost_ns)
+            first_lost_ns = batch->renewals[i].lease->lost_ns;
+    batch->sent_ns = clock_now_ns();
+    uint64_t left_ns = first_lost_ns > batch->sent_ns ? first_lost_ns - batch->sent_ns : 0;
+    return set->kind->renew(set->channel, batch, lease_call_ms(left_ns), error);
+}
+
+/* Renews the lease that is due first and those that are due within the next third of its time, so that calls are few
+ * and large. */
+static void renew_first(struct lease_set *set, uint64_t now)
+{
+    struct lease *lease = of_renewal(heap_first(&set->renewals));
+    uint64_t until_ns = now + renewal_ns(lease, lease->lease_ms);
+    size_t batch_max = lease->batch_max;
+    struct lease_batch *batch = malloc(sizeof *batch + batch_max * sizeof *batch->renewals);
     lks_error error;
 
-    if (left == 0)
+    if (!batch) {
+        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        renew_again(lease, 1, &error);
         return;
-    lease->sent_ns = clock_now_ns();
+    }
+    for (batch->n = 0; batch->n < batch_max;) {
+        move(lease, LEASE_RENEWING);
+        atomic_fetch_add(&lease->references, 1);
+        batch->renewals[batch->n++] = (struct lease_renewal){.lease = lease};
+        if (heap_next_ns(&set->renewals) > until_ns)
+            break;
+        lease = of_renewal(heap_first(&set->renewals));
+        if (lease->batch_max < batch_max)
+            batch_max = lease->batch_max;
+    }
+    if (send_batch(set, batch, &error) == LKS_OK)
+        return;
+    for (size_t i = 0; i < batch->n; i++) {
+        renew_again(batch->renewals[i].lease, batch->n, &error);
+        unref(batch->renewals[i].lease);
+    }
+    free(batch);
+}
+
+/* ---- the thread ---------------------------------------------------------------- */
+
+/* The lock is released while `lost` runs. */
+static void report_loss(struct lease *lease)
+{
+    move(lease, LEASE_LOST);
+    if (!lease->kind->lost)
+        return;
     atomic_fetch_add(&lease->references, 1);
-    if (lease->ops->renew(lease, lease_call_ms(left), &error) == LKS_OK)
+    keeper.reporting = reporting = lease;
+    pthread_mutex_unlock(&keeper.lock);
+    lease->kind->lost(lease, lease->reason);
+    pthread_mutex_lock(&keeper.lock);
+    keeper.reporting = reporting = NULL;
+    unref(lease);
+    pthread_cond_broadcast(&keeper.reported);
+}
+
+/* Reports one loss, if one is due. */
+static bool report_due(uint64_t now)
+{
+    struct lease_set *set;
+
+    LIST_FOREACH(set, &keeper.sets, in_sets) {
+        if (heap_next_ns(&set->losses) <= now) {
+            report_loss(of_loss(heap_first(&set->losses)));
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does what is due; returns when more will be. */
+static uint64_t run_due(void)
+{
+    uint64_t next_ns = CLOCK_NEVER, now = clock_now_ns();
+    struct lease_set *set;
+
+    while (report_due(now))
+        now = clock_now_ns();
+    LIST_FOREACH(set, &keeper.sets, in_sets) {
+        uint64_t loss_ns = heap_next_ns(&set->losses), renewal_ns;
+
+        while ((renewal_ns = heap_next_ns(&set->renewals)) <= now)
+            renew_first(set, now);
+        if (loss_ns < next_ns)
+            next_ns = loss_ns;
+        if (renewal_ns < next_ns)
+            next_ns = renewal_ns;
+    }
+    return next_ns;
+}
+
+static void *keep(void *arg)
+{
+    bool idle = false;
+
+    (void)arg;
+    pthread_setname_np(pthread_self(), "lks-watchdog");
+    pthread_mutex_lock(&keeper.lock);
+    for (;;) {
+        keeper.until_ns = run_due();
+        bool unused = LIST_EMPTY(&keeper.sets);
+        if (unused && idle)
+            break;
+        if (unused)
+            keeper.until_ns = clock_in_ms(LINGER_MS);
+        const struct timespec until = clock_timespec(keeper.until_ns);
+        int waited = keeper.until_ns == CLOCK_NEVER
+                         ? pthread_cond_wait(&keeper.earlier, &keeper.lock)
+                         : pthread_cond_clockwait(&keeper.earlier, &keeper.lock, CLOCK_MONOTONIC, &until);
+        idle = waited == ETIMEDOUT && LIST_EMPTY(&keeper.sets);
+    }
+    keeper.running = false;
+    pthread_mutex_unlock(&keeper.lock);
+    return NULL;
+}
+
+static bool start_thread(void)
+{
+    pthread_attr_t detached;
+    pthread_t thread;
+    sigset_t all, before;
+
+    if (pthread_attr_init(&detached) != 0)
+        return false;
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    /* It must not run the process' signal handlers. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    bool started = pthread_create(&thread, &detached, keep, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&detached);
+    return started;
+}
+
+/* ---- sets; under the lock ------------------------------------------------------- */
+
+/* Takes a lease out of its set. */
+static void leave_set(struct lease_set *set)
+{
+    if (--set->n > 0)
         return;
-    renew_again(lease, &error);
-    unref(lease);
+    LIST_REMOVE(set, in_sets);
+    heap_free(&set->renewals);
+    heap_free(&set->losses);
+    free(set);
+    if (LIST_EMPTY(&keeper.sets))
+        wake_for(clock_in_ms(LINGER_MS));
 }
 
-void lease_answered(struct lease *lease, lease_answer answer, int64_t left_ms, const lks_error *error)
+/* False when out of memory. */
+static bool join_set(struct lease *lease)
 {
-    pthread_mutex_lock(&lease->lock);
-    uint64_t now = clock_now_ns();
-    bool kept = !lease->ended && now < lease->lost_ns;
-    if (kept && answer == LEASE_LOST)
-        lease->lost_ns = now;
-    if (kept && answer == LEASE_RENEWED)
-        lease->lost_ns = lease_lost_ns(lease->sent_ns, left_ms);
-    pthread_mutex_unlock(&lease->lock);
-    if (kept && answer == LEASE_RENEWED)
-        renew_at(lease, lease->sent_ns + renewal_ns(lease, left_ms));
-    if (kept && answer == LEASE_UNKNOWN)
-        renew_again(lease, error);
-    unref(lease);
+    struct lease_set *set;
+
+    LIST_FOREACH(set, &keeper.sets, in_sets)
+        if (set->channel == lease->channel && set->kind == lease->kind)
+            break;
+    if (!set && (set = calloc(1, sizeof *set))) {
+        set->channel = lease->channel;
+        set->kind = lease->kind;
+        LIST_INSERT_HEAD(&keeper.sets, set, in_sets);
+    }
+    if (!set)
+        return false;
+    set->n++;
+    lease->set = set;
+    if (heap_reserve(&set->renewals, set->n) && heap_reserve(&set->losses, set->n))
+        return true;
+    leave_set(set);
+    return false;
 }
 
-static void run_start(loop_task *task)
+/* ---- for the owners ------------------------------------------------------------- */
+
+lks_code lease_expect(struct lease *lease, lks_error *error)
 {
-    struct lease *lease = (struct lease *)((char *)task - offsetof(struct lease, start));
-
-    renew_at(lease, lease->first_ns);
-}
-
-static void run_stop(loop_task *task)
-{
-    struct lease *lease = (struct lease *)((char *)task - offsetof(struct lease, stop));
-
-    heap_clear(&lease->channel->loop.timers, &lease->renewal);
-    channel_dismiss(lease->channel);
-    unref(lease);
-}
-
-/* ---- the owner's ---------------------------------------------------------------- */
-
-lks_code lease_init(struct lease *lease, lks_channel *channel, const lease_ops *ops, uint32_t lease_ms,
-                    uint32_t keep_ms, lks_error *error)
-{
-    lks_code code = keep_ms != 0 ? channel_admit(channel, false, error) : LKS_OK;
+    lks_code code = lease_check_process(error);
 
     if (code != LKS_OK)
         return code;
-    *lease = (struct lease){
-        .channel = channel,
-        .ops = ops,
-        .lease_ms = lease_ms,
-        .keep_ms = keep_ms,
-        .references = 1,
-        .start = {.run = run_start},
-        .stop = {.run = run_stop},
-        .renewal = {.due = run_renewal},
-    };
-    pthread_mutex_init(&lease->lock, NULL);
-    return LKS_OK;
+    atomic_store(&lease->references, 1);
+    lease->set = NULL;
+    lease->state = LEASE_EXPECTED;
+    lease->lost_ns = 0;
+    lease->renewal.place = lease->loss.place = 0;
+    if (lease->keep_ms == 0)
+        return LKS_OK;
+    pthread_mutex_lock(&keeper.lock);
+    if (!join_set(lease)) {
+        code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    } else if (!keeper.running && !(keeper.running = start_thread())) {
+        code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");
+        leave_set(lease->set);
+    }
+    pthread_mutex_unlock(&keeper.lock);
+    return code;
 }
 
 void lease_begin(struct lease *lease, uint64_t sent_ns, int64_t left_ms)
 {
-    lease->begun = true;
-    pthread_mutex_lock(&lease->lock);
-    lease->lost_ns = lease_lost_ns(sent_ns, left_ms);
-    pthread_mutex_unlock(&lease->lock);
-    if (lease->keep_ms == 0)
-        return;
-    lease->renew_until_ns = lease->keep_ms == LEASE_ALWAYS ? CLOCK_NEVER : clock_in_ms(lease->keep_ms);
-    lease->first_ns = sent_ns + renewal_ns(lease, left_ms);
-    atomic_fetch_add(&lease->references, 1);
-    loop_post(&lease->channel->loop, &lease->start);
+    pthread_mutex_lock(&keeper.lock);
+    lease->batch_max = lease->kind->batch_max;
+    lease->reason = LKS_LOSS_UNRENEWED;
+    lease->renew_until_ns = lease->keep_ms == 0              ? 0
+                            : lease->keep_ms == LEASE_ALWAYS ? CLOCK_NEVER
+                                                             : clock_in_ms(lease->keep_ms);
+    extend(lease, sent_ns, left_ms);
+    pthread_mutex_unlock(&keeper.lock);
 }
 
-bool lease_is_lost(struct lease *lease)
+bool lease_end(struct lease *lease)
 {
-    pthread_mutex_lock(&lease->lock);
+    pthread_mutex_lock(&keeper.lock);
     bool lost = clock_now_ns() >= lease->lost_ns;
-    pthread_mutex_unlock(&lease->lock);
+    move(lease, LEASE_ENDED);
+    if (lease->set)
+        leave_set(lease->set);
+    lease->set = NULL;
+    pthread_mutex_unlock(&keeper.lock);
     return lost;
 }
 
-void lease_end(struct lease *lease)
+void lease_drop(struct lease *lease)
 {
-    pthread_mutex_lock(&lease->lock);
-    lease->ended = true;
-    pthread_mutex_unlock(&lease->lock);
-    if (lease->keep_ms != 0 && lease->begun)
-        loop_post(&lease->channel->loop, &lease->stop);
-    else if (lease->keep_ms != 0)
-        channel_dismiss(lease->channel);
     unref(lease);
+}
+
+uint64_t lease_left_ns(const struct lease *lease)
+{
+    if (lease_check_process(NULL) != LKS_OK)
+        return 0;
+    pthread_mutex_lock(&keeper.lock);
+    uint64_t now_ns = clock_now_ns(); /* under the lock: nothing is renewed after this saw it lost */
+    uint64_t left_ns = lease->lost_ns > now_ns ? lease->lost_ns - now_ns : 0;
+    pthread_mutex_unlock(&keeper.lock);
+    return left_ns;
+}
+
+bool lease_is_lost(const struct lease *lease)
+{
+    return lease_left_ns(lease) == 0;
+}
+
+const struct lease *lease_reporting(void)
+{
+    return reporting;
+}
+
+void lease_quiesce(bool (*is_of)(const struct lease *lease, const void *arg), const void *arg)
+{
+    pthread_mutex_lock(&keeper.lock);
+    while (keeper.reporting && is_of(keeper.reporting, arg))
+        pthread_cond_wait(&keeper.reported, &keeper.lock);
+    pthread_mutex_unlock(&keeper.lock);
 }

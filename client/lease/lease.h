@@ -1,77 +1,104 @@
-/* A lease that is kept and is no lock: of an attempt of lks_once, or of an
- * lks_reservation. It is renewed on the channel's loop thread at each third of its length, or
- * of what is left of it when that is less, a call each time, and is known to be lost before it
- * can have ended. Embedded in what it is of, which lives until nobody refers to it: its owner,
- * the loop thread, a renewal under way. */
+/* Leases that are kept: of locks, of attempts of lks_once and of guards, and of reservations. One thread of the
+ * process, the keeper, renews all of them and reports those that are lost. It starts with the first lease that is
+ * expected and ends a second after the last one ended.
+ *
+ *   EXPECTED --begin--> HELD <--renewed, failed--- RENEWING
+ *                         \----renewal is due-----> /
+ *   HELD, RENEWING --refused by a server, or its time is over--> LOST
+ *   any --end--> ENDED
+ *
+ * A lease that is lost never counts as held again. The functions are thread-safe and, except lease_quiesce, do not
+ * block. A lease is embedded in the object that it belongs to. */
 #ifndef LOCKSTOCK_CLIENT_LEASE_LEASE_H
 #define LOCKSTOCK_CLIENT_LEASE_LEASE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <lockstock/channel.h>
+#include <lockstock/lease.h>
 
-#include "client/loop/loop.h"
 #include "base/heap.h"
 
-#define LEASE_ALWAYS UINT32_MAX
+#define LEASE_ALWAYS UINT64_MAX
 
 struct lease;
 
-typedef enum lease_answer {
-    LEASE_RENEWED,
-    LEASE_LOST,   /* a server says that it is not held any more */
-    LEASE_UNKNOWN /* the call failed */
-} lease_answer;
+/* One renewal call. */
+struct lease_batch {
+    uint64_t sent_ns;
+    size_t n;
+    struct lease_renewal {
+        struct lease *lease;
+        int64_t left_ms; /* set by the answer; 0: the lease is lost */
+    } renewals[];
+};
 
-typedef struct lease_ops {
-    /* Starts the call that renews, whose `done` calls lease_answered. */
-    lks_code (*renew)(struct lease *lease, uint32_t timeout_ms, lks_error *error);
-    /* When nobody refers to it any more; on any thread. */
+typedef struct lease_kind {
+    size_t batch_max; /* leases of one channel in one call */
+    /* Starts the call that renews the batch; its completion sets each left_ms and calls lease_answered. Runs under the
+     * keeper's lock: it must not call functions of this header. */
+    lks_code (*renew)(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error);
+    /* On the keeper's thread, once, when a lease is lost that has not ended. It must not block. NULL: not reported. */
+    void (*lost)(struct lease *lease, lks_loss_reason reason);
+    /* After lease_drop, when no renewal and no `lost` uses the lease any more. Any thread, perhaps under the keeper's
+     * lock. */
     void (*free)(struct lease *lease);
-} lease_ops;
+} lease_kind;
+
+typedef enum lease_state { LEASE_EXPECTED, LEASE_HELD, LEASE_RENEWING, LEASE_LOST, LEASE_ENDED } lease_state;
 
 struct lease {
-    /* Constant once it has begun. */
+    /* Constant after lease_expect. */
+    const lease_kind *kind;
     lks_channel *channel;
-    const lease_ops *ops;
     uint32_t lease_ms;
-    uint32_t keep_ms;
-    uint64_t renew_until_ns;
-    bool begun; /* the owner's */
+    uint32_t renew_ms; /* renewed at least this often; 0 = each third of the lease */
+    uint64_t keep_ms;  /* renewed for so long; 0 = not at all */
 
     atomic_uint references;
 
-    pthread_mutex_t lock;
-    uint64_t lost_ns; /* from then on it counts as lost; under the lock */
-    bool ended;       /* under the lock */
-
-    /* The loop thread's. */
-    loop_task start, stop;
-    struct timer renewal;
-    uint64_t first_ns; /* of the first renewal */
-    uint64_t sent_ns;  /* of the renewal under way */
+    /* Under the keeper's lock. */
+    struct lease_set *set; /* NULL: it has no timers */
+    lease_state state;
+    uint64_t lost_ns; /* from then on it counts as lost */
+    uint64_t renew_until_ns;
+    struct timer renewal, loss;
+    lks_loss_reason reason; /* of the loss, should it not be renewed any more */
+    size_t batch_max;       /* at most so many leases in the call that renews it */
 };
 
-/* Before the lease is asked for: sees to it that nothing can go wrong once it is
- * granted. It is to be renewed for keep_ms (0 = not at all). The owner has the one
- * reference, and ends with lease_end. Fails as lks_call_start does, and then `ops->free`
- * does not run. */
-lks_code lease_init(struct lease *lease, lks_channel *channel, const lease_ops *ops, uint32_t lease_ms,
-                    uint32_t keep_ms, lks_error *error);
+/* Before the lease is requested: reserves memory and starts the thread, so that nothing can fail once the lease is
+ * granted. The caller sets kind, channel, lease_ms, renew_ms and keep_ms, and owns one reference. Ends with lease_end and
+ * lease_drop. LKS_RESOURCE_EXHAUSTED; LKS_FAILED_PRECONDITION in a forked child. */
+lks_code lease_expect(struct lease *lease, lks_error *error);
 
-/* The lease has left_ms to run, from when sent_ns was. */
+/* The lease was granted and has left_ms to run, counted from sent_ns, when the request was sent. */
 void lease_begin(struct lease *lease, uint64_t sent_ns, int64_t left_ms);
 
-/* Loop thread: what became of a renewal. error counts with LEASE_UNKNOWN. */
-void lease_answered(struct lease *lease, lease_answer answer, int64_t left_ms, const lks_error *error);
+/* The answer to a renewal; error: the call failed, else NULL. Frees the batch. */
+void lease_answered(struct lease_batch *batch, const lks_error *error);
 
-/* Thread-safe. */
-bool lease_is_lost(struct lease *lease);
+/* After it returns no renewal starts and `lost` does not begin. Returns whether the lease was lost by then. */
+bool lease_end(struct lease *lease);
 
-/* Gives the owner's reference up; no renewal starts any more. */
-void lease_end(struct lease *lease);
+/* Gives up the owner's reference. */
+void lease_drop(struct lease *lease);
+
+/* Until it counts as lost unless it is renewed; 0: it is lost, or this is a forked child. */
+uint64_t lease_left_ns(const struct lease *lease);
+
+bool lease_is_lost(const struct lease *lease);
+
+/* The lease whose `lost` the calling thread runs; NULL: none. */
+const struct lease *lease_reporting(void);
+
+/* Waits until no `lost` of a lease for which `is_of(lease, arg)` holds is running. Not inside `lost`. */
+void lease_quiesce(bool (*is_of)(const struct lease *lease, const void *arg), const void *arg);
+
+/* LKS_FAILED_PRECONDITION in a forked child, in which no lease is kept. */
+lks_code lease_check_process(lks_error *error);
 
 #endif

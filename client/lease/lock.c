@@ -14,26 +14,15 @@
 #include "client/away.h"
 #include "client/call/channel.h"
 #include "client/lease/lease_time.h"
-#include "client/lease/watchdog.h"
+#include "client/lease/lease.h"
 #include "base/clock.h"
 
-enum { OWNER_BYTES = 128 };
+enum {
+    OWNER_BYTES = 128,
+    BATCH_MAX = 256 /* leases in one Renew, as the contract allows */
+};
 
 static _Thread_local void *mine; /* the holds of this thread, by channel, group and name */
-
-/* The process that holds: the first that made a lock. */
-static atomic_int process;
-
-static lks_code check_process(lks_error *error)
-{
-    int none = 0;
-
-    atomic_compare_exchange_strong(&process, &none, getpid());
-    if (atomic_load(&process) == getpid())
-        return LKS_OK;
-    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                         "the locks belong to the process before the fork: a child must exec");
-}
 
 static lks_code succeed(lks_error *error)
 {
@@ -41,6 +30,62 @@ static lks_code succeed(lks_error *error)
         *error = (lks_error){.code = LKS_OK};
     return LKS_OK;
 }
+
+/* ---- leases of holds ----------------------------------------------------------- */
+
+static void renewed(void *arg, lks_code code, const lks_renew_response *response, const lks_error *error)
+{
+    struct lease_batch *batch = arg;
+    lks_error wrong;
+
+    if (code == LKS_OK && response->n_results != batch->n) {
+        code = lks_error_set(&wrong, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer without a result for each lease");
+        error = &wrong;
+    }
+    for (size_t i = 0; i < batch->n && code == LKS_OK; i++) {
+        const lks_lease_result *result = response->results[i];
+
+        batch->renewals[i].left_ms = result->outcome == LKS_RENEW_OUTCOME_RENEWED ? result->lease_ms : 0;
+    }
+    lease_answered(batch, code == LKS_OK ? NULL : error);
+}
+
+static lks_code renew(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
+{
+    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
+    lks_lease leases[BATCH_MAX], *list[BATCH_MAX];
+    lks_renew_request request = LKS_RENEW_REQUEST_INIT;
+
+    for (size_t i = 0; i < batch->n; i++) {
+        const struct hold *hold = (const struct hold *)batch->renewals[i].lease;
+
+        leases[i] = (lks_lease)LKS_LEASE_INIT;
+        leases[i].group = hold->lock->group;
+        leases[i].token = hold->token;
+        leases[i].lease_ms = hold->lease.lease_ms;
+        list[i] = &leases[i];
+    }
+    request.n_leases = batch->n;
+    request.leases = list;
+    return lks_lock_renew_start(channel, &request, &options, renewed, batch, NULL, error);
+}
+
+static void lost(struct lease *lease, lks_loss_reason reason)
+{
+    const struct hold *hold = (const struct hold *)lease;
+    const struct lock *lock = hold->lock;
+    const lks_lock_loss loss = {.group = lock->group, .name = lock->name, .fence = hold->fence, .reason = reason};
+
+    if (lock->on_lost)
+        lock->on_lost(lock->arg, &loss);
+}
+
+static void free_hold(struct lease *lease)
+{
+    free(lease);
+}
+
+static const lease_kind kind = {.batch_max = BATCH_MAX, .renew = renew, .lost = lost, .free = free_hold};
 
 /* ---- locks -------------------------------------------------------------------- */
 
@@ -59,8 +104,6 @@ char *lock_own_name(void)
 
 static void lock_destroy(struct lock *lock)
 {
-    if (lock->watch)
-        watchdog_detach(lock->watch);
     free(lock->group);
     free(lock->name);
     free(lock->owner);
@@ -78,7 +121,7 @@ lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, cons
                   struct lock **ret, lks_error *error)
 {
     static const lks_lock_options defaults = {0};
-    lks_code code = check_process(error);
+    lks_code code = lease_check_process(error);
 
     options = options ? options : &defaults;
     if (code != LKS_OK || (code = check_options(name, options, error)) != LKS_OK)
@@ -87,7 +130,6 @@ lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, cons
     if (!lock)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     lock->channel = channel;
-    lock->watch = watchdog_attach(channel);
     lock->name = strdup(name);
     lock->group = strdup(options->group && *options->group != '\0' ? options->group : name);
     lock->owner = options->owner ? strdup(options->owner) : lock_own_name();
@@ -97,7 +139,7 @@ lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, cons
     lock->max_hold_ms = options->max_hold_ms;
     lock->on_lost = options->on_lost;
     lock->arg = options->arg;
-    if (!lock->watch || !lock->name || !lock->group || !lock->owner) {
+    if (!lock->name || !lock->group || !lock->owner) {
         lock_destroy(lock);
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
@@ -105,14 +147,27 @@ lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, cons
     return succeed(error);
 }
 
+/* The hold of a lease; NULL for a lease of another kind. */
+static const struct hold *lost_hold(const struct lease *lease)
+{
+    return lease && lease->kind == &kind ? (const struct hold *)lease : NULL;
+}
+
+static bool is_of(const struct lease *lease, const void *lock)
+{
+    const struct hold *hold = lost_hold(lease);
+
+    return hold && hold->lock == lock;
+}
+
 lks_code lock_free(struct lock *lock)
 {
     if (!lock)
         return LKS_OK;
-    const struct hold *told = watchdog_telling();
-    if (check_process(NULL) != LKS_OK || atomic_load(&lock->holds) != 0 || (told && told->lock == lock))
+    const struct hold *lost = lost_hold(lease_reporting());
+    if (lease_check_process(NULL) != LKS_OK || atomic_load(&lock->holds) != 0 || (lost && lost->lock == lock))
         return LKS_FAILED_PRECONDITION;
-    watchdog_quiesce(lock);
+    lease_quiesce(is_of, lock);
     lock_destroy(lock);
     return LKS_OK;
 }
@@ -157,30 +212,30 @@ static lks_code tell_lost(lks_error *error)
 lks_code lock_give_back(struct hold *hold, lks_error *error)
 {
     struct lock *lock = hold->lock;
-    lks_code code = check_process(error);
+    lks_code code = lease_check_process(error);
 
     if (code != LKS_OK)
         return code;
-    bool lost = watchdog_end(hold);
-    if (!lost && !watchdog_telling() && !channel_on_completion_thread())
+    bool lost = lease_end(&hold->lease);
+    if (!lost && !lease_reporting() && !channel_on_completion_thread())
         code = release_now(lock, hold->token, 0, error);
     else
         lock_release_later(lock->channel, lock->group, hold->token);
     if (lost)
         code = tell_lost(error);
-    watchdog_drop(hold);
+    lease_drop(&hold->lease);
     atomic_fetch_sub(&lock->holds, 1);
     return code;
 }
 
 bool lock_is_lost(const struct hold *hold)
 {
-    return check_process(NULL) != LKS_OK || watchdog_is_lost(hold);
+    return lease_is_lost(&hold->lease);
 }
 
 uint64_t lock_left_ns(const struct hold *hold)
 {
-    return check_process(NULL) == LKS_OK ? watchdog_left_ns(hold) : 0;
+    return lease_left_ns(&hold->lease);
 }
 
 /* ---- taking ------------------------------------------------------------------- */
@@ -307,14 +362,10 @@ static lks_lock_result await_grant(struct hold *hold, int64_t permits, uint32_t 
         sent_ns = now_ns;
         result = confirm(hold, &left_ms, error);
     }
-    if (result == LKS_LOCK_ACQUIRED) {
-        uint32_t max_hold_ms = hold->lock->max_hold_ms;
-
-        hold->renew_until_ns = max_hold_ms == 0 ? CLOCK_NEVER : now_ns + max_hold_ms * CLOCK_NS_PER_MS;
-        watchdog_begin(hold, sent_ns, left_ms);
-    } else if (granted) {
+    if (result == LKS_LOCK_ACQUIRED)
+        lease_begin(&hold->lease, sent_ns, left_ms);
+    else if (granted)
         give_back_unreturned(hold, result, error);
-    }
     return result;
 }
 
@@ -324,17 +375,22 @@ lks_lock_result lock_take(struct lock *lock, lks_lock_mode mode, int64_t permits
     lks_error unwanted;
 
     error = error ? error : &unwanted;
-    if (check_process(error) != LKS_OK)
+    if (lease_check_process(error) != LKS_OK)
         return LKS_LOCK_FAILED;
-    if (watchdog_telling())
+    if (lease_reporting())
         return refuse(error, LKS_LOCK_FAILED, LKS_FAILED_PRECONDITION, LKS_REASON_NONE,
                       "locking blocks, and on_lost must not");
     struct hold *hold = malloc(sizeof *hold);
     if (!hold)
         return refuse(error, LKS_LOCK_FAILED, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NONE, "out of memory");
-    *hold = (struct hold){.lock = lock, .mode = mode, .count = 1, .references = 1};
+    *hold = (struct hold){.lock = lock, .mode = mode, .count = 1};
+    hold->lease = (struct lease){.kind = &kind,
+                                 .channel = lock->channel,
+                                 .lease_ms = lock->lease_ms,
+                                 .renew_ms = lock->renew_ms,
+                                 .keep_ms = lock->max_hold_ms != 0 ? lock->max_hold_ms : LEASE_ALWAYS};
     lks_rpc_random_id(hold->token);
-    if (watchdog_expect(lock->watch, error) != LKS_OK) {
+    if (lease_expect(&hold->lease, error) != LKS_OK) {
         free(hold);
         return LKS_LOCK_FAILED;
     }
@@ -345,8 +401,8 @@ lks_lock_result lock_take(struct lock *lock, lks_lock_mode mode, int64_t permits
         succeed(error);
         return result;
     }
-    watchdog_unexpect(lock->watch);
-    free(hold);
+    lease_end(&hold->lease);
+    lease_drop(&hold->lease);
     atomic_fetch_sub(&lock->holds, 1);
     return result;
 }
@@ -376,12 +432,12 @@ static struct hold *find(const struct lock *lock)
 
 const struct hold *lock_mine(const struct lock *lock)
 {
-    return check_process(NULL) == LKS_OK ? find(lock) : NULL;
+    return lease_check_process(NULL) == LKS_OK ? find(lock) : NULL;
 }
 
 static lks_lock_result enter_again(struct hold *hold, lks_lock_mode mode, lks_error *error)
 {
-    if (watchdog_is_lost(hold))
+    if (lease_is_lost(&hold->lease))
         return refuse(error, LKS_LOCK_LOST, LKS_FAILED_PRECONDITION, LKS_REASON_LEASE_LOST,
                       "this thread has lost the lock and must unlock it first");
     if (mode == LKS_LOCK_MODE_EXCLUSIVE && hold->mode == LKS_LOCK_MODE_SHARED)
@@ -394,7 +450,7 @@ static lks_lock_result enter_again(struct hold *hold, lks_lock_mode mode, lks_er
 
 lks_lock_result lock_enter(struct lock *lock, lks_lock_mode mode, uint32_t timeout_ms, lks_error *error)
 {
-    if (check_process(error) != LKS_OK)
+    if (lease_check_process(error) != LKS_OK)
         return LKS_LOCK_FAILED;
     struct hold *hold = find(lock);
     if (hold)
@@ -408,20 +464,20 @@ lks_lock_result lock_enter(struct lock *lock, lks_lock_mode mode, uint32_t timeo
 
 lks_code lock_leave(struct lock *lock, lks_error *error)
 {
-    lks_code code = check_process(error);
+    lks_code code = lease_check_process(error);
 
     if (code != LKS_OK)
         return code;
-    const struct hold *told = watchdog_telling();
-    if (told && compare_locks(told->lock, lock) == 0) {
-        lock_release_later(lock->channel, lock->group, told->token);
+    const struct hold *lost = lost_hold(lease_reporting());
+    if (lost && compare_locks(lost->lock, lock) == 0) {
+        lock_release_later(lock->channel, lock->group, lost->token);
         return tell_lost(error);
     }
     struct hold *hold = find(lock);
     if (!hold)
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "this thread does not hold the lock");
     if (--hold->count != 0)
-        return watchdog_is_lost(hold) ? tell_lost(error) : succeed(error);
+        return lease_is_lost(&hold->lease) ? tell_lost(error) : succeed(error);
     tdelete(hold, &mine, compare);
     return lock_give_back(hold, error);
 }

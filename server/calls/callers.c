@@ -19,7 +19,7 @@ enum {
     ALONE_NS = 1000 * 1000, /* instead, while nobody else had a call for a while */
     QUIET_NS = 50 * 1000 * 1000,
     LARGE_BYTES = 64 * 1024, /* of an answer */
-    DEAR_MAX = 8,
+    COST_FACTOR_MAX = 8,
     OWNERS_SHARE = 32,     /* places of one owner, while another calls */
     LONG_NS = 5 * 1000000, /* a queue is long, */
     STALL_NS = 20 * 1000000,
@@ -203,19 +203,17 @@ static void enqueue(caller_call *call)
 {
     caller *c = call->caller;
 
-    call->state = CALL_QUEUED;
     c->all->n_queued++;
     if (call->settles) {
         TAILQ_INSERT_TAIL(&c->settles, call, in_queue);
         c->n_settling++;
-    } else {
-        TAILQ_INSERT_TAIL(&c->takes, call, in_queue);
-        if (c->n_taking++ == 0)
-            enter_takers(c);
-        count_taking(c, 1);
-        c->all->n_taking++;
+        return;
     }
-    relist(c);
+    TAILQ_INSERT_TAIL(&c->takes, call, in_queue);
+    if (c->n_taking++ == 0)
+        enter_takers(c);
+    count_taking(c, 1);
+    c->all->n_taking++;
 }
 
 static void dequeue(caller_call *call)
@@ -226,14 +224,72 @@ static void dequeue(caller_call *call)
     if (call->settles) {
         TAILQ_REMOVE(&c->settles, call, in_queue);
         c->n_settling--;
-    } else {
-        TAILQ_REMOVE(&c->takes, call, in_queue);
-        if (--c->n_taking == 0)
-            leave_takers(c);
-        count_taking(c, -1U);
-        c->all->n_taking--;
+        return;
     }
-    call->state = CALL_NONE;
+    TAILQ_REMOVE(&c->takes, call, in_queue);
+    if (--c->n_taking == 0)
+        leave_takers(c);
+    count_taking(c, -1U);
+    c->all->n_taking--;
+}
+
+/* ---- the state of a call ------------------------------------------------------------ */
+
+/* `n` more places, or fewer. */
+static void count_running(caller_call *call, uint32_t n)
+{
+    call->caller->running.of_kind[call->settles] += n;
+    call->caller->all->running.of_kind[call->settles] += n;
+    call->owner->running.of_kind[call->settles] += n;
+}
+
+static void leave_state(caller_call *call)
+{
+    callers *all = call->caller->all;
+
+    switch (call->state) {
+    case CALL_QUEUED:
+    case CALL_WOKEN:
+        dequeue(call);
+        break;
+    case CALL_RUNNING:
+        count_running(call, -call->places);
+        leave_owner(all, call->owner);
+        call->owner = NULL;
+        break;
+    case CALL_PARKED:
+        all->n_parked--;
+        break;
+    default:
+        break;
+    }
+}
+
+/* The only function that changes a call's state, and what is counted and listed by state. */
+static void move_call(caller_call *call, call_state to)
+{
+    caller *c = call->caller;
+
+    leave_state(call);
+    call->state = to;
+    switch (to) {
+    case CALL_QUEUED:
+    case CALL_WOKEN:
+        enqueue(call);
+        break;
+    case CALL_RUNNING:
+        call->owner = c->owner;
+        call->owner->named.members++;
+        count_running(call, call->places = 1 + call->more * c->cost_factor);
+        break;
+    case CALL_PARKED:
+        call->settles = true; /* what it does from now on ends its wait */
+        c->all->n_parked++;
+        break;
+    default:
+        break;
+    }
+    relist(c);
 }
 
 /* ---- life ------------------------------------------------------------------------- */
@@ -276,14 +332,6 @@ static void on_look(uv_timer_t *look)
 
 /* ---- starting ----------------------------------------------------------------------- */
 
-/* `n` more places, or fewer. */
-static void count_running(caller_call *call, uint32_t n)
-{
-    call->caller->running.of_kind[call->settles] += n;
-    call->caller->all->running.of_kind[call->settles] += n;
-    call->owner->running.of_kind[call->settles] += n;
-}
-
 /* Its caller is pinned. */
 static void run(caller_call *call)
 {
@@ -296,17 +344,15 @@ static void run(caller_call *call)
         c->turn_ns = 0;
     }
     c->turn = all->turn;
-    owner *o = call->owner = c->owner;
+    owner *o = c->owner;
     if (o->turn != all->turn)
         o->turn_ns = 0;
     o->turn = all->turn;
-    o->named.members++; /* while it runs, and here */
-    o->named.members++;
+    o->named.members++; /* used below, when the call may be over */
     note_owner(all, o, began_ns);
-    call->state = CALL_RUNNING;
-    count_running(call, call->places = 1 + call->more * c->dear);
-    relist(c);
-    call->start(call);
+    bool begins = call->state == CALL_NEW || call->state == CALL_QUEUED;
+    move_call(call, CALL_RUNNING);
+    (begins ? call->ops->begin : call->ops->resume)(call);
     uint64_t now_ns = clock_now_ns(), took_ns = now_ns - began_ns;
     c->turn_ns += took_ns;
     o->turn_ns += took_ns;
@@ -381,7 +427,6 @@ static void serve(callers *all)
     while (all->queue_ns < until_ns && (call = next_call(all))) {
         caller *c = call->caller;
         c->pins++;
-        dequeue(call);
         if (!call->settles)
             pace_note(&all->pace, c->moved_ns = clock_now_ns());
         run(call);
@@ -416,7 +461,7 @@ static void start_or_queue(caller_call *call)
         unpin(c);
         return;
     }
-    enqueue(call);
+    move_call(call, call->state == CALL_PARKED ? CALL_WOKEN : CALL_QUEUED);
     if (!c->all->serving)
         uv_idle_start(&c->all->busy, on_busy);
 }
@@ -472,37 +517,14 @@ lks_code caller_admit(caller_call *call, const char *principal, lks_error *error
     return LKS_OK;
 }
 
-static void stop_running(caller_call *call)
-{
-    caller *c = call->caller;
-
-    count_running(call, -call->places);
-    call->state = CALL_NONE;
-    leave_owner(c->all, call->owner);
-    call->owner = NULL;
-    relist(c);
-}
-
 void caller_park(caller_call *call)
 {
-    callers *all = call->caller->all;
-
-    stop_running(call);
-    call->settles = true; /* what it does from now on ends its wait */
-    call->state = CALL_PARKED;
-    all->n_parked++;
-    serve(all);
-}
-
-static void unpark(caller_call *call)
-{
-    call->state = CALL_NONE;
-    call->caller->all->n_parked--;
+    move_call(call, CALL_PARKED);
+    serve(call->caller->all);
 }
 
 void caller_resume(caller_call *call)
 {
-    unpark(call);
     start_or_queue(call);
 }
 
@@ -513,17 +535,11 @@ void caller_leave(caller_call *call)
     if (!c)
         return;
     callers *all = c->all;
-    if (call->state == CALL_QUEUED)
-        dequeue(call);
-    else if (call->state == CALL_RUNNING)
-        stop_running(call);
-    else if (call->state == CALL_PARKED)
-        unpark(call);
+    move_call(call, CALL_NEW);
     if (call->waits)
         callers_leave_waiting(call);
     TAILQ_REMOVE(&c->calls, call, in_caller);
     call->caller = NULL;
-    relist(c);
     free_when_over(c);
     serve(all);
 }
@@ -536,8 +552,13 @@ caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg)
 
     if (!c)
         return NULL;
-    *c = (caller){
-        .all = all, .bytes = bytes, .on_room = on_room, .arg = arg, .wire = "?", .from = "?", .dear = DEAR_MAX};
+    *c = (caller){.all = all,
+                  .bytes = bytes,
+                  .on_room = on_room,
+                  .arg = arg,
+                  .wire = "?",
+                  .from = "?",
+                  .cost_factor = COST_FACTOR_MAX};
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->settles);
     TAILQ_INIT(&c->takes);
@@ -583,7 +604,7 @@ void caller_lost(caller *c)
     for (; n > 0 && (call = TAILQ_FIRST(&c->calls)); n--) {
         TAILQ_REMOVE(&c->calls, call, in_caller);
         TAILQ_INSERT_TAIL(&c->calls, call, in_caller);
-        call->abandoned(call);
+        call->ops->abandoned(call);
     }
     unpin(c);
 }
@@ -600,7 +621,7 @@ void caller_hold(caller *c, bool held)
 
 void caller_had_answer(caller *c, size_t bytes)
 {
-    c->dear = bytes > LARGE_BYTES ? DEAR_MAX : (c->dear + 1) / 2;
+    c->cost_factor = bytes > LARGE_BYTES ? COST_FACTOR_MAX : (c->cost_factor + 1) / 2;
 }
 
 bool caller_is_lost(const caller *c)

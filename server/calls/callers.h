@@ -1,21 +1,21 @@
-/* Who calls: one object a connection. It counts the calls that the connection has under
- * way, and that wait, against limits of its own, of the server and of its principal; what
- * finds no room to run queues. It knows its calls, so that its loss costs them alone.
+/* Admission of calls. A caller is a connection; it counts its calls that run and that wait against limits of its own, of the
+ * server and of its principal. A call that finds no room to run queues. A caller knows its calls, so that the loss of a
+ * connection ends exactly these.
  *
- *   admit --> refused
- *        \--> QUEUED --start--> RUNNING --park--> PARKED
- *               ^                  |  (memory only)  |
- *               +------------------+---- resume -----+      leave: from any state
+ *   NEW --admit--> QUEUED --begin--> RUNNING --park--> PARKED --resume--> WOKEN
+ *    ^ \--refused                     ^  |                                 |
+ *    |                                \--|------------resume---------------/
+ *    \------------leave, from any state--/
  *
- * Calls that settle (they end or keep something: Release, Renew, Confirm) find room when
- * those that take do not: they start first, and each kind has a quarter of the room to run
- * that the other cannot use.
- * A call that takes is refused at once when it would queue for too long: how long is foreseen
- * from how many queue before it and how fast such calls began lately. So a queue is as long as
- * its calls can use, and under overload what is admitted is answered in time.
- * A caller starts only so much in one turn of the loop; then it is the others' turn.
- * All connections of one owner, a principal or an unknown caller's address, share these turns while another owner calls, and
- * have a share of the calls that run. So who has many connections gets no more than who has one.
+ * With room, an admitted call skips QUEUED, and a resumed one WOKEN.
+ *
+ * Calls that settle (they end or keep something: Release, Renew, Confirm) find room when those that take do not: they start
+ * first, and each kind has a quarter of the room to run that the other cannot use.
+ * A call that takes is refused at once when it would queue for too long, which is estimated from the number of calls before it
+ * and the rate at which such calls began lately. So under overload an admitted call is answered in time.
+ * A caller's starts have a limit in each turn of the loop; then it is the others' turn.
+ * All connections of one owner (a principal, or the address of an unknown caller) share these turns while another owner
+ * calls, and have a share of the calls that run. So an owner of many connections gets no more than an owner of one.
  * Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_CALLERS_H
 #define LOCKSTOCK_SERVER_CALLERS_H
@@ -88,22 +88,35 @@ bool caller_queues(const caller *c);
  * long (pace.h). */
 lks_code caller_foresee(const caller *c, uint64_t deadline_ns, lks_error *error);
 
-typedef enum caller_call_state { CALL_NONE, CALL_QUEUED, CALL_RUNNING, CALL_PARKED } caller_call_state;
+typedef enum call_state {
+    CALL_NEW,     /* not admitted, or left */
+    CALL_QUEUED,  /* waits for room to begin */
+    CALL_RUNNING, /* takes places; its store calls are under way */
+    CALL_PARKED,  /* waits for an event; takes only memory */
+    CALL_WOKEN,   /* an event came; waits for room to resume */
+} call_state;
+
+struct caller_call;
+
+typedef struct call_ops {
+    /* It has room: after admission, and after a resume. Both may leave or park it. */
+    void (*begin)(struct caller_call *call);
+    void (*resume)(struct caller_call *call);
+    /* Its caller is lost. May leave. */
+    void (*abandoned)(struct caller_call *call);
+} call_ops;
 
 /* A call's part in this; inside the struct of whoever runs it. */
 typedef struct caller_call {
     caller *caller;
+    const call_ops *ops;
     bool settles;
     bool waits;    /* it may be parked */
     uint32_t more; /* places that it takes while it runs, beyond one: it holds up the store for so much longer. Several
-                      times as many while its caller's answers may be large */
-    /* It has room: first after admission, then after each resume. May leave or park it. */
-    void (*start)(struct caller_call *call);
-    /* Its caller is lost. May leave. */
-    void (*abandoned)(struct caller_call *call);
-    caller_call_state state; /* private from here on */
-    uint32_t places;         /* that it takes now */
-    struct owner *owner;     /* while it runs */
+                            times as many while its caller's answers may be large */
+    call_state state;    /* others may read it, callers.c changes it */
+    uint32_t places;     /* private from here on: that it takes now */
+    struct owner *owner; /* while it runs */
     struct named_entry *waiting;
     TAILQ_ENTRY(caller_call) in_caller, in_queue;
 } caller_call;
@@ -113,10 +126,10 @@ typedef struct caller_call {
  * is no room, and nothing is counted; LKS_CANCELLED: the caller is lost. */
 lks_code caller_admit(caller_call *call, const char *principal, lks_error *error);
 
-/* A running call of a kind that waits costs memory only from now on. */
+/* A running call of a kind that waits: from now on it takes only memory. */
 void caller_park(caller_call *call);
 
-/* A parked call wants to run again: it starts before this returns, or queues. */
+/* A parked call is to run again: `resume` runs before this returns, or the call queues. */
 void caller_resume(caller_call *call);
 
 /* The call is over, in any state; nothing when it was never admitted. */

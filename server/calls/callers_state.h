@@ -44,8 +44,8 @@ struct caller {
     uint64_t moved_ns;                        /* when `takes` was empty, or one of it began */
     uint64_t turn, turn_ns;                   /* time that its calls took to start in that turn */
     bool was_costly;                          /* they used up the one before */
-    uint32_t dear; /* 1..DEAR_MAX: as large as its answers may be, by what they were lately */
-    unsigned pins; /* functions that still look at it */
+    uint32_t cost_factor;                     /* 1..COST_FACTOR_MAX, by the size of its latest replies */
+    unsigned pins;                            /* functions that still look at it */
     bool lost, held, ready[2];
     TAILQ_ENTRY(caller) ready_in[2], in_takers;
 };

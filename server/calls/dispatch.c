@@ -45,18 +45,15 @@ struct dispatch {
     bool stopped; /* the store is asked nothing more */
 };
 
-/* One call. What it works with is in an arena that its engine lends it, but for the time in which it waits.
- *
- *   PLANNED --> ADMITTED --room--> BEGUN --> done
- *                                    \--abandoned, and waits in the store--> UNDOING --> done */
+/* One call. call.state is its state (callers.h). Its work is in an arena that the engine lends it, except while it is PARKED
+ * or WOKEN: then `parked` has what it needs to resume. */
 struct running {
     const target *target;
-    struct work *work; /* in its arena; NULL while it waits */
-    struct rest *rest;
+    struct work *work;
+    struct parked *parked; /* from its first wait on */
     caller_call call;
-    bool begun;
-    bool undone;         /* what is left of it in the store was asked to go */
-    service_event event; /* what its next round is about, once it has begun */
+    service_event event; /* that its current round is about; the numbers are the call's own */
+    unsigned pending;    /* kinds of events that came while it was not PARKED, a bit each */
     running **handle;
     uint64_t deadline_ns;
     waiter waiter;
@@ -66,7 +63,7 @@ struct running {
     void *arg;
 };
 
-/* What there is of it but for the time in which it waits. */
+/* State that does not exist while the call is parked. */
 typedef struct work {
     rounds rounds;
     uint64_t received_ns;
@@ -74,12 +71,12 @@ typedef struct work {
     const sink_message *message; /* NULL: the call is alone in its message */
 } work;
 
-/* What is kept of a call that waits, from its first wait on: all that is not in `running`, in one piece. */
-typedef struct rest {
-    size_t held; /* of its connection's bytes: an ordinary one holds none */
-    rounds_kept *rounds;
+/* State that a parked call needs in addition to struct running, in one allocation. */
+typedef struct parked {
+    size_t held; /* of its connection's bytes: an ordinary call holds none */
+    rounds_packed *rounds;
     watched watches[];
-} rest;
+} parked;
 
 /* Which of its store calls a store callback is about. */
 typedef struct awaited {
@@ -190,23 +187,24 @@ static void tell_audit(const running *r)
  * can be. The last line: the transport may reset the arena. */
 static void end(running *r)
 {
-    const service_alarm *left = r->work->rounds.response || r->undone ? NULL : rounds_undo(&r->work->rounds);
+    const service_alarm *left = r->work->rounds.response ? NULL : rounds_undo(&r->work->rounds);
 
     if (left)
         alarms_set_lasting(r->target->dispatch->options.alarms, left->base, left->function, left->argument, 0);
     waiters_leave(r->target->dispatch->options.waiters, &r->waiter);
     tell_audit(r);
-    budget_share *bytes = r->rest && r->rest->held > 0 ? caller_bytes(r->call.caller) : NULL;
+    budget_share *bytes = r->parked && r->parked->held > 0 ? caller_bytes(r->call.caller) : NULL;
     caller_leave(&r->call);
     quotas_leave(r->target->dispatch->options.quotas, r->of_namespace);
     if (r->handle)
         *r->handle = NULL;
     if (bytes)
-        budget_give(bytes, r->rest->held);
+        budget_give(bytes, r->parked->held);
     const rounds *answered = &r->work->rounds;
     sink_done *done = r->done;
     void *arg = r->arg;
-    free(r->rest);
+    free(r->parked);
+    free(r->event.numbers);
     free(r);
     done(arg, answered->method->method, answered->response, &answered->error);
 }
@@ -234,7 +232,8 @@ static void on_undone(void *arg, const store_result *result)
     const undoing *u = arg;
 
     on_alarm_called(u->running->target->dispatch, &u->call);
-    u->running->undone = has_undone(result);
+    if (has_undone(result))
+        u->running->work->rounds.plan.undo.function = NULL;
     end(u->running);
 }
 
@@ -258,12 +257,6 @@ static bool undo(running *r)
                            .repeatable = true};
     store_submit(r->target->dispatch->options.store, &u->call, clock_now_ns() + UNDO_NS, on_undone, u);
     return true;
-}
-
-static void end_with(running *r, lks_code code, lks_reason reason, const char *message)
-{
-    lks_error_set_reason(&r->work->rounds.error, code, LKS_APPLIED_NO, reason, "%s", message);
-    end(r);
 }
 
 static void set_alarms(alarms *all, const service_alarm *list)
@@ -300,58 +293,97 @@ static void refuse_calls(running *r)
         rounds_reply(&r->work->rounds, i - 1, &refused, clock_now_ns());
 }
 
-/* ---- its arena, while it waits -------------------------------------------------- */
+/* ---- parking ----------------------------------------------------------------------- */
 
-enum { REST_BYTES = 1024 }; /* an ordinary one; how many there may be is limited by calls */
+enum { PARKED_BYTES = 1024 }; /* of an ordinary call; how many calls may be parked is limited by their number */
 
-static rest *new_rest(running *r)
+/* Moves the key and the watches of the waiter there, too. */
+static parked *new_parked(running *r)
 {
     lks_rpc_slice key = r->waiter.by_key.key;
     size_t n = 0, i = 0;
 
     for (const watched *w = r->waiter.watches; w; w = w->next)
         n++;
-    size_t rounds_bytes = rounds_kept_bytes(&r->work->rounds);
-    size_t bytes = sizeof(rest) + n * sizeof(watched) + rounds_bytes + key.len;
-    rest *kept = memory_alloc(bytes);
-    kept->held = bytes > REST_BYTES ? bytes - REST_BYTES : 0;
-    kept->rounds = (rounds_kept *)(void *)&kept->watches[n];
+    size_t rounds_bytes = rounds_packed_bytes(&r->work->rounds);
+    size_t bytes = sizeof(parked) + n * sizeof(watched) + rounds_bytes + key.len;
+    parked *p = memory_alloc(bytes);
+    p->held = bytes > PARKED_BYTES ? bytes - PARKED_BYTES : 0;
+    p->rounds = (rounds_packed *)(void *)&p->watches[n];
     for (const watched *w = r->waiter.watches; w; w = w->next, i++)
-        kept->watches[i] = (watched){.next = i + 1 < n ? &kept->watches[i + 1] : NULL, .alarm = w->alarm};
-    rounds_keep(&r->work->rounds, kept->rounds);
-    key.data = memcpy((char *)kept->rounds + rounds_bytes, key.data, key.len);
-    waiters_moved(&r->waiter, key, n > 0 ? kept->watches : NULL);
-    return kept;
+        p->watches[i] = (watched){.next = i + 1 < n ? &p->watches[i + 1] : NULL, .alarm = w->alarm};
+    rounds_pack(&r->work->rounds, p->rounds);
+    key.data = memcpy((char *)p->rounds + rounds_bytes, key.data, key.len);
+    waiters_moved(&r->waiter, key, n > 0 ? p->watches : NULL);
+    return p;
 }
 
-/* It waits: its arena is its engine's again. */
-static void rest_now(running *r)
+/* Packs the call and gives its arena back. */
+static void park_call(running *r)
 {
-    if (!r->lender)
-        return;
-    if (!r->rest) {
-        r->rest = new_rest(r);
-        if (r->rest->held > 0)
-            budget_force(caller_bytes(r->call.caller), r->rest->held);
+    if (!r->parked) {
+        r->parked = new_parked(r);
+        if (r->parked->held > 0)
+            budget_force(caller_bytes(r->call.caller), r->parked->held);
     }
     r->work = NULL;
     r->lender->give(r->arg);
+    caller_park(&r->call);
 }
 
-/* It is looked at again. */
-static void make_again(running *r)
+/* The opposite: unpacks the call into a new arena. */
+static void restore_call(running *r)
 {
     lks_rpc_arena *arena = r->lender->take(r->arg);
 
     if (!arena)
         abort(); /* as memory_alloc */
     r->work = memory_in(arena, sizeof *r->work);
-    rounds_restore(&r->work->rounds, r->target->method, r->rest->rounds,
-                   &(plan){.arena = arena,
-                           .server = r->target->dispatch->options.server,
-                           .service = r->target->service,
-                           .state = r->target->state,
-                           .now_ns = clock_now_ns()});
+    rounds_unpack(&r->work->rounds, r->target->method, r->parked->rounds,
+                  &(plan){.arena = arena,
+                          .server = r->target->dispatch->options.server,
+                          .service = r->target->service,
+                          .state = r->target->state,
+                          .now_ns = clock_now_ns()});
+}
+
+/* The next round is about that event. */
+static void set_event(running *r, service_event event)
+{
+    size_t bytes = event.n_numbers * sizeof *event.numbers;
+
+    free(r->event.numbers);
+    r->event = event;
+    if (bytes > 0)
+        r->event.numbers = memcpy(memory_alloc(bytes), event.numbers, bytes);
+}
+
+/* Takes the pending event of the highest priority; false: none is pending. */
+static bool take_pending(running *r)
+{
+    for (int kind = SERVICE_STOPPING; kind < SERVICE_N_EVENTS; kind++)
+        if (r->pending & (1U << kind)) {
+            r->pending &= ~(1U << kind);
+            set_event(r, (service_event){.kind = (service_event_kind)kind});
+            return true;
+        }
+    return false;
+}
+
+/* A grant that comes while the call asks the store may be older than the reply: the call asks again. */
+static void on_event(running *r, service_event event)
+{
+    if (r->call.state == CALL_PARKED) {
+        set_event(r, event);
+        caller_resume(&r->call);
+    } else {
+        r->pending |= 1U << (event.kind == SERVICE_GRANTED ? SERVICE_WOKEN : event.kind);
+    }
+}
+
+static void on_waiter_event(waiter *w, service_event event)
+{
+    on_event((running *)((char *)w - offsetof(running, waiter)), event);
 }
 
 /* Does what a step of its rounds has come to. */
@@ -360,19 +392,18 @@ static void go_on(running *r, rounds_state state)
     if (state == ROUNDS_EXPECTS)
         return;
     set_alarms(r->target->dispatch->options.alarms, r->work->rounds.alarms);
-    while (state == ROUNDS_WAITS && waiters_park(r->target->dispatch->options.waiters, &r->waiter, &r->event)) {
+    while (state == ROUNDS_WAITS && take_pending(r)) {
         state = rounds_wake(&r->work->rounds, r->event, clock_now_ns());
         set_alarms(r->target->dispatch->options.alarms, r->work->rounds.alarms);
     }
     if (state == ROUNDS_WAITS) {
-        rest_now(r);
-        caller_park(&r->call);
+        park_call(r);
     } else if (state == ROUNDS_CALLS && !r->target->dispatch->stopped) {
         make_calls(r);
     } else {
         if (state == ROUNDS_CALLS)
             refuse_calls(r);
-        if (!r->begun || r->event != SERVICE_ABANDONED || !undo(r))
+        if (r->event.kind != SERVICE_ABANDONED || !undo(r))
             end(r);
     }
 }
@@ -397,14 +428,6 @@ static void on_store(void *arg, const store_result *result)
     if (r->call.more > 0)
         caller_had_answer(r->call.caller, result->code == LKS_OK ? bytes_of(result->value) : 0);
     go_on(r, rounds_reply(&r->work->rounds, to->call, &kept, clock_now_ns()));
-}
-
-static void on_waiter_event(waiter *w, service_event event)
-{
-    running *r = (running *)((char *)w - offsetof(running, waiter));
-
-    r->event = event;
-    caller_resume(&r->call);
 }
 
 /* As far as is known before its request is read: without what it asks to wait. */
@@ -464,49 +487,56 @@ static running *running_of(caller_call *call)
     return (running *)((char *)call - offsetof(running, call));
 }
 
-/* It has room: at first, or for what it was woken for. */
-static void on_start(caller_call *call)
+/* False: rounds.error says why the call is not begun, although there is room. */
+static bool may_begin(running *r, uint64_t now_ns)
+{
+    lks_error *error = &r->work->rounds.error;
+
+    if (r->target->dispatch->stopped)
+        lks_error_set_reason(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_SHUTTING_DOWN, "%s", shutting_down);
+    else if (r->deadline_ns <= now_ns)
+        lks_error_set_reason(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
+                             "the deadline was over before there was room");
+    else if (r->work->message && r->work->message->full)
+        lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_LARGE, "%s",
+                             r->work->message->full);
+    return error->code == LKS_OK;
+}
+
+static void on_begin(caller_call *call)
 {
     running *r = running_of(call);
+    const plan *p = &r->work->rounds.plan;
     uint64_t now_ns = clock_now_ns();
 
-    if (r->begun) {
-        if (!r->work)
-            make_again(r);
-        char *reply = waiters_take_reply(&r->waiter);
-        go_on(r, reply ? rounds_wake_with(&r->work->rounds, reply, now_ns)
-                       : rounds_wake(&r->work->rounds, r->event, now_ns));
-        free(reply);
+    if (!may_begin(r, now_ns)) {
+        end(r);
         return;
     }
-    r->begun = true;
-    if (r->target->dispatch->stopped) {
-        end_with(r, LKS_UNAVAILABLE, LKS_REASON_SHUTTING_DOWN, shutting_down);
-        return;
-    }
-    if (r->deadline_ns <= now_ns) {
-        end_with(r, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_BEFORE_START,
-                 "the deadline was over before there was room");
-        return;
-    }
-    if (r->work->message && r->work->message->full) {
-        end_with(r, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, r->work->message->full);
-        return;
-    }
-    const plan *p = &r->work->rounds.plan;
-    if (p->wait_key.len > 0) { /* before the first store call: its wake message may come before its reply */
+    if (p->wait_key.len > 0) { /* before the first store call: its message may come before the reply */
         r->waiter = (waiter){.by_key.key = p->wait_key, .on_event = on_waiter_event};
         waiters_enter(r->target->dispatch->options.waiters, &r->waiter, p->watches, wait_until(r));
     }
     go_on(r, rounds_start(&r->work->rounds, now_ns));
 }
 
+static void on_resume(caller_call *call)
+{
+    running *r = running_of(call);
+
+    restore_call(r);
+    go_on(r, rounds_wake(&r->work->rounds, r->event, clock_now_ns()));
+}
+
 void dispatch_abandon(running *r)
 {
-    if (r->begun)
-        waiters_abandon(r->target->dispatch->options.waiters, &r->waiter);
-    else
-        end_with(r, LKS_CANCELLED, LKS_REASON_CANCELLED, "the caller is gone");
+    if (r->call.state != CALL_QUEUED) {
+        on_event(r, (service_event){.kind = SERVICE_ABANDONED});
+        return;
+    }
+    lks_error_set_reason(&r->work->rounds.error, LKS_CANCELLED, LKS_APPLIED_NO, LKS_REASON_CANCELLED,
+                         "the caller is gone");
+    end(r);
 }
 
 static void on_abandoned(caller_call *call)
@@ -567,6 +597,8 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
     return rounds_plan(&r->work->rounds, t->method, request, &settings) && is_within_quotas(r);
 }
 
+static const call_ops ops = {.begin = on_begin, .resume = on_resume, .abandoned = on_abandoned};
+
 void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg)
 {
     lks_error error = {0};
@@ -595,7 +627,7 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
                    .work = memory_in(arena, sizeof *r->work),
                    .lender = call->lender,
                    .handle = call->handle,
-                   .call = {.settles = route->method->settles, .start = on_start, .abandoned = on_abandoned},
+                   .call = {.settles = route->method->settles, .ops = &ops},
                    .done = done,
                    .arg = arg};
     *r->work = (work){.rounds.method = t->method, .received_ns = call->received_ns};

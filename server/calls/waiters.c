@@ -1,6 +1,5 @@
-/* Invariant: a waiter is in the list, in the table by its key and among the deadlines,
- * and watches its alarms, from waiters_enter to waiters_leave. One timer serves all
- * deadlines. */
+/* Invariant: from waiters_enter to waiters_leave a waiter is in the list, in the table by its key and among the deadlines, and
+ * watches its alarms. One timer serves all deadlines. */
 #include "calls/waiters.h"
 
 #include <stdio.h>
@@ -24,19 +23,14 @@ struct waiters {
 
 /* ---- waiters ------------------------------------------------------------------ */
 
-static void tell(waiter *w, service_event event)
+static void tell(waiter *w, service_event_kind kind)
 {
-    if (w->parked) {
-        w->parked = false;
-        w->on_event(w, event);
-    } else {
-        w->pending |= 1U << event;
-    }
+    w->on_event(w, (service_event){.kind = kind});
 }
 
-static void run_deadline(struct timer *timer)
+static void on_deadline(struct timer *timer)
 {
-    tell((waiter *)((char *)timer - offsetof(waiter, deadline)), SERVICE_DEADLINE);
+    tell((waiter *)((char *)timer - offsetof(waiter, deadline)), SERVICE_WAIT_OVER);
 }
 
 void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t deadline_ns)
@@ -45,11 +39,11 @@ void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t dea
     key_table_add(&all->by_key, &w->by_key);
     w->registered = true;
     TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
-    if (all->stopping)
-        w->pending = 1U << SERVICE_STOPPING;
-    w->deadline.due = run_deadline;
+    w->deadline.due = on_deadline;
     memory_reserve_timers(&all->deadlines.heap, all->deadlines.heap.n + 1);
     loop_timers_set(&all->deadlines, &w->deadline, deadline_ns);
+    if (all->stopping)
+        tell(w, SERVICE_STOPPING);
 }
 
 void waiters_leave(waiters *all, waiter *w)
@@ -57,19 +51,10 @@ void waiters_leave(waiters *all, waiter *w)
     if (!w->registered)
         return;
     w->registered = false;
-    free(waiters_take_reply(w));
     key_table_remove(&all->by_key, &w->by_key);
     TAILQ_REMOVE(&all->waiters, w, in_all);
     heap_clear(&all->deadlines.heap, &w->deadline);
     alarms_unwatch(all->alarms, w->watches);
-}
-
-char *waiters_take_reply(waiter *w)
-{
-    char *reply = w->reply;
-
-    w->reply = NULL;
-    return reply;
 }
 
 void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
@@ -83,39 +68,18 @@ bool waiters_any(const waiters *all)
     return !TAILQ_EMPTY(&all->waiters);
 }
 
-/* The gravest first: service_event's order. */
-static bool take_pending(waiter *w, service_event *event)
-{
-    for (int e = 0; e < SERVICE_N_EVENTS; e++) {
-        if (w->pending & (1U << e)) {
-            w->pending &= ~(1U << e);
-            *event = (service_event)e;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool waiters_park(waiters *all, waiter *w, service_event *event)
-{
-    (void)all;
-    w->parked = !take_pending(w, event);
-    return !w->parked;
-}
-
-/* An event may end any waiter, so the list is walked by moving each told one to
- * its end, for as many as there were. */
-static void tell_all(waiters *all, service_event event)
+/* An event may end any waiter, so each waiter moves to the end of the list before it is told. */
+static void tell_all(waiters *all, service_event_kind kind)
 {
     size_t n = 0;
     waiter *w;
 
-    for (w = TAILQ_FIRST(&all->waiters); w; w = TAILQ_NEXT(w, in_all))
+    TAILQ_FOREACH(w, &all->waiters, in_all)
         n++;
     for (; n > 0 && (w = TAILQ_FIRST(&all->waiters)); n--) {
         TAILQ_REMOVE(&all->waiters, w, in_all);
         TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
-        tell(w, event);
+        tell(w, kind);
     }
 }
 
@@ -124,34 +88,22 @@ void waiters_missed(waiters *all)
     tell_all(all, SERVICE_WOKEN);
 }
 
-void waiters_abandon(waiters *all, waiter *w)
-{
-    (void)all;
-    if (w->registered)
-        tell(w, SERVICE_ABANDONED);
-}
-
 void waiters_stop(waiters *all)
 {
     all->stopping = true;
     tell_all(all, SERVICE_STOPPING);
 }
 
-/* Whether anybody waits with the key. One that is BUSY asks anew: what it asks now may be older than the reply. */
-static bool wake_key(waiters *all, lks_rpc_slice key, lks_rpc_slice reply)
+/* Several waiters have one key when a caller repeated a call: each is told. False: none has it. */
+static bool tell_key(waiters *all, lks_rpc_slice key, service_event event)
 {
     keyed *k = key_table_find(&all->by_key, key), *next;
     bool any = k;
 
-    /* Several, where a caller sent the same call again: each is answered. */
     for (; k; k = next) {
         waiter *w = (waiter *)((char *)k - offsetof(waiter, by_key));
         next = key_table_next(k);
-        if (w->parked && reply.len > 0) {
-            w->reply = memory_alloc(reply.len + 1);
-            memcpy(w->reply, reply.data, reply.len);
-        }
-        tell(w, SERVICE_WOKEN);
+        w->on_event(w, event);
     }
     return any;
 }
@@ -176,6 +128,20 @@ static bool text_of(char *text, size_t bytes, lks_rpc_slice slice)
     return slice.len < bytes && snprintf(text, bytes, "%.*s", (int)slice.len, slice.data) >= 0;
 }
 
+/* "<number>[,<number>...]"; those that do not fit are dropped. */
+static uint32_t numbers_of(lks_rpc_slice text, int64_t numbers[SERVICE_TARGETS_MAX])
+{
+    const char *end = text.data + text.len;
+    uint32_t n = 0;
+
+    for (const char *c = text.data; c < end && n < SERVICE_TARGETS_MAX; c++) {
+        char *after;
+        numbers[n++] = strtoll(c, &after, 10);
+        c = after;
+    }
+    return n;
+}
+
 void waiters_message(waiters *all, const char *data, size_t len)
 {
     lks_rpc_slice rest = {.data = data, .len = len};
@@ -185,14 +151,16 @@ void waiters_message(waiters *all, const char *data, size_t len)
     if (kind.len != 1)
         return;
     if (*kind.data == 'W') {
-        wake_key(all, rest, (lks_rpc_slice){.len = 0});
+        tell_key(all, rest, (service_event){.kind = SERVICE_WOKEN});
     } else if (*kind.data == 'A') {
         lks_rpc_slice ms = word(&rest), base = word(&rest), function = word(&rest);
         if (text_of(number, sizeof number, ms) && text_of(name, sizeof name, function))
             alarms_set(all->alarms, base, name, rest, strtoll(number, NULL, 10));
     } else if (*kind.data == 'R') {
-        lks_rpc_slice reply = word(&rest), key = word(&rest), base = word(&rest), function = word(&rest);
-        if (text_of(name, sizeof name, function) && !wake_key(all, key, reply))
+        int64_t numbers[SERVICE_TARGETS_MAX];
+        uint32_t n = numbers_of(word(&rest), numbers);
+        lks_rpc_slice key = word(&rest), base = word(&rest), function = word(&rest);
+        if (text_of(name, sizeof name, function) && !tell_key(all, key, (service_event){SERVICE_GRANTED, n, numbers}))
             alarms_set_lasting(all->alarms, base, name, rest, 0);
     }
 }

@@ -58,6 +58,16 @@ int64_t answer_int(answer *a, const store_value *array, size_t i)
     return value->string.data[0] == '-' ? -number : number;
 }
 
+int64_t answer_event_number(answer *a, size_t i)
+{
+    const service_event *event = &a->plan->event;
+
+    if (i < event->n_numbers)
+        return event->numbers[i];
+    misshapen(a);
+    return 0;
+}
+
 char *answer_text(answer *a, const store_value *array, size_t i)
 {
     static char empty[1];

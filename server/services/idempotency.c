@@ -47,18 +47,22 @@ void idempotency_check_lease(plan *p, int64_t lease_ms)
 
 /* ---- Begin ---------------------------------------------------------------------- */
 
-static void begin_wake(const ProtobufCMessage *request, plan *p, service_event event)
+/* An event calls another function with the same arguments. */
+static const plan_function *begin_function(service_event_kind event)
 {
-    (void)request;
-    if (event == SERVICE_ABANDONED)
-        return;
-    p->calls[0].function = event == SERVICE_DEADLINE ? fn_idempotency_begin_over.name : fn_idempotency_begin_again.name;
-    p->n_calls = 1;
+    switch (event) {
+    case SERVICE_NO_EVENT:
+        return &fn_idempotency_begin;
+    case SERVICE_WAIT_OVER:
+        return &fn_idempotency_begin_over;
+    default:
+        return &fn_idempotency_begin_again;
+    }
 }
 
 static void begin_prepare(const lks_begin_request *request, plan *p)
 {
-    idempotency_call(p, &fn_idempotency_begin, request->scope, request->key);
+    idempotency_call(p, begin_function(p->event.kind), request->scope, request->key);
     const char *token = idempotency_id(p, "attempt_token", request->attempt_token);
     if (request->fingerprint.len > FINGERPRINT_BYTES_MAX)
         plan_invalid(p, "fingerprint: must be 0 to %d bytes long", FINGERPRINT_BYTES_MAX);
@@ -71,19 +75,16 @@ static void begin_prepare(const lks_begin_request *request, plan *p)
         .lease_ms = request->lease_ms, .retain_ms = request->retain_ms ? request->retain_ms : RETAIN_MS_DEFAULT,
         .wait_ms = request->wait_ms, .server = request->wait_ms > 0 ? p->server : "");
     if (request->wait_ms > 0) {
-        plan_waits(p, WAITERS, begin_wake);
+        plan_waits(p, WAITERS);
         plan_watch(p, fn_idempotency_lease_over.name, lks_rpc_slice_of(p->server));
     }
 }
 
 static void begin_finish(const lks_begin_request *request, answer *a, lks_begin_response *response)
 {
-    (void)request;
-    if (a->n_replies == 0) {
-        lks_error_set(&a->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
-        return;
-    }
     const store_value *reply = a->replies[0];
+
+    (void)request;
     if (answer_says(reply, "WAIT")) {
         answer_alarm(a, fn_idempotency_lease_over.name, a->plan->server, answer_int(a, reply, 2));
         answer_waits(a);

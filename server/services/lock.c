@@ -84,16 +84,17 @@ static const char *target_text(plan *p, const lks_target *target)
     }
 }
 
-/* A parked call is looked at again with the same arguments by another function. */
-static void acquire_wake(const ProtobufCMessage *request, plan *p, service_event event)
+/* An event calls another function with the same arguments. */
+static const plan_function *acquire_function(service_event_kind event)
 {
-    (void)request;
-    if (event == SERVICE_ABANDONED) {
-        lks_error_set(&p->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
-        return;
+    switch (event) {
+    case SERVICE_WOKEN:
+        return &fn_lock_claim;
+    case SERVICE_WAIT_OVER:
+        return &fn_lock_withdraw;
+    default:
+        return &fn_lock_acquire;
     }
-    p->calls[0].function = event == SERVICE_WOKEN ? fn_lock_claim.name : fn_lock_withdraw.name;
-    p->n_calls = 1;
 }
 
 /* The name of target i, as it was sent. */
@@ -114,7 +115,7 @@ static void plan_wait(plan *p, size_t n_targets)
     const lks_rpc_slice *args = p->calls[0].args;
     const char *token = args[ARG_LOCK_ACQUIRE_TOKEN].data;
 
-    plan_waits(p, token, acquire_wake);
+    plan_waits(p, token);
     for (size_t i = 0; i < n_targets; i++)
         plan_watch(p, fn_lock_promote.name, target_name(p, i));
     plan_undo(p, fn_lock_abandon.name,
@@ -138,7 +139,7 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
         token = plan_id(p);
     if (request->wait_ms > 0)
         parked = plan_path(p, "%s.%s.%lld", p->server, plan_id(p), (long long)request->lease_ms);
-    plan_call(p, &fn_lock_acquire, request->group, only, request->n_targets);
+    plan_call(p, acquire_function(p->event.kind), request->group, only, request->n_targets);
     plan_weighs(p, 2 + request->n_targets / LOCK_TARGETS_OF_WEIGHT);
     args_lock_acquire(p, .token = token, .owner = request->owner, .lease_ms = request->lease_ms,
                       .wait_ms = request->wait_ms, .copy = parked);
@@ -146,6 +147,8 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
         each_lock_acquire(p, .target = target_text(p, request->targets[i]));
     if (request->wait_ms > 0)
         plan_wait(p, request->n_targets);
+    if (p->event.kind == SERVICE_GRANTED)
+        p->n_calls = 0; /* the event has the fences */
 }
 
 /* Of names that are given back or kept; none are all that the token has. */
@@ -219,21 +222,29 @@ static void stay(const lks_acquire_request *request, answer *a, const store_valu
     answer_waits(a);
 }
 
-static void acquire_finish(const lks_acquire_request *request, answer *a, lks_acquire_response *response)
+/* Fills in a grant, but for the fences' numbers. */
+static void fill_grant(const lks_acquire_request *request, answer *a, int64_t lease_ms, lks_acquire_response *response)
+{
+    response->outcome = LKS_ACQUIRE_OUTCOME_ACQUIRED;
+    response->lease_ms = lease_ms;
+    response->n_fences = request->n_targets;
+    response->fences = answer_messages(a, &lockstock__v1__fence__descriptor, response->n_fences);
+    for (size_t i = 0; i < response->n_fences; i++)
+        response->fences[i]->name = request->targets[i]->name;
+}
+
+static void finish_granted(const lks_acquire_request *request, answer *a, lks_acquire_response *response)
+{
+    fill_grant(request, a, request->lease_ms, response);
+    for (size_t i = 0; i < response->n_fences; i++)
+        response->fences[i]->fence = (uint64_t)answer_event_number(a, i);
+}
+
+static void finish_replied(const lks_acquire_request *request, answer *a, lks_acquire_response *response)
 {
     const store_value *reply = a->replies[0];
+    bool is_new = answer_is_numbers(reply); /* a new grant is a list of fences */
 
-    if (answer_says(reply, "QUEUED")) {
-        stay(request, a, reply);
-        return;
-    }
-    /* A new grant is its fences. */
-    bool is_new = answer_is_numbers(reply);
-    /* The one sent: the request's may have been empty. */
-    lks_rpc_slice token = a->plan->calls[0].args[ARG_LOCK_ACQUIRE_TOKEN];
-
-    response->token = request->token[0] ? request->token : memory_copy_in(a->arena, token.data, token.len);
-    response->group = answer_group(request->group, request->targets[0]->name);
     response->outcome =
         is_new ? LKS_ACQUIRE_OUTCOME_ACQUIRED
                : (lks_acquire_outcome)answer_enum(a, reply, 0, &lockstock__v1__acquire_outcome__descriptor);
@@ -242,13 +253,23 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
     if (response->outcome != LKS_ACQUIRE_OUTCOME_ACQUIRED)
         return;
     response->replayed = !is_new;
-    response->lease_ms = is_new ? request->lease_ms : answer_int(a, reply, 1);
-    response->n_fences = request->n_targets;
-    response->fences = answer_messages(a, &lockstock__v1__fence__descriptor, response->n_fences);
-    for (size_t i = 0; i < response->n_fences; i++) {
-        response->fences[i]->name = request->targets[i]->name;
+    fill_grant(request, a, is_new ? request->lease_ms : answer_int(a, reply, 1), response);
+    for (size_t i = 0; i < response->n_fences; i++)
         response->fences[i]->fence = (uint64_t)answer_int(a, reply, (is_new ? 0 : 2) + i);
+}
+
+static void acquire_finish(const lks_acquire_request *request, answer *a, lks_acquire_response *response)
+{
+    if (a->n_replies > 0 && answer_says(a->replies[0], "QUEUED")) {
+        stay(request, a, a->replies[0]);
+        return;
     }
+    response->token = request->token[0] ? request->token : memory_copy_in(a->arena, a->plan->id, strlen(a->plan->id));
+    response->group = answer_group(request->group, request->targets[0]->name);
+    if (a->n_replies == 0)
+        finish_granted(request, a, response);
+    else
+        finish_replied(request, a, response);
 }
 
 static void renew_finish(const lks_renew_request *request, answer *a, lks_renew_response *response)

@@ -270,13 +270,12 @@ void plan_arg_flag(plan *p, bool value)
     plan_arg_text(p, value ? "1" : "0");
 }
 
-void plan_waits(plan *p, const char *id, service_wake *wake)
+void plan_waits(plan *p, const char *id)
 {
     if (plan_failed(p))
         return;
     lks_rpc_slice base = p->calls[p->n_calls - 1].base;
     p->wait_key = lks_rpc_slice_of(memory_printf_in(p->arena, "%.*s%s", (int)base.len, base.data, id));
-    p->wake = wake;
 }
 
 void plan_watch(plan *p, const char *function, lks_rpc_slice argument)

@@ -59,17 +59,24 @@ rounds_state rounds_start(rounds *r, uint64_t now_ns)
     return ROUNDS_CALLS;
 }
 
+/* A call that ends instead of a further round. */
+static rounds_state end_wait(rounds *r, lks_code code, lks_applied applied, lks_reason reason, const char *message)
+{
+    lks_error_set_reason(&r->error, code, applied, reason, "%s", message);
+    return ROUNDS_FAILED;
+}
+
 rounds_state rounds_wake(rounds *r, service_event event, uint64_t now_ns)
 {
-    if (event == SERVICE_STOPPING) {
-        /* Its place is kept: the caller sends the same call to another server. */
-        r->plan.undo.function = NULL;
-        lks_error_set_reason(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, LKS_REASON_SHUTTING_DOWN,
-                             "the server is shutting down");
-        return ROUNDS_FAILED;
-    }
     begin_plan(r, now_ns);
-    r->plan.wake(r->request, &r->plan, event);
+    r->plan.event = event;
+    r->method->prepare(r->request, &r->plan);
+    if (event.kind == SERVICE_ABANDONED)
+        return end_wait(r, LKS_CANCELLED, LKS_APPLIED_NO, LKS_REASON_CANCELLED, "the caller's connection is gone");
+    if (event.kind == SERVICE_STOPPING) {
+        r->plan.undo.function = NULL; /* its place is kept: the caller sends the same call to another server */
+        return end_wait(r, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, LKS_REASON_SHUTTING_DOWN, "the server is shutting down");
+    }
     return run_plan(r, now_ns);
 }
 
@@ -150,69 +157,50 @@ rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, ui
     return --r->missing > 0 ? ROUNDS_EXPECTS : finish(r, now_ns);
 }
 
-rounds_state rounds_wake_with(rounds *r, const char *numbers, uint64_t now_ns)
-{
-    size_t n = 1;
+/* ---- packed --------------------------------------------------------------------- */
 
-    for (const char *c = numbers; *c; c++)
-        n += *c == ',';
-    store_value *reply = memory_in(r->plan.arena, (1 + n) * sizeof *reply), *element = &reply[1];
-    *reply = (store_value){.type = STORE_ARRAY, .n = n, .element = element};
-    for (size_t i = 0; i < n; i++, numbers += strcspn(numbers, ",") + 1)
-        element[i] = (store_value){.type = STORE_INTEGER, .integer = strtoll(numbers, NULL, 10)};
-    rounds_state state = rounds_wake(r, SERVICE_WOKEN, now_ns);
-    if (state != ROUNDS_CALLS)
-        return state;
-    return rounds_reply(r, 0, &(store_result){.code = LKS_OK, .applied = LKS_APPLIED_YES, .value = reply}, now_ns);
-}
-
-/* ---- while it waits ------------------------------------------------------------ */
-
-struct rounds_kept {
+struct rounds_packed {
     uint32_t repeat_ms, request_len;
     uint16_t round;
     uint8_t ns_len;
     bool any_succeeded;
     char id[LKS_RPC_RANDOM_ID_LEN + 1];
-    uint8_t bytes[]; /* the request, packed; the namespace */
+    uint8_t bytes[]; /* the request; the namespace */
 };
 
-size_t rounds_kept_bytes(const rounds *r)
+size_t rounds_packed_bytes(const rounds *r)
 {
-    return sizeof(rounds_kept) + protobuf_c_message_get_packed_size(r->request) + r->plan.ns.len;
+    return sizeof(rounds_packed) + protobuf_c_message_get_packed_size(r->request) + r->plan.ns.len;
 }
 
-void rounds_keep(const rounds *r, rounds_kept *k)
+void rounds_pack(const rounds *r, rounds_packed *packed)
 {
     size_t len = protobuf_c_message_get_packed_size(r->request);
     const lks_rpc_slice *ns = &r->plan.ns;
 
-    *k = (rounds_kept){.repeat_ms = r->plan.repeat_ms,
-                       .request_len = (uint32_t)len,
-                       .round = (uint16_t)r->plan.round,
-                       .ns_len = (uint8_t)ns->len,
-                       .any_succeeded = r->any_succeeded};
-    memcpy(k->id, r->plan.id, sizeof k->id);
-    protobuf_c_message_pack(r->request, k->bytes);
-    memcpy(k->bytes + len, ns->data, ns->len);
+    *packed = (rounds_packed){.repeat_ms = r->plan.repeat_ms,
+                              .request_len = (uint32_t)len,
+                              .round = (uint16_t)r->plan.round,
+                              .ns_len = (uint8_t)ns->len,
+                              .any_succeeded = r->any_succeeded};
+    memcpy(packed->id, r->plan.id, sizeof packed->id);
+    protobuf_c_message_pack(r->request, packed->bytes);
+    memcpy(packed->bytes + len, ns->data, ns->len);
 }
 
-/* It was scanned, and planned, as it came. */
-void rounds_restore(rounds *r, const service_method *method, const rounds_kept *k, const plan *settings)
+void rounds_unpack(rounds *r, const service_method *method, const rounds_packed *packed, const plan *settings)
 {
-    lks_rpc_arena *arena = settings->arena;
+    ProtobufCAllocator *allocator = lks_rpc_arena_allocator(settings->arena);
 
-    *r = (rounds){.method = method, .plan = *settings, .any_succeeded = k->any_succeeded, .has_waited = true};
-    r->request =
-        protobuf_c_message_unpack(method->method->request, lks_rpc_arena_allocator(arena), k->request_len, k->bytes);
+    *r = (rounds){.method = method, .plan = *settings, .any_succeeded = packed->any_succeeded, .has_waited = true};
+    r->request = protobuf_c_message_unpack(method->method->request, allocator, packed->request_len, packed->bytes);
     if (!r->request)
-        abort(); /* as memory_alloc */
+        abort(); /* out of memory, as memory_alloc: the bytes are our own */
     r->plan.method = method->method;
-    r->plan.ns = (lks_rpc_slice){.data = (const char *)k->bytes + k->request_len, .len = k->ns_len};
-    r->plan.repeat_ms = k->repeat_ms;
-    memcpy(r->plan.id, k->id, sizeof k->id);
-    method->prepare(r->request, &r->plan);
-    r->plan.round = k->round;
+    r->plan.ns = (lks_rpc_slice){.data = (const char *)packed->bytes + packed->request_len, .len = packed->ns_len};
+    r->plan.repeat_ms = packed->repeat_ms;
+    r->plan.round = packed->round;
+    memcpy(r->plan.id, packed->id, sizeof packed->id);
 }
 
 const service_alarm *rounds_undo(const rounds *r)

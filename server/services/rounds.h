@@ -6,7 +6,7 @@
  *                                      ^                |
  *                                      |<- next round --+
  *                                      |                |
- *                                      \- rounds_wake - WAITS
+ *                                      \- rounds_wake - WAITS <--rounds_unpack-- packed
  */
 #ifndef LOCKSTOCK_SERVER_ROUNDS_H
 #define LOCKSTOCK_SERVER_ROUNDS_H
@@ -44,19 +44,16 @@ rounds_state rounds_start(rounds *r, uint64_t now_ns);
 rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, uint64_t now_ns);
 rounds_state rounds_wake(rounds *r, service_event event, uint64_t now_ns);
 
-/* As rounds_wake, SERVICE_WOKEN, and the reply to the one store call that it plans: "<number>[,<number>...]". */
-rounds_state rounds_wake_with(rounds *r, const char *numbers, uint64_t now_ns);
+/* A call that WAITS, packed: its request and what a plan cannot compute again. */
+typedef struct rounds_packed rounds_packed;
 
-/* What a call that WAITS is made of again. */
-typedef struct rounds_kept rounds_kept;
+/* Packs a call into `place`, which has rounds_packed_bytes bytes. The call's arena is not needed any more. */
+size_t rounds_packed_bytes(const rounds *r);
+void rounds_pack(const rounds *r, rounds_packed *place);
 
-/* Keeps it in `place`, which has so many bytes; what the arena has of the call is not needed any more. */
-size_t rounds_kept_bytes(const rounds *r);
-void rounds_keep(const rounds *r, rounds_kept *place);
-
-/* The call, WAITS, in another arena, and with what `settings` say of arena, server, service, state and now_ns; `kept`
- * must outlive it. */
-void rounds_restore(rounds *r, const service_method *method, const rounds_kept *kept, const plan *settings);
+/* Unpacks a call, which WAITS, into the arena of `settings`, a plan of which arena, server, service, state and now_ns are
+ * set. `packed` must outlive the call. The only step that may follow is rounds_wake. */
+void rounds_unpack(rounds *r, const service_method *method, const rounds_packed *packed, const plan *settings);
 
 /* What must be called in the store when the call has FAILED; NULL: nothing. */
 const service_alarm *rounds_undo(const rounds *r);

@@ -4,8 +4,8 @@
  * knows a transport, Redis or the loop; both allocate in the call's arena only.
  *
  *   request --prepare--> plan --store--> replies --finish--> response
- *                          |\--answered--> error           |
- *                          +<------wake-- (waits) <--------+
+ *              ^            \--> error                |
+ *              \--event-- (waits) <-------------------+
  */
 #ifndef LOCKSTOCK_SERVER_SERVICE_H
 #define LOCKSTOCK_SERVER_SERVICE_H
@@ -29,13 +29,21 @@ enum {
 };
 #define SERVICE_QUANTITY_MAX ((int64_t)9007199254740991) /* 2^53 - 1: exact in Lua */
 
-/* What makes a call that waits be looked at again, the gravest first. */
-typedef enum service_event {
-    SERVICE_STOPPING,  /* the server ends; no service sees this one */
-    SERVICE_ABANDONED, /* its connection is gone: nobody will read the answer */
-    SERVICE_DEADLINE,  /* wait_ms is over */
-    SERVICE_WOKEN,     /* a function's message named it, or messages may have been missed */
+/* Why a waiting call runs again, highest priority first. */
+typedef enum service_event_kind {
+    SERVICE_NO_EVENT,  /* it has not waited yet */
+    SERVICE_STOPPING,  /* the server shuts down; rounds.c ends the call */
+    SERVICE_ABANDONED, /* the connection is lost, or the caller cancelled; rounds.c ends the call */
+    SERVICE_WAIT_OVER, /* wait_ms has passed */
+    SERVICE_GRANTED,   /* a function's message contains what the call would get from the store */
+    SERVICE_WOKEN,     /* a function's message names the call, or messages may have been missed */
     SERVICE_N_EVENTS
+} service_event_kind;
+
+typedef struct service_event {
+    service_event_kind kind;
+    uint32_t n_numbers;
+    int64_t *numbers; /* of SERVICE_GRANTED: a lock's fences */
 } service_event;
 
 struct plan;
@@ -65,10 +73,6 @@ typedef struct service_alarm {
     bool lasting; /* a lasting alarm; else only as long as a call that watches it waits here */
 } service_alarm;
 
-/* Makes the next plan of a call that waits; p->calls is empty again. Of the plan before, what prepare puts into it is
- * there, and no more. */
-typedef void service_wake(const ProtobufCMessage *request, struct plan *p, service_event event);
-
 /* Makes the plan of a further round of a call; p->calls is empty again. */
 typedef void service_next(const ProtobufCMessage *request, struct plan *p);
 
@@ -88,8 +92,8 @@ typedef struct plan {
     char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* the call's own, once plan_id made it up */
     uint32_t repeat_ms;                 /* what its caller has left for the call, and may repeat it in */
     unsigned round;                     /* 0, then one more with each further plan */
+    service_event event;                /* the last one; prepare plans what it leads to */
     lks_rpc_slice wait_key;             /* set by plan_waits */
-    service_wake *wake;
     service_watch *watches;
     service_alarm undo; /* set by plan_undo; its function is NULL when there is none */
     store_call *calls;
@@ -220,9 +224,9 @@ void plan_weighs(plan *p, size_t weight);
 /* An id of the call's own, which nobody can guess: the same however often it is planned. Lives with the plan. */
 const char *plan_id(plan *p);
 
-/* Says that the call may wait: `key` is the last call's base and `id`, by which a
- * wake message names it; `wake` makes the plan when an event comes. */
-void plan_waits(plan *p, const char *id, service_wake *wake);
+/* The call may wait, and messages name it by the last call's base followed by `id`. When an event comes, `prepare` runs
+ * again with p->event set. */
+void plan_waits(plan *p, const char *id);
 
 /* The call that waits watches the alarm function(argument) of the last call's base. Text
  * is not copied. */
@@ -258,6 +262,9 @@ const store_value *answer_at(answer *a, const store_value *array, size_t i);
 size_t answer_count(answer *a, const store_value *array);
 int64_t answer_int(answer *a, const store_value *array, size_t i);
 char *answer_text(answer *a, const store_value *array, size_t i);
+
+/* Number i of the event that woke the call. */
+int64_t answer_event_number(answer *a, size_t i);
 
 /* The texts that an element has, with a NUL between them, as an array. */
 const store_value *answer_split(answer *a, const store_value *array, size_t i);

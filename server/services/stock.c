@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "services/stock_buckets.h"
+#include "services/stock.h"
+#include "services/stock_claims.h"
 
 /* ---- lines ---- */
 
@@ -53,184 +54,113 @@ void stock_check_lines(plan *p, lks_line *const *lines, size_t n)
 
 /* ---- Deduct and Reserve ---- */
 
-/* All but the call itself. False: it is refused without asking the store. */
-static bool check_order(plan *p, const char *group, const char *order_id, const char *buyer_id, lks_line *const *lines,
-                        size_t n, bool fresh)
-{
-    plan_check_name(p, "order_id", order_id);
-    plan_check_name_or_empty(p, "buyer_id", buyer_id);
-    if (n == 0)
-        plan_invalid(p, "lines: must not be empty");
-    stock_check_lines(p, lines, n);
-    return !fresh || !stock_is_known_sold_out(p, group, lines, n, &stock_kept_of(p)->known);
-}
-
-static void start_order(plan *p, const plan_function *function, const char *group, const char *order_id,
-                        lks_line *const *lines, size_t n)
-{
-    stock_call(p, function, group, n == 1 ? lines[0]->sku : NULL, order_id, n);
-    plan_weighs(p, 1 + n / STOCK_LINES_OF_WEIGHT);
-}
-
-/* What the store says of an order: server/functions/stock.lua. */
-typedef struct said {
-    int outcome;
-    bool replayed;
-    bool anybody; /* is refused, whoever buys */
-    int64_t hold_ms;
-    lks_line_stock **lines;
-    size_t n_lines;
-} said;
-
-/* An order that is asked for. */
-typedef struct ordered {
+/* What the two have in common. */
+typedef struct order_request {
     const char *group, *order_id, *buyer_id;
     lks_line *const *lines;
     size_t n;
     const ProtobufCEnumDescriptor *outcomes;
-    int done, sold_out, buyer_limit; /* of these: the one of which all lines are told; SOLD_OUT; BUYER_LIMIT */
-} ordered;
+    int done, sold_out, buyer_limit; /* values of `outcomes` */
+} order_request;
 
-static void tell_line(lks_line_stock *line, const char *sku, int64_t available)
+static order_request of_deduct(const lks_deduct_request *request)
 {
-    line->sku = sku;
-    line->available = available;
+    return (order_request){.group = request->group,
+                           .order_id = request->order_id,
+                           .buyer_id = request->buyer_id,
+                           .lines = request->lines,
+                           .n = request->n_lines,
+                           .outcomes = &lockstock__v1__deduct_outcome__descriptor,
+                           .done = LKS_DEDUCT_OUTCOME_DEDUCTED,
+                           .sold_out = LKS_DEDUCT_OUTCOME_SOLD_OUT,
+                           .buyer_limit = LKS_DEDUCT_OUTCOME_BUYER_LIMIT};
 }
 
-/* Lines are told by their places in the request. */
-static said read_order(answer *a, const ordered *o)
+static order_request of_reserve(const lks_reserve_request *request)
 {
-    const store_value *reply = a->replies[0];
-    size_t count = answer_count(a, reply);
-    said s = {.replayed = answer_says(reply, "AGAIN")};
-    bool is_new = answer_is_numbers(reply);
-    size_t head = 2;
-    size_t each = 1;
+    return (order_request){.group = request->group,
+                           .order_id = request->order_id,
+                           .buyer_id = request->buyer_id,
+                           .lines = request->lines,
+                           .n = request->n_lines,
+                           .outcomes = &lockstock__v1__reserve_outcome__descriptor,
+                           .done = LKS_RESERVE_OUTCOME_RESERVED,
+                           .sold_out = LKS_RESERVE_OUTCOME_SOLD_OUT,
+                           .buyer_limit = LKS_RESERVE_OUTCOME_BUYER_LIMIT};
+}
 
-    s.outcome = is_new || s.replayed ? o->done : answer_enum(a, reply, 0, o->outcomes);
-    if (s.replayed) {
-        s.hold_ms = answer_int(a, reply, 1);
-    } else if (is_new) {
-        head = 0;
-    } else if (count > 1) {
-        s.anybody = answer_int(a, reply, 1) != 0;
-        each = 2;
+/* ---- the order in buckets ---- */
+
+static transfer_step order_pulled(answer *a, transfer *t)
+{
+    const transfer_step next = transfer_pull(a, t);
+
+    if (next != TRANSFER_DONE)
+        return next;
+    t->result = TRANSFER_SHORT;
+    return claims_end(t);
+}
+
+/* Items that the bucket did not know: it has got those that the pool has. */
+static transfer_step items_looked(answer *a, transfer *t)
+{
+    const transfer_step first = transfer_settle(t);
+    (void)a;
+
+    return first != TRANSFER_DONE ? first : TRANSFER_CALL;
+}
+
+/* When its bucket refuses an order, the others may help. */
+static transfer_step order_replied(answer *a, transfer *t)
+{
+    transfer_order *o = &t->order;
+
+    if (a->n_replies == 0 || (t->n_buckets > 0 && answer_says(a->replies[0], "SOLD_OUT") &&
+                              stock_is_sold_out(a->plan, t->group, o, &o->remembered))) {
+        t->result = TRANSFER_REMEMBERED;
+        return TRANSFER_DONE;
     }
-    s.n_lines = count > head ? (count - head) / each : 0;
-    if (s.outcome == o->done && s.n_lines != o->n)
-        answer_at(a, reply, count);
-    s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, s.n_lines);
-    for (size_t i = 0; i < s.n_lines && a->error.code == LKS_OK; i++) {
-        size_t at = head + each * i;
-        size_t place = each == 1 ? i : (size_t)answer_int(a, reply, at++);
-        if (place >= o->n)
-            answer_at(a, reply, count);
-        else
-            tell_line(s.lines[i], o->lines[place]->sku, answer_int(a, reply, at));
-    }
-    return s;
-}
-
-/* What all buckets together have too little of. */
-static said read_short(answer *a, const ordered *o, const buckets *b)
-{
-    said s = {.outcome = o->sold_out, .anybody = buckets_seen(b, 0, 0)->limit == 0};
-
-    s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, o->n);
-    for (size_t i = 0; i < o->n; i++)
-        if (b->total[i] < o->lines[i]->quantity)
-            tell_line(s.lines[s.n_lines++], o->lines[i]->sku, b->total[i]);
-    return s;
-}
-
-/* {'OVER', {place, available...}...} */
-static said read_over(answer *a, const ordered *o)
-{
-    const store_value *reply = a->replies[0];
-    said s = {.outcome = o->buyer_limit, .n_lines = answer_count(a, reply) - 1};
-
-    s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, s.n_lines);
-    for (size_t i = 0; i < s.n_lines; i++) {
-        const store_value *line = answer_at(a, reply, 1 + i);
-        size_t place = (size_t)answer_int(a, line, 0);
-        if (place < o->n)
-            tell_line(s.lines[i], o->lines[place]->sku, answer_int(a, line, 1));
-    }
-    return s;
-}
-
-/* Of an order of one line that the store has just answered. */
-static void learn(answer *a, const ordered *o, const said *s, uint64_t asked_ns)
-{
-    if (a->error.code == LKS_OK && o->n == 1 && s->n_lines == 1)
-        stock_learn(a, o->group, o->lines[0]->sku, s->outcome == o->sold_out && s->anybody, s->lines[0]->available,
-                    asked_ns);
-}
-
-/* After a look for skus that a bucket does not know: it gets those that the pool has. */
-static bool found_skus(answer *a, buckets *b)
-{
-    return buckets_settle(a, b) || buckets_go_on(a, b, stock_ask_again);
-}
-
-/* A bucket has refused an order. True: others may help, and the bucket is asked again. */
-static bool others_help(answer *a, const ordered *o, buckets *b)
-{
-    const char **skus = memory_in(a->arena, o->n * sizeof *skus);
-    int64_t *wanted = memory_in(a->arena, o->n * sizeof *wanted);
-
-    for (size_t i = 0; i < o->n; i++) {
-        skus[i] = o->lines[i]->sku;
-        wanted[i] = o->lines[i]->quantity;
-    }
+    if (t->n_buckets == 0)
+        return TRANSFER_DONE;
     if (answer_says(a->replies[0], "CLAIM"))
-        return buckets_claim(a, b, o->order_id, o->buyer_id, o->lines, o->n);
+        return claims_begin(a, t);
     if (answer_says(a->replies[0], "SOLD_OUT"))
-        return buckets_pull(a, b, stock_bucket_of(o->order_id, b->n), skus, wanted, o->n);
-    if (!answer_says(a->replies[0], "UNKNOWN_SKU"))
-        return false;
-    if (stock_asks_group(a))
-        return true;
-    if (b->looked)
-        return false;
-    b->looked = true;
-    b->skus = skus;
-    b->n_skus = o->n;
-    return buckets_look(a, b, found_skus);
+        return transfer_need(t, stock_bucket_of(o->id, t->n_buckets), o->skus, o->n, o->quantities, 0, order_pulled);
+    if (!answer_says(a->replies[0], "UNKNOWN_SKU") || o->asked_again)
+        return TRANSFER_DONE;
+    o->asked_again = true;
+    return transfer_look(t, o->skus, o->n, items_looked);
 }
 
-/* In finish. False: there is no answer yet. */
-static bool is_told(answer *a, const ordered *o, said *ret)
-{
-    stock_kept *kept = a->plan->kept;
-    buckets *b = &kept->buckets;
+/* ---- prepare ---- */
 
-    if (stock_goes_on(a))
+/* Checks an order and keeps it for the transfer. False: the answer is known already, or an error. */
+static bool take_order(plan *p, const order_request *r, bool fresh)
+{
+    transfer *t = transfer_in(p);
+
+    plan_check_name(p, "order_id", r->order_id);
+    plan_check_name_or_empty(p, "buyer_id", r->buyer_id);
+    if (r->n == 0)
+        plan_invalid(p, "lines: must not be empty");
+    stock_check_lines(p, r->lines, r->n);
+    if (plan_failed(p))
         return false;
-    if (b->is_short) {
-        if (buckets_unclaim(a, b))
-            return false;
-        *ret = read_short(a, o, b);
-        learn(a, o, ret, b->asked_ns);
-        return true;
+    t->order.id = r->order_id;
+    t->order.buyer = r->buyer_id;
+    transfer_set_lines(p->arena, &t->order, r->n);
+    for (size_t i = 0; i < r->n; i++) {
+        t->order.skus[i] = r->lines[i]->sku;
+        t->order.quantities[i] = r->lines[i]->quantity;
     }
-    if (b->is_over) {
-        *ret = read_over(a, o);
-        return true;
-    }
-    /* Known when it came; or what its bucket says is known of all of them. */
-    bool known = a->n_replies == 0 || (b->n > 0 && answer_says(a->replies[0], "SOLD_OUT") &&
-                                       stock_is_known_sold_out(a->plan, o->group, o->lines, o->n, &kept->known));
-    if (known) {
-        *ret = (said){.outcome = o->sold_out};
-        ret->lines = stock_known_line(a, o->lines[0]->sku, &ret->n_lines);
-        return true;
-    }
-    if (b->n > 0 && others_help(a, o, b))
-        return false;
-    *ret = read_order(a, o);
-    learn(a, o, ret, a->plan->asked_ns);
-    return true;
+    t->replied = order_replied;
+    return !fresh || !stock_is_sold_out(p, r->group, &t->order, &t->order.remembered);
+}
+
+static void start_order(plan *p, const plan_function *function, const order_request *r)
+{
+    transfer_call(p, function, r->group, r->n == 1 ? r->lines[0]->sku : NULL, r->order_id, r->n);
+    plan_weighs(p, 1 + r->n / STOCK_LINES_OF_WEIGHT);
 }
 
 static void add_lines(plan *p, lks_line *const *lines, size_t n)
@@ -243,77 +173,160 @@ static void add_lines(plan *p, lks_line *const *lines, size_t n)
 
 static void deduct_prepare(const lks_deduct_request *request, plan *p)
 {
-    if (!check_order(p, request->group, request->order_id, request->buyer_id, request->lines, request->n_lines,
-                     request->fresh))
+    const order_request r = of_deduct(request);
+
+    if (!take_order(p, &r, request->fresh))
         return;
-    int64_t claimed_at = stock_kept_of(p)->buckets.claimed_at;
-    start_order(p, claimed_at ? &fn_stock_deduct_claimed : &fn_stock_deduct, request->group, request->order_id,
-                request->lines, request->n_lines);
+    const int64_t claimed_at = claims_claimed_at(transfer_in(p));
+    start_order(p, claimed_at ? &fn_stock_deduct_claimed : &fn_stock_deduct, &r);
     if (claimed_at)
-        args_stock_deduct_claimed(p, .id = request->order_id, .buyer = request->buyer_id, .claimed_at = claimed_at);
+        args_stock_deduct_claimed(p, .id = r.order_id, .buyer = r.buyer_id, .claimed_at = claimed_at);
     else
-        args_stock_deduct(p, .id = request->order_id, .buyer = request->buyer_id);
-    add_lines(p, request->lines, request->n_lines);
+        args_stock_deduct(p, .id = r.order_id, .buyer = r.buyer_id);
+    add_lines(p, r.lines, r.n);
+}
+
+static void reserve_prepare(const lks_reserve_request *request, plan *p)
+{
+    const order_request r = of_reserve(request);
+
+    plan_check_range(p, "hold_ms", request->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);
+    if (!take_order(p, &r, request->fresh))
+        return;
+    const int64_t claimed_at = claims_claimed_at(transfer_in(p));
+    start_order(p, claimed_at ? &fn_stock_reserve_claimed : &fn_stock_reserve, &r);
+    if (claimed_at)
+        args_stock_reserve_claimed(p, .id = r.order_id, .buyer = r.buyer_id, .hold_ms = request->hold_ms,
+                                   .claimed_at = claimed_at);
+    else
+        args_stock_reserve(p, .id = r.order_id, .buyer = r.buyer_id, .hold_ms = request->hold_ms);
+    add_lines(p, r.lines, r.n);
+}
+
+/* ---- finish ---- */
+
+typedef struct order_answer {
+    int outcome;
+    bool replayed;
+    bool whoever_buys; /* the refusal does not depend on the buyer */
+    int64_t hold_ms;
+    lks_line_stock **lines;
+    size_t n_lines;
+} order_answer;
+
+static void set_line(lks_line_stock *line, const char *sku, int64_t available)
+{
+    line->sku = sku;
+    line->available = available;
+}
+
+/* The reply of functions/stock.lua, which names lines by their places in the request. */
+static order_answer read_reply(answer *a, const order_request *r)
+{
+    const store_value *reply = a->replies[0];
+    const size_t count = answer_count(a, reply);
+    order_answer s = {.replayed = answer_says(reply, "AGAIN")};
+    const bool is_new = answer_is_numbers(reply);
+    size_t head = 2, each = 1;
+
+    s.outcome = is_new || s.replayed ? r->done : answer_enum(a, reply, 0, r->outcomes);
+    if (s.replayed) {
+        s.hold_ms = answer_int(a, reply, 1);
+    } else if (is_new) {
+        head = 0;
+    } else if (count > 1) {
+        s.whoever_buys = answer_int(a, reply, 1) != 0;
+        each = 2;
+    }
+    s.n_lines = count > head ? (count - head) / each : 0;
+    if (s.outcome == r->done && s.n_lines != r->n)
+        answer_at(a, reply, count);
+    s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, s.n_lines);
+    for (size_t i = 0; i < s.n_lines && a->error.code == LKS_OK; i++) {
+        size_t at = head + each * i;
+        size_t place = each == 1 ? i : (size_t)answer_int(a, reply, at++);
+        if (place >= r->n)
+            answer_at(a, reply, count);
+        else
+            set_line(s.lines[i], r->lines[place]->sku, answer_int(a, reply, at));
+    }
+    return s;
+}
+
+/* The lines of which all buckets together have too little. */
+static order_answer read_short(answer *a, const order_request *r, const bucket_look *look)
+{
+    order_answer s = {.outcome = r->sold_out, .whoever_buys = look_item(look, 0, 0)->limit == 0};
+
+    s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, r->n);
+    for (size_t i = 0; i < r->n; i++)
+        if (look_total(look, i) < r->lines[i]->quantity)
+            set_line(s.lines[s.n_lines++], r->lines[i]->sku, look_total(look, i));
+    return s;
+}
+
+/* {'OVER', {place, available...}...} */
+static order_answer read_over_limit(answer *a, const order_request *r)
+{
+    const store_value *reply = a->replies[0];
+    order_answer s = {.outcome = r->buyer_limit, .n_lines = answer_count(a, reply) - 1};
+
+    s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, s.n_lines);
+    for (size_t i = 0; i < s.n_lines; i++) {
+        const store_value *line = answer_at(a, reply, 1 + i);
+        size_t place = (size_t)answer_int(a, line, 0);
+        if (place < r->n)
+            set_line(s.lines[i], r->lines[place]->sku, answer_int(a, line, 1));
+    }
+    return s;
+}
+
+static order_answer read_remembered(answer *a, const order_request *r, int64_t available)
+{
+    order_answer s = {.outcome = r->sold_out, .n_lines = 1};
+
+    s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, 1);
+    set_line(s.lines[0], r->lines[0]->sku, available);
+    return s;
+}
+
+static order_answer read_order(answer *a, const order_request *r)
+{
+    const transfer *t = transfer_of(a);
+    order_answer s;
+
+    if (t->result == TRANSFER_REMEMBERED)
+        return read_remembered(a, r, t->order.remembered);
+    if (t->result == TRANSFER_OVER_LIMIT)
+        return read_over_limit(a, r);
+    s = t->result == TRANSFER_SHORT ? read_short(a, r, &t->look) : read_reply(a, r);
+    if (a->error.code == LKS_OK && r->n == 1 && s.n_lines == 1)
+        stock_learn(a, r->group, r->lines[0]->sku, s.outcome == r->sold_out && s.whoever_buys, s.lines[0]->available,
+                    t->result == TRANSFER_SHORT ? t->look.since_ns : a->plan->asked_ns);
+    return s;
 }
 
 static void deduct_finish(const lks_deduct_request *request, answer *a, lks_deduct_response *response)
 {
-    const ordered o = {.group = request->group,
-                       .order_id = request->order_id,
-                       .buyer_id = request->buyer_id,
-                       .lines = request->lines,
-                       .n = request->n_lines,
-                       .outcomes = &lockstock__v1__deduct_outcome__descriptor,
-                       .done = LKS_DEDUCT_OUTCOME_DEDUCTED,
-                       .sold_out = LKS_DEDUCT_OUTCOME_SOLD_OUT,
-                       .buyer_limit = LKS_DEDUCT_OUTCOME_BUYER_LIMIT};
-    said s;
+    const order_request r = of_deduct(request);
+    const order_answer s = read_order(a, &r);
 
-    if (!is_told(a, &o, &s))
-        return;
     response->outcome = (lks_deduct_outcome)s.outcome;
     response->replayed = s.replayed;
     response->lines = s.lines;
     response->n_lines = s.n_lines;
 }
 
-static void reserve_prepare(const lks_reserve_request *request, plan *p)
-{
-    plan_check_range(p, "hold_ms", request->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);
-    if (!check_order(p, request->group, request->order_id, request->buyer_id, request->lines, request->n_lines,
-                     request->fresh))
-        return;
-    int64_t claimed_at = stock_kept_of(p)->buckets.claimed_at;
-    start_order(p, claimed_at ? &fn_stock_reserve_claimed : &fn_stock_reserve, request->group, request->order_id,
-                request->lines, request->n_lines);
-    if (claimed_at)
-        args_stock_reserve_claimed(p, .id = request->order_id, .buyer = request->buyer_id, .hold_ms = request->hold_ms,
-                                   .claimed_at = claimed_at);
-    else
-        args_stock_reserve(p, .id = request->order_id, .buyer = request->buyer_id, .hold_ms = request->hold_ms);
-    add_lines(p, request->lines, request->n_lines);
-}
-
 static void reserve_finish(const lks_reserve_request *request, answer *a, lks_reserve_response *response)
 {
-    const ordered o = {.group = request->group,
-                       .order_id = request->order_id,
-                       .buyer_id = request->buyer_id,
-                       .lines = request->lines,
-                       .n = request->n_lines,
-                       .outcomes = &lockstock__v1__reserve_outcome__descriptor,
-                       .done = LKS_RESERVE_OUTCOME_RESERVED,
-                       .sold_out = LKS_RESERVE_OUTCOME_SOLD_OUT,
-                       .buyer_limit = LKS_RESERVE_OUTCOME_BUYER_LIMIT};
-    said s;
+    const order_request r = of_reserve(request);
+    const order_answer s = read_order(a, &r);
 
-    if (!is_told(a, &o, &s))
-        return;
     response->outcome = (lks_reserve_outcome)s.outcome;
     response->replayed = s.replayed;
     if (s.outcome == LKS_RESERVE_OUTCOME_RESERVED) {
         response->hold_ms = s.replayed ? s.hold_ms : request->hold_ms;
-        /* A hold of before may be no more. */
+        /* The hold of a repeated order may have ended. */
         answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms > 0 ? response->hold_ms : -1);
     }
     response->lines = s.lines;
@@ -322,7 +335,18 @@ static void reserve_finish(const lks_reserve_request *request, answer *a, lks_re
 
 /* ---- the table ---- */
 
-LKS_STOCK_METHODS(SERVICE_PAIR)
+/* Every finish runs when the transfer is DONE. */
+#define STOCK_PAIR(name, Name, request_type, response_type, method_constant)                                  \
+    static void name##_prepare_any(const ProtobufCMessage *request, plan *p)                                  \
+    {                                                                                                         \
+        name##_prepare((const request_type *)(const void *)request, p);                                       \
+    }                                                                                                         \
+    static void name##_finish_any(const ProtobufCMessage *request, answer *a, ProtobufCMessage *response)     \
+    {                                                                                                         \
+        if (transfer_finished(request, a))                                                                    \
+            name##_finish((const request_type *)(const void *)request, a, (response_type *)(void *)response); \
+    }
+LKS_STOCK_METHODS(STOCK_PAIR)
 
 static const service_method methods[] = {LKS_STOCK_METHODS(SERVICE_ROW)};
 
@@ -331,45 +355,3 @@ const service stock_service = {.n_methods = sizeof methods / sizeof methods[0],
                                .open = stock_open,
                                .close = stock_close,
                                .on_store_call = stock_on_store_call};
-
-/* ---- further rounds ---- */
-
-void stock_ask_again(const ProtobufCMessage *request, plan *p)
-{
-    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
-        if (methods[i].method == p->method)
-            methods[i].prepare(request, p);
-    buckets_plan_sent(p);
-}
-
-/* For readers, which cannot give back themselves: in the places of their calls, what can. */
-static void expire_first(const ProtobufCMessage *request, plan *p)
-{
-    stock_ask_again(request, p);
-    const plan_function *instead = plan_calls(p, &fn_stock_list_namespace) ? &fn_stock_expire_listed : &fn_stock_expire;
-    for (size_t i = 0; i < p->n_calls; i++)
-        p->calls[i].function = instead->name;
-}
-
-bool stock_goes_on(answer *a)
-{
-    bool more = plan_calls(a->plan, &fn_stock_expire) || plan_calls(a->plan, &fn_stock_expire_listed);
-    service_next *next = stock_ask_again;
-    buckets *b = &((stock_kept *)a->plan->kept)->buckets;
-
-    if (b->step) {
-        bucket_step *step = b->step;
-        b->step = NULL;
-        return step(a, b);
-    }
-    if (stock_is_elsewhere(a))
-        return true;
-    for (size_t i = 0; i < a->n_replies && !more; i++) {
-        more = answer_says(a->replies[i], "MORE");
-        if (more && a->plan->method->effect == LKS_RPC_EFFECT_READ)
-            next = expire_first;
-    }
-    if (more)
-        answer_again(a, next);
-    return more;
-}

@@ -4,9 +4,7 @@
 #define LOCKSTOCK_SERVER_STOCK_H
 
 #include "lockstock/v1/stock.lks.h"
-#include "functions/arguments.h"
-#include "memory.h"
-#include "services/service.h"
+#include "services/stock_transfer.h"
 
 enum { STOCK_REASON_BYTES_MAX = 256, STOCK_HOLD_MIN_MS = 10 };
 /* Lines that are sold, and items that are read, by a unit of weight. An order that only its
@@ -14,33 +12,21 @@ enum { STOCK_REASON_BYTES_MAX = 256, STOCK_HOLD_MIN_MS = 10 };
 enum { STOCK_LINES_OF_WEIGHT = 8, STOCK_ITEMS_OF_WEIGHT = 16, STOCK_ORDER_WEIGHT = 6 };
 #define STOCK_HOLD_MAX_MS (30LL * 24 * 3600 * 1000)
 
-/* First thing of each finish: true when there is no answer yet, for a further round was asked for: more holds were over than
- * one call of a function looks at; or the group is in buckets (stock_buckets.h). */
-bool stock_goes_on(answer *a);
-
-/* Makes the method's plan once more. */
-service_next stock_ask_again;
-
 /* Each line by itself, and the sum of the quantities. */
 void stock_check_lines(plan *p, lks_line *const *lines, size_t n);
 
 /* The item that a function gave as `view` (functions/stock_base.lua). Text is not copied. */
 lks_item *stock_item(answer *a, const store_value *view, const char *group, const char *sku);
 
-/* stock_refusals.c: what this server remembers of items that were sold out. The service's open, close and
- * on_store_call: */
+/* stock_refusals.c: what this server remembers of items that are sold out. The service's open, close and on_store_call: */
 void *stock_open(const service_options *options);
 void stock_close(void *state);
 void stock_on_store_call(void *state, const store_call *call);
 
-/* Whether SOLD_OUT is the answer to a valid order that was never sent, or that the store has just looked up. Where prepare finds so
- * it plans nothing, keeps what is available, and finish tells the order's only line by stock_known_line. */
-bool stock_is_known_sold_out(const plan *p, const char *group, lks_line *const *lines, size_t n,
-                             int64_t *ret_available);
-lks_line_stock **stock_known_line(answer *a, const char *sku, size_t *ret_n);
+/* Whether this server remembers that an order of one line would be refused with SOLD_OUT. */
+bool stock_is_sold_out(const plan *p, const char *group, const transfer_order *order, int64_t *ret_available);
 
-/* In finish: what the store has just said of an order of that line alone. sold_out: it refused it with SOLD_OUT, and
- * would have whoever bought. */
+/* In finish: what the store has just replied to an order of one line. sold_out: it was refused with SOLD_OUT, whoever buys. */
 void stock_learn(const answer *a, const char *group, const char *sku, bool sold_out, int64_t available,
                  uint64_t asked_ns);
 

@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
-#include "services/stock_buckets.h"
+#include "functions/arguments.h"
+#include "memory.h"
+#include "services/stock_place.h"
 
 enum { BASE, SKU, TO, ID, UNITS, BORN, PARTS };
 

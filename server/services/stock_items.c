@@ -3,9 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "services/stock_buckets.h"
+#include "services/stock_list.h"
+#include "services/stock_pool.h"
 
-enum { RETAIN_MIN_MS = 60000, READ_TRIES_MAX = 20 };
+enum {
+    RETAIN_MIN_MS = 60000,
+};
 #define RETAIN_DEFAULT_MS (30LL * 24 * 3600 * 1000)
 /* A hundred years: an instant in microseconds stays below 2^53. */
 #define SPAN_MAX_MS (36500LL * 24 * 3600 * 1000)
@@ -44,36 +47,40 @@ void put_item_prepare(const lks_put_item_request *request, plan *p)
     plan_check_range(p, "order_retain_ms", retain_ms, RETAIN_MIN_MS, SPAN_MAX_MS);
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
     plan_check_range(p, "buckets", request->buckets, 0, STOCK_BUCKETS_MAX);
-    if (request->buckets > 1 || stock_kept_of(p)->buckets.n > 0)
+    if (request->buckets > 1 || transfer_in(p)->n_buckets > 0)
         plan_check_range(p, "per_buyer_limit", request->per_buyer_limit, 0, STOCK_BUCKETS_LIMIT_MAX);
     int64_t version = request->expected_version;
-    const plan_function *function = bucket_item_call(p, request->group, &request->sku, &fn_stock_put_item,
-                                                     &fn_stock_pool_put, request->buckets, &version);
-    if (!plan_failed(p))
-        stock_kept_of(p)->buckets.must_be_new = request->must_be_new;
+    const plan_function *function =
+        pool_call(p, request->group, &request->sku, &fn_stock_put_item, &fn_stock_pool_put, request->buckets, &version);
+    pool_must_be_new(p, request->must_be_new);
+    transfer_in(p)->replied = pool_put_replied;
     if (function)
         args_stock_put_item(p, .sku = request->sku, .total = request->on_hand, .buyer_limit = request->per_buyer_limit,
                             .opens_in_ms = request->opens_in_ms, .closes_in_ms = request->closes_in_ms,
                             .retain_ms = retain_ms, .must_be_new = request->must_be_new, .expected_version = version);
 }
 
-void put_item_finish(const lks_put_item_request *request, answer *a, lks_put_item_response *response)
+/* An item that is in one group or in buckets: what the method's own call replied, or the last look. */
+static lks_item *changed_item(answer *a, const char *group, const char *sku)
 {
-    const buckets *b = &((stock_kept *)a->plan->kept)->buckets;
+    const transfer *t = transfer_of(a);
 
-    if (stock_goes_on(a) || bucket_put_goes_on(a))
-        return;
-    response->item = b->n > 0 ? buckets_item(a, b, 0)
-                              : stock_item(a, answer_at(a, a->replies[0], 1),
-                                           answer_group(request->group, request->sku), request->sku);
+    return t->n_buckets > 0 ? look_whole_item(a->arena, &t->look, t->group, 0)
+                            : stock_item(a, answer_at(a, a->replies[0], 1), answer_group(group, sku), sku);
 }
 
-/* ---- GetItem, BatchGetItems ---- */
-
-/* After a look for what is only read. */
-static bool seen(answer *a, buckets *b)
+void put_item_finish(const lks_put_item_request *request, answer *a, lks_put_item_response *response)
 {
-    return !buckets_fit(b) && b->tries < READ_TRIES_MAX && buckets_look(a, b, seen);
+    response->item = changed_item(a, request->group, request->sku);
+}
+
+/* ---- GetItem ---- */
+
+static transfer_step items_looked(answer *a, transfer *t)
+{
+    if (!stock_look_is_done(t))
+        return TRANSFER_LOOK;
+    return look_found_any(&t->look) ? TRANSFER_DONE : transfer_ask_group(a, t);
 }
 
 void get_item_prepare(const lks_get_item_request *request, plan *p)
@@ -82,9 +89,9 @@ void get_item_prepare(const lks_get_item_request *request, plan *p)
     plan_check_name_or_empty(p, "group", request->group);
     if (plan_failed(p))
         return;
-    buckets *b = stock_buckets(p, answer_group(request->group, request->sku));
-    if (b->n > 0) {
-        buckets_plan_look(p, b, &request->sku, 1, seen);
+    transfer *t = transfer_begin(p, answer_group(request->group, request->sku));
+    if (t->n_buckets > 0) {
+        transfer_plan_look(p, t, (const char *const *)&request->sku, 1, items_looked);
         return;
     }
     plan_call(p, &fn_stock_get_items, request->group, request->sku, 1);
@@ -99,16 +106,23 @@ static lks_item *found_item(answer *a, const store_value *reply, size_t i, const
     return view->type == STORE_INTEGER ? NULL : stock_item(a, view, answer_group(group, sku), sku);
 }
 
+/* The i-th item that was read of one group. */
+static lks_item *read_item(answer *a, size_t i, const char *group, const char *sku)
+{
+    const transfer *t = transfer_of(a);
+
+    return t->n_buckets > 0 ? look_whole_item(a->arena, &t->look, t->group, i)
+                            : found_item(a, a->replies[0], 1 + i, group, sku);
+}
+
 void get_item_finish(const lks_get_item_request *request, answer *a, lks_get_item_response *response)
 {
-    buckets *b = &((stock_kept *)a->plan->kept)->buckets;
-
-    if (stock_goes_on(a))
-        return;
-    response->item = b->n > 0 ? buckets_item(a, b, 0) : found_item(a, a->replies[0], 1, request->group, request->sku);
-    if (!response->item && !stock_asks_group(a))
+    response->item = read_item(a, 0, request->group, request->sku);
+    if (!response->item)
         lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "sku: no such item");
 }
+
+/* ---- BatchGetItems ---- */
 
 static void check_skus(plan *p, const char *const *skus, size_t n)
 {
@@ -125,26 +139,41 @@ static void check_skus(plan *p, const char *const *skus, size_t n)
     }
 }
 
+/* Items of groups of their own: a reply of each. Those in buckets are looked at one by one. */
+static transfer_step batch_replied(answer *a, transfer *t)
+{
+    const lks_batch_get_items_request *request = (const lks_batch_get_items_request *)(const void *)t->request;
+
+    if (request->group[0] != '\0')
+        return TRANSFER_DONE;
+    stock_new_list(a->arena, &t->list, request->n_skus);
+    for (size_t i = 0; i < request->n_skus && a->error.code == LKS_OK; i++) {
+        const char *sku = request->skus[i];
+        if (answer_says(a->replies[i], "BUCKETED"))
+            stock_list_bucketed(a->arena, &t->list, sku, sku, stock_buckets_in(a, a->replies[i]));
+        else
+            t->list.items[t->list.n++] = found_item(a, a->replies[i], 1, "", sku);
+    }
+    return stock_look_at_list(a, t);
+}
+
 void batch_get_items_prepare(const lks_batch_get_items_request *request, plan *p)
 {
-    bool one_group = request->group[0] != '\0';
+    const bool one_group = request->group[0] != '\0';
 
     check_skus(p, request->skus, request->n_skus);
     plan_check_name_or_empty(p, "group", request->group);
     if (plan_failed(p))
         return;
-    stock_kept *kept = stock_kept_of(p);
-    buckets *b = one_group ? stock_buckets(p, request->group) : &kept->buckets;
-    if (b->n > 0) {
-        buckets_plan_look(p, b, request->skus, request->n_skus, seen);
+    transfer *t = one_group ? transfer_begin(p, request->group) : transfer_in(p);
+    t->replied = batch_replied;
+    if (one_group && t->n_buckets > 0) {
+        transfer_plan_look(p, t, (const char *const *)request->skus, request->n_skus, items_looked);
         return;
     }
     if (one_group) {
         plan_call(p, &fn_stock_get_items, request->group, NULL, request->n_skus);
         plan_weighs(p, 1 + request->n_skus / STOCK_ITEMS_OF_WEIGHT);
-    } else {
-        kept->items = memory_in(p->arena, request->n_skus * sizeof *kept->items);
-        kept->split = memory_in(p->arena, request->n_skus * sizeof *kept->split);
     }
     for (size_t i = 0; i < request->n_skus; i++) {
         if (!one_group)
@@ -153,58 +182,18 @@ void batch_get_items_prepare(const lks_batch_get_items_request *request, plan *p
     }
 }
 
-/* Those of one group, in one reply or in buckets. */
-static void read_group(const lks_batch_get_items_request *request, answer *a, const buckets *b, lks_item **items)
-{
-    for (size_t i = 0; i < request->n_skus && a->error.code == LKS_OK; i++)
-        items[i] =
-            b->n > 0 ? buckets_item(a, b, i) : found_item(a, a->replies[0], 1 + i, request->group, request->skus[i]);
-}
-
-/* Those of groups of their own: a reply of each. Those in buckets are looked at one by one. */
-static bool read_groups(const lks_batch_get_items_request *request, answer *a, stock_kept *kept)
-{
-    buckets *b = &kept->buckets;
-
-    if (b->n == 0) {
-        for (size_t i = 0; i < request->n_skus && a->error.code == LKS_OK; i++)
-            if (answer_says(a->replies[i], "BUCKETED"))
-                kept->split[i] = buckets_told(a, a->replies[i]);
-            else
-                kept->items[i] = found_item(a, a->replies[i], 1, "", request->skus[i]);
-    } else {
-        kept->items[kept->at] = buckets_item(a, b, 0);
-        kept->split[kept->at] = 0;
-    }
-    for (size_t i = 0; i < request->n_skus; i++)
-        if (kept->split[i] > 0) {
-            kept->at = i;
-            *b = (buckets){.group = request->skus[i], .n = kept->split[i], .skus = &request->skus[i], .n_skus = 1};
-            return buckets_look(a, b, seen);
-        }
-    return false;
-}
-
 void batch_get_items_finish(const lks_batch_get_items_request *request, answer *a,
                             lks_batch_get_items_response *response)
 {
-    stock_kept *kept = a->plan->kept;
-    bool one_group = request->group[0] != '\0';
+    const bool one_group = request->group[0] != '\0';
+    const transfer *t = transfer_of(a);
 
-    if (stock_goes_on(a))
-        return;
-    if (one_group) {
-        kept->items = memory_in(a->arena, request->n_skus * sizeof *kept->items);
-        read_group(request, a, &kept->buckets, kept->items);
-    } else if (read_groups(request, a, kept)) {
-        return;
-    }
     response->items = memory_in(a->arena, request->n_skus * sizeof *response->items);
-    for (size_t i = 0; i < request->n_skus; i++)
-        if (kept->items[i])
-            response->items[response->n_items++] = kept->items[i];
-    if (response->n_items == 0 && one_group)
-        stock_asks_group(a);
+    for (size_t i = 0; i < request->n_skus && a->error.code == LKS_OK; i++) {
+        lks_item *item = one_group ? read_item(a, i, request->group, request->skus[i]) : t->list.items[i];
+        if (item)
+            response->items[response->n_items++] = item;
+    }
 }
 
 /* ---- Adjust ---- */
@@ -220,7 +209,8 @@ void adjust_prepare(const lks_adjust_request *request, plan *p)
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
     int64_t version = request->expected_version;
     const plan_function *function =
-        bucket_item_call(p, request->group, &request->sku, &fn_stock_adjust, &fn_stock_pool_adjust, 0, &version);
+        pool_call(p, request->group, &request->sku, &fn_stock_adjust, &fn_stock_pool_adjust, 0, &version);
+    transfer_in(p)->replied = pool_adjust_replied;
     if (function)
         args_stock_adjust(p, .sku = request->sku, .by = request->delta, .adjustment_id = request->adjustment_id,
                           .reason = request->reason, .expected_version = version);
@@ -228,18 +218,8 @@ void adjust_prepare(const lks_adjust_request *request, plan *p)
 
 void adjust_finish(const lks_adjust_request *request, answer *a, lks_adjust_response *response)
 {
-    const buckets *b = &((stock_kept *)a->plan->kept)->buckets;
-    const store_value *reply = a->replies[0];
-
-    if (stock_goes_on(a) || bucket_adjust_goes_on(a))
-        return;
-    if (b->n > 0) {
-        response->item = buckets_item(a, b, 0);
-        response->replayed = b->replayed;
-        return;
-    }
-    response->item = stock_item(a, answer_at(a, reply, 1), answer_group(request->group, request->sku), request->sku);
-    response->replayed = answer_int(a, reply, 2) != 0;
+    response->item = changed_item(a, request->group, request->sku);
+    response->replayed = pool_replayed(transfer_of(a));
 }
 
 /* ---- DeleteItem ---- */
@@ -248,17 +228,12 @@ void delete_item_prepare(const lks_delete_item_request *request, plan *p)
 {
     plan_check_name(p, "sku", request->sku);
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
-    int64_t version = request->expected_version;
-    const plan_function *function =
-        bucket_item_call(p, request->group, &request->sku, &fn_stock_delete_item, NULL, 0, &version);
-    if (function)
-        args_stock_delete_item(p, .sku = request->sku, .expected_version = version);
+    pool_delete_call(p, request->group, (const char *const *)&request->sku, request->expected_version);
 }
 
 void delete_item_finish(const lks_delete_item_request *request, answer *a, lks_delete_item_response *response)
 {
     (void)request;
     (void)response;
-    if (!stock_goes_on(a))
-        answer_at(a, a->replies[0], 0);
+    answer_at(a, a->replies[0], 0);
 }

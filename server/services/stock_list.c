@@ -1,47 +1,89 @@
-/* StockService: ListItems. Invariant: a page token only says where to go on; it
- * cannot lead out of the namespace, for every key is made of the caller's own
- * namespace and encoded parts.
+/* StockService: ListItems. Invariant: a page token cannot lead out of the caller's namespace, because every key is made of that
+ * namespace and of encoded parts.
  *
- *   "G" sku                                after this sku of the group, encoded
- *   "N" cursor { ":" group "/" sku }...    a scan's cursor ("" = all keys were
- *                                          seen), and items found with no room
- *                                          left for them, encoded; in a token of
- *                                          walk.h
+ *   "G" sku                                continues after this sku of the group, encoded
+ *   "N" cursor { ":" group "/" sku }...    in a token of walk.h: a scan's cursor ("" = all keys were seen), and encoded items
+ *                                          that were found when the page was full
  */
 #include <string.h>
 
-#include "services/stock_buckets.h"
+#include "services/stock_list.h"
 #include "services/walk.h"
 
 enum {
     PAGE_DEFAULT = 100,
     PAGE_MAX = 1000,
     STEP_MAX = 250,   /* items that one call of a function lists */
-    TRIES_MAX = 20,   /* looks at what does not fit together */
+    LOOKS_MAX = 20,   /* at counts that cannot be of one moment */
     PLACES_MAX = 500, /* in a page token: a step of a scan finds a few more than were asked for */
     CURSOR_DIGITS_MAX = 20,
 };
 
-/* The page so far: a group's is listed by several rounds. */
+/* The page so far, beside t->list: a group is listed in several steps. */
 typedef struct listing {
-    lks_item **items;
-    size_t n, size;
+    size_t size;
     const walk *walk; /* of a namespace */
-    /* Of a group in buckets, while they are looked at: the skus that the pool has named, and whether more follow. */
-    const char **skus;
-    bool looks, more;
-    /* Of a namespace: how many buckets each item is in that is still to be looked at; which is; the next token. */
-    unsigned *split;
-    size_t at;
-    char *token;
+    char *token;      /* of a namespace: the next one */
+    size_t before;    /* of a group: items that were there before this step */
+    bool more;        /* of a group: items follow this step */
 } listing;
+
+bool stock_look_is_done(const transfer *t)
+{
+    return look_fits(&t->look) || t->looks >= LOOKS_MAX;
+}
+
+/* ---- items of several groups ---- */
+
+void stock_new_list(lks_rpc_arena *arena, transfer_list *list, size_t max)
+{
+    *list = (transfer_list){.items = memory_in(arena, max * sizeof *list->items),
+                            .buckets = memory_in(arena, max * sizeof *list->buckets)};
+}
+
+void stock_list_bucketed(lks_rpc_arena *arena, transfer_list *list, const char *group, const char *sku,
+                         unsigned n_buckets)
+{
+    lks_item *item = memory_in(arena, sizeof *item);
+
+    *item = (lks_item)LKS_ITEM_INIT;
+    item->group = group;
+    item->sku = sku;
+    list->buckets[list->n] = n_buckets;
+    list->items[list->n++] = item;
+}
+
+static transfer_step list_item_looked(answer *a, transfer *t)
+{
+    if (!stock_look_is_done(t))
+        return TRANSFER_LOOK;
+    t->list.items[t->list.at] = look_whole_item(a->arena, &t->look, t->group, 0);
+    t->list.at++;
+    return stock_look_at_list(a, t);
+}
+
+transfer_step stock_look_at_list(answer *a, transfer *t)
+{
+    transfer_list *l = &t->list;
+
+    while (l->at < l->n && l->buckets[l->at] == 0)
+        l->at++;
+    if (l->at == l->n || a->error.code != LKS_OK)
+        return TRANSFER_DONE;
+    t->group = l->items[l->at]->group;
+    t->n_buckets = l->buckets[l->at];
+    t->rounds = 0;
+    return transfer_look(t, (const char *const *)&l->items[l->at]->sku, 1, list_item_looked);
+}
+
+/* ---- tokens ---- */
 
 static void bad_token(plan *p)
 {
     plan_invalid(p, "page_token: not one that this method gave for such a request");
 }
 
-/* The text that `encoded` stands for; NULL when plan_encode would not give it. */
+/* Decodes what plan_encode has written; NULL: it has not written this. */
 static char *decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
 {
     char *text = plan_decode(arena, encoded);
@@ -52,7 +94,7 @@ static char *decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
     return text;
 }
 
-/* The bytes up to `end`, which *at then points behind; all when there is none. */
+/* The bytes up to `end`, or all; *at then points behind them. */
 static lks_rpc_slice part_until(const char **at, char end)
 {
     const char *start = *at;
@@ -62,8 +104,7 @@ static lks_rpc_slice part_until(const char **at, char end)
     return (lks_rpc_slice){.data = start, .len = len};
 }
 
-/* Of a group as it stands in a token and in keys, "group", or "group/n/0", the pool of one in n buckets: the encoded group,
- * and n, else 0. */
+/* Splits a group as tokens and keys have it: "group", or "group/n/0", the pool of one in n buckets. Returns the encoded group. */
 static lks_rpc_slice split_group(lks_rpc_slice text, unsigned *ret_n)
 {
     const char *slash = memchr(text.data, '/', text.len);
@@ -79,7 +120,7 @@ static lks_rpc_slice split_group(lks_rpc_slice text, unsigned *ret_n)
     return group;
 }
 
-/* Appends the place that a token has there, "group/sku", both encoded. */
+/* Appends "group/sku", both encoded, of a token. */
 static void add_place(plan *p, lks_rpc_slice place)
 {
     const char *slash = memrchr(place.data, '/', place.len);
@@ -95,33 +136,33 @@ static void add_place(plan *p, lks_rpc_slice place)
     each_stock_list_namespace(p, .group = group, .sku = sku);
 }
 
+/* ---- prepare ---- */
+
 static int32_t step_of(size_t size)
 {
     return size < STEP_MAX ? (int32_t)size : STEP_MAX;
 }
 
-static void list_group(const lks_list_items_request *request, plan *p)
+static void list_group(const lks_list_items_request *request, plan *p, const transfer *t, const listing *page)
 {
-    const listing *page = stock_kept_of(p)->page;
     const char *after = "";
-    int32_t step = step_of(page->size - page->n);
+    int32_t step = step_of(page->size - t->list.n);
 
-    if (page->n > 0) {
-        after = page->items[page->n - 1]->sku;
+    if (t->list.n > 0) {
+        after = t->list.items[t->list.n - 1]->sku;
     } else if (request->page_token[0] != '\0') {
         after = request->page_token[0] == 'G' ? decode(p->arena, lks_rpc_slice_of(request->page_token + 1)) : NULL;
         if (!after || after[0] == '\0')
             bad_token(p);
     }
-    stock_call(p, &fn_stock_list_group, request->group, NULL, NULL, 0);
+    transfer_call(p, &fn_stock_list_group, request->group, NULL, NULL, 0);
     plan_weighs(p, 1 + (size_t)step / STOCK_ITEMS_OF_WEIGHT);
     args_stock_list_group(p, .prefix = request->prefix, .after = after, .page_size = step);
 }
 
-/* The group only places the call: a scan sees all of them. */
-static void list_namespace(const lks_list_items_request *request, plan *p)
+/* The group "-" only places the call: a scan sees all groups. */
+static void list_namespace(const lks_list_items_request *request, plan *p, listing *page)
 {
-    listing *page = stock_kept_of(p)->page;
     const walk *w = page->walk = walk_read(p->arena, request->page_token);
     const char *at = w ? w->rest : "";
     lks_rpc_slice cursor = lks_rpc_slice_of("0");
@@ -152,170 +193,125 @@ static void list_namespace(const lks_list_items_request *request, plan *p)
         add_place(p, part_until(&at, ':'));
 }
 
-static listing *new_listing(plan *p, int32_t size)
-{
-    listing *page = memory_in(p->arena, sizeof *page);
-
-    *page = (listing){.items = memory_in(p->arena, (size_t)size * sizeof *page->items), .size = (size_t)size};
-    return page;
-}
+static transfer_decide list_replied;
 
 void list_items_prepare(const lks_list_items_request *request, plan *p)
 {
     int32_t size = request->page_size != 0 ? request->page_size : PAGE_DEFAULT;
+    transfer *t = transfer_in(p);
 
     plan_check_name_or_empty(p, "prefix", request->prefix);
     plan_check_range(p, "page_size", size, 1, PAGE_MAX);
-    if (!plan_failed(p) && !stock_kept_of(p)->page)
-        stock_kept_of(p)->page = new_listing(p, size);
     if (plan_failed(p))
         return;
+    if (!t->kept) {
+        listing *page = t->kept = memory_in(p->arena, sizeof *page);
+        page->size = (size_t)size;
+        stock_new_list(p->arena, &t->list, page->size);
+        t->replied = list_replied;
+    }
     if (request->group[0] != '\0')
-        list_group(request, p);
+        list_group(request, p, t, t->kept);
     else
-        list_namespace(request, p);
+        list_namespace(request, p, t->kept);
 }
 
-static void list_items_next(const ProtobufCMessage *request, plan *p)
+/* ---- a group ---- */
+
+/* After the items of a step were added. */
+static transfer_step step_added(answer *a, transfer *t)
 {
-    list_items_prepare((const lks_list_items_request *)(const void *)request, p);
+    const listing *page = t->kept;
+
+    if (page->more && t->list.n > page->before && t->list.n < page->size)
+        return TRANSFER_CALL;
+    return t->list.n == 0 ? transfer_ask_group(a, t) : TRANSFER_DONE;
 }
 
-/* After a look at items of the page. */
-static bool seen(answer *a, buckets *b)
+static transfer_step step_looked(answer *a, transfer *t)
 {
-    return !buckets_fit(b) && b->tries % TRIES_MAX != 0 && buckets_look(a, b, seen);
+    const listing *page = t->kept;
+
+    if (!stock_look_is_done(t))
+        return TRANSFER_LOOK;
+    for (size_t i = 0; i < t->look.n_skus && t->list.n < page->size; i++) {
+        lks_item *item = look_whole_item(a->arena, &t->look, t->group, i);
+        if (item)
+            t->list.items[t->list.n++] = item;
+    }
+    return step_added(a, t);
 }
 
-/* The pool has named the items of a step: all buckets are looked at. */
-static void look_at_step(answer *a, listing *page)
+/* {'OK', 1 when more follow, {sku, view}...}. Of a group in buckets the pool names the items, and all buckets are looked at. */
+static transfer_step group_replied(answer *a, transfer *t)
 {
+    enum { HEAD = 2 };
+    listing *page = t->kept;
     const store_value *reply = a->replies[0];
-    buckets *b = &((stock_kept *)a->plan->kept)->buckets;
-    size_t n = answer_count(a, reply);
+    const size_t count = answer_count(a, reply), n = count > HEAD ? count - HEAD : 0;
+    const char **skus = memory_in(a->arena, n * sizeof *skus);
 
     page->more = answer_int(a, reply, 1) != 0;
-    page->skus = memory_in(a->arena, n * sizeof *page->skus);
-    b->n_skus = 0;
-    for (size_t i = 2; i < n; i++)
-        page->skus[b->n_skus++] = answer_text(a, answer_at(a, reply, i), 0);
-    b->skus = page->skus;
-    page->looks = b->n_skus > 0;
-    if (page->looks)
-        buckets_look(a, b, seen);
+    page->before = t->list.n;
+    for (size_t i = 0; i < n && a->error.code == LKS_OK; i++) {
+        const store_value *found = answer_at(a, reply, HEAD + i);
+        skus[i] = answer_text(a, found, 0);
+        if (t->n_buckets == 0 && t->list.n < page->size)
+            t->list.items[t->list.n++] = stock_item(a, answer_at(a, found, 1), t->group, skus[i]);
+    }
+    return t->n_buckets > 0 && n > 0 ? transfer_look(t, skus, n, step_looked) : step_added(a, t);
 }
 
-static void add_step(const lks_list_items_request *request, answer *a, listing *page)
+/* ---- a namespace ---- */
+
+/* {'OK', next cursor, node, slots, {encoded group, sku, view}...}. Groups are encoded as in the keys. */
+static transfer_step namespace_replied(answer *a, transfer *t)
 {
+    enum { HEAD = 4 };
+    listing *page = t->kept;
     const store_value *reply = a->replies[0];
-    const buckets *b = &((stock_kept *)a->plan->kept)->buckets;
-    size_t n = page->looks ? b->n_skus : answer_count(a, reply) - 2;
+    const size_t size = (size_t)step_of(page->size), n = answer_count(a, reply);
+    char *rest = memory_printf_in(a->arena, "N%s", answer_text(a, reply, 1));
 
-    for (size_t i = 0; i < n && page->n < page->size && a->error.code == LKS_OK; i++) {
-        const store_value *found = page->looks ? NULL : answer_at(a, reply, 2 + i);
-        lks_item *item = page->looks ? buckets_item(a, b, i)
-                                     : stock_item(a, answer_at(a, found, 1), request->group, answer_text(a, found, 0));
-        if (item)
-            page->items[page->n++] = item;
-    }
-}
-
-static void finish_group(const lks_list_items_request *request, answer *a, lks_list_items_response *response)
-{
-    const buckets *b = &((stock_kept *)a->plan->kept)->buckets;
-    listing *page = ((stock_kept *)a->plan->kept)->page;
-    size_t before = page->n;
-
-    if (b->n > 0 && !page->looks) {
-        look_at_step(a, page);
-        if (page->looks)
-            return;
-    }
-    if (!page->looks)
-        page->more = answer_int(a, a->replies[0], 1) != 0;
-    add_step(request, a, page);
-    page->looks = false;
-    if (page->more && page->n > before && page->n < page->size) {
-        answer_again(a, list_items_next);
-        return;
-    }
-    if (page->n == 0 && stock_asks_group(a))
-        return;
-    response->items = page->items;
-    response->n_items = page->n;
-    if (a->error.code == LKS_OK && page->more && page->n > 0)
-        response->next_page_token =
-            memory_printf_in(a->arena, "G%s", plan_encode(a->arena, page->items[page->n - 1]->sku));
-}
-
-/* Groups come encoded, as they stand in the keys. */
-static void read_namespace(answer *a, listing *page)
-{
-    const store_value *reply = a->replies[0];
-    size_t size = (size_t)step_of(page->size);
-    size_t n = answer_count(a, reply);
-
-    page->token = memory_printf_in(a->arena, "N%s", answer_text(a, reply, 1));
-    page->items = memory_in(a->arena, n * sizeof *page->items);
-    page->split = memory_in(a->arena, n * sizeof *page->split);
-    for (size_t i = 4; i < n && a->error.code == LKS_OK; i++) {
+    stock_new_list(a->arena, &t->list, n);
+    for (size_t i = HEAD; i < n && a->error.code == LKS_OK; i++) {
         const store_value *found = answer_at(a, reply, i);
-        char *group = answer_text(a, found, 0);
-        char *sku = answer_text(a, found, 1);
-        if (page->n == size) {
-            page->token = memory_printf_in(a->arena, "%s:%s/%s", page->token, group, plan_encode(a->arena, sku));
-        } else {
-            lks_rpc_slice name = split_group(lks_rpc_slice_of(group), &page->split[page->n]);
-            page->items[page->n++] = stock_item(a, answer_at(a, found, 2), plan_decode(a->arena, name), sku);
+        char *group = answer_text(a, found, 0), *sku = answer_text(a, found, 1);
+        unsigned n_buckets;
+        if (t->list.n == size) {
+            rest = memory_printf_in(a->arena, "%s:%s/%s", rest, group, plan_encode(a->arena, sku));
+            continue;
         }
+        char *name = plan_decode(a->arena, split_group(lks_rpc_slice_of(group), &n_buckets));
+        if (n_buckets > 0)
+            stock_list_bucketed(a->arena, &t->list, name, sku, n_buckets);
+        else
+            t->list.items[t->list.n++] = stock_item(a, answer_at(a, found, 2), name, sku);
     }
     page->token = (char *)walk_next(a->arena, page->walk, answer_text(a, reply, 2), answer_text(a, reply, 3),
-                                    page->token[1] != '\0' ? page->token : "");
+                                    rest[1] != '\0' ? rest : "");
+    return stock_look_at_list(a, t);
 }
 
-/* The next item that is in buckets is looked at. False: there is none. */
-static bool look_at_next(answer *a, listing *page)
+static transfer_step list_replied(answer *a, transfer *t)
 {
-    buckets *b = &((stock_kept *)a->plan->kept)->buckets;
+    const lks_list_items_request *request = (const lks_list_items_request *)(const void *)t->request;
 
-    for (size_t i = 0; i < page->n && a->error.code == LKS_OK; i++)
-        if (page->split[i] > 0) {
-            page->at = i;
-            *b = (buckets){.group = page->items[i]->group,
-                           .n = page->split[i],
-                           .skus = (const char *const *)&page->items[i]->sku,
-                           .n_skus = 1};
-            return buckets_look(a, b, seen);
-        }
-    return false;
-}
-
-static void finish_namespace(answer *a, lks_list_items_response *response)
-{
-    listing *page = ((stock_kept *)a->plan->kept)->page;
-    const buckets *b = &((stock_kept *)a->plan->kept)->buckets;
-
-    if (b->n == 0) {
-        read_namespace(a, page);
-    } else {
-        page->items[page->at] = buckets_item(a, b, 0);
-        page->split[page->at] = 0;
-    }
-    if (look_at_next(a, page))
-        return;
-    response->items = memory_in(a->arena, page->n * sizeof *response->items);
-    for (size_t i = 0; i < page->n; i++)
-        if (page->items[i])
-            response->items[response->n_items++] = page->items[i];
-    response->next_page_token = page->token;
+    return request->group[0] != '\0' ? group_replied(a, t) : namespace_replied(a, t);
 }
 
 void list_items_finish(const lks_list_items_request *request, answer *a, lks_list_items_response *response)
 {
-    if (stock_goes_on(a))
-        return;
-    if (request->group[0] != '\0')
-        finish_group(request, a, response);
-    else
-        finish_namespace(a, response);
+    const transfer *t = transfer_of(a);
+    const listing *page = t->kept;
+
+    response->items = memory_in(a->arena, t->list.n * sizeof *response->items);
+    for (size_t i = 0; i < t->list.n; i++)
+        if (t->list.items[i])
+            response->items[response->n_items++] = t->list.items[i];
+    if (request->group[0] == '\0')
+        response->next_page_token = page->token;
+    else if (page->more && t->list.n > 0)
+        response->next_page_token =
+            memory_printf_in(a->arena, "G%s", plan_encode(a->arena, t->list.items[t->list.n - 1]->sku));
 }

@@ -1,12 +1,12 @@
-/* StockService: SOLD_OUT without asking the store. Invariant: what is answered from memory is what the store would have
- * answered to the same call at a moment that is at most REFUSAL_KNOWN_NS ago. So it is kept only of orders of one line whose
- * refusal was of the item alone, whoever buys (an item with a per-buyer limit is asked for each time), and answered only
- * to an order of one line that the caller says was never sent. What gives units back through this server ends it at once. */
+/* StockService: SOLD_OUT without asking the store. Invariant: an answer from memory is what the store would have answered to the same
+ * call at a moment at most REFUSAL_KNOWN_NS ago. So only refusals of orders of one line are kept, and only when they do not depend
+ * on the buyer, as those of an item with a per-buyer limit do. They answer only orders of one line that the caller says were never
+ * sent. A call of this server that may give units back ends the memory at once. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "services/refusals.h"
-#include "services/stock_buckets.h"
+#include "services/stock.h"
 
 enum { PLACES = 4096, BUCKET_PLACES = 256 };
 
@@ -28,9 +28,9 @@ void stock_close(void *state)
     free(memory);
 }
 
-/* ---- what ends it ---- */
+/* ---- what ends the memory ---- */
 
-/* Those that give nothing back, but holds that are over: their end is seen within REFUSAL_KNOWN_NS in any case. */
+/* Whether a function gives back no units, other than those of expired holds, whose end is seen within REFUSAL_KNOWN_NS. */
 static bool gives_nothing_back(const char *function)
 {
     const char *const names[] = {
@@ -86,30 +86,19 @@ static refusals *memory_of(const plan *p)
     return p->state ? ((stock_memory *)p->state)->sold_out : NULL;
 }
 
-bool stock_is_known_sold_out(const plan *p, const char *group, lks_line *const *lines, size_t n, int64_t *ret_available)
+bool stock_is_sold_out(const plan *p, const char *group, const transfer_order *order, int64_t *ret_available)
 {
     refusals *sold_out = memory_of(p);
     lks_rpc_slice part[KEY_PARTS];
 
-    if (!sold_out || n != 1)
+    if (!sold_out || order->n != 1)
         return false;
-    refusal_key key = key_of(p, group, lines[0]->sku, part);
+    refusal_key key = key_of(p, group, order->skus[0], part);
     const refusal *known = refusals_find(sold_out, &key, p->now_ns);
-    if (!known || lines[0]->quantity <= known->number[0])
+    if (!known || order->quantities[0] <= known->number[0])
         return false;
     *ret_available = known->number[0];
     return true;
-}
-
-lks_line_stock **stock_known_line(answer *a, const char *sku, size_t *ret_n)
-{
-    const stock_kept *kept = a->plan->kept;
-    lks_line_stock **lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, 1);
-
-    lines[0]->sku = sku;
-    lines[0]->available = kept->known;
-    *ret_n = 1;
-    return lines;
 }
 
 void stock_learn(const answer *a, const char *group, const char *sku, bool sold_out, int64_t available,

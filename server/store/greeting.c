@@ -1,7 +1,7 @@
 /* Invariant: PASSED only after each step of the table passed, in its order, one
  * command at a time. A refusal that can change (credentials, LOADING, a replica)
  * is REFUSED; one that stands in the store's design or data is FATAL.
- * Called by node.c on each fresh connection. */
+ * Called by shard.c on each fresh connection. */
 #include "store/greeting.h"
 
 #include <hiredis/hiredis.h>

@@ -1,4 +1,4 @@
-/* Invariant: one question is out at most, for the first `asked` messages. Used by node.c. */
+/* Invariant: one question is out at most, for the first `asked` messages. Used by shard.c. */
 #include "store/heard.h"
 
 #include <stdlib.h>

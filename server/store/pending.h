@@ -24,7 +24,6 @@ typedef struct pending {
     struct pipeline *pipeline;
     struct pending *previous, *next;
     store_call call;
-    uint16_t slot; /* where there are several nodes */
     size_t bytes;
     uint64_t deadline_ns;
     store_done *done;

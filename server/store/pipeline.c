@@ -29,7 +29,6 @@
 #include "store/confirm.h"
 #include "store/errors.h"
 #include "store/fcall.h"
-#include "store/slots.h"
 #include "store/value.h"
 
 enum {
@@ -143,7 +142,7 @@ static uint64_t patience(const pipeline *p, const pending *c)
 
 static pipeline *route(pipeline *p, const pending *c)
 {
-    pipeline *to = p->options.route ? p->options.route(p->options.arg, c->slot) : NULL;
+    pipeline *to = p->options.route(p->options.arg, &c->call);
 
     return to ? to : p;
 }
@@ -175,8 +174,6 @@ void pipeline_submit(pipeline *asked, const store_call *call, uint64_t deadline_
                    .arg = arg};
     for (size_t i = 0; i < call->n_args; i++)
         c->bytes += call->args[i].len;
-    if (asked->options.route)
-        c->slot = call->of_part ? call->slot : slots_of(call->base);
     pipeline *p = c->pipeline = route(asked, c);
     if (p->ending || p->in_flight >= p->options.in_flight_max || p->bytes + c->bytes > BYTES_MAX) {
         c->phase = PENDING_REFUSED;
@@ -279,7 +276,7 @@ static void on_error(pipeline *p, pending *c, const errors_row *row)
     } else if (row->action == ERRORS_RELOAD && !c->reloaded) {
         c->reloaded = true;
         enqueue(p, c);
-    } else if (row->action == ERRORS_MOVED && p->options.route && c->moves++ < MOVES_AT_ONCE) {
+    } else if (row->action == ERRORS_MOVED && c->moves++ < MOVES_AT_ONCE) {
         enqueue(p, c);
     } else if (row->action == ERRORS_RETRY || row->action == ERRORS_MOVING || row->action == ERRORS_ELSEWHERE ||
                row->action == ERRORS_MOVED) {
@@ -454,7 +451,7 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
             log_error("store-forbidden", "function=%s reason=\"%s\"", calls.first->call.function, row->message);
         p->said_forbidden = p->said_forbidden || row->action == ERRORS_FORBIDDEN;
         if ((row->action == ERRORS_MOVED || row->action == ERRORS_MOVING || row->action == ERRORS_DOWN) &&
-            p->options.on_moved && p->options.on_moved(p->options.arg, reply->str, reply->len))
+            p->options.on_moved(p->options.arg, reply->str, reply->len))
             row = &stuck;
     }
     if (reply && !row)

@@ -21,10 +21,10 @@ typedef struct pipeline_options {
     void (*on_missing)(void *arg);
     /* The connection is of no use (static text): to be retired. */
     void (*on_useless)(void *arg, store_fault fault);
-    /* Of a store with several nodes: whose pipeline serves a slot now; NULL = this one. NULL: there is one node. */
-    pipeline *(*route)(void *arg, uint16_t slot);
-    /* Redis said MOVED, after which the call is routed anew, ASK, or CLUSTERDOWN, in these words. Where there is `route`.
-     * True: it has said so of that slot for long, so that the call fails. */
+    /* The pipeline that serves a call now; NULL = this one. */
+    pipeline *(*route)(void *arg, const store_call *call);
+    /* Redis said MOVED, after which the call is routed again, ASK, or CLUSTERDOWN, in these words. True: it has said so
+     * of that slot for long, so that the call fails. */
     bool (*on_moved)(void *arg, const char *text, size_t len);
     void *arg;
 } pipeline_options;

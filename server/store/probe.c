@@ -1,4 +1,4 @@
-/* Invariant: one question is out at most. Called by node.c.
+/* Invariant: one question is out at most. Called by health.c.
  *
  * SETRANGE of nothing into a key that does not exist makes no key and is in no append-only file; but Redis checks before it
  * runs it what it checks before each write: memory, the disk, replicas, the cluster. */

@@ -1,4 +1,4 @@
-/* Asked by node.c once a second. */
+/* Asked by health.c once a second. */
 #include "store/replication.h"
 
 #include <hiredis/hiredis.h>

@@ -1,4 +1,4 @@
-/* Asked by greeting.c before a connection is used, and by node.c now and then: settings
+/* Asked by greeting.c before a connection is used, and by health.c now and then: settings
  * of a running Redis can be changed. */
 #include "store/safety.h"
 

@@ -1,6 +1,6 @@
 /* Invariant: on_primary names an address only by an answer whose question was sent after the last doubt, and whose
  * epoch is the highest of what was told in the last ANSWER_KEPT_MS; with a password, of what most sentinels of the URL
- * agree on. Used by store.c.
+ * agree on. Used by topology.c.
  *
  *   each sentinel:  connection --greeted--> asked: MYID, MASTER, GET-MASTER-ADDR-BY-NAME, SENTINELS
  *                   subscription to +switch-master --message--> asked at once
@@ -65,15 +65,21 @@ typedef struct sentinel {
     answer next_answer, answer;
 } sentinel;
 
+/*   DOUBTING --a primary was named--> NAMED
+ *     ^   \--it serves--> TRUSTING <--it serves--/ |
+ *     \-------- a connection to it was lost -------/
+ *
+ * set_state() alone changes it. Until it is TRUSTING sentinels are asked every DOUBT_MS. */
+typedef enum sentinels_state { TRUSTING, DOUBTING, NAMED } sentinels_state;
+
 struct sentinels {
     sentinels_options options;
     connection_options to; /* all but the address */
     sentinel *first;
     unsigned n;
     uv_timer_t timer;
-    uint64_t doubt_ns; /* when it began */
-    bool doubts;
-    bool vouched;          /* since then a primary was named */
+    sentinels_state state;
+    uint64_t doubt_ns;     /* when DOUBTING began last */
     bool disagree;         /* an address was named by too few */
     const char *refusal;   /* why some sentinel does not tell the primary; NULL: none refused */
     char host[HOST_BYTES]; /* what was told last */
@@ -84,6 +90,7 @@ struct sentinels {
     void *closed_arg;
 };
 
+static void set_state(sentinels *s, sentinels_state to);
 static void ask(sentinel *e);
 static void leave(sentinel *e);
 static void add(sentinels *s, const char *host, uint16_t port, bool of_url);
@@ -166,7 +173,8 @@ static void judge(sentinels *s)
     snprintf(s->host, sizeof s->host, "%s", best->host);
     s->port = best->port;
     snprintf(s->generation, sizeof s->generation, "%s:%u/%lld", s->host, s->port, best->epoch);
-    s->vouched = true;
+    if (s->state == DOUBTING)
+        set_state(s, NAMED);
     s->options.on_primary(s->options.arg, s->host, s->port);
 }
 
@@ -376,12 +384,6 @@ static void on_switch(void *arg, const char *data, size_t len)
         s->options.on_demoted(s->options.arg, host, port);
 }
 
-static void on_deaf(void *arg, store_fault fault)
-{
-    (void)arg;
-    (void)fault;
-}
-
 static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
 {
     if (s->n == SENTINELS_MAX || strlen(host) >= HOST_BYTES || host[0] == '\0' || s->closing)
@@ -393,7 +395,6 @@ static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
                                           .sentinel = true,
                                           .on_listening = on_listening,
                                           .on_message = on_switch,
-                                          .on_deaf = on_deaf,
                                           .arg = e};
 
     *e = (sentinel){.of = s, .port = port, .of_url = of_url, .listed_ns = clock_now_ns(), .n_connections = 2};
@@ -476,7 +477,7 @@ static void on_timer(uv_timer_t *timer)
     unsigned known, answering;
 
     sentinels_count(s, &known, &answering);
-    if (s->doubts && !s->vouched)
+    if (s->state == DOUBTING)
         s->options.on_unknown(s->options.arg,
                               STORE_FAULT(STORE_FAILING_OVER, answering == 0 ? "no sentinel answers"
                                                               : s->refusal   ? s->refusal
@@ -487,6 +488,15 @@ static void on_timer(uv_timer_t *timer)
     ask_all(s);
 }
 
+static void set_state(sentinels *s, sentinels_state to)
+{
+    if ((to == TRUSTING) != (s->state == TRUSTING)) {
+        unsigned ms = to == TRUSTING ? TRUST_MS : DOUBT_MS;
+        uv_timer_start(&s->timer, on_timer, ms, ms);
+    }
+    s->state = to;
+}
+
 const char *sentinels_generation(const sentinels *s)
 {
     return s->generation;
@@ -495,17 +505,13 @@ const char *sentinels_generation(const sentinels *s)
 void sentinels_doubt(sentinels *s)
 {
     s->doubt_ns = clock_now_ns();
-    s->vouched = false;
-    if (!s->doubts)
-        uv_timer_start(&s->timer, on_timer, DOUBT_MS, DOUBT_MS);
-    s->doubts = true;
+    set_state(s, DOUBTING);
     ask_all(s);
 }
 
 void sentinels_trust(sentinels *s)
 {
-    s->doubts = false;
-    uv_timer_start(&s->timer, on_timer, TRUST_MS, TRUST_MS);
+    set_state(s, TRUSTING);
 }
 
 sentinels *sentinels_open(const sentinels_options *options)

@@ -3,7 +3,7 @@
  *
  *   <id> <host>:<port>[@<bus port>[,<name>...]] <flag>[,<flag>...] <its primary> <ping> <pong> <epoch> <link> <slots>...
  *
- * slots: "5", "0-99", or "[5->-<id>]" and "[5-<-<id>]", which leave its owner what it was. Used by cluster.c. */
+ * slots: "5", "0-99", or "[5->-<id>]" and "[5-<-<id>]", which leave its owner what it was. Used by scout.c and topology.c. */
 #include "store/slots.h"
 
 #include <stdio.h>

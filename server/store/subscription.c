@@ -1,6 +1,6 @@
 /* Invariant: after `SUBSCRIBE channel` was confirmed PING alone is sent, so whatever
  * comes is a message, {"pong", ""}, or an error instead of a pong. A peer that answers
- * no PING is left, as on the store's other connection. Used by node.c and sentinels.c.
+ * no PING is left, as on the store's other connection. Used by shard.c and sentinels.c.
  *
  *   connection up --> greeting --passed--> SUBSCRIBE --confirmed--> listening
  *        ^----------------------- lost, refused -------------------------/
@@ -9,6 +9,7 @@
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,10 +17,15 @@
 #include "store/errors.h"
 #include "store/greeting.h"
 
+enum { REASON_BYTES = 256 };
+
 struct subscription {
     subscription_options options;
     connection *connection;
     greeting greeting;
+    bool hears;
+    lks_reason reason; /* of the last loss */
+    char text[REASON_BYTES];
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -46,6 +52,7 @@ static void on_subscribed(void *arg, const redisReply *reply, bool sent)
         return;
     }
     connection_ready(s->connection);
+    s->hears = true;
     s->options.on_listening(s->options.arg);
 }
 
@@ -92,7 +99,23 @@ static void on_down(void *arg, store_fault fault)
 {
     subscription *s = arg;
 
-    s->options.on_deaf(s->options.arg, fault);
+    bool was_heard = s->hears;
+
+    s->hears = false;
+    s->reason = fault.reason;
+    snprintf(s->text, sizeof s->text, "%s", fault.text);
+    if (s->options.on_deaf)
+        s->options.on_deaf(s->options.arg, was_heard, fault);
+}
+
+bool subscription_hears(const subscription *s)
+{
+    return s->hears;
+}
+
+store_fault subscription_fault(const subscription *s)
+{
+    return s->text[0] ? (store_fault){s->reason, s->text} : (store_fault){0};
 }
 
 subscription *subscription_open(const subscription_options *options, const connection_options *to)

@@ -21,14 +21,20 @@ typedef struct subscription_options {
     void (*on_listening)(void *arg);
     /* A message's payload, valid until it returns. */
     void (*on_message)(void *arg, const char *data, size_t len);
-    /* It does not hear, or does no more; it tries again by itself. */
-    void (*on_deaf)(void *arg, store_fault fault);
+    /* It could not be made, or was_heard and is lost; it tries again by itself. NULL: nobody asks. */
+    void (*on_deaf)(void *arg, bool was_heard, store_fault fault);
     void *arg;
 } subscription_options;
 
 /* Connects `to` there (its callbacks are filled in) and subscribes, again
  * after each loss, until subscription_close. */
 subscription *subscription_open(const subscription_options *options, const connection_options *to);
+
+/* Whether messages come. */
+bool subscription_hears(const subscription *subscription);
+
+/* Why not; text NULL: not known yet. Valid until the next change. */
+store_fault subscription_fault(const subscription *subscription);
 
 /* Gives its connection up and makes it anew. */
 void subscription_renew(subscription *subscription, store_fault fault);

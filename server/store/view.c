@@ -1,4 +1,4 @@
-/* Called by cluster.c. */
+/* Called by topology.c. */
 #include "store/view.h"
 
 #include <string.h>
@@ -14,23 +14,20 @@ static const char *weaker(const char *a, const char *b)
     return "";
 }
 
-void view_add(store_view *all, const node *n)
+void view_add(store_view *all, const store_view *one)
 {
-    store_view one;
-
-    node_look(n, &one);
-    if (!one.version[0])
+    if (!one->version[0])
         return;
     if (!all->version[0]) {
-        *all = one;
+        *all = *one;
         return;
     }
-    all->known = all->known && one.known;
-    all->snapshots = (all->snapshots || all->appends) && (one.snapshots || one.appends);
-    all->appends = all->appends && one.appends;
-    all->evicts = all->evicts || one.evicts;
-    all->fsync = weaker(all->fsync, one.fsync);
-    all->at_ms = all->at_ms ? all->at_ms : one.at_ms;
-    if (one.round_trip_us > all->round_trip_us)
-        all->round_trip_us = one.round_trip_us;
+    all->known = all->known && one->known;
+    all->snapshots = (all->snapshots || all->appends) && (one->snapshots || one->appends);
+    all->appends = all->appends && one->appends;
+    all->evicts = all->evicts || one->evicts;
+    all->fsync = weaker(all->fsync, one->fsync);
+    all->at_ms = all->at_ms ? all->at_ms : one->at_ms;
+    if (one->round_trip_us > all->round_trip_us)
+        all->round_trip_us = one->round_trip_us;
 }

@@ -1,11 +1,11 @@
-/* What is known of a store of several nodes: what the weakest of them keeps. */
+/* What is known of a store of several shards: what the weakest of them keeps. Pure. */
 #ifndef LOCKSTOCK_SERVER_STORE_VIEW_H
 #define LOCKSTOCK_SERVER_STORE_VIEW_H
 
-#include "store/node.h"
 #include "store/store.h"
 
-/* Adds a node to *all, which begins with version and fsync "". One that has never been greeted changes nothing. */
-void view_add(store_view *all, const node *node);
+/* Adds a shard's view to *all, which begins with version and fsync "". A shard without a version, which has never been
+ * greeted, changes nothing. */
+void view_add(store_view *all, const store_view *one);
 
 #endif

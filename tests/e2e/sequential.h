@@ -30,7 +30,7 @@ enum {
     SEQ_GROUPS = 2,   /* in the second one the first server hears of changes by asking only */
     SEQ_TOLD_BYTES = 120,
     SEQ_LOCKS = 3,
-    SEQ_BUYER_LIMIT = 3000,
+    SEQ_BUYER_LIMIT = 1000,
     SEQ_LIMIT = 150, /* checks that are allowed in the whole test */
     /* The items, by their place in model_skus. */
     SEQ_SCARCE = 0,

@@ -200,6 +200,8 @@ static void expect_one_each(wire w)
 }
 
 /* promise GD20 */
+/* promise E14: two clicks of an order at once are one effect and one answer, over SP and libnng */
+/* promise E16: ... each order runs once however often it is sent */
 TEST(double_clicks_at_two_hosts_have_one_effect_each_over_tcp)
 {
     expect_one_each(TCP);
@@ -243,6 +245,7 @@ static lks_call *run_in_first(lks_channel **way)
 }
 
 /* promise GD20 */
+/* promise E17: ... killed in the handler: nothing is locked beyond the lease, and the repeat runs as attempt 2 */
 TEST(a_process_killed_in_a_handler_bars_nothing_beyond_its_leases)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -270,6 +273,8 @@ TEST(a_process_killed_in_a_handler_bars_nothing_beyond_its_leases)
  * result is not stored, and its caller is told what the other one stored. */
 /* promise GD9: a handler frozen beyond its leases: its write is refused by the fence, its result is not stored, its
  * caller is told the other's */
+/* promise E18: ... frozen in the handler: its late write is refused by its fence, and its caller told what the next
+ * attempt did */
 TEST(a_handler_frozen_beyond_its_leases_writes_nothing_and_tells_what_the_other_did)
 {
     buy_request request = order(o1, x_alone, 1);

@@ -11,6 +11,7 @@
 /* ---- locks ------------------------------------------------------------------------------------- */
 
 /* promise GD3: locks are held while the handler runs and no longer; it is told their fences */
+/* promise E15: ... two orders for the same item run one after the other */
 TEST(locks_are_held_while_the_handler_runs_and_no_longer)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, yxy, 3), third = order(o2, y_alone, 1);

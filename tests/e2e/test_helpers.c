@@ -136,6 +136,7 @@ static lks_once_verdict run_here(void *arg, lks_once_attempt *attempt)
 
 /* The second click comes to another server while the first one runs. */
 /* promise C13 */
+/* promise E9: limiter, once and reservation together: two clicks at two servers are one order, one payment, one lamp */
 TEST(test_a_double_click_of_two_processes_runs_once)
 {
     struct run late = {.runs = 0};
@@ -178,6 +179,8 @@ TEST(test_a_frozen_attempt_wakes_late)
 }
 
 /* promise C13 */
+/* promise E12: a worker that follows the ledger and settles by `lks_once` settles each order once, wherever it is
+ * killed */
 TEST(test_a_killed_attempt_is_taken_over)
 {
     struct run run = {.runs = 0};

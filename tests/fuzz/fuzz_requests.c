@@ -93,7 +93,6 @@ static void check_plan(const plan *p, size_t request_len)
     fuzz_expect(p->n_calls <= CALLS_MAX);
     for (size_t i = 0; i < p->n_calls; i++)
         check_call(p, &p->calls[i], request_len);
-    fuzz_expect((p->wait_key.len > 0) == !!p->wake);
 }
 
 static bool same_text(lks_rpc_slice a, lks_rpc_slice b)
@@ -119,15 +118,20 @@ static void check_same(const plan *a, const plan *b)
 /* What a call that waits does at each event. */
 static void wake(const rounds *waits, size_t request_len)
 {
-    for (service_event event = SERVICE_STOPPING; event < SERVICE_N_EVENTS; event++) {
+    static int64_t fences[SERVICE_TARGETS_MAX];
+
+    for (service_event_kind kind = SERVICE_STOPPING; kind < SERVICE_N_EVENTS; kind++) {
         rounds r = *waits;
-        switch (rounds_wake(&r, event, NOW_NS)) {
+        switch (rounds_wake(&r, (service_event){kind, SERVICE_TARGETS_MAX, fences}, NOW_NS)) {
         case ROUNDS_CALLS:
             check_plan(&r.plan, request_len);
             break;
+        case ROUNDS_ANSWERED:
+            fuzz_expect(kind == SERVICE_GRANTED && r.response);
+            break;
         case ROUNDS_FAILED:
-            fuzz_expect((event == SERVICE_ABANDONED && r.error.code == LKS_CANCELLED) ||
-                        (event == SERVICE_STOPPING && r.error.code == LKS_UNAVAILABLE));
+            fuzz_expect((kind == SERVICE_ABANDONED && r.error.code == LKS_CANCELLED) ||
+                        (kind == SERVICE_STOPPING && r.error.code == LKS_UNAVAILABLE));
             break;
         default:
             fuzz_expect(false);
@@ -149,7 +153,7 @@ static void plan_request(const service_method *m, const plan *empty, const Proto
     }
     if (planned && once.plan.n_calls > 0)
         fuzz_expect(rounds_start(&once, NOW_NS) == ROUNDS_CALLS);
-    if (planned && once.plan.wake) {
+    if (planned && once.plan.wait_key.len > 0) {
         fuzz_expect(lks_rpc_wait_ms(m->method, request) > 0);
         wake(&once, request_len);
     }

@@ -5,11 +5,8 @@ c_mutation(B1 server/services/lock.c test_weights [[plan_weighs(p, 2 + request->
 c_mutation(B1 server/services/lock.c test_weights [[(n ? n : SERVICE_TARGETS_MAX)]] [[n]])
 c_mutation(B1 server/services/lock_admin.c test_weights [[plan_weighs(p, HOLDERS_WEIGHT);]] "")
 c_mutation(B1 server/services/lock_admin.c test_weights [[plan_weighs(p, STORE_WEIGHT_MAX);]] "")
-c_mutation(B1 server/services/stock.c test_weights [[plan_weighs(p, 1 + n / STOCK_LINES_OF_WEIGHT);]] "")
 c_mutation(B1 server/services/stock_items.c test_weights
   [[plan_weighs(p, 1 + request->n_skus / STOCK_ITEMS_OF_WEIGHT);]] "")
-c_mutation(B1 server/services/stock_orders.c test_weights [[    stock_call(p, &fn_stock_confirm, request->group, NULL, request->order_id, 0);
-    plan_weighs(p, STOCK_ORDER_WEIGHT);]] [[    stock_call(p, &fn_stock_confirm, request->group, NULL, request->order_id, 0);]])
 c_mutation(B1 server/services/stock_list.c test_weights [[plan_weighs(p, 1 + (size_t)step / STOCK_ITEMS_OF_WEIGHT);]] "")
 c_mutation(B1 server/services/stock_ledger.c test_weights [[plan_weighs(p, 1 + (size_t)limit / ENTRIES_OF_WEIGHT);]] "")
 c_mutation(B1 server/services/stock_ledger.c test_weights [[plan_weighs(p, STORE_WEIGHT_MAX);]] "")
@@ -62,15 +59,12 @@ c_mutation(B2 server/services/lock_admin.c test_lock_modes [[% DESCRIBED_MAX == 
 lua_mutation(B3 test_lock_admin [[whole = whole and work < LIST_WORK and]] [[whole = whole and]])
 c_mutation(B3 server/services/stock_list.c test_stock_list [[return size < STEP_MAX ? (int32_t)size : STEP_MAX;]]
   [[return (int32_t)size;]])
-c_mutation(B3 server/services/stock_list.c test_stock_list [[        answer_again(a, list_items_next);
-        return;]] "")
 c_mutation(B3 server/services/stock_list.c test_stock_list [[places > PLACES_MAX]] [[false]])
 
 lua_mutation(B4 test_stock_expiry [[  if s.due == nil then]] [[  if true then]])
 
 lua_mutation(B5 test_stock_ledger [[, 'LIMIT', TRIM_STEP)]] [[, 'LIMIT', 0)]])
 lua_mutation(B5 test_stock_ledger [[if gone > TRIM_STEP / 2 then return {'MORE'} end]] "")
-c_mutation(B5 server/services/stock_ledger.c test_stock_ledger [[answer_goes_on(a, trim_ledger_next);]] [[(void)trim_ledger_next;]])
 
 lua_mutation(B6 test_lock_renew_release [[if not text and not leave_mark then return {'UNSEEN'} end]] "")
 lua_mutation(B6 test_lock_renew_release [[define('lock_release_unseen', {}]] [[define('lock_release_unseen', {'allow-oom'}]])
@@ -95,13 +89,6 @@ c_mutation(B9 server/services/lock_admin.c test_lock_fence [[    (void)request;
     (void)response;
     (void)a;]])
 
-c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe*
-  [[return n->safety.danger && !n->options.store->allow_unsafe;]] [[return false;]])
-c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe*
-  [[return n->safety.danger && !n->options.store->allow_unsafe;]] [[return n->safety.danger;]])
-c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe* [[        say_not_ready(n, STORE_FAULT(STORE_UNSAFE, n->safety.danger));
-    else if (!n->ready)
-        advance(n);]] [[        say_not_ready(n, STORE_FAULT(STORE_UNSAFE, n->safety.danger));]])
 c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*
   [[else if (!s.appends && !s.snapshots)]] [[else if (false)]])
 c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*

@@ -2,13 +2,7 @@
 
 # Where an order is, and how a server learns it
 lua_mutation(SB1 test_stock_buckets [[local there = gravest == 1 and elsewhere(s.base)]] [[local there = nil]])
-c_mutation(SB1 server/services/stock_buckets.c test_stock_buckets:an_order* [[hash_folded(hash_more(HASH_START, order_id, strlen(order_id))) % n]]
-  [[0 % n]])
-c_mutation(SB2 server/services/stock_buckets.c test_stock_buckets:a_server_that* [[    if (b->n == 0 || b->certain)]] [[    if (true)]])
-c_mutation(SB2 server/services/stock_buckets.c test_stock_buckets:an_order_that* [[    memory->any_buckets |= n > 0;
-]] "")
 
-c_mutation(SB22 server/services/stock_buckets.c test_stock_buckets:buckets_lie* [=[names[bucket - 1];]=] [=[bucket + 99;]=])
 
 # Moves
 lua_mutation(SB3 test_stock_buckets:a_move* [=[  put_move(s, sku, to, id, n, item[BORN])
@@ -26,30 +20,15 @@ lua_mutation(SB6 test_stock_buckets [[  if to == '0' then item[SOLD] = item[SOLD
 ]] "")
 
 # SOLD_OUT
-c_mutation(SB7 server/services/stock_buckets.c test_stock_buckets:sold_out* [[        if (!buckets_unchanged(a, b))]] [[        if (false)]])
-c_mutation(SB7 server/services/stock_buckets.c test_stock_buckets:sold_out* [[        same = same && b->versions[i] == b->seen[i].version;
-]] "")
-c_mutation(SB7 server/services/stock_buckets.c test_stock_buckets:sold_out* [[    if (b->n_moves == 0)
-        return false;
-    b->step = received;]] [[    return false;
-    b->step = received;]])
 c_mutation(SB8 server/services/stock_refusals.c test_stock_buckets:a_remembered* [[base.data[len] != '}' && (base.data[len] != '/' || ++slashes < 2)]]
   [[base.data[len] != '}']])
 
 # Items
 lua_mutation(SB9 test_stock_buckets:the_number* [[if redis.call('EXISTS', base .. 'stock:skus', base .. 'stock:ledger') > 0 then]] [[if false then]])
-c_mutation(SB9 server/services/stock_bucket_items.c test_stock_buckets:the_number* [[    if (n != 0 && n != (int32_t)b->n) {]] [[    if (false) {]])
 c_mutation(SB10 server/services/stock_items.c test_stock_buckets:buckets_are* [[    plan_check_range(p, "buckets", request->buckets, 0, STOCK_BUCKETS_MAX);
 ]] "")
 c_mutation(SB10 server/services/stock_items.c test_stock_buckets:buckets_are*
   [[        plan_check_range(p, "per_buyer_limit", request->per_buyer_limit, 0, STOCK_BUCKETS_LIMIT_MAX);]] [[        ;]])
-c_mutation(SB11 server/services/stock_buckets.c test_stock_buckets [[            available -= item->reserved + item->sold;]] [[            ;]])
-c_mutation(SB11 server/services/stock_bucket_items.c test_stock_buckets:an_expected* [[b->expected == 0 || b->expected == current ||]] [[true ||]])
-c_mutation(SB12 server/services/stock_bucket_items.c test_stock_buckets:delete_needs* [[        if (buckets_seen(b, 0, k)->reserved > 0) {]] [[        if (false) {]])
-c_mutation(SB12 server/services/stock_buckets.c test_stock_buckets:a_deleted* [[if (is_any(b, is_behind) || is_any(b, has_ended)) {]]
-  [[if (is_any(b, is_behind)) {]])
-c_mutation(SB13 server/services/stock_buckets.c test_stock_buckets:a_bucket_without* [[if (is_any(b, is_behind) || is_any(b, has_ended)) {]]
-  [[if (is_any(b, has_ended)) {]])
 lua_mutation(SB14 test_stock_buckets:adjust* [[    if pool then return {'SHORT', -item[AVAILABLE] - delta} end
 ]] "")
 lua_mutation(SB15 test_stock_buckets:lists* [[local bucket = group and string.match(group, '/([^/]*)$') or '0']] [[local bucket = '0']])
@@ -63,9 +42,6 @@ lua_mutation(SB16 test_stock_buckets:a_buyer* [[  for sku, claims in pairs(claim
 lua_mutation(SB17 test_stock_buckets:what_comes* [[if units > 0 then claims[c + 1] = units else remove_claim(claims, c) end]] "")
 lua_mutation(SB17 test_stock_buckets:a_claim* [[(units >= 0 or clock() > at + CLAIM_GONE_US)]] [[true]])
 lua_mutation(SB17 test_stock_buckets:a_claim* [[(units >= 0 or clock() > at + CLAIM_GONE_US)]] [[units >= 0]])
-c_mutation(SB18 server/services/stock_bucket_limits.c test_stock_buckets:a_refused* [[    if (b->claimed_at == 0 || b->keeps_claim)]] [[    if (true)]])
-c_mutation(SB18 server/services/stock_bucket_limits.c test_stock_buckets:a_repeat* [[        b->keeps_claim = answer_int(a, a->replies[0], 2) != 0;
-]] "")
 
 # What a server that died has left on its way
 lua_mutation(SB24 test_stock_buckets:*overdue* [[if units > 0 and id + OVERDUE_US < now then]] [[if false then]])
@@ -74,48 +50,10 @@ c_mutation(SB24 server/calls/sweep.c test_sweep:units_that* [[result->code == LK
 c_mutation(SB24 server/services/stock_home.c test_sweep:units_on* [[stock_bucket_name((unsigned)to)]] [[(unsigned)to]])
 
 # What a failover has lost
-c_mutation(SB25 server/services/stock_bucket_items.c test_stock_buckets:*can_be_put*
-  [[        return buckets_spread(a, b, 0, units, put_seen);
-    }
-    b->ready = buckets_fit(b) || buckets_unchanged(a, b);]]
-  [[        return buckets_spread(a, b, 0, units, put_seen);
-    }
-    b->ready = buckets_fit(b);]])
-c_mutation(SB25 server/services/stock_bucket_items.c test_stock_buckets:*can_be_adjusted*
-  [[static bool adjust_seen(answer *a, buckets *b)
-{
-    b->ready = buckets_fit(b) || buckets_unchanged(a, b);]]
-  [[static bool adjust_seen(answer *a, buckets *b)
-{
-    b->ready = buckets_fit(b);]])
-c_mutation(SB25 server/services/stock_bucket_items.c test_stock_buckets:*can_be_deleted* [[    if (buckets_unchanged(a, b))]] [[    if (false)]])
-c_mutation(SB25 server/services/stock_bucket_items.c test_stock_buckets:*set_back*
-  [[        if (buckets_seen(b, 0, k)->version > version)]] [[        if (false)]])
-c_mutation(SB25 server/services/stock_buckets.c test_stock_buckets:*made_later* [[    return is_of(buckets_seen(b, sku, 0), item) ? item->available : 0;]]
-  [[    return item->available;]])
-c_mutation(SB26 server/services/stock_buckets.c test_stock_buckets:many_holds* [[            b->tries--;]] "")
 
 # The ledger
-c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_buckets:its_ledgers* [[    if (k > given_by && id.seq > 0)
-        id.seq--;
-]] "")
-c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_buckets:its_ledgers* [[return (ledger_id){.ms = id.ms, .seq = id.seq * SHIFT + k};]]
-  [[return (ledger_id){.ms = id.ms, .seq = id.seq * SHIFT};]])
-c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_bucket_ledger:an_entry* [=[        if (pages[k].ids[at[k]].ms >= before_ms)
-            return false;
-]=] "")
-c_mutation(SB20 server/services/stock_bucket_ledger.c test_stock_bucket_ledger:a_trimmed* [[        trimmed = trimmed || pages[k].outcome]] [[        trimmed = trimmed && pages[k].outcome]])
 lua_mutation(SB20 test_stock_bucket_ledger:a_trimmed* [[  if mark ~= '0-0' and (id_before(at, mark) or at == mark and left > 0) then return nil end
 ]] "")
-c_mutation(SB20 server/services/stock_bucket_ledger.c test_stock_bucket_ledger:a_trimmed* [[    if (given_by > n && k == 0)
-        loose = false; /* nobody gave it: the pool says so */
-]] "")
-c_mutation(SB23 server/services/stock_bucket_ledger.c test_stock_bucket_ledger:next_after* [[at[k] > 0 ? ledger_id_text(arena, pages[k].ids[at[k] - 1]) : pages[k].after]] [[pages[k].after]])
-c_mutation(SB23 server/services/stock_bucket_ledger.c test_stock_bucket_ledger:a_position* [[    if (i != n)
-        return NEVER_GIVEN;
-]] "")
-c_mutation(SB23 server/services/stock_bucket_ledger.c test_stock_bucket_ledger:*told_whichever* [[return (ledger_place){.id = part_of(arena, n, k, after)};]]
-  [[return (ledger_place){.id = part_of(arena, n, k, after), .loose = true};]])
 lua_mutation(SB23 test_stock_bucket_ledger:next_after_is* [[    after = last_id(mark)
 ]] [[    after = '0-0'
 ]])
@@ -124,7 +62,51 @@ lua_mutation(SB23 test_stock_bucket_ledger:next_after_goes* [[    if left < pack
 lua_mutation(SB21 test_stock_ledger_wait:an_entry_of* [[string.gsub(of, '/%d+/%d+}:$', '}:')]] [[of]])
 lua_mutation(SB21 test_stock_ledger_wait:an_entry_of* [[  wake_readers(base, servers)
 ]] "")
-c_mutation(SB21 server/services/stock_ledger.c test_stock_ledger_wait:an_entry_of* [[    stock_kept_of(p)->late = event == SERVICE_DEADLINE;
-]] "")
 c_mutation(SB21 server/services/stock_ledger.c test_stock_ledger_wait:a_reader_of_buckets* [[    read_ledger_prepare((const lks_read_ledger_request *)(const void *)request, p);
 ]] "    (void)request;\n    p->n_calls = 1;\n")
+
+# The engine of transfers
+c_mutation(SB1 server/services/stock_place.c test_stock_buckets:an_order* [[hash_folded(hash_more(HASH_START, id, strlen(id))) % n]] [[0 % n]])
+c_mutation(SB2 server/services/stock_transfer.c test_stock_buckets:a_server_that* [[    if (!t->is_guess)]] [[    if (true)]])
+c_mutation(SB2 server/services/stock_place.c test_stock_buckets:an_order_that* [[    memory->any_buckets |= n > 0;
+]] "")
+c_mutation(SB22 server/services/stock_place.c test_stock_buckets:buckets_lie* [=[names[bucket - 1];]=] [=[bucket + 99;]=])
+c_mutation(SB7 server/services/stock_moves.c test_stock_buckets:sold_out* [[return t->look.unchanged ? TRANSFER_DONE : TRANSFER_LOOK;]] [[return TRANSFER_DONE;]])
+c_mutation(SB7 server/services/stock_look.c test_stock_buckets:sold_out* [=[        look->unchanged = before[i].version == look->items[i].version;]=] [[        ;]])
+c_mutation(SB7 server/services/stock_moves.c test_stock_buckets:sold_out* [[return t->moves.n > 0 ? TRANSFER_RECEIVE : TRANSFER_DONE;]] [[return TRANSFER_DONE;]])
+c_mutation(SB9 server/services/stock_pool.c test_stock_buckets:the_number* [[if (t->n_buckets > 0 && buckets != 0 && buckets != (int32_t)t->n_buckets) {]] [[if (false) {]])
+c_mutation(SB11 server/services/stock_look.c test_stock_buckets [[        sum.available -= item->reserved + item->sold;]] [[        ;]])
+c_mutation(SB11 server/services/stock_pool.c test_stock_buckets:an_expected* [[c->expected == 0 || c->expected == current ||]] [[true ||]])
+c_mutation(SB12 server/services/stock_pool.c test_stock_buckets:delete_needs* [[        if (item->reserved > 0)]] [[        if (false)]])
+c_mutation(SB12 server/services/stock_moves.c test_stock_buckets:a_deleted* [[    return !pool->exists && item->exists && item->born <= pool->version;]] [[    return false;]])
+c_mutation(SB13 server/services/stock_moves.c test_stock_buckets:a_bucket_without* [[    return pool->exists &&]] [[    return false &&]])
+c_mutation(SB18 server/services/stock_claims.c test_stock_buckets:a_refused* [[? TRANSFER_UNCLAIM : TRANSFER_DONE;]] [[? TRANSFER_DONE : TRANSFER_DONE;]])
+c_mutation(SB18 server/services/stock_claims.c test_stock_buckets:a_repeat* [=[        c->keeps_claim = answer_int(a, a->replies[0], 2) != 0;
+]=] "")
+c_mutation(SB25 server/services/stock_look.c test_stock_buckets:*can_be* [[    return look->unchanged || look_fits(look);]] [[    return look_fits(look);]])
+c_mutation(SB25 server/services/stock_pool.c test_stock_buckets:*can_be_deleted* [[    if (t->look.unchanged)]] [[    if (false)]])
+c_mutation(SB25 server/services/stock_pool.c test_stock_buckets:*set_back* [[            if (look_item(&t->look, 0, k)->version > latest)]] [[            if (false)]])
+c_mutation(SB25 server/services/stock_look.c test_stock_buckets:*made_later* [[    return is_of(look_item(look, sku, 0), item) ? item->available : 0;]] [[    return item->available;]])
+c_mutation(SB26 server/services/stock_moves.c test_stock_buckets:many_holds* [[            t->rounds--;]] [[            ;]])
+c_mutation(SB19 server/services/stock_ledger_pages.c test_stock_buckets:its_ledgers* [[        id.seq--;
+]] [[        ;
+]])
+c_mutation(SB19 server/services/stock_ledger_pages.c test_stock_buckets:its_ledgers* [[.seq = id.seq * SHIFT + k};]] [[.seq = id.seq * SHIFT};]])
+c_mutation(SB19 server/services/stock_ledger_pages.c test_stock_bucket_ledger:an_entry* [[        if (id.ms >= before_ms)
+            return false;
+]] "")
+c_mutation(SB20 server/services/stock_ledger_pages.c test_stock_bucket_ledger:a_trimmed* [[        trimmed = trimmed || pages]] [[        trimmed = trimmed && pages]])
+c_mutation(SB23 server/services/stock_ledger_pages.c test_stock_bucket_ledger:a_position* [[        return NEVER_GIVEN;
+]] [[        ;
+]])
+c_mutation(SB21 server/services/stock_ledger.c test_stock_ledger_wait:an_entry_of* [[    reading_of(p)->is_late = event == SERVICE_DEADLINE;
+]] "")
+c_mutation(B3 server/services/stock_list.c test_stock_list [[        return TRANSFER_CALL;
+    return t->list.n == 0]] [[        ;
+    return t->list.n == 0]])
+c_mutation(B5 server/services/stock_transfer.c test_stock_ledger [[    if (says_any(a, "MORE")) {]] [[    if (false) {]])
+c_mutation(S33 server/services/stock_transfer.c test_stock_faults [[        t->applied |= t->more_is_applied;
+]] "")
+c_mutation(S40 server/services/stock_transfer.c test_stock_expiry [[? &fn_stock_expire_listed : &fn_stock_expire;]] [[? &fn_stock_expire : &fn_stock_expire;]])
+c_mutation(S47 server/services/stock_orders.c test_stock_orders [[    t->order.unseen = true;
+    return TRANSFER_CALL;]] [[    return TRANSFER_DONE;]])

@@ -1,11 +1,6 @@
 # Who calls: room to run, to wait and to hold bytes, and order: server/calls/callers.c, net/admission/budget.c, dispatch, frames
 
 # a call that waits takes no room to run, only room to wait
-c_mutation(K1 server/calls/callers.c test_callers [[    stop_running(call);
-    call->settles = true;]] [[    call->settles = true;]])
-c_mutation(K1 server/calls/callers.c test_callers [[    all->n_parked++;
-    serve(all);]] [[    all->n_parked++;]])
-c_mutation(K1 server/calls/dispatch.c test_dispatch [[        caller_park(&r->call);]] [[        (void)0;]])
 
 # a quarter of the room to run is for calls that settle, another for those that take; what settles starts first
 c_mutation(K2 server/calls/callers.c test_callers [[    return max - max / RESERVE;]] [[    return max;]])
@@ -34,16 +29,11 @@ c_mutation(K19 server/calls/callers.c test_callers:an_owner* [[ || !is_contended
 c_mutation(K19 server/calls/callers.c test_callers:a_principal* [[        caller_set_owner(c, principal);]] [[        ;]])
 c_mutation(K19 server/calls/callers.c test_callers:connections_of* [[o->turn_ns >= all->options.turn_ns && is_contended(all, o)]] [[false]])
 # what an abandoned call left in the store is ended in its owner's turn
-c_mutation(K20 server/calls/dispatch.c test_dispatch:an_abandoned_call_lasts* [[r->event != SERVICE_ABANDONED || !undo(r)]] [[true]])
-c_mutation(K20 server/calls/dispatch.c test_dispatch:an_abandoned_call_lasts* [[    u->running->undone = has_undone(result);]] "")
-c_mutation(K20 server/calls/dispatch.c test_dispatch:an_event_that* [[    u->running->undone = has_undone(result);]] [[    u->running->undone = true;]])
 
 # a lost connection takes its calls with it, and no others; nothing of it starts any more
-c_mutation(K5 server/calls/callers.c test_callers [[        call->abandoned(call);]] [[        ;]])
 c_mutation(K5 server/calls/callers.c test_callers [[    if (c->lost)
         return lks_error_set]] [[    if (false)
         return lks_error_set]])
-c_mutation(K5 server/calls/dispatch.c test_dispatch [[        waiters_abandon(r->target->dispatch->options.waiters, &r->waiter);]] [[        ;]])
 c_mutation(K5 server/calls/dispatch.c test_dispatch [[        *r->handle = NULL;]] [[        ;]])
 
 # calls of one frame and one group run in their order
@@ -72,14 +62,9 @@ c_mutation(K8 net/sp/frames.c test_frames [[        budget_force(bytes, more);
 # a call whose answer cannot fit into its reply is not begun
 c_mutation(K9 net/sp/frames.c test_frames [[    else if (x->work->shared.full)]] [[    else if (false)]])
 c_mutation(K9 net/sp/frames.c test_frames [[    if (w->made >= w->bytes_max)]] [[    if (false)]])
-c_mutation(K9 server/calls/dispatch.c test_dispatch [[    if (r->work->message && r->work->message->full) {]] [[    if (false) {]])
 
 # what weighs much in the store takes more of the room to run; calls that settle have a bound of their connection
 c_mutation(K11 server/calls/dispatch.c test_dispatch [[    r->call.more = more_places(&r->work->rounds.plan);]] "")
-c_mutation(K11 server/calls/callers.c test_dispatch [[call->places = 1 + call->more * c->dear]] [[call->places = 1]])
-c_mutation(K11 server/calls/callers.c test_dispatch:large* [[1 + call->more * c->dear]] [[1 + call->more]])
-c_mutation(K11 server/calls/callers.c test_dispatch:large* [[bytes > LARGE_BYTES ? DEAR_MAX : ]] "")
-c_mutation(K11 server/calls/callers.c test_dispatch:large* [[(c->dear + 1) / 2]] [[c->dear]])
 c_mutation(K11 server/calls/callers.c test_callers [[    if (call->settles && too_many_settle(c))]] [[    if (false)]])
 
 # a refused call leaves a line, with wire and address
@@ -123,16 +108,9 @@ c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[       
 c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[(c->held || !queues_for_long(c))]] [[!queues_for_long(c)]])
 
 # a call whose time is over while it queues, or before it is taken from what was read, is not run
-c_mutation(K16 server/calls/dispatch.c test_dispatch [[    if (r->deadline_ns <= now_ns) {]] [[    if (false) {]])
 
 # a call that waits keeps what it was asked, in little memory, and is made again from that
 c_mutation(K17 server/calls/dispatch.c test_dispatch [[    r->lender->give(r->arg);]] [[    ;]])
-c_mutation(K17 server/services/rounds.c test_dispatch [[    memcpy(k->id, r->plan.id, sizeof k->id);]] [[    k->id[0] = '\0';]])
-c_mutation(K17 server/services/rounds.c test_dispatch [[    memcpy(k->bytes + len, ns->data, ns->len);]] [[    memset(k->bytes + len, 'x', ns->len);]])
-c_mutation(K17 server/calls/dispatch.c test_dispatch
-  [[    waiters_moved(&r->waiter, key, n > 0 ? kept->watches : NULL);]] [[    (void)key;]])
-c_mutation(K17 server/calls/dispatch.c test_dispatch
-  [[            budget_force(caller_bytes(r->call.caller), r->rest->held);]] [[            r->rest->held = 0;]])
 
 # quotas
 c_mutation(K18 server/calls/quotas.c test_quotas:*whole_pass* [[has[0] >= q->limits.keys]] [[has[0] > q->limits.keys]])
@@ -141,3 +119,12 @@ c_mutation(K18 server/calls/quotas.c test_quotas:waiters* [[sum->members <= q->l
 c_mutation(K18 server/calls/dispatch.c test_cli_quotas [[method->effect == LKS_RPC_EFFECT_WRITE && !method->settles]] [[true]])
 c_mutation(K18 server/calls/dispatch.c test_cli_quotas [[    return !r->call.waits || quotas_wait(]] [[    return !takes || !r->call.waits || quotas_wait(]])
 c_mutation(K18 server/calls/dispatch.c test_cli_quotas [[    quotas_leave(r->target->dispatch->options.quotas, r->of_namespace);]] "")
+c_mutation(K1 server/calls/callers.c test_callers [[        call->settles = true;]] "")
+c_mutation(K1 server/calls/callers.c test_callers [[    serve(call->caller->all);]] "")
+c_mutation(K16 server/calls/dispatch.c test_dispatch [[r->deadline_ns <= now_ns]] [[false]])
+c_mutation(K20 server/calls/dispatch.c test_dispatch [[r->event.kind != SERVICE_ABANDONED || !undo(r)]] [[true]])
+c_mutation(K20 server/calls/dispatch.c test_dispatch [[if (has_undone(result))]] [[if (false)]])
+c_mutation(W14 server/services/rounds.c test_dispatch [[event.kind == SERVICE_STOPPING]] [[false]])
+c_mutation(L57 server/calls/dispatch.c test_dispatch
+  [[event.kind == SERVICE_GRANTED ? SERVICE_WOKEN : event.kind]] [[event.kind]])
+c_mutation(L58 server/calls/waiters.c test_waiters [[ && !tell_key(all, key, (service_event){SERVICE_GRANTED, n, numbers})]] "")

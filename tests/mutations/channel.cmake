@@ -26,7 +26,6 @@ c_mutation(CH3 client/call/tries.c test_channel_retry:*final* [[!call->request->
 c_mutation(CH3 client/call/channel.c test_channel:*full_queue* [[(insist ? INSISTENT_MAX : 0)]] [[0]])
 c_mutation(CH3 client/once.c test_once_lease:*outlasts* [[lease->lease_ms,
                               .insist = true};]] [[lease->lease_ms};]])
-c_mutation(CH3 client/lease/lock.c test_mutex:*given_up [[{.timeout_ms = timeout_ms, .insist = true}]] [[{.timeout_ms = timeout_ms}]])
 c_mutation(CH3 client/lease/lock.c test_mutex:*given_up [[    if (code != LKS_OK)
         lock_release_later(lock->channel, lock->group, token);
     else if (response->outcome]] [[    if (code == LKS_OK && response->outcome]])

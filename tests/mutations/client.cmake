@@ -49,31 +49,12 @@ c_mutation(C5 client/once_back.c test_once:*begin_is_given_back [[request.fence 
 c_mutation(C5 client/once.c test_once_lease:*in_doubt* [[error->applied = LKS_APPLIED_MAYBE; /* the attempt has begun */]] "")
 
 # Once: the lease
-c_mutation(C6 client/lease/lease.c test_once_lease:*while_it_runs [[loop_post(&lease->channel->loop, &lease->start);]] "")
-c_mutation(C6 client/lease/lease.c test_once_lease:*while_it_runs
-  [[        renew_at(lease, lease->sent_ns + renewal_ns(lease, left_ms));]] [[        ;]])
 c_mutation(C6 client/lease/lease_time.c test_once_lease:*while_it_runs [[* CLOCK_NS_PER_MS / RENEWALS]] [[* CLOCK_NS_PER_MS / (RENEWALS * 100)]])
-c_mutation(C6 client/lease/lease.c test_once_lease:*is_repeated [[        renew_again(lease, error);]] [[        ;]])
-c_mutation(C6 client/once_attempt.c test_once_lease:*is_repeated
-  [[code != LKS_OK                                     ? LEASE_UNKNOWN]] [[code != LKS_OK ? LEASE_LOST]])
 c_mutation(C6 client/once_attempt.c test_once_lease:*while_it_runs [[request.fence = attempt->fence;
     request.lease_ms]] [[request.lease_ms]])
-c_mutation(C6 client/lease/lease.c test_lease:*a_call_of_its_channel
-  [[heap_clear(&lease->channel->loop.timers, &lease->renewal);]] "")
 c_mutation(C7 client/lease/lease.c test_once_lease:*nobody_extends*
   [[bool lost = clock_now_ns() >= lease->lost_ns;]] [[bool lost = false;]])
-c_mutation(C7 client/lease/lease.c test_once_lease:*at_once [[        lease->lost_ns = now;]] [[        ;]])
-c_mutation(C7 client/lease/lease.c test_lease:*stays_lost
-  [[bool kept = !lease->ended && now < lease->lost_ns;]] [[bool kept = !lease->ended;]])
-c_mutation(C6 client/lease/lease.c test_lease:*ended_is_not_renewed
-  [[bool kept = !lease->ended && now < lease->lost_ns;]] [[bool kept = now < lease->lost_ns;]])
 c_mutation(C6 client/lease/lease_time.c test_lease:*ask_for_a_pause [[pause_ms > error->retry_after_ms]] [[true]])
-c_mutation(C6 client/lease/lease.c test_lease:*cannot_start*
-  [[    renew_again(lease, &error);]] "")
-c_mutation(C7 client/lease/lease.c test_lease:*lost_is_not_renewed [[    if (left == 0)
-        return;]] "")
-c_mutation(C7 client/lease/lease.c test_once_lease:*from_the_sending
-  [[lease_lost_ns(lease->sent_ns, left_ms)]] [[lease_lost_ns(now, left_ms)]])
 c_mutation(C7 client/lease/lease_time.c test_once_lease:*from_the_sending [[left > margin ? left - margin : 0]] [[left]])
 c_mutation(C7 client/once.c test_once_lease:*from_the_sending
   [[lease_begin(lease, sent_ns, lease->lease_ms);]] [[lease_begin(lease, now_ns, lease->lease_ms);]])
@@ -125,17 +106,11 @@ c_mutation(C11 client/once_attempt.c test_once:*cannot_send* [[    if (can_be_se
     attempt->result.n_headers--;]] [[    if (true)
         return LKS_OK;
     attempt->result.n_headers--;]])
-c_mutation(C12 client/lease/lease.c test_once:*full_channel* [[keep_ms != 0 ? channel_admit(channel, false, error) : LKS_OK]] [[LKS_OK]])
-c_mutation(C12 client/lease/lease.c test_lease:*does_not_begin* [[    else if (lease->keep_ms != 0)
-        channel_dismiss(lease->channel);]] "")
-c_mutation(C12 client/lease/lease.c test_once:*full_channel* [[heap_clear(&lease->channel->loop.timers, &lease->renewal);
-    channel_dismiss(lease->channel);]] [[heap_clear(&lease->channel->loop.timers, &lease->renewal);]])
 
 # Once: two processes
 c_mutation(C13 client/once.c test_helpers:*frozen*
   [[if (outcome == LKS_COMPLETE_OUTCOME_SUPERSEDED)
         return superseded(attempt, result, error);]] "")
-c_mutation(C13 client/lease/lease.c test_helpers:*several_leases* [[loop_post(&lease->channel->loop, &lease->start);]] "")
 
 # The limiter
 c_mutation(C14 client/limiter.c test_limiter [[rules[i].key = from->key ? from->key : key;]] [[rules[i].key = (char *)key;]])
@@ -228,16 +203,8 @@ c_mutation(C25 client/reservation.c test_reservation:*kept_is_extended [[request
 c_mutation(C25 client/reservation.c test_reservation:*again_is_extended* [[if (reservation->replayed && order->keep_ms != 0 && left_ms > 0)]] [[if (false)]])
 c_mutation(C25 client/reservation.c test_reservation:*was_lost_is_kept [[*sent_ns = now_ns;]] [[*sent_ns = now_ns < *sent_ns ? now_ns : *sent_ns;]])
 c_mutation(C25 client/lease/lease.c test_reservation:*extended_in_time [[left_ms < lease->lease_ms ?]] [[left_ms < 0 ?]])
-c_mutation(C25 client/lease/lease.c test_lease:*no_longer_than_told [[if (at_ns < lease->renew_until_ns)]] [[if (true)]])
-c_mutation(C25 client/reservation.c test_reservation:*server_ended*
-  [[? LEASE_RENEWED]] [[? LEASE_RENEWED : true ? LEASE_RENEWED]])
 c_mutation(C25 client/reservation.c test_reservation:*rest_of_a_hold*
   [[lease_begin(&reservation->lease, sent_ns, left_ms);]] [[lease_begin(&reservation->lease, sent_ns, reservation->lease.lease_ms);]])
-c_mutation(C26 client/reservation.c test_reservation:*forked_child
-  [[return is_forked(reservation) || lease_is_lost]] [[return lease_is_lost]])
-c_mutation(C27 client/reservation.c test_helpers:*killed_process*
-  [[lease_init(&reservation->lease, channel, &ops, hold_ms, order->keep_ms, error)]]
-  [[lease_init(&reservation->lease, channel, &ops, hold_ms, 0, error)]])
 c_mutation(C27 client/reservation.c test_helpers:*gives_back
   [[    if (!reservation->settled)
         cancel(reservation, NULL, CANCEL_MS, &error);

@@ -30,8 +30,6 @@ c_mutation(GD3 client/guard/leave.c test_guards:*no_longer [[    if (locks)
         release(g);]] [[    if (locks)
         left(g);]])
 c_mutation(GD3 client/guard/guard.c test_guards:*fences* [[        g->fences[i] = response->fences[i]->fence;]] [[        g->fences[i] = 1;]])
-c_mutation(GD4 client/guard/leases.c test_guards:*outlasts* [[lks_lock_renew_start(lease->channel, &request, &options, renewed, lease, NULL, error)]]
-  [[(lease_answered(lease, LEASE_UNKNOWN, 0, error), LKS_OK)]])
 c_mutation(GD5 client/guard/guard.c test_guards:*told_in_time [[uint64_t usable = left - spare;]] [[uint64_t usable = left + spare;]])
 
 # One effect

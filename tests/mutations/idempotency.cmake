@@ -123,9 +123,6 @@ lua_mutation(I19 test_idempotency_wait [[
 c_mutation(I19 server/services/idempotency.c test_idempotency_wait
   [[        answer_alarm(a, fn_idempotency_lease_over.name, a->plan->server, answer_int(a, reply, 2));
 ]] "")
-c_mutation(I20 server/services/idempotency.c test_idempotency_wait
-  [[event == SERVICE_DEADLINE ? fn_idempotency_begin_over.name : fn_idempotency_begin_again.name]] [[fn_idempotency_begin_again.name]])
-c_mutation(I21 server/services/idempotency.c test_idempotency_wait [[if (event == SERVICE_ABANDONED)]] [[if (false)]])
 lua_mutation(I22 test_idempotency_wait [[if longer then write('PEXPIRE', key, retain_ms) end]] "")
 lua_mutation(I22 test_idempotency_wait [[if longer then write('PEXPIRE', key, retain_ms) end]] [[write('PEXPIRE', key, retain_ms)]])
 
@@ -228,3 +225,6 @@ c_mutation(I34 server/functions/idempotency.lua test_idempotency
   [[  if not record then return {'SUPERSEDED', 0} end]])
 c_mutation(I36 server/services/idempotency.c test_idempotency [[        answer_waits(a);
 ]] "")
+c_mutation(I20 server/services/idempotency.c test_idempotency_wait
+  [[return &fn_idempotency_begin_over;]] [[return &fn_idempotency_begin_again;]])
+c_mutation(I21 server/services/rounds.c test_idempotency_wait [[event.kind == SERVICE_ABANDONED]] [[false]])

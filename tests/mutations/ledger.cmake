@@ -3,16 +3,10 @@
 # Who is told
 lua_mutation(SL1 test_stock_ledger_wait [[write('PUBLISH', channel_of(server), 'W ' .. base .. 'ledger')]] "")
 lua_mutation(SL1 test_stock_ledger_wait [[write('SADD', readers, server)]] "")
-c_mutation(SL1 server/services/stock_ledger.c test_ledger_wait
-  [[plan_waits(p, "ledger", read_ledger_wake)]] [[plan_waits(p, "reader", read_ledger_wake)]])
 lua_mutation(SL2 test_stock_ledger_wait [[  write('DEL', of .. 'stock:r')]] "")
 lua_mutation(SL3 test_stock_ledger_wait [[redis.call('EXISTS', readers) == 1 and ]] "")
 
 # What a reader gets
-c_mutation(SL4 server/services/stock_ledger.c test_stock_ledger_wait
-  [[late = event == SERVICE_DEADLINE]] [[late = true]])
-c_mutation(SL5 server/services/stock_ledger.c test_stock_ledger_wait
-  [[late = event == SERVICE_DEADLINE]] [[late = false]])
 lua_mutation(SL6 test_stock_ledger_wait [[ or #reply > 4 then]] [[ then]])
 c_mutation(SL6 server/services/stock_ledger.c test_stock_ledger_wait
   [[waits ? &fn_stock_await_ledger : &fn_stock_read_ledger]] [[&fn_stock_await_ledger]])
@@ -21,8 +15,6 @@ lua_mutation(SL7 test_stock_ledger_wait [[if reply[1] ~= 'OK' or #reply > 4]] [[
 # What waiting leaves behind
 lua_mutation(SL8 test_stock_ledger_wait [[write('PEXPIRE', readers, wait_ms)]] [[redis.call('PTTL', readers)]])
 lua_mutation(SL8 test_stock_ledger_wait [[redis.call('PTTL', readers) < tonumber(wait_ms)]] [[true]])
-c_mutation(SL9 server/services/stock_ledger.c test_stock_ledger_wait
-  [[if (event == SERVICE_ABANDONED)]] [[if (false)]])
 
 # When something is short, wrong or missed
 lua_mutation(SL10 test_stock_ledger_wait [[define('stock_await_ledger', {'allow-oom'}]] [[define('stock_await_ledger', {}]])
@@ -50,3 +42,8 @@ c_mutation(SL19 examples/ledger/copy.c test_ledger_consumer:*forgotten_ledger*
   [[if (goods_start_over(db, position))]] [[if (false)]])
 c_mutation(SL19 examples/ledger/goods.c test_ledger_consumer:*forgotten_ledger*
   [[" AND NOT EXISTS (SELECT 1 FROM goods WHERE goods.ledger = consumer.ledger)"]] [[""]])
+c_mutation(SL4 server/services/stock_ledger.c test_stock_ledger_wait
+  [[p->event.kind != SERVICE_WAIT_OVER]] [[p->event.kind == SERVICE_NO_EVENT]])
+c_mutation(SL5 server/services/stock_ledger.c test_stock_ledger_wait
+  [[ && p->event.kind != SERVICE_WAIT_OVER]] "")
+c_mutation(SL9 server/services/rounds.c test_stock_ledger_wait [[event.kind == SERVICE_ABANDONED]] [[false]])

@@ -277,8 +277,6 @@ lua_mutation(L57 test_lock_hand_over [[only, key, math.max(last + 1, now), kept]
 lua_mutation(L57 test_lock_hand_over [[math.max(line.lock.fence + 1, q.now)]] [[q.now]])
 lua_mutation(L57 test_lock_hand_over [[lock.watched = lock.watched or lock.soonest]] "")
 c_mutation(L57 server/services/lock.c test_lock_hand_over [[.server = p->server);]] [[.server = "");]])
-c_mutation(L57 server/calls/dispatch.c test_dispatch [[go_on(r, reply ?]] [[go_on(r, reply && !r->begun ?]])
-c_mutation(L57 server/calls/waiters.c test_waiters [[if (w->parked && reply.len > 0) {]] [[if (reply.len > 0) {]])
 lua_mutation(L58 test_lock_hand_over [[if w and w.state == 'H' then return take_back(base, now, token, w, copy) end]] "")
 lua_mutation(L58 test_lock_hand_over [[if told ~= copy then return {'OK', -1} end]] [[if not told then return {'OK', -1} end]])
 lua_mutation(L58 test_lock_hand_over [[if record.parked ~= '' then -- from]] [[if false then -- from]])
@@ -286,7 +284,6 @@ lua_mutation(L58 test_lock_hand_over [[if step_out(q, w) then]] [[if step_out(q,
 lua_mutation(L58 test_lock_hand_over [[tonumber(number), wants_of]] [[now, wants_of]])
 lua_mutation(L58 test_lock_hand_over [[token, copy, number, words, lease_ms)]] [[token, copy, now, words, lease_ms)]])
 lua_mutation(L58 test_lock_hand_over [[if is_offer or fences[i] and w.state == 'H' then]] [[if is_offer then]])
-c_mutation(L58 server/calls/waiters.c test_waiters [[&& !wake_key(all, key, reply)]] [[&& !wake_key(all, key, reply) && !all]])
 
 # Waiting: the usual way into a queue
 lua_mutation(L59 test_lock_hand_over [[math.max(now, last + 1), wait_ms]] [[now, wait_ms]])
@@ -357,10 +354,6 @@ c_mutation(L12 server/services/lock.c test_lock_modes [[target->permits ? target
 c_mutation(L33 server/services/lock.c test_lock_wait [[    for (size_t i = 0; i < request->n_targets; i++)
         answer_alarm(]] [[    for (size_t i = 0; i < 1; i++)
         answer_alarm(]])
-c_mutation(L34 server/services/lock.c test_lock_wait
-  [[event == SERVICE_WOKEN ? fn_lock_claim.name]] [[event == SERVICE_WOKEN ? fn_lock_acquire.name]])
-c_mutation(L37 server/services/lock.c test_lock_wait_ends
-  [[: fn_lock_withdraw.name;]] [[: fn_lock_claim.name;]])
 c_mutation(L38 server/services/lock.c test_lock_wait_ends [[    plan_undo(p, fn_lock_abandon.name,]] [[    (void)(p, fn_lock_abandon.name,]])
 c_mutation(L38 server/services/lock.c test_lock_wait_ends
   [[plan_path(p, "%s.%s.%lld", p->server, plan_id(p), (long long)request->lease_ms);]]
@@ -430,10 +423,6 @@ c_mutation(L55 server/server.c test_waiting:*emptied* [[        loss_begin(s->lo
 c_mutation(L36 server/calls/waiters.c test_waiters [[tell_all(all, SERVICE_WOKEN);]] "")
 c_mutation(L34 server/calls/key_table.c test_waiters
   [[k->hash == hash && k->key.len == key.len && memcmp(k->key.data, key.data, key.len) == 0]] [[k->key.len == key.len]])
-c_mutation(L34 server/calls/waiters.c test_waiters [[        w->pending |= 1U << event;]] [[        (void)event;]])
-c_mutation(L37 server/calls/waiters.c test_waiters
-  [[tell((waiter *)((char *)timer - offsetof(waiter, deadline)), SERVICE_DEADLINE);]] [[(void)timer;]])
-c_mutation(L38 server/calls/waiters.c test_waiters [[        tell(w, SERVICE_ABANDONED);]] [[        (void)0;]])
 c_mutation(L40 server/calls/waiters.c test_waiters [[for (; k; k = next) {]] [[for (; k; k = NULL) {]])
 
 # Bad input

@@ -14,9 +14,6 @@ c_mutation(S54 server/services/refusals.c test_refusals [[        if (!counts(r,
 ]] [[]])
 c_mutation(S54 server/services/refusals.c test_refusals [[    if (p)
         p->what.until_ns = 0;]] "    (void)p;")
-c_mutation(S54 server/services/stock.c test_stock_refusals [[return !fresh || !stock_is_known]] [[return !stock_is_known]])
-c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[ || n != 1)]] [[)]])
-c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [=[ || lines[0]->quantity <= known->number[0])]=] [[)]])
 c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[part[0] = p->ns;]] [[part[0] = lks_rpc_slice_of("");]])
 c_mutation(S54 server/services/stock_refusals.c test_stock_refusals
   [[part[1] = lks_rpc_slice_of(group[0] == '\0' ? sku : group);]] [[part[1] = lks_rpc_slice_of("");]])
@@ -28,7 +25,6 @@ c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[.ask_ns = 
   [[.ask_ns = asked_ns + REFUSAL_KNOWN_NS]])
 c_mutation(S54 server/services/stock_refusals.c test_stock_refusals
   [[        refusals_forget(memory, &key, a->now_ns);]] [[        ;]])
-c_mutation(S54 server/services/stock.c test_stock_refusals [[sold_out && s->anybody]] [[sold_out]])
 lua_mutation(S54 test_stock_refusals [[      anybody = 0
 ]] "")
 

@@ -1,11 +1,9 @@
 # What a thousand threads see: calls that travel together, and refusals from memory.
 
 c_mutation(S56 server/services/stock_refusals.c test_sequential [[        refusals_drop(sold_out, group_of(call->base));]] [[        ;]])
-c_mutation(S56 server/services/stock.c test_sequential [[return !fresh || !stock_is_known]] [[return !stock_is_known]])
 c_mutation(S56 server/services/stock_refusals.c test_sequential
   [[.ask_ns = asked_ns + REFUSAL_ASK_NS, .until_ns = asked_ns + REFUSAL_KNOWN_NS]]
   [[.ask_ns = asked_ns + 100 * REFUSAL_ASK_NS, .until_ns = asked_ns + 100 * REFUSAL_KNOWN_NS]])
-c_mutation(S56 server/services/stock_refusals.c test_sequential [=[ || lines[0]->quantity <= known->number[0])]=] [[)]])
 c_mutation(S56 server/store/pipeline.c test_sequential [=[reply->element[i], confirms);]=]
   [=[reply->element[n - 1 - i], confirms);]=])
 c_mutation(S56 client/call/frame.c test_sequential [=[reply->results[reply->n_results == frame->n ? i : 0]]=]

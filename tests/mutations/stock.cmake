@@ -146,9 +146,6 @@ lua_mutation(S24 test_stock_ledger [[local PACKED_MAX = 1000]] [[local PACKED_MA
 lua_mutation(S24 test_stock_ledger [[int((seq + 1) * PACKED_MAX - packed_in(entry) + 1)]] [[int((seq + 1) * PACKED_MAX)]])
 lua_mutation(S26 test_stock_ledger [[local whole = math.floor(seq / PACKED_MAX)]] [[local whole = math.ceil(seq / PACKED_MAX)]])
 lua_mutation(S26 test_stock_ledger [[if whole == 0 then ms, whole = ms - 1, MAX_INTEGER end]] [[if whole == 0 then whole = 1 end]])
-c_mutation(S24 server/services/stock_ledger.c test_stock_ledger [[        if (at.ms < after.ms || (at.ms == after.ms && at.seq <= after.seq))
-            continue;]] "")
-c_mutation(S24 server/services/stock_ledger.c test_stock_ledger [[i < n && page->n < limit && a->error]] [[i < n && a->error]])
 lua_mutation(S25 test_stock_ledger [[then return {'TRIMMED', '', time_ms(), ''} end]] [[then return {'OK', '', time_ms(), '0-0'} end]])
 lua_mutation(S25 test_stock_ledger [[write('XDEL', ledger, last[1])]] "")
 lua_mutation(S24 test_stock_ledger [[write('XTRIM', ledger, 'MINID', '=', last[1])]] "")
@@ -304,10 +301,6 @@ lua_mutation(S53 test_stock_faults [[define_pass('stock_cancel', {'allow-oom'}]]
 lua_mutation(S53 test_stock_faults [[define_pass('stock_return', {'allow-oom'}]] [[define_pass('stock_return', {}]])
 
 # C: what reaches the functions, and what the caller gets
-c_mutation(S18 server/services/stock_items.c test_stock_items [[    if (!response->item && !stock_asks_group(a))
-        lks_error_set]] [[    if (false)
-        lks_error_set]])
-c_mutation(S18 server/services/stock_items.c test_stock_items [[a->replies[0], 1 + i, request->group]] [[a->replies[0], 1, request->group]])
 c_mutation(S18 server/services/stock_items.c test_stock_items [[    if (one_group) {
         plan_call]] [[    if (false) {
         plan_call]])
@@ -319,15 +312,6 @@ c_mutation(S7 server/services/stock.c test_stock_deduct
     response->replayed = s.replayed;]] [[    response->outcome = (lks_deduct_outcome)s.outcome;]])
 c_mutation(S6 server/services/stock.c test_stock_deduct [[each == 1 ? i : (size_t)answer_int(a, reply, at++);]]
   [[i; at += each - 1;]])
-c_mutation(S33 server/services/stock.c test_stock_faults [[    if (s.outcome == o->done && s.n_lines != o->n)
-        answer_at(a, reply, count);]] "")
-c_mutation(S33 server/services/stock.c test_stock_faults [[        if (place >= o->n)
-            answer_at(a, reply, count);
-        else
-]] "")
-c_mutation(S22 server/services/stock_items.c test_stock_items [[response->replayed = answer_int(a, reply, 2) != 0;]] "")
-c_mutation(S29 server/services/stock.c test_stock_deduct
-  [[n == 1 ? lines[0]->sku : NULL]] [[NULL]])
 c_mutation(S29 server/services/plan.c test_stock_input
   [[plan_invalid(p, "group: must be set where the request does not name exactly one thing");]] [[group = "-";]])
 c_mutation(S30 server/services/stock.c test_stock_input [[plan_check_name(p, field, lines[i]->sku);]] "")
@@ -339,9 +323,6 @@ c_mutation(S30 server/services/stock.c test_stock_input [[if (n > SERVICE_BATCH_
 c_mutation(S30 server/services/stock.c test_stock_input [[plan_invalid(p, "lines: must not be empty");]] [[;]])
 c_mutation(S30 server/services/stock.c test_stock_input
   [[if (lines[i]->quantity > SERVICE_QUANTITY_MAX - sum)]] [[if (false)]])
-c_mutation(S30 server/services/stock.c test_stock_input
-  [[plan_check_name_or_empty(p, "buyer_id", buyer_id);]] "")
-c_mutation(S30 server/services/stock.c test_stock_input [[plan_check_name(p, "order_id", order_id);]] "")
 c_mutation(S30 server/services/stock.c test_stock_input
   [[plan_check_range(p, "hold_ms", request->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);]] "")
 c_mutation(S30 server/services/stock_orders.c test_stock_input
@@ -355,18 +336,12 @@ c_mutation(S30 server/services/stock_orders.c test_stock_input
   [[stock_check_lines(p, request->lines, request->n_lines);]] "")
 c_mutation(S30 server/services/stock_orders.c test_stock_input
   [[plan_check_name(p, "order_id", request->order_id);
-    stock_call(p, &fn_stock_confirm]] [[stock_call(p, &fn_stock_confirm]])
-c_mutation(S30 server/services/stock_orders.c test_stock_input
-  [[plan_check_name(p, "order_id", request->order_id);
     plan_check_range(]] [[plan_check_range(]])
 c_mutation(S30 server/services/stock_orders.c test_stock_input
   [[plan_check_name(p, "order_id", request->order_id);
     plan_check_text(]] [[plan_check_text(]])
 c_mutation(S30 server/services/stock_orders.c test_stock_input
   [[plan_check_text(p, "reason", request->reason, 0, STOCK_REASON_BYTES_MAX);]] "")
-c_mutation(S30 server/services/stock_orders.c test_stock_input
-  [[plan_check_name(p, "order_id", request->order_id);
-    stock_call(p, &fn_stock_get_order]] [[stock_call(p, &fn_stock_get_order]])
 c_mutation(S29 server/services/stock_orders.c test_stock_return
   [[request->n_lines == 1 ? request->lines[0]->sku : NULL]] [[NULL]])
 c_mutation(S30 server/services/stock_items.c test_stock_input
@@ -406,27 +381,12 @@ c_mutation(S35 server/services/stock.c test_stock_reserve
   [[    response->outcome = (lks_reserve_outcome)s.outcome;
     response->replayed = s.replayed;]] [[    response->outcome = (lks_reserve_outcome)s.outcome;]])
 c_mutation(S35 server/services/stock.c test_stock_reserve [[s.replayed ? s.hold_ms : request->hold_ms;]] [[request->hold_ms;]])
-c_mutation(S40 server/services/stock.c test_stock_expiry [[    if (more)
-        answer_again(a, next);]] "")
-c_mutation(S40 server/services/stock.c test_stock_expiry [[            next = expire_first;]]
-  [[            next = ask_again;]])
-c_mutation(S40 server/services/stock.c test_stock_expiry [[? &fn_stock_expire_listed : &fn_stock_expire;]]
-  [[? &fn_stock_expire : &fn_stock_expire;]])
 c_mutation(S45 server/services/stock_orders.c test_stock_orders
   [[        answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms);]]
   [[        ;]])
-c_mutation(S43 server/services/stock_orders.c test_stock_orders
-  [[        return;
-    response->replayed = answer_int(a, reply, 1) != 0;
-    response->order = told_order(a, request->group, request->order_id);
-    if (]] [[        return;
-    response->order = told_order(a, request->group, request->order_id);
-    if (]])
 c_mutation(S46 server/services/stock_orders.c test_stock_orders
   [[&lockstock__v1__cancel_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;]] [[&lockstock__v1__cancel_outcome__descriptor);]])
-c_mutation(S47 server/services/stock_orders.c test_stock_orders [[        answer_again(a, cancel_unseen);
-]] "")
 c_mutation(S49 server/services/stock_orders.c test_stock_return
   [[&lockstock__v1__return_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;]] [[&lockstock__v1__return_outcome__descriptor);]])

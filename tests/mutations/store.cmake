@@ -189,12 +189,6 @@ c_mutation(T16 server/store/embedded.c test_store_embedded:*promised
   [["--appendfsync", e->options.fsync,]] [["--appendfsync", "no",]])
 
 # wake messages come in order; after a lost subscription the server is told to look again
-c_mutation(T17 server/store/node.c test_store_subscription [[    if (n->subscription)
-        n->options.on_listening(n->options.arg);]] "")
-c_mutation(T17 server/store/node.c test_store_subscription [[    if (n->subscription)
-        subscription_renew(n->subscription, fault);]] "")
-c_mutation(T17 server/store/node.c test_store_subscription:the_channel_of* [[n->hears && strcmp(n->said_deaf, fault.text) != 0]] [[n->hears]])
-c_mutation(T17 server/store/node.c test_store_subscription:the_channel_of* [[    n->said_deaf[0] = '\0';]] "")
 
 # zeros at the end of the file, from a power loss, are cut off; those in a value stay
 c_mutation(T16 server/store/aof.c test_aof_tail:*zeros* [[return a->at >= a->size ? TORN : MALFORMED;]] [[return feof(a->file) ? TORN : MALFORMED;]])
@@ -212,16 +206,14 @@ c_mutation(T16 server/store/embedded.c test_store_embedded:files_that_are_gone* 
 c_mutation(T16 server/store/dirlock.c test_store_embedded:a_store_without* [[has_served ? SERVED : ""]] [[""]])
 
 # the socket is made again at each start, and one that is missed is; the loop goes on while a file is mended
+c_mutation(T17 server/store/shard.c test_store_subscription [[        subscription_renew(s->subscription, fault);]] [[        (void)0;]])
+
 c_mutation(T18 server/store/embedded.c test_store_embedded:*removed_socket* [[    kill(e->pid, SIGTERM);
 }
 
 const char]] [[}
 
 const char]])
-c_mutation(T18 server/store/node.c test_store_embedded:*removed_socket* [[    set_not_ready(n, fault);
-    tell_lost(n);
-]] [[    set_not_ready(n, fault);
-]])
 c_mutation(T18 server/store/embedded.c test_store_embedded:*loop_goes_on*
   [[    uv_queue_work(e->options.loop, &e->mending, mend_in_thread, on_mended); /* fails only without a function */]]
   [[    mend_in_thread(&e->mending);
@@ -245,20 +237,13 @@ c_mutation(T19 server/store/sentinels.c test_store_sentinels:*newest_configurati
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*another_names*
   [[    add(s, host, port, false);]] [[    (void)host;]])
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*answer_of_before* [[e->answer.asked_ns >= s->doubt_ns);]] [[true);]])
-c_mutation(T19 server/store/store.c test_store_sentinels:*no_more_is_left* [[    if (!s->closed && node_is_at(s->node, host, port))
-        node_drop(]] [[    if (false)
-        node_drop(]])
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*has_moved* [[other->greeted && !other->leaves && ]] "")
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*switch_of_another*
   [[ || strcmp(name, s->options.url->master) != 0)]] [[)]])
 c_mutation(T19 server/store/connection.c test_store_sentinels:*lost_is_asked_for*
   [[c->due = c->options.waits_to_be_told && !c->told;]] [[c->due = false;]])
-c_mutation(T19 server/store/node.c test_store_sentinels:*in_doubt* [[    if (!n->greeted)
-        say_not_ready(n, fault);]] [[    set_not_ready(n, fault);]])
-c_mutation(T19 server/store/node.c test_store_sentinels:*became_a_replica* [[if (n->replication.known && !n->replication.primary) {]] [[if (false) {]])
 c_mutation(T19 server/store/greeting.c test_store_sentinels:*no_sentinel_is_not_asked*
   [[    } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {]] [[    } else if (false) {]])
-c_mutation(T19 server/store/node.c test_store_sentinels:replicas_of_another* [[    n->told = (replication_told){0};]] [[    ;]])
 
 # no answer before so many replicas have what it tells of
 c_mutation(T20 server/store/pipeline.c test_store_confirm:*no_answer_comes* [[    if (!confirms) {]]
@@ -275,13 +260,9 @@ c_mutation(T20 server/store/pipeline.c test_store_confirm:*asked_again* [[    if
 c_mutation(T20 server/store/confirm.c test_store_confirm:*share_one_question*
   [[        connection_command(link, ignore, NULL, published, strlen(published));]] [[        ;]])
 c_mutation(T20 server/store/confirm.c test_store_confirm:without_that_write* [[ && !w.done ? &nobody : reply]] [[ && false ? &nobody : reply]])
-c_mutation(T20 server/store/node.c test_store_confirm:*a_message* [[    if (n->heard)
-        heard_add]] [[    if (false)
-        heard_add]])
 c_mutation(T20 server/store/heard.c test_store_confirm:*ask_anew [[        if (enough)
 ]] "")
 c_mutation(T20 server/store/heard.c test_store_confirm:*missed_with_the_connection* [[enough ? h->asked : h->n]] [[h->asked]])
-c_mutation(T20 server/store/node.c test_store_confirm:*too_few_replicas* [[    if (lacks_replicas(n)) {]] [[    if (false) {]])
 
 # TLS to the store; a password that changes
 c_mutation(T21 server/store/connection.c test_store_tls:*one_that_is_meant*
@@ -296,26 +277,14 @@ c_mutation(T21 server/store/secrets.c test_store_tls:*do_nothing* [[    if (f->p
 
 # Redis Cluster: each call to the node that has its slot, by the newest claim; a slot that moves is waited for
 c_mutation(T22 server/store/slots.c test_store_slots [[if (close && close > open + 1)]] [[if (false)]])
-c_mutation(T22 server/store/cluster.c test_store_cluster:an_older* [=[ || map->node[place].epoch < c->epoch[slot])]=] [=[)]=])
-c_mutation(T22 server/store/cluster.c test_store_cluster:calls_that_wait* [=[changed = changed || c->owner[slot] != of[place];]=] "")
-c_mutation(T22 server/store/cluster.c test_store_cluster:calls_go_to* [[close_member(m); /* its connection]]
-  [[m->leaves_ms = 0; /* its connection]])
 c_mutation(T22 server/store/pipeline.c test_store_cluster:moved* [[c->moves++ < MOVES_AT_ONCE]] [[false]])
 c_mutation(T22 server/store/greeting.c test_store_cluster:another* [[strcmp(reply->str, g->id) != 0]] [[false]])
-c_mutation(T22 server/store/cluster.c test_store_cluster:a_password* [=[        if (m->node)
-            node_reauth(m->node);]=] [=[        node_reauth(m->node);]=])
-c_mutation(T22 server/store/cluster.c test_store_cluster:a_dead* [[bool ready = n_ready > 0 &&]] [[bool ready = n_ready == n_serving &&]])
-c_mutation(T22 server/store/cluster.c test_store_cluster:*cut_off* [[        c->doubts = true;]] "")
-c_mutation(T22 server/store/cluster.c test_store_cluster:*given_up* [[        forget_claims(c);]] [[        (void)0;]])
 c_mutation(T22 server/store/greeting.c test_store_cluster:*meta* [[is_error(reply, "ASK ")]] [[false]])
 c_mutation(T22 server/store/pipeline.c test_store_cluster:*are_loaded* [[        c->reloaded = false;]] "")
-c_mutation(T22 server/store/cluster.c test_store_cluster:*told_once* [[ || (!ready && text[0] == '\0')]] "")
-c_mutation(T22 server/store/cluster.c test_store_cluster:*not_tried* [[ || (m->node && !bad->node)]] "")
 c_mutation(T22 server/services/walk.c test_walk [=[now[i] & w->here[i]]=] [=[now[i]]=])
 c_mutation(T22 server/services/walk.c test_walk [[put(set, slot, !out);]] [[put(set, slot, true);]])
 c_mutation(T22 server/services/walk.c test_walk [[ || (!out && from < least)]] "")
 c_mutation(T22 server/services/walk.c test_walk [[bool goes_on = strcmp(node, w->node) == 0;]] [[bool goes_on = true;]])
-c_mutation(T22 server/store/cluster.c test_store_cluster:*end_its_move* [[    m->last_ms = now;]] "")
 c_mutation(T7 server/store/pipeline.c test_store_answers:without_time* [[    if (clock_in_ms(2 * PAUSE_MS) >= c->deadline_ns) {]] [[    if (false) {]])
 c_mutation(T22 server/store/pipeline.c test_store_cluster:*end_its_move* [[            row = &stuck;]] [[            ;]])
 c_mutation(T22 server/store/pipeline.c test_store_cluster:*end_its_move* [[        c->refusal = row;]] "")
@@ -331,5 +300,4 @@ lua_mutation(T23 test_id_snowflake:*another_primary* [[write('HSET', base .. 'id
 lua_mutation(T23 test_id_snowflake:in_a_cluster* [[if is_another or not floor then]] [[if not floor then]])
 lua_mutation(T23 test_id_snowflake:in_a_cluster* [[if is_another then write('SET', base .. 'generation', primary) end]] "")
 lua_mutation(T23 test_id_snowflake:*same_primary* [[if known == generation then return {'OK', 0} end]] "")
-c_mutation(T23 server/store/node.c test_store_sentinels:*which_primary* [[    if (n->options.generation)]] [[    if (false)]])
 c_mutation(T22 server/store/subscription.c test_store_subscription:a_node_of_a_cluster* [[s->greeting.cluster && !s->options.id]] [[false]])

@@ -79,7 +79,6 @@ c_mutation(W11 server/calls/callers.c test_callers [[    TAILQ_INSERT_TAIL(&o->r
     return]] [[    TAILQ_INSERT_HEAD(&o->ready[settles], c, ready_in[settles]);
     return]])
 c_mutation(W11 server/calls/callers.c test_callers [[        tell_room(c); /* who was told]] [[        /* who was told]])
-c_mutation(W11 server/calls/dispatch.c test_dispatch [[    if (r->deadline_ns <= now_ns) {]] [[    if (false) {]])
 
 # one call of a frame spoils no other; a response that does not fit is refused alone
 c_mutation(W12 rpc/exchange.c test_exchange
@@ -92,18 +91,13 @@ c_mutation(W13 server/calls/dispatch.c test_dispatch
   [[if (call->message && r->call.waits)]] [[if (false)]])
 c_mutation(W13 server/calls/dispatch.c test_dispatch [[if (p->wait_key.len > 0) {]] [[if (false) {]])
 c_mutation(W13 server/calls/dispatch.c test_dispatch [[r->deadline_ns - (last_ns < half_ns ? last_ns : half_ns);]] [[r->deadline_ns;]])
-c_mutation(W13 server/services/rounds.c test_dispatch [[        /* Its place is kept: the caller sends the same call to another server. */
-        r->plan.undo.function = NULL;]] "")
 
 # SIGTERM: parked calls end at once with UNAVAILABLE and keep their place; nothing more is asked
-c_mutation(W14 server/services/rounds.c test_dispatch [[if (event == SERVICE_STOPPING) {]] [[if (false) {]])
 c_mutation(W14 server/calls/waiters.c test_waiters [[tell_all(all, SERVICE_STOPPING);]] "")
-c_mutation(W14 server/calls/waiters.c test_waiters [[    if (all->stopping)
-        w->pending = 1U << SERVICE_STOPPING;]] "")
 
 # SIGTERM: finish what runs within the drain limit, refuse the rest with UNAVAILABLE and NO, exit 0
 c_mutation(W15 server/server.c test_command [[    uv_signal_start(&s->on_term, on_signal, SIGTERM);]] "")
-c_mutation(W15 server/server.c test_grpc_hostile:a_stop* [[        wires_hang_up(s->wires);]] [[        (void)0;]])
+c_mutation(W15 server/server.c test_overload:a_stop* [[        wires_hang_up(s->wires);]] [[        (void)0;]])
 c_mutation(W15 server/calls/callers.c test_callers:who_is_lost* [[    caller_hold(c, false); /* no output is left that could be taken */]] "")
 c_mutation(W15 server/server.c test_overload [[        dispatch_stop(s->dispatch);]] [[        (void)0;]])
 c_mutation(W15 server/calls/dispatch.c test_dispatch:*about_to_close* [[    if (code == LKS_OK && d->stopped)]] [[    if (false)]])

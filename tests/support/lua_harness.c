@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "functions/library.h"
-#include "services/stock_buckets.h"
+#include "services/stock_place.h"
 #include "support/lua_message.h"
 #include "test.h"
 
@@ -187,17 +187,23 @@ static int l_begin(lua_State *L)
 static int l_event(lua_State *L)
 {
     static const char *const names[] = {"WOKEN", "DEADLINE", "ABANDONED", NULL};
-    static const service_event events[] = {SERVICE_WOKEN, SERVICE_DEADLINE, SERVICE_ABANDONED};
-    service_event event = events[luaL_checkoption(L, 2, NULL, names)];
+    static const service_event_kind kinds[] = {SERVICE_WOKEN, SERVICE_WAIT_OVER, SERVICE_ABANDONED};
+    service_event event = {.kind = kinds[luaL_checkoption(L, 2, NULL, names)]};
 
     (lua_toboolean(L, 3) ? harness_event_at_once : harness_event)(h, waiting_at(L, 1), event);
     return 0;
 }
 
-/* wake_with(number, "7,8"): the message that brought the reply */
-static int l_wake_with(lua_State *L)
+/* grant(number, "7,8"): a message contains the fences */
+static int l_grant(lua_State *L)
 {
-    harness_wake_with(h, waiting_at(L, 1), luaL_checkstring(L, 2));
+    const char *text = luaL_checkstring(L, 2);
+    int64_t fences[SERVICE_TARGETS_MAX];
+    uint32_t n = 0;
+
+    for (char *end; *text && n < SERVICE_TARGETS_MAX; text = *end == ',' ? end + 1 : end)
+        fences[n++] = strtoll(text, &end, 10);
+    harness_event(h, waiting_at(L, 1), (service_event){SERVICE_GRANTED, n, fences});
     return 0;
 }
 
@@ -462,7 +468,7 @@ void lua_harness_open(lua_State *L, harness *of)
                                          {"planned", l_planned},
                                          {"begin", l_begin},
                                          {"event", l_event},
-                                         {"wake_with", l_wake_with},
+                                         {"grant", l_grant},
                                          {"is_parked", l_is_parked},
                                          {"answer", l_answer},
                                          {"alarms", l_alarms},

@@ -423,22 +423,22 @@ harness_waiting *harness_start(harness *h, const service *s, const char *server,
     return w;
 }
 
-/* As a call that waits is kept by a server, and made again. */
-static void rest(harness *h, rounds *r)
+/* Packs and unpacks a call that waits, as a server does. */
+static void repack(harness *h, rounds *r)
 {
     const plan *p = &r->plan;
     const plan settings = {
         .arena = h->arena, .server = p->server, .service = p->service, .state = p->state, .now_ns = now_of(h)};
-    rounds_kept *place = lks_rpc_arena_alloc(h->arena, rounds_kept_bytes(r));
+    rounds_packed *place = lks_rpc_arena_alloc(h->arena, rounds_packed_bytes(r));
 
-    rounds_keep(r, place);
-    rounds_restore(r, r->method, place, &settings);
+    rounds_pack(r, place);
+    rounds_unpack(r, r->method, place, &settings);
 }
 
 void harness_event(harness *h, harness_waiting *w, service_event event)
 {
     if (w->state == ROUNDS_WAITS)
-        rest(h, &w->rounds);
+        repack(h, &w->rounds);
     harness_event_at_once(h, w, event);
 }
 
@@ -450,14 +450,6 @@ void harness_event_at_once(harness *h, harness_waiting *w, service_event event)
     const service_alarm *undo = w->state == ROUNDS_FAILED ? rounds_undo(&w->rounds) : NULL;
     if (undo)
         harness_ring(h, undo);
-}
-
-void harness_wake_with(harness *h, harness_waiting *w, const char *numbers)
-{
-    if (w->state != ROUNDS_WAITS)
-        return;
-    rest(h, &w->rounds);
-    w->state = rounds_wake_with(&w->rounds, numbers, now_of(h));
 }
 
 const void *harness_answer(const harness_waiting *w, lks_error *error)

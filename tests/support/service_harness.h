@@ -76,11 +76,8 @@ void harness_store_call(harness *h, const service *s, const char *function, cons
 /* What an event makes of it; nothing when it does not wait. */
 void harness_event(harness *h, harness_waiting *w, service_event event);
 
-/* The same of an event that came while its last round was under way: it is woken before it is taken apart. */
+/* The same for an event that came during the call's last round: the call is not packed in between. */
 void harness_event_at_once(harness *h, harness_waiting *w, service_event event);
-
-/* The same of a wake message that brought the reply: "<number>[,<number>...]". */
-void harness_wake_with(harness *h, harness_waiting *w, const char *numbers);
 
 /* Its answer; NULL while it waits, or with *error set. */
 const void *harness_answer(const harness_waiting *w, lks_error *error);

@@ -69,7 +69,7 @@ LUA = [
 C = [
     ("ids of a server twice", "server/services/id_snowflake.c", "i < count; i++, s->next++)",
      "i < count; i++, s->next += i & 1)"),
-    ("told before replicas have it", "server/store/node.c", ".wait_replicas = n->options.store->wait_replicas,",
+    ("told before replicas have it", "server/store/shard.c", ".wait_replicas = from->wait_replicas,",
      ".wait_replicas = 0,"),
     ("read before replicas have it", "server/store/pipeline.c", "if (!confirms || c->call.unconfirmed) {",
      'if (!confirms || strncmp(c->call.function, "stock_get", 9) == 0 ||\n'

@@ -34,39 +34,21 @@ void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t dea
     all->deadline_ns = deadline_ns;
 }
 
-bool waiters_park(waiters *all, waiter *w, service_event *event)
-{
-    all->parked = w;
-    *event = (service_event)all->pending;
-    all->pending = 0;
-    return *event != 0;
-}
-
-void waiters_abandon(waiters *all, waiter *w)
-{
-    all->abandoned = w;
-    if (all->parked)
-        w->on_event(w, SERVICE_ABANDONED);
-}
-
 void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
 {
     w->by_key.key = key;
     w->watches = watches;
 }
 
-char *waiters_take_reply(waiter *w)
+void tell_event(fixture *f, service_event_kind kind)
 {
-    char *reply = w->reply;
-
-    w->reply = NULL;
-    return reply;
+    f->waiters.entered->on_event(f->waiters.entered, (service_event){.kind = kind});
 }
 
 void waiters_leave(waiters *all, waiter *w)
 {
     if (all->entered == w)
-        all->entered = all->parked = NULL;
+        all->entered = NULL;
 }
 
 /* ---- alarms that are only kept --------------------------------------------------- */
@@ -184,6 +166,18 @@ int teardown(void **state)
     return 0;
 }
 
+static void keep(void *arg)
+{
+    (void)arg;
+}
+
+static lks_rpc_arena *kept(void *arg)
+{
+    return ((fixture *)arg)->arena;
+}
+
+static const sink_lender keeper = {.give = keep, .take = kept};
+
 void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t peer, const sink_call *change)
 {
     size_t len = request ? protobuf_c_message_get_packed_size(request) : 0;
@@ -197,6 +191,8 @@ void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t
     call->payload = payload;
     call->len = len;
     call->caller = f->peers[peer];
+    if (!call->lender)
+        call->lender = &keeper;
     if (call->received_ns == 0)
         call->received_ns = clock_now_ns();
     dispatch_call_start(f->dispatch, call, f->arena, on_done, f);

@@ -24,10 +24,8 @@ struct store {
 };
 
 struct waiters {
-    waiter *entered, *parked;
-    unsigned pending; /* given to the next that parks */
+    waiter *entered; /* the last one */
     uint64_t deadline_ns;
-    waiter *abandoned;
 };
 
 struct alarms {
@@ -61,9 +59,11 @@ int setup_with_room(void **state);
 int setup_with_much_room(void **state);
 void lose(fixture *f, size_t peer);
 int teardown(void **state);
-/* Starts a call from connection `peer`; `change` may be NULL. */
+/* Starts a call from connection `peer`; `change` may be NULL. Without another lender it keeps its arena. */
 void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t peer, const sink_call *change);
 void start_get_item(fixture *f, size_t peer, const sink_call *change);
+/* Tells the call that entered last. */
+void tell_event(fixture *f, service_event_kind kind);
 void answer_with(fixture *f, size_t i, lks_code code, lks_applied applied);
 void expect(const fixture *f, lks_code code, lks_applied applied, const char *text);
 

@@ -50,6 +50,8 @@ static void on_abandoned(caller_call *call)
     caller_leave(call);
 }
 
+static const call_ops ops = {on_start, on_start, on_abandoned};
+
 static void on_room(void *arg)
 {
     assert_ptr_equal(arg, here);
@@ -141,7 +143,7 @@ static caller_call *make(fixture *f, caller *c)
 {
     caller_call *call = &f->calls[f->n++];
 
-    *call = (caller_call){.caller = c, .start = on_start, .abandoned = on_abandoned};
+    *call = (caller_call){.caller = c, .ops = &ops};
     return call;
 }
 
@@ -808,7 +810,7 @@ TEST(a_lost_connection_starts_nothing_more)
     caller_call *running = take(f, c);
     lks_error error;
 
-    running->abandoned = on_abandoned_and_goes_on;
+    running->ops = &(call_ops){.abandoned = on_abandoned_and_goes_on};
     lose(c);
     assert_true(caller_is_lost(c));
     caller_call *late = make(f, c);
@@ -857,7 +859,7 @@ TEST(who_is_lost_is_held_no_more)
     f->leave_at_once = false;
     assert_int_equal(wait_as(f, c, NULL, &waiting), LKS_OK);
     caller_park(waiting);
-    waiting->abandoned = caller_resume;
+    waiting->ops = &(call_ops){.resume = on_start, .abandoned = caller_resume};
     caller_hold(c, true);
     f->leave_at_once = true;
     lose(c);

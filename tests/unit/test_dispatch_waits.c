@@ -52,11 +52,11 @@ TEST(a_call_that_waits_is_there_before_its_store_call)
     start_waiting(f);
     assert_non_null(f->waiters.entered);
     assert_int_equal(f->waiters.entered->by_key.key.len, strlen("ls:{default/n}:0123456789abcdef"));
-    assert_null(f->waiters.parked);
+    assert_int_equal(callers_parked(f->callers), 0);
     answer_queued(f, 0);
-    assert_non_null(f->waiters.parked);
+    assert_int_equal(callers_parked(f->callers), 1);
     assert_int_equal(f->n_done, 0);
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_WOKEN);
+    tell_event(f, SERVICE_WOKEN);
     assert_int_equal(f->store.n, 2);
     assert_string_equal(f->store.submitted[1].call->function, "lock_claim");
     answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
@@ -125,10 +125,10 @@ TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
         answer_queued(f, i);
         assert_int_equal(lent.given, i + 1);
         assert_int_equal(lent.taken, i);
-        const lks_rpc_slice *key = &f->waiters.parked->by_key.key; /* not what was in the arena */
+        const lks_rpc_slice *key = &f->waiters.entered->by_key.key; /* not what was in the arena */
         assert_int_equal(key->len, strlen("ls:{shop/n}:") + 32);
         assert_memory_equal(key->data, "ls:{shop/n}:", strlen("ls:{shop/n}:"));
-        f->waiters.parked->on_event(f->waiters.parked, SERVICE_WOKEN);
+        tell_event(f, SERVICE_WOKEN);
         assert_string_equal(f->store.submitted[i + 1].call->function, "lock_claim");
         words_of(f->store.submitted[i + 1].call, again, sizeof again);
         assert_string_equal(again, first);
@@ -166,7 +166,7 @@ TEST(what_a_waiting_call_keeps_beyond_an_ordinary_one_counts_as_bytes_held)
     assert_int_equal(budget_held(f->budget), 0);
     f->store.submitted[0].done(f->store.submitted[0].arg, &waits);
     assert_in_range(budget_held(f->budget), 1000, 2500);
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_DEADLINE);
+    tell_event(f, SERVICE_WAIT_OVER);
     answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
     assert_int_equal(budget_held(f->budget), 0);
     free(unknown.data);
@@ -194,20 +194,24 @@ TEST(a_refusal_after_an_effect_says_maybe)
 
 /* promise W13: a call that waits stands alone in its frame; it is parked before its store call */
 /* promise K20 */
-TEST(an_event_that_is_pending_starts_the_next_round)
+TEST(events_that_are_pending_start_the_next_rounds_by_priority)
 {
     fixture *f = *state;
     start_waiting(f);
-    f->waiters.pending = SERVICE_DEADLINE;
+    tell_event(f, SERVICE_WOKEN);
+    tell_event(f, SERVICE_WAIT_OVER);
     answer_queued(f, 0);
     assert_int_equal(f->store.n, 2);
     assert_string_equal(f->store.submitted[1].call->function, "lock_withdraw");
-    answer_queued(f, 1); /* still: it parks again */
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_ABANDONED);
-    assert_int_equal(f->store.n, 3);
-    assert_string_equal(f->store.submitted[2].call->function, "lock_abandon");
+    answer_queued(f, 1); /* still */
+    assert_string_equal(f->store.submitted[2].call->function, "lock_claim");
+    answer_queued(f, 2);
+    assert_int_equal(callers_parked(f->callers), 1);
+    tell_event(f, SERVICE_ABANDONED);
+    assert_int_equal(f->store.n, 4);
+    assert_string_equal(f->store.submitted[3].call->function, "lock_abandon");
     assert_int_equal(f->n_done, 0);
-    answer_with(f, 2, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    answer_with(f, 3, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_int_equal(f->n_done, 1);
     expect_abandoned(f);
 }
@@ -226,7 +230,7 @@ TEST(an_abandoned_call_lasts_until_it_is_taken_out_of_the_queue)
 
     start_waiting(f);
     answer_queued(f, 0);
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_ABANDONED);
+    tell_event(f, SERVICE_ABANDONED);
     assert_int_equal(f->store.n, 2);
     assert_string_equal(f->store.submitted[1].call->function, "lock_abandon");
     assert_int_not_equal(callers_running(f->callers), 0);
@@ -237,15 +241,13 @@ TEST(an_abandoned_call_lasts_until_it_is_taken_out_of_the_queue)
     assert_false(callers_any(f->callers));
 }
 
-/* A wake message brought what the store would answer. */
 /* promise L57 */
-TEST(a_reply_that_comes_with_a_wake_is_the_answer)
+TEST(a_grant_in_a_message_is_the_answer)
 {
     fixture *f = *state;
     start_waiting(f);
     answer_queued(f, 0);
-    f->waiters.parked->reply = strdup("7");
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_WOKEN);
+    f->waiters.entered->on_event(f->waiters.entered, (service_event){SERVICE_GRANTED, 1, (int64_t[]){7}});
     assert_int_equal(f->store.n, 1);
     assert_int_equal(f->n_done, 1);
     assert_int_equal(f->error.code, LKS_OK);
@@ -257,6 +259,28 @@ TEST(a_reply_that_comes_with_a_wake_is_the_answer)
     assert_int_equal(f->alarms.n_lasting, 0);
 }
 
+/* The reply on its way may be older, and say that the call waits. */
+TEST(a_grant_for_a_call_that_asks_makes_it_ask_again)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    f->waiters.entered->on_event(f->waiters.entered, (service_event){SERVICE_GRANTED, 1, (int64_t[]){7}});
+    assert_int_equal(f->n_done, 0);
+    answer_queued(f, 0);
+    assert_string_equal(f->store.submitted[1].call->function, "lock_claim");
+    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+TEST(a_grant_with_too_few_fences_fails_and_is_undone)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    answer_queued(f, 0);
+    tell_event(f, SERVICE_GRANTED);
+    expect(f, LKS_INTERNAL, LKS_APPLIED_MAYBE, "another shape");
+    expect_abandoned(f);
+}
+
 /* Redis is away as its wait ends: the answer does not wait, what is left in Redis is seen to. */
 /* promise L52 */
 TEST(a_withdrawal_that_fails_is_made_up_for)
@@ -264,7 +288,7 @@ TEST(a_withdrawal_that_fails_is_made_up_for)
     fixture *f = *state;
     start_waiting(f);
     answer_queued(f, 0);
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_DEADLINE);
+    tell_event(f, SERVICE_WAIT_OVER);
     answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_int_equal(f->n_done, 1);
     expect_abandoned(f);
@@ -296,7 +320,7 @@ TEST(a_stopping_server_asks_nothing_more)
     fixture *f = *state;
     start_waiting(f);
     answer_queued(f, 0);
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_STOPPING);
+    tell_event(f, SERVICE_STOPPING);
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "shutting down");
     assert_int_equal(f->error.reason, LKS_REASON_SHUTTING_DOWN);
     assert_int_equal(f->store.n, 1);
@@ -313,7 +337,7 @@ TEST(the_last_round_ends_by_the_deadline)
     uint64_t deadline_ns = f->store.submitted[0].deadline_ns;
     assert_int_equal(f->waiters.deadline_ns, deadline_ns - 250000000);
     answer_queued(f, 0);
-    f->waiters.parked->on_event(f->waiters.parked, SERVICE_DEADLINE);
+    tell_event(f, SERVICE_WAIT_OVER);
     assert_int_equal(f->store.submitted[1].deadline_ns, deadline_ns);
     answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }

@@ -263,7 +263,7 @@ TEST(who_only_begins_calls_is_idle)
 }
 
 /* An answer that is taken too slowly ends: alone while others are taken, else with its connection. */
-/* promise G13 */
+/* promise G13: an answer that is not taken is dropped in time, alone; when none is taken, with its connection */
 TEST(who_takes_no_answers_is_given_up)
 {
     start_with(NULL, 0);

@@ -1,39 +1,42 @@
-/* A lease that is kept, driven by hand: a channel that is only its loop and a count, and a server that is the test. */
+/* The keeper of leases, with a kind of lease whose renewals the test answers. */
 /* promise C6 */
 /* promise C12 */
 /* promise C25 */
 
-#include "client/call/channel.h"
+#include <pthread.h>
+
 #include "base/clock.h"
 #include "client/lease/lease.h"
 #include "support/process.h"
 #include "test.h"
 
-static lks_channel channel;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lease lease;
-static int admitted, renewed, freed;
-static bool is_full, is_away;
+static struct lease_batch *sent; /* the renewal that waits for its answer */
+static int renewed, refused, reported, freed;
+static bool is_away;
+static lks_loss_reason reason;
 
-lks_code channel_admit(lks_channel *of, bool insist, lks_error *error)
+static lks_code renew(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
 {
-    assert_ptr_equal(of, &channel);
-    assert_false(insist);
-    admitted += !is_full;
-    return is_full ? lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "full") : LKS_OK;
-}
-
-void channel_dismiss(lks_channel *of)
-{
-    assert_ptr_equal(of, &channel);
-    admitted--;
-}
-
-static lks_code renew(struct lease *of, uint32_t timeout_ms, lks_error *error)
-{
-    assert_ptr_equal(of, &lease);
+    pthread_mutex_lock(&lock);
+    bool away = is_away;
     assert_true(timeout_ms >= 20);
-    renewed++;
-    return is_away ? lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "away") : LKS_OK;
+    refused += away;
+    renewed += !away;
+    if (!away)
+        sent = batch;
+    pthread_mutex_unlock(&lock);
+    return away ? lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "away") : LKS_OK;
+}
+
+static void report(struct lease *of, lks_loss_reason why)
+{
+    pthread_mutex_lock(&lock);
+    reported++;
+    reason = why;
+    assert_ptr_equal(lease_reporting(), of);
+    pthread_mutex_unlock(&lock);
 }
 
 static void count_free(struct lease *of)
@@ -42,188 +45,186 @@ static void count_free(struct lease *of)
     freed++;
 }
 
-static const lease_ops ops = {.renew = renew, .free = count_free};
+static const lease_kind kind = {.batch_max = 1, .renew = renew, .lost = report, .free = count_free};
 
 static int setup(void **state)
 {
-    admitted = renewed = freed = 0;
-    is_full = is_away = false;
-    memset(&channel, 0, sizeof channel);
-    return loop_init(&channel.loop) && heap_reserve(&channel.loop.timers, 4) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    loop_fini(&channel.loop);
+    renewed = refused = reported = freed = 0;
+    is_away = false;
+    sent = NULL;
     return 0;
 }
 
-/* A turn of the loop. */
-static void turn(void)
+static int count(const int *counter)
 {
-    for (loop_task *task = loop_wait(&channel.loop, 0), *next; task; task = next) {
-        next = task->next;
-        task->run(task);
-    }
-    heap_run(&channel.loop.timers);
+    pthread_mutex_lock(&lock);
+    int n = *counter;
+    pthread_mutex_unlock(&lock);
+    return n;
 }
 
-/* Begun so long ago that its first renewal is due; counts as lost in nine tenths of left_ms
- * from then. */
-static void begin(uint32_t keep_ms, int64_t left_ms)
+static void await(const int *counter, int n)
 {
-    assert_int_equal(lease_init(&lease, &channel, &ops, 30, keep_ms, NULL), LKS_OK);
-    lease_begin(&lease, clock_now_ns() - 10 * CLOCK_NS_PER_MS, left_ms);
-}
-
-static void await_lost(void)
-{
-    while (!lease_is_lost(&lease))
+    while (count(counter) < n) /* ctest ends it if it never happens */
         process_pause();
 }
 
-TEST(test_it_is_a_call_of_its_channel)
+/* Begun so long ago that its first renewal is due. */
+static void begin(uint64_t keep_ms, int64_t left_ms)
+{
+    lease = (struct lease){.kind = &kind, .lease_ms = 30, .keep_ms = keep_ms};
+    assert_int_equal(lease_expect(&lease, NULL), LKS_OK);
+    assert_true(lease_is_lost(&lease));
+    lease_begin(&lease, clock_now_ns() - 10 * CLOCK_NS_PER_MS, left_ms);
+}
+
+static void answer(int64_t left_ms, const lks_error *error)
+{
+    pthread_mutex_lock(&lock);
+    struct lease_batch *batch = sent;
+    pthread_mutex_unlock(&lock);
+    assert_int_equal(batch->n, 1);
+    batch->renewals[0].left_ms = left_ms;
+    lease_answered(batch, error);
+}
+
+static void end(bool lost)
+{
+    assert_int_equal(lease_end(&lease), lost);
+    assert_null(lease.set);
+    lease_drop(&lease);
+}
+
+TEST(a_lease_lives_until_its_renewal_is_answered)
 {
     begin(LEASE_ALWAYS, 60000);
-    assert_int_equal(admitted, 1);
-    turn();
-    assert_int_equal(renewed, 1);
-    assert_int_equal(channel.loop.timers.n, 0); /* until it is answered */
-    lease_answered(&lease, LEASE_RENEWED, 60000, NULL);
-    assert_int_equal(channel.loop.timers.n, 1);
-    lease_end(&lease);
+    await(&renewed, 1);
+    end(false);
     assert_int_equal(freed, 0);
-    turn();
-    assert_int_equal(channel.loop.timers.n, 0);
-    assert_int_equal(admitted, 0);
+    answer(60000, NULL);
+    assert_int_equal(freed, 1);
+    assert_int_equal(lease.state, LEASE_ENDED);
+}
+
+TEST(each_renewal_is_followed_by_the_next)
+{
+    begin(LEASE_ALWAYS, 60000);
+    for (int i = 1; i <= 3; i++) {
+        await(&renewed, i);
+        answer(60000, NULL);
+    }
+    assert_false(lease_is_lost(&lease));
+    await(&renewed, 4);
+    end(false);
+    answer(60000, NULL);
     assert_int_equal(freed, 1);
 }
 
-TEST(test_what_is_not_kept_is_none)
+/* What was left of a lease that was begun before is shorter than a whole lease. */
+TEST(what_is_left_counts_for_the_next_renewal)
+{
+    begin(LEASE_ALWAYS, 60000);
+    lease.lease_ms = 60000;
+    await(&renewed, 1);
+    answer(30000, NULL);
+    assert_true(lease.renewal.at_ns <= clock_now_ns() + 10000 * CLOCK_NS_PER_MS);
+    end(false);
+}
+
+TEST(a_lease_that_is_not_kept_costs_no_timer)
 {
     begin(0, 60000);
-    assert_int_equal(admitted, 0);
-    turn();
-    assert_int_equal(renewed, 0);
+    assert_null(lease.set);
     assert_false(lease_is_lost(&lease));
-    lease_end(&lease);
-    assert_int_equal(admitted, 0);
+    end(false);
     assert_int_equal(freed, 1);
+    begin(0, 1);
+    assert_true(lease_is_lost(&lease));
+    end(true);
 }
 
-TEST(test_what_does_not_begin_is_ended)
+TEST(a_lease_that_was_not_granted_ends)
 {
-    assert_int_equal(lease_init(&lease, &channel, &ops, 30, LEASE_ALWAYS, NULL), LKS_OK);
-    assert_int_equal(admitted, 1);
-    lease_end(&lease);
-    assert_int_equal(admitted, 0);
+    lease = (struct lease){.kind = &kind, .lease_ms = 30, .keep_ms = LEASE_ALWAYS};
+    assert_int_equal(lease_expect(&lease, NULL), LKS_OK);
+    end(true);
     assert_int_equal(freed, 1);
-    is_full = true;
-    assert_int_equal(lease_init(&lease, &channel, &ops, 30, LEASE_ALWAYS, NULL), LKS_RESOURCE_EXHAUSTED);
-    assert_int_equal(freed, 1);
+    assert_int_equal(count(&renewed) + count(&reported), 0);
 }
 
-/* An answer that comes after the loss does not undo it. */
 /* promise C7 */
-TEST(test_what_was_lost_stays_lost)
+/* An answer after the loss does not undo it. */
+TEST(a_lost_lease_stays_lost)
 {
     begin(LEASE_ALWAYS, 200);
-    turn();
-    assert_int_equal(renewed, 1);
-    await_lost();
-    lease_answered(&lease, LEASE_RENEWED, 60000, NULL);
+    await(&renewed, 1);
+    await(&reported, 1);
+    assert_int_equal(reason, LKS_LOSS_UNRENEWED);
+    answer(60000, NULL);
     assert_true(lease_is_lost(&lease));
-    assert_int_equal(channel.loop.timers.n, 0);
-    lease_end(&lease);
-    turn();
+    assert_int_equal(lease.renewal.place, 0);
+    end(true);
+    assert_int_equal(count(&reported), 1);
     assert_int_equal(freed, 1);
 }
 
-/* One that is due when it is lost already is not renewed. */
 /* promise C7 */
-TEST(test_what_is_lost_is_not_renewed)
+TEST(a_lease_that_is_lost_at_once_is_not_renewed)
 {
     begin(LEASE_ALWAYS, 1);
+    await(&reported, 1);
+    assert_int_equal(count(&renewed), 0);
+    end(true);
+}
+
+TEST(a_lease_that_a_server_refuses_is_lost_at_once)
+{
+    begin(LEASE_ALWAYS, 60000);
+    await(&renewed, 1);
+    answer(0, NULL);
     assert_true(lease_is_lost(&lease));
-    turn();
-    assert_int_equal(renewed, 0);
-    lease_end(&lease);
-    turn();
-    assert_int_equal(freed, 1);
-}
-
-/* The answer to a renewal that was under way when it ended: the last use of it. */
-TEST(test_what_was_ended_is_not_renewed)
-{
-    begin(LEASE_ALWAYS, 60000);
-    turn();
-    lease_end(&lease);
-    turn();
-    assert_int_equal(admitted, 0);
-    assert_int_equal(freed, 0);
-    lease_answered(&lease, LEASE_RENEWED, 60000, NULL);
-    assert_int_equal(channel.loop.timers.n, 0);
-    assert_int_equal(freed, 1);
-}
-
-/* Ended before the loop thread has heard that it began. */
-TEST(test_it_may_end_at_once)
-{
-    begin(LEASE_ALWAYS, 60000);
-    lease_end(&lease);
-    turn();
-    assert_int_equal(renewed, 0);
-    assert_int_equal(admitted, 0);
-    assert_int_equal(freed, 1);
+    await(&reported, 1);
+    assert_int_equal(reason, LKS_LOSS_TAKEN);
+    end(true);
 }
 
 /* The lease of its last renewal is its last. */
-TEST(test_it_is_kept_no_longer_than_told)
+TEST(a_lease_is_kept_no_longer_than_keep_ms)
 {
-    begin(5, 60000);
-    turn();
-    assert_int_equal(renewed, 1);
-    lease_answered(&lease, LEASE_RENEWED, 60000, NULL);
-    assert_int_equal(channel.loop.timers.n, 0); /* the next would be 10 ms after it */
-    assert_false(lease_is_lost(&lease));
-    lease_end(&lease);
-    turn();
-    assert_int_equal(freed, 1);
+    begin(5, 60000); /* the renewal shortens it */
+    await(&renewed, 1);
+    answer(100, NULL); /* the next renewal would be due after the 5 ms */
+    await(&reported, 1);
+    assert_int_equal(reason, LKS_LOSS_MAX_HOLD);
+    assert_int_equal(count(&renewed), 1);
+    end(true);
 }
 
-/* What cannot even be sent is tried again, after a pause. */
-TEST(test_a_renewal_that_cannot_start_is_repeated)
+TEST(a_renewal_that_cannot_start_is_repeated)
 {
-    begin(LEASE_ALWAYS, 60000);
     is_away = true;
-    uint64_t now = clock_now_ns();
-    turn();
-    assert_int_equal(renewed, 1);
-    assert_int_equal(channel.loop.timers.n, 1);
-    assert_true(heap_next_ns(&channel.loop.timers) >= now + 5 * CLOCK_NS_PER_MS);
+    begin(LEASE_ALWAYS, 60000);
+    await(&refused, 2);
+    pthread_mutex_lock(&lock);
     is_away = false;
-    while (renewed == 1)
-        turn();
-    lease_answered(&lease, LEASE_RENEWED, 60000, NULL);
-    lease_end(&lease);
-    turn();
-    assert_int_equal(freed, 1);
+    pthread_mutex_unlock(&lock);
+    await(&renewed, 1);
+    answer(60000, NULL);
+    end(false);
 }
 
-/* A server's pause is kept to. */
-TEST(test_a_server_may_ask_for_a_pause)
+/* A server that asks for a pause gets it. */
+TEST(a_failed_renewal_waits_as_long_as_the_server_asks)
 {
     const lks_error error = {.code = LKS_UNAVAILABLE, .retry_after_ms = 30000};
 
     begin(LEASE_ALWAYS, 60000);
-    turn();
+    await(&renewed, 1);
     uint64_t now = clock_now_ns();
-    lease_answered(&lease, LEASE_UNKNOWN, 0, &error);
-    assert_true(heap_next_ns(&channel.loop.timers) >= now + 30000 * CLOCK_NS_PER_MS);
+    answer(0, &error);
+    assert_true(lease.renewal.at_ns >= now + 30000 * CLOCK_NS_PER_MS);
     assert_false(lease_is_lost(&lease));
-    lease_end(&lease);
-    turn();
-    assert_int_equal(freed, 1);
+    end(false);
 }
 
-TEST_MAIN(.setup = setup, .teardown = teardown)
+TEST_MAIN(.setup = setup)

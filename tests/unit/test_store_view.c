@@ -4,22 +4,13 @@
 
 #include "test.h"
 
-struct node {
-    store_view view;
-};
-
-void node_look(const node *n, store_view *ret)
-{
-    *ret = n->view;
-}
-
 /* A node that appends; "" = it has never been greeted. */
-static node good(const char *version)
+static store_view good(const char *version)
 {
-    return (node){{.version = version, .known = true, .appends = true, .fsync = "always"}};
+    return (store_view){.version = version, .known = true, .appends = true, .fsync = "always"};
 }
 
-static store_view of(const node *a, const node *b)
+static store_view of(const store_view *a, const store_view *b)
 {
     store_view all = {.version = "", .fsync = ""};
 
@@ -30,12 +21,12 @@ static store_view of(const node *a, const node *b)
 
 TEST(the_worst_node_counts_in_either_order)
 {
-    node fine = good("7.0"), bad = good("7.2");
-    bad.view.appends = false;
-    bad.view.snapshots = true;
-    bad.view.evicts = true;
-    bad.view.known = false;
-    bad.view.fsync = "";
+    store_view fine = good("7.0"), bad = good("7.2");
+    bad.appends = false;
+    bad.snapshots = true;
+    bad.evicts = true;
+    bad.known = false;
+    bad.fsync = "";
     for (int i = 0; i < 2; i++) {
         store_view all = i ? of(&fine, &bad) : of(&bad, &fine);
         assert_false(all.appends);
@@ -43,24 +34,24 @@ TEST(the_worst_node_counts_in_either_order)
         assert_true(all.evicts);
         assert_false(all.known);
     }
-    bad.view.snapshots = false;
+    bad.snapshots = false;
     assert_false(of(&fine, &bad).snapshots);
 }
 
 TEST(the_weakest_fsync_counts)
 {
-    node fine = good("7.0"), slack = good("7.0");
-    slack.view.fsync = "everysec";
+    store_view fine = good("7.0"), slack = good("7.0");
+    slack.fsync = "everysec";
     assert_string_equal(of(&fine, &slack).fsync, "everysec");
     assert_string_equal(of(&slack, &fine).fsync, "everysec");
     assert_string_equal(of(&fine, &fine).fsync, "always");
-    fine.view.fsync = "no";
+    fine.fsync = "no";
     assert_string_equal(of(&slack, &fine).fsync, "no");
 }
 
 TEST(a_node_that_has_never_been_greeted_says_nothing)
 {
-    node fine = good("7.0"), unknown = {{.version = "", .fsync = ""}};
+    store_view fine = good("7.0"), unknown = {.version = "", .fsync = ""};
     assert_true(of(&unknown, &fine).appends);
     assert_true(of(&fine, &unknown).known);
     assert_string_equal(of(&unknown, &fine).version, "7.0");

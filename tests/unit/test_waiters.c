@@ -65,14 +65,18 @@ int __wrap_memcmp(const void *a, const void *b, size_t n)
 
 static struct told {
     const waiter *waiter;
-    service_event event;
+    service_event_kind event;
+    int64_t first, last;
 } told[TOLD_MAX];
 static size_t n_told;
 
 static void on_event(waiter *w, service_event event)
 {
     assert_true(n_told < TOLD_MAX);
-    told[n_told++] = (struct told){w, event};
+    told[n_told++] = (struct told){.waiter = w,
+                                   .event = event.kind,
+                                   .first = event.n_numbers ? event.numbers[0] : 0,
+                                   .last = event.n_numbers ? event.numbers[event.n_numbers - 1] : 0};
     uv_stop(running_loop);
 }
 
@@ -125,12 +129,6 @@ static waiter new_waiter(const char *key)
     waiter name = new_waiter(text); \
     waiters_enter(f->all, &(name), NULL, ms_from_now(600000))
 
-static void park(fixture *f, waiter *w)
-{
-    service_event event;
-    assert_false(waiters_park(f->all, w, &event));
-}
-
 static void message(fixture *f, const char *text)
 {
     waiters_message(f->all, text, strlen(text));
@@ -151,9 +149,6 @@ TEST(a_wake_message_finds_its_waiter)
     ENTER(a, "ls:{ns/g}:token-a");
     ENTER(b, "ls:{ns/g}:token-b");
     ENTER(other, "ls:{ns/h}:token-b");
-    park(f, &a);
-    park(f, &b);
-    park(f, &other);
     message(f, "W ls:{ns/g}:token-b");
     assert_int_equal(n_told, 1);
     assert_ptr_equal(told[0].waiter, &b);
@@ -173,8 +168,6 @@ TEST(all_copies_of_a_call_are_woken)
     fixture *f = *state;
     ENTER(a, "ls:{ns/g}:token");
     ENTER(b, "ls:{ns/g}:token");
-    park(f, &a);
-    park(f, &b);
     message(f, "W ls:{ns/g}:token");
     assert_int_equal(n_told, 2);
     assert_ptr_equal(told[1].waiter, &b);
@@ -183,75 +176,29 @@ TEST(all_copies_of_a_call_are_woken)
 }
 
 /* promise L57 */
-TEST(a_wake_may_bring_the_reply)
+TEST(a_message_may_contain_the_grant)
 {
     fixture *f = *state;
     ENTER(a, "ls:{ns/g}:token-a");
     ENTER(b, "ls:{ns/g}:token-b");
-    park(f, &a);
-    park(f, &b);
     message(f, "R 7,8 ls:{ns/g}:token-a ls:{ns/g}: undo token-a copy");
     assert_int_equal(n_told, 1);
     assert_ptr_equal(told[0].waiter, &a);
-    assert_int_equal(told[0].event, SERVICE_WOKEN);
-    char *reply = waiters_take_reply(&a);
-    assert_string_equal(reply, "7,8");
-    free(reply);
-    assert_null(waiters_take_reply(&a));
-    message(f, "R 9 ls:{ns/g}:token-b ls:{ns/g}: undo token-b copy");
+    assert_int_equal(told[0].event, SERVICE_GRANTED);
+    assert_int_equal(told[0].first, 7);
+    assert_int_equal(told[0].last, 8);
     assert_string_equal(f->alarms.set, "");
     waiters_leave(f->all, &a);
-    waiters_leave(f->all, &b); /* with what it was told */
-}
-
-/* What it asks may be older, and be answered by "wait". */
-TEST(a_reply_for_a_call_that_asks_only_wakes_it)
-{
-    fixture *f = *state;
-    service_event event;
-    ENTER(a, "ls:{ns/g}:a");
-    message(f, "R 7 ls:{ns/g}:a ls:{ns/g}: undo a copy");
-    assert_true(waiters_park(f->all, &a, &event));
-    assert_int_equal(event, SERVICE_WOKEN);
-    assert_null(waiters_take_reply(&a));
-    assert_string_equal(f->alarms.set, "");
-    waiters_leave(f->all, &a);
+    waiters_leave(f->all, &b);
 }
 
 /* promise L58 */
-TEST(a_reply_for_a_call_that_waits_no_more_is_undone)
+TEST(a_grant_for_a_call_that_does_not_wait_is_undone)
 {
     fixture *f = *state;
     message(f, "R 7 ls:{ns/g}:a ls:{ns/g}: undo a copy");
     assert_string_equal(f->alarms.set, "ls:{ns/g}: undo a copy in 0");
     assert_int_equal(n_told, 0);
-}
-
-TEST(a_wake_that_overtakes_the_reply_is_told_at_parking)
-{
-    fixture *f = *state;
-    service_event event;
-    ENTER(a, "ls:{ns/g}:a");
-    message(f, "W ls:{ns/g}:a");
-    assert_int_equal(n_told, 0);
-    assert_true(waiters_park(f->all, &a, &event));
-    assert_int_equal(event, SERVICE_WOKEN);
-    park(f, &a);
-    waiters_leave(f->all, &a);
-}
-
-TEST(the_gravest_pending_event_is_told_first)
-{
-    fixture *f = *state;
-    service_event event;
-    ENTER(a, "ls:{ns/g}:a");
-    message(f, "W ls:{ns/g}:a");
-    waiters_abandon(f->all, &a);
-    assert_true(waiters_park(f->all, &a, &event));
-    assert_int_equal(event, SERVICE_ABANDONED);
-    assert_true(waiters_park(f->all, &a, &event));
-    assert_int_equal(event, SERVICE_WOKEN);
-    waiters_leave(f->all, &a);
 }
 
 TEST(a_deadline_is_told)
@@ -260,30 +207,11 @@ TEST(a_deadline_is_told)
     waiter late = new_waiter("ls:{ns/g}:late"), soon = new_waiter("ls:{ns/g}:soon");
     waiters_enter(f->all, &late, NULL, ms_from_now(600000));
     waiters_enter(f->all, &soon, NULL, ms_from_now(1));
-    park(f, &late);
-    park(f, &soon);
     run_until(f, &n_told, 1);
     assert_ptr_equal(told[0].waiter, &soon);
-    assert_int_equal(told[0].event, SERVICE_DEADLINE);
+    assert_int_equal(told[0].event, SERVICE_WAIT_OVER);
     waiters_leave(f->all, &late);
     waiters_leave(f->all, &soon);
-}
-
-TEST(an_abandoned_waiter_is_told_and_no_other)
-{
-    fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a");
-    ENTER(b, "ls:{ns/g}:a");
-    park(f, &a);
-    park(f, &b);
-    waiters_abandon(f->all, &a);
-    assert_int_equal(n_told, 1);
-    assert_ptr_equal(told[0].waiter, &a);
-    assert_int_equal(told[0].event, SERVICE_ABANDONED);
-    waiters_leave(f->all, &a);
-    waiters_abandon(f->all, &a); /* it left */
-    assert_int_equal(n_told, 1);
-    waiters_leave(f->all, &b);
 }
 
 TEST(missed_messages_wake_everyone)
@@ -291,8 +219,6 @@ TEST(missed_messages_wake_everyone)
     fixture *f = *state;
     ENTER(a, "ls:{ns/g}:a");
     ENTER(b, "ls:{ns/h}:b");
-    park(f, &a);
-    park(f, &b);
     waiters_missed(f->all);
     assert_int_equal(n_told, 2);
     assert_int_equal(told[1].event, SERVICE_WOKEN);
@@ -304,14 +230,13 @@ TEST(missed_messages_wake_everyone)
 TEST(stopping_is_told_to_who_is_there_and_to_who_comes)
 {
     fixture *f = *state;
-    service_event event;
     ENTER(a, "ls:{ns/g}:a");
-    park(f, &a);
     waiters_stop(f->all);
     assert_int_equal(told[0].event, SERVICE_STOPPING);
     ENTER(b, "ls:{ns/g}:b");
-    assert_true(waiters_park(f->all, &b, &event));
-    assert_int_equal(event, SERVICE_STOPPING);
+    assert_int_equal(n_told, 2);
+    assert_ptr_equal(told[1].waiter, &b);
+    assert_int_equal(told[1].event, SERVICE_STOPPING);
     waiters_leave(f->all, &a);
     waiters_leave(f->all, &b);
 }
@@ -342,7 +267,6 @@ static size_t compared_among(fixture *f, size_t n)
         snprintf(keys[i], sizeof keys[i], "ls:{ns/g}:token-%zu", i);
         all[i] = new_waiter(keys[i]);
         waiters_enter(f->all, &all[i], NULL, ms_from_now(600000));
-        park(f, &all[i]);
     }
     n_told = compared = 0;
     message(f, "W ls:{ns/g}:token-5");

@@ -2,8 +2,8 @@
  * kept while it is held, or is known to be lost.
  *
  * One thread a process, the watchdog, renews all leases at a third of their length,
- * many in one call. It starts with the first lock that is asked for and ends a second
- * after the last one was given back. Lease times are counted on this process'
+ * those of locks many in one call. It starts with the first lease that is requested and
+ * ends a second after the last one was given back. Lease times are counted on this process'
  * monotonic clock from when the request that began or renewed the lease was sent, so
  * that a holder never believes in its lease longer than the server does: a lock counts
  * as lost one tenth of its lease (1 s at most) before that time is over. What must

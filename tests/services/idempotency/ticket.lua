@@ -2,6 +2,8 @@
 require "idempotency"
 
 -- promise I29: consumed once, by one consumer; the same again CONSUMED, replayed
+-- promise E10: a form's ticket: one order for a form however often it is sent, each tab its own; made up, another's,
+-- too old: none
 function case.one_consumer_uses_it_once()
   local ticket = issue(60000)
   consume(ticket, "C1") "CONSUMED"; consume(ticket, "C1") "CONSUMED again"

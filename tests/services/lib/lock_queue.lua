@@ -81,7 +81,7 @@ woken = word(function(_, server, token)
 end)
 told_of_grant = word(function(_, server, token)
   local fences = grants[server .. " " .. token] or error(server .. " was told of no grant to " .. token)
-  return by_all(server, token, function(number) harness.wake_with(number, fences) end)
+  return by_all(server, token, function(number) harness.grant(number, fences) end)
 end)
 
 -- {server, "W" | "A" | "R", token or name} of each message.

@@ -5,6 +5,8 @@ require "ratelimit"
 -- promise R15: more than `after` tries in one window ban the key
 -- promise R19: "1 s, 5 allowed, over 7 tries locked for 2 s"
 -- The example of the contract.
+-- promise E11: five a second, over seven tries locked out for two seconds: which try gets what; others are not hit;
+-- it ends
 function case.five_a_second_over_seven_tries_locked_for_two()
   local rule = "bob FIXED 5/1000 after=7 ban=2000"
   many(5, rule, "ALLOWED:..."); many(2, rule, "DENIED:...")

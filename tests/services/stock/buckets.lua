@@ -236,6 +236,7 @@ function case.adjust_takes_from_all_buckets()
 end
 
 -- promise SB11
+-- promise E13: Adjust with the version that was looked at changes nothing when somebody was faster
 function case.an_expected_version_is_of_the_whole_item()
   put_in "a 20"
   local before = version "a"

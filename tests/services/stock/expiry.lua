@@ -47,6 +47,7 @@ local function all_readers()
 end
 
 -- promise S36
+-- promise E6: a hold that is over is back though the server that would give it back is dead
 function case.readers_see_what_a_writer_would_make()
   put("a 10", {per_buyer_limit = 8}); put "b 10"; put("a 10", {group = ""}); put("b 10", {group = ""})
   deduct "s bob a:1"; reserve "o1 bob 100000 a:2 b:3"; reserve "o2 bob 100000 a:1"; reserve "o3 bob 600000 a:4"

@@ -1,0 +1,196 @@
+/* Invariant: only move_to changes the step of a transfer after prepare, and `applied` of an error is NO as long as only steps other
+ * than the method's own call have run. */
+#include "services/stock_transfer.h"
+
+#include "services/stock_steps.h"
+
+enum { ROUNDS_MAX = 200 }; /* Other callers may take units away in every round. */
+
+transfer *transfer_in(plan *p)
+{
+    if (!p->kept)
+        p->kept = memory_in(p->arena, sizeof(transfer));
+    return p->kept;
+}
+
+transfer *transfer_of(const answer *a)
+{
+    return a->plan->kept;
+}
+
+transfer *transfer_begin_asked(plan *p, const char *group)
+{
+    transfer *t = transfer_in(p);
+
+    t->group = group;
+    return t;
+}
+
+transfer *transfer_begin(plan *p, const char *group)
+{
+    transfer *t = transfer_in(p);
+
+    if (!t->group) {
+        t->n_buckets = stock_remembered_buckets(p, group);
+        t->is_guess = t->n_buckets > 0;
+    }
+    t->group = group;
+    return t;
+}
+
+void transfer_call(plan *p, const plan_function *function, const char *group, const char *only, const char *order_id,
+                   size_t each_max)
+{
+    plan_call(p, function, group, only, each_max);
+    if (plan_failed(p))
+        return;
+    const transfer *t = transfer_begin(p, only ? answer_group(group, only) : group);
+    if (t->n_buckets > 0)
+        stock_place_in_bucket(p, t->n_buckets, order_id ? stock_bucket_of(order_id, t->n_buckets) : 0);
+}
+
+void transfer_set_lines(lks_rpc_arena *arena, transfer_order *order, size_t n)
+{
+    order->skus = memory_in(arena, n * sizeof *order->skus);
+    order->quantities = memory_in(arena, n * sizeof *order->quantities);
+    order->n = n;
+}
+
+/* ---- the method's own call ---- */
+
+static void prepare_method(plan *p, const transfer *t)
+{
+    for (size_t i = 0; i < p->service->n_methods; i++)
+        if (p->service->methods[i].method == p->method)
+            p->service->methods[i].prepare(t->request, p);
+}
+
+static void plan_own_call(plan *p, transfer *t)
+{
+    prepare_method(p, t);
+    plan_acknowledge(p, t);
+}
+
+static void plan_expire(plan *p, transfer *t)
+{
+    prepare_method(p, t);
+    const plan_function *instead = plan_calls(p, &fn_stock_list_namespace) ? &fn_stock_expire_listed : &fn_stock_expire;
+    for (size_t i = 0; i < p->n_calls; i++)
+        p->calls[i].function = instead->name;
+}
+
+/* {'BUCKETED', n} */
+static transfer_step learn_buckets(answer *a, transfer *t)
+{
+    t->n_buckets = stock_buckets_in(a, a->replies[0]);
+    t->is_guess = false;
+    stock_remember_buckets(a, t->group, t->n_buckets);
+    return TRANSFER_CALL;
+}
+
+transfer_step transfer_ask_group(answer *a, transfer *t)
+{
+    if (!t->is_guess)
+        return TRANSFER_DONE;
+    stock_remember_buckets(a, t->group, 0);
+    t->n_buckets = 0;
+    t->is_guess = false;
+    return TRANSFER_CALL;
+}
+
+static bool says_any(const answer *a, const char *word)
+{
+    for (size_t i = 0; i < a->n_replies; i++)
+        if (answer_says(a->replies[i], word))
+            return true;
+    return false;
+}
+
+/* The reply of a bucket that does not know the order or the item. */
+static bool is_unknown(const answer *a)
+{
+    static const char *const words[] = {"UNKNOWN_ORDER", "UNSEEN", "NONE", "UNKNOWN_SKU"};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (a->n_replies > 0 && answer_says(a->replies[0], words[i]))
+            return true;
+    return false;
+}
+
+static transfer_step own_call_finished(answer *a, transfer *t)
+{
+    if (t->group && a->n_replies > 0 && answer_says(a->replies[0], "BUCKETED"))
+        return learn_buckets(a, t);
+    if (says_any(a, "MORE")) {
+        t->rounds--; /* Each of these rounds gives back expired holds, so they end. */
+        t->applied |= t->more_is_applied;
+        return a->plan->method->effect == LKS_RPC_EFFECT_READ ? TRANSFER_EXPIRE : TRANSFER_CALL;
+    }
+    if (t->is_guess && is_unknown(a))
+        return transfer_ask_group(a, t);
+    return t->replied ? t->replied(a, t) : TRANSFER_DONE;
+}
+
+static transfer_step call_follows(answer *a, transfer *t)
+{
+    (void)a;
+    t->rounds--;
+    return TRANSFER_CALL;
+}
+
+/* ---- the steps ---- */
+
+static const struct step {
+    transfer_prepare *prepare;
+    transfer_decide *finish;
+} steps[] = {
+    [TRANSFER_CALL] = {plan_own_call, own_call_finished},      /* -> DONE, or what `replied` returns */
+    [TRANSFER_EXPIRE] = {plan_expire, call_follows},           /* -> CALL */
+    [TRANSFER_LOOK] = {plan_look, look_finished},              /* -> what `looked` returns */
+    [TRANSFER_UPDATE] = {plan_update, look_follows},           /* -> LOOK */
+    [TRANSFER_SEND] = {plan_send, send_finished},              /* -> RECEIVE; nothing was sent: LOOK */
+    [TRANSFER_RECEIVE] = {plan_receive, receive_finished},     /* -> ACKNOWLEDGE or CALL; not received: LOOK */
+    [TRANSFER_ACKNOWLEDGE] = {plan_acknowledge, look_follows}, /* -> LOOK */
+    [TRANSFER_CLAIM] = {plan_claim, claim_finished},           /* -> CALL; too much: LOOK_AT_CLAIMS, DONE */
+    [TRANSFER_LOOK_AT_CLAIMS] = {plan_look_at_claims, look_at_claims_finished}, /* -> SETTLE_CLAIMS */
+    [TRANSFER_SETTLE_CLAIMS] = {plan_settle_claims, settle_claims_finished},    /* -> CLAIM */
+    [TRANSFER_UNCLAIM] = {plan_unclaim, unclaim_finished},                      /* -> DONE */
+};
+
+static void plan_step(const ProtobufCMessage *request, plan *p)
+{
+    transfer *t = transfer_in(p);
+    (void)request;
+
+    steps[t->step].prepare(p, t);
+}
+
+static void move_to(answer *a, transfer *t, transfer_step step)
+{
+    t->step = step;
+    if (++t->rounds > ROUNDS_MAX)
+        lks_error_set_reason(&a->error, LKS_UNAVAILABLE, t->applied ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO,
+                             LKS_REASON_BUSY, "units of %s move between its buckets all the time", t->group);
+    else if (t->applied)
+        answer_goes_on(a, plan_step);
+    else
+        answer_again(a, plan_step);
+}
+
+bool transfer_finished(const ProtobufCMessage *request, answer *a)
+{
+    transfer *t = transfer_of(a);
+
+    t->request = request;
+    const transfer_step next = steps[t->step].finish(a, t);
+    if (a->error.code != LKS_OK)
+        return false;
+    if (next != TRANSFER_DONE)
+        move_to(a, t, next);
+    return next == TRANSFER_DONE;
+}
+
+void transfer_again(answer *a)
+{
+    move_to(a, transfer_of(a), TRANSFER_CALL);
+}
