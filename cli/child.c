@@ -1,4 +1,4 @@
-/* Signals go through a pipe: a handler writes the event, poll tells of it. */
+/* A signal handler writes each event into a pipe, so that poll can wait for it. */
 #include "child.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     int kept = errno;
 
     (void)context;
-    /* Full: there are events enough to look at everything. */
+    /* A full pipe holds enough events for the reader to check everything. */
     if (write(events[1], &event, sizeof event) < 0)
         errno = kept;
     errno = kept;
@@ -37,7 +37,7 @@ int signals_catch(void)
         return -1;
     }
     for (size_t i = 0; i < N_CAUGHT; i++) {
-        /* What was ignored stays so (nohup), for the child too. */
+        /* Signals that are ignored stay ignored (nohup), in the child as well. */
         sigaction(caught[i], NULL, &before);
         if (caught[i] == SIGCHLD || before.sa_handler != SIG_IGN)
             sigaction(caught[i], &action, NULL);

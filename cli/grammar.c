@@ -1,4 +1,3 @@
-/* Called by completion.c and by packaging/man. */
 #include "grammar.h"
 
 #include <stdio.h>
@@ -10,7 +9,7 @@
 #include "comments.h"
 #include "form.h"
 
-/* Cut to the size. The first line of what has several is all of it: they are broken for terminals. */
+/* Copies a text, cut to the size, on one line. */
 static void put(char *to, size_t size, const char *text)
 {
     snprintf(to, size, "%s", text);

@@ -1,4 +1,3 @@
-/* Commands that have no method are those of commands.c; methods are those of the catalog. */
 #include "help.h"
 
 #include <stdio.h>
@@ -10,7 +9,7 @@
 #include "comments.h"
 #include "form.h"
 
-/* The comment from its second line on goes below the first, each `indent` columns in. */
+/* Prints a comment; lines after the first are indented. */
 static void print_comment(const char *comment, int indent)
 {
     while (*comment) {
@@ -40,7 +39,7 @@ exit_code help_all(void)
     }
     printf("\n");
     cli_print_options();
-    printf("  %-26s %s\n", "--version", "alone: which lockstock this is");
+    printf("  %-26s %s\n", "--version", "print the version");
     return EXIT_DONE;
 }
 
@@ -108,8 +107,9 @@ exit_code help_method(const lks_rpc_method *method)
             print_comment(comment, 6);
         }
     }
-    printf("  --json ['{...}']\n      Answer in JSON; with a request, take it from there, from a file (--json=@FILE)\n"
-           "      or from standard input (--json=@-).\n");
+    printf("  --json ['{...}']\n      Answer in JSON. The request may follow, or be in a file (--json=@FILE), or be "
+           "standard input\n"
+           "      (--json=@-).\n");
     comments_free(all);
     return EXIT_DONE;
 }
