@@ -1,28 +1,11 @@
 # A channel and its calls, and what the helpers on it have in common; a host's limits.
 
 # What is known is not spoilt
-c_mutation(CH1 client/call/tries.c test_channel_retry:*that_come_late* [[TRY_MS_MAX = 1500,]] [[TRY_MS_MAX = 900,]])
-c_mutation(CH1 client/call/tries.c test_channel_retry:*that_come_late* [[ ||
-        would_spoil(call, again_ns)) {]] [[) {]])
-c_mutation(CH1 client/call/tries.c test_channel_retry:*that_come_late*
-  [[        call->refusal_ns = clock_now_ns() - call->sent_ns;]] "")
-c_mutation(CH1 client/call/tries.c test_store_away [[ ||
-        would_spoil(call, again_ns)) {]] [[) {]])
-c_mutation(CH1 client/call/tries.c test_channel_retry:*said_before* [[        call->cause = strdup(call->error.message);]]
-  [[        call->cause = NULL;]])
 
 # Room
-c_mutation(CH2 client/wire/endpoint.c test_channel_load:*ten_thousand* [[prompt < UINT32_MAX - waiting ? prompt + waiting : UINT32_MAX;]]
-  [[prompt;]])
-c_mutation(CH2 client/wire/endpoint.c test_channel:*leave_room*
-  [[lane == ENDPOINT_WAITING ? endpoint->waiting_max - waiting : endpoint->prompt_max - prompt]] [[UINT32_MAX]])
 c_mutation(CH2 client/call/channel.c test_channel_load:*ten_thousand* [[    WAITING_MAX = 16384,]] [[    WAITING_MAX = 192,]])
 
 # What insists
-c_mutation(CH3 client/call/tries.c test_channel_retry:*insists* [[    case LKS_RESOURCE_EXHAUSTED:
-]] "")
-c_mutation(CH3 client/call/tries.c test_channel_retry:*insists* [[ || call->error.applied != LKS_APPLIED_NO)]] [[)]])
-c_mutation(CH3 client/call/tries.c test_channel_retry:*final* [[!call->request->insist || ]] "")
 c_mutation(CH3 client/call/channel.c test_channel:*full_queue* [[(insist ? INSISTENT_MAX : 0)]] [[0]])
 c_mutation(CH3 client/once.c test_once_lease:*outlasts* [[lease->lease_ms,
                               .insist = true};]] [[lease->lease_ms};]])
@@ -56,49 +39,16 @@ c_mutation(CH7 client/lease/lease_time.c test_mutex:*of_a_day [[return ms < WAIT
 c_mutation(CH7 client/once.c test_once:*of_a_day [[lease_wait_ms(options->wait_ms)]] [[options->wait_ms]])
 
 # What a cancelled call leaves at a server is undone, by the method's option
-c_mutation(CH14 client/call/tries.c test_mutex:*cancelled_acquire* [[        call_undo(channel, call->request);]] [[        ;]])
 c_mutation(CH14 rpc/method.c test_method:*undoes* [[*from && !text; from++)]] [[*from; from++)]])
 c_mutation(CH14 rpc/method.c test_method:*undoes* [[(repeated && lks_rpc_field_count(message, field) != 1)]] [[false]])
 c_mutation(CH14 rpc/method.c test_method:*undoes* [[text && is_plain_text(field)]] [[text && field]])
 
 # Calls that share a message
-c_mutation(CH15 client/wire/endpoint.c test_channel_coalesce:*gather* [[endpoint->frames[lane] < FRAMES_MAX ? ]] [[true ? ]])
-c_mutation(CH15 client/wire/endpoint.c test_channel_coalesce:*idle* [[    FRAMES_MAX = 4,]] [[    FRAMES_MAX = 1,]])
-c_mutation(CH15 client/wire/endpoint.c test_channel_coalesce:*gather* [[        endpoint->frames[slot->lane]--;]] [[        ;]])
-c_mutation(CH15 client/wire/endpoint.c test_channel_coalesce:*gather* [[? least(room, FRAME_CALLS_MAX) : 0]] [[? room : 0]])
-c_mutation(CH15 client/call/frame.c test_channel_coalesce:*bytes_of_a_frame [[        if (n == room || (n > 0 && *bytes + more > REQUEST_FRAME_BYTES_MAX))]]
-  [[        if (n == room)]])
 c_mutation(CH16 client/call/request.c test_channel_coalesce:*alone [[method->coalesce && ]] "")
-c_mutation(CH16 client/call/tries.c test_channel_coalesce:*alone [[    if (request->wait_ms != 0)
-        return ENDPOINT_WAITING;]] "")
 c_mutation(CH16 client/call/request.c test_channel_coalesce:*alone [[ && !request->no_retry]] "")
 c_mutation(CH16 client/call/request.c test_channel_coalesce:*bytes_of_a_frame [[ && bytes <= REQUEST_FRAME_BYTES_MAX]] "")
 c_mutation(CH16 client/call/request.c test_channel_coalesce:*short_messages* [[defaults->message_bytes_max >= LKS_RPC_MESSAGE_BYTES_MAX]]
   [[true]])
-c_mutation(CH16 client/call/tries.c test_channel_coalesce:*its_like*
-  [[request->method->settles ? ENDPOINT_COALESCED_SETTLING : ENDPOINT_COALESCED]] [[ENDPOINT_COALESCED]])
-c_mutation(CH17 client/wire/endpoint.c test_channel_coalesce:*counted_in_calls [[        endpoint->in_flight[lane] += n;]]
-  [[        endpoint->in_flight[lane]++;]])
-c_mutation(CH17 client/wire/endpoint.c test_channel_coalesce:*counted_in_calls [[    slot->n--;
-    endpoint->in_flight[slot->lane]--;]] "")
-c_mutation(CH18 client/call/frame.c test_channel_coalesce:*calls_alone
-  [[reply->n_results == frame->n ? i : 0]] [[0]])
-c_mutation(CH18 client/call/frame.c test_channel_coalesce:*none_or_to_all*
-  [[reply->n_results == frame->n ? i : 0]] [[i]])
-c_mutation(CH18 client/call/frame.c test_channel_coalesce:*told_to_each [[    tell_all(owner, call_lost);]] [[    tell_all(owner, call_unsent);]])
-c_mutation(CH18 client/call/frame.c test_channel_coalesce:*cancelled_or_late [[    frame->calls[call->place] = NULL;]] "")
-c_mutation(CH18 client/wire/endpoint.c test_channel_coalesce:*cancelled_or_late [[    if (slot->n == 1) {]] [[    if (true) {]])
-c_mutation(CH18 client/call/frame.c test_channel_coalesce:*taken_back* [[    endpoint_withdraw(frame->slot);]] "")
-c_mutation(CH18 client/call/frame.c test_channel_coalesce:*its_own
-  [[timeout_ms_of(call, now_ns), at);]] [[timeout_ms_of(frame->calls[0], now_ns), at);]])
-c_mutation(CH19 client/call/tries.c test_channel_coalesce:*tried_alone [[!shared || !again_alone(call)]] [[true]])
-c_mutation(CH19 client/call/tries.c test_channel_coalesce:*an_answer [[!shared || !again_alone(call)]] [[!again_alone(call)]])
-c_mutation(CH19 client/call/tries.c test_channel_coalesce:*tried_alone [[    call->alone = true;]] "")
-c_mutation(CH19 client/call/tries.c test_channel_coalesce:*tried_alone [[ || call->error.retry_after_ms != 0]] "")
-c_mutation(CH19 client/call/tries.c test_channel_coalesce:*tried_alone [[ || !harmless)
-        return false;]] [[)
-        return false;
-    (void)harmless;]])
 c_mutation(CH20 net/sp/frames.c test_frames [[n_calls > 1 && f->message_bytes_max > LKS_RPC_MESSAGE_BYTES_MAX]] [[false]])
 c_mutation(CH20 net/sp/frames.c test_frames [[        error.retry_after_ms = RETRY_AFTER_MS;]] [[        ;]])
 
@@ -140,7 +90,6 @@ c_mutation(CH21 client/loop/loop.c test_loop:*before_its_guest* [[    while (loo
 ]] "")
 
 # And reads its answer there
-c_mutation(CH22 client/call/call.c test_channel_alone:*thread_sleep [[    channel_run(channel, call);]] [[    channel_start(channel, call);]])
 c_mutation(CH22 client/call/channel.c test_channel_alone:*alone_too [[    if (!TAILQ_EMPTY(&channel->calls))
         loop_give_back(&channel->loop);]] "")
 c_mutation(CH22 client/loop/loop.c test_loop:*sleeps_on [[source, POLLRDHUP);]] [[source, POLLIN);]])
@@ -157,3 +106,35 @@ c_mutation(CH22 client/loop/loop.c test_loop:*is_cancelled* [[        pthread_se
 c_mutation(CH22 client/loop/loop.c test_loop:*outlives* [[    while (loop->staying)
         pthread_cond_wait(&loop->guest_left, &loop->lock);
 ]] "")
+c_mutation(CH1 client/call/call.c test_channel_retry:*that_come_late* [[ || again_ns + patience_ns(call) <= deadline_ns]] [[ || true]])
+c_mutation(CH1 client/call/call.c test_channel_retry:*said_before* [[        call->cause = strdup(call->error.message);]]
+  [[        call->cause = NULL;]])
+c_mutation(CH2 client/wire/connection.c test_channel:*leave_room*
+  [[lane == LANE_WAITING ? c->waiting_max - waiting : c->prompt_max - prompt]] [[UINT32_MAX]])
+c_mutation(CH3 client/call/call.c test_channel_retry:*insists* [[ || call->error.applied != LKS_APPLIED_NO)]] [[)]])
+c_mutation(CH14 client/call/call.c test_mutex:*cancelled_acquire* [[        undo(call->channel, request_of(call));]] [[        ;]])
+c_mutation(CH15 client/wire/connection.c test_channel_coalesce:*gather* [[c->frames[lane] < FRAMES_MAX ? ]] [[true ? ]])
+c_mutation(CH16 client/call/call.c test_channel_coalesce:*its_like*
+  [[request->method->settles ? LANE_COALESCED_SETTLING : LANE_COALESCED]] [[LANE_COALESCED]])
+c_mutation(CH17 client/wire/connection.c test_channel_coalesce:*counted_in_calls [[        s->left--;
+        c->in_flight[s->lane]--;]] "")
+c_mutation(CH18 client/wire/connection.c test_channel_coalesce:*cancelled_or_late [[    s->calls[call->place] = NULL;]] "")
+c_mutation(CH18 client/wire/connection.c test_channel_coalesce:*taken_back* [[    call->connection->engine->withdraw(s);]] "")
+c_mutation(CH19 client/call/call.c test_channel_coalesce:*tried_alone [[!shared || !retry_alone(call)]] [[true]])
+c_mutation(CH22 client/call/call.c test_channel_alone:*thread_sleep [[    run(channel, call);]] [[    channel_start(channel, &call->start);]])
+c_mutation(C30 client/wire/engine_sp.c test_channel_sp:*half_written*
+  [[if (m == TAILQ_FIRST(&t->output) && t->output_done != 0) {]] [[if (false) {]])
+c_mutation(C31 client/wire/engine_sp.c test_channel_retry [[s->state == SLOT_SENDING ? SLOT_UNSENT : SLOT_LOST]] [[SLOT_UNSENT]])
+c_mutation(C32 client/wire/engine_sp.c test_channel_sp:*late_answer* [[s->state == SLOT_AWAITING && s->id == id]]
+  [[s->state == SLOT_AWAITING]])
+c_mutation(C33 client/wire/engine_sp.c test_channel_retry
+  [[sp_reader_init_client(&t->input, t->mapping, link->message_bytes_max);]]
+  [[sp_reader_init_client(&t->input, t->mapping, 1 << 30);]])
+c_mutation(C34 client/wire/byte_stream.c test_channel_sp:*with_the_reason
+  [[    snprintf(b->why, sizeof b->why, "%s: %s", what, why);]] [[    (void)what, (void)why;]])
+c_mutation(GD22 client/wire/connection.c test_channel_retry:*did_nothing* [[call->applied != LKS_APPLIED_NO,]] [[call->tries != 0,]])
+c_mutation(M6 client/call/call.c test_mutex:*unanswered_try* [[.applied = applied != LKS_APPLIED_NO ? applied : LKS_APPLIED_UNSPECIFIED]] [[.applied = LKS_APPLIED_UNSPECIFIED]])
+c_mutation(W17 client/call/call.c test_channel_retry [[call->error.applied == LKS_APPLIED_NO || request_of(call)->repeatable;]] [[true;]])
+c_mutation(W18 client/call/call.c test_channel:cancelling* [[        note_applied(call, LKS_APPLIED_MAYBE);
+        connection_forget(&call->base.base);]] [[        connection_forget(&call->base.base);]])
+c_mutation(A13 client/call/channel.c test_channel:*token* [[    *text = *ret;]] "")

@@ -49,9 +49,6 @@ c_mutation(F3 net/stream/address_bind.c test_address:*taken_port* [[bind(fd, fou
 c_mutation(F4 server/store/url.c test_store_url:an_error_says_how_a_url_is_written [[    if (strchr(end, '@'))]] [[    if (false)]])
 c_mutation(F4 server/store/url.c test_store_url:an_error_says_how_a_url_is_written [[strstr(path, "@/"))]] [[false)]])
 c_mutation(F4 server/store/url.c test_store_url:an_error_says_how_a_url_is_written [[strstr(text, ":") ?]] [[text ?]])
-c_mutation(F4 client/wire/endpoint.c test_channel:urls_are_checked [[    if (!end)
-        lks_error_set]] [[    if (false)
-        lks_error_set]])
 
 # what could be read in two ways is refused on every wire
 c_mutation(F5 net/sink.h test_dispatch:*stands_twice* [[        who->twice = name;]] [[        ;]])

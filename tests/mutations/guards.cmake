@@ -51,7 +51,6 @@ c_mutation(GD11 client/guard/answer.c test_guards:*outcome* [[    set_field(resp
 c_mutation(GD11 client/guard/answer.c test_guards:*outcome* [[        set_field(response, guarded->guard->retry_after, guarded->answer.error.retry_after_ms);]] [[        ;]])
 c_mutation(GD22 client/guard/guard.c test_guards:*is_in_doubt [[g->unanswered_before ? 0 : outcome]] [[outcome]])
 c_mutation(GD22 client/guard/guard.c test_guards:*is_in_doubt [[g->unanswered_before ? LKS_APPLIED_MAYBE : ]] "")
-c_mutation(GD22 client/call/frame.c test_channel_retry:*did_nothing* [[call->applied != LKS_APPLIED_NO,]] [[call->tries != 0,]])
 c_mutation(GD22 rpc/frame.c test_frames:*as_it_came [[f.varint != 0;
         else if (f.number == METADATA)]] [[false;
         else if (f.number == METADATA)]])

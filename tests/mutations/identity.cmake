@@ -113,6 +113,5 @@ c_mutation(A12 server/server.c test_admission
   [[        .url = s->config->store,]] [[        .url = (log_info("store", "url=%s", s->config->store), s->config->store),]])
 # the client's token
 c_mutation(A13 client/call/request.c test_channel:*token* [[defaults->token && !names_authorization]] [[defaults->token]])
-c_mutation(A13 client/call/channel.c test_channel:*token* [[    options->token = channel->authorization;]] "")
 c_mutation(A13 client/call/channel.c test_channel:*token*
   [[options && options->token && !is_token(options->token)]] [[false && !is_token(options->token)]])

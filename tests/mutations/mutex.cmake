@@ -29,7 +29,6 @@ c_mutation(M6 client/lease/lock.c test_mutex:*unanswered_try*
 c_mutation(M6 client/lease/lock.c test_mutex:*unanswered_try*
   [[    if (code == LKS_OK || code == LKS_ABORTED)
         error->applied = LKS_APPLIED_NO;]] "")
-c_mutation(M6 client/call/tries.c test_mutex:*unanswered_try* [[.applied = doubtful ? call->applied : ]] [[.applied = ]])
 c_mutation(M15 client/lease/lock.c test_mutex_loss:*confirmed [[lease_is_doubtful(hold->lock->lease_ms, sent_ns, now_ns)]] [[false]])
 
 # Renewing

@@ -6,8 +6,6 @@ c_mutation(S56 server/services/stock_refusals.c test_sequential
   [[.ask_ns = asked_ns + 100 * REFUSAL_ASK_NS, .until_ns = asked_ns + 100 * REFUSAL_KNOWN_NS]])
 c_mutation(S56 server/store/pipeline.c test_sequential [=[reply->element[i], confirms);]=]
   [=[reply->element[n - 1 - i], confirms);]=])
-c_mutation(S56 client/call/frame.c test_sequential [=[reply->results[reply->n_results == frame->n ? i : 0]]=]
-  [=[reply->results[reply->n_results == frame->n ? frame->n - 1 - i : 0]]=])
 c_mutation(S56 server/functions/stock_change.lua test_sequential [[  if item == nil then
     local text = redis.call('GET', s.base .. 'stock:i:' .. sku)]] [[  if not item or item[CHANGED] then
     local text = redis.call('GET', s.base .. 'stock:i:' .. sku)]])
