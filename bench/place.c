@@ -1,4 +1,4 @@
-/* Invariant: whatever this module started ends with place_close, or with the process. */
+/* Programs that this module starts end with place_close, or with this process. */
 #include "place.h"
 
 #include <errno.h>
@@ -126,7 +126,7 @@ static bool read_store(place *p, const char *text)
     return known;
 }
 
-/* The pid that Redis reports, if that process runs on this machine. */
+/* Returns the pid that Redis reports if that process runs on this machine, else 0. */
 static pid_t pid_of_redis(const place *p)
 {
     redisContext *c = place_connect(p);
@@ -179,7 +179,7 @@ bool place_find(const char *program, char path[PATH_MAX])
     return false;
 }
 
-/* The log of lockstockd, to be freed. */
+/* Returns the log of lockstockd, to be freed by the caller. */
 static char *read_log(const place *p)
 {
     char path[96];
@@ -194,7 +194,7 @@ static char *read_log(const place *p)
     return text;
 }
 
-/* Its first address is its URL. */
+/* The first address in the log is its URL. */
 static bool await_ready(place *p)
 {
     bool ready = false, runs = true;
