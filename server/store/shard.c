@@ -283,8 +283,8 @@ static void on_message(void *arg, const char *data, size_t len)
 {
     shard *s = arg;
 
-    if (s->heard)
-        heard_add(s->heard, data, len);
+    if (s->context->store->wait_replicas > 0)
+        pipeline_hear(s->pipeline, data, len);
     else
         pass_on(s, data, len);
 }
@@ -378,6 +378,8 @@ static void open_pipeline(shard *s)
         .wait_replicas = from->wait_replicas,
         .wait_ms = from->wait_ms,
         .on_missing = on_missing,
+        .on_message = pass_on,
+        .on_missed = on_missed,
         .on_useless = on_useless,
         .route = route,
         .on_moved = on_moved,
@@ -385,9 +387,6 @@ static void open_pipeline(shard *s)
     };
 
     s->pipeline = pipeline_new(&options);
-    if (from->wait_replicas > 0 && from->wake_channel)
-        s->heard = heard_new(
-            &(heard_options){.pipeline = s->pipeline, .on_message = pass_on, .on_missed = on_missed, .arg = s});
 }
 
 void shard_open(shard *s)
@@ -438,7 +437,6 @@ static void release(void *owner)
     shard *s = owner;
 
     library_free(s->library);
-    heard_free(s->heard);
     free(s);
 }
 

@@ -13,7 +13,6 @@
 #include "store/errors.h"
 #include "store/greeting.h"
 #include "store/health.h"
-#include "store/heard.h"
 #include "store/library.h"
 #include "store/login.h"
 #include "store/pipeline.h"
@@ -80,7 +79,6 @@ struct shard {
     subscription *subscription; /* NULL: without a channel to hear */
     char channel[SHARD_CHANNEL_BYTES];
     kept_fault said_deaf; /* why the channel was lost, in the log, since the shard came up */
-    heard *heard;         /* NULL: messages are passed on at once */
     library *library;
     greeting greeting;
     health health;
