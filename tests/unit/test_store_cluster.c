@@ -31,6 +31,7 @@ typedef struct fake_node {
 static struct {
     store_driver *d;
     fake_node node[NODES];
+    unsigned listening;
     uv_timer_t far; /* after each HELLO, whose answer it is; no loop: it is answered at once */
 } here;
 
@@ -99,12 +100,29 @@ static void call_itself(char letter)
     fake_redis_answer(here.node[B].fake, "CLUSTER MYID", reply);
 }
 
+static void on_wake(void *arg, const char *data, size_t len)
+{
+    (void)arg;
+    (void)data;
+    (void)len;
+}
+
+static void on_listening(void *arg)
+{
+    (void)arg;
+    here.listening++;
+}
+
 static void open_store_with(uint32_t silence_timeout_ms)
 {
     char url[64];
 
     snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%u", here.node[A].port);
-    const store_options options = {.url = url, .silence_timeout_ms = silence_timeout_ms};
+    const store_options options = {.url = url,
+                                   .silence_timeout_ms = silence_timeout_ms,
+                                   .wake_channel = "ls:wake:test",
+                                   .on_wake = on_wake,
+                                   .on_listening = on_listening};
     assert_int_equal(store_driver_open(here.d, &options, NULL), LKS_OK);
 }
 
@@ -328,6 +346,26 @@ TEST(a_password_is_read_again_while_a_node_is_not_open_yet)
     store_driver_wait_ready(here.d, true);
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_calls(1, 0);
+}
+
+static bool listens_again(void *arg)
+{
+    return here.listening > *(unsigned *)arg && is_whole(NULL);
+}
+
+/* Messages of its groups may have been missed, though the store was ready all the time. */
+/* promise T17 */
+TEST(a_node_that_comes_back_is_told_like_a_store)
+{
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
+    unsigned before = here.listening;
+    fake_redis_hang_up(here.node[B].fake);
+    store_driver_until(here.d, is_degraded, NULL);
+    assert_true(store_ready(store_driver_store(here.d), NULL));
+    store_driver_until(here.d, listens_again, &before);
 }
 
 /* They were not sent, or may be sent again. */
