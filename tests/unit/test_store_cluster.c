@@ -211,6 +211,25 @@ static bool is_whole(void *arg)
     return store_ready(store_driver_store(here.d), &reason) && !reason;
 }
 
+/* The next FCALLs at that node. */
+static void answer_calls(int node, const char *answer, int times)
+{
+    here.node[node].answer = answer;
+    here.node[node].answers = times;
+}
+
+static void stop_node(int node)
+{
+    fake_redis_stop(here.node[node].fake);
+    here.node[node].fake = NULL;
+}
+
+static void open_ready(void)
+{
+    open_store();
+    store_driver_wait_ready(here.d, true);
+}
+
 static void assert_calls(size_t at_a, size_t at_b)
 {
     assert_int_equal(here.node[A].calls, at_a);
@@ -219,8 +238,7 @@ static void assert_calls(size_t at_a, size_t at_b)
 
 TEST(a_call_goes_to_the_node_that_has_its_slot)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_calls(1, 0);
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
@@ -231,12 +249,10 @@ TEST(moved_is_followed_at_once)
 {
     char moved[64];
 
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES); /* B is there */
     snprintf(moved, sizeof moved, "-MOVED 3429 127.0.0.1:%u\r\n", here.node[B].port);
-    here.node[A].answer = moved;
-    here.node[A].answers = 1;
+    answer_calls(A, moved, 1);
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_calls(1, 2);
 }
@@ -246,8 +262,7 @@ TEST(functions_that_two_nodes_lost_are_loaded_at_both)
     static const char missing[] = "-ERR Function not found\r\n";
     char moved[64];
 
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
     snprintf(moved, sizeof moved, "-MOVED 3429 127.0.0.1:%u\r\n", here.node[B].port);
     here.node[A].answer = here.node[B].answer = missing;
@@ -262,11 +277,9 @@ TEST(a_slot_that_moves_is_waited_for_where_it_was)
 {
     char ask[64];
 
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     snprintf(ask, sizeof ask, "-ASK 3429 127.0.0.1:%u\r\n", here.node[B].port);
-    here.node[A].answer = ask;
-    here.node[A].answers = 2;
+    answer_calls(A, ask, 2);
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_calls(3, 0);
 }
@@ -285,11 +298,9 @@ TEST(a_slot_that_does_not_end_its_move_is_told_of)
 {
     char ask[64];
 
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     snprintf(ask, sizeof ask, "-ASK 3429 127.0.0.1:%u\r\n", here.node[B].port);
-    here.node[A].answer = ask;
-    here.node[A].answers = 1 << 30;
+    answer_calls(A, ask, 1 << 30);
     outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .base = low, .timeout_ms = 200});
     assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
     assert_non_null(strstr(o->message, "slot is moving"));
@@ -312,8 +323,7 @@ TEST(a_slot_that_does_not_end_its_move_is_told_of)
 TEST(an_older_claim_changes_nothing)
 {
     claim(A, 5, "0-8191");
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     claim(A, 5, "");
     claim(B, 4, "0-16383");
     until_looked();
@@ -324,8 +334,7 @@ TEST(an_older_claim_changes_nothing)
 TEST(a_newer_claim_counts)
 {
     claim(A, 5, "0-8191");
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     claim(A, 5, "");
     claim(B, 6, "0-16383");
     until_looked();
@@ -357,8 +366,7 @@ static bool listens_again(void *arg)
 /* promise T17 */
 TEST(a_node_that_comes_back_is_told_like_a_store)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
     unsigned before = here.listening;
@@ -374,8 +382,7 @@ TEST(calls_go_to_a_dead_nodes_successor)
     open_store_with(600000); /* not by silence */
     store_driver_wait_ready(here.d, true);
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
-    here.node[A].answer = fake_silent;
-    here.node[A].answers = 1;
+    answer_calls(A, fake_silent, 1);
     outcome *repeated = store_driver_submit(
         here.d, &(driver_call){.function = "echo", .base = low, .weight = 1, .repeatable = true, .timeout_ms = 60000});
     until_looked();
@@ -389,11 +396,9 @@ TEST(calls_go_to_a_dead_nodes_successor)
 
 TEST(calls_that_wait_go_with_their_slot)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
-    fake_redis_stop(here.node[A].fake);
-    here.node[A].fake = NULL;
+    stop_node(A);
     store_driver_until(here.d, is_degraded, NULL);
     outcome *waits = store_driver_submit(here.d, &(driver_call){.function = "echo", .base = low, .weight = 1});
     claim(A, 1, "");
@@ -405,11 +410,9 @@ TEST(calls_that_wait_go_with_their_slot)
 
 TEST(a_dead_node_leaves_the_others_serving)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
-    fake_redis_stop(here.node[B].fake);
-    here.node[B].fake = NULL;
+    stop_node(B);
     store_driver_until(here.d, is_degraded, NULL);
     assert_outcome(call(high), LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
@@ -421,8 +424,7 @@ TEST(a_dead_node_leaves_the_others_serving)
 /* What answers at B's address is another node than the map says: it has none of B's groups. */
 TEST(another_node_at_an_address_is_not_used)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
     call_itself('c');
     fake_redis_hang_up(here.node[B].fake);
@@ -436,8 +438,7 @@ TEST(another_node_at_an_address_is_not_used)
 TEST(a_cluster_that_is_far_away_is_reached)
 {
     uv_timer_init(store_driver_loop(here.d), &here.far);
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     uv_close((uv_handle_t *)&here.far, NULL);
 }
 
@@ -446,8 +447,7 @@ TEST(a_call_of_a_part_goes_to_its_node)
 {
     store_part part;
 
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
     assert_true(store_part_from(store_driver_store(here.d), 0, &part));
     assert_int_equal(part.slot, 0);
@@ -466,12 +466,10 @@ static bool goes_well(void *arg)
 /* A is cut off from the others, but not from here, and it is A that is asked who has which slots. */
 TEST(a_node_that_is_cut_off_is_not_the_only_one_that_is_asked)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
     here.node[A].cut_off = true;
-    here.node[A].answer = "-CLUSTERDOWN The cluster is down\r\n";
-    here.node[A].answers = 1 << 30;
+    answer_calls(A, "-CLUSTERDOWN The cluster is down\r\n", 1 << 30);
     claim(A, 1, "");
     claim(B, 3, "0-16383");
     store_driver_until(here.d, goes_well, NULL);
@@ -487,11 +485,9 @@ static bool is_up_at_a(void *arg)
 TEST(slots_of_a_node_that_was_given_up_are_used_where_they_are)
 {
     claim(B, 5, "8192-16383");
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
-    fake_redis_stop(here.node[B].fake);
-    here.node[B].fake = NULL;
+    stop_node(B);
     until_looked_times(52); /* more than it takes until old claims are forgotten */
     claim(A, 1, "0-16383");
     claim(B, 5, "");
@@ -526,8 +522,7 @@ TEST(who_does_not_serve_is_named_before_who_was_not_tried)
 /* What befalls the slot of {meta} is no matter of the node's other slots. */
 TEST(a_node_whose_slot_of_meta_moves_is_used)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
     answer_all("GET", "-ASK 13 127.0.0.1:1\r\n");
     answer_all("SET", "-ASK 13 127.0.0.1:1\r\n");
