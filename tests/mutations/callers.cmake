@@ -88,7 +88,7 @@ c_mutation(K10 server/calls/identity.c test_identity [[(method && !may(p, method
 
 # overload: a call that would queue for too long is refused at once, before it is read; what settles is not
 c_mutation(K14 server/calls/callers.c test_callers:a_call_that* [[    if (ns == 0 || !pace_too_long(]] [[    if (true || !pace_too_long(]])
-c_mutation(K14 server/calls/callers_room.c test_callers:a_queue_takes* [[(uint64_t)c->n_queued[false] * all->n_takers;]] [[c->n_taking;]])
+c_mutation(K14 server/calls/callers_room.c test_callers:a_queue_takes* [[(uint64_t)c->n_queued[false] * all->n_takers;]] [[c->n_queued[false];]])
 c_mutation(K14 server/calls/callers_room.c test_callers:a_call_that* [[before < all->n_taking ? before : all->n_taking]] [[before + 1]])
 c_mutation(K14 server/calls/dispatch.c test_dispatch [[    if (code == LKS_OK && !route->method->settles)]] [[    if (false)]])
 c_mutation(K14 server/calls/dispatch.c test_dispatch [[    if (code == LKS_OK && !route->method->settles)]] [[    if (code == LKS_OK)]])
@@ -102,7 +102,7 @@ c_mutation(K14 base/pace.c test_pace [[p->ns ? (p->ns * OLD_PART + ns) / (OLD_PA
 # overload: what queues for long, or stands still, is read on, so that it ages where it can be refused
 c_mutation(K15 server/calls/callers_room.c test_callers:a_connection_whose* [[queue_ns(c) >= LONG_NS || ]] "")
 c_mutation(K15 server/calls/callers_room.c test_callers:a_connection_whose* [[ || clock_now_ns() - c->moved_ns >= c->all->options.stall_ns]] "")
-c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[(c->held || !callers_queue_long(c))]] [[!queues_for_long(c)]])
+c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[(c->held || !callers_queue_long(c))]] [[!callers_queue_long(c)]])
 
 # a call whose time is over while it queues, or before it is taken from what was read, is not run
 
