@@ -34,10 +34,10 @@ static void on_deadline(struct timer *timer)
     tell(container_of(timer, waiter, deadline), SERVICE_WAIT_OVER);
 }
 
-void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t deadline_ns)
+void waiters_enter(waiters *all, waiter *w, lks_rpc_slice key, service_watch *watches, uint64_t deadline_ns)
 {
     w->watches = alarms_watch(all->alarms, watches);
-    HASH_ADD_KEYPTR(hh, all->by_key, w->key.data, w->key.len, w);
+    HASH_ADD_KEYPTR(hh, all->by_key, key.data, key.len, w);
     w->registered = true;
     TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
     w->deadline.due = on_deadline;
@@ -58,10 +58,9 @@ void waiters_leave(waiters *all, waiter *w)
     alarms_unwatch(all->alarms, w->watches);
 }
 
-void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
+void waiters_moved(waiter *w, const char *key, watched *watches)
 {
-    w->key = key;
-    w->hh.key = key.data;
+    w->hh.key = key;
     w->watches = watches;
 }
 
@@ -99,11 +98,9 @@ void waiters_stop(waiters *all)
 /* The next waiter of the same key. */
 static waiter *next_of_key(const waiter *w)
 {
-    for (const UT_hash_handle *h = w->hh.hh_next; h; h = h->hh_next) {
-        waiter *next = container_of(h, waiter, hh);
-        if (h->hashv == w->hh.hashv && next->key.len == w->key.len && memcmp(h->key, w->key.data, w->key.len) == 0)
-            return next;
-    }
+    for (const UT_hash_handle *h = w->hh.hh_next; h; h = h->hh_next)
+        if (h->hashv == w->hh.hashv && h->keylen == w->hh.keylen && memcmp(h->key, w->hh.key, h->keylen) == 0)
+            return container_of(h, waiter, hh);
     return NULL;
 }
 

@@ -83,11 +83,15 @@ static store_value array_of(const char **at, store_value values[VALUES_MAX], siz
     return (store_value){.type = STORE_ARRAY, .n = n, .element = &values[*used - n]};
 }
 
-static void end_question(store *s, size_t i, const store_result *result)
+void asked_answer_with(store *s, size_t i, const store_result *result)
 {
+    store_done *done = s->asked[i].done;
+
+    assert_non_null(done);
+    s->asked[i].done = NULL;
     if (i == s->answered)
         s->answered++;
-    s->asked[i].done(s->asked[i].arg, result);
+    done(s->asked[i].arg, result);
 }
 
 void asked_answer_at(store *s, size_t i, const char *words)
@@ -97,7 +101,8 @@ void asked_answer_at(store *s, size_t i, const char *words)
     const char *at = words + (*words == '=');
     store_value value = *words == '=' ? word_of(&at) : array_of(&at, values, &used);
 
-    end_question(s, i, &(store_result){.code = LKS_OK, .applied = LKS_APPLIED_YES, .message = "", .value = &value});
+    asked_answer_with(s, i,
+                      &(store_result){.code = LKS_OK, .applied = LKS_APPLIED_YES, .message = "", .value = &value});
 }
 
 void asked_answer(store *s, const char *words)
@@ -109,5 +114,6 @@ void asked_answer(store *s, const char *words)
 void asked_fail(store *s, lks_code code)
 {
     asked_next(s);
-    end_question(s, s->answered, &(store_result){.code = code, .applied = LKS_APPLIED_NO, .message = "it said so"});
+    asked_answer_with(s, s->answered,
+                      &(store_result){.code = code, .applied = LKS_APPLIED_NO, .message = "it said so"});
 }

@@ -20,7 +20,7 @@ struct store {
     struct asked {
         const store_call *call;
         uint64_t deadline_ns;
-        store_done *done;
+        store_done *done; /* NULL: it was answered */
         void *arg;
     } asked[ASKED_MAX];
     size_t n, answered; /* questions are answered in order, except by asked_answer_at */
@@ -36,6 +36,7 @@ void asked_expect_none(store *s);
 
 void asked_answer(store *s, const char *words);
 void asked_answer_at(store *s, size_t i, const char *words);
+void asked_answer_with(store *s, size_t i, const store_result *result);
 void asked_fail(store *s, lks_code code);
 
 #endif
