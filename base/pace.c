@@ -1,5 +1,5 @@
 /* Invariant: `ns` is of calls that left a queue which was never empty meanwhile. Called by
- * server/calls/callers.c and client/call/tries.c. */
+ * server/calls/callers.c and client/call/channel.c. */
 #include "base/pace.h"
 
 enum {

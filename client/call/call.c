@@ -1,54 +1,595 @@
-/* Invariant: a call lives while it has references: the loop thread's until its completion
- * ran, the user's until lks_call_free, one of each wait and of a cancel under way. What
- * the loop thread does with it is in tries.c. */
-#include "client/call/call.h"
+/* One call, with its tries.
+ *
+ *   STARTED --> QUEUED --room--> SENDING --sent--> AWAITING --answer, lost--> SETTLED --> COMPLETE
+ *                ^ ^              |    |            ^   |                        ^
+ *                | +--unsent------+    | too long   |   | lost, no answer,       |
+ *                |                |    v            |   v unavailable            |
+ *                +--unsent-----WITHDRAWING--sent----+ PAUSED                     |
+ *                |                |    |                |                        |
+ *                +----------------|----|----------------+                        |
+ *                                 v    v                                         |
+ *                                ENDING --unsent, sent---------------------------+
+ *
+ * The deadline and a cancel settle a call from every state, but a message that may or may not have been given to a
+ * connection is asked back first (ENDING): its return decides between NO and MAYBE.
+ *
+ * Invariants: a call is settled exactly once, on the loop thread, and what it then says of `applied` is true of all its
+ * tries together. It lives while it has references: the loop thread's until its completion has run, the user's until
+ * lks_call_free, one of each wait and of a posted cancel. */
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/call.h>
+#include <lockstock/rpc/frame.h>
+#include <lockstock/rpc/scan.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/container.h"
+#include "client/call/channel.h"
+#include "client/call/request.h"
 #include "client/loop/forks.h"
 
-#include <stdlib.h>
+enum {
+    TRY_MS_MIN = 20,
+    TRY_MS_MAX = 1500,     /* a server waits 1 s for its store before it says that there is none */
+    WAIT_MARGIN_MS = 1000, /* of the try of a waiting call, over its wait */
+    PAUSE_MS_MIN = 10,
+    PAUSE_MS_MAX = 640,
+    QUEUE_PART = 2,            /* a call may queue here for one part in so many of its time; the rest is the server's */
+    UNDO_TIMEOUT_MS = 86400000 /* a copy of the call may arrive as late */
+};
 
-#include "base/clock.h"
+typedef enum call_state {
+    CALL_STARTED,
+    CALL_QUEUED,
+    CALL_SENDING,
+    CALL_WITHDRAWING,
+    CALL_ENDING,
+    CALL_AWAITING,
+    CALL_PAUSED,
+    CALL_SETTLED,
+    CALL_COMPLETE
+} call_state;
 
-enum { QUEUE_PART = 2 }; /* of its time, a call may queue here one part in so many; the rest is the server's */
+struct lks_call {
+    channel_call base;
+
+    /* Constant after the start. */
+    lks_call_done *done;
+    lks_call_function *function;
+    void *arg;
+    lks_channel *channel; /* may be gone once SETTLED */
+    loop_task start;
+    unsigned forks; /* of the process that started it (forks.h) */
+
+    /* Shared. */
+    atomic_uint references;
+    _Atomic call_state state; /* the loop thread's; becomes SETTLED and COMPLETE under the lock */
+    pthread_mutex_t lock;
+    pthread_cond_t finished;
+    loop_task cancel;
+    bool cancelled; /* `cancel` was posted; under the lock */
+
+    /* The loop thread's. */
+    struct timer timer;  /* not later than */
+    uint64_t due_ns;     /* when the state ends by itself */
+    bool alone;          /* it shares no message any more */
+    uint64_t sent_ns;    /* the last message */
+    uint64_t refusal_ns; /* how long a server took for the last refusal that may pass */
+    char *cause;         /* and why it refused; NULL = none did, or out of memory */
+
+    /* The loop thread's until SETTLED, then constant. */
+    lks_error error; /* of the last try, then of the call */
+    ProtobufCMessage *response;
+};
+
+static lks_call *call_of(frame_call *base)
+{
+    return container_of(base, lks_call, base.base);
+}
+
+static const struct request *request_of(const lks_call *call)
+{
+    return call->base.base.request;
+}
+
+static const char *url_of(const lks_call *call)
+{
+    return connection_url(call->base.base.connection);
+}
 
 static void unref(lks_call *call)
 {
     if (atomic_fetch_sub(&call->references, 1) != 1)
         return;
     lks_message_free(call->response);
-    free(call->request);
+    free(call->base.base.request);
     free(call->cause);
     pthread_cond_destroy(&call->finished);
     pthread_mutex_destroy(&call->lock);
     free(call);
 }
 
-/* ---- on the loop thread ------------------------------------------------------- */
+/* ---- the state -------------------------------------------------------------------------- */
+
+#define TO(state) (1U << CALL_##state)
+
+static const unsigned moves[] = {
+    [CALL_STARTED] = TO(QUEUED),
+    [CALL_QUEUED] = TO(SENDING) | TO(SETTLED),
+    [CALL_SENDING] = TO(AWAITING) | TO(QUEUED) | TO(WITHDRAWING) | TO(ENDING),
+    [CALL_WITHDRAWING] = TO(AWAITING) | TO(QUEUED) | TO(ENDING),
+    [CALL_ENDING] = TO(SETTLED),
+    [CALL_AWAITING] = TO(PAUSED) | TO(SETTLED),
+    [CALL_PAUSED] = TO(QUEUED) | TO(SETTLED),
+    [CALL_SETTLED] = TO(COMPLETE),
+    [CALL_COMPLETE] = 0,
+};
+
+static connection_lane lane_of(const lks_call *call)
+{
+    const struct request *request = request_of(call);
+
+    if (request->wait_ms != 0)
+        return LANE_WAITING;
+    if (!request->coalesces || call->alone)
+        return LANE_PROMPT;
+    return request->method->settles ? LANE_COALESCED_SETTLING : LANE_COALESCED;
+}
+
+static call_state state_of(const lks_call *call)
+{
+    return atomic_load_explicit(&call->state, memory_order_acquire);
+}
+
+/* The only place where the state changes. A call is in a queue of the channel exactly while QUEUED. */
+static void enter(lks_call *call, call_state state)
+{
+    call_state before = state_of(call);
+
+    (void)moves; /* a release build asserts nothing */
+    assert((moves[before] & (1U << state)) != 0);
+    if (before == CALL_QUEUED)
+        channel_dequeue(call->channel, lane_of(call), &call->base);
+    if (state == CALL_QUEUED)
+        channel_enqueue(call->channel, lane_of(call), &call->base);
+    if (state == CALL_SETTLED)
+        channel_settle(call->channel, &call->base);
+    if (state < CALL_SETTLED) {
+        atomic_store_explicit(&call->state, state, memory_order_release);
+        return;
+    }
+    pthread_mutex_lock(&call->lock);
+    atomic_store(&call->state, state);
+    pthread_mutex_unlock(&call->lock);
+}
+
+/* The state ends by itself then, or at the deadline. A timer that is set for earlier stays: most calls are over before. */
+static void wake_at(lks_call *call, uint64_t at_ns)
+{
+    uint64_t deadline_ns = request_of(call)->deadline_ns;
+
+    call->due_ns = at_ns < deadline_ns ? at_ns : deadline_ns;
+    if (call->timer.place == 0 || call->timer.at_ns > call->due_ns)
+        heap_set(&call->channel->loop.timers, &call->timer, call->due_ns);
+}
+
+static void wait_in_line(lks_call *call)
+{
+    enter(call, CALL_QUEUED);
+    wake_at(call, CLOCK_NEVER);
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+/* With call->error and call->response. */
+static void settle(lks_call *call)
+{
+    heap_clear(&call->channel->loop.timers, &call->timer);
+    enter(call, CALL_SETTLED);
+}
+
+static void succeed(lks_call *call, ProtobufCMessage *response)
+{
+    lks_applied applied = call->base.base.applied; /* a lost try may still take effect if the response is a refusal */
+
+    call->error = (lks_error){.code = LKS_OK, .applied = applied != LKS_APPLIED_NO ? applied : LKS_APPLIED_UNSPECIFIED};
+    call->response = response;
+    settle(call);
+}
+
+/* Starts the call that the option `undo` of the method names, in the background. It names the call by the id that all
+ * its tries had: a server that gets a late copy knows that it is over. */
+static void undo(lks_channel *channel, const struct request *request)
+{
+    const lks_rpc_method *method = request->method;
+    Lockstock__Rpc__V1__Call *sent = method->undo ? request_call(request) : NULL;
+    lks_metadata *metadata = sent ? calloc(sent->n_metadata + 1, sizeof *metadata) : NULL;
+    ProtobufCMessage *message = NULL, *undoing = NULL;
+
+    if (metadata)
+        message = protobuf_c_message_unpack(method->request, NULL, sent->payload.len, sent->payload.data);
+    if (message)
+        undoing = lks_rpc_undo_request(method, message);
+    if (undoing) {
+        for (size_t i = 0; i < sent->n_metadata; i++)
+            metadata[i] = (lks_metadata){.key = sent->metadata[i]->key,
+                                         .value = sent->metadata[i]->value.data,
+                                         .len = sent->metadata[i]->value.len};
+        const lks_call_options options = {
+            .timeout_ms = UNDO_TIMEOUT_MS, .insist = true, .metadata = metadata, .n_metadata = sent->n_metadata};
+        lks_call_start(channel, method->undo->method, undoing, &options, NULL, NULL, NULL, NULL, NULL);
+    }
+    free(undoing);
+    lks_message_free(message);
+    free(metadata);
+    if (sent)
+        lockstock__rpc__v1__call__free_unpacked(sent, NULL);
+}
+
+static void fail(lks_call *call)
+{
+    call->error.applied = call->base.base.applied;
+    settle(call);
+    if (call->error.code == LKS_CANCELLED && call->error.applied != LKS_APPLIED_NO)
+        undo(call->channel, request_of(call));
+}
+
+/* Adds what one try did to what all of them did. */
+static void note_applied(lks_call *call, lks_applied applied)
+{
+    frame_call *all = &call->base.base;
+
+    if (applied == LKS_APPLIED_YES || (applied == LKS_APPLIED_MAYBE && all->applied == LKS_APPLIED_NO))
+        all->applied = applied;
+}
+
+/* A try ended without an answer. The error includes what a server said before. */
+static void set_unanswered(lks_call *call, lks_code code, lks_reason reason, const char *how)
+{
+    const char *cause = call->cause;
+
+    lks_error_set_reason(&call->error, code, LKS_APPLIED_MAYBE, reason, "%s: %s%s%s", url_of(call), how,
+                         cause ? "; before that: " : "", cause ? cause : "");
+}
+
+/* Ends the call with call->error, whatever its state is. */
+static void give_up(lks_call *call)
+{
+    switch (state_of(call)) {
+    case CALL_SENDING:
+    case CALL_WITHDRAWING:
+        enter(call, CALL_ENDING);
+        heap_clear(&call->channel->loop.timers, &call->timer);
+        connection_withdraw(&call->base.base);
+        break;
+    case CALL_AWAITING:
+        note_applied(call, LKS_APPLIED_MAYBE);
+        connection_forget(&call->base.base);
+        fail(call);
+        break;
+    case CALL_ENDING:
+        break;
+    default:
+        fail(call);
+    }
+}
+
+/* ---- another try ---------------------------------------------------------------------------- */
+
+/* Before the next try: jittered, exponential, and no shorter than the server asked for. */
+static uint64_t pause_ns(lks_call *call)
+{
+    return backoff_ns(PAUSE_MS_MIN, PAUSE_MS_MAX, call->base.base.tries, &call->channel->random) +
+           call->error.retry_after_ms * CLOCK_NS_PER_MS;
+}
+
+/* What a try gets at least: a server that waited for something before its last refusal may do so again. */
+static uint64_t patience_ns(const lks_call *call)
+{
+    return 2 * call->refusal_ns;
+}
+
+/* How long one try may take, when there may be another. */
+static uint64_t try_ns(const lks_call *call, uint64_t now)
+{
+    uint64_t deadline_ns = request_of(call)->deadline_ns, ns = deadline_ns > now ? (deadline_ns - now) / 2 : 0;
+
+    if (ns < TRY_MS_MIN * CLOCK_NS_PER_MS)
+        ns = TRY_MS_MIN * CLOCK_NS_PER_MS;
+    if (ns > TRY_MS_MAX * CLOCK_NS_PER_MS)
+        ns = TRY_MS_MAX * CLOCK_NS_PER_MS;
+    return ns > patience_ns(call) ? ns : patience_ns(call);
+}
+
+/* Whether the last try, which failed, was harmless. */
+static bool may_repeat(const lks_call *call)
+{
+    return call->error.applied == LKS_APPLIED_NO || request_of(call)->repeatable;
+}
+
+/* Whether there is time for another try. When every try so far was refused with NO, there must be time for another
+ * refusal, or NO would become MAYBE. */
+static bool has_time(const lks_call *call, uint64_t again_ns)
+{
+    uint64_t deadline_ns = request_of(call)->deadline_ns;
+    bool certain = call->base.base.applied == LKS_APPLIED_NO;
+
+    return again_ns < deadline_ns && (!certain || again_ns + patience_ns(call) <= deadline_ns);
+}
+
+/* The try failed with call->error. `transient`: another might not. */
+static void try_failed(lks_call *call, bool transient)
+{
+    uint64_t again_ns = clock_now_ns() + pause_ns(call);
+
+    note_applied(call, call->error.applied);
+    if (transient)
+        channel_leave(call->channel, call->base.base.connection);
+    if (!transient || !may_repeat(call) || request_of(call)->no_retry || !has_time(call, again_ns)) {
+        fail(call);
+        return;
+    }
+    enter(call, CALL_PAUSED);
+    wake_at(call, again_ns);
+}
+
+/* ---- what the connection reports --------------------------------------------------------------- */
+
+static void on_no_memory(frame_call *base)
+{
+    lks_call *call = call_of(base);
+
+    lks_error_set(&call->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    fail(call);
+}
+
+static void on_sending(frame_call *base, uint64_t now_ns)
+{
+    lks_call *call = call_of(base);
+
+    if (lane_of(call) != LANE_WAITING)
+        pace_note(&call->channel->pace[lane_of(call)], now_ns);
+    enter(call, CALL_SENDING);
+    wake_at(call, now_ns + try_ns(call, now_ns));
+}
+
+static void on_sent(frame_call *base, uint64_t now)
+{
+    lks_call *call = call_of(base);
+    const struct request *request = base->request;
+
+    base->tries++;
+    call->sent_ns = now;
+    if (state_of(call) == CALL_ENDING) {
+        note_applied(call, LKS_APPLIED_MAYBE);
+        connection_forget(base);
+        fail(call);
+        return;
+    }
+    enter(call, CALL_AWAITING);
+    if (!request->repeatable || request->no_retry)
+        wake_at(call, CLOCK_NEVER);
+    else if (request->wait_ms != 0)
+        wake_at(call, now + ((uint64_t)request->wait_ms + WAIT_MARGIN_MS) * CLOCK_NS_PER_MS);
+    else
+        wake_at(call, now + try_ns(call, now));
+}
+
+static void on_unsent(frame_call *base)
+{
+    if (state_of(call_of(base)) == CALL_ENDING)
+        fail(call_of(base));
+    else
+        wait_in_line(call_of(base));
+}
+
+static void on_lost(frame_call *base)
+{
+    set_unanswered(call_of(base), LKS_UNAVAILABLE, LKS_REASON_CONNECTION_LOST, "connection lost before the answer");
+    try_failed(call_of(base), true);
+}
+
+static void on_malformed(frame_call *base, const char *why)
+{
+    lks_call *call = call_of(base);
+
+    lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: malformed reply: %s", url_of(call), why);
+    try_failed(call, false);
+}
+
+/* The response in a result that says OK; NULL, and call->error is set, if there is none. */
+static ProtobufCMessage *unpack(lks_call *call, const ProtobufCBinaryData *payload)
+{
+    const ProtobufCMessageDescriptor *type = request_of(call)->method->response;
+    lks_rpc_scan_limits limits = lks_rpc_scan_response;
+    lks_error error;
+
+    limits.string_bytes = limits.bytes_bytes = call->channel->options.message_bytes_max;
+    if (lks_rpc_scan(type, payload->data, payload->len, &limits, &error) != LKS_OK) {
+        lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: malformed response: %s", url_of(call),
+                      error.message);
+        return NULL;
+    }
+    ProtobufCMessage *response = protobuf_c_message_unpack(type, NULL, payload->len, payload->data);
+    if (!response)
+        lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: the response cannot be unpacked",
+                      url_of(call));
+    return response;
+}
+
+/* Whether a later try may be answered otherwise. For a call that insists that is every refusal which names the state of
+ * the server. */
+static bool may_pass(const lks_call *call)
+{
+    if (call->error.code == LKS_UNAVAILABLE)
+        return true;
+    if (!request_of(call)->insist || call->error.applied != LKS_APPLIED_NO)
+        return false;
+    switch (call->error.code) {
+    case LKS_CANCELLED:
+    case LKS_UNKNOWN:
+    case LKS_DEADLINE_EXCEEDED:
+    case LKS_RESOURCE_EXHAUSTED:
+    case LKS_INTERNAL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A server answered with call->error. */
+static void refused(lks_call *call)
+{
+    bool transient = may_pass(call);
+
+    if (transient) {
+        free(call->cause);
+        call->cause = strdup(call->error.message);
+        call->refusal_ns = clock_now_ns() - call->sent_ns;
+    }
+    try_failed(call, transient);
+}
+
+/* The answers to other calls of the message may have filled the reply. A server that has no room itself says when to
+ * come again. */
+static bool retry_alone(lks_call *call)
+{
+    if (call->error.code != LKS_RESOURCE_EXHAUSTED || call->error.retry_after_ms != 0 || !may_repeat(call))
+        return false;
+    note_applied(call, call->error.applied);
+    call->alone = true;
+    enter(call, CALL_PAUSED);
+    wait_in_line(call);
+    return true;
+}
+
+static void on_answered(frame_call *base, const Lockstock__Rpc__V1__Result *result, bool shared)
+{
+    lks_call *call = call_of(base);
+
+    if (result->code != LKS_OK) {
+        lks_rpc_result_error(result, &call->error);
+        if (!shared || !retry_alone(call))
+            refused(call);
+        return;
+    }
+    ProtobufCMessage *response = unpack(call, &result->payload);
+    if (!response)
+        try_failed(call, false);
+    else
+        succeed(call, response);
+}
+
+static const frame_call_events events = {
+    .no_memory = on_no_memory,
+    .sending = on_sending,
+    .sent = on_sent,
+    .unsent = on_unsent,
+    .lost = on_lost,
+    .answered = on_answered,
+    .malformed = on_malformed,
+};
+
+/* ---- timers, cancels and completions, on the loop thread ------------------------------------------ */
+
+static void set_unreachable(lks_call *call)
+{
+    const struct connection *connection = channel_why(call->channel);
+
+    lks_error_set_reason(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_SERVER_UNREACHABLE,
+                         "no server could be reached within the deadline%s%s%s%s", connection ? "; " : "",
+                         connection ? connection_url(connection) : "", connection ? ": " : "",
+                         connection ? connection_why(connection) : "");
+}
+
+/* While no try is under way, the error of the last one tells more than the deadline does. */
+static void overdue(lks_call *call)
+{
+    bool tried = call->error.code != LKS_OK;
+
+    if (state_of(call) == CALL_AWAITING)
+        set_unanswered(call, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_EXCEEDED, "no answer within the deadline");
+    else if (!tried && channel_connected(call->channel))
+        lks_error_set_reason(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
+                             "not sent within the deadline");
+    else if (!tried)
+        set_unreachable(call);
+    give_up(call);
+}
+
+static void run_due(struct timer *timer)
+{
+    lks_call *call = container_of(timer, lks_call, timer);
+    struct connection *connection = call->base.base.connection;
+    uint64_t now = clock_now_ns();
+
+    if (now < call->due_ns) {
+        wake_at(call, call->due_ns);
+    } else if (now >= request_of(call)->deadline_ns) {
+        overdue(call);
+    } else if (state_of(call) == CALL_SENDING) {
+        channel_leave(call->channel, connection);
+        enter(call, CALL_WITHDRAWING);
+        wake_at(call, CLOCK_NEVER);
+        connection_withdraw(&call->base.base);
+        connection_suspect(connection);
+    } else if (state_of(call) == CALL_AWAITING) {
+        set_unanswered(call, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_EXCEEDED, "no answer");
+        connection_forget(&call->base.base);
+        try_failed(call, true);
+    } else {
+        wait_in_line(call);
+    }
+}
+
+static void cancel(lks_call *call, const char *why)
+{
+    if (state_of(call) >= CALL_SETTLED)
+        return;
+    lks_error_set(&call->error, LKS_CANCELLED, LKS_APPLIED_NO, "%s", why);
+    give_up(call);
+}
 
 static void run_start(loop_task *task)
 {
-    call_begin((lks_call *)((char *)task - offsetof(lks_call, start)));
+    lks_call *call = container_of(task, lks_call, start);
+
+    channel_add(call->channel, &call->base);
+    wait_in_line(call);
+    if (atomic_load(&call->channel->closing))
+        cancel(call, "the channel was closed");
 }
 
 static void run_cancel(loop_task *task)
 {
-    lks_call *call = (lks_call *)((char *)task - offsetof(lks_call, cancel));
+    lks_call *call = container_of(task, lks_call, cancel);
 
-    call_cancel(call, "cancelled by the caller");
+    cancel(call, "cancelled by the caller");
     unref(call);
 }
 
-void call_complete(lks_call *call)
+static void close_call(channel_call *base)
 {
+    cancel(container_of(base, lks_call, base), "the channel was closed");
+}
+
+static void complete(channel_call *base)
+{
+    lks_call *call = container_of(base, lks_call, base);
+
     if (call->done)
         call->done(call->function, call->arg, call->error.code, call->response, &call->error);
-    pthread_mutex_lock(&call->lock);
-    call->complete = true;
-    pthread_mutex_unlock(&call->lock);
-    pthread_cond_broadcast(&call->finished); /* not under the lock, on which whoever wakes would sleep again */
+    enter(call, CALL_COMPLETE);
+    pthread_cond_broadcast(&call->finished); /* not under the lock, which a thread that wakes takes */
     unref(call);
 }
 
-/* ---- on the caller's thread ------------------------------------------------------- */
+/* ---- on the caller's thread ------------------------------------------------------------------------- */
 
 static lks_call *call_new(lks_channel *channel, struct request *request, unsigned references)
 {
@@ -56,21 +597,23 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
     if (!call)
         return NULL;
     *call = (lks_call){
-        .request = request,
+        .base = {.base = {.events = &events, .request = request, .applied = LKS_APPLIED_NO},
+                 .close = close_call,
+                 .complete = complete},
+        .channel = channel,
         .start = {.run = run_start},
         .forks = channel->forks,
         .references = references,
-        .channel = channel,
-        .cancel = {.run = run_cancel},
         .state = CALL_STARTED,
-        .applied = LKS_APPLIED_NO,
+        .cancel = {.run = run_cancel},
+        .timer = {.due = run_due},
     };
     pthread_mutex_init(&call->lock, NULL);
     pthread_cond_init(&call->finished, NULL);
     return call;
 }
 
-/* A call that takes and would stay in the queue for too long is of no use there; it costs its caller nothing more. */
+/* A call that would stay in the queue for too long is refused at the start, unless it waits at the server. */
 static bool queues_too_long(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
                             const lks_call_options *options)
 {
@@ -80,7 +623,7 @@ static bool queues_too_long(lks_channel *channel, const lks_rpc_method *method, 
     return pace_too_long(queue_ns, timeout_ms * CLOCK_NS_PER_MS, QUEUE_PART) && lks_rpc_wait_ms(method, message) == 0;
 }
 
-/* An admitted call that is not started yet. */
+/* Makes an admitted call that is not started yet. */
 static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
                         const lks_call_options *options, unsigned references, lks_call **ret, lks_error *error)
 {
@@ -123,8 +666,24 @@ lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, cons
         *ret = call; /* before the completion can run */
     if (error)
         *error = (lks_error){.code = LKS_OK};
-    channel_start(channel, call);
+    channel_start(channel, &call->start);
     return LKS_OK;
+}
+
+/* Starts a call without `done` that this thread waits for. If this thread could send it, it also reads the answer, as long
+ * as nothing else is to be done. The call may be complete then. */
+static void run(lks_channel *channel, lks_call *call)
+{
+    if (!channel_enter(channel, &call->start))
+        return;
+    while (state_of(call) == CALL_AWAITING)
+        if (!channel_read(channel, call->base.base.connection))
+            return;
+    if (state_of(call) == CALL_SETTLED) {
+        channel_unsettle(channel, &call->base);
+        complete(&call->base);
+    }
+    channel_exit(channel);
 }
 
 lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
@@ -138,7 +697,7 @@ lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const 
     lks_code code = prepare(channel, method, message, options, 2, &call, error);
     if (code != LKS_OK)
         return code;
-    channel_run(channel, call);
+    run(channel, call);
     code = lks_call_wait(call, error);
     if (code == LKS_OK && ret) {
         *ret = call->response;
@@ -157,7 +716,7 @@ lks_code lks_call_wait(lks_call *call, lks_error *error)
                              "the call belongs to the process before the fork");
     atomic_fetch_add(&call->references, 1);
     pthread_mutex_lock(&call->lock);
-    while (!call->complete)
+    while (state_of(call) != CALL_COMPLETE)
         pthread_cond_wait(&call->finished, &call->lock);
     pthread_mutex_unlock(&call->lock);
     if (error)
@@ -169,7 +728,7 @@ lks_code lks_call_wait(lks_call *call, lks_error *error)
 
 const ProtobufCMessage *lks_call_response(const lks_call *call)
 {
-    return atomic_load(&call->settled) ? call->response : NULL;
+    return state_of(call) >= CALL_SETTLED ? call->response : NULL;
 }
 
 void lks_call_cancel(lks_call *call)
@@ -177,8 +736,8 @@ void lks_call_cancel(lks_call *call)
     if (call->forks != forks_so_far())
         return;
     pthread_mutex_lock(&call->lock);
-    if (call->channel && !call->cancelling) {
-        call->cancelling = true;
+    if (state_of(call) < CALL_SETTLED && !call->cancelled) {
+        call->cancelled = true;
         atomic_fetch_add(&call->references, 1);
         loop_post(&call->channel->loop, &call->cancel);
     }

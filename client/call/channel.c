@@ -1,14 +1,15 @@
-/* Invariant: the loop thread ends only when no admitted call is unsettled and every
- * completion has run; nothing posts calls to the loop after that. */
+/* Invariant: the loop thread ends only when every admitted call is settled and has completed; nothing posts calls to the
+ * loop after that. */
 #include "client/call/channel.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/call/call.h"
-#include "client/loop/forks.h"
 #include "base/backoff.h"
+#include "base/clock.h"
+#include "base/container.h"
+#include "client/loop/forks.h"
 #include "client/wire/reaper.h"
 
 enum {
@@ -16,11 +17,13 @@ enum {
     IN_FLIGHT_MAX = 256,
     WAITING_MAX = 16384,
     QUEUE_MAX = 65536,
-    INSISTENT_MAX = 1024, /* calls under way beyond a full queue: of those that end or keep something */
+    INSISTENT_MAX = 1024, /* calls that insist, beyond a full queue */
     MESSAGE_BYTES_MAX = 1 << 20,
     URLS_MAX = 64,
     TOKEN_BYTES_MAX = 4096
 };
+
+static const char SCHEME[] = "Bearer ";
 
 static _Thread_local bool on_completion_thread;
 
@@ -55,79 +58,116 @@ void channel_dismiss(lks_channel *channel)
     atomic_fetch_sub(&channel->under_way, 1);
 }
 
-/* ---- on the loop thread ---------------------------------------------------- */
+/* ---- calls and servers, on the loop thread --------------------------------------- */
+
+void channel_add(lks_channel *channel, channel_call *call)
+{
+    TAILQ_INSERT_TAIL(&channel->calls, call, in_calls);
+}
+
+void channel_enqueue(lks_channel *channel, connection_lane lane, channel_call *call)
+{
+    if (channel->n_queued[lane]++ == 0 && lane != LANE_WAITING)
+        pace_begin(&channel->pace[lane], clock_now_ns());
+    call->enqueued = channel->enqueued++;
+    TAILQ_INSERT_TAIL(&channel->queue[lane], &call->base, in_line);
+}
+
+void channel_dequeue(lks_channel *channel, connection_lane lane, channel_call *call)
+{
+    TAILQ_REMOVE(&channel->queue[lane], &call->base, in_line);
+    channel->n_queued[lane]--;
+}
+
+void channel_settle(lks_channel *channel, channel_call *call)
+{
+    TAILQ_REMOVE(&channel->calls, call, in_calls);
+    TAILQ_INSERT_TAIL(&channel->settled, &call->base, in_line);
+    channel_dismiss(channel);
+}
+
+void channel_unsettle(lks_channel *channel, channel_call *call)
+{
+    TAILQ_REMOVE(&channel->settled, &call->base, in_line);
+}
 
 bool channel_connected(const lks_channel *channel)
 {
-    for (size_t i = 0; i < channel->n_endpoints; i++)
-        if (endpoint_connected(channel->endpoints[i]))
+    for (size_t i = 0; i < channel->n_connections; i++)
+        if (connection_is_up(channel->connections[i]))
             return true;
     return false;
 }
 
-const struct endpoint *channel_why(const lks_channel *channel)
+const struct connection *channel_why(const lks_channel *channel)
 {
-    for (size_t i = 0; i < channel->n_endpoints; i++)
-        if (*endpoint_why(channel->endpoints[i]) != '\0')
-            return channel->endpoints[i];
+    for (size_t i = 0; i < channel->n_connections; i++)
+        if (*connection_why(channel->connections[i]) != '\0')
+            return channel->connections[i];
     return NULL;
 }
 
-/* The current endpoint, or the next after it that is connected; NULL when none is. */
-static struct endpoint *choose(lks_channel *channel)
+/* The current connection, or the next one that is up, which becomes current; NULL when none is. */
+static struct connection *choose(lks_channel *channel)
 {
-    for (size_t i = 0; i < channel->n_endpoints; i++) {
-        size_t at = (channel->current + i) % channel->n_endpoints;
+    for (size_t i = 0; i < channel->n_connections; i++) {
+        size_t at = (channel->current + i) % channel->n_connections;
 
-        if (endpoint_connected(channel->endpoints[at])) {
+        if (connection_is_up(channel->connections[at])) {
             channel->current = at;
-            return channel->endpoints[at];
+            return channel->connections[at];
         }
     }
     return NULL;
 }
 
-void channel_leave(lks_channel *channel, const struct endpoint *endpoint)
+void channel_leave(lks_channel *channel, const struct connection *connection)
 {
-    if (channel->endpoints[channel->current] != endpoint)
-        return;
-    channel->current = (channel->current + 1) % channel->n_endpoints;
-    choose(channel);
+    if (channel->connections[channel->current] == connection)
+        channel->current = (channel->current + 1) % channel->n_connections;
 }
 
-/* Gives queued calls to the endpoint in use, the oldest that has room first. */
-static void dispatch(lks_channel *channel)
+/* The lane of the oldest queued call that the connection has room for; LANES: none. */
+static connection_lane next_lane(const lks_channel *channel, const struct connection *connection)
 {
-    struct endpoint *endpoint = choose(channel);
-    endpoint_lane lane = ENDPOINT_PROMPT;
-    const lks_call *first;
+    connection_lane next = LANES;
+    uint64_t oldest = UINT64_MAX;
 
-    if (!endpoint)
-        return;
-    do {
-        first = NULL;
-        for (int l = 0; l < ENDPOINT_LANES; l++) {
-            const lks_call *call = TAILQ_FIRST(&channel->queue[l]);
-
-            if (call && (!first || call->enqueued < first->enqueued) && endpoint_room(endpoint, (endpoint_lane)l) > 0) {
-                first = call;
-                lane = (endpoint_lane)l;
-            }
+    for (connection_lane lane = LANE_PROMPT; lane < LANES; lane++) {
+        frame_call *first = TAILQ_FIRST(&channel->queue[lane]);
+        if (!first)
+            continue;
+        uint64_t enqueued = container_of(first, channel_call, base)->enqueued;
+        if (enqueued < oldest && connection_room(connection, lane) > 0) {
+            oldest = enqueued;
+            next = lane;
         }
-        if (first)
-            frame_send(channel, lane, endpoint);
-    } while (first);
+    }
+    return next;
 }
 
-/* Completions may start, cancel and free calls: all of that comes back as a task
- * of the loop, so nothing changes meanwhile. */
+/* Sends queued calls, as far as there is room, and writes. */
+static void send_off(lks_channel *channel)
+{
+    struct connection *connection = choose(channel);
+    connection_lane lane;
+
+    while (connection && (lane = next_lane(channel, connection)) != LANES)
+        connection_send(connection, lane, &channel->queue[lane]);
+    atomic_store(&channel->queue_ns, pace_foresee(&channel->pace[LANE_PROMPT], channel->n_queued[LANE_PROMPT]));
+    for (size_t i = 0; i < channel->n_connections; i++)
+        connection_flush(channel->connections[i]);
+}
+
+/* Completions may start, cancel and free calls: all of that comes back as a task of the loop. */
 static void complete_settled(lks_channel *channel)
 {
-    lks_call *call;
+    frame_call *call;
 
     while ((call = TAILQ_FIRST(&channel->settled))) {
-        TAILQ_REMOVE(&channel->settled, call, in_line);
-        call_complete(call);
+        channel_call *settled = container_of(call, channel_call, base);
+        channel_unsettle(channel, settled);
+        settled->complete(settled);
     }
 }
 
@@ -142,62 +182,6 @@ static void run_tasks(lks_channel *channel, loop_task *task)
     }
 }
 
-/* Queued calls, as far as there is room, and what is to be written. */
-static void send_off(lks_channel *channel)
-{
-    dispatch(channel);
-    atomic_store(&channel->queue_ns, pace_foresee(&channel->pace[ENDPOINT_PROMPT], channel->n_queued[ENDPOINT_PROMPT]));
-    for (size_t i = 0; i < channel->n_endpoints; i++)
-        endpoint_flush(channel->endpoints[i]);
-}
-
-/* Whether the call is alone and the loop thread sleeps: then the calling thread has sent it, in that one's place. */
-static bool start_in_place(lks_channel *channel, lks_call *call)
-{
-    bool alone = atomic_load(&channel->under_way) == 1;
-
-    if (!alone || !loop_enter(&channel->loop)) {
-        loop_post(&channel->loop, &call->start);
-        return false;
-    }
-    call_begin(call);
-    send_off(channel);
-    return true;
-}
-
-/* What is left is the loop thread's: other calls, and completions. */
-static void leave_place(lks_channel *channel)
-{
-    if (!TAILQ_EMPTY(&channel->calls))
-        loop_give_back(&channel->loop);
-    loop_leave(&channel->loop, !TAILQ_EMPTY(&channel->settled));
-}
-
-void channel_start(lks_channel *channel, lks_call *call)
-{
-    if (start_in_place(channel, call))
-        leave_place(channel);
-}
-
-void channel_run(lks_channel *channel, lks_call *call)
-{
-    loop_source *source;
-
-    if (!start_in_place(channel, call))
-        return;
-    while (call->state == CALL_AWAITING && TAILQ_EMPTY(&channel->settled) &&
-           (source = endpoint_source(call->endpoint))) {
-        if (!loop_stay(&channel->loop, source))
-            return;
-        send_off(channel);
-    }
-    if (call->state == CALL_SETTLED) {
-        TAILQ_REMOVE(&channel->settled, call, in_line);
-        call_complete(call);
-    }
-    leave_place(channel);
-}
-
 static void *run_loop(void *arg)
 {
     lks_channel *channel = arg;
@@ -209,22 +193,62 @@ static void *run_loop(void *arg)
         heap_run(&channel->loop.timers);
         send_off(channel);
         complete_settled(channel);
-        for (size_t i = 0; i < channel->n_endpoints; i++)
-            endpoint_tidy(channel->endpoints[i]);
     }
-    run_tasks(channel, loop_wait(&channel->loop, 0)); /* cancels that came too late hold calls */
+    run_tasks(channel, loop_wait(&channel->loop, 0)); /* late cancels hold references to calls */
     return NULL;
 }
 
 static void run_close(loop_task *task)
 {
-    lks_channel *channel = (lks_channel *)((char *)task - offsetof(lks_channel, close));
-    lks_call *next;
+    lks_channel *channel = container_of(task, lks_channel, close);
+    channel_call *next;
 
-    for (lks_call *call = TAILQ_FIRST(&channel->calls); call; call = next) {
+    for (channel_call *call = TAILQ_FIRST(&channel->calls); call; call = next) {
         next = TAILQ_NEXT(call, in_calls);
-        call_cancel(call, "the channel was closed");
+        call->close(call);
     }
+}
+
+/* ---- the loop borrowed ----------------------------------------------------------- */
+
+bool channel_enter(lks_channel *channel, loop_task *start)
+{
+    bool alone = atomic_load(&channel->under_way) == 1;
+
+    if (!alone || !loop_enter(&channel->loop)) {
+        loop_post(&channel->loop, start);
+        return false;
+    }
+    start->run(start);
+    send_off(channel);
+    return true;
+}
+
+void channel_exit(lks_channel *channel)
+{
+    if (!TAILQ_EMPTY(&channel->calls))
+        loop_give_back(&channel->loop);
+    loop_leave(&channel->loop, !TAILQ_EMPTY(&channel->settled));
+}
+
+void channel_start(lks_channel *channel, loop_task *start)
+{
+    if (channel_enter(channel, start))
+        channel_exit(channel);
+}
+
+bool channel_read(lks_channel *channel, struct connection *connection)
+{
+    loop_source *source = TAILQ_EMPTY(&channel->settled) ? connection_source(connection) : NULL;
+
+    if (!source) {
+        channel_exit(channel);
+        return false;
+    }
+    if (!loop_stay(&channel->loop, source))
+        return false;
+    send_off(channel);
+    return true;
 }
 
 /* ---- opening and closing ----------------------------------------------------- */
@@ -233,10 +257,10 @@ static void run_close(loop_task *task)
 static void channel_free(lks_channel *channel)
 {
     loop_close(&channel->loop);
-    for (size_t i = 0; i < channel->n_endpoints; i++)
-        endpoint_close(channel->endpoints[i]);
+    for (size_t i = 0; i < channel->n_connections; i++)
+        connection_close(channel->connections[i]);
     reaper_wait();
-    free(channel->endpoints);
+    free(channel->connections);
     loop_fini(&channel->loop);
     lks_rpc_arena_free(channel->arena);
     tls_context_free(channel->tls);
@@ -259,32 +283,32 @@ static lks_code load_tls(lks_channel *channel, lks_error *error)
                                    error);
 }
 
-static lks_code open_endpoints(lks_channel *channel, const char *urls, lks_error *error)
+static lks_code open_connections(lks_channel *channel, const char *urls, lks_error *error)
 {
-    endpoint_options options = {
+    connection_options options = {
         .in_flight_max = channel->options.in_flight_max,
         .waiting_max = channel->options.waiting_max,
         .message_bytes_max = channel->options.message_bytes_max,
-        .events = &frame_events,
         .loop = &channel->loop,
         .server_name = channel->server_name,
         .random = &channel->random,
+        .arena = channel->arena,
     };
     const char *url = urls;
 
     for (;;) {
         size_t len = strcspn(url, ",");
 
-        if (channel->n_endpoints == URLS_MAX)
+        if (channel->n_connections == URLS_MAX)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: more than %d", URLS_MAX);
         lks_code code = strncmp(url, "tls://", strlen("tls://")) == 0 ? load_tls(channel, error) : LKS_OK;
         if (code != LKS_OK)
             return code;
         options.tls = channel->tls;
-        code = endpoint_open(url, len, &options, &channel->endpoints[channel->n_endpoints], error);
+        code = connection_open(url, len, &options, &channel->connections[channel->n_connections], error);
         if (code != LKS_OK)
             return code;
-        channel->n_endpoints++;
+        channel->n_connections++;
         if (url[len] == '\0')
             return LKS_OK;
         url += len + 1;
@@ -314,25 +338,25 @@ static bool is_token(const char *token)
     return token[len] == '\0' && len >= 1 && len <= TOKEN_BYTES_MAX;
 }
 
+/* *text becomes the channel's copy. False when out of memory. */
+static bool copy_text(const char **text, const char *prefix, char **ret)
+{
+    if (!*text)
+        return true;
+    *ret = malloc(strlen(prefix) + strlen(*text) + 1);
+    if (!*ret)
+        return false;
+    strcpy(stpcpy(*ret, prefix), *text);
+    *text = *ret;
+    return true;
+}
+
 static bool copy_texts(lks_channel *channel)
 {
-    static const char scheme[] = "Bearer ";
     lks_channel_options *options = &channel->options;
 
-    if (options->ns && !(channel->ns = strdup(options->ns)))
-        return false;
-    options->ns = channel->ns;
-    if (options->server_name && !(channel->server_name = strdup(options->server_name)))
-        return false;
-    options->server_name = channel->server_name;
-    if (!options->token)
-        return true;
-    channel->authorization = malloc(sizeof scheme + strlen(options->token));
-    if (!channel->authorization)
-        return false;
-    stpcpy(stpcpy(channel->authorization, scheme), options->token);
-    options->token = channel->authorization;
-    return true;
+    return copy_text(&options->ns, "", &channel->ns) && copy_text(&options->server_name, "", &channel->server_name) &&
+           copy_text(&options->token, SCHEME, &channel->authorization);
 }
 
 /* A channel without connections and without its thread; NULL when out of memory. */
@@ -351,19 +375,15 @@ static lks_channel *channel_new(const lks_channel_options *options)
     channel->calls_max = (size_t)channel->options.in_flight_max + channel->options.queue_max;
     channel->forks = forks_so_far();
     channel->close.run = run_close;
-    atomic_init(&channel->under_way, 0);
-    atomic_init(&channel->closing, false);
-    atomic_init(&channel->queue_ns, 0);
     TAILQ_INIT(&channel->calls);
     TAILQ_INIT(&channel->settled);
-    for (int lane = 0; lane < ENDPOINT_LANES; lane++)
+    for (int lane = 0; lane < LANES; lane++)
         TAILQ_INIT(&channel->queue[lane]);
     channel->random = backoff_random();
-    channel->endpoints = calloc(URLS_MAX, sizeof(struct endpoint *));
+    channel->connections = calloc(URLS_MAX, sizeof(struct connection *));
     channel->arena = lks_rpc_arena_new();
-    bool made = heap_reserve(&channel->loop.timers, channel->calls_max + INSISTENT_MAX + 2 * URLS_MAX) &&
-                channel->endpoints && channel->arena && copy_texts(channel);
-    if (made)
+    if (heap_reserve(&channel->loop.timers, channel->calls_max + INSISTENT_MAX + 2 * URLS_MAX) &&
+        channel->connections && channel->arena && copy_texts(channel))
         return channel;
     channel_free(channel);
     return NULL;
@@ -380,11 +400,10 @@ lks_code lks_channel_open(const char *urls, const lks_channel_options *options, 
     if (!channel)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 
-    /* The process' signals are its own business: neither our thread nor those that
-     * nng starts with the first socket take any. */
+    /* The threads of the channel, and those that nng starts with the first socket, take no signals of the process. */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    lks_code code = open_endpoints(channel, urls, error);
+    lks_code code = open_connections(channel, urls, error);
     channel->options.ca_file = channel->options.certificate_file = channel->options.key_file = NULL; /* the caller's */
     if (code == LKS_OK && pthread_create(&channel->thread, NULL, run_loop, channel) != 0)
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");

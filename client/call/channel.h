@@ -1,8 +1,9 @@
-/* Inside a channel. Its loop thread, which is the completion thread of docs/client.md, owns
- * all of it but what is marked shared: it runs what other threads post, fires timers, gives
- * calls to endpoints and runs the completions. No lock is held while any of that runs. While it
- * sleeps, a thread may send a call of its own in its place (channel_start), and read the answer (channel_run): "loop
- * thread" here and in client/call and client/wire means whichever of them is in. Completions run on the loop thread alone. */
+/* Inside a channel: its servers, the queues of calls for them, and the thread that runs it all, which is the completion
+ * thread of docs/client.md. That thread, the loop thread, owns everything that is not marked shared: it runs what other
+ * threads post, fires timers, gives calls to connections and runs the completions, and holds no lock meanwhile. While it
+ * sleeps, a thread may borrow its loop to send its own call (channel_start) and to read the answer (channel_enter):
+ * "loop thread" in client/call and client/wire means whichever thread has the loop. Completions run on the loop thread
+ * alone, but that of a call that its own thread waits for. */
 #ifndef LOCKSTOCK_CLIENT_CALL_CHANNEL_H
 #define LOCKSTOCK_CLIENT_CALL_CHANNEL_H
 
@@ -14,75 +15,97 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#include <lockstock/call.h>
 #include <lockstock/channel.h>
 #include <lockstock/rpc/arena.h>
 
-#include "client/wire/endpoint.h"
-#include "client/loop/loop.h"
 #include "base/pace.h"
+#include "client/loop/loop.h"
+#include "client/wire/connection.h"
 #include "net/tls.h"
 
-typedef TAILQ_HEAD(call_list, lks_call) call_list;
+/* A call as its channel sees it: the base of struct lks_call. */
+typedef struct channel_call {
+    frame_call base; /* in_line: in a queue of the channel, or among the settled */
+    TAILQ_ENTRY(channel_call) in_calls;
+    uint64_t enqueued;
+    void (*close)(struct channel_call *call);    /* the channel is closed: settles the call, or withdraws it first */
+    void (*complete)(struct channel_call *call); /* runs its completion; the call may be gone afterwards */
+} channel_call;
 
 struct lks_channel {
     /* Shared, constant after open. */
-    lks_channel_options options; /* every default filled in */
-    char *ns, *server_name;      /* those of the options */
-    char *authorization;         /* options.token, which is "Bearer " and the token here */
-    tls_context *tls;            /* NULL = no URL needs it */
+    lks_channel_options options;            /* with the defaults; token: "Bearer " and the token */
+    char *ns, *server_name, *authorization; /* those of the options */
+    tls_context *tls;                       /* NULL = no URL needs it */
     size_t calls_max;
-    unsigned forks; /* whose it is (forks.h) */
+    unsigned forks; /* of the process that opened it (forks.h) */
     pthread_t thread;
 
     /* Shared. */
     struct loop loop;
     atomic_size_t under_way; /* calls admitted and not settled */
     atomic_bool closing;
-    _Atomic uint64_t queue_ns; /* how long a call that takes would queue, as the loop thread knows it */
+    _Atomic uint64_t queue_ns; /* how long a PROMPT call would queue, as the loop thread last knew */
 
     /* The loop thread's. */
-    struct endpoint **endpoints;
-    size_t n_endpoints;
-    size_t current;                  /* the endpoint that calls go to while it is connected */
-    call_list calls;                 /* all that are not settled */
-    call_list queue[ENDPOINT_LANES]; /* those that wait for room in a connection */
-    size_t n_queued[ENDPOINT_LANES];
-    pace pace[ENDPOINT_LANES]; /* of the queues of calls that do not wait on the server */
-    uint64_t enqueued;         /* calls put into a queue so far */
-    call_list settled;         /* those whose completion is still to run */
-    lks_rpc_arena *arena;      /* of the reply in hand */
-    uint64_t random;           /* of backoff_ns */
+    struct connection **connections;
+    size_t n_connections;
+    size_t current;                   /* the connection that calls go to while it is up */
+    TAILQ_HEAD(, channel_call) calls; /* all that are not settled */
+    frame_queue queue[LANES];         /* those that wait for room in a connection */
+    size_t n_queued[LANES];
+    pace pace[LANES];    /* of the queues, but for WAITING */
+    uint64_t enqueued;   /* calls put into a queue so far */
+    frame_queue settled; /* those whose completion is still to run */
+    lks_rpc_arena *arena;
+    uint64_t random; /* of backoff_ns */
     loop_task close;
 };
 
-/* Counts a call in. LKS_RESOURCE_EXHAUSTED: the queue is full; one that insists has
- * room beyond; LKS_CANCELLED: the channel is being closed; LKS_FAILED_PRECONDITION: in
- * a forked child. Shared. */
+/* Counts a call in; if that fails, nothing is counted. LKS_RESOURCE_EXHAUSTED: the queue is full (for a call that insists
+ * there is more room); LKS_CANCELLED: the channel is being closed; LKS_FAILED_PRECONDITION: in a child of fork. Shared. */
 lks_code channel_admit(lks_channel *channel, bool insist, lks_error *error);
 
-/* Undoes channel_admit for a call that was not started. Shared. */
+/* Counts an admitted call out that was not started, or is settled. Shared. */
 void channel_dismiss(lks_channel *channel);
 
-/* Starts an admitted call. One that is alone its own thread sends, if the loop thread sleeps: that wakes for the answer
- * only. With others under way it is left to the loop thread, which sends many at once. Shared. */
-void channel_start(lks_channel *channel, lks_call *call);
+/* Runs the task that starts an admitted call. If that is the only call and the loop thread sleeps, this thread runs the
+ * task and writes, so that the loop thread wakes for the answer only; else the loop thread does, for many calls at once.
+ * Shared. */
+void channel_start(lks_channel *channel, loop_task *start);
 
-/* The same for a call without a completion that its thread will wait for: if it sent it, it also reads the answer, as
- * long as nothing else is to be done. It may be complete then. Shared. */
-void channel_run(lks_channel *channel, lks_call *call);
+/* The same; returns whether this thread has run the task, and keeps the loop until channel_exit. Shared. */
+bool channel_enter(lks_channel *channel, loop_task *start);
+
+/* With the loop borrowed: waits for bytes on the connection and handles them. False: the loop is given back, because the
+ * loop thread is needed, or the connection cannot be read here. */
+bool channel_read(lks_channel *channel, struct connection *connection);
+
+/* Gives the loop back. What is left to do is the loop thread's. */
+void channel_exit(lks_channel *channel);
 
 /* Whether the calling thread runs completions, of whichever channel. */
 bool channel_on_completion_thread(void);
 
-/* Loop thread: a failed try speaks against this endpoint; the next try goes to another,
- * if one is connected. */
-void channel_leave(lks_channel *channel, const struct endpoint *endpoint);
+/* ---- on the loop thread -------------------------------------------------------------------- */
 
-/* Loop thread: whether any endpoint is connected. */
+void channel_add(lks_channel *channel, channel_call *call);
+void channel_enqueue(lks_channel *channel, connection_lane lane, channel_call *call);
+void channel_dequeue(lks_channel *channel, connection_lane lane, channel_call *call);
+
+/* An added call is settled: its completion runs soon. Counts it out. */
+void channel_settle(lks_channel *channel, channel_call *call);
+
+/* Takes it out of those whose completion is to run: the caller runs it. */
+void channel_unsettle(lks_channel *channel, channel_call *call);
+
+/* A try on this connection failed: the next one goes to another, if one is up. */
+void channel_leave(lks_channel *channel, const struct connection *connection);
+
+/* Whether any connection is up. */
 bool channel_connected(const lks_channel *channel);
 
-/* Loop thread: the first endpoint that knows why it is not connected; NULL when none does. */
-const struct endpoint *channel_why(const lks_channel *channel);
+/* The first connection that knows why it is not up; NULL when none does. */
+const struct connection *channel_why(const lks_channel *channel);
 
 #endif

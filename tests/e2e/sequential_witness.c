@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { PAGE = 1000, KINDS = OP_ADJUST + 1 };
-#define TRY_NS UINT64_C(1500000000) /* client/call/tries.c */
+#define TRY_NS UINT64_C(1500000000) /* client/call/call.c */
 #define STALE_NS UINT64_C(20000000) /* docs/stock.md, "Sold out, from memory" */
 
 typedef struct effect {

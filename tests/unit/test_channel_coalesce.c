@@ -5,7 +5,7 @@
 #include "unit/channel_fixture.h"
 #include "test.h"
 
-enum { FRAMES = 4, FRAME_CALLS = 64 }; /* as client/wire/endpoint.c has them */
+enum { FRAMES = 4, FRAME_CALLS = 64 }; /* as client/wire/connection.c has them */
 
 /* Calls that the server holds, each alone in its message, as many as may be under way before
  * others gather. */

@@ -1,0 +1,385 @@
+#include "client/wire/byte_stream.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/container.h"
+#include "net/resolve.h"
+
+enum {
+    ATTEMPT_MS = 3000,         /* to connect to one address, TLS included */
+    UNACKNOWLEDGED_MS = 20000, /* then the peer's host is gone */
+    KEEPALIVE_S = 15,
+    KEEPALIVE_INTERVAL_S = 3,
+    KEEPALIVE_PROBES = 3,
+    CIPHER_BYTES = 32 * 1024,
+    PIECE_BYTES = 16 * 1024
+};
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+static void close_fd(byte_stream *b)
+{
+    if (b->source.fd < 0)
+        return;
+    loop_unwatch(b->loop, &b->source);
+    close(b->source.fd);
+    b->source.fd = -1;
+}
+
+static void drop_addresses(byte_stream *b)
+{
+    if (b->addresses)
+        freeaddrinfo(b->addresses);
+    b->addresses = b->next_address = NULL;
+}
+
+void bytes_close(byte_stream *b)
+{
+    close_fd(b);
+    heap_clear(&b->loop->timers, &b->timer);
+    drop_addresses(b);
+    tls_free(b->tls);
+    free(b->cipher);
+    b->tls = NULL;
+    b->cipher = NULL;
+    b->state = BYTES_CLOSED;
+}
+
+static void fail(byte_stream *b, const char *what, const char *why)
+{
+    snprintf(b->why, sizeof b->why, "%s: %s", what, why);
+    b->failed(b);
+}
+
+/* ---- bytes -------------------------------------------------------------------------- */
+
+/* Bytes given to the kernel. An error shows when the stream is read. */
+static size_t put(byte_stream *b, const struct iovec *parts, size_t n)
+{
+    struct msghdr header = {.msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = n};
+    ssize_t sent;
+
+    do {
+        sent = sendmsg(b->source.fd, &header, MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    if (sent >= 0)
+        return (size_t)sent;
+    b->blocked = true;
+    loop_look_for(b->loop, &b->source, POLLIN | POLLOUT);
+    return 0;
+}
+
+bool bytes_flush(byte_stream *b)
+{
+    while (b->tls && !b->blocked) {
+        if (b->cipher_done == b->cipher_len) {
+            b->cipher_done = 0;
+            b->cipher_len = tls_take(b->tls, b->cipher, CIPHER_BYTES);
+        }
+        if (b->cipher_len == 0)
+            break;
+        struct iovec part = {b->cipher + b->cipher_done, b->cipher_len - b->cipher_done};
+        b->cipher_done += put(b, &part, 1);
+    }
+    return !b->blocked;
+}
+
+size_t bytes_write(byte_stream *b, const struct iovec *parts, size_t n)
+{
+    size_t taken = 0;
+
+    if (b->blocked)
+        return 0;
+    if (!b->tls)
+        return put(b, parts, n);
+    for (size_t i = 0; i < n && tls_pending(b->tls) < CIPHER_BYTES; i++) {
+        if (!tls_write(b->tls, parts[i].iov_base, parts[i].iov_len)) {
+            b->blocked = true;
+            shutdown(b->source.fd, SHUT_RDWR); /* the next read finds it over */
+            break;
+        }
+        taken += parts[i].iov_len;
+    }
+    bytes_flush(b);
+    return taken;
+}
+
+static ssize_t receive(byte_stream *b, uint8_t *data, size_t len)
+{
+    ssize_t n;
+
+    if (b->drained)
+        return 0;
+    do {
+        n = recv(b->source.fd, data, len, 0);
+    } while (n < 0 && errno == EINTR);
+    b->drained = n > 0 && (size_t)n < len;
+    if (n > 0)
+        return n;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return 0;
+    snprintf(b->why, sizeof b->why, "%s", n == 0 ? "closed by the server" : strerror(errno));
+    return -1;
+}
+
+/* Feeds TLS once plain bytes run out. */
+ssize_t bytes_read(byte_stream *b, uint8_t *data, size_t len)
+{
+    uint8_t piece[PIECE_BYTES];
+    ssize_t n;
+
+    if (!b->tls)
+        return receive(b, data, len);
+    do {
+        n = tls_read(b->tls, data, len);
+        if (n < 0)
+            snprintf(b->why, sizeof b->why, "TLS: %s", tls_why(b->tls));
+        if (n != 0)
+            return n;
+        n = receive(b, piece, sizeof piece);
+        if (n > 0 && !tls_feed(b->tls, piece, (size_t)n)) {
+            snprintf(b->why, sizeof b->why, "out of memory");
+            return -1;
+        }
+    } while (n > 0);
+    return n;
+}
+
+/* ---- connecting ------------------------------------------------------------------------ */
+
+static void set_up(byte_stream *b)
+{
+    heap_clear(&b->loop->timers, &b->timer);
+    b->state = BYTES_UP;
+    loop_look_for(b->loop, &b->source, b->blocked ? POLLIN | POLLOUT : POLLIN);
+    b->up(b);
+}
+
+/* What OpenSSL wants to say goes out also when the handshake failed: it tells the server why. */
+static void shake(byte_stream *b)
+{
+    tls_state state = tls_shake(b->tls);
+
+    bytes_flush(b);
+    if (state == TLS_OVER) {
+        fail(b, "TLS", tls_why(b->tls));
+    } else if (state == TLS_UP) {
+        set_up(b);
+        b->readable(b); /* bytes may have come with the handshake */
+    }
+}
+
+static void shake_on(byte_stream *b)
+{
+    uint8_t piece[PIECE_BYTES];
+    ssize_t n = receive(b, piece, sizeof piece);
+
+    if (n < 0) {
+        char why[BYTES_WHY_MAX];
+        memcpy(why, b->why, sizeof why);
+        fail(b, "TLS", why);
+    } else if (n > 0 && !tls_feed(b->tls, piece, (size_t)n)) {
+        fail(b, "TLS", "out of memory");
+    } else {
+        shake(b);
+    }
+}
+
+static void connected(byte_stream *b)
+{
+    if (!b->tls_context) {
+        set_up(b);
+        return;
+    }
+    b->tls = tls_connect(b->tls_context, b->server_name);
+    b->cipher = malloc(CIPHER_BYTES);
+    if (!b->tls || !b->cipher) {
+        fail(b, "TLS", "out of memory");
+        return;
+    }
+    b->state = BYTES_HANDSHAKE;
+    loop_look_for(b->loop, &b->source, POLLIN);
+    shake(b);
+}
+
+static void set_options(int fd)
+{
+    static const int on = 1, unacknowledged_ms = UNACKNOWLEDGED_MS, idle_s = KEEPALIVE_S,
+                     interval_s = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES;
+
+    /* The connection also works without one that the kernel refuses. */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+/* 0, EINPROGRESS, or why it failed. */
+static int begin(byte_stream *b, int family, const struct sockaddr *address, socklen_t len)
+{
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return errno;
+    if (family != AF_UNIX)
+        set_options(fd);
+    int failed = connect(fd, address, len) == 0 ? 0 : errno;
+    if (failed != 0 && failed != EINPROGRESS) {
+        close(fd);
+        return failed;
+    }
+    b->source.fd = fd;
+    b->source.events = POLLOUT;
+    if (!loop_watch(b->loop, &b->source)) {
+        b->source.fd = -1;
+        close(fd);
+        return EMFILE;
+    }
+    b->state = BYTES_CONNECTING;
+    heap_set(&b->loop->timers, &b->timer, clock_in_ms(ATTEMPT_MS));
+    return failed;
+}
+
+/* `failed`: why the last address did not do. */
+static void connect_next(byte_stream *b, int failed)
+{
+    close_fd(b);
+    while (b->next_address) {
+        const struct addrinfo *address = b->next_address;
+
+        b->next_address = address->ai_next;
+        failed = begin(b, address->ai_family, address->ai_addr, address->ai_addrlen);
+        if (failed == EINPROGRESS)
+            return;
+        if (failed == 0) {
+            connected(b);
+            return;
+        }
+    }
+    fail(b, "cannot connect", strerror(failed));
+}
+
+static void connect_path(byte_stream *b)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    strcpy(address.sun_path, b->path); /* its length was checked with the URL */
+    int failed = begin(b, AF_UNIX, (const struct sockaddr *)&address, sizeof address);
+    if (failed == 0)
+        connected(b);
+    else if (failed != EINPROGRESS)
+        fail(b, "cannot connect", strerror(failed));
+}
+
+static void post_resolved(void *arg)
+{
+    byte_stream *b = arg;
+
+    loop_post(b->loop, &b->resolved);
+}
+
+static void resolve(byte_stream *b)
+{
+    b->state = BYTES_RESOLVING;
+    if (!b->resolution)
+        b->resolution = resolve_start(b->host, b->port, post_resolved, b);
+    if (!b->resolution)
+        fail(b, "cannot resolve the host", "out of memory or threads");
+}
+
+static void run_resolved(loop_task *task)
+{
+    byte_stream *b = container_of(task, byte_stream, resolved);
+    const char *why;
+
+    b->next_address = b->addresses = resolve_end(b->resolution, &why);
+    b->resolution = NULL;
+    if (b->state != BYTES_RESOLVING)
+        drop_addresses(b);
+    else if (b->addresses)
+        connect_next(b, 0);
+    else
+        fail(b, "cannot resolve the host", why);
+}
+
+void bytes_open(byte_stream *b)
+{
+    b->blocked = b->drained = false;
+    b->cipher_len = b->cipher_done = 0;
+    if (b->path) {
+        connect_path(b);
+        return;
+    }
+    b->next_address = b->addresses = resolve_numeric(b->host, b->port);
+    if (b->addresses)
+        connect_next(b, 0);
+    else
+        resolve(b);
+}
+
+/* ---- events ---------------------------------------------------------------------------- */
+
+static void run_due(struct timer *timer)
+{
+    byte_stream *b = container_of(timer, byte_stream, timer);
+
+    if (b->state == BYTES_CONNECTING)
+        connect_next(b, ETIMEDOUT);
+    else
+        fail(b, "TLS", strerror(ETIMEDOUT));
+}
+
+static void end_connect(byte_stream *b)
+{
+    int failed = 0;
+    socklen_t len = sizeof failed;
+
+    if (getsockopt(b->source.fd, SOL_SOCKET, SO_ERROR, &failed, &len) != 0 || failed != 0)
+        connect_next(b, failed);
+    else
+        connected(b);
+}
+
+static void run_ready(loop_source *source, short found)
+{
+    byte_stream *b = container_of(source, byte_stream, source);
+
+    b->drained = false;
+    if (b->state == BYTES_CONNECTING) {
+        end_connect(b);
+        return;
+    }
+    if ((found & POLLOUT) != 0) {
+        b->blocked = false;
+        loop_look_for(b->loop, source, POLLIN);
+    }
+    if (b->state == BYTES_HANDSHAKE)
+        shake_on(b);
+    else if ((found & ~POLLOUT) != 0)
+        b->readable(b);
+}
+
+void bytes_init(byte_stream *b)
+{
+    b->source = (loop_source){.fd = -1, .ready = run_ready};
+    b->timer.due = run_due;
+    b->resolved.run = run_resolved;
+}
+
+void bytes_fini(byte_stream *b)
+{
+    bytes_close(b);
+    resolve_cancel(b->resolution);
+}

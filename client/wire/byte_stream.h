@@ -1,0 +1,72 @@
+/* Bytes to and from a server over TCP, TLS or a unix socket, without blocking. A stream may be opened again after it was
+ * closed. All functions run on the loop thread, and so do the callbacks.
+ *
+ *   CLOSED --open--> [RESOLVING] --> CONNECTING, one address after the other --> [HANDSHAKE] --> UP
+ *     ^                  |               |                                            |           |
+ *     +------------------+---------------+----- failed(), then bytes_close -----------+-----------+ */
+#ifndef LOCKSTOCK_CLIENT_WIRE_BYTE_STREAM_H
+#define LOCKSTOCK_CLIENT_WIRE_BYTE_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "client/loop/loop.h"
+#include "net/tls.h"
+
+enum { BYTES_WHY_MAX = 128 };
+
+typedef enum byte_stream_state {
+    BYTES_CLOSED,
+    BYTES_RESOLVING,
+    BYTES_CONNECTING,
+    BYTES_HANDSHAKE,
+    BYTES_UP
+} byte_stream_state;
+
+/* The user sets the first part before bytes_init; what it points to outlives the stream. */
+typedef struct byte_stream {
+    const char *host, *port;  /* or */
+    const char *path;         /* of a unix socket */
+    tls_context *tls_context; /* NULL = plain */
+    const char *server_name;  /* to be in the server's certificate */
+    struct loop *loop;
+    void (*up)(struct byte_stream *b);
+    void (*readable)(struct byte_stream *b); /* bytes_read until it gives none */
+    void (*failed)(struct byte_stream *b);   /* before it was up: b->why. May run inside bytes_open */
+
+    byte_stream_state state;
+    loop_source source; /* where bytes come, once up; watched while its fd is not -1 */
+    struct timer timer;
+    struct resolution *resolution; /* may outlast RESOLVING, and serve the next open */
+    loop_task resolved;
+    struct addrinfo *addresses, *next_address;
+    bool blocked; /* the kernel takes no more at present */
+    bool drained; /* it gave all it had, since the source was found ready */
+    char why[BYTES_WHY_MAX];
+
+    tls *tls; /* NULL = plain */
+    uint8_t *cipher;
+    size_t cipher_len, cipher_done; /* ciphertext that goes out before any other */
+} byte_stream;
+
+void bytes_init(byte_stream *b);
+void bytes_open(byte_stream *b);
+void bytes_close(byte_stream *b);
+
+/* Frees what is left of a stream, when the loop thread has ended. */
+void bytes_fini(byte_stream *b);
+
+/* Once up: bytes; 0 when there are none now, -1 when it is over: b->why. */
+ssize_t bytes_read(byte_stream *b, uint8_t *data, size_t len);
+
+/* Once up: takes as many bytes as can be written now, or soon: TLS keeps some. Whether the stream is over shows when it
+ * is read, after all that came before. */
+size_t bytes_write(byte_stream *b, const struct iovec *parts, size_t n);
+
+/* Writes what TLS keeps; once a turn. False when no bytes are taken at present. */
+bool bytes_flush(byte_stream *b);
+
+#endif

@@ -1,0 +1,503 @@
+/*   PAUSED --timer--> CONNECTING --link_up--> UP
+ *     ^ ^---link_down, timer---/              |
+ *     +-----------------link_down-------------+
+ *
+ * Invariant: a message is only sent while the state is UP. A frame_call is in calls[place] of its slot exactly while
+ * call->slot is that slot, and the slot is then SENDING, WITHDRAWING or AWAITING. */
+#include "client/wire/connection.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/frame.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/container.h"
+#include "client/wire/engine.h"
+
+enum {
+    PAUSE_MS_MIN = 20,
+    PAUSE_MS_MAX = 1000,
+    CONNECT_MS = 10000, /* libnng may have given up by then */
+    FRAMES_MAX = 4,     /* of each lane that coalesces */
+    FRAME_CALLS_MAX = 64,
+    WHY_BYTES_MAX = 160
+};
+
+typedef enum connection_state { CONNECTION_PAUSED, CONNECTION_CONNECTING, CONNECTION_UP } connection_state;
+
+struct connection {
+    struct link base;
+    const struct engine *engine;
+    connection_options options;
+    char *url;
+    connection_state state;
+    char why[WHY_BYTES_MAX]; /* it is not up */
+    struct timer timer;      /* the end of PAUSED or CONNECTING */
+    uint32_t failures;       /* since a call was answered */
+    slot *idle;
+    uint32_t in_flight[LANES], frames[LANES]; /* calls, and the messages that carry them */
+    uint32_t prompt_max, waiting_max;         /* calls; waiting_max: of WAITING */
+};
+
+static struct connection *connection_of(struct link *link)
+{
+    return container_of(link, struct connection, base);
+}
+
+/* ---- the state ------------------------------------------------------------------------------ */
+
+/* The only place where the state changes. The timer ends a state in which nothing may happen by itself. */
+static void enter(struct connection *c, connection_state state)
+{
+    struct heap *timers = &c->options.loop->timers;
+
+    c->state = state;
+    if (state == CONNECTION_UP)
+        heap_clear(timers, &c->timer);
+    else if (state == CONNECTION_CONNECTING)
+        heap_set(timers, &c->timer, clock_in_ms(CONNECT_MS));
+    else
+        heap_set(timers, &c->timer,
+                 clock_now_ns() + backoff_ns(PAUSE_MS_MIN, PAUSE_MS_MAX, c->failures++, c->options.random));
+}
+
+static lks_code begin(struct connection *c, lks_error *error)
+{
+    enter(c, CONNECTION_CONNECTING);
+    lks_code code = c->engine->connect(&c->base, error);
+    if (code != LKS_OK)
+        enter(c, CONNECTION_PAUSED);
+    return code;
+}
+
+static void run_due(struct timer *timer)
+{
+    struct connection *c = container_of(timer, struct connection, timer);
+
+    if (c->state == CONNECTION_PAUSED)
+        begin(c, NULL);
+    else
+        link_down(&c->base, NULL);
+}
+
+void link_up(struct link *link)
+{
+    struct connection *c = connection_of(link);
+
+    c->why[0] = '\0';
+    enter(c, CONNECTION_UP);
+}
+
+void link_down(struct link *link, const char *why)
+{
+    struct connection *c = connection_of(link);
+
+    if (why)
+        snprintf(c->why, sizeof c->why, "%s", why);
+    enter(c, CONNECTION_PAUSED);
+    c->engine->disconnect(link);
+}
+
+void connection_suspect(struct connection *c)
+{
+    if (c->state == CONNECTION_UP && c->engine->looks_dead && c->engine->looks_dead(&c->base))
+        link_down(&c->base, NULL);
+}
+
+void connection_flush(struct connection *c)
+{
+    if (c->state == CONNECTION_UP && c->engine->flush)
+        c->engine->flush(&c->base);
+}
+
+loop_source *connection_source(struct connection *c)
+{
+    return c->state == CONNECTION_UP && c->engine->source ? c->engine->source(&c->base) : NULL;
+}
+
+const char *connection_url(const struct connection *c)
+{
+    return c->url;
+}
+
+bool connection_is_up(const struct connection *c)
+{
+    return c->state == CONNECTION_UP;
+}
+
+bool link_is_up(const struct link *link)
+{
+    return connection_is_up(container_of(link, const struct connection, base));
+}
+
+const char *connection_why(const struct connection *c)
+{
+    return c->why;
+}
+
+/* ---- room ------------------------------------------------------------------------------------- */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool coalesces(connection_lane lane)
+{
+    return lane == LANE_COALESCED || lane == LANE_COALESCED_SETTLING;
+}
+
+uint32_t connection_room(const struct connection *c, connection_lane lane)
+{
+    uint32_t waiting = c->in_flight[LANE_WAITING];
+    uint32_t prompt = c->in_flight[LANE_PROMPT] + c->in_flight[LANE_COALESCED] + c->in_flight[LANE_COALESCED_SETTLING];
+    uint32_t room = lane == LANE_WAITING ? c->waiting_max - waiting : c->prompt_max - prompt;
+
+    room = least(room, c->base.slots_max - waiting - prompt);
+    if (coalesces(lane))
+        return c->frames[lane] < FRAMES_MAX ? least(room, FRAME_CALLS_MAX) : 0;
+    return least(room, 1);
+}
+
+/* Where waiting calls count as any other, a quarter of the room is kept from them. */
+static void set_limits(struct connection *c)
+{
+    uint32_t prompt = c->options.in_flight_max, waiting = c->options.waiting_max, share = prompt - (prompt + 3) / 4;
+
+    if (c->engine->shares_room) {
+        waiting = least(waiting, share > 0 ? share : 1);
+        c->base.slots_max = prompt;
+    } else {
+        c->base.slots_max = prompt < UINT32_MAX - waiting ? prompt + waiting : UINT32_MAX;
+    }
+    c->prompt_max = prompt;
+    c->waiting_max = waiting;
+}
+
+/* ---- messages out -------------------------------------------------------------------------------- */
+
+/* NULL when out of memory. */
+static slot *take_slot(struct connection *c)
+{
+    slot *s = c->idle;
+
+    if (s) {
+        c->idle = s->next_idle;
+        return s;
+    }
+    s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->link = &c->base;
+    s->id = (uint32_t)c->base.n_slots;
+    s->room = 1;
+    s->calls = &s->single;
+    c->base.slots[c->base.n_slots++] = s;
+    return s;
+}
+
+static void put_idle(struct connection *c, slot *s)
+{
+    s->state = SLOT_IDLE;
+    s->next_idle = c->idle;
+    c->idle = s;
+}
+
+static bool make_room(slot *s, uint32_t n)
+{
+    if (n <= s->room)
+        return true;
+    frame_call **calls = calloc(n, sizeof(frame_call *));
+    if (!calls)
+        return false;
+    if (s->calls != &s->single)
+        free(s->calls);
+    s->calls = calls;
+    s->room = n;
+    return true;
+}
+
+/* How many calls from the head of the queue fit into one message, at least one. *bytes: what they take at most. */
+static uint32_t gather(const frame_queue *queue, uint32_t room, size_t *bytes)
+{
+    uint32_t n = 0;
+    frame_call *call;
+
+    *bytes = 0;
+    TAILQ_FOREACH(call, queue, in_line) {
+        size_t more = request_bytes_max(call->request, call->tries != 0);
+        if (n == room || (n > 0 && *bytes + more > REQUEST_FRAME_BYTES_MAX))
+            break;
+        *bytes += more;
+        n++;
+    }
+    return n;
+}
+
+static uint32_t timeout_ms_of(const frame_call *call, uint64_t now_ns)
+{
+    uint64_t deadline_ns = call->request->deadline_ns;
+    uint64_t left_ms = deadline_ns > now_ns ? (deadline_ns - now_ns) / CLOCK_NS_PER_MS : 0;
+
+    return left_ms < UINT32_MAX ? (uint32_t)left_ms + 1 : UINT32_MAX;
+}
+
+/* NULL when out of memory. */
+static message *write_message(slot *s, const frame_queue *queue, size_t bytes, uint64_t now_ns)
+{
+    message *m = malloc(sizeof *m + MESSAGE_HEADROOM + bytes);
+    frame_call *call = TAILQ_FIRST(queue);
+
+    if (!m)
+        return NULL;
+    uint8_t *at = message_body(m);
+    for (uint32_t i = 0; i < s->n; i++, call = TAILQ_NEXT(call, in_line)) {
+        s->calls[i] = call;
+        at = request_write(call->request, call->tries != 0, call->applied != LKS_APPLIED_NO,
+                           timeout_ms_of(call, now_ns), at);
+    }
+    m->slot = NULL;
+    m->len = (size_t)(at - message_body(m));
+    return m;
+}
+
+/* NULL when out of memory. */
+static slot *send_first(struct connection *c, const frame_queue *queue, uint32_t n, size_t bytes, uint64_t now_ns)
+{
+    slot *s = take_slot(c);
+
+    if (!s)
+        return NULL;
+    message *m = NULL;
+    if (make_room(s, n)) {
+        s->n = s->left = n;
+        m = write_message(s, queue, bytes, now_ns);
+    }
+    s->state = SLOT_SENDING;
+    if (m && c->engine->send(s, m))
+        return s;
+    free(m);
+    put_idle(c, s);
+    return NULL;
+}
+
+void connection_send(struct connection *c, connection_lane lane, const frame_queue *queue)
+{
+    uint64_t now_ns = clock_now_ns();
+    size_t bytes;
+    uint32_t n = gather(queue, connection_room(c, lane), &bytes);
+    slot *s = send_first(c, queue, n, bytes, now_ns);
+
+    if (!s) {
+        for (uint32_t i = 0; i < n; i++)
+            TAILQ_FIRST(queue)->events->no_memory(TAILQ_FIRST(queue));
+        return;
+    }
+    s->lane = (int)lane;
+    c->in_flight[lane] += n;
+    c->frames[lane]++;
+    for (uint32_t i = 0; i < n; i++) {
+        frame_call *call = s->calls[i];
+
+        call->connection = c;
+        call->slot = s;
+        call->place = i;
+        call->events->sending(call, now_ns);
+    }
+}
+
+void connection_withdraw(frame_call *call)
+{
+    slot *s = call->slot;
+
+    if (s->state != SLOT_SENDING)
+        return;
+    s->state = SLOT_WITHDRAWING;
+    call->connection->engine->withdraw(s);
+}
+
+void connection_forget(frame_call *call)
+{
+    struct connection *c = call->connection;
+    slot *s = call->slot;
+
+    s->calls[call->place] = NULL;
+    call->slot = NULL;
+    if (s->left > 1) {
+        s->left--;
+        c->in_flight[s->lane]--;
+        return;
+    }
+    s->state = SLOT_FORGOTTEN;
+    c->engine->forget(s);
+}
+
+/* ---- what became of a message ------------------------------------------------------------------------ */
+
+/* Events may forget calls, but send nothing: the slot is not used again meanwhile. */
+void slot_sent(slot *s)
+{
+    uint64_t now_ns = clock_now_ns();
+
+    s->state = SLOT_AWAITING;
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->calls[i])
+            s->calls[i]->events->sent(s->calls[i], now_ns);
+}
+
+/* The next call of a slot that is over, which is in it no longer; NULL after the last. */
+static frame_call *next_call(slot *s, uint32_t *i)
+{
+    while (*i < s->n) {
+        frame_call *call = s->calls[(*i)++];
+        if (call) {
+            call->slot = NULL;
+            return call;
+        }
+    }
+    return NULL;
+}
+
+/* One result for several calls is the refusal of all of them. */
+static void tell_reply(struct connection *c, slot *s, const void *data, size_t len)
+{
+    Lockstock__Rpc__V1__Reply *reply = NULL;
+    frame_call *call;
+    lks_error error;
+    uint32_t i = 0;
+
+    c->failures = 0;
+    lks_rpc_arena_reset(c->options.arena);
+    if (lks_rpc_reply_decode(data, len, s->n, c->options.arena, &reply, &error) != LKS_OK)
+        reply = NULL;
+    while ((call = next_call(s, &i)))
+        if (reply)
+            call->events->answered(call, reply->results[reply->n_results == s->n ? i - 1 : 0], s->n > 1);
+        else
+            call->events->malformed(call, error.message);
+}
+
+void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len)
+{
+    struct connection *c = connection_of(s->link);
+    frame_call *call;
+    uint32_t i = 0;
+
+    c->in_flight[s->lane] -= s->left;
+    c->frames[s->lane]--;
+    put_idle(c, s);
+    if (outcome == SLOT_REPLY)
+        tell_reply(c, s, data, len);
+    else if (outcome != SLOT_DROPPED)
+        while ((call = next_call(s, &i)))
+            (outcome == SLOT_UNSENT ? call->events->unsent : call->events->lost)(call);
+}
+
+/* ---- opening and closing ------------------------------------------------------------------------------ */
+
+static const struct scheme {
+    const char *prefix, *name; /* name: what the engine calls it */
+    const struct engine *engine;
+    const char *form;
+} schemes[] = {
+    {"tcp://", "tcp://", &engine_sp, "tcp://HOST:PORT"},
+    {"tls://", "tls://", &engine_sp, "tls://HOST:PORT"},
+    {"unix://", "unix://", &engine_sp, "unix:///PATH"},
+    {"nng+tcp://", "tcp://", &engine_nng, "nng+tcp://HOST:PORT"},
+    {"nng+ws://", "ws://", &engine_nng, "nng+ws://HOST:PORT/PATH"},
+};
+
+/* NULL with *error. */
+static const struct scheme *scheme_of(const char *url, lks_error *error)
+{
+    const char *end = strstr(url, "://");
+
+    for (const struct scheme *scheme = schemes; scheme < schemes + sizeof schemes / sizeof *schemes; scheme++) {
+        size_t len = strlen(scheme->prefix);
+
+        if (strncmp(url, scheme->prefix, len) != 0)
+            continue;
+        if (scheme->engine->is_address(scheme->name, url + len))
+            return scheme;
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: must be %s", scheme->form);
+        return NULL;
+    }
+    if (!end)
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                      "urls: has no scheme; tcp://HOST:PORT, tls://, unix://, nng+tcp:// and nng+ws:// are known");
+    else
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                      "urls: unknown scheme %.*s; tcp, tls, unix, nng+tcp and nng+ws are known",
+                      end - url > 32 ? 32 : (int)(end - url), url);
+    return NULL;
+}
+
+/* NULL when out of memory. `scheme` belongs to the URL. */
+static struct connection *connection_new(char *url, const struct scheme *scheme, const connection_options *options)
+{
+    struct connection *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return NULL;
+    c->engine = scheme->engine;
+    c->options = *options;
+    c->timer.due = run_due;
+    set_limits(c);
+    c->base.scheme = scheme->name;
+    c->base.address = url + strlen(scheme->prefix);
+    c->base.message_bytes_max = options->message_bytes_max;
+    c->base.loop = options->loop;
+    c->base.tls = options->tls;
+    c->base.server_name = options->server_name;
+    c->base.slots = calloc(c->base.slots_max, sizeof(slot *));
+    if (c->base.slots && c->engine->open(&c->base)) {
+        c->url = url;
+        return c;
+    }
+    free(c->base.slots);
+    free(c);
+    return NULL;
+}
+
+lks_code connection_open(const char *url, size_t len, const connection_options *options, struct connection **ret,
+                         lks_error *error)
+{
+    char *copy = strndup(url, len);
+    lks_error why;
+
+    if (!copy)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    const struct scheme *scheme = scheme_of(copy, &why);
+    struct connection *c = scheme ? connection_new(copy, scheme, options) : NULL;
+    if (!c)
+        free(copy);
+    if (!scheme)
+        return lks_error_set(error, why.code, LKS_APPLIED_NO, "%s", why.message);
+    if (!c)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    lks_code code = begin(c, error);
+    if (code == LKS_OK)
+        *ret = c;
+    else
+        connection_close(c);
+    return code;
+}
+
+void connection_close(struct connection *c)
+{
+    if (!c)
+        return;
+    heap_clear(&c->options.loop->timers, &c->timer);
+    c->engine->close(&c->base);
+    for (size_t i = 0; i < c->base.n_slots; i++) {
+        if (c->base.slots[i]->calls != &c->base.slots[i]->single)
+            free(c->base.slots[i]->calls);
+        free(c->base.slots[i]);
+    }
+    free(c->base.slots);
+    free(c->url);
+    free(c);
+}

@@ -1,0 +1,119 @@
+/* What lies between a connection (connection.c) and the engine that carries its messages: the client's own, SP on
+ * sockets (engine_sp.c), or libnng (engine_nng.c). Everything here runs on the loop thread.
+ *
+ * A slot carries one message to its answer:
+ *
+ *   IDLE --> SENDING --sent--> AWAITING --reply, lost--> IDLE
+ *               | \               ^  \--forget--> FORGOTTEN --> IDLE
+ *               |  withdraw       |
+ *               |   \--> WITHDRAWING
+ *             unsent        | unsent
+ *               v           v
+ *             IDLE        IDLE
+ *
+ * Nobody has seen an unsent message. A server may have seen a lost one. */
+#ifndef LOCKSTOCK_CLIENT_WIRE_ENGINE_H
+#define LOCKSTOCK_CLIENT_WIRE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <lockstock/status.h>
+
+#include "client/loop/loop.h"
+
+struct tls_context;
+struct frame_call;
+
+enum { MESSAGE_HEADROOM = 16 };
+
+/* Bytes to send, freed with free(). In front of the body is room for an engine's header. */
+typedef struct message {
+    TAILQ_ENTRY(message) next; /* the engine's, with slot */
+    struct slot *slot;
+    size_t len; /* of the body */
+    uint8_t bytes[];
+} message;
+
+static inline uint8_t *message_body(message *m)
+{
+    return m->bytes + MESSAGE_HEADROOM;
+}
+
+typedef enum slot_state { SLOT_IDLE, SLOT_SENDING, SLOT_WITHDRAWING, SLOT_AWAITING, SLOT_FORGOTTEN } slot_state;
+typedef enum slot_outcome { SLOT_UNSENT, SLOT_REPLY, SLOT_LOST, SLOT_DROPPED } slot_outcome;
+
+typedef struct slot {
+    struct link *link;
+    slot_state state;
+
+    /* The engine's. */
+    uint32_t id;     /* at first the slot's place in link->slots */
+    void *operation; /* what sends the message; NULL at first */
+
+    /* The connection's. */
+    struct slot *next_idle;
+    int lane;
+    uint32_t n, left; /* calls in the message; those that still wait for it */
+    uint32_t room;
+    struct frame_call **calls; /* NULL: it waits no longer */
+    struct frame_call *single; /* `calls` while room is 1 */
+} slot;
+
+/* A connection as its engine sees it: the base of struct connection. */
+struct link {
+    const char *scheme, *address; /* the engine's name of the scheme, and what follows it */
+    size_t message_bytes_max;
+    uint32_t slots_max;
+    struct loop *loop;
+    struct tls_context *tls; /* of tls:// */
+    const char *server_name; /* in its certificate; NULL = the host of the address */
+    slot **slots;
+    size_t n_slots;
+    void *transport; /* the engine's */
+};
+
+struct engine {
+    bool (*is_address)(const char *scheme, const char *address);
+
+    /* Makes link->transport; false when out of memory. `close` runs when the loop thread has ended: no callback follows. */
+    bool (*open)(struct link *link);
+    void (*close)(struct link *link);
+
+    /* Begins to connect. The engine calls link_up or link_down later, or link_down at once. LKS_INVALID_ARGUMENT: not
+     * an address; LKS_RESOURCE_EXHAUSTED. */
+    lks_code (*connect)(struct link *link, lks_error *error);
+
+    /* Ends what connect began. Messages that are being sent end as unsent, the others as lost, now or later. */
+    void (*disconnect)(struct link *link);
+
+    bool (*send)(slot *s, message *m); /* false when out of memory: the message is still the caller's */
+    void (*withdraw)(slot *s);         /* ends in slot_sent or SLOT_UNSENT, now or later */
+    void (*forget)(slot *s);           /* ends in SLOT_DROPPED, now or later */
+
+    /* The rest may be NULL. */
+    void (*flush)(struct link *link);            /* once a turn of the loop: writes what was sent */
+    loop_source *(*source)(struct link *link);   /* where answers come */
+    bool (*looks_dead)(const struct link *link); /* while connected: a message was not taken for long */
+    bool shares_room;                            /* its servers count waiting calls as any other */
+};
+
+extern const struct engine engine_sp, engine_nng;
+
+/* ---- what an engine reports (connection.c) ---------------------------------------------- */
+
+void link_up(struct link *link);
+bool link_is_up(const struct link *link);
+
+/* The connection is over, or could not be made. `why` may be NULL: unknown. Runs the engine's disconnect. */
+void link_down(struct link *link, const char *why);
+
+/* SENDING, WITHDRAWING -> AWAITING. */
+void slot_sent(slot *s);
+
+/* Any -> IDLE. data: of a REPLY. */
+void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len);
+
+#endif

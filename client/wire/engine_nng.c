@@ -1,0 +1,372 @@
+/* The engine for nng+tcp:// and nng+ws://: REQ sockets of libnng with one dialer each, and a pool of contexts, one for
+ * each message under way. libnng takes a message off its context only when a connection takes it: nobody has seen one
+ * that is still there. docs/client.md lists the faults of libnng 1.5.2; because of them a socket that lost its connection
+ * is replaced.
+ *
+ * Invariant: libnng's threads post finished operations to the loop and note which pipe is up; the loop thread does all
+ * else. A context has at most one operation of libnng under way. */
+#include "client/wire/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+
+#include "base/container.h"
+#include "client/wire/reaper.h"
+
+enum { RECONNECT_MS_MIN = 20, RECONNECT_MS_MAX = 1000, URL_BYTES = 1024 };
+
+typedef struct operation {
+    loop_task finished;
+    TAILQ_ENTRY(operation) in_list; /* of its socket */
+    struct req_socket *socket;
+    slot *slot; /* NULL: none is under way */
+    nng_ctx context;
+    nng_aio *aio;
+} operation;
+
+/* It lives until libnng has closed the socket, which may be never. */
+typedef struct req_socket {
+    struct reaper_item closing; /* with the socket; comes first */
+    nng_dialer dialer;
+    struct link *link;
+    TAILQ_ENTRY(req_socket) in_retired;
+    TAILQ_HEAD(operations, operation) idle, busy;
+    loop_signal changed;
+
+    pthread_mutex_t lock;         /* of the rest, which libnng's threads see */
+    uint32_t announced, standing; /* pipes; 0 = none */
+    bool retired;                 /* `changed` is raised no more */
+} req_socket;
+
+typedef struct nng {
+    req_socket *current;              /* NULL: not connecting */
+    TAILQ_HEAD(, req_socket) retired; /* until their operations are over */
+} nng;
+
+/* ---- on libnng's threads ---------------------------------------------------------------- */
+
+static void on_finished(void *arg)
+{
+    operation *o = arg;
+    loop_post(o->socket->link->loop, &o->finished);
+}
+
+/* libnng may report that a pipe is gone before it reports that it was added. */
+static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    req_socket *r = arg;
+    uint32_t id = (uint32_t)nng_pipe_id(pipe);
+
+    pthread_mutex_lock(&r->lock);
+    if (event == NNG_PIPE_EV_ADD_PRE) {
+        r->announced = id;
+    } else if (event == NNG_PIPE_EV_ADD_POST && r->announced == id) {
+        r->standing = id;
+    } else if (event == NNG_PIPE_EV_REM_POST && r->announced == id) {
+        r->announced = 0;
+        r->standing = 0;
+    }
+    if (!r->retired)
+        loop_raise(r->link->loop, &r->changed);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- sockets ------------------------------------------------------------------------------ */
+
+/* The message that a finished operation left in the aio, now the caller's. */
+static nng_msg *take_message(operation *o)
+{
+    nng_msg *m = nng_aio_get_msg(o->aio);
+    nng_aio_set_msg(o->aio, NULL);
+    return m;
+}
+
+static void operation_free(operation *o)
+{
+    nng_aio_stop(o->aio);
+    if (o->slot) { /* it was under way when the loop ended, and may have finished */
+        bool sending = o->slot->state == SLOT_SENDING || o->slot->state == SLOT_WITHDRAWING;
+        if ((nng_aio_result(o->aio) == 0) != sending)
+            nng_msg_free(take_message(o));
+    }
+    nng_ctx_close(o->context);
+    nng_aio_free(o->aio);
+    free(o);
+}
+
+static void free_operations(struct operations *list)
+{
+    operation *o;
+
+    while ((o = TAILQ_FIRST(list))) {
+        TAILQ_REMOVE(list, o, in_list);
+        operation_free(o);
+    }
+}
+
+static void retire(req_socket *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->retired = true;
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* Frees a retired socket. The dialer is closed here, and with it the connection: libnng may close the socket late, or
+ * never. */
+static void dispose(req_socket *r)
+{
+    free_operations(&r->busy);
+    free_operations(&r->idle);
+    nng_dialer_close(r->dialer);
+    reaper_close(&r->closing);
+}
+
+/* Frees a retired socket once nothing is to come back from it. */
+static void dispose_if_over(req_socket *r)
+{
+    nng *t = r->link->transport;
+
+    if (r == t->current || !TAILQ_EMPTY(&r->busy) || loop_is_raised(&r->changed))
+        return;
+    TAILQ_REMOVE(&t->retired, r, in_retired);
+    dispose(r);
+}
+
+static void run_changed(loop_task *task)
+{
+    req_socket *r = container_of(task, req_socket, changed.task);
+    nng *t = r->link->transport;
+
+    loop_lower(&r->changed);
+    if (r != t->current) {
+        dispose_if_over(r);
+        return;
+    }
+    pthread_mutex_lock(&r->lock);
+    bool stands = r->standing != 0;
+    pthread_mutex_unlock(&r->lock);
+    if (stands)
+        link_up(r->link);
+    else if (link_is_up(r->link))
+        link_down(r->link, NULL);
+}
+
+static int dial(req_socket *r)
+{
+    nng_socket socket = r->closing.socket;
+    char url[URL_BYTES];
+    int failed;
+
+    snprintf(url, sizeof url, "%s%s", r->link->scheme, r->link->address);
+    if ((failed = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, r->link->message_bytes_max)) != 0 ||
+        (failed = nng_socket_set_ms(socket, NNG_OPT_RECONNMINT, RECONNECT_MS_MIN)) != 0 ||
+        (failed = nng_socket_set_ms(socket, NNG_OPT_RECONNMAXT, RECONNECT_MS_MAX)) != 0 ||
+        (failed = nng_pipe_notify(socket, NNG_PIPE_EV_ADD_PRE, on_pipe, r)) != 0 ||
+        (failed = nng_pipe_notify(socket, NNG_PIPE_EV_ADD_POST, on_pipe, r)) != 0 ||
+        (failed = nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, on_pipe, r)) != 0 ||
+        (failed = nng_dialer_create(&r->dialer, socket, url)) != 0)
+        return failed;
+    nng_dialer_set_bool(r->dialer, NNG_OPT_TCP_KEEPALIVE, true); /* WebSocket does not have it */
+    return nng_dialer_start(r->dialer, NNG_FLAG_NONBLOCK);
+}
+
+static lks_code begin_connect(struct link *link, lks_error *error)
+{
+    req_socket *r = calloc(1, sizeof *r);
+    int failed = NNG_ENOMEM;
+
+    if (!r || (failed = nng_req0_open(&r->closing.socket)) != 0) {
+        free(r);
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot open a connection: %s",
+                             nng_strerror(failed));
+    }
+    r->link = link;
+    TAILQ_INIT(&r->idle);
+    TAILQ_INIT(&r->busy);
+    r->changed.task.run = run_changed;
+    pthread_mutex_init(&r->lock, NULL);
+    failed = dial(r);
+    if (failed == 0) {
+        ((nng *)link->transport)->current = r;
+        return LKS_OK;
+    }
+    retire(r);
+    dispose(r);
+    if (failed == NNG_ENOMEM)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: %s", nng_strerror(failed));
+}
+
+/* What awaits an answer goes on: libnng tells that it is lost, or its call forgets it. */
+static void disconnect(struct link *link)
+{
+    nng *t = link->transport;
+    req_socket *r = t->current;
+    operation *o;
+
+    if (!r)
+        return;
+    retire(r);
+    t->current = NULL;
+    TAILQ_INSERT_TAIL(&t->retired, r, in_retired);
+    TAILQ_FOREACH(o, &r->busy, in_list)
+        if (o->slot->state == SLOT_SENDING)
+            nng_aio_cancel(o->aio);
+    dispose_if_over(r);
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static void run_finished(loop_task *task)
+{
+    operation *o = container_of(task, operation, finished);
+    req_socket *r = o->socket;
+    slot *s = o->slot;
+    slot_state state = s->state;
+    bool sending = state == SLOT_SENDING || state == SLOT_WITHDRAWING, done = nng_aio_result(o->aio) == 0;
+    nng_msg *m = NULL;
+
+    if (sending && done) {
+        nng_ctx_recv(o->context, o->aio);
+        slot_sent(s);
+        return;
+    }
+    if (sending || done)
+        m = take_message(o);
+    o->slot = NULL;
+    s->operation = NULL;
+    TAILQ_REMOVE(&r->busy, o, in_list);
+    TAILQ_INSERT_HEAD(&r->idle, o, in_list);
+    if (sending)
+        slot_end(s, SLOT_UNSENT, NULL, 0);
+    else if (state == SLOT_FORGOTTEN)
+        slot_end(s, SLOT_DROPPED, NULL, 0);
+    else if (done)
+        slot_end(s, SLOT_REPLY, nng_msg_body(m), nng_msg_len(m));
+    else
+        slot_end(s, SLOT_LOST, NULL, 0);
+    nng_msg_free(m);
+    if (state == SLOT_AWAITING && !done && r == ((nng *)r->link->transport)->current)
+        link_down(r->link, NULL); /* libnng may never report it */
+    else
+        dispose_if_over(r);
+}
+
+/* NULL when out of memory. */
+static operation *operation_new(req_socket *r)
+{
+    operation *o = calloc(1, sizeof *o);
+
+    if (!o || nng_ctx_open(&o->context, r->closing.socket) != 0) {
+        free(o);
+        return NULL;
+    }
+    o->finished.run = run_finished;
+    o->socket = r;
+    /* libnng would send the request again on its own, every minute and when the peer is lost, whether it may be repeated
+     * or not. */
+    if (nng_ctx_set_ms(o->context, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE) != 0 ||
+        nng_aio_alloc(&o->aio, on_finished, o) != 0) {
+        nng_ctx_close(o->context);
+        free(o);
+        return NULL;
+    }
+    nng_aio_set_timeout(o->aio, NNG_DURATION_INFINITE);
+    TAILQ_INSERT_HEAD(&r->idle, o, in_list);
+    return o;
+}
+
+static bool send_message(slot *s, message *m)
+{
+    req_socket *r = ((nng *)s->link->transport)->current;
+    operation *o = TAILQ_EMPTY(&r->idle) ? operation_new(r) : TAILQ_FIRST(&r->idle);
+    nng_msg *copy;
+
+    if (!o || nng_msg_alloc(&copy, m->len) != 0)
+        return false;
+    memcpy(nng_msg_body(copy), message_body(m), m->len);
+    free(m);
+    o->slot = s;
+    s->operation = o;
+    TAILQ_REMOVE(&r->idle, o, in_list);
+    TAILQ_INSERT_HEAD(&r->busy, o, in_list);
+    nng_aio_set_msg(o->aio, copy);
+    nng_ctx_send(o->context, o->aio);
+    return true;
+}
+
+static void cancel(slot *s)
+{
+    nng_aio_cancel(((operation *)s->operation)->aio);
+}
+
+/* While answers are awaited, libnng would notice. */
+static bool looks_dead(const struct link *link)
+{
+    const operation *o;
+
+    TAILQ_FOREACH(o, &((nng *)link->transport)->current->busy, in_list)
+        if (o->slot->state == SLOT_AWAITING || o->slot->state == SLOT_FORGOTTEN)
+            return false;
+    return true;
+}
+
+/* ---- the connection --------------------------------------------------------------------------- */
+
+/* libnng takes an address without a host or a port, and then never connects. */
+static bool names_host_and_port(const char *scheme, const char *address)
+{
+    char url[URL_BYTES];
+    struct nng_url *parsed;
+
+    if ((size_t)snprintf(url, sizeof url, "%s%s", scheme, address) >= sizeof url || nng_url_parse(&parsed, url) != 0)
+        return false;
+    long port = strspn(parsed->u_port, "0123456789") == strlen(parsed->u_port) ? strtol(parsed->u_port, NULL, 10) : 0;
+    bool named = parsed->u_hostname[0] != '\0' && port >= 1 && port <= 65535;
+    nng_url_free(parsed);
+    return named;
+}
+
+static bool open_link(struct link *link)
+{
+    nng *t = calloc(1, sizeof *t);
+
+    if (!t)
+        return false;
+    TAILQ_INIT(&t->retired);
+    link->transport = t;
+    return true;
+}
+
+static void close_link(struct link *link)
+{
+    nng *t = link->transport;
+    req_socket *r;
+
+    if (t->current) {
+        retire(t->current);
+        dispose(t->current);
+    }
+    while ((r = TAILQ_FIRST(&t->retired))) {
+        TAILQ_REMOVE(&t->retired, r, in_retired);
+        dispose(r);
+    }
+    free(t);
+}
+
+const struct engine engine_nng = {
+    .is_address = names_host_and_port,
+    .open = open_link,
+    .close = close_link,
+    .connect = begin_connect,
+    .disconnect = disconnect,
+    .send = send_message,
+    .withdraw = cancel,
+    .forget = cancel,
+    .looks_dead = looks_dead,
+    .shares_room = true,
+};
