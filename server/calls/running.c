@@ -250,7 +250,7 @@ static void on_store(void *arg, const store_result *result)
 
 /* ---- begin, resume, abandon --------------------------------------------------------- */
 
-/* When its wait is over; early enough that its last round ends by the deadline. */
+/* The end of its wait: early enough that its last round ends by the deadline. */
 static uint64_t wait_until(const running *r)
 {
     uint64_t wait_ns = (uint64_t)lks_rpc_wait_ms(r->work->rounds.method->method, r->work->rounds.request) * 1000000;
@@ -266,7 +266,7 @@ static running *running_of(caller_call *call)
     return container_of(call, running, call);
 }
 
-/* False: rounds.error says why the call is not begun, although there is room. */
+/* False: rounds.error is set. */
 static bool may_begin(running *r, uint64_t now_ns)
 {
     lks_error *error = &r->work->rounds.error;

@@ -24,14 +24,14 @@ struct waiters {
 
 /* ---- waiters ------------------------------------------------------------------ */
 
-static void tell(waiter *w, service_event_kind kind)
+static void send_kind(waiter *w, service_event_kind kind)
 {
     w->on_event(w, (service_event){.kind = kind});
 }
 
 static void on_deadline(struct timer *timer)
 {
-    tell(container_of(timer, waiter, deadline), SERVICE_WAIT_OVER);
+    send_kind(container_of(timer, waiter, deadline), SERVICE_WAIT_OVER);
 }
 
 void waiters_enter(waiters *all, waiter *w, lks_rpc_slice key, service_watch *watches, uint64_t deadline_ns)
@@ -44,7 +44,7 @@ void waiters_enter(waiters *all, waiter *w, lks_rpc_slice key, service_watch *wa
     memory_reserve_timers(&all->deadlines.heap, all->deadlines.heap.n + 1);
     loop_timers_set(&all->deadlines, &w->deadline, deadline_ns);
     if (all->stopping)
-        tell(w, SERVICE_STOPPING);
+        send_kind(w, SERVICE_STOPPING);
 }
 
 void waiters_leave(waiters *all, waiter *w)
@@ -70,7 +70,7 @@ bool waiters_any(const waiters *all)
 }
 
 /* An event may end any waiter, so each waiter moves to the end of the list before it is told. */
-static void tell_all(waiters *all, service_event_kind kind)
+static void send_all(waiters *all, service_event_kind kind)
 {
     size_t n = 0;
     waiter *w;
@@ -80,19 +80,19 @@ static void tell_all(waiters *all, service_event_kind kind)
     for (; n > 0 && (w = TAILQ_FIRST(&all->waiters)); n--) {
         TAILQ_REMOVE(&all->waiters, w, in_all);
         TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
-        tell(w, kind);
+        send_kind(w, kind);
     }
 }
 
 void waiters_missed(waiters *all)
 {
-    tell_all(all, SERVICE_WOKEN);
+    send_all(all, SERVICE_WOKEN);
 }
 
 void waiters_stop(waiters *all)
 {
     all->stopping = true;
-    tell_all(all, SERVICE_STOPPING);
+    send_all(all, SERVICE_STOPPING);
 }
 
 /* The next waiter of the same key. */
@@ -105,7 +105,7 @@ static waiter *next_of_key(const waiter *w)
 }
 
 /* Several waiters have one key when a caller repeated a call: each is told. False: none has it. */
-static bool tell_key(waiters *all, lks_rpc_slice key, service_event event)
+static bool send_to_key(waiters *all, lks_rpc_slice key, service_event event)
 {
     waiter *w, *next;
 
@@ -161,7 +161,7 @@ void waiters_message(waiters *all, const char *data, size_t len)
     if (kind.len != 1)
         return;
     if (*kind.data == 'W') {
-        tell_key(all, rest, (service_event){.kind = SERVICE_WOKEN});
+        send_to_key(all, rest, (service_event){.kind = SERVICE_WOKEN});
     } else if (*kind.data == 'A') {
         lks_rpc_slice ms = word(&rest), base = word(&rest), function = word(&rest);
         if (text_of(number, sizeof number, ms) && text_of(name, sizeof name, function))
@@ -172,7 +172,8 @@ void waiters_message(waiters *all, const char *data, size_t len)
         int64_t numbers[SERVICE_TARGETS_MAX];
         uint32_t n = numbers_of(word(&rest), numbers);
         lks_rpc_slice key = word(&rest), base = word(&rest), function = word(&rest);
-        if (text_of(name, sizeof name, function) && !tell_key(all, key, (service_event){SERVICE_GRANTED, n, numbers}))
+        if (text_of(name, sizeof name, function) &&
+            !send_to_key(all, key, (service_event){SERVICE_GRANTED, n, numbers}))
             alarms_set(all->alarms,
                        &(service_alarm){.base = base, .function = name, .argument = rest, .lasting = true});
     }
