@@ -49,11 +49,9 @@ void put_item_prepare(const lks_put_item_request *request, plan *p)
     if (request->buckets > 1 || transfer_in(p)->n_buckets > 0)
         plan_check_range(p, "per_buyer_limit", request->per_buyer_limit, 0, STOCK_BUCKETS_LIMIT_MAX);
     int64_t version = request->expected_version;
-    const plan_function *function =
-        pool_call(p, request->group, &request->sku, &fn_stock_put_item, &fn_stock_pool_put, request->buckets, &version);
     pool_must_be_new(p, request->must_be_new);
     transfer_in(p)->replied = pool_put_replied;
-    if (function)
+    if (pool_call(p, request->group, &request->sku, &fn_stock_put_item, request->buckets, &version))
         args_stock_put_item(p, .sku = request->sku, .total = request->on_hand, .buyer_limit = request->per_buyer_limit,
                             .opens_in_ms = request->opens_in_ms, .closes_in_ms = request->closes_in_ms,
                             .retain_ms = retain_ms, .must_be_new = request->must_be_new, .expected_version = version);
@@ -207,10 +205,8 @@ void adjust_prepare(const lks_adjust_request *request, plan *p)
     plan_check_text(p, "reason", request->reason, 0, STOCK_REASON_BYTES_MAX);
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
     int64_t version = request->expected_version;
-    const plan_function *function =
-        pool_call(p, request->group, &request->sku, &fn_stock_adjust, &fn_stock_pool_adjust, 0, &version);
     transfer_in(p)->replied = pool_adjust_replied;
-    if (function)
+    if (pool_call(p, request->group, &request->sku, &fn_stock_adjust, 0, &version))
         args_stock_adjust(p, .sku = request->sku, .by = request->delta, .adjustment_id = request->adjustment_id,
                           .reason = request->reason, .expected_version = version);
 }
