@@ -12,24 +12,6 @@ enum {
 /* A hundred years: a time in microseconds stays below 2^53. */
 #define SPAN_MAX_MS (36500LL * 24 * 3600 * 1000)
 
-lks_item *stock_item(answer *a, const store_value *view, const char *group, const char *sku)
-{
-    lks_item *item = memory_in(a->arena, sizeof *item);
-
-    *item = (lks_item)LKS_ITEM_INIT;
-    item->group = group;
-    item->sku = sku;
-    item->available = answer_int(a, view, 0);
-    item->reserved = answer_int(a, view, 1);
-    item->sold = answer_int(a, view, 2);
-    item->version = answer_int(a, view, 3);
-    item->per_buyer_limit = answer_int(a, view, 4);
-    item->state = (lks_item_state)answer_enum(a, view, 5, &lockstock__v1__item_state__descriptor);
-    item->opens_in_ms = answer_int(a, view, 6);
-    item->closes_in_ms = answer_int(a, view, 7);
-    return item;
-}
-
 /* ---- PutItem ---- */
 
 void put_item_prepare(const lks_put_item_request *request, plan *p)
