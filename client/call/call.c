@@ -1,17 +1,13 @@
 /* One call, with its tries.
  *
- *   STARTED --> QUEUED --room--> SENDING --sent--> AWAITING --answer, lost--> SETTLED --> COMPLETE
- *                ^ ^              |    |            ^   |                        ^
- *                | +--unsent------+    | too long   |   | lost, no answer,       |
- *                |                |    v            |   v unavailable            |
- *                +--unsent-----WITHDRAWING--sent----+ PAUSED                     |
- *                |                |    |                |                        |
- *                +----------------|----|----------------+                        |
- *                                 v    v                                         |
- *                                ENDING --unsent, sent---------------------------+
+ *   STARTED --> QUEUED --room--> SENDING --sent--> AWAITING --answer--> SETTLED --> COMPLETE
+ *                ^ ^                |                  |                    ^
+ *                | +-unsent, too long                  | lost, no answer, "unavailable": settled,
+ *                |                                     v or sent again after a pause
+ *                +-----------------------------------PAUSED
  *
- * The deadline and a cancel settle a call from every state, but a message that may or may not have been given to a
- * connection is asked back first (ENDING): its return decides between NO and MAYBE.
+ * The deadline and a cancel settle a call from every state. A message that is still SENDING is taken back first: whether
+ * that is too late decides between NO and MAYBE.
  *
  * Invariants: a call is settled exactly once, on the loop thread, and what it then says of `applied` is true of all its
  * tries together. It lives while it has references: the loop thread's until its completion has run, the user's until
@@ -47,8 +43,6 @@ typedef enum call_state {
     CALL_STARTED,
     CALL_QUEUED,
     CALL_SENDING,
-    CALL_WITHDRAWING,
-    CALL_ENDING,
     CALL_AWAITING,
     CALL_PAUSED,
     CALL_SETTLED,
@@ -56,7 +50,7 @@ typedef enum call_state {
 } call_state;
 
 struct lks_call {
-    channel_call base;
+    frame_call base;
 
     /* Constant after the start. */
     lks_call_done *done;
@@ -89,17 +83,17 @@ struct lks_call {
 
 static lks_call *call_of(frame_call *base)
 {
-    return container_of(base, lks_call, base.base);
+    return container_of(base, lks_call, base);
 }
 
 static const struct request *request_of(const lks_call *call)
 {
-    return call->base.base.request;
+    return call->base.request;
 }
 
 static const char *url_of(const lks_call *call)
 {
-    return connection_url(call->base.base.connection);
+    return connection_url(call->base.connection);
 }
 
 static void unref(lks_call *call)
@@ -107,7 +101,7 @@ static void unref(lks_call *call)
     if (atomic_fetch_sub(&call->references, 1) != 1)
         return;
     lks_message_free(call->response);
-    free(call->base.base.request);
+    free(call->base.request);
     free(call->cause);
     pthread_cond_destroy(&call->finished);
     pthread_mutex_destroy(&call->lock);
@@ -121,9 +115,7 @@ static void unref(lks_call *call)
 static const unsigned moves[] = {
     [CALL_STARTED] = TO(QUEUED),
     [CALL_QUEUED] = TO(SENDING) | TO(SETTLED),
-    [CALL_SENDING] = TO(AWAITING) | TO(QUEUED) | TO(WITHDRAWING) | TO(ENDING),
-    [CALL_WITHDRAWING] = TO(AWAITING) | TO(QUEUED) | TO(ENDING),
-    [CALL_ENDING] = TO(SETTLED),
+    [CALL_SENDING] = TO(AWAITING) | TO(QUEUED),
     [CALL_AWAITING] = TO(PAUSED) | TO(SETTLED),
     [CALL_PAUSED] = TO(QUEUED) | TO(SETTLED),
     [CALL_SETTLED] = TO(COMPLETE),
@@ -195,7 +187,7 @@ static void settle(lks_call *call)
 
 static void succeed(lks_call *call, ProtobufCMessage *response)
 {
-    lks_applied applied = call->base.base.applied; /* a lost try may still take effect if the response is a refusal */
+    lks_applied applied = call->base.applied; /* a lost try may still take effect if the response is a refusal */
 
     call->error = (lks_error){.code = LKS_OK, .applied = applied != LKS_APPLIED_NO ? applied : LKS_APPLIED_UNSPECIFIED};
     call->response = response;
@@ -233,7 +225,7 @@ static void undo(lks_channel *channel, const struct request *request)
 
 static void fail(lks_call *call)
 {
-    call->error.applied = call->base.base.applied;
+    call->error.applied = call->base.applied;
     settle(call);
     if (call->error.code == LKS_CANCELLED && call->error.applied != LKS_APPLIED_NO)
         undo(call->channel, request_of(call));
@@ -242,7 +234,7 @@ static void fail(lks_call *call)
 /* Adds what one try did to what all of them did. */
 static void note_applied(lks_call *call, lks_applied applied)
 {
-    frame_call *all = &call->base.base;
+    frame_call *all = &call->base;
 
     if (applied == LKS_APPLIED_YES || (applied == LKS_APPLIED_MAYBE && all->applied == LKS_APPLIED_NO))
         all->applied = applied;
@@ -260,23 +252,13 @@ static void set_unanswered(lks_call *call, lks_code code, lks_reason reason, con
 /* Ends the call with call->error, whatever its state is. */
 static void give_up(lks_call *call)
 {
-    switch (state_of(call)) {
-    case CALL_SENDING:
-    case CALL_WITHDRAWING:
-        enter(call, CALL_ENDING);
-        heap_clear(&call->channel->loop.timers, &call->timer);
-        connection_withdraw(&call->base.base);
-        break;
-    case CALL_AWAITING:
+    if (state_of(call) == CALL_SENDING)
+        connection_withdraw(&call->base); /* now it is QUEUED or AWAITING */
+    if (state_of(call) == CALL_AWAITING) {
         note_applied(call, LKS_APPLIED_MAYBE);
-        connection_forget(&call->base.base);
-        fail(call);
-        break;
-    case CALL_ENDING:
-        break;
-    default:
-        fail(call);
+        connection_forget(&call->base);
     }
+    fail(call);
 }
 
 /* ---- another try ---------------------------------------------------------------------------- */
@@ -284,7 +266,7 @@ static void give_up(lks_call *call)
 /* Before the next try: jittered, exponential, and no shorter than the server asked for. */
 static uint64_t pause_ns(lks_call *call)
 {
-    return backoff_ns(PAUSE_MS_MIN, PAUSE_MS_MAX, call->base.base.tries, &call->channel->random) +
+    return backoff_ns(PAUSE_MS_MIN, PAUSE_MS_MAX, call->base.tries, &call->channel->random) +
            call->error.retry_after_ms * CLOCK_NS_PER_MS;
 }
 
@@ -317,7 +299,7 @@ static bool may_repeat(const lks_call *call)
 static bool has_time(const lks_call *call, uint64_t again_ns)
 {
     uint64_t deadline_ns = request_of(call)->deadline_ns;
-    bool certain = call->base.base.applied == LKS_APPLIED_NO;
+    bool certain = call->base.applied == LKS_APPLIED_NO;
 
     return again_ns < deadline_ns && (!certain || again_ns + patience_ns(call) <= deadline_ns);
 }
@@ -329,7 +311,7 @@ static void try_failed(lks_call *call, bool transient)
 
     note_applied(call, call->error.applied);
     if (transient)
-        channel_leave(call->channel, call->base.base.connection);
+        channel_leave(call->channel, call->base.connection);
     if (!transient || !may_repeat(call) || request_of(call)->no_retry || !has_time(call, again_ns)) {
         fail(call);
         return;
@@ -365,12 +347,6 @@ static void on_sent(frame_call *base, uint64_t now)
 
     base->tries++;
     call->sent_ns = now;
-    if (state_of(call) == CALL_ENDING) {
-        note_applied(call, LKS_APPLIED_MAYBE);
-        connection_forget(base);
-        fail(call);
-        return;
-    }
     enter(call, CALL_AWAITING);
     if (!request->repeatable || request->no_retry)
         wake_at(call, CLOCK_NEVER);
@@ -382,10 +358,7 @@ static void on_sent(frame_call *base, uint64_t now)
 
 static void on_unsent(frame_call *base)
 {
-    if (state_of(call_of(base)) == CALL_ENDING)
-        fail(call_of(base));
-    else
-        wait_in_line(call_of(base));
+    wait_in_line(call_of(base));
 }
 
 static void on_lost(frame_call *base)
@@ -485,16 +458,6 @@ static void on_answered(frame_call *base, const Lockstock__Rpc__V1__Result *resu
         succeed(call, response);
 }
 
-static const frame_call_events events = {
-    .no_memory = on_no_memory,
-    .sending = on_sending,
-    .sent = on_sent,
-    .unsent = on_unsent,
-    .lost = on_lost,
-    .answered = on_answered,
-    .malformed = on_malformed,
-};
-
 /* ---- timers, cancels and completions, on the loop thread ------------------------------------------ */
 
 static void set_unreachable(lks_call *call)
@@ -525,7 +488,7 @@ static void overdue(lks_call *call)
 static void run_due(struct timer *timer)
 {
     lks_call *call = container_of(timer, lks_call, timer);
-    struct connection *connection = call->base.base.connection;
+    struct connection *connection = call->base.connection;
     uint64_t now = clock_now_ns();
 
     if (now < call->due_ns) {
@@ -534,13 +497,11 @@ static void run_due(struct timer *timer)
         overdue(call);
     } else if (state_of(call) == CALL_SENDING) {
         channel_leave(call->channel, connection);
-        enter(call, CALL_WITHDRAWING);
-        wake_at(call, CLOCK_NEVER);
-        connection_withdraw(&call->base.base);
+        connection_withdraw(&call->base);
         connection_suspect(connection);
     } else if (state_of(call) == CALL_AWAITING) {
         set_unanswered(call, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_EXCEEDED, "no answer");
-        connection_forget(&call->base.base);
+        connection_forget(&call->base);
         try_failed(call, true);
     } else {
         wait_in_line(call);
@@ -573,14 +534,14 @@ static void run_cancel(loop_task *task)
     unref(call);
 }
 
-static void close_call(channel_call *base)
+static void on_closing(frame_call *base)
 {
-    cancel(container_of(base, lks_call, base), "the channel was closed");
+    cancel(call_of(base), "the channel was closed");
 }
 
-static void complete(channel_call *base)
+static void complete(frame_call *base)
 {
-    lks_call *call = container_of(base, lks_call, base);
+    lks_call *call = call_of(base);
 
     if (call->done)
         call->done(call->function, call->arg, call->error.code, call->response, &call->error);
@@ -591,15 +552,25 @@ static void complete(channel_call *base)
 
 /* ---- on the caller's thread ------------------------------------------------------------------------- */
 
+static const frame_call_events events = {
+    .no_memory = on_no_memory,
+    .sending = on_sending,
+    .sent = on_sent,
+    .unsent = on_unsent,
+    .lost = on_lost,
+    .answered = on_answered,
+    .malformed = on_malformed,
+    .closing = on_closing,
+    .complete = complete,
+};
+
 static lks_call *call_new(lks_channel *channel, struct request *request, unsigned references)
 {
     lks_call *call = malloc(sizeof *call);
     if (!call)
         return NULL;
     *call = (lks_call){
-        .base = {.base = {.events = &events, .request = request, .applied = LKS_APPLIED_NO},
-                 .close = close_call,
-                 .complete = complete},
+        .base = {.events = &events, .request = request, .applied = LKS_APPLIED_NO},
         .channel = channel,
         .start = {.run = run_start},
         .forks = channel->forks,
@@ -677,7 +648,7 @@ static void run(lks_channel *channel, lks_call *call)
     if (!channel_enter(channel, &call->start))
         return;
     while (state_of(call) == CALL_AWAITING)
-        if (!channel_read(channel, call->base.base.connection))
+        if (!channel_read(channel, call->base.connection))
             return;
     if (state_of(call) == CALL_SETTLED) {
         channel_unsettle(channel, &call->base);

@@ -60,35 +60,35 @@ void channel_dismiss(lks_channel *channel)
 
 /* ---- calls and servers, on the loop thread --------------------------------------- */
 
-void channel_add(lks_channel *channel, channel_call *call)
+void channel_add(lks_channel *channel, frame_call *call)
 {
     TAILQ_INSERT_TAIL(&channel->calls, call, in_calls);
 }
 
-void channel_enqueue(lks_channel *channel, connection_lane lane, channel_call *call)
+void channel_enqueue(lks_channel *channel, connection_lane lane, frame_call *call)
 {
     if (channel->n_queued[lane]++ == 0 && lane != LANE_WAITING)
         pace_begin(&channel->pace[lane], clock_now_ns());
     call->enqueued = channel->enqueued++;
-    TAILQ_INSERT_TAIL(&channel->queue[lane], &call->base, in_line);
+    TAILQ_INSERT_TAIL(&channel->queue[lane], call, in_line);
 }
 
-void channel_dequeue(lks_channel *channel, connection_lane lane, channel_call *call)
+void channel_dequeue(lks_channel *channel, connection_lane lane, frame_call *call)
 {
-    TAILQ_REMOVE(&channel->queue[lane], &call->base, in_line);
+    TAILQ_REMOVE(&channel->queue[lane], call, in_line);
     channel->n_queued[lane]--;
 }
 
-void channel_settle(lks_channel *channel, channel_call *call)
+void channel_settle(lks_channel *channel, frame_call *call)
 {
     TAILQ_REMOVE(&channel->calls, call, in_calls);
-    TAILQ_INSERT_TAIL(&channel->settled, &call->base, in_line);
+    TAILQ_INSERT_TAIL(&channel->settled, call, in_line);
     channel_dismiss(channel);
 }
 
-void channel_unsettle(lks_channel *channel, channel_call *call)
+void channel_unsettle(lks_channel *channel, frame_call *call)
 {
-    TAILQ_REMOVE(&channel->settled, &call->base, in_line);
+    TAILQ_REMOVE(&channel->settled, call, in_line);
 }
 
 bool channel_connected(const lks_channel *channel)
@@ -134,12 +134,10 @@ static connection_lane next_lane(const lks_channel *channel, const struct connec
     uint64_t oldest = UINT64_MAX;
 
     for (connection_lane lane = LANE_PROMPT; lane < LANES; lane++) {
-        frame_call *first = TAILQ_FIRST(&channel->queue[lane]);
-        if (!first)
-            continue;
-        uint64_t enqueued = container_of(first, channel_call, base)->enqueued;
-        if (enqueued < oldest && connection_room(connection, lane) > 0) {
-            oldest = enqueued;
+        const frame_call *first = TAILQ_FIRST(&channel->queue[lane]);
+
+        if (first && first->enqueued < oldest && connection_room(connection, lane) > 0) {
+            oldest = first->enqueued;
             next = lane;
         }
     }
@@ -165,9 +163,8 @@ static void complete_settled(lks_channel *channel)
     frame_call *call;
 
     while ((call = TAILQ_FIRST(&channel->settled))) {
-        channel_call *settled = container_of(call, channel_call, base);
-        channel_unsettle(channel, settled);
-        settled->complete(settled);
+        channel_unsettle(channel, call);
+        call->events->complete(call);
     }
 }
 
@@ -201,11 +198,11 @@ static void *run_loop(void *arg)
 static void run_close(loop_task *task)
 {
     lks_channel *channel = container_of(task, lks_channel, close);
-    channel_call *next;
+    frame_call *next;
 
-    for (channel_call *call = TAILQ_FIRST(&channel->calls); call; call = next) {
+    for (frame_call *call = TAILQ_FIRST(&channel->calls); call; call = next) {
         next = TAILQ_NEXT(call, in_calls);
-        call->close(call);
+        call->events->closing(call);
     }
 }
 

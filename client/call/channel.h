@@ -23,15 +23,6 @@
 #include "client/wire/connection.h"
 #include "net/tls.h"
 
-/* A call as its channel sees it: the base of struct lks_call. */
-typedef struct channel_call {
-    frame_call base; /* in_line: in a queue of the channel, or among the settled */
-    TAILQ_ENTRY(channel_call) in_calls;
-    uint64_t enqueued;
-    void (*close)(struct channel_call *call);    /* the channel is closed: settles the call, or withdraws it first */
-    void (*complete)(struct channel_call *call); /* runs its completion; the call may be gone afterwards */
-} channel_call;
-
 struct lks_channel {
     /* Shared, constant after open. */
     lks_channel_options options;            /* with the defaults; token: "Bearer " and the token */
@@ -50,9 +41,9 @@ struct lks_channel {
     /* The loop thread's. */
     struct connection **connections;
     size_t n_connections;
-    size_t current;                   /* the connection that calls go to while it is up */
-    TAILQ_HEAD(, channel_call) calls; /* all that are not settled */
-    frame_queue queue[LANES];         /* those that wait for room in a connection */
+    size_t current;           /* the connection that calls go to while it is up */
+    frame_queue calls;        /* all that are not settled */
+    frame_queue queue[LANES]; /* those that wait for room in a connection */
     size_t n_queued[LANES];
     pace pace[LANES];    /* of the queues, but for WAITING */
     uint64_t enqueued;   /* calls put into a queue so far */
@@ -89,15 +80,15 @@ bool channel_on_completion_thread(void);
 
 /* ---- on the loop thread -------------------------------------------------------------------- */
 
-void channel_add(lks_channel *channel, channel_call *call);
-void channel_enqueue(lks_channel *channel, connection_lane lane, channel_call *call);
-void channel_dequeue(lks_channel *channel, connection_lane lane, channel_call *call);
+void channel_add(lks_channel *channel, frame_call *call);
+void channel_enqueue(lks_channel *channel, connection_lane lane, frame_call *call);
+void channel_dequeue(lks_channel *channel, connection_lane lane, frame_call *call);
 
 /* An added call is settled: its completion runs soon. Counts it out. */
-void channel_settle(lks_channel *channel, channel_call *call);
+void channel_settle(lks_channel *channel, frame_call *call);
 
 /* Takes it out of those whose completion is to run: the caller runs it. */
-void channel_unsettle(lks_channel *channel, channel_call *call);
+void channel_unsettle(lks_channel *channel, frame_call *call);
 
 /* A try on this connection failed: the next one goes to another, if one is up. */
 void channel_leave(lks_channel *channel, const struct connection *connection);

@@ -4,7 +4,7 @@
  * is replaced.
  *
  * Invariant: libnng's threads post finished operations to the loop and note which pipe is up; the loop thread does all
- * else. A context has at most one operation of libnng under way. */
+ * else. An operation is in `busy` from its send until its task ran that ends it; its slot may have left it before. */
 #include "client/wire/engine.h"
 
 #include <stdio.h>
@@ -19,11 +19,15 @@
 
 enum { RECONNECT_MS_MIN = 20, RECONNECT_MS_MAX = 1000, URL_BYTES = 1024 };
 
+/* IDLE --> SENDING --> RECEIVING --> IDLE; SENDING --> IDLE */
+typedef enum operation_state { OPERATION_IDLE, OPERATION_SENDING, OPERATION_RECEIVING } operation_state;
+
 typedef struct operation {
     loop_task finished;
     TAILQ_ENTRY(operation) in_list; /* of its socket */
     struct req_socket *socket;
-    slot *slot; /* NULL: none is under way */
+    operation_state state;
+    slot *slot; /* NULL: nobody waits for it */
     nng_ctx context;
     nng_aio *aio;
 } operation;
@@ -77,22 +81,21 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
 
 /* ---- sockets ------------------------------------------------------------------------------ */
 
-/* The message that a finished operation left in the aio, now the caller's. */
-static nng_msg *take_message(operation *o)
+/* Frees the message that a finished operation left in the aio: a request that was not sent, or a reply. */
+static void free_message(operation *o)
 {
-    nng_msg *m = nng_aio_get_msg(o->aio);
+    bool done = nng_aio_result(o->aio) == 0;
+
+    if (o->state == OPERATION_IDLE || done == (o->state == OPERATION_SENDING))
+        return;
+    nng_msg_free(nng_aio_get_msg(o->aio));
     nng_aio_set_msg(o->aio, NULL);
-    return m;
 }
 
 static void operation_free(operation *o)
 {
     nng_aio_stop(o->aio);
-    if (o->slot) { /* it was under way when the loop ended, and may have finished */
-        bool sending = o->slot->state == SLOT_SENDING || o->slot->state == SLOT_WITHDRAWING;
-        if ((nng_aio_result(o->aio) == 0) != sending)
-            nng_msg_free(take_message(o));
-    }
+    free_message(o);
     nng_ctx_close(o->context);
     nng_aio_free(o->aio);
     free(o);
@@ -201,56 +204,60 @@ static lks_code begin_connect(struct link *link, lks_error *error)
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: %s", nng_strerror(failed));
 }
 
-/* What awaits an answer goes on: libnng tells that it is lost, or its call forgets it. */
 static void disconnect(struct link *link)
 {
     nng *t = link->transport;
     req_socket *r = t->current;
-    operation *o;
 
     if (!r)
         return;
     retire(r);
     t->current = NULL;
     TAILQ_INSERT_TAIL(&t->retired, r, in_retired);
-    TAILQ_FOREACH(o, &r->busy, in_list)
-        if (o->slot->state == SLOT_SENDING)
-            nng_aio_cancel(o->aio);
     dispose_if_over(r);
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
+
+static void detach(slot *s)
+{
+    ((operation *)s->operation)->slot = NULL;
+    s->operation = NULL;
+}
+
+static void run_sent(operation *o)
+{
+    o->state = OPERATION_RECEIVING;
+    nng_ctx_recv(o->context, o->aio);
+    if (o->slot->state == SLOT_SENDING)
+        slot_sent(o->slot);
+}
 
 static void run_finished(loop_task *task)
 {
     operation *o = container_of(task, operation, finished);
     req_socket *r = o->socket;
     slot *s = o->slot;
-    slot_state state = s->state;
-    bool sending = state == SLOT_SENDING || state == SLOT_WITHDRAWING, done = nng_aio_result(o->aio) == 0;
-    nng_msg *m = NULL;
+    bool done = nng_aio_result(o->aio) == 0, sending = o->state == OPERATION_SENDING;
 
-    if (sending && done) {
-        nng_ctx_recv(o->context, o->aio);
-        slot_sent(s);
+    if (s && sending && done) {
+        run_sent(o);
         return;
     }
-    if (sending || done)
-        m = take_message(o);
-    o->slot = NULL;
-    s->operation = NULL;
+    if (s) {
+        detach(s);
+        if (sending)
+            slot_end(s, SLOT_UNSENT, NULL, 0);
+        else if (done)
+            slot_end(s, SLOT_REPLY, nng_msg_body(nng_aio_get_msg(o->aio)), nng_msg_len(nng_aio_get_msg(o->aio)));
+        else
+            slot_end(s, SLOT_LOST, NULL, 0);
+    }
+    free_message(o);
+    o->state = OPERATION_IDLE;
     TAILQ_REMOVE(&r->busy, o, in_list);
     TAILQ_INSERT_HEAD(&r->idle, o, in_list);
-    if (sending)
-        slot_end(s, SLOT_UNSENT, NULL, 0);
-    else if (state == SLOT_FORGOTTEN)
-        slot_end(s, SLOT_DROPPED, NULL, 0);
-    else if (done)
-        slot_end(s, SLOT_REPLY, nng_msg_body(m), nng_msg_len(m));
-    else
-        slot_end(s, SLOT_LOST, NULL, 0);
-    nng_msg_free(m);
-    if (state == SLOT_AWAITING && !done && r == ((nng *)r->link->transport)->current)
+    if (s && !sending && !done && r == ((nng *)r->link->transport)->current)
         link_down(r->link, NULL); /* libnng may never report it */
     else
         dispose_if_over(r);
@@ -290,6 +297,7 @@ static bool send_message(slot *s, message *m)
         return false;
     memcpy(nng_msg_body(copy), message_body(m), m->len);
     free(m);
+    o->state = OPERATION_SENDING;
     o->slot = s;
     s->operation = o;
     TAILQ_REMOVE(&r->idle, o, in_list);
@@ -299,9 +307,23 @@ static bool send_message(slot *s, message *m)
     return true;
 }
 
-static void cancel(slot *s)
+/* libnng has taken the message, or gives it back; run_finished follows in both cases. */
+static bool withdraw(slot *s)
+{
+    operation *o = s->operation;
+
+    nng_aio_cancel(o->aio);
+    nng_aio_wait(o->aio);
+    if (nng_aio_result(o->aio) == 0)
+        return false;
+    detach(s);
+    return true;
+}
+
+static void forget(slot *s)
 {
     nng_aio_cancel(((operation *)s->operation)->aio);
+    detach(s);
 }
 
 /* While answers are awaited, libnng would notice. */
@@ -310,7 +332,7 @@ static bool looks_dead(const struct link *link)
     const operation *o;
 
     TAILQ_FOREACH(o, &((nng *)link->transport)->current->busy, in_list)
-        if (o->slot->state == SLOT_AWAITING || o->slot->state == SLOT_FORGOTTEN)
+        if (o->state == OPERATION_RECEIVING)
             return false;
     return true;
 }
@@ -365,8 +387,8 @@ const struct engine engine_nng = {
     .connect = begin_connect,
     .disconnect = disconnect,
     .send = send_message,
-    .withdraw = cancel,
-    .forget = cancel,
+    .withdraw = withdraw,
+    .forget = forget,
     .looks_dead = looks_dead,
     .shares_room = true,
 };

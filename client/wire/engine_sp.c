@@ -100,30 +100,23 @@ static void flush(struct link *link)
 }
 
 /* The rest of a message that is partly written has to follow, for the sake of those behind it. */
-static void withdraw(slot *s)
+static bool withdraw(slot *s)
 {
     sp *t = sp_of(s);
     message *m = s->operation;
+    bool partly = m && m == TAILQ_FIRST(&t->output) && t->output_done != 0;
 
     s->operation = NULL;
-    if (m == TAILQ_FIRST(&t->output) && t->output_done != 0) {
+    if (partly)
         m->slot = NULL;
-        slot_sent(s);
-    } else {
+    else if (m)
         drop(t, m);
-        slot_end(s, SLOT_UNSENT, NULL, 0);
-    }
-}
-
-/* No slot has the id of a late answer any more. */
-static void forget(slot *s)
-{
-    slot_end(s, SLOT_DROPPED, NULL, 0);
+    return !partly;
 }
 
 /* ---- messages in ------------------------------------------------------------------------ */
 
-/* A reply that no call waits for is dropped. */
+/* A late reply has an id that no slot has any more. */
 static bool take_reply(void *arg, sp_message *reply)
 {
     sp *t = arg;
@@ -217,16 +210,12 @@ static void disconnect(struct link *link)
 
     bytes_close(&t->stream);
     sp_reader_end(&t->input);
-    while ((m = TAILQ_FIRST(&t->output)))
+    while ((m = TAILQ_FIRST(&t->output))) {
+        if (m->slot)
+            m->slot->operation = NULL;
         drop(t, m);
-    t->output_done = 0;
-    for (size_t i = 0; i < link->n_slots; i++) {
-        slot *s = link->slots[i];
-
-        s->operation = NULL;
-        if (s->state == SLOT_SENDING || s->state == SLOT_AWAITING)
-            slot_end(s, s->state == SLOT_SENDING ? SLOT_UNSENT : SLOT_LOST, NULL, 0);
     }
+    t->output_done = 0;
 }
 
 static bool open_link(struct link *link)
@@ -263,12 +252,9 @@ static bool open_link(struct link *link)
 static void close_link(struct link *link)
 {
     sp *t = link->transport;
-    message *m;
 
+    disconnect(link);
     bytes_fini(&t->stream);
-    sp_reader_end(&t->input);
-    while ((m = TAILQ_FIRST(&t->output)))
-        drop(t, m);
     free(t);
 }
 
@@ -285,7 +271,6 @@ const struct engine engine_sp = {
     .disconnect = disconnect,
     .send = send_message,
     .withdraw = withdraw,
-    .forget = forget,
     .flush = flush,
     .source = source,
 };

@@ -112,19 +112,10 @@ c_mutation(CH1 client/call/call.c test_channel_retry:*said_before* [[        cal
 c_mutation(CH2 client/wire/connection.c test_channel:*leave_room*
   [[lane == LANE_WAITING ? c->waiting_max - waiting : c->prompt_max - prompt]] [[UINT32_MAX]])
 c_mutation(CH3 client/call/call.c test_channel_retry:*insists* [[ || call->error.applied != LKS_APPLIED_NO)]] [[)]])
-c_mutation(CH14 client/call/call.c test_mutex:*cancelled_acquire* [[        undo(call->channel, request_of(call));]] [[        ;]])
 c_mutation(CH15 client/wire/connection.c test_channel_coalesce:*gather* [[c->frames[lane] < FRAMES_MAX ? ]] [[true ? ]])
 c_mutation(CH16 client/call/call.c test_channel_coalesce:*its_like*
   [[request->method->settles ? LANE_COALESCED_SETTLING : LANE_COALESCED]] [[LANE_COALESCED]])
-c_mutation(CH17 client/wire/connection.c test_channel_coalesce:*counted_in_calls [[        s->left--;
-        c->in_flight[s->lane]--;]] "")
 c_mutation(CH18 client/wire/connection.c test_channel_coalesce:*cancelled_or_late [[    s->calls[call->place] = NULL;]] "")
-c_mutation(CH18 client/wire/connection.c test_channel_coalesce:*taken_back* [[    call->connection->engine->withdraw(s);]] "")
-c_mutation(CH19 client/call/call.c test_channel_coalesce:*tried_alone [[!shared || !retry_alone(call)]] [[true]])
-c_mutation(CH22 client/call/call.c test_channel_alone:*thread_sleep [[    run(channel, call);]] [[    channel_start(channel, &call->start);]])
-c_mutation(C30 client/wire/engine_sp.c test_channel_sp:*half_written*
-  [[if (m == TAILQ_FIRST(&t->output) && t->output_done != 0) {]] [[if (false) {]])
-c_mutation(C31 client/wire/engine_sp.c test_channel_retry [[s->state == SLOT_SENDING ? SLOT_UNSENT : SLOT_LOST]] [[SLOT_UNSENT]])
 c_mutation(C32 client/wire/engine_sp.c test_channel_sp:*late_answer* [[s->state == SLOT_AWAITING && s->id == id]]
   [[s->state == SLOT_AWAITING]])
 c_mutation(C33 client/wire/engine_sp.c test_channel_retry
@@ -133,8 +124,17 @@ c_mutation(C33 client/wire/engine_sp.c test_channel_retry
 c_mutation(C34 client/wire/byte_stream.c test_channel_sp:*with_the_reason
   [[    snprintf(b->why, sizeof b->why, "%s: %s", what, why);]] [[    (void)what, (void)why;]])
 c_mutation(GD22 client/wire/connection.c test_channel_retry:*did_nothing* [[call->applied != LKS_APPLIED_NO,]] [[call->tries != 0,]])
-c_mutation(M6 client/call/call.c test_mutex:*unanswered_try* [[.applied = applied != LKS_APPLIED_NO ? applied : LKS_APPLIED_UNSPECIFIED]] [[.applied = LKS_APPLIED_UNSPECIFIED]])
-c_mutation(W17 client/call/call.c test_channel_retry [[call->error.applied == LKS_APPLIED_NO || request_of(call)->repeatable;]] [[true;]])
-c_mutation(W18 client/call/call.c test_channel:cancelling* [[        note_applied(call, LKS_APPLIED_MAYBE);
-        connection_forget(&call->base.base);]] [[        connection_forget(&call->base.base);]])
 c_mutation(A13 client/call/channel.c test_channel:*token* [[    *text = *ret;]] "")
+c_mutation(CH14 client/call/call.c test_mutex:*cancelled_acquire* [[        undo(call->channel, request_of(call));]] [[        (void)undo;]])
+c_mutation(CH17 client/wire/connection.c test_channel_coalesce:*counted_in_calls [[    c->in_flight[s->lane]--;]] "")
+c_mutation(CH18 client/wire/connection.c test_channel_coalesce:*taken_back* [[    if (call->connection->engine->withdraw(s))
+        slot_end(s, SLOT_UNSENT, NULL, 0);
+    else]] "")
+c_mutation(CH19 client/call/call.c test_channel_coalesce:*tried_alone [[!shared || !retry_alone(call)]] [[shared || !retry_alone(call)]])
+c_mutation(CH22 client/call/call.c test_channel_alone:*thread_sleep [[    run(channel, call);]] [[    (void)run;
+    channel_start(channel, &call->start);]])
+c_mutation(C31 client/wire/connection.c test_channel_retry [[        slot_end(s, SLOT_LOST, NULL, 0);]] [[        slot_end(s, SLOT_UNSENT, NULL, 0);]])
+c_mutation(M6 client/call/call.c test_mutex:*unanswered_try* [[applied != LKS_APPLIED_NO ? applied : LKS_APPLIED_UNSPECIFIED]] [[applied == LKS_APPLIED_NO ? applied : LKS_APPLIED_UNSPECIFIED]])
+c_mutation(W17 client/call/call.c test_channel_retry [[call->error.applied == LKS_APPLIED_NO || request_of(call)->repeatable;]] [[call != NULL;]])
+c_mutation(W18 client/call/call.c test_channel:cancelling* [[        note_applied(call, LKS_APPLIED_MAYBE);
+        connection_forget]] [[        connection_forget]])
