@@ -138,3 +138,4 @@ c_mutation(M6 client/call/call.c test_mutex:*unanswered_try* [[applied != LKS_AP
 c_mutation(W17 client/call/call.c test_channel_retry [[call->error.applied == LKS_APPLIED_NO || request_of(call)->repeatable;]] [[call != NULL;]])
 c_mutation(W18 client/call/call.c test_channel:cancelling* [[        note_applied(call, LKS_APPLIED_MAYBE);
         connection_forget]] [[        connection_forget]])
+c_mutation(C30 client/wire/engine_sp.c test_channel_sp:*half_written* [[m == TAILQ_FIRST(&t->output) && t->output_done != 0;]] [[false;]])
