@@ -9,7 +9,8 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-#include "calls/key_table.h"
+#include "base/container.h"
+#include "calls/hashed.h"
 #include "memory.h"
 #include "base/clock.h"
 #include "net/loop_timers.h"
@@ -24,7 +25,7 @@ enum {
 };
 
 typedef struct alarm_clock {
-    keyed entry; /* by "<base><function> <argument>" */
+    UT_hash_handle hh; /* by `text` */
     struct timer when;
     alarms *all;
     struct question *asking; /* NULL: it is not being asked */
@@ -45,7 +46,7 @@ typedef struct question {
 
 struct alarms {
     store *store;
-    key_table table;
+    alarm_clock *table; /* uthash */
     TAILQ_HEAD(, alarm_clock) lasting;
     size_t n_lasting;
     TAILQ_HEAD(, alarm_clock) due;
@@ -77,16 +78,18 @@ static lks_rpc_slice name_of(char text[NAME_BYTES_MAX], lks_rpc_slice base, cons
 
 static alarm_clock *find(const alarms *all, lks_rpc_slice name)
 {
-    keyed *k = name.len ? key_table_find(&all->table, name) : NULL;
+    alarm_clock *a = NULL;
 
-    return k ? (alarm_clock *)((char *)k - offsetof(alarm_clock, entry)) : NULL;
+    if (name.len > 0)
+        HASH_FIND(hh, all->table, name.data, name.len, a);
+    return a;
 }
 
 static void ring(alarm_clock *a);
 
 static void run_due(struct timer *timer)
 {
-    ring((alarm_clock *)((char *)timer - offsetof(alarm_clock, when)));
+    ring(container_of(timer, alarm_clock, when));
 }
 
 static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
@@ -95,11 +98,10 @@ static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
 
     a->all = all;
     memcpy(a->text, name.data, name.len);
-    a->entry.key = (lks_rpc_slice){.data = a->text, .len = name.len};
     a->base_len = (uint16_t)base_len;
     a->when.due = run_due;
-    key_table_add(&all->table, &a->entry);
-    memory_reserve_timers(&all->timers.heap, all->table.n);
+    HASH_ADD_KEYPTR(hh, all->table, a->text, name.len, a);
+    memory_reserve_timers(&all->timers.heap, HASH_COUNT(all->table));
     return a;
 }
 
@@ -133,7 +135,7 @@ static void let_go(alarm_clock *a)
     set_due(a, false);
     if (a->asking)
         return;
-    key_table_remove(&all->table, &a->entry);
+    HASH_DELETE(hh, all->table, a);
     free(a);
 }
 
@@ -161,22 +163,25 @@ static void set(alarm_clock *a, uint64_t at_ns)
     loop_timers_set(&a->all->timers, &a->when, at_ns);
 }
 
-/* Whether the same may go well later. */
-static bool passes(lks_code code)
+static bool is_transient(lks_code code)
 {
     return code == LKS_UNAVAILABLE || code == LKS_DEADLINE_EXCEEDED || code == LKS_RESOURCE_EXHAUSTED ||
            code == LKS_ABORTED;
 }
 
+/* The reply, ms until the alarm is to ring again or -1; RETRY_MS when it is none. */
+static int64_t reply_of(const store_value *v)
+{
+    return v->type == STORE_ARRAY && v->n == 2 && v->element[1].type == STORE_INTEGER ? v->element[1].integer
+                                                                                      : RETRY_MS;
+}
+
 /* ms until it is to ring again, -1: not by itself. */
 static int64_t again_in_ms(const alarm_clock *a, const store_result *result)
 {
-    const store_value *v = result->value;
-
     if (result->code != LKS_OK)
-        return passes(result->code) || !a->lasting ? RETRY_MS : -1;
-    return v->type == STORE_ARRAY && v->n == 2 && v->element[1].type == STORE_INTEGER ? v->element[1].integer
-                                                                                      : RETRY_MS;
+        return is_transient(result->code) || !a->lasting ? RETRY_MS : -1;
+    return reply_of(result->value);
 }
 
 static void ask_due(alarms *all);
@@ -203,20 +208,28 @@ static void on_reply(void *arg, const store_result *result)
     ask_due(all);
 }
 
+static void fill_question(question *q, lks_rpc_slice base, const char *function, lks_rpc_slice argument,
+                          unsigned weight)
+{
+    q->args[0] = argument;
+    q->call = (store_call){.base = base,
+                           .function = function,
+                           .n_args = 1,
+                           .max_args = 1,
+                           .args = q->args,
+                           .weight = weight,
+                           .repeatable = true};
+}
+
 static question *new_question(const alarm_clock *a)
 {
     question *q = memory_alloc(sizeof *q);
     const char *function = a->text + a->base_len;
     const char *argument = function + strlen(function) + 1;
+    size_t argument_len = a->hh.keylen - (size_t)(argument - a->text);
 
-    q->args[0] = (lks_rpc_slice){.data = argument, .len = a->entry.key.len - (size_t)(argument - a->text)};
-    q->call = (store_call){.base = {.data = a->text, .len = a->base_len},
-                           .function = function,
-                           .n_args = 1,
-                           .max_args = 1,
-                           .args = q->args,
-                           .weight = ALARM_WEIGHT,
-                           .repeatable = true};
+    fill_question(q, (lks_rpc_slice){a->text, a->base_len}, function, (lks_rpc_slice){argument, argument_len},
+                  ALARM_WEIGHT);
     return q;
 }
 
@@ -267,34 +280,67 @@ void alarms_unwatch(alarms *all, watched *list)
     }
 }
 
-void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+static void set_watched(alarms *all, const service_alarm *what)
 {
     char text[NAME_BYTES_MAX];
-    alarm_clock *a = in_ms < 0 ? NULL : find(all, name_of(text, base, function, argument));
+    alarm_clock *a = find(all, name_of(text, what->base, what->function, what->argument));
 
     if (a && (a->watchers > 0 || a->lasting))
-        set(a, in_ms_from_now(in_ms));
+        set(a, in_ms_from_now(what->in_ms));
 }
 
-void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+static void set_lasting(alarms *all, const service_alarm *what)
 {
     char text[NAME_BYTES_MAX];
-    alarm_clock *a = find(all, name_of(text, base, function, argument));
-    bool counts = a && a->lasting; /* one that does may still move when there is no room for more */
+    alarm_clock *a = find(all, name_of(text, what->base, what->function, what->argument));
+    bool counts = a && a->lasting; /* then it moves even when there is no room for more */
 
-    if (in_ms < 0 || all->stopping || (!counts && all->n_lasting >= LASTING_MAX))
+    if (all->stopping || (!counts && all->n_lasting >= LASTING_MAX))
         return;
-    if (!a && !(a = enter(all, base, function, argument)))
+    if (!a && !(a = enter(all, what->base, what->function, what->argument)))
         return;
     if (!counts) {
         a->lasting = true;
         TAILQ_INSERT_TAIL(&all->lasting, a, in_lasting);
         all->n_lasting++;
     }
-    set(a, in_ms_from_now(in_ms));
+    set(a, in_ms_from_now(what->in_ms));
 }
 
-void alarms_tell(alarms *all, void (*called)(void *arg, const store_call *call), void *arg)
+void alarms_set(alarms *all, const service_alarm *what)
+{
+    if (what->in_ms >= 0)
+        (what->lasting ? set_lasting : set_watched)(all, what);
+}
+
+typedef struct single_call {
+    alarms *alarms;
+    question question;
+    void (*done)(void *arg, bool is_done);
+    void *arg;
+} single_call;
+
+static void on_single_reply(void *arg, const store_result *result)
+{
+    single_call *c = arg;
+
+    if (c->alarms->called)
+        c->alarms->called(c->alarms->called_arg, &c->question.call);
+    c->done(c->arg, result->code == LKS_OK && reply_of(result->value) < 0);
+    free(c);
+}
+
+void alarms_call(alarms *all, const service_alarm *what, unsigned weight, void (*done)(void *arg, bool is_done),
+                 void *arg)
+{
+    single_call *c = memory_alloc(sizeof *c);
+
+    *c = (single_call){.alarms = all, .done = done, .arg = arg};
+    fill_question(&c->question, what->base, what->function, what->argument, weight);
+    store_submit(all->store, &c->question.call, in_ms_from_now(TIMEOUT_MS), on_single_reply, c);
+}
+
+void alarms_on_call(alarms *all, void (*called)(void *arg, const store_call *call), void *arg)
 {
     all->called = called;
     all->called_arg = arg;
@@ -302,7 +348,7 @@ void alarms_tell(alarms *all, void (*called)(void *arg, const store_call *call),
 
 size_t alarms_count(const alarms *all)
 {
-    return all->table.n;
+    return HASH_COUNT(all->table);
 }
 
 static void end_all_lasting(alarms *all)
@@ -337,7 +383,6 @@ static void on_timer_closed(uv_handle_t *handle)
     void *arg = all->arg;
 
     heap_free(&all->timers.heap);
-    key_table_clear(&all->table);
     free(all);
     closed(arg);
 }

@@ -26,8 +26,8 @@ typedef struct alarms alarms;
 
 alarms *alarms_new(struct uv_loop_s *loop, store *store);
 
-/* From now on `called` is told of each store call of an alarm that has ended, however it did. */
-void alarms_tell(alarms *all, void (*called)(void *arg, const store_call *call), void *arg);
+/* From now on `called` runs for each store call that has ended, however it did. */
+void alarms_on_call(alarms *all, void (*called)(void *arg, const store_call *call), void *arg);
 
 /* With nothing watched and no store call under way. `closed` runs on the loop when it
  * is freed. */
@@ -38,12 +38,13 @@ void alarms_close(alarms *all, void (*closed)(void *arg), void *arg);
 watched *alarms_watch(alarms *all, service_watch *list);
 void alarms_unwatch(alarms *all, watched *list);
 
-/* Rings it in in_ms; -1 = never. Of several moments the earliest counts. Ignored when
- * nobody watches it. */
-void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms);
+/* Rings in in_ms; -1 = never. Of several times the earliest counts. Unless it is lasting it is ignored when no call watches it; a
+ * new lasting alarm beyond 262,144 of them is ignored. */
+void alarms_set(alarms *all, const service_alarm *what);
 
-/* Rings it in in_ms as a lasting alarm, watched or not. A new one beyond 262,144 of them is ignored. */
-void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms);
+/* Makes the store call of an alarm at once, and no other: `is_done` says whether it replied -1. `what` must live until then. */
+void alarms_call(alarms *all, const service_alarm *what, unsigned weight, void (*done)(void *arg, bool is_done),
+                 void *arg);
 
 /* How many there are, of both kinds. */
 size_t alarms_count(const alarms *all);

@@ -1,237 +1,25 @@
-/* Invariant: a caller is on the list `settling` of its owner exactly while it has a queued call that
- * settles and room for it, on `taking` likewise for calls that take; an owner is on the server's list exactly while
- * one of its callers is on that. So finding the next call to start costs the same however many queue. Called by
- * dispatch.c and the engines. */
+/* Admits and starts calls. Called by dispatch.c and the engines. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "calls/callers_state.h"
 
 enum {
-    RESERVE = 4,      /* one part in so many of the room to run is not for one kind of calls alone */
     QUEUES = 16,      /* calls that take may queue, for each that may run */
     SETTLING = 4,     /* calls of one caller that settle may queue, for each that may run, besides those that waited */
-    SMALL_QUEUE = 64, /* of one caller, when others queue nearly all there may be */
-    /* What a caller may start in a turn; and while others call, what may be started from queues, and what costly callers,
-     * all of them, may start as it comes: then it queues. */
+    SMALL_QUEUE = 64, /* of one owner, when others queue nearly all there may be */
+    /* In each turn of the loop: what a caller may start; and while others call, what may be started from queues, and what all
+     * costly callers together may start on arrival. */
     TURN_NS = 200 * 1000,
-    ALONE_NS = 1000 * 1000, /* instead, while nobody else had a call for a while */
-    QUIET_NS = 50 * 1000 * 1000,
-    LARGE_BYTES = 64 * 1024, /* of an answer */
+    ALONE_NS = 1000 * 1000,  /* instead, when nobody else had a call for CALLERS_QUIET_NS */
+    LARGE_BYTES = 64 * 1024, /* of a reply */
     COST_FACTOR_MAX = 8,
-    OWNERS_SHARE = 32,     /* places of one owner, while another calls */
-    LONG_NS = 5 * 1000000, /* a queue is long, */
+    OWNERS_SHARE = 32, /* places of one owner, while another calls */
     STALL_NS = 20 * 1000000,
-    LOOK_MS = 10,         /* how often that is looked at, */
-    LOOK_NS = 200 * 1000, /* and for how long */
-    QUEUE_PART = 4,       /* of the time that a call has left, it may queue one part in so many */
+    LOOK_NS = 200 * 1000, /* the longest that one check of queues takes */
+    QUEUE_PART = 4,       /* a call may queue for one part in so many of the time that it has left */
     NS_PER_MS = 1000000,
 };
-
-/* ---- room ------------------------------------------------------------------------- */
-
-/* Of `max`, what calls of one kind may use: the rest is for the other kind, so that neither
- * keeps the other from running. */
-static uint32_t for_one_kind(uint32_t max)
-{
-    return max - max / RESERVE;
-}
-
-static bool has_room_of(const running_calls *running, uint32_t max, bool settles)
-{
-    return running->of_kind[settles] < for_one_kind(max) && running->of_kind[0] + running->of_kind[1] < max;
-}
-
-/* One member more; NULL when out of memory. */
-static owner *enter_owner(callers *all, const char *name)
-{
-    owner *o = named_enter(&all->owners, name, sizeof *o);
-
-    if (o && o->named.members == 1) {
-        TAILQ_INIT(&o->ready[false]);
-        TAILQ_INIT(&o->ready[true]);
-    }
-    return o;
-}
-
-static void leave_owner(callers *all, owner *o)
-{
-    if (o->named.members == 1 && all->recent == o)
-        all->recent = NULL;
-    named_leave(&all->owners, o);
-}
-
-/* Whether another owner had a call lately. */
-static bool is_contended(const callers *all, const owner *o)
-{
-    uint64_t others_ns = all->recent == o ? all->others_ns : all->recent_ns;
-
-    return others_ns > 0 && clock_now_ns() < others_ns + QUIET_NS;
-}
-
-/* Calls of one owner that run are ahead of the others' in the store. */
-static bool has_share(const callers *all, const owner *o, bool settles)
-{
-    return has_room_of(&o->running, all->options.running_per_owner, settles) || !is_contended(all, o);
-}
-
-/* Whether a caller's own limit lets it start a call of that kind; the server's is looked at
- * when it starts. */
-static bool may_have(const caller *c, bool settles)
-{
-    return !c->held && has_room_of(&c->running, c->all->options.running_per_caller, settles);
-}
-
-static bool has_room(const caller *c, bool settles)
-{
-    return may_have(c, settles) && has_room_of(&c->all->running, c->all->options.running_max, settles) &&
-           has_share(c->all, c->owner, settles);
-}
-
-static void relist_owner(callers *all, owner *o, bool settles)
-{
-    bool ready = !TAILQ_EMPTY(&o->ready[settles]);
-
-    if (ready && !o->listed[settles])
-        TAILQ_INSERT_TAIL(&all->ready[settles], o, ready_in[settles]);
-    else if (!ready && o->listed[settles])
-        TAILQ_REMOVE(&all->ready[settles], o, ready_in[settles]);
-    o->listed[settles] = ready;
-}
-
-static void relist_kind(caller *c, bool settles, bool ready)
-{
-    if (ready && !c->ready[settles])
-        TAILQ_INSERT_TAIL(&c->owner->ready[settles], c, ready_in[settles]);
-    else if (!ready && c->ready[settles])
-        TAILQ_REMOVE(&c->owner->ready[settles], c, ready_in[settles]);
-    c->ready[settles] = ready;
-    relist_owner(c->all, c->owner, settles);
-}
-
-static void relist(caller *c)
-{
-    relist_kind(c, true, !TAILQ_EMPTY(&c->settles) && may_have(c, true));
-    relist_kind(c, false, !TAILQ_EMPTY(&c->takes) && may_have(c, false));
-}
-
-/* ---- owners ----------------------------------------------------------------------- */
-
-static void count_taking(caller *c, uint32_t n)
-{
-    owner *o = c->owner;
-    uint32_t before = o->n_taking;
-
-    o->n_taking += n;
-    c->all->n_owners_taking += (before == 0) - (uint32_t)(o->n_taking == 0);
-}
-
-void caller_set_owner(caller *c, const char *name)
-{
-    owner *to, *from = c->owner;
-
-    if (strcmp(from->named.name, name) == 0 || !(to = enter_owner(c->all, name)))
-        return;
-    relist_kind(c, true, false);
-    relist_kind(c, false, false);
-    uint32_t n = c->n_taking;
-    if (n > 0)
-        count_taking(c, -n);
-    c->owner = to;
-    if (n > 0)
-        count_taking(c, n);
-    relist(c);
-    leave_owner(c->all, from);
-}
-
-/* A call of it begins. */
-static void note_owner(callers *all, const owner *o, uint64_t now_ns)
-{
-    if (all->recent != o)
-        all->others_ns = all->recent_ns;
-    all->recent = o;
-    all->recent_ns = now_ns;
-}
-
-/* ---- pace --------------------------------------------------------------------------- */
-
-/* How long a call that takes would queue: owners take turns, and so do the callers of one; none queues longer than all
- * calls take. */
-static uint64_t queue_ns(const caller *c)
-{
-    const callers *all = c->all;
-    uint64_t before = (uint64_t)c->n_taking * all->n_takers;
-    uint64_t of_owners = (uint64_t)c->owner->n_taking * all->n_owners_taking;
-
-    if (of_owners < before)
-        before = of_owners;
-    return pace_foresee(&all->pace, before < all->n_taking ? before : all->n_taking);
-}
-
-static bool queues_for_long(const caller *c)
-{
-    return queue_ns(c) >= LONG_NS || clock_now_ns() - c->moved_ns >= c->all->options.stall_ns;
-}
-
-static void on_look(uv_timer_t *look);
-
-static void enter_takers(caller *c)
-{
-    callers *all = c->all;
-
-    c->moved_ns = clock_now_ns();
-    if (all->n_takers++ == 0) {
-        pace_begin(&all->pace, c->moved_ns);
-        uv_timer_start(&all->look, on_look, LOOK_MS, LOOK_MS);
-    }
-    TAILQ_INSERT_TAIL(&all->takers, c, in_takers);
-}
-
-static void leave_takers(caller *c)
-{
-    callers *all = c->all;
-
-    TAILQ_REMOVE(&all->takers, c, in_takers);
-    if (--all->n_takers == 0)
-        uv_timer_stop(&all->look);
-}
-
-/* ---- queues ----------------------------------------------------------------------- */
-
-static void enqueue(caller_call *call)
-{
-    caller *c = call->caller;
-
-    c->all->n_queued++;
-    if (call->settles) {
-        TAILQ_INSERT_TAIL(&c->settles, call, in_queue);
-        c->n_settling++;
-        return;
-    }
-    TAILQ_INSERT_TAIL(&c->takes, call, in_queue);
-    if (c->n_taking++ == 0)
-        enter_takers(c);
-    count_taking(c, 1);
-    c->all->n_taking++;
-}
-
-static void dequeue(caller_call *call)
-{
-    caller *c = call->caller;
-
-    c->all->n_queued--;
-    if (call->settles) {
-        TAILQ_REMOVE(&c->settles, call, in_queue);
-        c->n_settling--;
-        return;
-    }
-    TAILQ_REMOVE(&c->takes, call, in_queue);
-    if (--c->n_taking == 0)
-        leave_takers(c);
-    count_taking(c, -1U);
-    c->all->n_taking--;
-}
 
 /* ---- the state of a call ------------------------------------------------------------ */
 
@@ -250,11 +38,11 @@ static void leave_state(caller_call *call)
     switch (call->state) {
     case CALL_QUEUED:
     case CALL_WOKEN:
-        dequeue(call);
+        callers_dequeue(call);
         break;
     case CALL_RUNNING:
         count_running(call, -call->places);
-        leave_owner(all, call->owner);
+        callers_leave_owner(all, call->owner);
         call->owner = NULL;
         break;
     case CALL_PARKED:
@@ -275,7 +63,7 @@ static void move_call(caller_call *call, call_state to)
     switch (to) {
     case CALL_QUEUED:
     case CALL_WOKEN:
-        enqueue(call);
+        callers_enqueue(call);
         break;
     case CALL_RUNNING:
         call->owner = c->owner;
@@ -289,7 +77,7 @@ static void move_call(caller_call *call, call_state to)
     default:
         break;
     }
-    relist(c);
+    callers_relist(c);
 }
 
 /* ---- life ------------------------------------------------------------------------- */
@@ -298,7 +86,7 @@ static void free_when_over(caller *c)
 {
     if (!c->lost || c->pins > 0 || !TAILQ_EMPTY(&c->calls))
         return;
-    leave_owner(c->all, c->owner);
+    callers_leave_owner(c->all, c->owner);
     free(c);
 }
 
@@ -315,7 +103,7 @@ static void tell_room(caller *c)
 }
 
 /* Those whose queue became long since they were told to wait are read on. */
-static void on_look(uv_timer_t *look)
+void callers_on_look(uv_timer_t *look)
 {
     callers *all = look->data;
     uint64_t until_ns = clock_now_ns() + LOOK_NS;
@@ -349,14 +137,14 @@ static void run(caller_call *call)
         o->turn_ns = 0;
     o->turn = all->turn;
     o->named.members++; /* used below, when the call may be over */
-    note_owner(all, o, began_ns);
+    callers_note_owner(all, o, began_ns);
     bool begins = call->state == CALL_NEW || call->state == CALL_QUEUED;
     move_call(call, CALL_RUNNING);
     (begins ? call->ops->begin : call->ops->resume)(call);
     uint64_t now_ns = clock_now_ns(), took_ns = now_ns - began_ns;
     c->turn_ns += took_ns;
     o->turn_ns += took_ns;
-    leave_owner(all, o);
+    callers_leave_owner(all, o);
     if (!c->was_costly && c->turn_ns < all->options.turn_ns)
         all->light_ns = now_ns;
     if (all->serving)
@@ -368,7 +156,7 @@ static void run(caller_call *call)
 /* For all of them. */
 static uint64_t turn_of_costly(const callers *all)
 {
-    return clock_now_ns() < all->light_ns + QUIET_NS ? all->options.turn_ns : ALONE_NS;
+    return clock_now_ns() < all->light_ns + CALLERS_QUIET_NS ? all->options.turn_ns : ALONE_NS;
 }
 
 /* In this turn of the loop: it used up its share, or those who use up theirs each time have together had
@@ -380,7 +168,7 @@ static bool has_had_its_turn(const caller *c)
     bool is_costly = in_this_turn ? c->was_costly : used_up;
     const owner *o = c->owner;
 
-    if (o->turn == all->turn && o->turn_ns >= all->options.turn_ns && is_contended(all, o))
+    if (o->turn == all->turn && o->turn_ns >= all->options.turn_ns && callers_contended(all, o))
         return true;
     return (in_this_turn && used_up) || (is_costly && all->costly_ns >= turn_of_costly(all));
 }
@@ -391,10 +179,10 @@ static caller_call *next_of_kind(callers *all, bool settles)
 {
     owner *o;
 
-    if (!has_room_of(&all->running, all->options.running_max, settles))
+    if (!callers_fit(&all->running, all->options.running_max, settles))
         return NULL;
     TAILQ_FOREACH(o, &all->ready[settles], ready_in[settles])
-        if (has_share(all, o, settles))
+        if (callers_have_share(all, o, settles))
             break;
     if (!o)
         return NULL;
@@ -403,7 +191,7 @@ static caller_call *next_of_kind(callers *all, bool settles)
     TAILQ_INSERT_TAIL(&all->ready[settles], o, ready_in[settles]);
     TAILQ_REMOVE(&o->ready[settles], c, ready_in[settles]);
     TAILQ_INSERT_TAIL(&o->ready[settles], c, ready_in[settles]);
-    return settles ? TAILQ_FIRST(&c->settles) : TAILQ_FIRST(&c->takes);
+    return TAILQ_FIRST(&c->queue[settles]);
 }
 
 static caller_call *next_call(callers *all)
@@ -452,10 +240,10 @@ static void start_or_queue(caller_call *call)
 {
     caller *c = call->caller;
 
-    bool first = call->settles ? TAILQ_EMPTY(&c->settles)
-                               : TAILQ_EMPTY(&c->takes) && (TAILQ_EMPTY(&c->settles) || !has_room(c, true));
+    bool is_first = TAILQ_EMPTY(&c->queue[call->settles]) &&
+                    (call->settles || TAILQ_EMPTY(&c->queue[true]) || !callers_have_room(c, true));
 
-    if (first && has_room(c, call->settles) && !has_had_its_turn(c)) {
+    if (is_first && callers_have_room(c, call->settles) && !has_had_its_turn(c)) {
         c->pins++;
         run(call);
         unpin(c);
@@ -482,12 +270,12 @@ static bool too_many_settle(const caller *c)
 {
     const callers_options *o = &c->all->options;
 
-    return c->n_settling >= (uint64_t)SETTLING * o->running_per_caller + o->waiting_per_caller;
+    return c->n_queued[true] >= (uint64_t)SETTLING * o->running_per_caller + o->waiting_per_caller;
 }
 
 lks_code caller_foresee(const caller *c, uint64_t deadline_ns, lks_error *error)
 {
-    uint64_t ns = queue_ns(c), now_ns = ns > 0 ? clock_now_ns() : 0;
+    uint64_t ns = callers_queue_ns(c), now_ns = ns > 0 ? clock_now_ns() : 0;
 
     if (ns == 0 || !pace_too_long(ns, deadline_ns > now_ns ? deadline_ns - now_ns : 0, QUEUE_PART))
         return LKS_OK;
@@ -560,9 +348,9 @@ caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg)
                   .from = "?",
                   .cost_factor = COST_FACTOR_MAX};
     TAILQ_INIT(&c->calls);
-    TAILQ_INIT(&c->settles);
-    TAILQ_INIT(&c->takes);
-    c->owner = enter_owner(all, "");
+    TAILQ_INIT(&c->queue[false]);
+    TAILQ_INIT(&c->queue[true]);
+    c->owner = callers_enter_owner(all, "");
     if (!c->owner) {
         free(c);
         return NULL;
@@ -614,8 +402,8 @@ void caller_hold(caller *c, bool held)
     if (held == c->held)
         return;
     c->held = held;
-    relist(c);
-    if (!held && c->n_taking + c->n_settling > 0 && !c->all->serving)
+    callers_relist(c);
+    if (!held && c->n_queued[false] + c->n_queued[true] > 0 && !c->all->serving)
         uv_idle_start(&c->all->busy, on_busy);
 }
 
@@ -636,7 +424,7 @@ budget_share *caller_bytes(const caller *c)
 
 bool caller_queues(const caller *c)
 {
-    return !TAILQ_EMPTY(&c->settles) || (!TAILQ_EMPTY(&c->takes) && (c->held || !queues_for_long(c)));
+    return !TAILQ_EMPTY(&c->queue[true]) || (!TAILQ_EMPTY(&c->queue[false]) && (c->held || !callers_queue_long(c)));
 }
 
 /* ---- all of them -------------------------------------------------------------------- */
@@ -675,26 +463,12 @@ lks_code callers_new(const callers_options *options, callers **ret, lks_error *e
     return LKS_OK;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
-{
-    callers *all = handle->data;
-
-    if (--all->open_handles > 0)
-        return;
-    void (*closed)(void *arg) = all->closed;
-    void *arg = all->arg;
-    free(all);
-    closed(arg);
-}
-
 void callers_close(callers *all, void (*closed)(void *arg), void *arg)
 {
-    all->closed = closed;
-    all->arg = arg;
-    all->open_handles = 3;
-    uv_close((uv_handle_t *)&all->turn_end, on_handle_closed);
-    uv_close((uv_handle_t *)&all->busy, on_handle_closed);
-    uv_close((uv_handle_t *)&all->look, on_handle_closed);
+    close_barrier_handle(&all->closing, &all->turn_end);
+    close_barrier_handle(&all->closing, &all->busy);
+    close_barrier_handle(&all->closing, &all->look);
+    close_barrier_begin(&all->closing, all, free, closed, arg);
 }
 
 bool callers_any(const callers *all)

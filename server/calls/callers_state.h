@@ -1,4 +1,4 @@
-/* What callers are made of, for callers.c (who starts when), callers_owners.c and callers_waiting.c only. */
+/* The parts of callers, for callers.c and callers_room.c only. */
 #ifndef LOCKSTOCK_SERVER_CALLERS_STATE_H
 #define LOCKSTOCK_SERVER_CALLERS_STATE_H
 
@@ -7,8 +7,12 @@
 #include "calls/callers.h"
 #include "base/pace.h"
 #include "base/named.h"
+#include "net/close_barrier.h"
 
-enum { CALLERS_RETRY_AFTER_MS = 100 };
+enum {
+    CALLERS_RETRY_AFTER_MS = 100,
+    CALLERS_QUIET_NS = 50 * 1000 * 1000, /* an owner that had no call for so long does not count as calling */
+};
 
 typedef TAILQ_HEAD(, caller_call) call_list;
 typedef TAILQ_HEAD(, caller) caller_list;
@@ -37,15 +41,15 @@ struct caller {
     void (*on_room)(void *arg);
     void *arg;
     const char *wire, *from;
-    call_list calls;          /* in any state */
-    call_list settles, takes; /* those that queue */
+    call_list calls;    /* in any state */
+    call_list queue[2]; /* those that queue, by kind of call */
     running_calls running;
-    uint32_t n_waiting, n_taking, n_settling; /* n_taking, n_settling: on `takes`, on `settles` */
-    uint64_t moved_ns;                        /* when `takes` was empty, or one of it began */
-    uint64_t turn, turn_ns;                   /* time that its calls took to start in that turn */
-    bool was_costly;                          /* they used up the one before */
-    uint32_t cost_factor;                     /* 1..COST_FACTOR_MAX, by the size of its latest replies */
-    unsigned pins;                            /* functions that still look at it */
+    uint32_t n_waiting, n_queued[2];
+    uint64_t moved_ns;      /* when no call queued to take, or one of those began */
+    uint64_t turn, turn_ns; /* time that its calls took to start in that turn */
+    bool was_costly;        /* they used up the one before */
+    uint32_t cost_factor;   /* 1..COST_FACTOR_MAX, by the size of its latest replies */
+    unsigned pins;          /* functions that still look at it */
     bool lost, held, ready[2];
     TAILQ_ENTRY(caller) ready_in[2], in_takers;
 };
@@ -69,14 +73,41 @@ struct callers {
     uv_prepare_t turn_end;
     uv_idle_t busy; /* the loop does not wait while calls could start */
     uv_timer_t look;
-    unsigned open_handles;
-    void (*closed)(void *arg);
-    void *arg;
+    close_barrier closing;
 };
 
-/* ---- callers_waiting.c -------------------------------------------------------------- */
+/* ---- callers_room.c ------------------------------------------------------------------- */
 
-/* RESOURCE_EXHAUSTED, NO, with a moment to wait. */
+/* One member more; NULL when out of memory. */
+owner *callers_enter_owner(callers *all, const char *name);
+void callers_leave_owner(callers *all, owner *o);
+
+/* A call of that owner begins. */
+void callers_note_owner(callers *all, const owner *o, uint64_t now_ns);
+
+/* Whether another owner had a call lately. */
+bool callers_contended(const callers *all, const owner *o);
+
+/* Whether one more call of that kind fits: into `max` places; into the owner's share, which counts while another owner calls; and
+ * into all limits of the caller, its owner and the server. */
+bool callers_fit(const running_calls *running, uint32_t max, bool settles);
+bool callers_have_share(const callers *all, const owner *o, bool settles);
+bool callers_have_room(const caller *c, bool settles);
+
+/* Corrects the lists of callers and owners that can start a call. */
+void callers_relist(caller *c);
+
+void callers_enqueue(caller_call *call);
+void callers_dequeue(caller_call *call);
+
+/* How long a call that takes would queue: owners take turns, and so do the callers of one owner. */
+uint64_t callers_queue_ns(const caller *c);
+bool callers_queue_long(const caller *c);
+
+/* Runs every few ms while calls queue to take; in callers.c. */
+void callers_on_look(uv_timer_t *look);
+
+/* RESOURCE_EXHAUSTED, NO, with a time to wait. */
 lks_code callers_no_room(lks_error *error, lks_reason reason, const char *why);
 
 /* Counts a call among those that may wait: of all, of its connection, and of the principal unless that is NULL. */

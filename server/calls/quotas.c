@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "calls/key_table.h"
+#include "calls/hashed.h"
 #include "calls/pass.h"
 #include "functions/arguments.h"
 #include "log.h"
@@ -18,8 +18,7 @@ enum { INTERVAL_MS = 1000, ROW = 3 };
 
 /* What a namespace has: by the pass under way so far, and by the last whole one. */
 typedef struct usage {
-    keyed by_ns;
-    TAILQ_ENTRY(usage) in_all;
+    UT_hash_handle hh;               /* by ns */
     int64_t counting[2], counted[2]; /* keys, bytes */
     char ns[];                       /* percent-encoded */
 } usage;
@@ -27,8 +26,7 @@ typedef struct usage {
 struct quotas {
     quotas_limits limits;
     pass *pass;
-    key_table table;
-    TAILQ_HEAD(, usage) all;
+    usage *all; /* uthash */
     named_set waiting;
     bool failed; /* a step of the pass under way */
     bool told;   /* the log knows that passes fail */
@@ -36,28 +34,24 @@ struct quotas {
 
 static usage *usage_of(const quotas *q, lks_rpc_slice ns)
 {
-    keyed *found = key_table_find(&q->table, ns);
+    usage *u;
 
-    return found ? (usage *)((char *)found - offsetof(usage, by_ns)) : NULL;
+    HASH_FIND(hh, q->all, ns.data, ns.len, u);
+    return u;
 }
 
 static usage *usage_new(quotas *q, lks_rpc_slice ns)
 {
     usage *u = memory_alloc(sizeof *u + ns.len + 1);
 
-    *u = (usage){.counted = {0}};
     memcpy(u->ns, ns.data, ns.len);
-    u->ns[ns.len] = '\0';
-    u->by_ns.key = (lks_rpc_slice){u->ns, ns.len};
-    key_table_add(&q->table, &u->by_ns);
-    TAILQ_INSERT_TAIL(&q->all, u, in_all);
+    HASH_ADD_KEYPTR(hh, q->all, u->ns, ns.len, u);
     return u;
 }
 
 static void usage_free(quotas *q, usage *u)
 {
-    TAILQ_REMOVE(&q->all, u, in_all);
-    key_table_remove(&q->table, &u->by_ns);
+    HASH_DELETE(hh, q->all, u);
     free(u);
 }
 
@@ -124,8 +118,8 @@ static void on_end(void *arg)
         log_warn("quotas-not-counted", "reason=\"%s\"",
                  "the keys of the store cannot be counted, quotas go by what was counted last");
     q->told = q->failed;
-    for (u = TAILQ_FIRST(&q->all); u; u = next) {
-        next = TAILQ_NEXT(u, in_all);
+    HASH_ITER(hh, q->all, u, next)
+    {
         if (!q->failed) {
             tell(q, u);
             memcpy(u->counted, u->counting, sizeof u->counted);
@@ -151,7 +145,6 @@ quotas *quotas_new(struct uv_loop_s *loop, store *backing, const quotas_limits *
                                   .arg = q};
 
     *q = (quotas){.limits = *limits, .pass = pass_new(&options)};
-    TAILQ_INIT(&q->all);
     return q;
 }
 
@@ -172,7 +165,7 @@ static lks_rpc_slice namespace_of(lks_rpc_slice base)
 
 lks_code quotas_check(const quotas *q, lks_rpc_slice base, lks_rpc_slice ns, lks_error *error)
 {
-    const usage *u = q->table.n > 0 ? usage_of(q, namespace_of(base)) : NULL;
+    const usage *u = q->all ? usage_of(q, namespace_of(base)) : NULL;
 
     if (!u || !is_over(q, u->counted))
         return LKS_OK;
@@ -221,8 +214,7 @@ void quotas_close(quotas *q)
     if (!q)
         return;
     pass_close(q->pass);
-    while (!TAILQ_EMPTY(&q->all))
-        usage_free(q, TAILQ_FIRST(&q->all));
-    key_table_clear(&q->table);
+    while (q->all)
+        usage_free(q, q->all);
     free(q);
 }

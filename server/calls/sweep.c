@@ -70,7 +70,10 @@ static void on_step(void *arg, const store_value *reply)
     }
     for (size_t i = 2; i < reply->n; i++)
         if (reply->element[i].type == STORE_STRING)
-            alarms_set_lasting(s->alarms, reply->element[i].string, fn_stock_expire.name, lks_rpc_slice_of(""), 0);
+            alarms_set(s->alarms, &(service_alarm){.base = reply->element[i].string,
+                                                   .function = fn_stock_expire.name,
+                                                   .argument = lks_rpc_slice_of(""),
+                                                   .lasting = true});
     lks_rpc_arena_reset(s->arena);
     s->found = store_value_copy(s->arena, reply);
     s->at = 2;

@@ -8,12 +8,13 @@
 
 #include <uv.h>
 
+#include "base/container.h"
 #include "memory.h"
 #include "net/loop_timers.h"
 
 struct waiters {
     alarms *alarms;
-    key_table by_key;
+    waiter *by_key; /* uthash */
     TAILQ_HEAD(, waiter) waiters;
     struct loop_timers deadlines;
     bool stopping;
@@ -30,13 +31,13 @@ static void tell(waiter *w, service_event_kind kind)
 
 static void on_deadline(struct timer *timer)
 {
-    tell((waiter *)((char *)timer - offsetof(waiter, deadline)), SERVICE_WAIT_OVER);
+    tell(container_of(timer, waiter, deadline), SERVICE_WAIT_OVER);
 }
 
 void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t deadline_ns)
 {
     w->watches = alarms_watch(all->alarms, watches);
-    key_table_add(&all->by_key, &w->by_key);
+    HASH_ADD_KEYPTR(hh, all->by_key, w->key.data, w->key.len, w);
     w->registered = true;
     TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
     w->deadline.due = on_deadline;
@@ -51,7 +52,7 @@ void waiters_leave(waiters *all, waiter *w)
     if (!w->registered)
         return;
     w->registered = false;
-    key_table_remove(&all->by_key, &w->by_key);
+    HASH_DELETE(hh, all->by_key, w);
     TAILQ_REMOVE(&all->waiters, w, in_all);
     heap_clear(&all->deadlines.heap, &w->deadline);
     alarms_unwatch(all->alarms, w->watches);
@@ -59,7 +60,8 @@ void waiters_leave(waiters *all, waiter *w)
 
 void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
 {
-    w->by_key.key = key;
+    w->key = key;
+    w->hh.key = key.data;
     w->watches = watches;
 }
 
@@ -94,15 +96,26 @@ void waiters_stop(waiters *all)
     tell_all(all, SERVICE_STOPPING);
 }
 
+/* The next waiter of the same key. */
+static waiter *next_of_key(const waiter *w)
+{
+    for (const UT_hash_handle *h = w->hh.hh_next; h; h = h->hh_next) {
+        waiter *next = container_of(h, waiter, hh);
+        if (h->hashv == w->hh.hashv && next->key.len == w->key.len && memcmp(h->key, w->key.data, w->key.len) == 0)
+            return next;
+    }
+    return NULL;
+}
+
 /* Several waiters have one key when a caller repeated a call: each is told. False: none has it. */
 static bool tell_key(waiters *all, lks_rpc_slice key, service_event event)
 {
-    keyed *k = key_table_find(&all->by_key, key), *next;
-    bool any = k;
+    waiter *w, *next;
 
-    for (; k; k = next) {
-        waiter *w = (waiter *)((char *)k - offsetof(waiter, by_key));
-        next = key_table_next(k);
+    HASH_FIND(hh, all->by_key, key.data, key.len, w);
+    bool any = w;
+    for (; w; w = next) {
+        next = next_of_key(w);
         w->on_event(w, event);
     }
     return any;
@@ -155,13 +168,16 @@ void waiters_message(waiters *all, const char *data, size_t len)
     } else if (*kind.data == 'A') {
         lks_rpc_slice ms = word(&rest), base = word(&rest), function = word(&rest);
         if (text_of(number, sizeof number, ms) && text_of(name, sizeof name, function))
-            alarms_set(all->alarms, base, name, rest, strtoll(number, NULL, 10));
+            alarms_set(
+                all->alarms,
+                &(service_alarm){.base = base, .function = name, .argument = rest, .in_ms = strtoll(number, NULL, 10)});
     } else if (*kind.data == 'R') {
         int64_t numbers[SERVICE_TARGETS_MAX];
         uint32_t n = numbers_of(word(&rest), numbers);
         lks_rpc_slice key = word(&rest), base = word(&rest), function = word(&rest);
         if (text_of(name, sizeof name, function) && !tell_key(all, key, (service_event){SERVICE_GRANTED, n, numbers}))
-            alarms_set_lasting(all->alarms, base, name, rest, 0);
+            alarms_set(all->alarms,
+                       &(service_alarm){.base = base, .function = name, .argument = rest, .lasting = true});
     }
 }
 
@@ -184,7 +200,6 @@ static void on_timer_closed(uv_handle_t *handle)
     void *arg = all->arg;
 
     heap_free(&all->deadlines.heap);
-    key_table_clear(&all->by_key);
     free(all);
     closed(arg);
 }

@@ -12,7 +12,7 @@
 #include <lockstock/rpc/arena.h>
 
 #include "calls/alarms.h"
-#include "calls/key_table.h"
+#include "calls/hashed.h"
 #include "base/heap.h"
 #include "services/service.h"
 
@@ -22,12 +22,13 @@ typedef struct waiters waiters;
 
 /* A waiting call's part in this; inside the caller's own struct. */
 typedef struct waiter {
-    keyed by_key; /* messages name its key */
+    lks_rpc_slice key; /* messages name it */
     /* The event's numbers are valid until this returns. May leave. */
     void (*on_event)(struct waiter *w, service_event event);
     watched *watches; /* its alarms, while it is registered */
     bool registered;
     struct timer deadline;
+    UT_hash_handle hh; /* by key; several waiters may have one key */
     TAILQ_ENTRY(waiter) in_all;
 } waiter;
 
@@ -37,7 +38,7 @@ waiters *waiters_new(struct uv_loop_s *loop, alarms *alarms);
 /* No waiter may be registered. `closed` runs on the loop. */
 void waiters_close(waiters *all, void (*closed)(void *arg), void *arg);
 
-/* Registers a waiter: by_key.key and on_event are set, the rest is zero; the key and the watches stay the caller's. A server
+/* Registers a waiter: key and on_event are set, the rest is zero; the key and the watches stay the caller's. A server
  * that stops tells it before this returns. */
 void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t deadline_ns);
 

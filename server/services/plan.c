@@ -298,5 +298,6 @@ const char *plan_id(plan *p)
 void plan_undo(plan *p, const char *function, lks_rpc_slice argument)
 {
     if (!plan_failed(p))
-        p->undo = (service_alarm){.base = p->calls[p->n_calls - 1].base, .function = function, .argument = argument};
+        p->undo = (service_alarm){
+            .base = p->calls[p->n_calls - 1].base, .function = function, .argument = argument, .lasting = true};
 }

@@ -62,8 +62,6 @@ lua_mutation(SB23 test_stock_bucket_ledger:next_after_goes* [[    if left < pack
 lua_mutation(SB21 test_stock_ledger_wait:an_entry_of* [[string.gsub(of, '/%d+/%d+}:$', '}:')]] [[of]])
 lua_mutation(SB21 test_stock_ledger_wait:an_entry_of* [[  wake_readers(base, servers)
 ]] "")
-c_mutation(SB21 server/services/stock_ledger.c test_stock_ledger_wait:a_reader_of_buckets* [[    read_ledger_prepare((const lks_read_ledger_request *)(const void *)request, p);
-]] "    (void)request;\n    p->n_calls = 1;\n")
 
 # The engine of transfers
 c_mutation(SB1 server/services/stock_place.c test_stock_buckets:an_order* [[hash_folded(hash_more(HASH_START, id, strlen(id))) % n]] [[0 % n]])
@@ -99,8 +97,6 @@ c_mutation(SB20 server/services/stock_ledger_pages.c test_stock_bucket_ledger:a_
 c_mutation(SB23 server/services/stock_ledger_pages.c test_stock_bucket_ledger:a_position* [[        return NEVER_GIVEN;
 ]] [[        ;
 ]])
-c_mutation(SB21 server/services/stock_ledger.c test_stock_ledger_wait:an_entry_of* [[    reading_of(p)->is_late = event == SERVICE_DEADLINE;
-]] "")
 c_mutation(B3 server/services/stock_list.c test_stock_list [[        return TRANSFER_CALL;
     return t->list.n == 0]] [[        ;
     return t->list.n == 0]])

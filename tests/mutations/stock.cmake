@@ -392,5 +392,3 @@ c_mutation(S49 server/services/stock_orders.c test_stock_return
     response->replayed = answer_int(a, reply, 1) != 0;]] [[&lockstock__v1__return_outcome__descriptor);]])
 c_mutation(S52 server/services/stock_orders.c test_stock_reserve [[order->hold_ms = answer_int(a, view, 1);]] "")
 c_mutation(S52 server/services/stock_orders.c test_stock_orders [[order->lines[i]->returned = answer_int(a, view, HEAD + LINE * i + 2);]] "")
-c_mutation(S42 server/calls/sweep.c test_stock_orphans [[alarms_set_lasting(s->alarms, reply->element[i].string, fn_stock_expire.name, lks_rpc_slice_of(""), 0);]]
-  [[;]])

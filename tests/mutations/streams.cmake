@@ -60,7 +60,7 @@ c_mutation(CN6 net/grpc/grpc.c test_grpc:answers_that_wait* [[    c->all->option
 c_mutation(CN6 net/grpc/grpc.c test_grpc:who_queues* [[    if (c->held && c->paused)]] [[    if (false)]])
 c_mutation(CN6 net/grpc/grpc_call.c test_grpc:answers_that_wait* [[    drop_output(s);
     s->from = NULL;]] [[    s->from = NULL;]])
-c_mutation(CN6 server/calls/callers.c test_callers:*held* [[    return !c->held && ]] [[    return ]])
+c_mutation(CN6 server/calls/callers_room.c test_callers:*held* [[    return !c->held && ]] [[    return ]])
 
 # a message that is not whole in time ends the connection; the time is each message's own
 c_mutation(CN7 net/stream/stream.c test_sp_limits:*does_not_finish* [[    else if (s->request_end_ms > 0 && !s->paused)

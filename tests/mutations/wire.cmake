@@ -52,8 +52,6 @@ c_mutation(W7 rpc/exchange.c test_exchange
   [[return left->method->path[0] - right->method->path[0];]])
 
 # deadline already past: DEADLINE_EXCEEDED, not run; the caller's deadline counts, up to the limit
-c_mutation(W8 server/calls/dispatch.c test_dispatch [[if (r->deadline_ns == 0)]] [[if (false)]])
-c_mutation(W8 server/calls/dispatch.c test_dispatch [[timeout < limit ? timeout : limit]] [[timeout]])
 c_mutation(W8 server/calls/dispatch.c test_dispatch
   [[call->timeout_ms ? call->timeout_ms : d->options.timeout_ms + wait]] [[d->options.timeout_ms + wait]])
 
@@ -70,10 +68,9 @@ c_mutation(W10 rpc/frame.c test_frame [[if (frame->n_calls > max)]] [[if (false)
 
 # overload: queues are bounded, RESOURCE_EXHAUSTED, NO, with a moment to wait; a connection cannot take all
 c_mutation(W11 server/calls/callers.c test_callers [[return left == 0 || (c->owner->n_taking]] [[return (c->owner->n_taking]])
-c_mutation(W11 server/calls/callers.c test_callers [[return may_have(c, settles) && has_room_of]] [[return has_room_of]])
-c_mutation(W11 server/calls/callers.c test_callers
-  [[has_room_of(&c->all->running, c->all->options.running_max, settles) &&]] [[true &&]])
-c_mutation(W11 server/calls/callers_waiting.c test_callers [[    error->retry_after_ms = CALLERS_RETRY_AFTER_MS;]] [[    ;]])
+c_mutation(W11 server/calls/callers_room.c test_callers
+  [[callers_fit(&c->all->running, c->all->options.running_max, settles) &&]] [[true &&]])
+c_mutation(W11 server/calls/callers_room.c test_callers [[    error->retry_after_ms = CALLERS_RETRY_AFTER_MS;]] [[    ;]])
 c_mutation(W11 server/calls/callers.c test_callers [[(in_this_turn && used_up) || ]] "")
 c_mutation(W11 server/calls/callers.c test_callers [[    TAILQ_INSERT_TAIL(&o->ready[settles], c, ready_in[settles]);
     return]] [[    TAILQ_INSERT_HEAD(&o->ready[settles], c, ready_in[settles]);
@@ -89,8 +86,8 @@ c_mutation(W12 net/sp/frames.c test_frames [[.waiting_for = frame->n_calls + 1]]
 # a call that waits stands alone in its frame; it is parked before its store call
 c_mutation(W13 server/calls/dispatch.c test_dispatch
   [[if (call->message && r->call.waits)]] [[if (false)]])
-c_mutation(W13 server/calls/dispatch.c test_dispatch [[if (p->wait_key.len > 0) {]] [[if (false) {]])
-c_mutation(W13 server/calls/dispatch.c test_dispatch [[r->deadline_ns - (last_ns < half_ns ? last_ns : half_ns);]] [[r->deadline_ns;]])
+c_mutation(W13 server/calls/running.c test_dispatch [[if (p->wait_key.len > 0) {]] [[if (false) {]])
+c_mutation(W13 server/calls/running.c test_dispatch [[r->deadline_ns - (last_ns < half_ns ? last_ns : half_ns);]] [[r->deadline_ns;]])
 
 # SIGTERM: parked calls end at once with UNAVAILABLE and keep their place; nothing more is asked
 c_mutation(W14 server/calls/waiters.c test_waiters [[tell_all(all, SERVICE_STOPPING);]] "")

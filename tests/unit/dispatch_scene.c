@@ -36,7 +36,7 @@ void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t dea
 
 void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
 {
-    w->by_key.key = key;
+    w->key = key;
     w->watches = watches;
 }
 
@@ -53,23 +53,35 @@ void waiters_leave(waiters *all, waiter *w)
 
 /* ---- alarms that are only kept --------------------------------------------------- */
 
-void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+void alarms_set(alarms *all, const service_alarm *what)
 {
-    (void)base;
-    (void)function;
-    (void)in_ms;
-    all->alarm = argument;
-}
-
-void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
-{
-    assert_int_equal(in_ms, 0);
+    if (!what->lasting) {
+        all->alarm = what->argument;
+        return;
+    }
+    assert_int_equal(what->in_ms, 0);
     all->n_lasting++;
-    snprintf(all->lasting, sizeof all->lasting, "%.*s %s %.*s", (int)base.len, base.data, function, (int)argument.len,
-             argument.data);
+    snprintf(all->lasting, sizeof all->lasting, "%.*s %s %.*s", (int)what->base.len, what->base.data, what->function,
+             (int)what->argument.len, what->argument.data);
 }
 
-void alarms_tell(alarms *all, void (*called)(void *arg, const store_call *call), void *arg)
+static void on_called(void *arg, const store_result *result)
+{
+    const alarms *all = arg;
+
+    all->done(all->done_arg, result->code == LKS_OK && result->value->element[1].integer < 0);
+}
+
+void alarms_call(alarms *all, const service_alarm *what, unsigned weight, void (*done)(void *arg, bool is_done),
+                 void *arg)
+{
+    all->call = (store_call){.base = what->base, .function = what->function, .weight = weight};
+    all->done = done;
+    all->done_arg = arg;
+    store_submit(all->store, &all->call, 0, on_called, all);
+}
+
+void alarms_on_call(alarms *all, void (*called)(void *arg, const store_call *call), void *arg)
 {
     all->called = called;
     all->called_arg = arg;
@@ -99,6 +111,7 @@ static int setup_with(void **state, uint32_t running_max, uint32_t running_per_c
                                       .timeout_ms = 10000,
                                       .timeout_max_ms = 20000};
 
+    f->alarms.store = &f->store;
     uv_loop_init(&f->loop);
     const callers_options room = {.loop = &f->loop,
                                   .running_max = running_max,

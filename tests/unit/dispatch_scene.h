@@ -34,6 +34,10 @@ struct alarms {
     size_t n_lasting;
     void (*called)(void *arg, const store_call *call);
     void *called_arg;
+    store *store;
+    store_call call; /* of alarms_call, the last one */
+    void (*done)(void *arg, bool is_done);
+    void *done_arg;
 };
 
 typedef struct fixture {

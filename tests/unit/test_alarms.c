@@ -107,14 +107,28 @@ static service_watch watch_of(const char *argument)
         .base = lks_rpc_slice_of(group), .function = "lock_promote", .argument = lks_rpc_slice_of(argument)};
 }
 
+static service_alarm alarm_of(const char *argument, int64_t in_ms)
+{
+    return (service_alarm){.base = lks_rpc_slice_of(group),
+                           .function = "lock_promote",
+                           .argument = lks_rpc_slice_of(argument),
+                           .in_ms = in_ms};
+}
+
 static void set(fixture *f, const char *argument, int64_t in_ms)
 {
-    alarms_set(f->all, lks_rpc_slice_of(group), "lock_promote", lks_rpc_slice_of(argument), in_ms);
+    const service_alarm what = alarm_of(argument, in_ms);
+
+    alarms_set(f->all, &what);
 }
 
 static void set_lasting(fixture *f, const char *argument, int64_t in_ms)
 {
-    alarms_set_lasting(f->all, lks_rpc_slice_of(group), "expire", lks_rpc_slice_of(argument), in_ms);
+    service_alarm what = alarm_of(argument, in_ms);
+
+    what.function = "expire";
+    what.lasting = true;
+    alarms_set(f->all, &what);
 }
 
 /* A watch that lasts for the test. */
@@ -131,13 +145,57 @@ static void on_called(void *arg, const store_call *call)
     ++*(int *)arg;
 }
 
+static void on_single_done(void *arg, bool is_done)
+{
+    *(int *)arg = is_done ? 1 : 0;
+}
+
+/* promise K20 */
+TEST(a_single_call_says_whether_it_is_done)
+{
+    fixture *f = *state;
+    service_alarm what = alarm_of("x", 0);
+    int told = 0;
+
+    what.function = "expire";
+    alarms_on_call(f->all, on_called, &told);
+    for (size_t i = 0; i < 3; i++) {
+        int done = -1;
+        alarms_call(f->all, &what, 7, on_single_done, &done);
+        assert_int_equal(f->store.n, i + 1);
+        assert_int_equal(f->store.asked[i].call->weight, 7);
+        if (i < 2)
+            reply_again_in(&f->store, i, i == 0 ? -1 : 5);
+        else
+            fail_with(&f->store, i, LKS_UNAVAILABLE);
+        assert_int_equal(done, i == 0);
+        assert_int_equal(told, i + 1);
+    }
+    assert_int_equal(alarms_count(f->all), 0);
+}
+
+TEST(an_alarm_in_minus_one_is_none)
+{
+    fixture *f = *state;
+
+    WATCH(w, "a");
+    set(f, "a", -1);
+    set_lasting(f, "b", -1);
+    assert_int_equal(alarms_count(f->all), 1);
+    set(f, "a", 1);
+    run_until_asked(f, 1);
+    reply_again_in(&f->store, 0, -1);
+    assert_int_equal(f->store.n, 1);
+    alarms_unwatch(f->all, &w.as);
+}
+
 /* promise S55 */
 TEST(each_call_that_has_ended_is_told_of_also_when_it_failed)
 {
     fixture *f = *state;
     int told = 0;
 
-    alarms_tell(f->all, on_called, &told);
+    alarms_on_call(f->all, on_called, &told);
     set_lasting(f, "", 0);
     run_until_asked(f, 1);
     assert_int_equal(told, 0);

@@ -51,7 +51,7 @@ TEST(a_call_that_waits_is_there_before_its_store_call)
     fixture *f = *state;
     start_waiting(f);
     assert_non_null(f->waiters.entered);
-    assert_int_equal(f->waiters.entered->by_key.key.len, strlen("ls:{default/n}:0123456789abcdef"));
+    assert_int_equal(f->waiters.entered->key.len, strlen("ls:{default/n}:0123456789abcdef"));
     assert_int_equal(callers_parked(f->callers), 0);
     answer_queued(f, 0);
     assert_int_equal(callers_parked(f->callers), 1);
@@ -125,7 +125,7 @@ TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
         answer_queued(f, i);
         assert_int_equal(lent.given, i + 1);
         assert_int_equal(lent.taken, i);
-        const lks_rpc_slice *key = &f->waiters.entered->by_key.key; /* not what was in the arena */
+        const lks_rpc_slice *key = &f->waiters.entered->key; /* not what was in the arena */
         assert_int_equal(key->len, strlen("ls:{shop/n}:") + 32);
         assert_memory_equal(key->data, "ls:{shop/n}:", strlen("ls:{shop/n}:"));
         tell_event(f, SERVICE_WOKEN);

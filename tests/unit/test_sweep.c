@@ -64,12 +64,13 @@ void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_
     s->slot = call->slot;
 }
 
-void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+void alarms_set(alarms *all, const service_alarm *what)
 {
-    assert_int_equal(argument.len, 0);
-    assert_int_equal(in_ms, 0);
-    assert_string_equal(function, "stock_expire");
-    all->lasting[all->n++] = base;
+    assert_true(what->lasting);
+    assert_int_equal(what->argument.len, 0);
+    assert_int_equal(what->in_ms, 0);
+    assert_string_equal(what->function, "stock_expire");
+    all->lasting[all->n++] = what->base;
 }
 
 static void begin(fixture *f, uint64_t interval_ms)

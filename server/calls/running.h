@@ -1,0 +1,73 @@
+/* One call, from its plan to its end. For dispatch.c, which makes it, and running.c, which runs it. */
+#ifndef LOCKSTOCK_SERVER_RUNNING_H
+#define LOCKSTOCK_SERVER_RUNNING_H
+
+#include <lockstock/rpc/exchange.h>
+
+#include "calls/audit.h"
+#include "calls/dispatch.h"
+#include "calls/waiters.h"
+#include "services/rounds.h"
+
+/* A method, its service, and the service's state in this server. */
+typedef struct target {
+    dispatch *dispatch;
+    const service_method *method;
+    const service *service;
+    void *state;
+} target;
+
+struct dispatch {
+    dispatch_options options;
+    void *states[SERVICES];
+    target *targets;
+    lks_rpc_route *routes; /* target: target */
+    size_t n_routes;
+    const identity *judge;
+    audit audit;
+    bool stopped; /* no more store calls are made */
+};
+
+/* One call. call.state is its state (callers.h). Its work is in an arena that the engine lends it, except while it is PARKED
+ * or WOKEN: then `parked` has what it needs to resume. */
+struct running {
+    const target *target;
+    struct work *work;
+    struct parked *parked; /* from its first wait on */
+    caller_call call;
+    service_event event; /* that its current round is about; the numbers are the call's own */
+    unsigned pending;    /* kinds of events that came while it was not PARKED, a bit each */
+    running **handle;
+    uint64_t deadline_ns;
+    waiter waiter;
+    named_entry *of_namespace; /* that it counts for while it waits; NULL: nobody counts */
+    sink_done *done;
+    const sink_lender *lender;
+    void *arg;
+};
+
+/* State that does not exist while the call is parked; in the arena. */
+typedef struct work {
+    rounds rounds;
+    uint64_t received_ns;
+    const audit_origin *origin;  /* of an ADMIN call; else NULL */
+    const sink_message *message; /* NULL: the call is alone in its message */
+} work;
+
+/* State that a parked call needs in addition to struct running, in one allocation. */
+typedef struct parked {
+    size_t held; /* of its connection's bytes: an ordinary call holds none */
+    rounds_packed *rounds;
+    watched watches[];
+} parked;
+
+/* Begins, resumes and abandons a call that was admitted. */
+extern const call_ops running_ops;
+
+/* Ends a call: its caller gets the response or the error of `work`. The call is freed. */
+void running_end(running *r);
+
+/* The error of a call that this server refuses because it is stopping. */
+void running_refuse_stopping(lks_error *error);
+
+#endif
