@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "client/loop/forks.h"
-#include "client/wire/reaper.h"
 
 enum {
     TIMEOUT_MS = 5000,
@@ -256,7 +255,6 @@ static void channel_free(lks_channel *channel)
     loop_close(&channel->loop);
     for (size_t i = 0; i < channel->n_connections; i++)
         connection_close(channel->connections[i]);
-    reaper_wait();
     free(channel->connections);
     loop_fini(&channel->loop);
     lks_rpc_arena_free(channel->arena);

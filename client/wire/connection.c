@@ -118,9 +118,9 @@ void link_down(struct link *link, const char *why)
     if (why)
         snprintf(c->why, sizeof c->why, "%s", why);
     enter(c, CONNECTION_PAUSED);
-    c->engine->disconnect(link);
     for (size_t i = 0; i < link->n_slots; i++)
         lose(c, link->slots[i]);
+    c->engine->disconnect(link);
 }
 
 void connection_suspect(struct connection *c)

@@ -73,7 +73,8 @@ struct link {
 struct engine {
     bool (*is_address)(const char *scheme, const char *address);
 
-    /* Makes link->transport; false when out of memory. `close` runs when the loop thread has ended: no callback follows. */
+    /* Makes link->transport; false when out of memory. `close` runs when the loop thread has ended, also while slots are
+     * in use; no callback follows. */
     bool (*open)(struct link *link);
     void (*close)(struct link *link);
 
@@ -81,7 +82,7 @@ struct engine {
      * an address; LKS_RESOURCE_EXHAUSTED. */
     lks_code (*connect)(struct link *link, lks_error *error);
 
-    /* Ends what connect began. Slots are withdrawn and forgotten afterwards. */
+    /* Ends what connect began. No slot is in use. */
     void (*disconnect)(struct link *link);
 
     bool (*send)(slot *s, message *m); /* false when out of memory: the message is still the caller's */

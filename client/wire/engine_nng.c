@@ -10,14 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 
 #include "base/container.h"
-#include "client/wire/reaper.h"
+#include "base/thread.h"
 
-enum { RECONNECT_MS_MIN = 20, RECONNECT_MS_MAX = 1000, URL_BYTES = 1024 };
+enum { RECONNECT_MS_MIN = 20, RECONNECT_MS_MAX = 1000, URL_BYTES = 1024, CLOSE_S = 2 };
 
 /* IDLE --> SENDING --> RECEIVING --> IDLE; SENDING --> IDLE */
 typedef enum operation_state { OPERATION_IDLE, OPERATION_SENDING, OPERATION_RECEIVING } operation_state;
@@ -32,24 +33,79 @@ typedef struct operation {
     nng_aio *aio;
 } operation;
 
-/* It lives until libnng has closed the socket, which may be never. */
+/* A socket, which lives until libnng has closed it. That may be never. */
 typedef struct req_socket {
-    struct reaper_item closing; /* with the socket; comes first */
-    nng_dialer dialer;
     struct link *link;
-    TAILQ_ENTRY(req_socket) in_retired;
+    nng_socket socket;
+    nng_dialer dialer;
     TAILQ_HEAD(operations, operation) idle, busy;
-    loop_signal changed;
+    loop_signal changed;             /* `standing` did */
+    loop_task last;                  /* of a retired socket: no other task of it is to run any more */
+    TAILQ_ENTRY(req_socket) in_list; /* of retired sockets, then of those to close */
 
     pthread_mutex_t lock;         /* of the rest, which libnng's threads see */
     uint32_t announced, standing; /* pipes; 0 = none */
     bool retired;                 /* `changed` is raised no more */
 } req_socket;
 
+typedef TAILQ_HEAD(req_sockets, req_socket) req_sockets;
+
 typedef struct nng {
-    req_socket *current;              /* NULL: not connecting */
-    TAILQ_HEAD(, req_socket) retired; /* until their operations are over */
+    req_socket *current; /* NULL: not connecting */
+    req_sockets retired; /* until `last` ran */
 } nng;
+
+/* ---- closing sockets ------------------------------------------------------------------------- */
+
+/* nng_close may hang for the rest of the process (docs/client.md). So one thread of the process calls it for one socket
+ * after the other, and runs while there are any. */
+static pthread_mutex_t closing_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t closed_one = PTHREAD_COND_INITIALIZER;
+static req_sockets closing = TAILQ_HEAD_INITIALIZER(closing);
+static bool closer_runs, closer_hangs; /* hangs: since a wait in vain, until a socket is closed */
+
+static void *close_all(void *arg)
+{
+    req_socket *r;
+
+    (void)arg;
+    pthread_mutex_lock(&closing_lock);
+    while ((r = TAILQ_FIRST(&closing))) {
+        pthread_mutex_unlock(&closing_lock);
+        nng_close(r->socket);
+        pthread_mutex_lock(&closing_lock);
+        TAILQ_REMOVE(&closing, r, in_list);
+        free(r);
+        closer_hangs = false;
+        pthread_cond_broadcast(&closed_one);
+    }
+    closer_runs = false;
+    pthread_mutex_unlock(&closing_lock);
+    return NULL;
+}
+
+static void close_later(req_socket *r)
+{
+    pthread_mutex_lock(&closing_lock);
+    TAILQ_INSERT_TAIL(&closing, r, in_list);
+    if (!closer_runs)
+        closer_runs = thread_start(close_all, NULL); /* without a thread the next socket tries again */
+    pthread_mutex_unlock(&closing_lock);
+}
+
+static void await_closed(void)
+{
+    struct timespec until;
+    int failed = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += CLOSE_S;
+    pthread_mutex_lock(&closing_lock);
+    while (!TAILQ_EMPTY(&closing) && !closer_hangs && failed == 0)
+        failed = pthread_cond_timedwait(&closed_one, &closing_lock, &until);
+    closer_hangs = !TAILQ_EMPTY(&closing);
+    pthread_mutex_unlock(&closing_lock);
+}
 
 /* ---- on libnng's threads ---------------------------------------------------------------- */
 
@@ -118,40 +174,33 @@ static void retire(req_socket *r)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Frees a retired socket. The dialer is closed here, and with it the connection: libnng may close the socket late, or
- * never. */
+/* The dialer is closed here, and with it the connection. */
 static void dispose(req_socket *r)
 {
     free_operations(&r->busy);
     free_operations(&r->idle);
     nng_dialer_close(r->dialer);
-    reaper_close(&r->closing);
+    close_later(r);
 }
 
-/* Frees a retired socket once nothing is to come back from it. */
-static void dispose_if_over(req_socket *r)
+static void run_last(loop_task *task)
 {
-    nng *t = r->link->transport;
+    req_socket *r = container_of(task, req_socket, last);
 
-    if (r == t->current || !TAILQ_EMPTY(&r->busy) || loop_is_raised(&r->changed))
-        return;
-    TAILQ_REMOVE(&t->retired, r, in_retired);
+    TAILQ_REMOVE(&((nng *)r->link->transport)->retired, r, in_list);
     dispose(r);
 }
 
 static void run_changed(loop_task *task)
 {
     req_socket *r = container_of(task, req_socket, changed.task);
-    nng *t = r->link->transport;
 
     loop_lower(&r->changed);
-    if (r != t->current) {
-        dispose_if_over(r);
-        return;
-    }
     pthread_mutex_lock(&r->lock);
-    bool stands = r->standing != 0;
+    bool stands = r->standing != 0, retired = r->retired;
     pthread_mutex_unlock(&r->lock);
+    if (retired)
+        return;
     if (stands)
         link_up(r->link);
     else if (link_is_up(r->link))
@@ -160,7 +209,7 @@ static void run_changed(loop_task *task)
 
 static int dial(req_socket *r)
 {
-    nng_socket socket = r->closing.socket;
+    nng_socket socket = r->socket;
     char url[URL_BYTES];
     int failed;
 
@@ -182,7 +231,7 @@ static lks_code begin_connect(struct link *link, lks_error *error)
     req_socket *r = calloc(1, sizeof *r);
     int failed = NNG_ENOMEM;
 
-    if (!r || (failed = nng_req0_open(&r->closing.socket)) != 0) {
+    if (!r || (failed = nng_req0_open(&r->socket)) != 0) {
         free(r);
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot open a connection: %s",
                              nng_strerror(failed));
@@ -191,6 +240,7 @@ static lks_code begin_connect(struct link *link, lks_error *error)
     TAILQ_INIT(&r->idle);
     TAILQ_INIT(&r->busy);
     r->changed.task.run = run_changed;
+    r->last.run = run_last;
     pthread_mutex_init(&r->lock, NULL);
     failed = dial(r);
     if (failed == 0) {
@@ -204,17 +254,21 @@ static lks_code begin_connect(struct link *link, lks_error *error)
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: %s", nng_strerror(failed));
 }
 
+/* Once its operations have ended, their tasks are posted; `last` runs after them. */
 static void disconnect(struct link *link)
 {
     nng *t = link->transport;
     req_socket *r = t->current;
+    operation *o;
 
     if (!r)
         return;
     retire(r);
     t->current = NULL;
-    TAILQ_INSERT_TAIL(&t->retired, r, in_retired);
-    dispose_if_over(r);
+    TAILQ_INSERT_TAIL(&t->retired, r, in_list);
+    TAILQ_FOREACH(o, &r->busy, in_list)
+        nng_aio_stop(o->aio);
+    loop_post(link->loop, &r->last);
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -257,10 +311,8 @@ static void run_finished(loop_task *task)
     o->state = OPERATION_IDLE;
     TAILQ_REMOVE(&r->busy, o, in_list);
     TAILQ_INSERT_HEAD(&r->idle, o, in_list);
-    if (s && !sending && !done && r == ((nng *)r->link->transport)->current)
+    if (s && !sending && !done)
         link_down(r->link, NULL); /* libnng may never report it */
-    else
-        dispose_if_over(r);
 }
 
 /* NULL when out of memory. */
@@ -268,7 +320,7 @@ static operation *operation_new(req_socket *r)
 {
     operation *o = calloc(1, sizeof *o);
 
-    if (!o || nng_ctx_open(&o->context, r->closing.socket) != 0) {
+    if (!o || nng_ctx_open(&o->context, r->socket) != 0) {
         free(o);
         return NULL;
     }
@@ -369,15 +421,11 @@ static void close_link(struct link *link)
     nng *t = link->transport;
     req_socket *r;
 
-    if (t->current) {
-        retire(t->current);
-        dispose(t->current);
-    }
-    while ((r = TAILQ_FIRST(&t->retired))) {
-        TAILQ_REMOVE(&t->retired, r, in_retired);
-        dispose(r);
-    }
+    disconnect(link);
+    while ((r = TAILQ_FIRST(&t->retired)))
+        run_last(&r->last);
     free(t);
+    await_closed();
 }
 
 const struct engine engine_nng = {

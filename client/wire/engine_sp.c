@@ -99,19 +99,20 @@ static void flush(struct link *link)
     }
 }
 
-/* The rest of a message that is partly written has to follow, for the sake of those behind it. */
+/* The rest of a message that is partly written has to follow, for the sake of those behind it. When the connection is
+ * down nothing follows, and the server cannot have read it. */
 static bool withdraw(slot *s)
 {
     sp *t = sp_of(s);
     message *m = s->operation;
-    bool partly = m && m == TAILQ_FIRST(&t->output) && t->output_done != 0;
+    bool follows = link_is_up(s->link) && m == TAILQ_FIRST(&t->output) && t->output_done != 0;
 
     s->operation = NULL;
-    if (partly)
+    if (follows)
         m->slot = NULL;
-    else if (m)
+    else
         drop(t, m);
-    return !partly;
+    return !follows;
 }
 
 /* ---- messages in ------------------------------------------------------------------------ */
@@ -202,7 +203,6 @@ static lks_code begin_connect(struct link *link, lks_error *error)
     return LKS_OK;
 }
 
-/* A server cannot have read a message that was not written to its end. */
 static void disconnect(struct link *link)
 {
     sp *t = link->transport;
@@ -210,11 +210,8 @@ static void disconnect(struct link *link)
 
     bytes_close(&t->stream);
     sp_reader_end(&t->input);
-    while ((m = TAILQ_FIRST(&t->output))) {
-        if (m->slot)
-            m->slot->operation = NULL;
+    while ((m = TAILQ_FIRST(&t->output)))
         drop(t, m);
-    }
     t->output_done = 0;
 }
 
