@@ -34,9 +34,7 @@ enum {
     TRY_MS_MAX = 1500,     /* a server waits 1 s for its store before it says that there is none */
     WAIT_MARGIN_MS = 1000, /* of the try of a waiting call, over its wait */
     PAUSE_MS_MIN = 10,
-    PAUSE_MS_MAX = 640,
-    QUEUE_PART = 2,            /* a call may queue here for one part in so many of its time; the rest is the server's */
-    UNDO_TIMEOUT_MS = 86400000 /* a copy of the call may arrive as late */
+    PAUSE_MS_MAX = 640
 };
 
 typedef enum call_state {
@@ -194,41 +192,12 @@ static void succeed(lks_call *call, ProtobufCMessage *response)
     settle(call);
 }
 
-/* Starts the call that the option `undo` of the method names, in the background. It names the call by the id that all
- * its tries had: a server that gets a late copy knows that it is over. */
-static void undo(lks_channel *channel, const struct request *request)
-{
-    const lks_rpc_method *method = request->method;
-    Lockstock__Rpc__V1__Call *sent = method->undo ? request_call(request) : NULL;
-    lks_metadata *metadata = sent ? calloc(sent->n_metadata + 1, sizeof *metadata) : NULL;
-    ProtobufCMessage *message = NULL, *undoing = NULL;
-
-    if (metadata)
-        message = protobuf_c_message_unpack(method->request, NULL, sent->payload.len, sent->payload.data);
-    if (message)
-        undoing = lks_rpc_undo_request(method, message);
-    if (undoing) {
-        for (size_t i = 0; i < sent->n_metadata; i++)
-            metadata[i] = (lks_metadata){.key = sent->metadata[i]->key,
-                                         .value = sent->metadata[i]->value.data,
-                                         .len = sent->metadata[i]->value.len};
-        const lks_call_options options = {
-            .timeout_ms = UNDO_TIMEOUT_MS, .insist = true, .metadata = metadata, .n_metadata = sent->n_metadata};
-        lks_call_start(channel, method->undo->method, undoing, &options, NULL, NULL, NULL, NULL, NULL);
-    }
-    free(undoing);
-    lks_message_free(message);
-    free(metadata);
-    if (sent)
-        lockstock__rpc__v1__call__free_unpacked(sent, NULL);
-}
-
 static void fail(lks_call *call)
 {
     call->error.applied = call->base.applied;
     settle(call);
     if (call->error.code == LKS_CANCELLED && call->error.applied != LKS_APPLIED_NO)
-        undo(call->channel, request_of(call));
+        request_undo(request_of(call), call->channel);
 }
 
 /* Adds what one try did to what all of them did. */
@@ -334,8 +303,8 @@ static void on_sending(frame_call *base, uint64_t now_ns)
 {
     lks_call *call = call_of(base);
 
-    if (lane_of(call) != LANE_WAITING)
-        pace_note(&call->channel->pace[lane_of(call)], now_ns);
+    if (lane_of(call) == LANE_PROMPT)
+        pace_note(&call->channel->pace, now_ns);
     enter(call, CALL_SENDING);
     wake_at(call, now_ns + try_ns(call, now_ns));
 }
@@ -584,16 +553,6 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
     return call;
 }
 
-/* A call that would stay in the queue for too long is refused at the start, unless it waits at the server. */
-static bool queues_too_long(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
-                            const lks_call_options *options)
-{
-    uint64_t queue_ns = atomic_load(&channel->queue_ns);
-    uint32_t timeout_ms = options && options->timeout_ms ? options->timeout_ms : channel->options.timeout_ms;
-
-    return pace_too_long(queue_ns, timeout_ms * CLOCK_NS_PER_MS, QUEUE_PART) && lks_rpc_wait_ms(method, message) == 0;
-}
-
 /* Makes an admitted call that is not started yet. */
 static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
                         const lks_call_options *options, unsigned references, lks_call **ret, lks_error *error)
@@ -601,7 +560,8 @@ static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, cons
     struct request *request = NULL;
     bool insists = method->settles || (options && options->insist);
 
-    if (!insists && queues_too_long(channel, method, message, options))
+    if (!insists && channel_is_slow(channel, options ? options->timeout_ms : 0) &&
+        lks_rpc_wait_ms(method, message) == 0)
         return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
                                     "calls queue in this channel for too long");
     lks_code code = channel_admit(channel, insists, error);

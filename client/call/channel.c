@@ -19,7 +19,8 @@ enum {
     INSISTENT_MAX = 1024, /* calls that insist, beyond a full queue */
     MESSAGE_BYTES_MAX = 1 << 20,
     URLS_MAX = 64,
-    TOKEN_BYTES_MAX = 4096
+    TOKEN_BYTES_MAX = 4096,
+    QUEUE_PART = 2 /* a call may queue here for one part in so many of its time; the rest is the server's */
 };
 
 static const char SCHEME[] = "Bearer ";
@@ -57,6 +58,13 @@ void channel_dismiss(lks_channel *channel)
     atomic_fetch_sub(&channel->under_way, 1);
 }
 
+bool channel_is_slow(lks_channel *channel, uint32_t timeout_ms)
+{
+    if (timeout_ms == 0)
+        timeout_ms = channel->options.timeout_ms;
+    return pace_too_long(atomic_load(&channel->queue_ns), timeout_ms * CLOCK_NS_PER_MS, QUEUE_PART);
+}
+
 /* ---- calls and servers, on the loop thread --------------------------------------- */
 
 void channel_add(lks_channel *channel, frame_call *call)
@@ -66,8 +74,8 @@ void channel_add(lks_channel *channel, frame_call *call)
 
 void channel_enqueue(lks_channel *channel, connection_lane lane, frame_call *call)
 {
-    if (channel->n_queued[lane]++ == 0 && lane != LANE_WAITING)
-        pace_begin(&channel->pace[lane], clock_now_ns());
+    if (lane == LANE_PROMPT && channel->n_prompt++ == 0)
+        pace_begin(&channel->pace, clock_now_ns());
     call->enqueued = channel->enqueued++;
     TAILQ_INSERT_TAIL(&channel->queue[lane], call, in_line);
 }
@@ -75,7 +83,8 @@ void channel_enqueue(lks_channel *channel, connection_lane lane, frame_call *cal
 void channel_dequeue(lks_channel *channel, connection_lane lane, frame_call *call)
 {
     TAILQ_REMOVE(&channel->queue[lane], call, in_line);
-    channel->n_queued[lane]--;
+    if (lane == LANE_PROMPT)
+        channel->n_prompt--;
 }
 
 void channel_settle(lks_channel *channel, frame_call *call)
@@ -151,7 +160,7 @@ static void send_off(lks_channel *channel)
 
     while (connection && (lane = next_lane(channel, connection)) != LANES)
         connection_send(connection, lane, &channel->queue[lane]);
-    atomic_store(&channel->queue_ns, pace_foresee(&channel->pace[LANE_PROMPT], channel->n_queued[LANE_PROMPT]));
+    atomic_store(&channel->queue_ns, pace_foresee(&channel->pace, channel->n_prompt));
     for (size_t i = 0; i < channel->n_connections; i++)
         connection_flush(channel->connections[i]);
 }

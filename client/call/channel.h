@@ -44,10 +44,10 @@ struct lks_channel {
     size_t current;           /* the connection that calls go to while it is up */
     frame_queue calls;        /* all that are not settled */
     frame_queue queue[LANES]; /* those that wait for room in a connection */
-    size_t n_queued[LANES];
-    pace pace[LANES];    /* of the queues, but for WAITING */
-    uint64_t enqueued;   /* calls put into a queue so far */
-    frame_queue settled; /* those whose completion is still to run */
+    size_t n_prompt;          /* the length of queue[LANE_PROMPT], */
+    pace pace;                /* and how fast calls leave it */
+    uint64_t enqueued;        /* calls put into a queue so far */
+    frame_queue settled;      /* those whose completion is still to run */
     lks_rpc_arena *arena;
     uint64_t random; /* of backoff_ns */
     loop_task close;
@@ -74,6 +74,9 @@ bool channel_read(lks_channel *channel, struct connection *connection);
 
 /* Gives the loop back. What is left to do is the loop thread's. */
 void channel_exit(lks_channel *channel);
+
+/* Whether a call with this timeout (0: the channel's) would stay in the queue for too long. Shared. */
+bool channel_is_slow(lks_channel *channel, uint32_t timeout_ms);
 
 /* Whether the calling thread runs completions, of whichever channel. */
 bool channel_on_completion_thread(void);

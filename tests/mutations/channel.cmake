@@ -125,7 +125,7 @@ c_mutation(C34 client/wire/byte_stream.c test_channel_sp:*with_the_reason
   [[    snprintf(b->why, sizeof b->why, "%s: %s", what, why);]] [[    (void)what, (void)why;]])
 c_mutation(GD22 client/wire/connection.c test_channel_retry:*did_nothing* [[call->applied != LKS_APPLIED_NO,]] [[call->tries != 0,]])
 c_mutation(A13 client/call/channel.c test_channel:*token* [[    *text = *ret;]] "")
-c_mutation(CH14 client/call/call.c test_mutex:*cancelled_acquire* [[        undo(call->channel, request_of(call));]] [[        (void)undo;]])
+c_mutation(CH14 client/call/call.c test_mutex:*cancelled_acquire* [[        request_undo(request_of(call), call->channel);]] [[        return;]])
 c_mutation(CH17 client/wire/connection.c test_channel_coalesce:*counted_in_calls [[    c->in_flight[s->lane]--;]] "")
 c_mutation(CH18 client/wire/connection.c test_channel_coalesce:*taken_back* [[    if (call->connection->engine->withdraw(s))
         slot_end(s, SLOT_UNSENT, NULL, 0);
