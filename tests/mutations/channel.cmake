@@ -111,7 +111,7 @@ c_mutation(CH1 client/call/call.c test_channel_retry:*said_before* [[        cal
   [[        call->cause = NULL;]])
 c_mutation(CH2 client/wire/connection.c test_channel:*leave_room*
   [[lane == LANE_WAITING ? c->waiting_max - waiting : c->prompt_max - prompt]] [[UINT32_MAX]])
-c_mutation(CH3 client/call/call.c test_channel_retry:*insists* [[ || call->error.applied != LKS_APPLIED_NO)]] [[)]])
+c_mutation(CH3 client/call/call.c test_channel_retry:*insists [[ || call->error.applied != LKS_APPLIED_NO)]] [[)]])
 c_mutation(CH15 client/wire/connection.c test_channel_coalesce:*gather* [[c->frames[lane] < FRAMES_MAX ? ]] [[true ? ]])
 c_mutation(CH16 client/call/call.c test_channel_coalesce:*its_like*
   [[request->method->settles ? LANE_COALESCED_SETTLING : LANE_COALESCED]] [[LANE_COALESCED]])
@@ -138,4 +138,4 @@ c_mutation(M6 client/call/call.c test_mutex:*unanswered_try* [[applied != LKS_AP
 c_mutation(W17 client/call/call.c test_channel_retry [[call->error.applied == LKS_APPLIED_NO || request_of(call)->repeatable;]] [[call != NULL;]])
 c_mutation(W18 client/call/call.c test_channel:cancelling* [[        note_applied(call, LKS_APPLIED_MAYBE);
         connection_forget]] [[        connection_forget]])
-c_mutation(C30 client/wire/engine_sp.c test_channel_sp:*half_written* [[m == TAILQ_FIRST(&t->output) && t->output_done != 0;]] [[false;]])
+c_mutation(C30 client/wire/engine_sp.c test_channel_retry:*half_written* [[m == TAILQ_FIRST(&t->output) && t->output_done != 0;]] [[false;]])
