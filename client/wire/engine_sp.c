@@ -105,14 +105,14 @@ static bool withdraw(slot *s)
 {
     sp *t = sp_of(s);
     message *m = s->operation;
-    bool follows = link_is_up(s->link) && m == TAILQ_FIRST(&t->output) && t->output_done != 0;
 
     s->operation = NULL;
-    if (follows)
+    if (link_is_up(s->link) && m == TAILQ_FIRST(&t->output) && t->output_done != 0) {
         m->slot = NULL;
-    else
-        drop(t, m);
-    return !follows;
+        return false;
+    }
+    drop(t, m);
+    return true;
 }
 
 /* ---- messages in ------------------------------------------------------------------------ */
