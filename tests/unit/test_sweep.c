@@ -60,7 +60,7 @@ void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_
         return;
     }
     memcpy(s->cursors[s->n++], call->args[0].data, call->args[0].len);
-    assert_true(call->of_part);
+    assert_true(call->whole_shard);
     s->slot = call->slot;
 }
 
