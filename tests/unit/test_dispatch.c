@@ -345,7 +345,7 @@ TEST(an_entry_that_stands_twice_is_refused)
         credentials_take(&call.who, names[1 - i], lks_rpc_slice_of("a"));
         assert_null(call.who.twice);
         credentials_take(&call.who, names[i], lks_rpc_slice_of("a"));
-        snprintf(text, sizeof text, "metadata %s: stands twice", names[i]);
+        snprintf(text, sizeof text, "metadata %s: given more than once", names[i]);
         here.n_done = 0;
         start_get_item(1, &call);
         expect(LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, text);
