@@ -345,12 +345,12 @@ TEST(an_entry_that_stands_twice_is_refused)
         credentials_read(&call.who, names[1 - i], lks_rpc_slice_of("a"));
         assert_null(call.who.twice);
         credentials_read(&call.who, names[i], lks_rpc_slice_of("a"));
-        snprintf(text, sizeof text, "metadata %s: stands twice", names[i]);
+        snprintf(text, sizeof text, "metadata %s: given more than once", names[i]);
         here.n_done = 0;
         start_get_item(1, &call);
         expect(LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, text);
         lks_error error = {0};
-        assert_int_equal(dispatch_judge(here.dispatch, here.peers[1], &call.who, &lks_stock_get_item_method, &error),
+        assert_int_equal(dispatch_check(here.dispatch, here.peers[1], &call.who, &lks_stock_get_item_method, &error),
                          LKS_INVALID_ARGUMENT);
     }
     assert_int_equal(here.store.n, 0);
