@@ -368,11 +368,12 @@ void lks_guard_cancel(lks_guarded *g)
     pthread_mutex_unlock(&g->lock);
     if (state >= GUARD_ADMITTED)
         return;
-    if (state == GUARD_LIMITING)
+    /* What could not be started is not there. */
+    if (state == GUARD_LIMITING && g->check)
         lks_call_cancel(g->check);
-    else if (state == GUARD_BEGINNING)
+    else if (state == GUARD_BEGINNING && g->attempt)
         lks_once_cancel(g->attempt);
-    else if (state == GUARD_LOCKING)
+    else if (state == GUARD_LOCKING && g->hold)
         lks_hold_cancel(g->hold);
     g->done(g->arg);
 }
