@@ -120,10 +120,6 @@ long harness_commands(harness *h, const char *command);
  * of its value. Two equal snapshots: nothing was changed. Valid like a response. */
 const char *harness_snapshot(harness *h);
 
-/* The word of an enum's value, without the type's own prefix, which its first value,
- * ..._UNSPECIFIED, shows: "EXECUTE" of BEGIN_OUTCOME_EXECUTE. "?" when it has none. */
-const char *harness_word(const ProtobufCEnumDescriptor *type, int value);
-
 /* Loads the library with each `find` replaced, as a library with a fault would be. */
 void harness_alter(harness *h, const char *find, const char *replace);
 
