@@ -94,7 +94,7 @@ c_mutation(W14 server/calls/waiters.c test_waiters [[tell_all(all, SERVICE_STOPP
 
 # SIGTERM: finish what runs within the drain limit, refuse the rest with UNAVAILABLE and NO, exit 0
 c_mutation(W15 server/server.c test_command [[    uv_signal_start(&s->on_term, on_signal, SIGTERM);]] "")
-c_mutation(W15 server/server.c test_overload:a_stop* [[        wires_hang_up(s->wires);]] [[        (void)0;]])
+c_mutation(W15 server/server.c test_stop:a_stop* [[        wires_hang_up(s->wires);]] [[        (void)0;]])
 c_mutation(W15 server/calls/callers.c test_callers:who_is_lost* [[    caller_hold(c, false); /* no output is left that could be taken */]] "")
 c_mutation(W15 server/server.c test_overload [[        dispatch_stop(s->dispatch);]] [[        (void)0;]])
 c_mutation(W15 server/calls/dispatch.c test_dispatch:*about_to_close* [[    if (code == LKS_OK && d->stopped)]] [[    if (false)]])
