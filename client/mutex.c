@@ -31,23 +31,17 @@ lks_code lks_mutex_unlock(lks_mutex *mutex, lks_error *error)
 
 bool lks_mutex_is_lost(const lks_mutex *mutex)
 {
-    const struct hold *hold = lock_mine(&mutex->lock);
-
-    return !hold || lock_is_lost(hold);
+    return lock_left_ns(&mutex->lock) == 0;
 }
 
 uint32_t lks_mutex_left_ms(const lks_mutex *mutex)
 {
-    const struct hold *hold = lock_mine(&mutex->lock);
-
-    return hold ? (uint32_t)(lock_left_ns(hold) / CLOCK_NS_PER_MS) : 0;
+    return (uint32_t)(lock_left_ns(&mutex->lock) / CLOCK_NS_PER_MS);
 }
 
 uint64_t lks_mutex_fence(const lks_mutex *mutex)
 {
-    const struct hold *hold = lock_mine(&mutex->lock);
-
-    return hold ? hold->fence : 0;
+    return lock_fence(&mutex->lock);
 }
 
 lks_code lks_mutex_free(lks_mutex *mutex)

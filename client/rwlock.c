@@ -35,16 +35,12 @@ lks_code lks_rwlock_unlock(lks_rwlock *rwlock, lks_error *error)
 
 bool lks_rwlock_is_lost(const lks_rwlock *rwlock)
 {
-    const struct hold *hold = lock_mine(&rwlock->lock);
-
-    return !hold || lock_is_lost(hold);
+    return lock_left_ns(&rwlock->lock) == 0;
 }
 
 uint64_t lks_rwlock_fence(const lks_rwlock *rwlock)
 {
-    const struct hold *hold = lock_mine(&rwlock->lock);
-
-    return hold ? hold->fence : 0;
+    return lock_fence(&rwlock->lock);
 }
 
 lks_code lks_rwlock_free(lks_rwlock *rwlock)

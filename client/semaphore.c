@@ -1,15 +1,10 @@
-/* lks_semaphore: a lock whose holds, in mode PERMIT, belong to no thread. Stateless
- * over lock.c. */
+/* lks_semaphore: a lock whose holds, in mode PERMIT, belong to no thread. An lks_permit is an lks_hold. */
 #include <lockstock/semaphore.h>
 
 #include "client/lease/lock.h"
 
 struct lks_semaphore {
     struct lock lock;
-};
-
-struct lks_permit {
-    struct hold hold;
 };
 
 lks_code lks_semaphore_new(lks_channel *channel, const char *name, int64_t capacity, const lks_lock_options *options,
@@ -28,7 +23,7 @@ lks_code lks_semaphore_new(lks_channel *channel, const char *name, int64_t capac
 lks_lock_result lks_semaphore_acquire(lks_semaphore *semaphore, int64_t permits, uint32_t timeout_ms, lks_permit **ret,
                                       lks_error *error)
 {
-    struct hold *hold = NULL;
+    lks_hold *hold = NULL;
 
     if (permits < 1) {
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "permits: must be at least 1");
@@ -42,17 +37,17 @@ lks_lock_result lks_semaphore_acquire(lks_semaphore *semaphore, int64_t permits,
 
 lks_code lks_permit_release(lks_permit *permit, lks_error *error)
 {
-    return permit ? lock_give_back(&permit->hold, error) : LKS_OK;
+    return permit ? lock_give_back((lks_hold *)permit, error) : LKS_OK;
 }
 
 bool lks_permit_is_lost(const lks_permit *permit)
 {
-    return lock_is_lost(&permit->hold);
+    return lks_hold_is_lost((const lks_hold *)permit);
 }
 
 uint64_t lks_permit_fence(const lks_permit *permit)
 {
-    return permit->hold.fence;
+    return lks_hold_fence((const lks_hold *)permit, 0);
 }
 
 lks_code lks_semaphore_free(lks_semaphore *semaphore)

@@ -1,7 +1,4 @@
-/* What the files of RateLimitService share: ratelimit.c holds the table, Check, Refund
- * and Reset, ratelimit_limits.c what a limit may be, ratelimit_policies.c stored limits, ratelimit_refusals.c refusals from memory,
- * envoy_ratelimit.c what Envoy asks; ratelimit_cache.c and ratelimit_domains.c what a
- * server remembers of policies for the one and for the other. Private to them. */
+/* What the files of RateLimitService share. */
 #ifndef LOCKSTOCK_SERVER_RATELIMIT_H
 #define LOCKSTOCK_SERVER_RATELIMIT_H
 
@@ -42,7 +39,7 @@ void ratelimit_close(void *state);
 struct ratelimit_domains *ratelimit_domains_of(const plan *p);
 
 /* NULL: the server remembers none. */
-struct refusals *ratelimit_refusals_of(void *state);
+struct recent *ratelimit_refusals_of(void *state);
 
 /* How old what is known of policies may be; the rest of a second is for the way to the store. */
 #define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(900000000)
@@ -53,26 +50,27 @@ extern const char ratelimit_policies_group[];
 /* The numbers of a policy's view, as functions give it; its name is element 0. */
 limit_spec ratelimit_read_view(answer *a, const store_value *view, bool *shadow);
 
-/* Whether all policies that the rules name were read a moment ago. */
-bool ratelimit_policies_known(plan *p, const lks_check_request *request);
+/* A stored policy as this server knows it. */
+typedef struct known_policy {
+    bool exists, shadow;
+    limit_spec spec;
+} known_policy;
 
-/* Plans their reading; whether a plan is of that kind; keeps what was read. */
+/* What a Check keeps from round to round. */
+typedef struct check_kept {
+    known_policy *policies;              /* of each rule that names one */
+    struct ratelimit_question *question; /* ratelimit_refusals.c; NULL: nothing may be remembered of it */
+} check_kept;
+
+/* Finds the policies that the rules name, policies[i] of rules[i]. False: some were not read a moment ago. */
+bool ratelimit_find_policies(const plan *p, const lks_check_request *request, known_policy *policies);
+
+/* Plans to read them; whether a plan is of that kind; reads the reply. */
 void ratelimit_read_policies(plan *p, const lks_check_request *request);
 bool ratelimit_reads_policies(const plan *p);
-void ratelimit_keep_policies(answer *a, const lks_check_request *request);
+void ratelimit_keep_policies(answer *a, const lks_check_request *request, known_policy *policies);
 
-/* A policy as it was read last, however long ago; NULL: there is none. Valid until the
- * next is kept. */
-const limit_spec *ratelimit_policy(plan *p, const char *name, bool *shadow);
-
-void put_policy_prepare(const lks_put_policy_request *request, plan *p);
-void put_policy_finish(const lks_put_policy_request *request, answer *a, lks_put_policy_response *response);
-void get_policy_prepare(const lks_get_policy_request *request, plan *p);
-void get_policy_finish(const lks_get_policy_request *request, answer *a, lks_get_policy_response *response);
-void list_policies_prepare(const lks_list_policies_request *request, plan *p);
-void list_policies_finish(const lks_list_policies_request *request, answer *a, lks_list_policies_response *response);
-void delete_policy_prepare(const lks_delete_policy_request *request, plan *p);
-void delete_policy_finish(const lks_delete_policy_request *request, answer *a, lks_delete_policy_response *response);
+LKS_RATE_LIMIT_METHODS(SERVICE_DECLARE)
 
 /* ---- ratelimit_refusals.c: what this server remembers of Checks that were refused ---- */
 

@@ -6,8 +6,8 @@
 
 enum { STOCK_HOME_ARGS = 6 };
 
-/* Two calls, of which the second is to be made when the first has said {'OK'}: the destination takes the units, the source
- * forgets them. */
+/* Two calls, of which the second is to be made when the first has said {'OK'}: the destination takes the units, the
+ * source forgets them. */
 typedef struct stock_home {
     store_call receive, sent;
     lks_rpc_slice args[2][STOCK_HOME_ARGS];

@@ -1,9 +1,9 @@
 /* Pages of what all parts of the store keep (store_part): one part after the other, a slot's keys once.
  *
  * A page token of a store with several parts is "~<listed>!<here>!<node>!<rest>": the slots that are done with; those
- * that the node which is being listed has had since it began, and does not leave; its id; and what the service itself needs to go
- * on there. With one part it is <rest> alone. So a slot that moves while pages are read is not missed: it is listed where
- * it is then, and a node that takes another one's place is listed from its beginning. Pure. */
+ * that the node which is being listed has had since it began, and does not leave; its id; and what the service itself
+ * needs to go on there. With one part it is <rest> alone. So a slot that moves while pages are read is not missed: it
+ * is listed where it is then, and a node that takes another one's place is listed from its beginning. Pure. */
 #ifndef LOCKSTOCK_SERVER_WALK_H
 #define LOCKSTOCK_SERVER_WALK_H
 

@@ -22,7 +22,7 @@ typedef struct harness harness;
 
 /* Starts Redis and loads the library. NULL on failure. Where the environment has
  * LOCKSTOCK_MUTATION_FIND, that text of the library is replaced with
- * LOCKSTOCK_MUTATION_REPLACE (see tests/mutations/runner.cmake). */
+ * LOCKSTOCK_MUTATION_REPLACE (tests/mutations/lua_operators.py). */
 harness *harness_new(void);
 void harness_free(harness *h);
 
