@@ -1,4 +1,4 @@
-/* Invariant: the order of arguments is that of server/functions/arguments.txt. */
+/* Arguments are in the order of server/functions/arguments.txt. */
 #include "command.h"
 
 #include <stdarg.h>

@@ -1,5 +1,4 @@
-/* One Redis command: words that point into itself and at what its maker keeps. The only place that builds an
- * FCALL; C++ too (peer.cc). */
+/* A Redis command. Its words point into it, or at texts that the caller keeps. Also for C++ (peer.cc). */
 #ifndef LOCKSTOCK_BENCH_COMMAND_H
 #define LOCKSTOCK_BENCH_COMMAND_H
 
@@ -23,20 +22,19 @@ typedef struct command {
     size_t used;
 } command;
 
-/* Makes it empty. */
 void command_clear(command *c);
 
-/* One more word: kept where it is, or made. */
+/* Appends a word: a text that the caller keeps, or a formatted one. */
 void command_add(command *c, const char *word);
 void command_add_text(command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* FCALL of a function of the library for one group: a thing that is its own. Sub-calls follow. */
+/* Begins an FCALL of a library function for the group of a thing. Sub-calls follow. */
 void command_fcall(command *c, const char *function, const char *thing);
 
-/* A sub-call of it: Deduct of one of the thing; ids of 1..128 bytes, kept by the caller. */
+/* Appends a sub-call: Deduct of one unit. Ids have 1 to 128 bytes and are kept by the caller. */
 void command_deduct(command *c, const char *thing, const char *order_id);
 
-/* The same for one exclusive lock, of a minute, without waiting. */
+/* The same for an exclusive lock with a lease of a minute, without waiting. */
 void command_acquire(command *c, const char *thing, const char *token);
 void command_release(command *c, const char *thing, const char *token);
 void command_force_release(command *c, const char *thing);

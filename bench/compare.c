@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rival_outside.h"
+#include "rival_run.h"
+
 enum { CONTENDERS_MAX = 16 };
 
 static bool prepare(contender *c, size_t n, const bench_options *o, const place *p)
@@ -113,7 +116,7 @@ double compare_median(const contender *c, compared of, size_t rounds)
 
 /* ---- --compare ----------------------------------------------------------------- */
 
-/* Adds the rivals of the same work. Scenarios without one, and locks, are compared with a Deduct by redis-benchmark. */
+/* Adds the rivals that do the same work. Locks, and scenarios without rivals, are compared with a Deduct of redis-benchmark. */
 static size_t add_rivals(contender *all, const scenario *s, unsigned in_flight)
 {
     bool deducts = strcmp(s->name, "deduct") == 0 || strcmp(s->name, "deduct-hot") == 0 || s->sold_out;

@@ -1,6 +1,4 @@
-/* Slices of lockstock and of what a user would have instead, which take turns on one Redis; ratios of the
- * slices of one round, and of those the least, the middle and the greatest over the rounds: what else the
- * machine does meets all of them alike. */
+/* Compares lockstock with alternatives in slices that take turns on one Redis, so that other load of the machine affects all of them. Each ratio is of two slices of one round; minimum, median and maximum are over the rounds. */
 #ifndef LOCKSTOCK_BENCH_COMPARE_H
 #define LOCKSTOCK_BENCH_COMPARE_H
 
@@ -9,37 +7,36 @@
 
 enum { ROUNDS_MAX = 1000 };
 
-/* One of those that take turns. */
+/* One of the compared programs. */
 typedef struct contender {
     const char *name;         /* static */
-    const scenario *scenario; /* whose things it uses */
-    bool ours;                /* lockstock; else a rival */
-    bool sync;                /* of lockstock: threads that wait */
+    const scenario *scenario; /* the scenario whose things it uses */
+    bool ours;                /* lockstock, not a rival */
+    bool sync;                /* lockstock with threads that wait */
     rival rival;
     unsigned in_flight;
-    const char *skipped; /* why it is not measured; NULL: it is */
-    const place *place;  /* NULL: that of the comparison */
+    const char *skipped; /* why it is not measured; NULL: it is measured */
+    const place *place;  /* NULL: the comparison's */
     world world;
     tally all;
-    measure total;                    /* of all rounds */
-    double *rate, *redis_us, *p50_us; /* of each round; rate: calls a second, hand-offs of a hot lock */
+    measure total;                    /* over all rounds */
+    double *rate, *redis_us, *p50_us; /* by round; rate: calls a second, or hand-offs of a hot lock */
     bool agrees;
     char checked[CHECK_BYTES];
 } contender;
 
-/* Measures `rounds` slices of each, in turns. False: something could not run; the error is printed.
- * compare_free in any case. */
+/* Measures `rounds` slices of each contender, in turns. Returns false after printing an error. Call compare_free in any case. */
 bool compare_run(contender *c, size_t n, const bench_options *o, const place *p);
 void compare_free(contender *c, size_t n);
 
-/* Of a/b round by round, of what `of` names. */
+/* Returns the ratio a/b of a value, by round. */
 typedef enum compared { OF_RATE, OF_REDIS, OF_P50 } compared;
 spread compare_ratio(const contender *a, const contender *b, compared of, size_t rounds);
 
-/* The median of the values of one of them. */
+/* Returns the median of a value over the rounds. */
 double compare_median(const contender *c, compared of, size_t rounds);
 
-/* --compare: a scenario with all its rivals, printed and added to the results. */
+/* Compares a scenario with its rivals, prints the comparison and adds it to the results. */
 bool compare_scenario(const scenario *s, const bench_options *o, const place *p, const char *fsync, json_t *results);
 
 #endif

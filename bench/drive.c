@@ -1,5 +1,4 @@
-/* Invariant: `live` counts the operations under way and the generators; a run is over when it is 0,
- * and then nothing touches lanes and operations any more. */
+/* `live` counts running operations and generators. When it is 0, the run is over and no thread uses lanes and operations. */
 #include "drive.h"
 
 #include <pthread.h>
@@ -16,17 +15,16 @@ typedef enum phase { WARM_UP, MEASURED, STOPPING } phase;
 
 struct drive;
 
-/* What one thread records: a channel's completion thread, or with --sync a caller's. Another thread that
- * starts calls has its own lane, for calls that the client itself refuses. */
+/* The records of one thread: the completion thread of a channel, or a caller with --sync. A thread that starts calls has a lane of its own, for calls that the client refuses. */
 typedef struct lane {
     struct drive *drive;
     lks_channel *channel;
     measure measured;
     tally all;
     struct lane *starter;
-    pthread_mutex_t lock; /* of free_ops */
+    pthread_mutex_t lock; /* for free_ops */
     op *free_ops;
-    pthread_t thread; /* generator, or caller */
+    pthread_t thread; /* generator or caller */
     op *own;          /* of the caller */
 } lane;
 
@@ -34,11 +32,11 @@ typedef struct drive {
     const drive_options *options;
     lks_call_options call_options;
     atomic_int phase;
-    atomic_bool some;             /* was measured */
-    atomic_llong operations_left; /* by number */
+    atomic_bool some;             /* a call was measured */
+    atomic_llong operations_left; /* with a number of operations */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t live; /* under lock */
+    uint64_t live; /* with lock */
 } drive;
 
 static atomic_uint_fast64_t serials;
@@ -88,7 +86,7 @@ static fate fate_of(lks_code code, lks_applied applied)
     return refused ? FATE_REFUSED : FATE_FAILED;
 }
 
-/* The last of an open loop, whose operations are used again, and of a closed one, where it is its slot's. */
+/* Ends an operation. An open loop uses it again. */
 static void retire(op *o)
 {
     lane *l = o->lane;
@@ -127,7 +125,7 @@ static void note(lane *l, const lks_error *error)
         l->all.first = *error;
 }
 
-/* Starts the call of o->step. False: it could not be, which this thread's lane records. */
+/* Starts the call of o->step. Returns false if that fails, after recording it in this thread's lane. */
 static bool submit(op *o, lane *l)
 {
     lks_error error = {0};
@@ -136,7 +134,7 @@ static bool submit(op *o, lane *l)
     lks_code code = o->scenario->steps[o->step].start(o, &error);
 
     if (code == LKS_OK)
-        return true; /* it may have ended already: o is not touched any more */
+        return true; /* the call may have ended, so o must not be used */
     o->code = code;
     o->applied = LKS_APPLIED_NO;
     note(l, &error);
@@ -154,7 +152,7 @@ static void begin(op *o, uint64_t due_ns)
     drive_make_id(o->id, o->world->tag, o->serial);
 }
 
-/* Records the call, on a completion thread or the caller's. True: the operation has another call. */
+/* Records a call. Returns whether the operation has another one. */
 static bool settle(op *o)
 {
     record(o->lane, o);
@@ -166,7 +164,7 @@ static bool settle(op *o)
     return true;
 }
 
-static void go_on(op *o)
+static void continue_op(op *o)
 {
     drive *d = o->lane->drive;
     bool under_way = false;
@@ -211,12 +209,12 @@ void drive_ended(op *o, lks_code code, int outcome, bool more, const lks_error *
     if (code != LKS_OK)
         note(o->lane, error);
     if (!o->lane->drive->options->sync)
-        go_on(o);
+        continue_op(o);
 }
 
 /* ---- threads ------------------------------------------------------------------- */
 
-/* --sync: a caller, which waits for each of its calls. */
+/* A caller with --sync: makes calls one after another. */
 static void *call_and_wait(void *arg)
 {
     lane *l = arg;
@@ -231,9 +229,8 @@ static void *call_and_wait(void *arg)
     return NULL;
 }
 
-/* This thread, and those that it starts, take only the CPU that others leave: in an open loop the client
- * stands for many machines, and is not to slow down the server that it overloads. */
-static void give_way(void)
+/* Gives this thread, and those that it starts, the lowest priority. In an open loop the client stands for many machines, and must not take CPU from the server. */
+static void lower_priority(void)
 {
     setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
 }
@@ -257,7 +254,7 @@ static void sleep_until(uint64_t ns)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-/* Open loop: begins what is due, and what was due while it did not run. */
+/* Open loop: starts operations at their times, and late ones at once. */
 static void *generate(void *arg)
 {
     lane *lanes = arg;
@@ -265,7 +262,7 @@ static void *generate(void *arg)
     const drive_options *o = d->options;
     uint64_t first_ns = measure_now_ns();
 
-    give_way();
+    lower_priority();
     for (uint64_t i = 0; may_begin(d); i++) {
         lane *l = &lanes[i % o->connections];
         uint64_t due_ns = first_ns + (uint64_t)((double)i * 1e9 / o->rate);
@@ -299,7 +296,7 @@ static void *open_channels(void *arg)
     lks_error error;
 
     if (o->rate > 0)
-        give_way();
+        lower_priority();
     for (unsigned i = 0; i < o->connections; i++)
         if (lks_channel_open(o->place->url, &options, &lanes[i].channel, &error) != LKS_OK) {
             fprintf(stderr, "lockstock-bench: %s: %s\n", o->place->url, error.message);
@@ -308,7 +305,7 @@ static void *open_channels(void *arg)
     return lanes;
 }
 
-/* That call and wait, or generate. */
+/* Returns the number of callers or generators. */
 static unsigned n_threads(const drive_options *o)
 {
     return o->sync ? o->in_flight : o->rate > 0 ? 1 : 0;
@@ -428,7 +425,7 @@ bool drive_run(const drive_options *options, measure *m, tally *all)
     pthread_t opener;
     void *opened = NULL;
     if (pthread_create(&opener, NULL, open_channels, lanes) == 0)
-        pthread_join(opener, &opened); /* in another thread, because give_way lowers the priority of its thread */
+        pthread_join(opener, &opened); /* in a thread, because lower_priority lowers the priority of its thread */
     if (opened)
         measure_it(&d, lanes, ops, m);
     for (unsigned i = 0; i < n; i++)

@@ -1,9 +1,4 @@
-/* Drives operations of a scenario against a server and records what became of each call.
- *
- * Closed loop: so many operations under way, and each that ends begins another. Open loop: one
- * begins at each moment of a fixed schedule whatever the answers do, and its latency counts from
- * that moment, so that a server that stands still is not asked less often for it (no coordinated
- * omission). An operation is one call or several, one after the other. */
+/* Runs operations of a scenario against a server and records each call. An operation is one or several calls, one after another. A closed loop has a fixed number of operations at once; each that ends starts another. An open loop starts operations on a schedule, independently of answers, and measures latencies from the scheduled time, so that a slow server does not lower the load (no coordinated omission). */
 #ifndef LOCKSTOCK_BENCH_DRIVE_H
 #define LOCKSTOCK_BENCH_DRIVE_H
 
@@ -19,33 +14,32 @@ enum { DRIVE_STEPS_MAX = 2, DRIVE_OUTCOMES_MAX = 16, DRIVE_SCENARIOS_MAX = 24, D
 
 struct scenario;
 
-/* One operation under way. Only the thread that starts it, or the channel's completion thread, has it
- * at a time. */
+/* A running operation. Only the thread that starts it, or the completion thread of the channel, uses it at a time. */
 typedef struct op {
     const struct scenario *scenario;
     struct lane *lane;
     struct world *world;
-    unsigned slot;           /* 0..in flight - 1: whose own thing it uses */
-    uint64_t serial;         /* of the operation: no other of this run has it */
-    char id[DRIVE_ID_BYTES]; /* made of it: order, token or key */
-    int step;                /* which of its calls is under way */
+    unsigned slot;           /* 0..in_flight - 1: selects the thing that it uses */
+    uint64_t serial;         /* unique in this process */
+    char id[DRIVE_ID_BYTES]; /* made from the serial: an order id, token or key */
+    int step;                /* its current call */
     uint64_t fence;
     const lks_call_options *call_options;
     lks_channel *channel;
-    uint64_t began_ns;   /* or was due */
-    uint64_t started_ns; /* the same but in an open loop that is late itself */
-    lks_code code;       /* how its call ended */
+    uint64_t began_ns;   /* or the time at which it was due */
+    uint64_t started_ns; /* differs from began_ns if an open loop is late */
+    lks_code code;       /* the code of its last call */
     lks_applied applied;
     int outcome;
-    bool more, handed; /* the one lock came to it from another */
+    bool more, handed; /* handed: it got the lock from another holder */
     struct op *next_free;
 } op;
 
-/* Of all calls of a run, those outside the measured time too. */
+/* Counts of all calls of a run, also outside the measured time. */
 typedef struct tally {
     uint64_t ok[DRIVE_SCENARIOS_MAX][DRIVE_STEPS_MAX][DRIVE_OUTCOMES_MAX];
     uint64_t started, in_doubt, not_ok; /* calls; in_doubt: may have been applied */
-    lks_error first;                    /* of those that failed */
+    lks_error first;                    /* the first error */
 } tally;
 
 typedef struct drive_options {
@@ -53,28 +47,26 @@ typedef struct drive_options {
     struct world *world;
     const place *place;
     unsigned in_flight, connections;
-    uint64_t operations; /* 0: by time */
+    uint64_t operations; /* 0: for a time */
     double warm_up, seconds;
     double rate; /* 0: closed loop */
     uint32_t timeout_ms;
-    bool sync; /* a thread for each operation under way */
+    bool sync; /* a thread for each running operation */
 } drive_options;
 
-/* Runs it. False: the channels could not be opened, and the error is printed. Else it adds to *m and *all, which are to be
- * added to what they are. */
+/* Runs the operations and adds to *m and *all. Returns false after printing an error if the channels cannot be opened. */
 bool drive_run(const drive_options *options, measure *m, tally *all);
 
-/* For a scenario: calls a method as its stubs do, with wait_ms more than the run's timeout. Where each operation has a
- * thread it waits. The answer comes to scenario_answered, before it returns then; not at all when it fails. */
+/* For scenarios: calls a method with the timeout of the run plus wait_ms. scenario_answered receives the answer, with --sync before drive_call returns. It is not called if drive_call returns an error. */
 lks_code drive_call(op *o, const lks_rpc_method *method, const void *request, uint32_t wait_ms, lks_error *error);
 
-/* For a scenario's callback: its call ended. `more`: with another call of the operation to come. */
+/* For scenarios: a call has ended. more: the operation has another call. */
 void drive_ended(op *o, lks_code code, int outcome, bool more, const lks_error *error);
 
-/* The number of a unit-wide order: serial of the next operation of this process. */
+/* Returns the next serial of this process. */
 uint64_t drive_next_serial(void);
 
-/* tag and serial as text of 36 bytes, the length of a UUID. */
+/* Writes tag and serial as a text of 36 bytes, the length of a UUID. */
 void drive_make_id(char id[DRIVE_ID_BYTES], uint64_t tag, uint64_t serial);
 
 #endif

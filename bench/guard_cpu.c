@@ -1,10 +1,9 @@
-/* guard_cpu: what guards cost a host, in one run: slices of calls take turns on two methods of one host, one with all three
- * guards, one whose handler does the same by hand (lks_limiter, lks_once, lks_mutex). The CPU time of the host's
- * process is read before and after each. Prints microseconds a call and the ratio; asserts nothing. With the argument
- * "host" and lockstockd's URL it is the host. */
+/* guard_cpu: prints the CPU time that guards cost a host. Slices of calls take turns on two methods: one with all three guards, and one whose handler does the same with lks_limiter, lks_once and lks_mutex. With the arguments "host" and the URL of lockstockd it is the host. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <lockstock/guard.h>
@@ -12,7 +11,7 @@
 #include <lockstock/lockstock.h>
 
 #include "guarded.pb-c.h"
-#include "slices.h"
+#include "conformance/caller.h"
 #include "support/server_fixture.h"
 
 enum { SLICE = 2000, ROUNDS = 8, IN_FLIGHT = 16, THREADS = 16, HOUR_MS = 3600000, WAIT_MS = 10000, BYTES = 128 };
@@ -126,7 +125,40 @@ static int serve(const char *url)
 
 /* ---- the measurement ------------------------------------------------------------------------------------ */
 
-/* A Buy with a new order. */
+static double slice_cpu_of(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec used;
+
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        abort();
+    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+}
+
+/* Makes n calls, in_flight at once; `next` makes each. Returns false if the connection or a call failed. */
+static bool slice_run(const wire_driver *driver, void *caller, int n, int in_flight, call_spec (*next)(const void *arg),
+                      const void *arg)
+{
+    for (int started = 0, ended = 0; ended < n;) {
+        outcome got;
+        if (started < n && started - ended < in_flight) {
+            const call_spec call = next(arg);
+            if (driver->start(caller, &call) == 0)
+                return false;
+            started++;
+        } else {
+            if (!driver->await(caller, &got) || got.code != LKS_OK) {
+                fprintf(stderr, "a call failed: %s\n", got.message);
+                return false;
+            }
+            free(got.payload);
+            ended++;
+        }
+    }
+    return true;
+}
+
+/* Makes a Buy with a new order. */
 static call_spec next_order(const void *path)
 {
     static long n_orders;

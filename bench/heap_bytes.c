@@ -1,5 +1,4 @@
-/* Preloaded into lockstockd: keeps the bytes that it has allocated, with what the allocator adds to each, in the file
- * that HEAP_BYTES names, as one 64-bit number. */
+/* Preloaded into lockstockd: writes the number of allocated bytes, with the overhead of the allocator, as a 64-bit number to the file that HEAP_BYTES names. */
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdatomic.h>
@@ -9,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { HEADER_BYTES = 8 }; /* glibc's own, of each block */
+enum { HEADER_BYTES = 8 }; /* glibc's header of each block */
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
@@ -24,8 +23,7 @@ __attribute__((constructor)) static void open_file(void)
     const char *path = getenv("HEAP_BYTES");
     int fd = path ? open(path, O_RDWR | O_CREAT, 0600) : -1;
 
-    unsetenv(
-        "LD_PRELOAD"); /* it is not for the redis-server that lockstockd starts: that has an allocator of its own */
+    unsetenv("LD_PRELOAD"); /* redis-server, which lockstockd starts, has its own allocator */
     if (fd < 0 || ftruncate(fd, sizeof *bytes) != 0)
         return;
     void *at = mmap(NULL, sizeof *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

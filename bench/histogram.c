@@ -1,4 +1,4 @@
-/* Invariant: a value's bucket is its highest HISTOGRAM_BITS + 1 bits and their position. */
+/* The bucket of a value is given by its highest HISTOGRAM_BITS + 1 bits and their position. */
 #include "histogram.h"
 
 static size_t bucket_of(uint64_t ns)

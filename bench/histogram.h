@@ -1,6 +1,4 @@
-/* An HDR histogram of nanoseconds: a count for each bucket, and no bucket is wider than 1/128 of
- * what is in it, from 1 ns to 18 minutes (what is longer counts as that). Not thread-safe: one for
- * each thread, which are added together at the end. Debian 12 has no HdrHistogram_c. */
+/* An HDR histogram of nanoseconds from 1 ns to 18 minutes; longer values count as 18 minutes. A bucket is at most 1/128 of its values wide. Not thread-safe. Debian 12 has no HdrHistogram_c. */
 #ifndef LOCKSTOCK_BENCH_HISTOGRAM_H
 #define LOCKSTOCK_BENCH_HISTOGRAM_H
 
@@ -17,13 +15,13 @@ typedef struct histogram {
 
 void histogram_record(histogram *h, uint64_t ns);
 
-/* Adds what `from` has. */
+/* Adds the values of `from`. */
 void histogram_add(histogram *h, const histogram *from);
 
-/* The least value that at least that share of all, 0..1, does not exceed; 0 where there is none. */
+/* Returns the least value that a share of all values, 0..1, does not exceed; 0 if the histogram is empty. */
 uint64_t histogram_at(const histogram *h, double share);
 
-/* The largest value that is counted in a bucket. */
+/* Returns the largest value of a bucket. */
 uint64_t histogram_upper(size_t bucket);
 
 #endif

@@ -1,5 +1,4 @@
-/* lockstock-bench: how fast lockstockd is, alone and beside alternatives. docs/performance.md says
- * how to measure and what the rows mean. Exit: 0 measured and what was checked is right; 1 not; 2 bad flags. */
+/* lockstock-bench: measures lockstockd, alone or compared with alternatives (docs/performance.md). Exit code: 0 measured, and all checks passed; 1 not; 2 invalid flags. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +21,7 @@ static drive_options driving(const bench_options *o, const scenario *s, world *w
                            .sync = o->sync};
 }
 
-/* Operations a second of a closed loop. */
+/* Measures the operations a second of a closed loop. */
 static bool find_capacity(drive_options d, tally *all, double *ret)
 {
     measure m = {0};
@@ -92,7 +91,7 @@ static bool all_known(const bench_options *o)
     return o->n_scenarios > 0 || o->table;
 }
 
-/* To the file, or to standard output, which then has nothing else. */
+/* Opens the file, or standard output, to which nothing else is written then. */
 static bool open_json(FILE **ret, const char *path)
 {
     bool to_stdout = path && strcmp(path, "-") == 0;

@@ -134,7 +134,7 @@ void measure_pause_until_some(double seconds, atomic_bool *some)
     enum { STEPS_MAX = 6000 };
     static const double step_s = 0.01;
 
-    bool goes_on = measure_pause(seconds);
-    for (int i = 0; goes_on && i < STEPS_MAX && !atomic_load(some); i++)
-        goes_on = measure_pause(step_s);
+    bool continues = measure_pause(seconds);
+    for (int i = 0; continues && i < STEPS_MAX && !atomic_load(some); i++)
+        continues = measure_pause(step_s);
 }

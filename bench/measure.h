@@ -1,4 +1,4 @@
-/* What one slice of calls came to. Owned by whoever zeroed it; measure_clear frees what is in it. */
+/* The measurements of a slice of calls. Begins as zeros; measure_clear frees its contents. */
 #ifndef LOCKSTOCK_BENCH_MEASURE_H
 #define LOCKSTOCK_BENCH_MEASURE_H
 
@@ -10,7 +10,7 @@
 #include "place.h"
 
 typedef enum fate {
-    FATE_OK,      /* answered: every outcome, sold out too */
+    FATE_OK,      /* answered, with any outcome */
     FATE_REFUSED, /* RESOURCE_EXHAUSTED or UNAVAILABLE, and not applied */
     FATE_EXPIRED, /* DEADLINE_EXCEEDED */
     FATE_FAILED,  /* anything else */
@@ -19,51 +19,50 @@ typedef enum fate {
 
 typedef struct measure {
     double seconds;
-    uint64_t hand_offs;        /* of the one lock, to another holder */
-    uint64_t calls[FATES];     /* of which they consist */
-    histogram *latency[FATES]; /* of those calls; NULL: none */
-    histogram *own[FATES];     /* of an open loop: from their start, rather than from when they were due */
-    cpu_times cpu;             /* used meanwhile; below 0: not known */
+    uint64_t hand_offs;        /* of the hot lock, to another holder */
+    uint64_t calls[FATES];     /* by fate */
+    histogram *latency[FATES]; /* of these calls; NULL: none */
+    histogram *own[FATES];     /* open loop: from the start of the call instead of its scheduled time */
+    cpu_times cpu;             /* used during the slice; below 0: not known */
 } measure;
 
-/* malloc that does not fail: a benchmark without memory ends. Zeroed. */
+/* Allocates zeroed memory. Exits when out of memory. */
 void *measure_alloc(size_t n, size_t size);
 
-/* Adds one call: its latency, and how long after its start it ended. */
+/* Adds a call with its latency and the time since its start. */
 void measure_call(measure *m, fate as, uint64_t latency_ns, uint64_t own_ns);
 
-/* Adds counts and latencies, not seconds nor CPU. */
+/* Adds counts and latencies, but not seconds and CPU. */
 void measure_add(measure *m, const measure *from);
 
 void measure_clear(measure *m);
 
-/* CPU between two readings; below 0 where either is. */
+/* Returns the CPU between two readings; below 0 if one of them is. */
 cpu_times measure_cpu(cpu_times before, cpu_times after);
 
-/* Of answered calls. */
+/* Returns the answered calls a second. */
 double measure_rate(const measure *m);
 
-/* That ended, whatever became of them. */
+/* Returns the number of calls. */
 uint64_t measure_calls(const measure *m);
 
-/* Microseconds a call that ended; below 0: not known. */
+/* Returns the microseconds of CPU for each call; below 0: not known. */
 double measure_us(const measure *m, double cpu_seconds);
 
-/* Percentile of the latency of answered calls, in microseconds. */
+/* Returns a percentile of the latencies in microseconds. */
 double measure_percentile_us(const measure *m, fate as, double share);
 
-/* Ctrl-C and SIGTERM end what runs, and what was started is removed. Once, from main. */
+/* Makes Ctrl-C and SIGTERM end the measurement, so that started programs are ended. Call it once, from main. */
 void interrupt_catch(void);
 bool interrupted(void);
 
-/* Now, on CLOCK_MONOTONIC, in ns. */
+/* Returns the time of CLOCK_MONOTONIC in ns. */
 uint64_t measure_now_ns(void);
 
-/* Lets time pass; ends early when the program was interrupted (Ctrl-C). False: it was. */
+/* Sleeps. Returns false, early, if the program was interrupted. */
 bool measure_pause(double seconds);
 
-/* The same, and longer, up to a minute, as long as nothing was measured: a slice is never empty because the
- * machine was busy. */
+/* The same, but sleeps up to a minute longer until a call was measured, so that no slice is empty on a busy machine. */
 void measure_pause_until_some(double seconds, atomic_bool *some);
 
 #endif

@@ -1,6 +1,4 @@
-/* parked [calls] [locks] [connections]: what a call that waits costs the server. So many Acquires (20,000, or as the
- * argument says) wait for so many locks (as many as calls) on so many connections (10), on each of tcp:// and grpc://. Prints
- * the bytes that lockstockd has allocated for each connection and call, and its resident memory; asserts nothing. */
+/* parked [calls] [locks] [connections]: prints the memory of waiting calls. Acquires (20,000) wait for locks (one each) on connections (10), over tcp:// and over grpc://. Prints the bytes that lockstockd has allocated for each connection and call, and its resident memory. */
 #include <fcntl.h>
 #include <lockstock/v1/lock.lks.h>
 #include <stdio.h>
@@ -43,7 +41,7 @@ static unsigned send_acquire(const wire_driver *driver, void *caller, int lock, 
                                               .timeout_ms = wait_ms ? HOLD_MS : 20000});
 }
 
-/* Until nothing is allocated any more. */
+/* Waits until the number of allocated bytes stops changing. */
 static uint64_t settled_bytes(int rounds)
 {
     uint64_t last = *bytes;
@@ -57,7 +55,7 @@ static uint64_t settled_bytes(int rounds)
     return last;
 }
 
-/* False: a call failed. */
+/* Takes the locks. Returns false if a call failed. */
 static bool hold(const wire_driver *driver, void *const callers[], const load *l)
 {
     char token[TEXT_BYTES];
@@ -65,7 +63,7 @@ static bool hold(const wire_driver *driver, void *const callers[], const load *l
 
     for (int i = 0; i < l->locks; i++) {
         snprintf(token, sizeof token, "holder-of-the-lock-%06d", i);
-        void *caller = callers[i % l->connections]; /* each has had an answer: what HTTP/2 allows is known */
+        void *caller = callers[i % l->connections]; /* after the first answer, the limits of HTTP/2 are known */
         if (send_acquire(driver, caller, i, token, 0) == 0 || !driver->await(caller, &got) || got.code != LKS_OK)
             return false;
         free(got.payload);
@@ -119,7 +117,7 @@ static bool measure(const char *scheme, const wire_driver *driver, const load *l
         snprintf(token, sizeof token, "%032d", i);
         if (send_acquire(driver, caller, i % l->locks, token, HOLD_MS) == 0)
             goto cleanup;
-        if (i % SLICE == SLICE - 1) /* the server's room for calls that do not wait yet */
+        if (i % SLICE == SLICE - 1) /* the server limits calls that do not wait yet */
             settled_bytes(1);
     }
     uint64_t after = settled_bytes(QUIET_ROUNDS);

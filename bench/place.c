@@ -1,4 +1,4 @@
-/* Invariant: whatever this module started ends with place_close, or with the process. */
+/* Programs that this module starts end with place_close, or with this process. */
 #include "place.h"
 
 #include <errno.h>
@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/spawn.h"
 #include "measure.h"
 #include "store/url.h"
 
@@ -29,20 +29,15 @@ static bool failed(const char *what)
 
 pid_t place_spawn(const char *const argv[], int output)
 {
-    int nowhere = output < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
-    pid_t parent = getpid();
-    pid_t pid = fork();
+    int to = output < 0 ? SPAWN_NULL : output;
+    pid_t pid = spawn(&(const spawn_options){.argv = argv,
+                                             .input = SPAWN_INHERIT,
+                                             .output = to,
+                                             .errors = to,
+                                             .death_signal = SIGTERM,
+                                             .own_group = true, /* Ctrl-C is for this program, which ends the other */
+                                             .name = "lockstock-bench"});
 
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
-        setpgid(0, 0); /* Ctrl-C is for us: we end it */
-        int to = output < 0 ? nowhere : output;
-        if (getppid() == parent && dup2(to, STDOUT_FILENO) >= 0 && dup2(to, STDERR_FILENO) >= 0)
-            execvp(argv[0], (char *const *)(uintptr_t)argv);
-        _exit(127);
-    }
-    if (nowhere >= 0)
-        close(nowhere);
     return pid < 0 ? 0 : pid;
 }
 
@@ -131,7 +126,7 @@ static bool read_store(place *p, const char *text)
     return known;
 }
 
-/* The pid that Redis reports, if that process runs on this machine. */
+/* Returns the pid that Redis reports if that process runs on this machine, else 0. */
 static pid_t pid_of_redis(const place *p)
 {
     redisContext *c = place_connect(p);
@@ -184,7 +179,7 @@ bool place_find(const char *program, char path[PATH_MAX])
     return false;
 }
 
-/* The log of lockstockd, to be freed. */
+/* Returns the log of lockstockd, to be freed by the caller. */
 static char *read_log(const place *p)
 {
     char path[96];
@@ -199,7 +194,7 @@ static char *read_log(const place *p)
     return text;
 }
 
-/* Its first address is its URL. */
+/* The first address in the log is its URL. */
 static bool await_ready(place *p)
 {
     bool ready = false, runs = true;

@@ -63,7 +63,7 @@ void report_measure_json(json_t *to, const measure *m)
     for (int f = 0; f < FATES; f++)
         json_object_set_new(calls, fates[f], json_integer((json_int_t)m->calls[f]));
     for (int i = 0; i < 3; i++)
-        if (measure_us(m, us[i]) >= 0) /* else it is not known */
+        if (measure_us(m, us[i]) >= 0)
             json_object_set_new(cpu, whose[i], number(measure_us(m, us[i])));
     if (m->hand_offs > 0)
         json_object_set_new(to, "hand_offs_per_second", number((double)m->hand_offs / m->seconds));
@@ -77,7 +77,7 @@ void report_measure_json(json_t *to, const measure *m)
 
 /* ---- outcomes ------------------------------------------------------------------ */
 
-/* "DEDUCT_OUTCOME_SOLD_OUT" is SOLD_OUT. */
+/* Returns "SOLD_OUT" for DEDUCT_OUTCOME_SOLD_OUT. */
 static const char *outcome_name(const ProtobufCEnumDescriptor *of, int outcome)
 {
     const ProtobufCEnumValue *value = of ? protobuf_c_enum_descriptor_get_value(of, outcome) : NULL;
@@ -86,15 +86,15 @@ static const char *outcome_name(const ProtobufCEnumDescriptor *of, int outcome)
     return at ? at + strlen("_OUTCOME_") : "ANSWERED";
 }
 
-/* All that there were, of each call of each scenario (mix has several). */
-static void each_outcome(const tally *all, void (*tell)(void *arg, const char *name, uint64_t n), void *arg)
+/* Visits each outcome that occurred, for each call of each scenario (mix has several). */
+static void each_outcome(const tally *all, void (*visit)(void *arg, const char *name, uint64_t n), void *arg)
 {
     for (unsigned s = 0; s < n_scenarios; s++)
         for (int step = 0; step < DRIVE_STEPS_MAX; step++)
             for (int outcome = 0; outcome < DRIVE_OUTCOMES_MAX; outcome++) {
                 uint64_t n = tally_of(all, &scenarios[s], step, outcome);
                 if (n > 0)
-                    tell(arg, outcome_name(scenarios[s].steps[step].outcomes, outcome), n);
+                    visit(arg, outcome_name(scenarios[s].steps[step].outcomes, outcome), n);
             }
 }
 
@@ -198,7 +198,7 @@ json_t *report_json(const report *r)
 
 /* ---- plot ---------------------------------------------------------------------- */
 
-/* Rows of equal ratio from the 0.1th to the 99.9th percentile; the first and the last take what is beyond. */
+/* Rows of equal ratio from the 0.1th to the 99.9th percentile; the first and last row include the rest. */
 void report_plot(const measure *m)
 {
     const histogram *h = m->latency[FATE_OK];

@@ -1,5 +1,4 @@
-/* Reports of what was measured: a table and a plot on standard output, and JSON. Main thread
- * only. */
+/* Reports measurements as tables, plots and JSON. Main thread only. */
 #ifndef LOCKSTOCK_BENCH_REPORT_H
 #define LOCKSTOCK_BENCH_REPORT_H
 
@@ -9,12 +8,12 @@
 
 #include "scenario.h"
 
-/* Least, middle and greatest of several rounds. */
+/* Over several rounds. */
 typedef struct spread {
     double min, median, max;
 } spread;
 
-/* Sorts them. n > 0. */
+/* Sorts the values. n > 0. */
 spread spread_of(double *values, size_t n);
 
 json_t *spread_json(spread s);
@@ -26,16 +25,16 @@ typedef struct report {
     const scenario *scenario;
     const measure *measured;
     const tally *all;
-    bool agrees; /* what was checked after */
+    bool agrees; /* the checks after the run passed */
     const char *checked;
-    double offered;  /* operations a second that were to be started; 0: closed loop */
-    double capacity; /* measured before; 0: it was not */
+    double offered;  /* scheduled operations a second; 0: closed loop */
+    double capacity; /* measured before; 0: not measured */
 } report;
 
 void report_print(const report *r);
 json_t *report_json(const report *r);
 
-/* Adds rates, latencies and CPU to an object. */
+/* Adds rates, latencies and CPU to a JSON object. */
 void report_measure_json(json_t *to, const measure *m);
 
 /* Draws the distribution of the latencies of answered calls. */

@@ -1,5 +1,4 @@
-/* Programs that call until they are ended. How often: redis-benchmark is counted by Redis, the gRPC client
- * counts in memory that it shares with us. */
+/* The programs make calls until they are ended. Redis counts the calls of redis-benchmark; the gRPC client counts its own in shared memory. */
 #include "rival_outside.h"
 
 #include <errno.h>
@@ -14,7 +13,7 @@
 
 static const char peer[] = "lockstock-bench-peer";
 
-/* How often Redis ran such a command. */
+/* Returns how often Redis ran a command. */
 static uint64_t ran(redisContext *redis, const char *ran_command)
 {
     redisReply *reply = redisCommand(redis, "INFO commandstats");
@@ -105,8 +104,8 @@ static pid_t start_peer_client(const rival *r, const char *path, const char *add
 
 typedef struct counter {
     redisContext *redis;
-    const char *command; /* that redis-benchmark sends */
-    int fd;              /* of the gRPC client's; -1: it is redis-benchmark */
+    const char *command; /* sent by redis-benchmark */
+    int fd;              /* shared with the gRPC client; -1: redis-benchmark */
     atomic_ullong *shared;
 } counter;
 
@@ -138,7 +137,7 @@ static uint64_t counted(const counter *c)
     return c->redis ? ran(c->redis, c->command) : atomic_load(c->shared);
 }
 
-/* Until it is more than that, a minute at most. */
+/* Waits until the count exceeds `than`, for a minute at most. */
 static uint64_t counted_more(const counter *c, uint64_t than)
 {
     enum { STEPS_MAX = 6000 };
@@ -151,7 +150,7 @@ static uint64_t counted_more(const counter *c, uint64_t than)
 
 /* ------------------------------------------------------------------------------------ */
 
-/* False: it had ended by itself, which it does only by an error. */
+/* Returns false if it had ended by itself, because of an error. */
 static bool end(pid_t pid)
 {
     bool ran_on = pid <= 0 || waitpid(pid, NULL, WNOHANG) == 0;

@@ -1,4 +1,3 @@
-/* Invariant: `scenarios` is the only list of them. */
 #include "scenario.h"
 
 #include <inttypes.h>
@@ -10,7 +9,7 @@
 enum {
     MINUTE_MS = 60000,
     LIMIT = 100000,
-    LOG_LIMIT = 1000, /* of a SLIDING_LOG, which stores each */
+    LOG_LIMIT = 1000, /* for a SLIDING_LOG, which stores each call */
     PERIOD_MS = 1000,
     DENIED_PERIOD_MS = 3600000,
     BODY_BYTES = 100
@@ -66,7 +65,7 @@ static lks_code confirm(op *o, lks_error *error)
     return drive_call(o, &lks_stock_confirm_method, &request, 0, error);
 }
 
-/* The items have sold what the callers were told. Calls whose result is unknown may or may not count. */
+/* The items have sold as many units as the callers were told. Calls in doubt may have been applied. */
 static bool check_stock(world *w, const tally *all, char text[CHECK_BYTES])
 {
     uint64_t told = 0, sold = 0;
@@ -141,7 +140,7 @@ static lks_code release(op *o, lks_error *error)
     return drive_call(o, &lks_lock_release_method, &request, 0, error);
 }
 
-/* What was acquired was released, and the one lock never had two holders. */
+/* All acquired locks were released, and the hot lock never had two holders. */
 static bool check_lock(world *w, const tally *all, char text[CHECK_BYTES])
 {
     uint64_t taken = tally_of(all, w->scenario, 0, LKS_ACQUIRE_OUTCOME_ACQUIRED);
@@ -185,7 +184,7 @@ static lks_code complete(op *o, lks_error *error)
     return drive_call(o, &lks_idempotency_complete_method, &request, 0, error);
 }
 
-/* All keys are new: every Begin may execute, and every Complete is stored. */
+/* All keys are new: each Begin executes, and each Complete is stored. */
 static bool check_begin(world *w, const tally *all, char text[CHECK_BYTES])
 {
     uint64_t executed = tally_of(all, w->scenario, 0, LKS_BEGIN_OUTCOME_EXECUTE);
@@ -195,7 +194,7 @@ static bool check_begin(world *w, const tally *all, char text[CHECK_BYTES])
     return stored <= executed && stored + all->not_ok >= executed;
 }
 
-/* One thing alone is a key that is over its limit. */
+/* A scenario with one thing has a key that is over its limit. */
 static lks_code check(op *o, lks_error *error)
 {
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
@@ -213,7 +212,7 @@ static lks_code check(op *o, lks_error *error)
     return drive_call(o, &lks_rate_limit_check_method, &request, 0, error);
 }
 
-/* One try an hour: the first may have come before the end of an hour, another after. */
+/* The limit is one an hour, and the run may cross the end of an hour. */
 static bool check_denied(world *w, const tally *all, char text[CHECK_BYTES])
 {
     uint64_t allowed = tally_of(all, w->scenario, 0, LKS_CHECK_OUTCOME_ALLOWED);
@@ -247,7 +246,7 @@ static void got_ids(op *o, const void *message)
     atomic_fetch_add_explicit(&o->world->ids, response->n_ids + response->n_uuids, memory_order_relaxed);
 }
 
-/* A new store gives no worker for 3 s; the error says how long. */
+/* A new store grants no worker for 3 s; the error says for how long. */
 static bool prepare_ids(world *w, lks_error *error)
 {
     lks_next_request request = next_of(w, w->things[0]);
@@ -279,17 +278,17 @@ static lks_code decode(op *o, lks_error *error)
 /* ---- the table ------------------------------------------------------------------------ */
 
 #define PLENTY 1000000000000
-/* A step whose response has an outcome of the service's own. */
+/* A step whose response has an outcome. */
 #define STEP(name, ...)                                                     \
     {                                                                       \
         .outcomes = &lockstock__v1__##name##_outcome__descriptor,           \
         .outcome_at = offsetof(lks_##name##_response, outcome), __VA_ARGS__ \
     }
 #define DEDUCT .steps = {STEP(deduct, .start = deduct)}, .check = check_stock
-#define RESERVE STEP(reserve, .start = reserve, .goes_on = LKS_RESERVE_OUTCOME_RESERVED)
-#define ACQUIRE(how) STEP(acquire, .start = (how), .seen = acquired, .goes_on = LKS_ACQUIRE_OUTCOME_ACQUIRED)
+#define RESERVE STEP(reserve, .start = reserve, .next_if = LKS_RESERVE_OUTCOME_RESERVED)
+#define ACQUIRE(how) STEP(acquire, .start = (how), .seen = acquired, .next_if = LKS_ACQUIRE_OUTCOME_ACQUIRED)
 #define LOCK(how) .steps = {ACQUIRE(how), STEP(release, .start = release)}, .check = check_lock
-#define BEGIN STEP(begin, .start = begin, .seen = begun, .goes_on = LKS_BEGIN_OUTCOME_EXECUTE)
+#define BEGIN STEP(begin, .start = begin, .seen = begun, .next_if = LKS_BEGIN_OUTCOME_EXECUTE)
 #define CHECK(algorithm) .steps = {STEP(check, .start = check)}, .variant = LKS_ALGORITHM_##algorithm
 #define NEXT(kind) \
     .things = 1, .steps = {{.start = next, .seen = got_ids}}, .check = check_ids, .variant = LKS_ID_KIND_##kind
@@ -409,5 +408,5 @@ void scenario_answered(op *o, lks_code code, const ProtobufCMessage *response, c
         memcpy(&outcome, (const char *)response + s->outcome_at, sizeof outcome);
     if (response && s->seen)
         s->seen(o, response);
-    drive_ended(o, code, outcome, outcome != 0 && outcome == s->goes_on, error);
+    drive_ended(o, code, outcome, outcome != 0 && outcome == s->next_if, error);
 }

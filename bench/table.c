@@ -1,5 +1,4 @@
-/* Invariant: `rows` is the only list of rows, `groups` of what is measured for them: those of one group take
- * turns, so that a row's ratio is one of slices of the same moment. */
+/* Entrants of a group take turns, so that the ratio of a row is one of slices of the same round. */
 #include "table.h"
 
 #include <math.h>
@@ -46,7 +45,7 @@ enum { OVERLOAD = -1, NO_TARGET = 0 };
 
 typedef struct row {
     const char *what;
-    int group; /* OVERLOAD: measured alone */
+    int group; /* OVERLOAD: measured by itself */
     unsigned a, b;
     compared of;
     double target;
@@ -79,7 +78,7 @@ static const row rows[] = {
 /* clang-format on */
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
-/* Whether --rows names it, by its number from 1. */
+/* Returns whether --rows contains the number of the row, counted from 1. */
 static bool wanted(const bench_options *o, size_t number)
 {
     const char *at = o->rows;
@@ -103,7 +102,7 @@ static bool group_is_wanted(const bench_options *o, int group)
     return false;
 }
 
-static void tell(size_t at, const char *skipped, const spread *s, const char *note, json_t *results)
+static void print_row(size_t at, const char *skipped, const spread *s, const char *note, json_t *results)
 {
     const row *r = &rows[at];
     bool met = !skipped && (r->at_most ? s->median <= r->target : s->median >= r->target);
@@ -128,7 +127,7 @@ static void tell(size_t at, const char *skipped, const spread *s, const char *no
     fflush(stdout);
 }
 
-/* What the ratio is of: the medians of both. */
+/* Notes the medians of both values of the ratio. */
 static void note_medians(const row *r, const contender *a, const contender *b, size_t rounds,
                          char note[TABLE_NOTE_BYTES])
 {
@@ -170,7 +169,7 @@ static bool measure_group(int group, const bench_options *o, const place *none, 
         char note[TABLE_NOTE_BYTES] = "";
         if (!skipped)
             note_medians(r, &c[r->a], &c[r->b], (size_t)o->rounds, note);
-        tell(i, skipped, &s, note, results);
+        print_row(i, skipped, &s, note, results);
     }
     compare_free(c, n);
     place_close(&other);
@@ -182,7 +181,7 @@ static bool measure_group(int group, const bench_options *o, const place *none, 
 
 enum { OVERLOAD_TIMES = 10, OVERLOAD_CONNECTIONS = 32, OVERLOAD_TIMEOUT_MS = 1000 };
 
-/* Calls a second that were answered, and that ended. */
+/* Measures the answered and the ended calls a second. */
 static bool slice(drive_options *d, double rate, double *answered, double *ended)
 {
     measure m = {0};
@@ -198,8 +197,7 @@ static bool slice(drive_options *d, double rate, double *answered, double *ended
     return ran;
 }
 
-/* Answers a second of an open loop at ten times the capacity, by the capacity. The note says how many times the capacity
- * came of it, where this machine cannot call as often. */
+/* Measures the answers a second of an open loop at ten times the capacity, divided by the capacity. The note says how many times the capacity this machine could offer. */
 static bool measure_overload(size_t at, const bench_options *o, json_t *results)
 {
     const scenario *s = scenario_find("deduct");
@@ -226,7 +224,7 @@ static bool measure_overload(size_t at, const bench_options *o, json_t *results)
     place_close(&p);
     if (good) {
         spread of_all = spread_of(values, (size_t)o->rounds);
-        tell(at, NULL, &of_all, note, results);
+        print_row(at, NULL, &of_all, note, results);
     }
     return good;
 }

@@ -1,5 +1,4 @@
-/* Invariant: what is compared does the same: one line of quantity 1, an order id of 36 bytes, a record that
- * is kept for 30 days; a lease of one minute. */
+/* All rivals do the same work: one line of quantity 1, an order id of 36 bytes, a record kept for 30 days; a lease of one minute. */
 #include "work.h"
 
 #include <stdio.h>
@@ -33,7 +32,7 @@ const char work_release_script[] =
 
 /* ---- commands ------------------------------------------------------------------ */
 
-/* EVALSHA, one key, which is the thing's. */
+/* EVALSHA with one key. */
 static void begin_script(command *c, const char *sha, const char *prefix, const char *thing)
 {
     command_clear(c);
@@ -43,7 +42,7 @@ static void begin_script(command *c, const char *sha, const char *prefix, const 
     command_add_text(c, "{bench}%s:%s", prefix, thing);
 }
 
-/* Kept in the command. */
+/* The text is kept in the command. */
 static const char *new_id(const work *w, uint64_t serial, command *c)
 {
     char *id = c->text + c->used;
@@ -53,7 +52,7 @@ static const char *new_id(const work *w, uint64_t serial, command *c)
     return id;
 }
 
-/* order_id NULL: a new one, of each sub-call. */
+/* order_id NULL: a new one for each sub-call. */
 static void deduct(const work *w, const char *thing, const char *order_id, command *c)
 {
     if (w->script) {
@@ -68,7 +67,7 @@ static void deduct(const work *w, const char *thing, const char *order_id, comma
         command_deduct(c, thing, order_id ? order_id : new_id(w, drive_next_serial(), c));
 }
 
-/* Acquire, and with the next command of the slot Release. */
+/* Acquire; the next command of the slot is its Release. */
 static void lock(const work *w, const char *thing, unsigned slot, uint64_t n, command *c)
 {
     bool acquires = n % 2 == 0;
@@ -127,7 +126,7 @@ bool work_done(redisReply *reply)
     return answered;
 }
 
-/* What is answered to a call that is as it should be: another word means that something else is measured. */
+/* The expected answers. Another answer means that something else is measured. */
 static bool is_an_outcome(const redisReply *word)
 {
     static const char *const outcomes[] = {"DEDUCTED", "SOLD_OUT", "BUSY", "RELEASED"};
@@ -135,7 +134,7 @@ static bool is_an_outcome(const redisReply *word)
     for (size_t i = 0; i < sizeof outcomes / sizeof *outcomes; i++)
         if (word->type == REDIS_REPLY_STRING && strcmp(word->str, outcomes[i]) == 0)
             return true;
-    return word->type == REDIS_REPLY_INTEGER; /* the fence of an Acquire, what is left after a Deduct */
+    return word->type == REDIS_REPLY_INTEGER; /* the fence of an Acquire, or the rest after a Deduct */
 }
 
 bool work_succeeded(const redisReply *reply)
@@ -191,7 +190,7 @@ static bool make_items(const work *w, redisContext *redis)
     return made;
 }
 
-/* A slice before may have ended between an Acquire and its Release. */
+/* The last slice may have ended between an Acquire and its Release. */
 static bool free_locks(const work *w, redisContext *redis)
 {
     command c = {0};

@@ -11,7 +11,7 @@
 #include "base/duration.h"
 #include "words.h"
 
-/* Outcomes beside the first of an enum that are no refusal. */
+/* Outcomes that are not refusals, besides the first value of each enum. */
 static const char *const agreeing[] = {"BEGIN_OUTCOME_REPLAY", "REFUND_OUTCOME_ALREADY_REFUNDED"};
 
 static bool outcome_refuses(const ProtobufCEnumDescriptor *type, int value)
@@ -60,7 +60,7 @@ static const char *printable(const char *text, lks_rpc_arena *arena)
     return copy ? copy : "";
 }
 
-/* -1 is what never comes, or what nobody tells. */
+/* -1: never, or not known. */
 static void write_duration(const field_descriptor *field, int64_t ms, char word[WORDS_BYTES])
 {
     if (ms < 0)
@@ -69,7 +69,7 @@ static void write_duration(const field_descriptor *field, int64_t ms, char word[
         duration_write(ms, word);
 }
 
-/* As text, where it is text. */
+/* Returns bytes as text if they are printable text, else as base64. */
 static const char *bytes_text(const ProtobufCBinaryData *bytes, lks_rpc_arena *arena)
 {
     char *text = lks_rpc_arena_copy(arena, bytes->data, bytes->len);
@@ -86,7 +86,7 @@ static const char *bytes_text(const ProtobufCBinaryData *bytes, lks_rpc_arena *a
     return encoded ? encoded : "";
 }
 
-/* A value as it is shown, in the arena; "" when out of memory. */
+/* Returns the text of a value, in the arena; "" when out of memory. */
 static const char *answer_text(const field_descriptor *field, const void *value, lks_rpc_arena *arena)
 {
     char word[WORDS_BYTES] = "";
@@ -132,7 +132,7 @@ static const char *answer_text(const field_descriptor *field, const void *value,
     return text ? text : "";
 }
 
-/* What is as in a new message and says nothing: no text, no time left, "no". A number may be 0. */
+/* Returns whether a value is left out: empty text, a zero duration, false. A number 0 is printed. */
 static bool is_silent(const field_descriptor *field, const void *value)
 {
     switch (field->type) {
@@ -215,7 +215,7 @@ static void add_field(pairs *all, const ProtobufCMessage *message, const field_d
     } else if (*(const ProtobufCMessage *const *)value) {
         words_of_field(field, word);
         snprintf(inner, sizeof inner, "%.40s%.40s ", prefix, word);
-        /* An answer that is one thing needs not be told what. */
+        /* If the answer is one message, its fields need no prefix. */
         add_message(all, *(const ProtobufCMessage *const *)value,
                     message->descriptor->n_fields <= 3 && !*prefix && field == &message->descriptor->fields[0] ? ""
                                                                                                                : inner);
@@ -247,7 +247,7 @@ static void print_pairs(const pairs *all)
 
 /* ---- tables ------------------------------------------------------------------ */
 
-/* A message within an element, in one cell: "limit=10 period=1s". */
+/* Returns a message of a table in one cell: "limit=10 period=1s". */
 static const char *inline_text(const ProtobufCMessage *message, lks_rpc_arena *arena)
 {
     pairs all = {.arena = arena};
@@ -308,7 +308,7 @@ static void print_table(const ProtobufCMessageDescriptor *type, ProtobufCMessage
             if (words_width(text) > width[c])
                 width[c] = words_width(text);
         }
-        if (width[c] > 0) /* a column without anything in it is left out */
+        if (width[c] > 0) /* an empty column is left out */
             last = c;
         if (width[c] > 0 && words_width(word) > width[c])
             width[c] = words_width(word);
@@ -319,7 +319,7 @@ static void print_table(const ProtobufCMessageDescriptor *type, ProtobufCMessage
                 print_cell(cells[i * COLUMNS_MAX + c], width[c], c == last);
 }
 
-/* The lists of a message and of what it contains; `printed`: something stands above. */
+/* Prints the lists of a message and of its inner messages. `printed`: something was printed before. */
 static bool print_lists(const ProtobufCMessage *message, bool printed, lks_rpc_arena *arena)
 {
     for (unsigned i = 0; i < message->descriptor->n_fields; i++) {

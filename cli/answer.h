@@ -1,4 +1,4 @@
-/* Answers for people: names and values in two columns, lists as tables. */
+/* Prints answers: names and values in two columns, lists as tables. */
 #ifndef LOCKSTOCK_CLI_ANSWER_H
 #define LOCKSTOCK_CLI_ANSWER_H
 
@@ -7,14 +7,13 @@
 #include <lockstock/rpc/arena.h>
 #include <protobuf-c/protobuf-c.h>
 
-/* Prints it on standard output; what the arena has no memory for is left out. Texts of others come without control
- * characters. */
+/* Prints a message. Leaves out what the arena has no memory for. Replaces control characters in texts. */
 void answer_print(const ProtobufCMessage *message, lks_rpc_arena *arena);
 
-/* Prints it as JSON, on one line or on several. */
+/* Prints a message as JSON, on one line or indented. */
 void answer_print_json(const ProtobufCMessage *message, bool indent, lks_rpc_arena *arena);
 
-/* Whether an outcome in it, or in an element of a list of outcomes, says no. */
+/* Returns whether its outcome, or the outcome of an element of its results, is a refusal. */
 bool answer_refuses(const ProtobufCMessage *message);
 
 #endif

@@ -1,4 +1,4 @@
-/* lockstock bench: the program beside this one, or in PATH. */
+/* lockstock bench: runs lockstock-bench, which is beside this program or in PATH. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -13,8 +13,8 @@ exit_code bench_command(cli *c, arguments *args)
     char **argv = args->argv + args->at - 1;
 
     (void)c;
-    if (args->at > 2) /* it would not hear of what stands before it */
-        return exits_wrong("bench", "its flags must stand behind it");
+    if (args->at > 2) /* flags before "bench" would be lost */
+        return exits_wrong("bench", "flags must follow the command");
     argv[0] = "lockstock-bench";
     if (n > 0) {
         strcpy(path + n, "-bench");

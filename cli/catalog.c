@@ -1,4 +1,3 @@
-/* The list is what protoc-gen-lockstock made of the .proto files. */
 #include "catalog.h"
 
 #include <stdbool.h>
@@ -16,7 +15,7 @@ const lks_rpc_method *const catalog[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METH
     METHOD) LKS_RATE_LIMIT_METHODS(METHOD) LKS_ID_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
 const size_t catalog_len = sizeof catalog / sizeof *catalog;
 
-/* Names that people expect. */
+/* Short names of methods. */
 static const struct {
     const char *service, *short_name, *name;
 } shorter[] = {

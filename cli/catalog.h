@@ -1,4 +1,4 @@
-/* Every method of the contract, and what it is called on the command line. */
+/* All methods of the contract and their names on the command line. The list is generated from the .proto files. */
 #ifndef LOCKSTOCK_CLI_CATALOG_H
 #define LOCKSTOCK_CLI_CATALOG_H
 
@@ -11,23 +11,23 @@
 extern const lks_rpc_method *const catalog[];
 extern const size_t catalog_len;
 
-/* "lock", "rate-limit": of its service; "force-release": of itself. */
+/* Writes the words of a method: "lock", "rate-limit" for its service, "force-release" for the method. */
 void catalog_words(const lks_rpc_method *method, char service[WORDS_BYTES], char name[WORDS_BYTES]);
 
-/* A shorter name for it: "ls"; NULL = it has none. */
+/* Returns its short name, such as "ls", or NULL. */
 const char *catalog_short(const lks_rpc_method *method);
 
-/* "lockstock.v1.LockService" and "ForceRelease", inside its path. */
+/* The service "lockstock.v1.LockService" and the method "ForceRelease", inside the path of the method. */
 typedef struct catalog_name {
     const char *service, *method;
     size_t service_len;
 } catalog_name;
 catalog_name catalog_split(const lks_rpc_method *method);
 
-/* The first method of a service; NULL = there is no such service. Words may leave the dashes out. */
+/* Returns the first method of a service, or NULL. Words may be given without their dashes. */
 const lks_rpc_method *catalog_find_service(const char *service);
 
-/* NULL = there is no such method. Also by its shorter names: "ls", "get", "put". */
+/* Finds a method by its name or its short name. Returns NULL if there is none. */
 const lks_rpc_method *catalog_find(const char *service, const char *name);
 
 #endif

@@ -1,16 +1,14 @@
-/* Signals go through a pipe: a handler writes the event, poll tells of it. */
+/* A signal handler writes each event into a pipe, so that poll can wait for it. */
 #include "child.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/spawn.h"
 #include "exits.h"
 
 static int events[2] = {-1, -1};
@@ -24,7 +22,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     int kept = errno;
 
     (void)context;
-    /* Full: there are events enough to look at everything. */
+    /* A full pipe holds enough events for the reader to check everything. */
     if (write(events[1], &event, sizeof event) < 0)
         errno = kept;
     errno = kept;
@@ -39,7 +37,7 @@ int signals_catch(void)
         return -1;
     }
     for (size_t i = 0; i < N_CAUGHT; i++) {
-        /* What was ignored stays so (nohup), for the child too. */
+        /* Signals that are ignored stay ignored (nohup), in the child as well. */
         sigaction(caught[i], NULL, &before);
         if (caught[i] == SIGCHLD || before.sa_handler != SIG_IGN)
             sigaction(caught[i], &action, NULL);
@@ -52,62 +50,18 @@ bool signals_next(signal_event *ret)
     return read(events[0], ret, sizeof *ret) == (ssize_t)sizeof *ret;
 }
 
-/* Both environments, in memory that is freed by the caller; the strings are not copied. */
-static const char **join(const char *const variables[])
-{
-    size_t n = 0, more = 0, kept = 0;
-
-    while (environ[n])
-        n++;
-    while (variables[more])
-        more++;
-    const char **all = calloc(n + more + 1, sizeof *all);
-    for (size_t i = 0; all && i < n; i++) {
-        bool replaced = false;
-        for (size_t j = 0; j < more; j++) {
-            size_t name = (size_t)(strchr(variables[j], '=') - variables[j]) + 1;
-            replaced = replaced || strncmp(environ[i], variables[j], name) == 0;
-        }
-        if (!replaced)
-            all[kept++] = environ[i];
-    }
-    for (size_t j = 0; all && j < more; j++)
-        all[kept++] = variables[j];
-    return all;
-}
-
-/* Between fork and exec: nothing but system calls, since other threads may hold any lock. */
-static _Noreturn void become(char *const argv[], const char *const environment[], int output, pid_t parent, bool own)
-{
-    sigset_t none;
-
-    if (own)
-        setpgid(0, 0);
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* it died before that counted */
-        _exit(EXIT_OTHER);
-    if (output >= 0)
-        dup2(output, STDOUT_FILENO);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    execvpe(argv[0], argv, (char *const *)(uintptr_t)environment);
-    int why = errno;
-    dprintf(STDERR_FILENO, "lockstock: %s: %s\n", argv[0], strerror(why));
-    _exit(why == ENOENT ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN);
-}
-
 bool child_start(child *c, char *const argv[], const char *const variables[], int output)
 {
-    const char **environment = join(variables);
     bool own = !isatty(STDIN_FILENO);
-    pid_t parent = getpid(), pid = environment ? fork() : -1;
+    pid_t pid = spawn(&(const spawn_options){.argv = (const char *const *)(uintptr_t)argv,
+                                             .variables = variables,
+                                             .input = SPAWN_INHERIT,
+                                             .output = output,
+                                             .errors = SPAWN_INHERIT,
+                                             .death_signal = SIGKILL,
+                                             .own_group = own,
+                                             .name = "lockstock"});
 
-    if (pid == 0)
-        become(argv, environment, output, parent, own);
-    if (pid > 0 && own)
-        setpgid(pid, pid); /* in both, so that it is done when either goes on */
-    free(environment);
     if (pid < 0)
         exits_wrong(argv[0], "no process can be started");
     *c = (child){.pid = pid > 0 ? pid : 0, .group = pid > 0 && own ? pid : 0};

@@ -1,5 +1,4 @@
-/* A program that is run while something is held for it: it ends when this process does, gets the signals that this
- * process gets, and is ended by force when it must not go on. One at a time. */
+/* A program that runs while this process holds something for it. It receives the signals of this process and ends with it. One at a time. */
 #ifndef LOCKSTOCK_CLI_CHILD_H
 #define LOCKSTOCK_CLI_CHILD_H
 
@@ -8,42 +7,38 @@
 #include <sys/types.h>
 
 typedef struct child {
-    pid_t pid; /* 0 = it has ended, or was never started */
-    pid_t
-        group; /* of its processes, where it has one of its own: not at a terminal, of which that would be the background */
-    int status; /* as from waitpid, once it has ended */
+    pid_t pid;   /* 0: ended, or not started */
+    pid_t group; /* its own process group; 0 at a terminal, where another group would be in the background */
+    int status;  /* from waitpid, after it has ended */
 } child;
 
-/* From now on signals that would end this process, and the end of children, are told at the descriptor that is
- * returned, an event each; what blocks is not interrupted. -1: said. Once a process. */
+/* Turns signals that would end this process, and SIGCHLD, into events that can be read from the returned descriptor. Blocking calls are not interrupted. Returns -1 after printing an error. Call it once. */
 int signals_catch(void);
 
 typedef struct signal_event {
     int number;
-    bool from_terminal; /* which tells all processes of its foreground */
+    bool from_terminal; /* the terminal signals all processes of the foreground group */
 } signal_event;
 
-/* The next event, if there is one. */
+/* Reads the next event. Returns false if there is none. */
 bool signals_next(signal_event *ret);
 
-/* Runs argv[0], looked up in PATH, with the variables ("NAME=value", NULL-terminated) beside the environment, and its
- * standard output to `output` unless that is -1. What cannot be run exits with 126 or 127, and says why. Its direct
- * parent is the calling thread, with which it ends. False: said. */
+/* Runs argv[0], looked up in PATH, with the variables ("NAME=value", NULL-terminated) added to the environment, and its standard output to `output` unless that is -1. It exits with 126 or 127 if it cannot be run. It ends when the calling thread ends. Returns false after printing an error. */
 bool child_start(child *c, char *const argv[], const char *const variables[], int output);
 
-/* Passes a signal on, to its group if it has one, unless the terminal has told it already. */
+/* Forwards a signal to the program or its group, unless the terminal has sent it to them already. */
 void child_signal(const child *c, const signal_event *event);
 
-/* Sends it and its group a signal; the group also when it has ended itself. */
+/* Sends a signal to the program and its group; to the group also after the program has ended. */
 void child_kill(const child *c, int number);
 
-/* Asks it and its group to end: SIGTERM, which is heard when it was stopped, too. */
+/* Sends SIGTERM to the program and its group, then SIGCONT in case they are stopped. */
 void child_stop(const child *c);
 
-/* After an event SIGCHLD: whether it has ended by now. */
+/* Call after SIGCHLD. Returns whether the program has ended. */
 bool child_has_ended(child *c);
 
-/* How this process ends after it: with its code, or with 128 and its signal. */
+/* The exit code for this process: the code of the program, or 128 plus the signal that ended it. */
 int child_code(const child *c);
 
 #endif

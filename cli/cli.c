@@ -1,4 +1,3 @@
-/* Settings are filled in where they are still empty: flags first, so they win. */
 #include "cli.h"
 
 #include <errno.h>
@@ -11,22 +10,24 @@
 #include "words.h"
 
 #define AT(member) offsetof(cli, member)
-/* Also LOCKSTOCK_SERVER and the like, and `server = ...` in the file. */
+/* Also variables such as LOCKSTOCK_SERVER, and lines such as `server = ...` of the file. */
 const option cli_settings[] = {
     {"server", OPTION_TEXT, AT(server), "URL,...", "the servers (tcp://127.0.0.1:7700)"},
-    {"namespace", OPTION_TEXT, AT(ns), "NAME", "whose locks, stock and keys"},
-    {"token-file", OPTION_TEXT, AT(token_file), "FILE", "a bearer token"},
-    {"tls-ca", OPTION_TEXT, AT(tls_ca), "FILE", "whom to trust over tls://, PEM; else whom the system trusts"},
-    {"tls-certificate", OPTION_TEXT, AT(tls_certificate), "FILE", "a certificate of one's own, PEM"},
-    {"tls-key", OPTION_TEXT, AT(tls_key), "FILE", "its key, PEM"},
-    {"tls-name", OPTION_TEXT, AT(tls_name), "NAME", "what the server's certificate must name; else the URL's host"},
-    {"timeout", OPTION_DURATION, AT(timeout), "TIME", "how long a call may take beside its --wait (5s)"},
+    {"namespace", OPTION_TEXT, AT(ns), "NAME", "the namespace of locks, stock and keys"},
+    {"token-file", OPTION_TEXT, AT(token_file), "FILE", "file with a bearer token"},
+    {"tls-ca", OPTION_TEXT, AT(tls_ca), "FILE", "CA certificates for tls://, PEM; else the system's"},
+    {"tls-certificate", OPTION_TEXT, AT(tls_certificate), "FILE", "client certificate, PEM"},
+    {"tls-key", OPTION_TEXT, AT(tls_key), "FILE", "private key of the certificate, PEM"},
+    {"tls-name", OPTION_TEXT, AT(tls_name), "NAME",
+     "name that the server's certificate must have; else the URL's host"},
+    {"timeout", OPTION_DURATION, AT(timeout), "TIME", "time limit of a call, in addition to its --wait (5s)"},
 };
 const size_t cli_settings_len = sizeof cli_settings / sizeof *cli_settings;
 
 const option cli_flags[] = {
-    {"config", OPTION_TEXT, AT(config), "FILE", "settings, as `server = URL`; else ~/.config/lockstock/config"},
-    {"help", OPTION_BOOL, AT(help), NULL, "this text, or that of a command"},
+    {"config", OPTION_TEXT, AT(config), "FILE",
+     "file of settings, such as `server = URL`; else ~/.config/lockstock/config"},
+    {"help", OPTION_BOOL, AT(help), NULL, "print this text, or the help of a command"},
 };
 const size_t cli_flags_len = sizeof cli_flags / sizeof *cli_flags;
 
@@ -50,7 +51,7 @@ void cli_unknown(const option_set *set, const ProtobufCMessageDescriptor *type, 
     similar s = {.word = flag};
 
     if (!arg->name) {
-        exits_wrong(arg->text, "not expected here; see --help");
+        exits_wrong(arg->text, "unexpected argument; see --help");
         return;
     }
     snprintf(flag, sizeof flag, "--%.*s", (int)arg->name_len, arg->name);
@@ -87,11 +88,11 @@ bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **w
 
 void cli_print_options(void)
 {
-    printf("\nflags of all commands, but for the last two also LOCKSTOCK_SERVER and so on in the environment:\n");
+    printf("\nflags of all commands; those before --config are also variables, such as LOCKSTOCK_SERVER:\n");
     options_print(cli_settings, cli_settings_len);
     options_print(cli_flags, 1);
     printf("  %-26s %s\n", "--json ['{...}']",
-           "answer in JSON; take the request from there, or from a file (--json=@FILE)");
+           "answer in JSON; the request may follow, or be in a file (--json=@FILE)");
     options_print(cli_flags + 1, 1);
 }
 
@@ -117,7 +118,7 @@ static bool take_setting(void *arg, const option *o, const char *where, const ch
     return false;
 }
 
-/* The file that is read when none is named; NULL = there is none. */
+/* Returns the default settings file, or NULL if it does not exist. */
 static const char *usual_file(const cli *c)
 {
     const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
@@ -154,7 +155,7 @@ exit_code cli_settle(cli *c)
 
 enum { TOKEN_BYTES = 4096 + 2 };
 
-/* The file's first line. */
+/* Reads the first line of the file. */
 static exit_code read_token(const char *path, char token[TOKEN_BYTES])
 {
     FILE *file = fopen(path, "re");
@@ -170,12 +171,12 @@ static exit_code read_token(const char *path, char token[TOKEN_BYTES])
     token[read] = '\0';
     size_t len = strcspn(token, "\r\n");
     if (len < read && token[len] == '\0')
-        return exits_wrong("--token-file", "has a NUL in its first line");
+        return exits_wrong("--token-file", "contains a NUL in its first line");
     token[len] = '\0';
     return *token ? EXIT_DONE : exits_wrong("--token-file", "its first line is empty");
 }
 
-/* The library names its own parameters. */
+/* Errors of the library name its parameters. */
 static exit_code not_opened(const lks_error *error)
 {
     static const struct {
@@ -212,9 +213,8 @@ exit_code cli_open(const cli *c, lks_channel **ret)
 
 lks_code cli_stuck(lks_error *error)
 {
-    return lks_error_set(
-        error, LKS_INTERNAL, LKS_APPLIED_NO,
-        "the server names the same page again as the next one; its version may differ from lockstock's");
+    return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO,
+                         "the server returns the same page again; its version may differ from lockstock's");
 }
 
 exit_code cli_connect(cli *c, lks_channel **ret)

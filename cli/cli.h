@@ -1,4 +1,4 @@
-/* What all commands of lockstock begin with: which servers, as whom, and how to answer. */
+/* Options that all commands have: servers, credentials, output. */
 #ifndef LOCKSTOCK_CLI_CLI_H
 #define LOCKSTOCK_CLI_CLI_H
 
@@ -13,47 +13,45 @@
 #include "options.h"
 
 typedef struct cli {
-    lks_rpc_arena *arena; /* of the whole run */
-    /* Flags; else LOCKSTOCK_... of the environment; else the configuration file. */
+    lks_rpc_arena *arena; /* freed at the end of the program */
+    /* From a flag, else a variable LOCKSTOCK_..., else the settings file. */
     const char *server, *ns, *token_file, *tls_ca, *tls_certificate, *tls_key, *tls_name, *config;
     int64_t timeout;
-    /* Flags alone. */
+    /* From flags only. */
     bool json, help;
-    const char *json_request; /* what followed --json; NULL = none */
+    const char *json_request; /* the value of --json; NULL: none */
 } cli;
 
 #define NS_PER_MS UINT64_C(1000000)
-enum { CLI_TIMEOUT_MS = 5000 }; /* of a call, without --timeout */
+enum { CLI_TIMEOUT_MS = 5000 }; /* default of --timeout */
 
-/* A flag's time, as the library takes it: cut to what it can say. */
+/* Converts a time for the library, which has 32 bits for it. */
 static inline uint32_t cli_ms(int64_t ms)
 {
     return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
 }
 
-/* A flag that every command has. */
+/* Takes a flag that all commands have. */
 options_result cli_take(cli *c, arguments *args, const argument *arg);
 
-/* All that stands before the end or "--": flags of the set, and those above; and at most one word without a flag,
- * where word is not NULL and *word is not set yet. False: said. */
+/* Takes all arguments up to the end or "--": flags of the set, flags of all commands, and one word without a flag if word is not NULL and *word is not set. Returns false after printing an error. */
 bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **word);
 
-/* Says that nobody knows what to do with an argument; of a flag without its value, which may be a secret. Asks whether one
- * of the set, of the request's type (both may be NULL) or of all commands was meant. */
+/* Prints that an argument is unknown. Does not print the value of a flag, which may be a secret. Suggests a similar flag of the set, of the request's type (both may be NULL) or of all commands. */
 void cli_unknown(const option_set *set, const ProtobufCMessageDescriptor *type, const argument *arg);
 
-/* Once all flags are known: what else there is, and the channel. Any code but EXIT_DONE: said. */
+/* cli_settle reads environment and file after all flags; cli_open opens the channel. They print an error unless they return EXIT_DONE. */
 exit_code cli_settle(cli *c);
 exit_code cli_open(const cli *c, lks_channel **ret);
 
-/* Both. */
+/* Calls both. */
 exit_code cli_connect(cli *c, lks_channel **ret);
 
-/* The flags that every command has, but for --json and --help: settings are variables and lines of the file, too. */
+/* The flags of all commands, without --json. Only cli_settings are also variables and lines of the file. */
 extern const option cli_settings[], cli_flags[];
 extern const size_t cli_settings_len, cli_flags_len;
 
-/* All flags that every command has, for --help. */
+/* Prints the flags of all commands, for --help. */
 void cli_print_options(void);
 
 /* ---- the commands: args stand behind the command's own words ------------------------ */
@@ -72,17 +70,17 @@ cli_command run_command;        /* run --lock NAME -- CMD */
 cli_command once_command;       /* once --key KEY -- CMD */
 cli_command limit_command;      /* limit --key KEY --rate 10/s -- CMD */
 
-/* Their own flags. */
+/* The flags of single commands. */
 extern const option run_options[], once_options[], limit_options[], ledger_options[], watch_options[], live_options[];
 extern const size_t run_options_len, once_options_len, limit_options_len, ledger_options_len, watch_options_len,
     live_options_len;
 
 struct lks_rpc_method;
 
-/* Any method: SERVICE METHOD. */
+/* Calls a method: lockstock SERVICE METHOD. */
 exit_code rpc_command(cli *c, const struct lks_rpc_method *method, arguments *args);
 
-/* Sets the error of a server that names the page which it has just answered as the next one. Returns LKS_INTERNAL. */
+/* Sets the error for a server that returns the same page token again. Returns LKS_INTERNAL. */
 lks_code cli_stuck(lks_error *error);
 
 #endif

@@ -3,36 +3,35 @@
 #include <string.h>
 
 static const char run_help[] =
-    "Runs a program while a lock is held. It is ended when the lock is lost.\nThe fence is in LOCKSTOCK_FENCE.";
+    "Runs a program while it holds a lock. Ends the program if the lock is lost.\nThe fence is in LOCKSTOCK_FENCE.";
 
 const command commands[] = {
     {"run", run_command, "--lock NAME [--wait TIME] -- PROGRAM...", run_help, run_options, &run_options_len, true},
     {"once", once_command, "--key KEY [--wait TIME] -- PROGRAM...",
-     "Runs a program once for a key. Whoever asks later gets what it wrote on standard output,\nand its exit code. "
-     "With "
-     "exit code 75, or ended by a signal, it may be run again.",
+     "Runs a program once for a key. Later calls with the key get its standard output and its exit code.\nAfter exit "
+     "code "
+     "75, or if a signal ended it, the program may be run again.",
      once_options, &once_options_len, true},
     {"limit", limit_command, "--key KEY --rate N/TIME [--wait TIME] -- PROGRAM...",
-     "Runs a program if that is allowed now.", limit_options, &limit_options_len, true},
+     "Runs a program if the rate limit allows it.", limit_options, &limit_options_len, true},
     {"lock exec", exec_command, "NAME [--wait TIME] -- PROGRAM...", "The same as run --lock NAME.", run_options,
      &run_options_len, true},
-    {"stock ledger", ledger_command, "GROUP [--after ID] [--follow]",
-     "What happened to a group's stock, an entry a line.", ledger_options, &ledger_options_len, false},
-    {"stock watch", watch_command, "SKU [--group GROUP] [--every TIME]", "An item, a line whenever it has changed.",
+    {"stock ledger", ledger_command, "GROUP [--after ID] [--follow]", "Prints the ledger of a group, one entry a line.",
+     ledger_options, &ledger_options_len, false},
+    {"stock watch", watch_command, "SKU [--group GROUP] [--every TIME]", "Prints an item whenever it changes.",
      watch_options, &watch_options_len, false},
-    {"status", status_command, "", "Whether each server of --server answers, and its store.", NULL, NULL, false},
+    {"status", status_command, "", "Prints whether each server of --server and its store answer.", NULL, NULL, false},
     {"doctor", doctor_command, "",
-     "Looks for what is wrong with each server of --server, its store, what that keeps on disk, clocks and latency,\n"
-     "and says what to do. Ends with 0 when nothing is wrong, 1 when something is, 3 when a server or its store\n"
-     "does not answer.",
+     "Checks each server of --server, its store and persistence, clocks and latency, and prints what to do about\n"
+     "problems. Exits with 0 if nothing is wrong, 1 if something is, 3 if a server or its store does not answer.",
      NULL, NULL, false},
     {"watch", live_command, "[--prefix TEXT] [--every TIME] [--times N]",
-     "Servers and how long they take, locks and who waits for them, items and what is left of them: a live table at a\n"
-     "terminal (q or Ctrl-C ends it), else rows, again and again. The first hundred locks and items are shown.",
+     "Shows servers with their latency, locks with their waiters, and stock: a live table at a terminal (q or Ctrl-C\n"
+     "ends it), else rows at each interval. Shows the first hundred locks and items.",
      live_options, &live_options_len, false},
     {"completion", completion_command, "bash|zsh|fish",
-     "Prints what makes the shell complete lockstock's commands, flags and their values.", NULL, NULL, false},
-    {"bench", bench_command, "[ARGUMENT...]", "lockstock-bench, which has a --help of its own.", NULL, NULL, false},
+     "Prints the completion script of a shell for commands, flags and their values.", NULL, NULL, false},
+    {"bench", bench_command, "[ARGUMENT...]", "Runs lockstock-bench, which has its own --help.", NULL, NULL, false},
 };
 const size_t commands_len = sizeof commands / sizeof *commands;
 

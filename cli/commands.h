@@ -1,5 +1,4 @@
-/* The commands that are no method of the contract. Their flags, usage and help stand in this table and nowhere else: it is
- * what is run, what --help says, what shells complete and what the man page has. */
+/* The commands that are not methods of the contract. This table is their only list: running, --help, completion and the manual page use it. */
 #ifndef LOCKSTOCK_CLI_COMMANDS_H
 #define LOCKSTOCK_CLI_COMMANDS_H
 
@@ -10,20 +9,20 @@
 typedef struct command {
     const char *name; /* one word, or a service and a word: "lock exec" */
     cli_command *run;
-    const char *usage; /* behind the name */
+    const char *usage; /* after the name */
     const char *help;
-    const option *options; /* its own; NULL = none */
+    const option *options; /* its own flags; NULL: none */
     const size_t *n;
-    bool runs_program; /* which stands behind "--" */
+    bool runs_program; /* after "--" */
 } command;
 
 extern const command commands[];
 extern const size_t commands_len;
 
-/* By its words; second NULL: there is none. NULL = no such command. */
+/* Finds a command by its words; second may be NULL. Returns NULL if there is none. */
 const command *commands_find(const char *first, const char *second);
 
-/* By its name, which is in the table. */
+/* Finds a command by a name that is in the table. */
 const command *commands_named(const char *name);
 
 #endif

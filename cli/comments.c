@@ -1,4 +1,4 @@
-/* An element's comment is found by its path in the file: descriptor.proto, SourceCodeInfo. */
+/* The path of an element in its file leads to its comment: SourceCodeInfo of descriptor.proto. */
 #include "comments.h"
 
 #include <stdbool.h>
@@ -9,15 +9,6 @@
 #include <google/protobuf/descriptor.pb-c.h>
 
 typedef Google__Protobuf__FileDescriptorProto file_proto;
-
-enum {
-    MESSAGE = 4,
-    FIELD_OF_MESSAGE = 2,
-    ENUM = 5,
-    VALUE_OF_ENUM = 2,
-    SERVICE = 6,
-    METHOD_OF_SERVICE = 2
-}; /* numbers of descriptor.proto */
 
 struct comments {
     Google__Protobuf__FileDescriptorSet *set;
@@ -53,7 +44,7 @@ static const char *at_path(const file_proto *file, const int32_t *path, size_t n
     return "";
 }
 
-/* Whether `full` of len bytes is the name in the file's package. */
+/* Returns whether `full`, of len bytes, is the name in the package of the file. */
 static bool is_name(const file_proto *file, const char *full, size_t len, const char *name)
 {
     size_t package = strlen(file->package), name_len = strlen(name);
@@ -62,20 +53,80 @@ static bool is_name(const file_proto *file, const char *full, size_t len, const 
            memcmp(full + package + 1, name, name_len) == 0;
 }
 
-/* The comment of a service, or of a method of it. */
-static const char *of_service(const comments *all, const char *name, size_t len, const char *method)
+/* Elements of a descriptor: pointers to messages that begin with their base and their name. */
+typedef struct elements {
+    size_t n;
+    void *const *of;
+} elements;
+
+/* All descriptors of descriptor.proto that have a name begin so. */
+typedef struct named_proto {
+    ProtobufCMessage base;
+    char *name;
+} named_proto;
+
+static const char *name_at(elements all, size_t i)
+{
+    return ((const named_proto *)all.of[i])->name;
+}
+
+/* The types of a file, or the members of a type, of one kind; their numbers in descriptor.proto. */
+typedef struct kind {
+    int32_t type_field, member_field;
+    elements (*types)(const file_proto *file);
+    elements (*members)(const void *type);
+} kind;
+
+#define ELEMENTS(from, list) ((elements){(from)->n_##list, (void *const *)(from)->list})
+
+static elements services(const file_proto *file)
+{
+    return ELEMENTS(file, service);
+}
+
+static elements methods(const void *type)
+{
+    return ELEMENTS((const Google__Protobuf__ServiceDescriptorProto *)type, method);
+}
+
+static elements messages(const file_proto *file)
+{
+    return ELEMENTS(file, message_type);
+}
+
+static elements fields(const void *type)
+{
+    return ELEMENTS((const Google__Protobuf__DescriptorProto *)type, field);
+}
+
+static elements enums(const file_proto *file)
+{
+    return ELEMENTS(file, enum_type);
+}
+
+static elements values(const void *type)
+{
+    return ELEMENTS((const Google__Protobuf__EnumDescriptorProto *)type, value);
+}
+
+static const kind service_kind = {6, 2, services, methods}, message_kind = {4, 2, messages, fields},
+                  enum_kind = {5, 2, enums, values};
+
+static const char *find(const comments *all, const kind *k, const char *name, size_t len, const char *member)
 {
     for (size_t f = 0; f < all->set->n_file; f++) {
         const file_proto *file = all->set->file[f];
-        for (size_t s = 0; s < file->n_service; s++) {
-            int32_t path[] = {SERVICE, (int32_t)s, METHOD_OF_SERVICE, 0};
-            if (!is_name(file, name, len, file->service[s]->name))
+        elements types = k->types(file);
+        for (size_t t = 0; t < types.n; t++) {
+            int32_t path[] = {k->type_field, (int32_t)t, k->member_field, 0};
+            if (!is_name(file, name, len, name_at(types, t)))
                 continue;
-            if (!method)
+            if (!member)
                 return at_path(file, path, 2);
-            for (size_t m = 0; m < file->service[s]->n_method; m++) {
+            elements members = k->members(types.of[t]);
+            for (size_t m = 0; m < members.n; m++) {
                 path[3] = (int32_t)m;
-                if (strcmp(file->service[s]->method[m]->name, method) == 0)
+                if (strcmp(name_at(members, m), member) == 0)
                     return at_path(file, path, 4);
             }
         }
@@ -83,78 +134,19 @@ static const char *of_service(const comments *all, const char *name, size_t len,
     return "";
 }
 
-const char *comments_of_service(const comments *all, const char *service, size_t len)
+const char *comments_of_service(const comments *all, const char *service, size_t len, const char *method)
 {
-    return of_service(all, service, len, NULL);
+    return find(all, &service_kind, service, len, method);
 }
 
-const char *comments_of_method(const comments *all, const char *service, size_t len, const char *method)
+const char *comments_of_message(const comments *all, const char *message, const char *field)
 {
-    return of_service(all, service, len, method);
+    return find(all, &message_kind, message, strlen(message), field);
 }
 
-/* The comment of a message, or of a field of it. */
-static const char *of_message(const comments *all, const char *message, const char *field)
+const char *comments_of_enum(const comments *all, const char *type, const char *value)
 {
-    for (size_t f = 0; f < all->set->n_file; f++) {
-        const file_proto *file = all->set->file[f];
-        for (size_t m = 0; m < file->n_message_type; m++) {
-            const Google__Protobuf__DescriptorProto *type = file->message_type[m];
-            int32_t path[] = {MESSAGE, (int32_t)m, FIELD_OF_MESSAGE, 0};
-            if (!is_name(file, message, strlen(message), type->name))
-                continue;
-            if (!field)
-                return at_path(file, path, 2);
-            for (size_t i = 0; i < type->n_field; i++) {
-                path[3] = (int32_t)i;
-                if (strcmp(type->field[i]->name, field) == 0)
-                    return at_path(file, path, 4);
-            }
-        }
-    }
-    return "";
-}
-
-const char *comments_of_message(const comments *all, const char *message)
-{
-    return of_message(all, message, NULL);
-}
-
-const char *comments_of_field(const comments *all, const char *message, const char *field)
-{
-    return of_message(all, message, field);
-}
-
-/* The comment of an enum, or of a value of it. */
-static const char *of_enum(const comments *all, const char *type, const char *value)
-{
-    for (size_t f = 0; f < all->set->n_file; f++) {
-        const file_proto *file = all->set->file[f];
-        for (size_t e = 0; e < file->n_enum_type; e++) {
-            const Google__Protobuf__EnumDescriptorProto *one = file->enum_type[e];
-            int32_t path[] = {ENUM, (int32_t)e, VALUE_OF_ENUM, 0};
-            if (!is_name(file, type, strlen(type), one->name))
-                continue;
-            if (!value)
-                return at_path(file, path, 2);
-            for (size_t i = 0; i < one->n_value; i++) {
-                path[3] = (int32_t)i;
-                if (strcmp(one->value[i]->name, value) == 0)
-                    return at_path(file, path, 4);
-            }
-        }
-    }
-    return "";
-}
-
-const char *comments_of_enum(const comments *all, const char *type)
-{
-    return of_enum(all, type, NULL);
-}
-
-const char *comments_of_value(const comments *all, const char *type, const char *value)
-{
-    return of_enum(all, type, value);
+    return find(all, &enum_kind, type, strlen(type), value);
 }
 
 void comments_sentence(const char *comment, char *to, size_t size)

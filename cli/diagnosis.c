@@ -1,5 +1,4 @@
-/* Called by doctor.c. Each function looks at one matter and says one thing about it, or nothing where there was no answer to
- * judge by. */
+/* Each check_ function adds at most one finding about its matter, and none if the facts are missing. */
 #include "diagnosis.h"
 
 #include <inttypes.h>
@@ -12,12 +11,12 @@
 #include "words.h"
 
 enum {
-    CLOCK_MS = 1000,        /* clocks may differ by so much */
-    SERVER_SLOW_US = 20000, /* of a call that needs no store */
+    CLOCK_MS = 1000,        /* tolerated difference of clocks */
+    SERVER_SLOW_US = 20000, /* for a call that does not use the store */
     STORE_SLOW_US = 20000,
-    LAG_MS = 5000, /* a replica confirms once a second */
+    LAG_MS = 5000, /* replicas confirm once a second */
     LAG_BYTES = 16 * 1024 * 1024,
-    MATTERS = 12, /* one finding each, but for primaries, which have two at most */
+    MATTERS = 12, /* at most one finding each; primaries have at most two */
 };
 
 typedef struct findings {
@@ -48,18 +47,19 @@ const char *diagnosis_word(diagnosis_level level)
 
 /* ---- the server ------------------------------------------------------------------- */
 
-static const char restarts[] = "wait until lockstockd runs again there, or start it";
-static const char unreached[] = "start lockstockd there, or correct --server: `lockstockd --print-config` says what it "
-                                "listens on. Over tls:// look at --tls-ca and --tls-name, too";
+static const char restarts[] = "wait until lockstockd runs again, or start it";
+static const char unreached[] =
+    "start lockstockd, or correct --server: `lockstockd --print-config` prints its addresses. "
+    "For tls://, check --tls-ca and --tls-name";
 
-static void judge_server(const diagnosis_facts *facts, findings *f)
+static void check_server(const diagnosis_facts *facts, findings *f)
 {
     const lks_error *error = &facts->server.error;
     char up[WORDS_BYTES];
 
     switch (error->code) {
     case LKS_OK:
-    case LKS_PERMISSION_DENIED: /* judge_rights says so */
+    case LKS_PERMISSION_DENIED: /* check_rights reports it */
         break;
     case LKS_UNAVAILABLE:
     case LKS_DEADLINE_EXCEEDED:
@@ -68,20 +68,20 @@ static void judge_server(const diagnosis_facts *facts, findings *f)
         return;
     case LKS_UNAUTHENTICATED:
         say(f, DIAGNOSIS_PROBLEM, "server",
-            "give what the server's --policy asks for: --token-file, or --tls-certificate and --tls-key",
-            "does not know who calls: %s", error->message);
+            "give the credentials that the server's --policy names: --token-file, or --tls-certificate and --tls-key",
+            "rejects the credentials: %s", error->message);
         return;
     case LKS_RESOURCE_EXHAUSTED:
-        say(f, DIAGNOSIS_PROBLEM, "server", "call less at once, or run more servers on the same store",
+        say(f, DIAGNOSIS_PROBLEM, "server", "make fewer calls at once, or run more servers on the same store",
             "has no room for calls: %s", error->message);
         return;
     default:
-        say(f, DIAGNOSIS_PROBLEM, "server", "look whether it is a lockstockd, and at its log", "fails: %s (%s)",
+        say(f, DIAGNOSIS_PROBLEM, "server", "check whether it is a lockstockd, and read its log", "fails: %s (%s)",
             error->message, lks_code_name(error->code));
         return;
     }
     if (!facts->status) {
-        say(f, DIAGNOSIS_OK, "server", NULL, "it answers");
+        say(f, DIAGNOSIS_OK, "server", NULL, "answers");
         return;
     }
     const lks_get_status_response *status = facts->status;
@@ -96,55 +96,55 @@ static void judge_server(const diagnosis_facts *facts, findings *f)
             behind, up);
 }
 
-static void judge_rights(const diagnosis_facts *facts, findings *f)
+static void check_rights(const diagnosis_facts *facts, findings *f)
 {
-    static const char remedy[] = "ask as a principal whose section in the server's --policy has `* = READ, WRITE, "
-                                 "ADMIN`, or at least READ of all "
-                                 "services and ADMIN of AdminService";
+    static const char remedy[] =
+        "use a principal whose section of the server's --policy has `* = READ, WRITE, ADMIN`, or at "
+        "least READ of all services and ADMIN of AdminService";
 
     if (facts->server.error.code == LKS_PERMISSION_DENIED || facts->store.error.code == LKS_PERMISSION_DENIED)
-        say(f, DIAGNOSIS_NOTE, "rights", remedy, "whoever asks may not read, so not all can be looked at");
+        say(f, DIAGNOSIS_NOTE, "rights", remedy, "no permission to read, so not everything was checked");
     else if (facts->status_error.code == LKS_PERMISSION_DENIED)
-        say(f, DIAGNOSIS_NOTE, "rights", remedy, "whoever asks may not see what the server knows of its store");
+        say(f, DIAGNOSIS_NOTE, "rights", remedy, "no permission to read what the server knows of its store");
     else if (facts->status_error.code == LKS_UNIMPLEMENTED)
-        say(f, DIAGNOSIS_NOTE, "rights", "upgrade lockstockd", "this server does not tell what it knows of its store");
+        say(f, DIAGNOSIS_NOTE, "rights", "upgrade lockstockd",
+            "this server does not report what it knows of its store");
 }
 
 /* ---- the store -------------------------------------------------------------------- */
 
-static const char start_replicas[] = "start the replicas that are missing, or mend what keeps them away (redis-cli "
-                                     "INFO replication, their logs); or run "
-                                     "lockstockd with a lower --wait-replicas";
+static const char start_replicas[] =
+    "start the missing replicas, or repair their connection (redis-cli INFO replication, "
+    "their logs); or run lockstockd with a lower --wait-replicas";
 
 static const char no_eviction[] = "redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf";
 
-/* What to do about a store that is not ready. status: NULL = not known. */
+/* Returns the remedy for a store that is not ready. status may be NULL. */
 static const char *remedy_of(lks_reason reason, const lks_store_status *status)
 {
     static const char *const remedies[] = {
         [LKS_REASON_STORE_LOGIN_REFUSED] =
             ("correct user and password in lockstockd's --store; in a password / ? and % are %2F %3F %25. If "
-             "Redis has no password, take it out of --store, or give Redis one (requirepass)"),
+             "Redis has no password, remove it from --store, or set one in Redis (requirepass)"),
         [LKS_REASON_STORE_NO_DATABASE] =
-            "name one that Redis has in lockstockd's --store, or raise databases in redis.conf",
+            "name an existing database in lockstockd's --store, or raise databases in redis.conf",
         [LKS_REASON_STORE_PERMISSION_DENIED] =
-            "give the Redis user that lockstockd has all commands and keys: ACL SETUSER NAME on +@all ~* &*",
+            "allow lockstockd's Redis user all commands and keys: ACL SETUSER NAME on +@all ~* &*",
         [LKS_REASON_STORE_TOO_FEW_REPLICAS] = start_replicas,
         [LKS_REASON_STORE_IS_REPLICA] = "name the primary in lockstockd's --store",
-        [LKS_REASON_STORE_FAILING_OVER] =
-            ("wait for the failover to end; if it does not: look whether most sentinels run (SENTINEL "
-             "CKQUORUM), and name all of them in --store"),
-        [LKS_REASON_STORE_LOADING] = "wait: Redis reads its data from disk",
-        [LKS_REASON_STORE_OUT_OF_MEMORY] = "give Redis more memory (maxmemory), or remove what nobody needs",
-        [LKS_REASON_STORE_DISK_FAILED] = "look at the disk of Redis (full?), and at its log",
-        [LKS_REASON_STORE_SILENT] =
-            "look whether Redis' process is stopped or its machine is: ps, redis-cli PING, its log",
-        [LKS_REASON_STORE_BUSY] = "end what holds Redis: redis-cli SCRIPT KILL, or FUNCTION KILL",
-        [LKS_REASON_STORE_SLOT_MOVING] = "wait for the move to end; when none is under way: redis-cli --cluster fix",
+        [LKS_REASON_STORE_FAILING_OVER] = ("wait for the failover to end; if it does not, check that most sentinels "
+                                           "run (SENTINEL CKQUORUM), and name all of "
+                                           "them in --store"),
+        [LKS_REASON_STORE_LOADING] = "wait until Redis has read its data from disk",
+        [LKS_REASON_STORE_OUT_OF_MEMORY] = "give Redis more memory (maxmemory), or remove unneeded data",
+        [LKS_REASON_STORE_DISK_FAILED] = "check whether the disk of Redis is full, and read its log",
+        [LKS_REASON_STORE_SILENT] = "check whether Redis or its machine is stopped: ps, redis-cli PING, its log",
+        [LKS_REASON_STORE_BUSY] = "end the script that blocks Redis: redis-cli SCRIPT KILL, or FUNCTION KILL",
+        [LKS_REASON_STORE_SLOT_MOVING] = "wait for the move to end; if there is none: redis-cli --cluster fix",
         [LKS_REASON_STORE_CLUSTER_DOWN] = "repair the cluster: redis-cli --cluster check",
         [LKS_REASON_STORE_MISFIT] = ("correct the kind of store in lockstockd's --store (redis://, redis+sentinel://, "
-                                     "redis+cluster://), or use versions that fit"),
-        [LKS_REASON_TOO_MANY_CALLS] = "call less at once, or run more servers on the same store",
+                                     "redis+cluster://), or use compatible versions"),
+        [LKS_REASON_TOO_MANY_CALLS] = "make fewer calls at once, or run more servers on the same store",
         [LKS_REASON_SHUTTING_DOWN] = restarts,
         [LKS_REASON_STORE_UNSAFE] = "redis-cli CONFIG SET appendonly yes, and in redis.conf",
     };
@@ -154,11 +154,12 @@ static const char *remedy_of(lks_reason reason, const lks_store_status *status)
         return no_eviction;
     return i < sizeof remedies / sizeof *remedies && remedies[i]
                ? remedies[i]
-               : "look whether Redis runs where lockstockd's --store says (redis-cli PING), and at lockstockd's log: "
-                 "event=not-ready";
+               : "check whether Redis runs where lockstockd's --store says (redis-cli PING), and read event=not-ready "
+                 "in "
+                 "lockstockd's log";
 }
 
-static void judge_store(const diagnosis_facts *facts, findings *f)
+static void check_store(const diagnosis_facts *facts, findings *f)
 {
     const lks_store_status *status = facts->status ? facts->status->store : NULL;
     const lks_error *error = &facts->store.error;
@@ -182,46 +183,45 @@ static void judge_store(const diagnosis_facts *facts, findings *f)
             snprintf(version, sizeof version, ", Redis %.32s%s", status->version, status->cluster ? ", a cluster" : "");
         if (status->reason[0])
             say(f, DIAGNOSIS_PROBLEM, "store", remedy_of(reason, status),
-                status->cluster ? "a part of it is not ready: %s" : "refuses a part of its calls: %s", status->reason);
+                status->cluster ? "part of it is not ready: %s" : "refuses some calls: %s", status->reason);
         else
             say(f, DIAGNOSIS_OK, "store", NULL, "%s%s",
                 status->kind == LKS_STORE_KIND_EMBEDDED ? "lockstockd's own redis-server" : "ready", version);
     } else if (error->code == LKS_OK) {
-        say(f, DIAGNOSIS_OK, "store", NULL, "it answers");
+        say(f, DIAGNOSIS_OK, "store", NULL, "answers");
     }
 }
 
-static void judge_persistence(const lks_store_status *status, findings *f)
+static void check_persistence(const lks_store_status *status, findings *f)
 {
     static const char append[] = "redis-cli CONFIG SET appendonly yes, and in redis.conf; also appendfsync always, or "
-                                 "everysec where two seconds may be lost";
+                                 "everysec if losing two seconds is acceptable";
     const char *always = status->kind == LKS_STORE_KIND_EMBEDDED
-                             ? "run lockstockd with --fsync always where that must not be"
-                             : "redis-cli CONFIG SET appendfsync always where that must not be, and in redis.conf";
+                             ? "run lockstockd with --fsync always if that is not acceptable"
+                             : "redis-cli CONFIG SET appendfsync always if that is not acceptable, and in redis.conf";
 
     if (lks_reason_of(status->reason_word) == LKS_REASON_STORE_DISK_FAILED) {
-        say(f, DIAGNOSIS_PROBLEM, "persistence", "make room on the disk of Redis, or mend it; its log names the file",
-            "the store cannot write to its disk, and takes nothing until it can");
+        say(f, DIAGNOSIS_PROBLEM, "persistence", "free or repair the disk of Redis; its log names the file",
+            "the store cannot write to its disk, and refuses writes until it can");
         return;
     }
     switch (status->persistence) {
     case LKS_PERSISTENCE_NONE:
         say(f, DIAGNOSIS_PROBLEM, "persistence", append,
-            "the store keeps nothing on disk: when Redis ends, all locks, stock and records are gone");
+            "the store keeps nothing on disk: when Redis ends, all locks, stock and records are lost");
         break;
     case LKS_PERSISTENCE_SNAPSHOTS:
         say(f, DIAGNOSIS_WARNING, "persistence", append,
-            "the store writes snapshots only: a crash loses what came after the last one, and with it orders and "
-            "locks");
+            "the store writes snapshots only: a crash loses the orders and locks since the last one");
         break;
     case LKS_PERSISTENCE_APPEND_ONLY:
         if (status->fsync == LKS_FSYNC_ALWAYS && status->ready)
-            say(f, DIAGNOSIS_OK, "persistence", NULL, "what was answered is on disk");
+            say(f, DIAGNOSIS_OK, "persistence", NULL, "answered calls are on disk");
         else if (status->fsync == LKS_FSYNC_ALWAYS)
-            break; /* nothing is wrong with its settings, but nobody knows about its disk */
+            break; /* its settings are right, but the state of its disk is not known */
         else if (status->fsync == LKS_FSYNC_NO)
             say(f, DIAGNOSIS_WARNING, "persistence", always,
-                "the store leaves it to the operating system when to write: power loss may lose half a minute");
+                "the operating system decides when the store writes: power loss may lose half a minute");
         else
             say(f, DIAGNOSIS_NOTE, "persistence", always,
                 "the store writes to disk once a second: power loss may lose two seconds of answers");
@@ -229,26 +229,24 @@ static void judge_persistence(const lks_store_status *status, findings *f)
     default:
         if (status->ready)
             say(f, DIAGNOSIS_NOTE, "persistence",
-                "look at appendonly, save and maxmemory-policy of the store yourself, or let lockstockd's user run "
-                "CONFIG GET",
-                "the store does not tell what it keeps on disk: CONFIG GET is not permitted");
+                "check appendonly, save and maxmemory-policy of the store, or allow lockstockd's user CONFIG GET",
+                "the persistence of the store is not known: CONFIG GET is not permitted");
         break;
     }
     if (status->evicts)
         say(f, DIAGNOSIS_PROBLEM, "memory", no_eviction,
-            "the store drops keys when its memory is full: locks are held twice, orders sell twice");
+            "the store deletes keys when its memory is full: a lock may have two holders, an order may sell twice");
 }
 
-/* What the server says is wrong with anything but its store, of which judge_store says it. */
-static void judge_conditions(const lks_get_status_response *status, findings *f)
+/* Reports the conditions of the server, except for those of the store, which check_store reports. */
+static void check_conditions(const lks_get_status_response *status, findings *f)
 {
     static const struct {
         const char *about, *remedy;
     } known[] = {
         {"certificate",
-         "put a new certificate and key where --tls-certificate and --tls-key say, then systemctl reload "
-         "lockstockd (SIGHUP)"},
-        {"servers", "run the same version with the same settings everywhere: compare `lockstockd --print-config`"},
+         "replace the files of --tls-certificate and --tls-key, then systemctl reload lockstockd (SIGHUP)"},
+        {"servers", "run the same version with the same settings on all servers: compare `lockstockd --print-config`"},
     };
 
     for (size_t i = 0; i < status->n_conditions; i++)
@@ -260,18 +258,18 @@ static void judge_conditions(const lks_get_status_response *status, findings *f)
 
 /* ---- sentinels ------------------------------------------------------------------- */
 
-static void judge_sentinels(const lks_store_status *status, findings *f)
+static void check_sentinels(const lks_store_status *status, findings *f)
 {
     static const char remedy[] =
-        "start those that are away, or mend what keeps lockstockd from them: event=sentinel-lost in "
-        "its log names each, and why";
+        "start the missing sentinels, or repair the connection to them: event=sentinel-lost in lockstockd's log names "
+        "each with the reason";
     const int64_t known = status->sentinels, answering = status->sentinels_answering;
 
     if (known == 0)
         return;
     if (answering == 0)
         say(f, DIAGNOSIS_PROBLEM, "sentinels", remedy,
-            "none of %" PRId64 " answers: when the primary is lost, nobody tells who takes its place", known);
+            "none of %" PRId64 " answers: if the primary is lost, lockstockd cannot find the new one", known);
     else if (answering < known)
         say(f, DIAGNOSIS_WARNING, "sentinels", remedy, "%" PRId64 " of %" PRId64 " answer", answering, known);
     else
@@ -285,7 +283,7 @@ static bool refuses_alone(const lks_primary_status *p)
     return p->min_replicas_to_write > 0 && p->min_replicas_max_lag_ms > 0;
 }
 
-static void judge_failover(const lks_store_status *status, findings *f)
+static void check_failover(const lks_store_status *status, findings *f)
 {
     static const char remedy[] = "run lockstockd with --wait-replicas 1, or more";
     size_t n = 0;
@@ -296,12 +294,11 @@ static void judge_failover(const lks_store_status *status, findings *f)
         n++;
     if (n > 0 && n == status->n_primaries)
         say(f, DIAGNOSIS_NOTE, "failover", remedy,
-            "a failover loses the last answers, but none from later than min-replicas-max-lag after the replicas were "
-            "cut off");
+            "a failover loses the last writes, but none later than min-replicas-max-lag after the replicas lost "
+            "contact");
     else
         say(f, DIAGNOSIS_WARNING, "failover", remedy,
-            "the node that takes over may lack the last answers: then sold units are sold again, and a lock may have "
-            "two holders");
+            "the new primary may lack the last writes: sold units may be sold again, and a lock may have two holders");
 }
 
 static bool lags(const lks_replica_status *r)
@@ -309,7 +306,7 @@ static bool lags(const lks_replica_status *r)
     return r->silent_ms > LAG_MS || r->behind_bytes > LAG_BYTES;
 }
 
-/* " ADDRESS 0 bytes behind, last heard of 1s ago;..." of those that lag, or of the others. */
+/* Writes " ADDRESS 0 bytes behind, last heard of 1s ago;..." for the lagging replicas, or for the others. */
 static void describe(const lks_primary_status *p, bool lagging, char text[DIAGNOSIS_TEXT_BYTES])
 {
     char silent[WORDS_BYTES];
@@ -329,10 +326,9 @@ static void describe(const lks_primary_status *p, bool lagging, char text[DIAGNO
     }
 }
 
-#define LOOK_AT_REPLICA \
-    "look at that replica, its machine, its network and its log; a failover to it loses what it lacks"
+#define LOOK_AT_REPLICA "check that replica, its machine, its network and its log; a failover to it loses what it lacks"
 
-/* How many can confirm in time what --wait-replicas waits for. */
+/* Returns the number of replicas that can confirm in time for --wait-replicas. */
 static int64_t in_time(const lks_primary_status *p)
 {
     int64_t n = 0;
@@ -342,7 +338,7 @@ static int64_t in_time(const lks_primary_status *p)
     return n;
 }
 
-/* How many count for min-replicas-to-write. */
+/* Returns the number of replicas that count for min-replicas-to-write. */
 static int64_t good_of(const lks_primary_status *p)
 {
     int64_t good = 0;
@@ -352,7 +348,7 @@ static int64_t good_of(const lks_primary_status *p)
     return good;
 }
 
-static bool judge_count(const lks_store_status *status, const lks_primary_status *p, findings *f)
+static bool check_count(const lks_store_status *status, const lks_primary_status *p, findings *f)
 {
     int64_t n = (int64_t)p->n_replicas;
 
@@ -362,36 +358,35 @@ static bool judge_count(const lks_store_status *status, const lks_primary_status
             p->address, n, status->wait_replicas);
     else if (refuses_alone(p) && good_of(p) < p->min_replicas_to_write)
         say(f, DIAGNOSIS_PROBLEM, "replicas",
-            "start the replicas that are missing, or mend what keeps them away (redis-cli INFO replication, their "
-            "logs); "
-            "or redis-cli CONFIG SET min-replicas-to-write to fewer, and in redis.conf",
+            "start the missing replicas, or repair their connection (redis-cli INFO replication, their logs); or lower "
+            "min-replicas-to-write: redis-cli CONFIG SET, and in redis.conf",
             "%s has %" PRId64 " of the %" PRId64 " replicas that min-replicas-to-write asks for: it refuses writes",
             p->address, good_of(p), p->min_replicas_to_write);
     else if (n == 0 && status->fails_over)
         say(f, DIAGNOSIS_WARNING, "replicas",
             "give it a replica: redis-cli REPLICAOF, or in a cluster CLUSTER REPLICATE",
-            "%s has no replica: nothing takes its place when it dies", p->address);
+            "%s has no replica that could replace it", p->address);
     else
         return true;
     return false;
 }
 
-static void judge_primary(const lks_store_status *status, const lks_primary_status *p, findings *f)
+static void check_primary(const lks_store_status *status, const lks_primary_status *p, findings *f)
 {
     char text[DIAGNOSIS_TEXT_BYTES], others[DIAGNOSIS_TEXT_BYTES];
 
     if (!p->tells_replicas) {
         if (status->ready && !status->reason[0] && (status->fails_over || status->wait_replicas > 0))
-            say(f, DIAGNOSIS_NOTE, "replicas", "let lockstockd's user of Redis run INFO: ACL SETUSER NAME +info",
-                "%s does not tell of its replicas", p->address);
+            say(f, DIAGNOSIS_NOTE, "replicas", "allow lockstockd's Redis user INFO: ACL SETUSER NAME +info",
+                "%s does not report its replicas", p->address);
         return;
     }
-    bool enough = judge_count(status, p, f);
+    bool enough = check_count(status, p, f);
     describe(p, false, others);
     describe(p, true, text);
     if (text[0])
         say(f, DIAGNOSIS_PROBLEM, "replicas",
-            in_time(p) < status->wait_replicas ? LOOK_AT_REPLICA ", and --wait-replicas waits for it in vain"
+            in_time(p) < status->wait_replicas ? LOOK_AT_REPLICA ", and --wait-replicas cannot succeed without it"
                                                : LOOK_AT_REPLICA,
             "%s:%s", p->address, text);
     if (enough && others[0])
@@ -409,11 +404,10 @@ static bool differ(int64_t a, int64_t b, int64_t within, char by[WORDS_BYTES])
     return difference > CLOCK_MS + within;
 }
 
-/* Leases are durations on the store's clock, so nothing breaks; what shows a time is wrong, and a clock that is set
- * moves the ends of leases. */
-static void judge_clock(const diagnosis_facts *facts, findings *f)
+/* Leases are durations on the store's clock, so a difference breaks nothing. But displayed times are wrong, and setting a clock moves the ends of leases. */
+static void check_clock(const diagnosis_facts *facts, findings *f)
 {
-    static const char remedy[] = "keep the clocks of all machines right: NTP, chrony or systemd-timesyncd";
+    static const char remedy[] = "synchronize the clocks of all machines: NTP, chrony or systemd-timesyncd";
     const lks_get_status_response *status = facts->status;
     const lks_store_status *store = status->store;
     char by[WORDS_BYTES];
@@ -421,17 +415,17 @@ static void judge_clock(const diagnosis_facts *facts, findings *f)
     if (store && store->ready && store->at_ms > 0 &&
         differ(status->at_ms, store->at_ms, store->round_trip_us / 1000, by))
         say(f, DIAGNOSIS_WARNING, "clock", remedy,
-            "the clocks of server and store differ by %s; leases and times of sale go by the store's", by);
+            "the clocks of server and store differ by %s; leases and times of sale use the store's", by);
     else if (differ(facts->here_ms, status->at_ms, facts->within_ms, by))
         say(f, DIAGNOSIS_WARNING, "clock", remedy,
-            "the clocks of this machine and the server differ by %s: times that are shown are wrong", by);
+            "the clocks of this machine and the server differ by %s: displayed times are wrong", by);
     else
         say(f, DIAGNOSIS_OK, "clock", NULL,
             store && store->at_ms > 0 ? "the clocks of this machine, the server and its store agree"
                                       : "the clocks of this machine and the server agree");
 }
 
-static void judge_latency(const diagnosis_facts *facts, findings *f)
+static void check_latency(const diagnosis_facts *facts, findings *f)
 {
     double server_ms = (double)facts->server.took_ns / 1e6, store_ms = (double)facts->store.took_ns / 1e6;
     const lks_store_status *store = facts->status ? facts->status->store : NULL;
@@ -439,12 +433,11 @@ static void judge_latency(const diagnosis_facts *facts, findings *f)
     if (facts->server.error.code != LKS_OK)
         return;
     if (facts->server.took_ns > SERVER_SLOW_US * UINT64_C(1000))
-        say(f, DIAGNOSIS_WARNING, "latency",
-            "use a server nearby; else look whether its machine, or the network, is busy",
-            "a call that needs no store takes %.1f ms", server_ms);
+        say(f, DIAGNOSIS_WARNING, "latency", "use a closer server, or check whether its machine or the network is busy",
+            "a call without the store takes %.1f ms", server_ms);
     else if (store && store->round_trip_us > STORE_SLOW_US)
         say(f, DIAGNOSIS_WARNING, "latency",
-            "put the store near its servers; look whether its disk is slow (fsync), and at redis-cli --latency and "
+            "move the store closer to its servers; check whether its disk is slow (fsync), redis-cli --latency and "
             "SLOWLOG GET",
             "the store takes %.1f ms for a call", (double)store->round_trip_us / 1e3);
     else if (facts->store.error.code == LKS_OK)
@@ -463,22 +456,22 @@ diagnosis_finding *diagnosis_of(const diagnosis_facts *facts, size_t *n)
     *n = 0;
     if (!f.list)
         return NULL;
-    judge_server(facts, &f);
+    check_server(facts, &f);
     if (f.list[0].level < DIAGNOSIS_PROBLEM) {
-        judge_rights(facts, &f);
-        judge_store(facts, &f);
+        check_rights(facts, &f);
+        check_store(facts, &f);
         if (store) {
-            judge_persistence(store, &f);
-            judge_sentinels(store, &f);
-            judge_failover(store, &f);
+            check_persistence(store, &f);
+            check_sentinels(store, &f);
+            check_failover(store, &f);
             for (size_t i = 0; i < store->n_primaries; i++)
-                judge_primary(store, store->primaries[i], &f);
+                check_primary(store, store->primaries[i], &f);
         }
         if (facts->status) {
-            judge_conditions(facts->status, &f);
-            judge_clock(facts, &f);
+            check_conditions(facts->status, &f);
+            check_clock(facts, &f);
         }
-        judge_latency(facts, &f);
+        check_latency(facts, &f);
     }
     *n = f.n;
     return f.list;

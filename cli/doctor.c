@@ -1,4 +1,4 @@
-/* lockstock doctor: asks each server, and prints what diagnosis.c makes of its answers. */
+/* lockstock doctor: calls each server and prints the findings of diagnosis.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +21,10 @@ static int by_time(const void *a, const void *b)
     return (left->took_ns > right->took_ns) - (left->took_ns < right->took_ns);
 }
 
-/* The first one that was not answered, or the one in the middle. */
+/* Returns the first call that failed, or the median. */
 static probe median(probe (*ask)(lks_channel *channel), lks_channel *channel)
 {
-    probe all[SAMPLES], first = ask(channel); /* connects, so its time does not count */
+    probe all[SAMPLES], first = ask(channel); /* includes connecting, so it is not measured */
 
     if (first.error.code != LKS_OK)
         return first;
@@ -45,7 +45,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Fills in *facts but for the probe of the server. */
+/* Fills in the status and the clocks. */
 static void ask_status(lks_channel *channel, diagnosis_facts *facts, lks_get_status_response **ret)
 {
     const lks_get_status_request asking = LKS_GET_STATUS_REQUEST_INIT;

@@ -1,4 +1,4 @@
-/* Every message is one line on standard error, whatever a server says. */
+/* Every message is one line on standard error, whatever text a server sends. */
 #include "exits.h"
 
 #include <stdio.h>
@@ -13,18 +13,18 @@
 const exits_row exits_rows[] = {
     {EXIT_DONE, "Done."},
     {EXIT_REFUSED,
-     "A server says no: busy, sold out, denied, in progress, not found, there already. Of doctor: something is "
-     "wrong."},
-    {EXIT_USAGE, "The call is not right: an unknown flag, a field out of range."},
-    {EXIT_UNAVAILABLE, "No server can be reached, or has room. Nothing was done."},
-    {EXIT_UNKNOWN, "It may have been done: the answer was lost. The same call again, with the same id, tells."},
-    {EXIT_OTHER, "Anything else, permissions for instance."},
-    {EXIT_LOST, "Of run, once and limit: the lock was lost while the program ran, which was ended if it had not ended "
-                "yet. 121 to 125 are the codes "
-                "above and 120; other codes are the program's."},
+     "A server refused: busy, sold out, denied, in progress, not found, already exists. doctor: something is wrong."},
+    {EXIT_USAGE, "The call is invalid: an unknown flag, a field out of range."},
+    {EXIT_UNAVAILABLE, "No server can be reached or has room. Nothing was applied."},
+    {EXIT_UNKNOWN,
+     "The call may have been applied: the answer was lost. Repeating it with the same id gives the answer."},
+    {EXIT_OTHER, "Any other error, such as missing permissions."},
+    {EXIT_LOST,
+     "run, once and limit: the lock was lost while the program ran, and the program was ended. 121 to 125 are 120 plus "
+     "the codes above; other codes are the program's."},
     {EXIT_CANNOT_RUN, "The program cannot be run."},
     {EXIT_NO_PROGRAM, "There is no such program."},
-    {EXIT_SIGNAL, "This and a signal's number: the program was ended by it."},
+    {EXIT_SIGNAL, "128 plus the number of the signal that ended the program."},
 };
 const size_t exits_rows_len = sizeof exits_rows / sizeof *exits_rows;
 
@@ -43,14 +43,14 @@ exit_code exits_refused(const char *before, const char *why)
     return EXIT_REFUSED;
 }
 
-/* What whoever called can do about it. */
+/* What the caller can do about an error. */
 static const char *remedy_of(lks_code code)
 {
     switch (code) {
     case LKS_UNAUTHENTICATED:
-        return "; --token-file, or --tls-certificate and --tls-key, says who calls";
+        return "; identify yourself with --token-file, or with --tls-certificate and --tls-key";
     case LKS_PERMISSION_DENIED:
-        return "; the server's --policy says who may, and in which --namespace";
+        return "; the server's --policy grants rights by principal and namespace";
     default:
         return "";
     }
@@ -79,7 +79,7 @@ static void print_json(const lks_error *error)
 static void print_text(const lks_error *error, bool in_doubt)
 {
     char text[LKS_ERROR_MESSAGE_MAX], after[WORDS_BYTES] = "";
-    static const char of_library[] = "options."; /* of its own functions, which nobody called here */
+    static const char of_library[] = "options."; /* the parameters of C functions, which the user does not know */
     bool is_of_library = strncmp(error->message, of_library, strlen(of_library)) == 0;
 
     words_printable(error->message + (is_of_library ? strlen(of_library) : 0), text, sizeof text);
@@ -90,8 +90,8 @@ static void print_text(const lks_error *error, bool in_doubt)
     }
     fprintf(stderr, "lockstock: %s (%s%s)%s\n", text, lks_code_name(error->code), after,
             !in_doubt                           ? remedy_of(error->code)
-            : error->applied == LKS_APPLIED_YES ? "; it was done"
-                                                : "; it may have been done");
+            : error->applied == LKS_APPLIED_YES ? "; it was applied"
+                                                : "; it may have been applied");
 }
 
 exit_code exits_failed(const lks_error *error, bool is_read)

@@ -1,4 +1,4 @@
-/* How lockstock ends, and how it says why. docs/cli.md has the codes. */
+/* Exit codes and error messages (docs/cli.md). */
 #ifndef LOCKSTOCK_CLI_EXITS_H
 #define LOCKSTOCK_CLI_EXITS_H
 
@@ -9,21 +9,21 @@
 
 typedef enum exit_code {
     EXIT_DONE = 0,
-    EXIT_REFUSED = 1,     /* a server has answered: no */
-    EXIT_USAGE = 2,       /* what was asked for is not right */
-    EXIT_UNAVAILABLE = 3, /* no server has answered, or none has room; nothing was done */
-    EXIT_UNKNOWN = 4,     /* it may have been done */
+    EXIT_REFUSED = 1,     /* a server refused */
+    EXIT_USAGE = 2,       /* invalid call */
+    EXIT_UNAVAILABLE = 3, /* no server could be reached, or none has room; not applied */
+    EXIT_UNKNOWN = 4,     /* it may have been applied */
     EXIT_OTHER = 5,
 
-    /* Commands that run another program end with its code. Their own are these: */
-    EXIT_AROUND = 120, /* the codes above, and so much */
+    /* Commands that run a program end with its code, or with one of these. */
+    EXIT_AROUND = 120, /* added to the codes above */
     EXIT_LOST = 120,   /* the lock was lost while the program ran */
     EXIT_CANNOT_RUN = 126,
     EXIT_NO_PROGRAM = 127,
-    EXIT_SIGNAL = 128 /* and the signal's number */
+    EXIT_SIGNAL = 128 /* plus the number of the signal */
 } exit_code;
 
-/* What each code says, for the manual page. Those behind EXIT_AROUND are of commands that run a program. */
+/* The meaning of each code, for the manual page. Codes above EXIT_AROUND are those of commands that run a program. */
 typedef struct exits_row {
     exit_code code;
     const char *meaning;
@@ -31,16 +31,16 @@ typedef struct exits_row {
 extern const exits_row exits_rows[];
 extern const size_t exits_rows_len;
 
-/* Says "lockstock: WHAT: WHY" on standard error, one line. Returns EXIT_USAGE. */
+/* Prints "lockstock: WHAT: WHY". Returns EXIT_USAGE. */
 exit_code exits_wrong(const char *what, const char *why);
 
-/* Says "lockstock: BEFORE WHY", where a server has said why; cut to 1,024 bytes of it. Returns EXIT_REFUSED. */
+/* Prints "lockstock: BEFORE WHY" with at most 1,024 bytes of WHY, the text of a server. Returns EXIT_REFUSED. */
 exit_code exits_refused(const char *before, const char *why);
 
-/* From now on exits_failed says it in JSON: one object on standard error. */
+/* Makes exits_failed print JSON: one object on standard error. */
 void exits_in_json(void);
 
-/* Says what became of a call that failed. Of a read nothing can have been done. */
+/* Prints why a call failed. Returns the exit code; EXIT_UNKNOWN only if it is not a read. */
 exit_code exits_failed(const lks_error *error, bool is_read);
 
 #endif

@@ -1,4 +1,4 @@
-/* stock ledger and stock watch: what happens to stock, line by line, as it happens. */
+/* lockstock stock ledger and lockstock stock watch: print changes of stock as they happen. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { WAIT_MS = 30000, CLOCK_BYTES = 40, AFTER_BYTES = 2304 };
 
-/* "2024-07-01 12:00:00.123", of this machine's zone. */
+/* Writes "2024-07-01 12:00:00.123" in the local time zone. */
 static void write_clock(int64_t at_ms, char text[CLOCK_BYTES])
 {
     time_t seconds = (time_t)(at_ms / 1000);
@@ -39,9 +39,9 @@ typedef struct ledger_flags {
 } ledger_flags;
 
 const option ledger_options[] = {
-    {"group", OPTION_TEXT, offsetof(ledger_flags, group), "NAME", "whose ledger; may stand alone"},
-    {"after", OPTION_TEXT, offsetof(ledger_flags, after), "ID", "what follows this entry; else from the oldest on"},
-    {"follow", OPTION_BOOL, offsetof(ledger_flags, follow), NULL, "wait for what comes"},
+    {"group", OPTION_TEXT, offsetof(ledger_flags, group), "NAME", "whose ledger; may be given without the flag"},
+    {"after", OPTION_TEXT, offsetof(ledger_flags, after), "ID", "start after this entry; else at the oldest"},
+    {"follow", OPTION_BOOL, offsetof(ledger_flags, follow), NULL, "wait for new entries"},
 };
 const size_t ledger_options_len = sizeof ledger_options / sizeof *ledger_options;
 
@@ -69,7 +69,7 @@ static void print_entry(const lks_ledger_entry *entry, bool json, lks_rpc_arena 
            shown(entry->reason, arena));
 }
 
-/* A page. EXIT_DONE: *n entries were printed, and *after is where to go on. */
+/* Prints a page of *n entries and moves `after` behind it. */
 static exit_code print_page(const cli *c, lks_channel *channel, lks_read_ledger_request *asking,
                             char after[AFTER_BYTES], lks_rpc_arena *arena, size_t *n)
 {
@@ -90,7 +90,7 @@ static exit_code print_page(const cli *c, lks_channel *channel, lks_read_ledger_
     }
     snprintf(after, AFTER_BYTES, "%s", page->next_after);
     if (page->outcome != LKS_READ_LEDGER_OUTCOME_OK) {
-        code = exits_refused("--after: entries behind it were trimmed; the oldest there is: ",
+        code = exits_refused("--after: entries after it were trimmed; the oldest entry is: ",
                              page->oldest_id[0] ? page->oldest_id : "none");
     }
     lks_read_ledger_response_free(page);
@@ -149,9 +149,9 @@ typedef struct watch_flags {
 } watch_flags;
 
 const option watch_options[] = {
-    {"sku", OPTION_TEXT, offsetof(watch_flags, sku), "NAME", "which item; may stand alone"},
-    {"group", OPTION_TEXT, offsetof(watch_flags, group), "NAME", "what it lives in; else the sku itself"},
-    {"every", OPTION_DURATION, offsetof(watch_flags, every), "TIME", "how often to look (1s)"},
+    {"sku", OPTION_TEXT, offsetof(watch_flags, sku), "NAME", "which item; may be given without the flag"},
+    {"group", OPTION_TEXT, offsetof(watch_flags, group), "NAME", "the group of the item; else the sku"},
+    {"every", OPTION_DURATION, offsetof(watch_flags, every), "TIME", "interval (1s)"},
 };
 const size_t watch_options_len = sizeof watch_options / sizeof *watch_options;
 
@@ -189,7 +189,7 @@ static exit_code print_changes(const cli *c, lks_channel *channel, const watch_f
             return exits_failed(&error, true);
         }
         const lks_item *item = answer->item;
-        /* A hold that is over comes back without a new version. */
+        /* An expired hold changes `available` without a new version. */
         if (first || item->version != last.version || item->available != last.available || item->state != last.state)
             print_item(item, c->json, arena);
         lks_rpc_arena_reset(arena);

@@ -1,4 +1,3 @@
-/* Called by help.c and grammar.c. */
 #include "form.h"
 
 #include <stdarg.h>
@@ -43,7 +42,7 @@ static void add_enum(text *t, const ProtobufCEnumDescriptor *of)
         }
 }
 
-/* SKU=QUANTITY; else the first, and the others with their names. */
+/* Writes SKU=QUANTITY for two fields, else the first field and the others with their names. */
 static void add_message(text *t, const ProtobufCMessageDescriptor *type)
 {
     char word[WORDS_BYTES];

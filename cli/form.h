@@ -1,5 +1,4 @@
-/* What the command line takes for a method and its fields, as people write it: "lock acquire [TARGET...] [--FLAG VALUE]...",
- * "TIME", "SKU=QUANTITY". Pure. */
+/* The usage of methods and their flags: "lock acquire [TARGET...] [--FLAG VALUE]...", "TIME", "SKU=QUANTITY". */
 #ifndef LOCKSTOCK_CLI_FORM_H
 #define LOCKSTOCK_CLI_FORM_H
 
@@ -7,10 +6,10 @@
 
 #include <lockstock/rpc/method.h>
 
-/* What its flag takes; of an enum its words, with | between; "" of a bool. Cut to the size. */
+/* Writes what the flag of a field takes: the words of an enum separated by |, "" for a bool. Cut to the size. */
 void form_of_field(const ProtobufCFieldDescriptor *field, char *form, size_t size);
 
-/* The method, what may stand without a flag, and that there are flags. */
+/* Writes the words of the method, its arguments without flags, and "[--FLAG VALUE]...". */
 void form_usage(const lks_rpc_method *method, char *form, size_t size);
 
 #endif

@@ -1,4 +1,3 @@
-/* Called by completion.c and by packaging/man. */
 #include "grammar.h"
 
 #include <stdio.h>
@@ -10,7 +9,7 @@
 #include "comments.h"
 #include "form.h"
 
-/* Cut to the size. The first line of what has several is all of it: they are broken for terminals. */
+/* Copies a text, cut to the size, on one line. */
 static void put(char *to, size_t size, const char *text)
 {
     snprintf(to, size, "%s", text);
@@ -67,13 +66,13 @@ static void put_method(grammar_command *to, const lks_rpc_method *from, const co
 
     *to = (grammar_command){.runs_program = false};
     catalog_words(from, to->first, to->second);
-    comments_sentence(comments_of_method(all, name.service, name.service_len, name.method), to->help, sizeof to->help);
+    comments_sentence(comments_of_service(all, name.service, name.service_len, name.method), to->help, sizeof to->help);
     for (unsigned i = 0; i < request->n_fields && to->n_flags < GRAMMAR_FLAGS_MAX; i++) {
         grammar_flag *flag = &to->flags[to->n_flags++];
         *flag = (grammar_flag){.repeated = request->fields[i].label == PROTOBUF_C_LABEL_REPEATED};
         words_of_flag(&request->fields[i], flag->name);
         form_of_field(&request->fields[i], flag->form, sizeof flag->form);
-        comments_sentence(comments_of_field(all, request->name, request->fields[i].name), flag->help,
+        comments_sentence(comments_of_message(all, request->name, request->fields[i].name), flag->help,
                           sizeof flag->help);
     }
 }

@@ -1,4 +1,3 @@
-/* Commands that have no method are those of commands.c; methods are those of the catalog. */
 #include "help.h"
 
 #include <stdio.h>
@@ -10,7 +9,7 @@
 #include "comments.h"
 #include "form.h"
 
-/* The comment from its second line on goes below the first, each `indent` columns in. */
+/* Prints a comment; lines after the first are indented. */
 static void print_comment(const char *comment, int indent)
 {
     while (*comment) {
@@ -40,7 +39,7 @@ exit_code help_all(void)
     }
     printf("\n");
     cli_print_options();
-    printf("  %-26s %s\n", "--version", "alone: which lockstock this is");
+    printf("  %-26s %s\n", "--version", "print the version");
     return EXIT_DONE;
 }
 
@@ -64,7 +63,7 @@ exit_code help_service(const lks_rpc_method *of)
     catalog_words(of, service, name);
     printf("usage: lockstock %s METHOD [...]\n\n", service);
     if (all)
-        print_comment(comments_of_service(all, its.service, its.service_len), 0);
+        print_comment(comments_of_service(all, its.service, its.service_len, NULL), 0);
     printf("\n");
     for (size_t i = 0; i < catalog_len; i++) {
         catalog_name one = catalog_split(catalog[i]);
@@ -72,7 +71,7 @@ exit_code help_service(const lks_rpc_method *of)
             continue;
         catalog_words(catalog[i], service, name);
         printf("  %-18s", name);
-        comments_sentence(all ? comments_of_method(all, one.service, one.service_len, one.method) : "", sentence,
+        comments_sentence(all ? comments_of_service(all, one.service, one.service_len, one.method) : "", sentence,
                           sizeof sentence);
         printf("%s\n", sentence);
     }
@@ -94,11 +93,11 @@ exit_code help_method(const lks_rpc_method *method)
     form_usage(method, form, sizeof form);
     printf("usage: lockstock %s\n\n", form);
     if (all)
-        print_comment(comments_of_method(all, its.service, its.service_len, its.method), 0);
+        print_comment(comments_of_service(all, its.service, its.service_len, its.method), 0);
     printf("\n");
     for (unsigned i = 0; i < method->request->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &method->request->fields[i];
-        const char *comment = all ? comments_of_field(all, method->request->name, field->name) : "";
+        const char *comment = all ? comments_of_message(all, method->request->name, field->name) : "";
         char word[WORDS_BYTES];
         words_of_flag(field, word);
         form_of_field(field, form, sizeof form);
@@ -108,8 +107,9 @@ exit_code help_method(const lks_rpc_method *method)
             print_comment(comment, 6);
         }
     }
-    printf("  --json ['{...}']\n      Answer in JSON; with a request, take it from there, from a file (--json=@FILE)\n"
-           "      or from standard input (--json=@-).\n");
+    printf("  --json ['{...}']\n      Answer in JSON. The request may follow, or be in a file (--json=@FILE), or be "
+           "standard input\n"
+           "      (--json=@-).\n");
     comments_free(all);
     return EXIT_DONE;
 }

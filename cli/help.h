@@ -1,4 +1,4 @@
-/* --help: what there is, from the descriptors, and what it is for, from the comments of the .proto files. */
+/* --help, from the descriptors and from the comments of the .proto files. */
 #ifndef LOCKSTOCK_CLI_HELP_H
 #define LOCKSTOCK_CLI_HELP_H
 
@@ -6,7 +6,7 @@
 
 #include "exits.h"
 
-/* All print on standard output and return EXIT_DONE. */
+/* All print to standard output and return EXIT_DONE. */
 exit_code help_all(void);
 exit_code help_service(const lks_rpc_method *of);
 exit_code help_command(const char *name);

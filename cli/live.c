@@ -1,4 +1,4 @@
-/* lockstock watch: servers, locks and items, again and again: a table at a terminal, else rows. */
+/* lockstock watch: prints servers, locks and items repeatedly: a table at a terminal, else rows. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,9 +22,9 @@ typedef struct live_flags {
 } live_flags;
 
 const option live_options[] = {
-    {"prefix", OPTION_TEXT, offsetof(live_flags, prefix), "TEXT", "only locks and items whose names begin so"},
-    {"every", OPTION_DURATION, offsetof(live_flags, every), "TIME", "how often to look (1s)"},
-    {"times", OPTION_NUMBER, offsetof(live_flags, times), "N", "how often in all; else until it is ended"},
+    {"prefix", OPTION_TEXT, offsetof(live_flags, prefix), "TEXT", "show only locks and items with this prefix"},
+    {"every", OPTION_DURATION, offsetof(live_flags, every), "TIME", "interval (1s)"},
+    {"times", OPTION_NUMBER, offsetof(live_flags, times), "N", "stop after N; else run until it is ended"},
 };
 const size_t live_options_len = sizeof live_options / sizeof *live_options;
 
@@ -35,7 +35,7 @@ static bool never(void)
 
 /* ---- cells --------------------------------------------------------------------------- */
 
-/* A group's name, when it is another one, stands before. */
+/* Writes "GROUP/NAME", or "NAME" if both are equal. */
 static void name_of(const char *group, const char *name, char to[NAME_BYTES])
 {
     char whole[NAME_BYTES];
@@ -65,10 +65,10 @@ static void write_clock(int64_t at_ms, char to[WORDS_BYTES])
         strftime(to, WORDS_BYTES, "%Y-%m-%d %H:%M:%S", &parts);
 }
 
-/* Names at a terminal have what the other columns leave of it, and are cut; in rows they are whole. */
+/* At a terminal, names are cut to the columns that the other cells leave. In rows they are not cut. */
 enum { WIDTH_MIN = 24, OTHER_COLUMNS = 48, WHOLE = NAME_BYTES };
 
-/* "name" and as many spaces as make it so wide. */
+/* Cuts or pads a text to a width. */
 static void pad(const char *text, size_t width, char *to, size_t size)
 {
     size_t least = width == WHOLE ? WIDTH_MIN : width, n = words_fitting(text, width);
@@ -128,7 +128,7 @@ __attribute__((format(printf, 2, 3))) static void print_line(void (*to)(const ch
     to(shown);
 }
 
-/* How many of n are shown where there are `rows` for them: one says how many are not. */
+/* Returns how many of n fit into `rows`. If not all fit, one row tells how many are left out. */
 static size_t fit(size_t n, bool more, size_t rows)
 {
     size_t beside = rows > 0 ? rows - 1 : 0;
@@ -148,7 +148,7 @@ static void draw(const snapshot *s, int64_t every)
     size_t rows, columns;
 
     screen_size(&rows, &columns);
-    /* Four headings, two empty lines, what is wrong; the lists have a half each, and what the other does not need. */
+    /* Four headings, two empty lines, errors. Each list has half of the rest, and what the other does not need. */
     size_t taken = 6 + s->n_servers + (s->locks_error.code != LKS_OK ? 1 : 0) + (s->items_error.code != LKS_OK ? 1 : 0);
     size_t left = rows > taken ? rows - taken : 0;
     size_t locks = s->n_locks + s->more_locks, items = s->n_items + s->more_items;
@@ -193,8 +193,8 @@ static void draw(const snapshot *s, int64_t every)
     screen_end();
 }
 
-/* What the last look was worth. */
-static exit_code judge(const snapshot *s)
+/* Returns the exit code for a snapshot. */
+static exit_code exit_of(const snapshot *s)
 {
     const lks_error *error = s->locks_error.code != LKS_OK ? &s->locks_error : &s->items_error;
 
@@ -214,7 +214,7 @@ static exit_code show(snapshot *s, const live_flags *flags)
             screen_wait(flags->every);
     }
     screen_leave();
-    return last ? judge(s) : EXIT_DONE;
+    return last ? exit_of(s) : EXIT_DONE;
 }
 
 /* ---- rows ---------------------------------------------------------------------------- */
@@ -251,7 +251,7 @@ static void print_rows(const snapshot *s)
         printf("%s  item    and more\n", clock);
 }
 
-/* Milliseconds, or null where nobody answered. */
+/* Milliseconds, or null without an answer. */
 static json_t *json_of(const probe *p)
 {
     return p->error.code == LKS_OK ? json_real((double)p->took_ns / 1e6) : json_null();
@@ -289,7 +289,7 @@ static bool print_json(const snapshot *s)
                                                       (json_int_t)one->reserved, "sold", (json_int_t)one->sold, "state",
                                                       mode)) == 0;
     }
-    /* Nobody told: that is not none. */
+    /* A list that could not be read is null, not empty. */
     if (s->locks_error.code != LKS_OK)
         replace_by_null(&locks);
     if (s->items_error.code != LKS_OK)
@@ -317,9 +317,9 @@ static exit_code repeat(snapshot *s, const live_flags *flags, bool json)
         else if (!print_json(s))
             return exits_wrong("watch", "out of memory");
         if (fflush(stdout) != 0)
-            return EXIT_DONE; /* main says so */
+            return EXIT_DONE; /* main prints the error */
         if (n == flags->times)
-            return judge(s);
+            return exit_of(s);
         nanosleep(&pause, NULL);
     }
 }
@@ -336,7 +336,7 @@ exit_code live_command(cli *c, arguments *args)
     if (code != EXIT_DONE)
         return code;
     if (c->timeout == 0)
-        c->timeout = CALL_MS; /* what is down does not hold up the rest for long */
+        c->timeout = CALL_MS; /* a server that is down delays the others only briefly */
     if (flags.every == 0)
         flags.every = EVERY_MS;
     snapshot *s = calloc(1, sizeof *s);

@@ -1,4 +1,4 @@
-/* lockstock: every method of the servers, and what shells need around them. docs/cli.md */
+/* lockstock, the command line (docs/cli.md). */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "base/similar.h"
 #include "base/standard_files.h"
 
-/* `lock release --force` is force-release: the flag goes. */
+/* `lock release --force` means force-release; removes the flag. */
 static const lks_rpc_method *without_force(const lks_rpc_method *method, arguments *args)
 {
     if (method != &lks_lock_release_method)
@@ -36,7 +36,7 @@ static void offer_names(similar *s, const lks_rpc_method *method, const char *na
         similar_offer(s, short_name);
 }
 
-/* `service` NULL: the word is to be a command or a service; else one of its methods. */
+/* service NULL: the word should be a command or a service; else a method of the service. */
 static exit_code unknown_command(const char *service, const char *word)
 {
     similar s = {.word = word};
@@ -60,7 +60,7 @@ static exit_code unknown_command(const char *service, const char *word)
     return exits_wrong(word, why);
 }
 
-/* The command behind the flags that stand first. */
+/* Takes leading flags and runs the command. */
 static exit_code dispatch(cli *c, arguments *args)
 {
     const char *words[2] = {NULL, NULL};

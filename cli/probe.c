@@ -1,4 +1,3 @@
-/* Called by status.c, doctor.c and snapshot.c. */
 #include "probe.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Small reads that tell how a server is: what status and doctor ask. */
+/* Small reads that show whether a server and its store answer. */
 #ifndef LOCKSTOCK_CLI_PROBE_H
 #define LOCKSTOCK_CLI_PROBE_H
 
@@ -8,20 +8,18 @@
 #include "cli.h"
 
 typedef struct probe {
-    lks_error error; /* its code LKS_OK: it was answered */
+    lks_error error; /* code LKS_OK: answered */
     uint64_t took_ns;
 } probe;
 
-/* What needs no store, and what does. Who may not read has been answered all the same. */
+/* Make a call that does not use the store, and one that does. PERMISSION_DENIED is an answer, too. */
 probe probe_server(lks_channel *channel);
 probe probe_store(lks_channel *channel);
 
-/* Whether nobody has answered. */
+/* Returns whether there was no answer. */
 bool probe_is_down(const probe *p);
 
-/* The servers of --server, each by itself: calls `each` with every URL, which lives in the arena, and a channel to it
- * alone, which is closed after that unless *channel is then NULL. Returns the worst of what `each` returned. Any other
- * code than EXIT_DONE of its own: said. */
+/* Calls `each` for every server of --server with its URL, which is valid as long as the arena, and a channel to it. Closes the channel unless `each` sets *channel to NULL. Returns the highest code that `each` returned; prints errors of its own. */
 typedef exit_code probe_each(void *arg, const char *url, lks_channel **channel);
 exit_code probe_servers(const cli *c, probe_each *each, void *arg);
 

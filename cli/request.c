@@ -1,6 +1,4 @@
-/* Values of messages are JSON ("{...}"), or short: A=B for one of two fields (--line phone=2), else
- * field=value,field=value, where the first field's value may stand alone if it has no equals sign
- * (--target door,mode=shared). */
+/* The value of a message is JSON ("{...}"), or A=B for a message of two fields (--line phone=2), or field=value,field=value; the name of the first field may be left out if its value has no equals sign (--target door,mode=shared). */
 #include "request.h"
 
 #include <errno.h>
@@ -30,7 +28,7 @@ void request_clear(request *r)
     r->json = NULL;
 }
 
-/* JSON may use either name; null stands for a field that is not given. */
+/* JSON may use either name of a field. null means that the field is not given. */
 bool request_has(const request *r, const char *field)
 {
     char name[FIELD_NAME_BYTES];
@@ -42,7 +40,7 @@ bool request_has(const request *r, const char *field)
     return value && !json_is_null(value);
 }
 
-/* Says it of a flag, and of the field inside what the flag takes, unless that is the flag's own. */
+/* Prints an error of a flag, and names the inner field if there is one. */
 static json_t *wrong(const field_descriptor *flag, const field_descriptor *field, const char *why)
 {
     char what[2 * WORDS_BYTES + 8] = "--";
@@ -60,7 +58,7 @@ static json_t *wrong(const field_descriptor *flag, const field_descriptor *field
 
 enum { FILE_BYTES_MAX = 4 << 20 };
 
-/* The whole file, to be freed; "-" is standard input. NULL: *why says so. */
+/* Returns the file, to be freed by the caller; "-" is standard input. Returns NULL with the reason in *why. */
 static char *read_file(const char *path, size_t *len, const char **why)
 {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
@@ -98,7 +96,7 @@ static json_t *bytes_of(const field_descriptor *flag, const field_descriptor *fi
 
 /* ---- values ------------------------------------------------------------------ */
 
-/* Of a field inside what the flag takes, or of the flag itself. NULL: said. */
+/* Return the value of a flag, or of a field inside its message. Return NULL after printing an error. */
 static json_t *value_of(const field_descriptor *flag, const field_descriptor *field, const char *text);
 static json_t *value_named(const field_descriptor *flag, const field_descriptor *field, size_t len, const char *text);
 
@@ -135,7 +133,7 @@ static const field_descriptor *find_field(const ProtobufCMessageDescriptor *type
     return NULL;
 }
 
-/* Takes `value`, NULL too. */
+/* Takes ownership of `value`, which may be NULL. */
 static bool put(json_t *json, const field_descriptor *field, json_t *value)
 {
     if (field->label != PROTOBUF_C_LABEL_REPEATED || !value)
@@ -151,7 +149,7 @@ static bool put(json_t *json, const field_descriptor *field, json_t *value)
     return json_array_append_new(array, value) == 0;
 }
 
-/* "phone=2": a quantity has no equals sign, a text may. */
+/* "phone=2": cut at the last equals sign, but at the first if the second field is a text. */
 static json_t *pair_of(const field_descriptor *flag, const field_descriptor *field, const char *text)
 {
     const ProtobufCMessageDescriptor *type = field->descriptor;
@@ -176,8 +174,7 @@ static json_t *pair_of(const field_descriptor *flag, const field_descriptor *fie
     return NULL;
 }
 
-/* One part of "door,mode=shared". A first part with an equals sign must name a field: else a misspelt field would become
- * the value of the first one. */
+/* Puts one part of "door,mode=shared". A first part with an equals sign must name a field, so that a misspelt field does not become the value of the first. */
 static bool put_part(json_t *json, const field_descriptor *flag, const field_descriptor *field, const char *part,
                      bool first)
 {
@@ -192,7 +189,7 @@ static bool put_part(json_t *json, const field_descriptor *flag, const field_des
         return false;
     }
     if (inner->label != PROTOBUF_C_LABEL_REPEATED && json_object_get(json, inner->name)) {
-        wrong(flag, inner, "is given twice");
+        wrong(flag, inner, "given more than once");
         return false;
     }
     return put(json, inner, value_named(flag, inner, (size_t)(equals - part), equals + 1));
@@ -215,7 +212,7 @@ static json_t *parts_of(const field_descriptor *flag, const field_descriptor *fi
     return NULL;
 }
 
-/* "phone=2" rather than "sku=phone,quantity=2". A second value that is a text may have a comma. */
+/* Returns whether the text is "phone=2" rather than "sku=phone,quantity=2". A second value that is a text may contain a comma. */
 static bool is_pair(const ProtobufCMessageDescriptor *type, const char *text)
 {
     if (type->n_fields != 2 || type->fields[0].type != PROTOBUF_C_TYPE_STRING ||
@@ -247,18 +244,18 @@ static json_t *value_of(const field_descriptor *flag, const field_descriptor *fi
         return message_of(flag, field, text);
     case PROTOBUF_C_TYPE_BOOL:
         if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-            return wrong(flag, field, "must be true or false, or stand alone");
+            return wrong(flag, field, "must be true or false");
         return json_boolean(text[0] == 't');
     default:
         break;
     }
     if (words_is_duration(field))
         return duration_of(flag, field, text);
-    json = json_string(text); /* the codec takes numbers as text */
+    json = json_string(text); /* the codec reads numbers from text */
     return json ? json : wrong(flag, field, "not valid UTF-8");
 }
 
-/* The same for a field that was called by a name of len bytes: "lease-ms" takes a bare number. */
+/* Returns the value of a field that was named with len bytes: "lease-ms" takes a number without a unit. */
 static json_t *value_named(const field_descriptor *flag, const field_descriptor *field, size_t len, const char *text)
 {
     bool is_bare = words_is_duration(field) && len == strlen(field->name) && text[strspn(text, "-0123456789")] == '\0';
@@ -268,7 +265,7 @@ static json_t *value_named(const field_descriptor *flag, const field_descriptor 
 
 /* ---- from the command line ------------------------------------------------------- */
 
-/* Puts in what the request does not have yet; of lists, all. */
+/* Adds what the request does not have yet. Lists are appended. */
 static bool put_beside(request *r, json_t *json)
 {
     const char *name;
@@ -277,7 +274,7 @@ static bool put_beside(request *r, json_t *json)
     json_object_foreach(json, name, value)
     {
         const field_descriptor *field = field_find(r->type, name);
-        /* Flags go by the .proto's name. By both it stands there twice, which the codec says. */
+        /* Flags use the .proto's name. If JSON uses both names, the codec reports it. */
         const char *key = field && !json_object_get(json, field->name) ? field->name : name;
         json_t *given = json_object_get(r->json, key);
         int failed = 0;
@@ -318,14 +315,14 @@ bool request_take_json(request *r, const char *text)
     return false;
 }
 
-/* What a flag, or a word in its place, gives. Takes `value`, NULL too. */
+/* Puts the value of a flag or of a word. Takes ownership of `value`, which may be NULL. */
 static bool give(request *r, const field_descriptor *field, json_t *value)
 {
     uint64_t bit = UINT64_C(1) << (field - r->type->fields);
 
     if (value && field->label != PROTOBUF_C_LABEL_REPEATED && r->given & bit) {
         json_decref(value);
-        value = wrong(field, field, "is given twice, by flags or by what stands without one");
+        value = wrong(field, field, "given more than once, by flags or by words");
     }
     r->given |= bit;
     return put(r->json, field, value);
@@ -360,7 +357,7 @@ bool request_take_word(request *r, const argument *arg)
     const field_descriptor *field = request_position(r->type, r->n_positions);
 
     if (!field) {
-        exits_wrong(arg->text, "not expected here; see --help");
+        exits_wrong(arg->text, "unexpected argument; see --help");
         return false;
     }
     if (field->label != PROTOBUF_C_LABEL_REPEATED)
@@ -373,10 +370,7 @@ static bool is_number(const field_descriptor *field)
     return field->type == PROTOBUF_C_TYPE_INT64 || field->type == PROTOBUF_C_TYPE_UINT64;
 }
 
-/*
- * A number that is not given would be 0, which may be a value: `stock put SKU` would empty the item. An expected_version
- * of 0 stands for any version.
- */
+/* An expected_version of 0 means any version. */
 bool request_is_complete(const request *r)
 {
     char flag[WORDS_BYTES + 2] = "--";

@@ -1,5 +1,4 @@
-/* A request of any method, from flags: a tree of JSON is put together, which the codec then makes a message of, with
- * its checks and its errors. */
+/* Builds the request of any method from flags: as JSON, which the codec checks and turns into a message. */
 #ifndef LOCKSTOCK_CLI_REQUEST_H
 #define LOCKSTOCK_CLI_REQUEST_H
 
@@ -12,47 +11,44 @@
 
 #include "options.h"
 
-enum { REQUEST_POSITIONS = 2 }; /* fields that may stand without a flag */
+enum { REQUEST_POSITIONS = 2 }; /* fields that may be given without a flag */
 
 struct json_t;
 
 typedef struct request {
     const ProtobufCMessageDescriptor *type;
     struct json_t *json;
-    bool has_json;        /* some of it came by --json, whose writer knows fields rather than flags */
-    unsigned n_positions; /* filled in so far */
-    uint64_t given;       /* fields that flags and words have filled in, a bit each */
+    bool has_json;        /* --json was used, so errors name fields instead of flags */
+    unsigned n_positions; /* words taken so far */
+    uint64_t given;       /* a bit for each field that a flag or a word has set */
 } request;
 
-/* False: no memory. To be cleared, also after a failure. */
+/* Returns false when out of memory. Clear the request in any case. */
 bool request_init(request *r, const ProtobufCMessageDescriptor *type);
 void request_clear(request *r);
 
-/* What JSON has beside the flags, which win, before it and after it; lists are put together. "@FILE" reads a file, "@-"
- * standard input. False: said. */
+/* Adds the fields of a JSON object. Flags override them, lists are joined. "@FILE" reads a file, "@-" standard input. Returns false after printing an error. */
 bool request_take_json(request *r, const char *text);
 
-/* The field that a flag names. OPTIONS_OTHER: there is none. Only lists are given more than once. */
+/* Sets the field that a flag names. Only lists may be given more than once. Returns OPTIONS_OTHER if there is no such field. */
 options_result request_take_flag(request *r, arguments *args, const argument *arg);
 
-/* What stands without a flag: the first fields in their order, without `group`; one that is repeated takes all that
- * follows. False: said. */
+/* Sets the next of the first fields, in their order without `group`, from a word without a flag; a list takes all further words. Returns false after printing an error. */
 bool request_take_word(request *r, const argument *arg);
 
-/* Whether a field of the request's type was given, also by JSON. */
+/* Returns whether a field was given, by flags or by JSON. */
 bool request_has(const request *r, const char *field);
 
-/* Whether each number that the first words fill in was given. False: says which is needed. */
+/* Checks that the numbers among the first fields were given. A missing one would be 0: `stock put SKU` would empty the item. Returns false after printing an error. */
 bool request_is_complete(const request *r);
 
-/* The field that the n-th word fills in; NULL = none. */
+/* Returns the field of the n-th word, or NULL. */
 const ProtobufCFieldDescriptor *request_position(const ProtobufCMessageDescriptor *type, unsigned n);
 
-/* Makes an error that begins with a field name the flag instead: "lines[0].quantity: ..." becomes
- * "--line 1: quantity: ...". Not where the request has JSON. */
+/* Replaces the field at the beginning of an error by its flag: "lines[0].quantity: ..." becomes "--line 1: quantity: ...". Changes nothing if the request has JSON. */
 void request_name_flag(const request *r, lks_error *error);
 
-/* The message, in the arena. */
+/* Creates the message, in the arena. */
 lks_code request_build(const request *r, lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error);
 
 #endif

@@ -1,5 +1,4 @@
-/* SERVICE METHOD: any method of the contract, from its descriptors. Lists are asked for page by page until their end,
- * unless a page was named. */
+/* lockstock SERVICE METHOD: calls any method by its descriptors. Reads all pages of a list unless a page was named. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@
 
 /* ---- pages ------------------------------------------------------------------- */
 
-/* Where a text of that name is; NULL: the message has none. */
+/* Returns the member of a text field, or NULL if there is none. */
 static const char **text_field(const ProtobufCMessage *message, const char *name)
 {
     const field_descriptor *field = protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
@@ -23,7 +22,7 @@ static const char **text_field(const ProtobufCMessage *message, const char *name
     return field && field->type == PROTOBUF_C_TYPE_STRING ? field_member(message, field) : NULL;
 }
 
-/* The same message in the arena; frees the other. NULL: no memory. */
+/* Moves a message into the arena. Returns NULL when out of memory. */
 static ProtobufCMessage *keep(ProtobufCMessage *message, lks_rpc_arena *arena)
 {
     size_t len = protobuf_c_message_get_packed_size(message);
@@ -38,7 +37,7 @@ static ProtobufCMessage *keep(ProtobufCMessage *message, lks_rpc_arena *arena)
     return kept;
 }
 
-/* Elements that the list of n has room for, once it was appended to: it doubles. */
+/* The capacity of a list of n elements after an append: it doubles. */
 static size_t room_of(size_t n)
 {
     size_t room = 16;
@@ -48,7 +47,7 @@ static size_t room_of(size_t n)
     return room;
 }
 
-/* Appends what `page`, the n_page-th from 0, lists to what `all` lists. */
+/* Appends the lists of `page`, which has number n_page, to those of `all`. */
 static bool append_page(ProtobufCMessage *all, const ProtobufCMessage *page, size_t n_page, lks_rpc_arena *arena)
 {
     for (unsigned i = 0; i < page->descriptor->n_fields; i++) {
@@ -58,7 +57,7 @@ static bool append_page(ProtobufCMessage *all, const ProtobufCMessage *page, siz
         size_t *n = field_quantifier(all, field), more = *(size_t *)field_quantifier(page, field);
         size_t size = lks_rpc_field_size(field->type);
         char **list = field_member(all, field);
-        if (n_page == 1 || *n + more > room_of(*n)) { /* the first page's own list has no room */
+        if (n_page == 1 || *n + more > room_of(*n)) { /* the list of the first page has no spare room */
             char *longer = lks_rpc_arena_alloc(arena, room_of(*n + more) * size);
             if (!longer)
                 return false;
@@ -73,7 +72,7 @@ static bool append_page(ProtobufCMessage *all, const ProtobufCMessage *page, siz
     return true;
 }
 
-/* The answer; of a list, the whole of it when all_pages. */
+/* Makes the call; with all_pages, reads the whole list. */
 static lks_code call(lks_channel *channel, const lks_rpc_method *method, ProtobufCMessage *asking, bool all_pages,
                      lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error)
 {
@@ -105,7 +104,7 @@ static lks_code call(lks_channel *channel, const lks_rpc_method *method, Protobu
 
 /* ---- the command ----------------------------------------------------------------- */
 
-/* What followed --json, if that was met since. */
+/* Takes the value of --json, if it was given since the last call. */
 static bool take_request(cli *c, request *r)
 {
     const char *text = c->json_request;
@@ -138,7 +137,7 @@ static bool removed_nothing(const ProtobufCMessage *answer)
     return ((const lks_force_release_response *)(const void *)answer)->n_removed == 0;
 }
 
-/* A server refused it. An earlier try without an answer may still take effect: what undoes the method keeps it out. */
+/* A server refused the call, but an earlier try without an answer may still take effect. Calls the method that undoes it. */
 static exit_code refused(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
                          const lks_error *error)
 {
@@ -171,7 +170,7 @@ static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
     exit_code code = cli_connect(c, &channel);
     if (code != EXIT_DONE)
         return code;
-    char **fill = lks_rpc_field_to_fill(method, message); /* here, so that what undoes it can name it */
+    char **fill = lks_rpc_field_to_fill(method, message); /* before the call, so that the undo can use the same id */
     if (fill) {
         lks_rpc_random_id(id);
         *fill = id;
@@ -198,13 +197,13 @@ exit_code rpc_command(cli *c, const lks_rpc_method *method, arguments *args)
     argument arg;
     request r;
 
-    /* --json may stand before the method, too. */
+    /* --json may also be given before the method. */
     for (good = request_init(&r, method->request) && take_request(c, &r); good && arguments_next(args, &arg);)
         good = take(c, &r, args, &arg);
     if (good && c->help)
         code = help_method(method);
     else if (good && args->ended && args->at < args->argc)
-        exits_wrong("--", "this command runs no other");
+        exits_wrong("--", "this command runs no program");
     else if (good && request_is_complete(&r))
         code = run(c, method, &r);
     request_clear(&r);

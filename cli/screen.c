@@ -11,7 +11,7 @@
 
 #include "words.h"
 
-/* Its other screen, without a cursor. No line wraps: characters may be wider than they are counted. */
+/* The alternate screen without a cursor. Lines do not wrap, because a character may be wider than counted. */
 static const char enter[] = "\033[?1049h\033[?25l\033[?7l";
 static const char leave[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 static const int caught[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGWINCH};
@@ -54,7 +54,7 @@ void screen_enter(void)
     struct sigaction action = {.sa_handler = on_signal};
 
     for (size_t i = 0; i < N_CAUGHT; i++) {
-        action.sa_flags = caught[i] == SIGWINCH ? SA_RESTART : 0; /* another size is no reason to stop writing */
+        action.sa_flags = caught[i] == SIGWINCH ? SA_RESTART : 0; /* a new size must not interrupt a write */
         sigaction(caught[i], &action, &actions[i]);
     }
     atexit(give_back);
@@ -63,7 +63,7 @@ void screen_enter(void)
         mode.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
         mode.c_cc[VMIN] = 0; /* a read never blocks */
         mode.c_cc[VTIME] = 0;
-        mode.c_cc[VSUSP] = _POSIX_VDISABLE; /* nobody would take the screen back */
+        mode.c_cc[VSUSP] = _POSIX_VDISABLE; /* a stopped program would not restore the screen */
         has_keys = tcsetattr(STDIN_FILENO, TCSANOW, &mode) == 0;
     }
     has_screen = true;
@@ -89,7 +89,7 @@ bool screen_is_over(void)
     return is_over || ending;
 }
 
-/* The signals are blocked but while ppoll waits, so none is missed between the look and the wait. */
+/* Signals are blocked except during ppoll, so that none is missed between the check and the wait. */
 void screen_wait(int64_t ms)
 {
     struct pollfd keys = {.fd = has_keys ? STDIN_FILENO : -1, .events = POLLIN};

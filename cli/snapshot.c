@@ -1,4 +1,3 @@
-/* Called by live.c. */
 #include "snapshot.h"
 
 #include <stdlib.h>
@@ -8,7 +7,7 @@
 #include <lockstock/v1/lock.lks_client.h>
 #include <lockstock/v1/stock.lks_client.h>
 
-enum { PAGES_MAX = 16 }; /* a page may be empty and not the last */
+enum { PAGES_MAX = 16 }; /* a page that is not the last may be empty */
 
 static exit_code open_server(void *arg, const char *url, lks_channel **channel)
 {
@@ -38,7 +37,7 @@ void snapshot_close(snapshot *s)
     lks_rpc_arena_free(s->arena);
 }
 
-/* "" when there is no memory. */
+/* Returns "" when out of memory. */
 static const char *keep(const snapshot *s, const char *text)
 {
     const char *kept = lks_rpc_arena_copy(s->arena, text, strlen(text));

@@ -1,4 +1,4 @@
-/* What `watch` shows: servers, locks and items as they were at one moment. */
+/* What `lockstock watch` shows: servers, locks and items at one time. */
 #ifndef LOCKSTOCK_CLI_SNAPSHOT_H
 #define LOCKSTOCK_CLI_SNAPSHOT_H
 
@@ -11,7 +11,7 @@ enum { SNAPSHOT_ROWS_MAX = 100, SNAPSHOT_SERVERS_MAX = 64 };
 
 typedef struct snapshot_server {
     const char *url;
-    lks_channel *channel; /* to it alone */
+    lks_channel *channel; /* to this server only */
     probe server, store;
 } snapshot_server;
 
@@ -28,13 +28,13 @@ typedef struct snapshot_item {
 } snapshot_item;
 
 typedef struct snapshot {
-    const char *prefix;   /* of names and skus; "" = all */
-    bool (*stops)(void);  /* asked between calls: true = the rest does not matter */
-    lks_channel *channel; /* to all servers: the first that can be reached */
+    const char *prefix;   /* of names and skus; "": all */
+    bool (*stops)(void);  /* checked between calls; true: skip the rest */
+    lks_channel *channel; /* to the first server that can be reached */
     snapshot_server servers[SNAPSHOT_SERVERS_MAX];
     size_t n_servers;
 
-    /* As of the last look: those with the most waiters first; the first SNAPSHOT_ROWS_MAX that there are. */
+    /* From the last snapshot_take: the first SNAPSHOT_ROWS_MAX locks and items; locks are sorted by waiters. */
     lks_rpc_arena *arena;
     snapshot_lock locks[SNAPSHOT_ROWS_MAX];
     size_t n_locks;
@@ -42,14 +42,14 @@ typedef struct snapshot {
     size_t n_items;
     bool more_locks, more_items;
     int64_t at_ms;                      /* since 1970 */
-    lks_error locks_error, items_error; /* code LKS_OK: they were told */
+    lks_error locks_error, items_error; /* code LKS_OK: the list was read */
 } snapshot;
 
-/* Opens its channels. c stays the caller's. Any code but EXIT_DONE: said. snapshot_close in any case. */
+/* Opens the channels. Prints an error unless it returns EXIT_DONE. Call snapshot_close in any case. */
 exit_code snapshot_open(snapshot *s, const cli *c);
 void snapshot_close(snapshot *s);
 
-/* Looks at everything again. False: it was told to stop. */
+/* Reads everything again. Returns false if `stops` returned true. */
 bool snapshot_take(snapshot *s);
 
 #endif

@@ -1,5 +1,4 @@
-/* lockstock status: each server by itself, whether it answers, and whether its store does; why not, and what is wrong though
- * they do. */
+/* lockstock status: prints for each server whether it and its store answer, and what is wrong. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 
 enum { WHY_BYTES = 1024 };
 
-/* blocked: the server says that it cannot be served. */
+/* blocked: the server reports a condition that blocks calls. */
 static void print_probe(const probe *p, bool blocked)
 {
     char text[WORDS_BYTES];
@@ -28,7 +27,7 @@ static void print_probe(const probe *p, bool blocked)
     printf("  %-18s", text);
 }
 
-/* why: NULL where nothing is wrong. */
+/* why NULL: nothing is wrong. */
 static exit_code print_json(const char *url, bool is_up, bool has_store, const char *why, lks_reason reason)
 {
     json_t *json = json_pack("{s:s, s:b, s:b, s:s*, s:s*}", "server", url, "up", is_up, "store", has_store, "why", why,
@@ -43,7 +42,7 @@ static exit_code print_json(const char *url, bool is_up, bool has_store, const c
     return EXIT_DONE;
 }
 
-/* What the server says is wrong: whether that blocks its store, or the server itself. Says nothing of one that does not tell. */
+/* The conditions that a server reports, and whether one blocks its store or the server. Empty if the call fails. */
 typedef struct told {
     bool server, store;
     lks_reason reason; /* of the store */
@@ -92,7 +91,7 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
     const lks_error *error = server.error.code != LKS_OK ? &server.error : &store.error;
     bool is_up = !probe_is_down(&server) && !t.server, has_store = !probe_is_down(&store) && !t.store;
     char why[WHY_BYTES] = "";
-    /* Why the store cannot be served the server knows best. */
+    /* The server knows best what is wrong with its store. */
     bool by_server = error->code == LKS_OK || t.server || t.store;
     words_printable(by_server ? t.why : error->message, why, sizeof why);
     if (a->cli->json) {

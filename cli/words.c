@@ -84,7 +84,7 @@ bool words_mean_field(const char *word, size_t len, const ProtobufCFieldDescript
 
 /* ---- enums -------------------------------------------------------------------- */
 
-/* Bytes that all names of the enum begin with: "LOCK_MODE_". */
+/* Returns the length of the common prefix of the names, such as "LOCK_MODE_". */
 static size_t prefix_len(const ProtobufCEnumDescriptor *type)
 {
     static const char unspecified[] = "UNSPECIFIED";
@@ -122,7 +122,7 @@ bool words_find_enum(const ProtobufCEnumDescriptor *type, const char *word, int 
 
 /* ---- text -------------------------------------------------------------------- */
 
-/* Bytes of the character at `text`; 0: none that can be shown. */
+/* Returns the bytes of the character at `text`, or 0 if it cannot be printed. */
 static size_t character(const char *text)
 {
     unsigned char c = (unsigned char)*text;
@@ -130,7 +130,7 @@ static size_t character(const char *text)
 
     if (c < ' ' || c == 0x7f || strnlen(text, len) < len || !lks_rpc_utf8_valid(text, len))
         return 0;
-    if (c == 0xc2 && (unsigned char)text[1] < 0xa0) /* the control characters above ASCII */
+    if (c == 0xc2 && (unsigned char)text[1] < 0xa0) /* control characters above ASCII */
         return 0;
     return len;
 }
@@ -150,7 +150,7 @@ void words_printable(const char *text, char *to, size_t size)
     to[n] = '\0';
 }
 
-/* Characters that take no column, or two: Unicode's EastAsianWidth.txt (W and F), marks and joiners; in blocks. */
+/* Blocks of characters with no column (marks and joiners) or two (W and F in Unicode's EastAsianWidth.txt). */
 static size_t columns_of(const char *text, size_t len)
 {
     static const struct {
@@ -170,7 +170,7 @@ static size_t columns_of(const char *text, size_t len)
     return 1;
 }
 
-/* Walks as long as all fits: gives the bytes, and their columns. */
+/* Returns the bytes that fit into the columns, and in *ret the columns that they take. */
 static size_t walk(const char *text, size_t columns, size_t *ret)
 {
     size_t n = 0, len, more;

@@ -14,15 +14,17 @@
 
 enum { TIMEOUT_MS = 1000 };
 
+/* As it is sent, but for the key of a call. It points to the others and to texts behind the limiter. */
 struct rule {
-    char *policy, *key; /* each may be NULL */
+    lks_rule rule;
+    bool has_key;
     lks_limit limit;
     lks_penalty penalty;
 };
 
 struct lks_limiter {
     lks_channel *channel;
-    char *group;
+    const char *group;
     uint32_t timeout_ms;
     bool fail_open, remembered;
     size_t n_rules;
@@ -39,13 +41,8 @@ void lks_limiter_free(lks_limiter *limiter)
 {
     if (!limiter)
         return;
-    for (size_t i = 0; i < limiter->n_rules; i++) {
-        free(limiter->rules[i].policy);
-        free(limiter->rules[i].key);
-    }
     pthread_cond_destroy(&limiter->changed);
     pthread_mutex_destroy(&limiter->lock);
-    free(limiter->group);
     free(limiter);
 }
 
@@ -68,23 +65,35 @@ static lks_code check_options(const lks_limiter_options *options, lks_error *err
     return LKS_OK;
 }
 
-/* False when out of memory. */
-static bool copy_text(const char *text, char **ret)
+static size_t text_bytes(const char *text)
 {
-    *ret = NULL;
-    return !has_text(text) || (*ret = strdup(text));
+    return text ? strlen(text) + 1 : 0;
 }
 
-static bool copy_rule(const lks_limiter_rule *from, struct rule *rule)
+static const char *put_text(char **at, const char *text)
 {
-    if (from->limit) {
-        rule->limit = *from->limit;
-        if (from->limit->penalty) {
-            rule->penalty = *from->limit->penalty;
-            rule->limit.penalty = &rule->penalty;
-        }
+    const char *put = *at;
+
+    *at = stpcpy(*at, text) + 1;
+    return put;
+}
+
+static void copy_rule(const lks_limiter_rule *from, struct rule *to, char **at)
+{
+    to->rule = (lks_rule)LKS_RULE_INIT;
+    to->has_key = has_text(from->key);
+    if (to->has_key)
+        to->rule.key = put_text(at, from->key);
+    if (!from->limit) {
+        lks_rule_set_policy(&to->rule, put_text(at, from->policy));
+        return;
     }
-    return copy_text(from->policy, &rule->policy) && copy_text(from->key, &rule->key);
+    to->limit = *from->limit;
+    if (from->limit->penalty) {
+        to->penalty = *from->limit->penalty;
+        to->limit.penalty = &to->penalty;
+    }
+    lks_rule_set_limit(&to->rule, &to->limit);
 }
 
 lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *options, lks_limiter **ret, lks_error *error)
@@ -92,7 +101,10 @@ lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *option
     lks_code code = check_options(options, error);
     if (code != LKS_OK)
         return code;
-    lks_limiter *limiter = calloc(1, sizeof *limiter);
+    size_t bytes = text_bytes(options->group);
+    for (size_t i = 0; i < options->n_rules; i++)
+        bytes += text_bytes(options->rules[i].policy) + text_bytes(options->rules[i].key);
+    lks_limiter *limiter = calloc(1, sizeof *limiter + bytes);
     if (!limiter)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     pthread_mutex_init(&limiter->lock, NULL);
@@ -101,14 +113,11 @@ lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *option
     limiter->timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : TIMEOUT_MS;
     limiter->fail_open = options->fail_open;
     limiter->remembered = options->remembered;
-    bool copied = copy_text(options->group, &limiter->group);
+    char *at = (char *)(limiter + 1);
+    limiter->group = has_text(options->group) ? put_text(&at, options->group) : NULL;
     limiter->n_rules = options->n_rules;
     for (size_t i = 0; i < options->n_rules; i++)
-        copied = copy_rule(&options->rules[i], &limiter->rules[i]) && copied;
-    if (!copied) {
-        lks_limiter_free(limiter);
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    }
+        copy_rule(&options->rules[i], &limiter->rules[i], &at);
     *ret = limiter;
     if (error)
         *error = (lks_error){.code = LKS_OK};
@@ -167,14 +176,9 @@ static lks_call_options ask(const lks_limiter *limiter, const char *key, int64_t
     *decision = (lks_limiter_decision){.request_id = ""};
     q->request = (lks_check_request)LKS_CHECK_REQUEST_INIT;
     for (size_t i = 0; i < limiter->n_rules; i++) {
-        const struct rule *from = &limiter->rules[i];
-
-        q->rules[i] = (lks_rule)LKS_RULE_INIT;
-        q->rules[i].key = from->key ? from->key : key;
-        if (from->policy)
-            lks_rule_set_policy(&q->rules[i], from->policy);
-        else
-            lks_rule_set_limit(&q->rules[i], (lks_limit *)&from->limit);
+        q->rules[i] = limiter->rules[i].rule;
+        if (!limiter->rules[i].has_key)
+            q->rules[i].key = key;
         q->list[i] = &q->rules[i];
     }
     if (limiter->group)
@@ -323,7 +327,7 @@ lks_code lks_limiter_refund(lks_limiter *limiter, const char *key, const lks_lim
     if (decision->outcome != LKS_CHECK_OUTCOME_ALLOWED || decision->request_id[0] == '\0')
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "only what a limiter that is `remembered` allowed can be refunded");
-    request.group = limiter->group ? limiter->group : limiter->rules[0].key ? limiter->rules[0].key : key;
+    request.group = limiter->group ? limiter->group : limiter->rules[0].has_key ? limiter->rules[0].rule.key : key;
     request.request_id = decision->request_id;
     lks_code code = lks_rate_limit_refund(limiter->channel, &request, &options, &response, error);
     if (code == LKS_OK && response->outcome == LKS_REFUND_OUTCOME_UNKNOWN)

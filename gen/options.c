@@ -1,9 +1,10 @@
-/* One extension field may come as several entries ((guard).lock.a set apart from
- * (guard).lock.b): their payloads are put together before they are decoded,
- * which Protobuf defines as merging them. */
+/* An extension may come as several entries, such as (guard).lock.a and (guard).lock.b. Their payloads are joined before they are
+ * decoded, which Protobuf defines as merging them. */
 #include "options.h"
 
 #include <string.h>
+
+#include "rpc/wire.h"
 
 enum {
     C_PREFIX = 50700,
@@ -23,23 +24,7 @@ typedef struct bytes {
     size_t len;
 } bytes;
 
-/* Reads a varint and moves *at behind it. */
-static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *ret)
-{
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64 && *at < end; shift += 7) {
-        uint8_t byte = *(*at)++;
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        if ((byte & 0x80) == 0) {
-            *ret = value;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* All payloads of a length-delimited extension, one behind the other. protobuf-c
- * keeps each with its length before it. */
+/* Joins the payloads of all entries of a length-delimited extension. protobuf-c keeps each with its length before it. */
 static bool read_bytes(const ProtobufCMessage *options, uint32_t number, gen_pool *pool, bytes *ret)
 {
     size_t room = 0;
@@ -48,28 +33,26 @@ static bool read_bytes(const ProtobufCMessage *options, uint32_t number, gen_poo
     *ret = (bytes){.data = pool_alloc(pool, room + 1, 1)};
     for (unsigned i = 0; i < options->n_unknown_fields; i++) {
         const ProtobufCMessageUnknownField *field = &options->unknown_fields[i];
+        wire entry = {field->data, field->data + field->len}, payload;
         if (field->tag != number)
             continue;
-        const uint8_t *at = field->data, *end = field->data + field->len;
-        uint64_t len = 0;
-        if (field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED || !read_varint(&at, end, &len) ||
-            len != (uint64_t)(end - at))
+        if (field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED || !wire_prefixed(&entry, &payload) ||
+            entry.at != entry.end)
             return false;
-        memcpy(ret->data + ret->len, at, (size_t)len);
-        ret->len += (size_t)len;
+        memcpy(ret->data + ret->len, payload.at, (size_t)(payload.end - payload.at));
+        ret->len += (size_t)(payload.end - payload.at);
         ret->present = true;
     }
     return true;
 }
 
-/* The last value of a varint extension; *ret stays when there is none. */
+/* Reads the last value of a varint extension; *ret does not change if there is none. */
 static bool read_number(const ProtobufCMessage *options, uint32_t number, uint64_t *ret)
 {
     for (unsigned i = 0; i < options->n_unknown_fields; i++) {
         const ProtobufCMessageUnknownField *field = &options->unknown_fields[i];
-        const uint8_t *at = field->data;
-        if (field->tag == number &&
-            (field->wire_type != PROTOBUF_C_WIRE_TYPE_VARINT || !read_varint(&at, field->data + field->len, ret)))
+        wire entry = {field->data, field->data + field->len};
+        if (field->tag == number && (field->wire_type != PROTOBUF_C_WIRE_TYPE_VARINT || !wire_varint(&entry, ret)))
             return false;
     }
     return true;
@@ -99,22 +82,22 @@ static void leave_in_pool(void *pool, void *data)
     (void)pool, (void)data;
 }
 
-/* NULL when the payload is no such message. */
+/* Returns NULL if the payload is not such a message. */
 static void *unpack(const ProtobufCMessageDescriptor *type, const bytes *payload, gen_pool *pool)
 {
     ProtobufCAllocator in_pool = {.alloc = alloc_in_pool, .free = leave_in_pool, .allocator_data = pool};
     return protobuf_c_message_unpack(type, &in_pool, payload->len, payload->data);
 }
 
-/* All that a message has is unknown to it. */
+/* A type without fields: everything that is unpacked stays in the unknown fields. */
 static const ProtobufCMessageDescriptor no_fields = {
     .magic = PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
     .sizeof_message = sizeof(ProtobufCMessage),
     .field_ranges = &(const ProtobufCIntRange){0},
 };
 
-/* A part of a guard; NULL when there is none. What it has that is not known here would be left out silently: then
- * *known becomes false, as when it is no such message. */
+/* Returns a part of a guard, or NULL if the guard has none. Sets *known to false if the part is invalid or has unknown fields, which
+ * the generated code would silently ignore. */
 static void *read_part(const ProtobufCMessage *guard, uint32_t number, const ProtobufCMessageDescriptor *type,
                        gen_pool *pool, bool *known)
 {
@@ -125,8 +108,8 @@ static void *read_part(const ProtobufCMessage *guard, uint32_t number, const Pro
     return part;
 }
 
-/* NULL when the payload is no guard that is known here. Its parts are put together here too: protobuf-c loses
- * numbers where it merges two entries of a message. */
+/* Returns NULL if the payload is not a guard, or has unknown fields. The entries of its parts are joined as well, because
+ * protobuf-c loses numbers when it merges two entries of a message. */
 static const Lockstock__Rpc__V1__Guard *read_guard(const bytes *payload, gen_pool *pool)
 {
     enum { RATE_LIMIT = 1, IDEMPOTENCY = 2, LOCK = 3 };

@@ -14,7 +14,10 @@
 #include "client/lease/lease_time.h"
 #include "rpc/away.h"
 
-enum { BATCH_MAX = 256 /* leases in one Renew, as the contract allows */ };
+enum {
+    BATCH_MAX = 256, /* leases in one Renew, as the contract allows */
+    OWNER_BYTES = 128
+};
 
 static lks_hold *of(struct grant *grant)
 {
@@ -377,15 +380,46 @@ static lks_code acquire(lks_hold *hold, lks_error *error)
 
 /* ---- making ----------------------------------------------------------------------- */
 
-void hold_own_name(char owner[HOLD_OWNER_BYTES + 1])
+/* How this process identifies itself to those who ask who holds a lock: "host/pid". */
+static void put_own_name(char owner[OWNER_BYTES + 1])
 {
     char pid[16];
-    size_t room = HOLD_OWNER_BYTES + 1 - (size_t)snprintf(pid, sizeof pid, "/%d", (int)getpid());
+    size_t room = OWNER_BYTES + 1 - (size_t)snprintf(pid, sizeof pid, "/%d", (int)getpid());
 
     if (gethostname(owner, room) != 0)
         owner[0] = '\0';
     owner[room - 1] = '\0';
     strcat(owner, pid);
+}
+
+size_t hold_spec_bytes(const struct hold_spec *from)
+{
+    size_t bytes = from->n_names * sizeof(char *) + strlen(from->group) + 1 +
+                   (from->owner ? strlen(from->owner) : OWNER_BYTES) + 1;
+
+    for (size_t i = 0; i < from->n_names; i++)
+        bytes += strlen(from->names[i]) + 1;
+    return bytes;
+}
+
+void hold_spec_copy(struct hold_spec *to, const struct hold_spec *from, void *at)
+{
+    const char **names = at;
+    char *text = (char *)(names + from->n_names);
+
+    *to = *from;
+    to->names = names;
+    for (size_t i = 0; i < from->n_names; i++) {
+        names[i] = text;
+        text = stpcpy(text, from->names[i]) + 1;
+    }
+    to->group = text;
+    text = stpcpy(text, from->group) + 1;
+    to->owner = text;
+    if (from->owner)
+        strcpy(text, from->owner);
+    else
+        put_own_name(text);
 }
 
 lks_code hold_check(struct hold_spec *spec, lks_error *error)
@@ -448,45 +482,6 @@ lks_lock_result hold_take(const struct hold_spec *spec, lks_lock_mode mode, int6
     return result;
 }
 
-/* A spec behind a hold: it and the texts that it points to live as long. */
-static size_t spec_size(const lks_hold_options *o)
-{
-    size_t size = sizeof(struct hold_spec) + o->n_names * sizeof(char *) + HOLD_OWNER_BYTES + 1;
-
-    for (size_t i = 0; i < o->n_names; i++)
-        size += strlen(o->names[i]) + 1;
-    return size + (o->group ? strlen(o->group) + 1 : 0) + (o->owner ? strlen(o->owner) + 1 : 0);
-}
-
-static const char *put_text(char **at, const char *text)
-{
-    char *put = *at;
-
-    if (!text)
-        return NULL;
-    *at = stpcpy(put, text) + 1;
-    return put;
-}
-
-static struct hold_spec *copy_spec(lks_hold *hold, const struct hold_spec *from, const lks_hold_options *o)
-{
-    struct hold_spec *spec = (struct hold_spec *)(void *)(hold->fences + o->n_names);
-    const char **names = (const char **)(void *)(spec + 1);
-    char *at = (char *)(names + o->n_names);
-
-    *spec = *from;
-    spec->names = names;
-    for (size_t i = 0; i < o->n_names; i++)
-        names[i] = put_text(&at, o->names[i]);
-    spec->group = o->group && *o->group != '\0' ? put_text(&at, o->group) : names[0];
-    spec->owner = put_text(&at, o->owner);
-    if (!spec->owner) {
-        hold_own_name(at);
-        spec->owner = at;
-    }
-    return spec;
-}
-
 static lks_code check_names(const lks_hold_options *o, lks_error *error)
 {
     if (o->n_names == 0)
@@ -505,6 +500,7 @@ lks_code lks_hold_acquire(lks_channel *channel, const lks_hold_options *options,
 {
     struct hold_spec spec = {.channel = channel,
                              .group = options->group,
+                             .owner = options->owner,
                              .names = options->names,
                              .n_names = options->n_names,
                              .capacity = options->capacity,
@@ -517,9 +513,12 @@ lks_code lks_hold_acquire(lks_channel *channel, const lks_hold_options *options,
     lks_code code = check_names(options, error);
 
     if (code != LKS_OK || (code = hold_check(&spec, error)) != LKS_OK ||
-        (code = hold_new(&spec, spec_size(options), false, options->timeout_ms, &hold, error)) != LKS_OK)
+        (code = hold_new(&spec, sizeof spec + hold_spec_bytes(&spec), false, options->timeout_ms, &hold, error)) !=
+            LKS_OK)
         return code;
-    hold->spec = copy_spec(hold, &spec, options);
+    struct hold_spec *own = (struct hold_spec *)(void *)(hold->fences + spec.n_names);
+    hold_spec_copy(own, &spec, own + 1);
+    hold->spec = own;
     hold->mode = options->mode != 0 ? options->mode : LKS_LOCK_MODE_EXCLUSIVE;
     hold->permits = options->permits;
     hold->wait_ms = lease_wait_ms(options->wait_ms);

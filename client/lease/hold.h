@@ -38,12 +38,13 @@ struct lks_hold {
     uint64_t fences[]; /* of the names */
 };
 
-/* Fills in the defaults of a spec, and checks it. LKS_INVALID_ARGUMENT. */
+/* Fills in the defaults of a spec, except for the owner, and checks it. LKS_INVALID_ARGUMENT. */
 lks_code hold_check(struct hold_spec *spec, lks_error *error);
 
-/* How this process identifies itself to those who ask who holds a lock: "host/pid". */
-enum { HOLD_OWNER_BYTES = 128 };
-void hold_own_name(char owner[HOLD_OWNER_BYTES + 1]);
+/* Copies a spec into `to`, and what it points to into hold_spec_bytes(from) bytes at `at`. Without an owner it gets
+ * "host/pid". */
+size_t hold_spec_bytes(const struct hold_spec *from);
+void hold_spec_copy(struct hold_spec *to, const struct hold_spec *from, void *at);
 
 /* Acquires on this thread. The error and *ret are set with every result; the hold that is not acquired is freed. */
 lks_lock_result hold_take(const struct hold_spec *spec, lks_lock_mode mode, int64_t permits, uint32_t wait_ms,

@@ -24,36 +24,6 @@ static lks_lock_result refuse(lks_error *error, lks_lock_result result, lks_code
 
 /* ---- locks -------------------------------------------------------------------- */
 
-static char *put_text(char **at, const char *text)
-{
-    char *put = *at;
-
-    *at = stpcpy(put, text) + 1;
-    return put;
-}
-
-/* One allocation: the lock and its texts. NULL when out of memory. */
-static struct lock *copy(const struct hold_spec *spec, const char *name)
-{
-    char own[HOLD_OWNER_BYTES + 1];
-    const char *owner = spec->owner;
-
-    if (!owner) {
-        hold_own_name(own);
-        owner = own;
-    }
-    struct lock *lock = malloc(sizeof *lock + strlen(name) + strlen(spec->group) + strlen(owner) + 3);
-    if (!lock)
-        return NULL;
-    char *at = (char *)(lock + 1);
-    *lock = (struct lock){.spec = *spec};
-    lock->name = put_text(&at, name);
-    lock->spec.names = &lock->name;
-    lock->spec.group = put_text(&at, spec->group);
-    lock->spec.owner = put_text(&at, owner);
-    return lock;
-}
-
 lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, const lks_lock_options *options,
                   struct lock **ret, lks_error *error)
 {
@@ -76,9 +46,11 @@ lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, cons
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "name: must not be empty");
     if (code != LKS_OK || (code = hold_check(&spec, error)) != LKS_OK)
         return code;
-    struct lock *lock = copy(&spec, name);
+    struct lock *lock = malloc(sizeof *lock + hold_spec_bytes(&spec));
     if (!lock)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    hold_spec_copy(&lock->spec, &spec, lock + 1);
+    atomic_init(&lock->holds, 0);
     *ret = lock;
     return succeed(error);
 }

@@ -1,4 +1,4 @@
-/* Locks that belong to threads: what mutex.c and rwlock.c are made of; semaphore.c uses their first part. Results, codes
+/* Locks that belong to threads: what mutexes and read-write locks are made of; semaphores use their first part. Results, codes
  * and errors are those of the public headers. */
 #ifndef LOCKSTOCK_CLIENT_LEASE_LOCK_H
 #define LOCKSTOCK_CLIENT_LEASE_LOCK_H
@@ -8,7 +8,6 @@
 /* A lock as a program names it (an lks_mutex, an lks_rwlock, an lks_semaphore). */
 struct lock {
     struct hold_spec spec;
-    const char *name;  /* the one name of the spec */
     atomic_uint holds; /* and attempts to acquire one: while there are any the lock is not freed */
 };
 

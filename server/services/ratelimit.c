@@ -8,7 +8,7 @@ enum {
     RULES_MAX = 8,
     REPLY_OF_RULE = 6,
     REPEAT_MS_MAX = 86400000,
-    REPEAT_MARGIN_MS = 5000 /* for a copy that was long on the way */
+    REPEAT_MARGIN_MS = 5000 /* for a copy that took long to arrive */
 };
 
 /* ---- Check ---- */
@@ -18,7 +18,7 @@ static const char *what_of(const lks_rule *rule, const char *spec)
     return rule->spec_case == LKS_RULE_SPEC_POLICY ? rule->policy : spec;
 }
 
-/* A counter that stands in two rules would have to be charged twice. */
+/* A counter of two rules would be charged twice. */
 static void check_twice(plan *p, const lks_check_request *request, const char *const *specs, size_t i)
 {
     const lks_rule *rule = request->rules[i];
@@ -31,7 +31,7 @@ static void check_twice(plan *p, const lks_check_request *request, const char *c
     }
 }
 
-/* Checks a rule; gives what an inline limit is to the functions. */
+/* Checks a rule; returns the text of an inline limit. */
 static const char *check_rule(plan *p, const lks_rule *rule, size_t i)
 {
     const char *text = "";
@@ -154,7 +154,7 @@ void check_finish(const lks_check_request *request, answer *a, lks_check_respons
         result->retry_after_ms = answer_int(a, reply, at + 3);
         result->reset_after_ms = answer_int(a, reply, at + 4);
         result->banned_ms = answer_int(a, reply, at + 5);
-        if (result->outcome > response->outcome) /* the enum's order is that of their gravity */
+        if (result->outcome > response->outcome) /* the enum is in ascending order of priority */
             response->outcome = result->outcome;
     }
     ratelimit_learn(a, response);
@@ -162,7 +162,7 @@ void check_finish(const lks_check_request *request, answer *a, lks_check_respons
 
 /* ---- Refund, Reset ---- */
 
-/* A request_id does not say where it was used: the group is to be named. */
+/* A request_id does not contain its group, so the request must name it. */
 void refund_prepare(const lks_refund_request *request, plan *p)
 {
     plan_check_name(p, "request_id", request->request_id);

@@ -18,7 +18,6 @@ enum {
     POLICIES_OF_WEIGHT = 16,
 };
 
-/* Only places the calls: all policies of a namespace live there. */
 const char ratelimit_policies_group[] = "policies";
 
 typedef struct ratelimit_state {
@@ -59,10 +58,9 @@ recent *ratelimit_refusals_of(void *state)
 
 /* ---- views ---- */
 
-/* What a policy is besides its limit, as functions keep it. Older servers take UNLIMITED for a shadow. */
+/* The kind of a policy, as functions store it. Older servers take UNLIMITED for a shadow. */
 enum { PLAIN, SHADOW, UNLIMITED };
 
-/* Numbers of a view, from `at` on: limit, period_ms, burst, after, ban_ms, factor, max_ban_ms. */
 static limit_spec spec_of(answer *a, const store_value *view)
 {
     if (answer_int(a, view, 2) == UNLIMITED)
@@ -227,8 +225,7 @@ void ratelimit_keep_policies(answer *a, const lks_check_request *request, known_
 
 /* ---- PutPolicy, GetPolicy ---- */
 
-/* Checks what is to be put. An unlimited policy is stored with numbers that hold nothing back, for
- * the servers that read them. */
+/* An unlimited policy is stored with numbers that refuse nothing, for servers that read them. */
 static limit_spec spec_to_put(plan *p, const lks_put_policy_request *request)
 {
     if (request->unlimited) {

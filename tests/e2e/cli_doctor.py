@@ -118,7 +118,7 @@ class Doctor(Case):
         self.assertEqual(by["server"]["server"], self.server.url)
         self.err("doctor", "--server", "tpc://x", code=USAGE)
         self.err("doctor", "all", code=USAGE)
-        self.assertIn("Ends with 0", self.out("doctor", "--help"))
+        self.assertIn("Exits with 0", self.out("doctor", "--help"))
 
     def test_a_store_that_keeps_nothing_and_evicts(self):
         with redis("--save", "", "--appendonly", "no", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru") as \

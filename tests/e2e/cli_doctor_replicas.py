@@ -102,7 +102,7 @@ class Replicas(Case):
         self.wait_finding("replicas", "problem", "1 of the 2 replicas that --wait-replicas asks for")
         stores, remedy = self.findings("store", code=UNAVAILABLE)
         self.assertEqual(stores, [("problem", "is not ready: the store has 1 replicas, --wait-replicas asks for 2")])
-        self.assertIn("start the replicas", remedy)
+        self.assertIn("start the missing replicas", remedy)
         self.assertIn("event=store-replica-lost primary=127.0.0.1:%d connected=1 before=2" % primary, self.server.log())
         redis_set.tell("start", second)
         self.wait_finding("replicas", "ok", f"127.0.0.1:{second} ")

@@ -140,7 +140,7 @@ class LateCopies(Case):
             self.out("stock", "put", command, "0")
             with LateServer(self.server) as late:
                 err = self.refused(late, *order, code=UNKNOWN)
-                self.assertIn("it may have been done", err)
+                self.assertIn("it may have been applied", err)
                 self.out("stock", "put", command, "1")
                 late.deliver()
             self.assertIn(done, self.out(*order))
@@ -177,11 +177,11 @@ class Hands(Case):
             for follow in ((), ("--follow",)):
                 out, err = self.run_cli("stock", "ledger", "phone", *follow, "--server", old.url, code=OTHER)
                 self.assertEqual(len(out.splitlines()), 2)
-                self.assertIn("the server names the same page again", err)
+                self.assertIn("the server returns the same page again", err)
 
     def test_a_list_whose_server_does_not_move_on(self):
         with OldServer(OldServer.ITEMS) as old:
-            self.assertIn("the server names the same page again", self.err("stock", "ls", "--server", old.url, code=OTHER))
+            self.assertIn("the server returns the same page again", self.err("stock", "ls", "--server", old.url, code=OTHER))
 
     def test_a_ledger_that_is_followed(self):
         process = self.start("stock", "ledger", "phone", "--follow", "--json")
@@ -261,7 +261,7 @@ class Hands(Case):
             self.assertEqual(out, "deduct --seconds 1\n")
             self.err("bench", env={"PATH": "/nonexistent"}, code=127)
         # It would measure another server.
-        self.assertIn("bench: its flags must stand behind it", self.err("--server", self.server.url, "bench", "deduct", code=USAGE))
+        self.assertIn("bench: flags must follow the command", self.err("--server", self.server.url, "bench", "deduct", code=USAGE))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,31 @@ import unittest
 from cli_scene import LOCKSTOCK, OK, OTHER, REFUSED, UNAVAILABLE, USAGE, Case, Server, main
 
 
-class EveryMethod(Case):
+class EachMethod(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.called = set()
+
+    @classmethod
+    def tearDownClass(cls):
+        """Each method was called, by its name or its short name."""
+        def of(*args):
+            return subprocess.run([LOCKSTOCK, *args, "--help"], capture_output=True, check=True, text=True).stdout
+        called = {re.match(r"usage: lockstock (\S+ \S+)", of(*words)).group(1) for words in cls.called}
+        listed = re.findall(r"(?m)^  ([a-z][a-z-]+) +([a-z][a-z -]*)$", of().split("their methods:")[1])
+        every = {f"{service} {method}" for service, methods in listed for method in methods.split()}
+        super().tearDownClass()
+        if cls.only == "*":
+            assert len(every) == 41 and every <= called, every - called
+
+    def run_cli(self, *args, **kwargs):
+        self.called.add(args[:2])
+        return super().run_cli(*args, **kwargs)
+
+    def test_admin(self):
+        self.assertRegex(self.out("admin", "get-status"), r"version +\d")
+
     def test_lock(self):
         taken = self.json("lock", "acquire", "door", "--wait", "5s", "--lease", "1m")
         self.assertEqual(taken["outcome"], "ACQUIRE_OUTCOME_ACQUIRED")
@@ -178,14 +202,14 @@ class WordsAndFlags(Case):
             ("lock", "acquire", "a,colour=red"): "--target: must be field=value",
             ("lock", "acquire", "a,mode=odd"): "--target: mode: must be one of: exclusive shared permit",
             ("lock", "acquire", b"\xff"): "--target: name: not valid UTF-8",
-            ("lock", "acquire", "a,mode=shared,mode=shared"): "--target: mode: is given twice",
+            ("lock", "acquire", "a,mode=shared,mode=shared"): "--target: mode: given more than once",
             ("stock", "deduct", "o", "--line", "phone"): "--line: must be sku=quantity",
             ("stock", "deduct", "o", "--line", "x" * 200 + "=1"): "--line 1: sku: must be 1 to 128 bytes",
             ("stock", "deduct", "o", "--line", "phone=x"): "--line 1: quantity: must be a whole number",
             ("stock", "deduct", "o", "--line", "{"): "--line: not JSON",
-            ("stock", "get", "a", "b"): "b: not expected here", ("stock", "get", "--json", "{]"): "--json: line 1",
+            ("stock", "get", "a", "b"): "b: unexpected argument", ("stock", "get", "--json", "{]"): "--json: line 1",
             ("stock", "get", "--json", '{"skuu":"a"}'): "skuu: unknown field", ("stock", "get", "--json=[]"): "must be an object",
-            ("stock", "put", "a", "--must-be-new=maybe"): "must be true or false", ("lock", "ls", "--", "ls"): "runs no other",
+            ("stock", "put", "a", "--must-be-new=maybe"): "must be true or false", ("lock", "ls", "--", "ls"): "runs no program",
             ("lock", "ls", "--server", "tpc://x"): "--server: unknown scheme tpc", ("lock", "ls", "--timeout", "1"): "--timeout: must be a time",
             ("lock", "ls", "--config", "/nonexistent"): "/nonexistent: No such file",
             ("lock", "ls", "--config", "/"): "/: Is a directory",
@@ -235,7 +259,7 @@ class WordsAndFlags(Case):
         for args in (("phone", "--sku", "case"), ("--sku", "phone", "7"), ("7", "--sku", "phone"),
                      ("phone", "7", "--on-hand", "8"), ("phone", "--on-hand", "7", "--on-hand", "8")):
             with self.subTest(args=args):
-                self.assertIn("is given twice", self.err("stock", "put", *args, code=USAGE))
+                self.assertIn("given more than once", self.err("stock", "put", *args, code=USAGE))
         self.assertEqual([item["available"] for item in self.json("stock", "ls")["items"]], ["500"])
         self.out("lock", "acquire", "a", "--target", "b", "--group", "g", "--lease", "1m")  # a list
         self.assertEqual(len(self.json("lock", "ls")["locks"]), 2)
@@ -346,14 +370,14 @@ class Who(unittest.TestCase):
         token = ("--token-file", f"{own}/token")
         self.assertEqual(code_of("lock", "ls", *trust, *token), OK)
         self.assertEqual(code_of("lock", "ls", *trust), OTHER)
-        self.assertIn("(UNAUTHENTICATED); --token-file, or --tls-certificate", said)
+        self.assertIn("(UNAUTHENTICATED); identify yourself with --token-file", said)
         self.assertEqual(code_of("stock", "ls", *trust, *token), OTHER)
-        self.assertIn("(PERMISSION_DENIED); the server's --policy says", said)
+        self.assertIn("(PERMISSION_DENIED); the server's --policy grants", said)
         self.assertEqual(code_of("lock", "ls", *trust, "--token-file", f"{own}/empty"), USAGE)
         with open(f"{own}/nul", "wb") as file, open(f"{own}/token", "rb") as good:
             file.write(good.read().rstrip() + b"\0more\n")
         self.assertEqual(code_of("lock", "ls", *trust, "--token-file", f"{own}/nul"), USAGE)
-        self.assertIn("--token-file: has a NUL in its first line", said)
+        self.assertIn("--token-file: contains a NUL in its first line", said)
         self.assertEqual(code_of("lock", "ls", "--tls-ca", "/nonexistent", *token), USAGE)
         self.assertEqual(code_of("lock", "ls", *trust[:2], *token, "--timeout", "300ms"), UNAVAILABLE)
 

@@ -102,7 +102,7 @@ class Case(unittest.TestCase):
 
 def main():
     """LOCKSTOCK_TEST_ONLY, a pattern of * and ?, chooses some of the tests by their names."""
-    only = os.environ.pop("LOCKSTOCK_TEST_ONLY", "*")
+    only = Case.only = os.environ.pop("LOCKSTOCK_TEST_ONLY", "*")
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*.{only}"]
     suite = loader.loadTestsFromModule(sys.modules["__main__"])

@@ -16,6 +16,7 @@ import struct
 import termios
 import time
 
+import cli_rpc
 from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, main, wait_until
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -72,6 +73,17 @@ class Terminal:
             os.close(self.fd)
 
 
+class EachMethodAtATerminal(cli_rpc.EachMethod):
+    def run_cli(self, *args, code=OK, **_):
+        """Output and errors come together."""
+        terminal = Terminal(*args, env=self.env)
+        self.addCleanup(terminal.close)
+        self.called.add(args[:2])
+        self.code, text = terminal.end(), terminal.text.replace("\r\n", "\n")
+        self.assertEqual(self.code, code, f"{args}: {text}")
+        return text, text
+
+
 class AtATerminal(Case):
     def terminal(self, *args, **kwargs):
         terminal = Terminal(*args, env=self.env, **kwargs)
@@ -82,54 +94,6 @@ class AtATerminal(Case):
         terminal = self.terminal(*args)
         self.assertEqual(terminal.end(), code, f"{args}: {terminal.text}")
         return terminal.text.replace("\r\n", "\n")
-
-    def test_each_method(self):
-        """In an order in which each finds what it needs."""
-        fence, token = "1", "a-token-of-sixteen-bytes"
-        calls = [
-            ("id next", ["snowflake"], REFUSED), ("id next", ["sequence", "--name", "orders"]), ("id decode", ["4194304"]),
-            ("admin get-status", []), ("admin status", []),
-            ("lock acquire", ["door", "--token", token, "--lease", "1m"]),
-            ("lock renew", ["--lease", f"names=door,token={token},lease=1m"]),
-            ("lock inspect", ["door"]), ("lock list", []), ("lock ls", []),
-            ("lock check-fence", ["database", "--fence", fence]),
-            ("lock release", ["door", "--token", token]), ("lock force-release", ["door"], REFUSED),
-            ("lock reset-fence", ["database", "--fence", fence]),
-            ("stock put-item", ["phone", "10"]), ("stock list-items", []), ("stock get-item", ["phone"]),
-            ("stock batch-get-items", ["phone"]), ("stock adjust", ["phone", "5"]),
-            ("stock deduct", ["o1", "--group", "phone", "--line", "phone=1"]),
-            ("stock reserve", ["o2", "--group", "phone", "--line", "phone=1", "--hold", "1m"]),
-            ("stock extend-hold", ["o2", "--group", "phone", "--hold", "2m"]),
-            ("stock confirm", ["o2", "--group", "phone"]),
-            ("stock reserve", ["o3", "--group", "phone", "--line", "phone=1", "--hold", "1m"]),
-            ("stock cancel", ["o3", "--group", "phone"]),
-            ("stock return", ["--order", "o1", "--group", "phone", "--line", "phone=1"]),
-            ("stock get-order", ["o1", "--group", "phone"]), ("stock read-ledger", ["--group", "phone"]),
-            ("stock trim-ledger", ["0-1", "--group", "phone"]), ("stock delete-item", ["phone"]),
-            ("idempotency begin", ["s", "k", "--attempt-token", token, "--lease", "1m"]),
-            ("idempotency extend", ["s", "k", "--fence", "LAST", "--lease", "1m"]),
-            ("idempotency complete", ["s", "k", "--fence", "LAST", "--code", "0"]), ("idempotency get", ["s", "k"]),
-            ("idempotency begin", ["s", "l", "--attempt-token", token, "--lease", "1m"]),
-            ("idempotency fail", ["s", "l", "--fence", "LAST", "--kind", "retryable"]),
-            ("idempotency delete", ["s", "k"]),
-            ("idempotency issue-ticket", ["s", "--subject", "ann", "--ttl", "1m"]),
-            ("idempotency consume-ticket", ["s", "--subject", "ann", "--ticket", "none-of-these-tickets"], REFUSED),
-            ("rate-limit put-policy", ["login", "algorithm=token-bucket,limit=10,period=1s"]),
-            ("rate-limit get-policy", ["login"]), ("rate-limit list-policies", []),
-            ("rate-limit check", ["login,key=ann", "--request-id", "r1"]), ("rate-limit refund", ["r1", "--group", "ann"]),
-            ("rate-limit reset", ["--group", "ann", "--key", "ann"]), ("rate-limit delete-policy", ["login"]),
-        ]
-        calls = [call if len(call) == 3 else (*call, OK) for call in calls]
-        for words, args, code in calls:
-            said = self.terminal(*words.split(), *[fence if arg == "LAST" else arg for arg in args])
-            ended = said.end()
-            fence = (re.findall(r"fence +(\d+)", said.text) or [fence])[0]
-            if code == OK or words != "id next":  # a new store grants no worker for 3 s
-                self.assertEqual(ended, code, f"{words} {args}: {said.text}")
-        listed = re.findall(r"(?m)^  ([a-z-]+) +([a-z][a-z -]*)$", self.out("--help").split("their methods:")[1])
-        every = {f"{service} {method}" for service, methods in listed for method in methods.split()}
-        self.assertEqual(len(every), 41)
-        self.assertEqual(every - {words for words, _, _ in calls}, set())
 
     def test_each_command(self):
         self.out("stock", "put", "phone", "10")

@@ -12,16 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/spawn.h"
+
 /* What a reaped process wrote last may still be on its way; a grandchild that holds
  * the pipe must not be waited for longer. */
 enum { LAST_OUTPUT_MS = 2000 };
-
-extern char **environ;
 
 struct process {
     pid_t pid; /* 0 after it was reaped */
@@ -88,73 +87,29 @@ static void *read_output(void *arg)
     return NULL;
 }
 
-/* Only what is allowed between fork and exec in a process with threads. */
-static void run_child(const char *const argv[], char **env, int output_fd, pid_t parent)
-{
-    sigset_t none;
-
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    int null_fd = open("/dev/null", O_RDONLY);
-    if (getppid() != parent || null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 || dup2(output_fd, STDOUT_FILENO) < 0 ||
-        dup2(output_fd, STDERR_FILENO) < 0)
-        _exit(127);
-    execvpe(argv[0], (char *const *)(const void *)argv, env);
-    static const char text[] = "cannot exec\n";
-    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
-    (void)ignored;
-    _exit(127);
-}
-
-static char **joined_environment(const char *const env[])
-{
-    size_t n_old = 0, n_new = 0;
-
-    while (environ[n_old])
-        n_old++;
-    while (env && env[n_new])
-        n_new++;
-    char **all = calloc(n_old + n_new + 1, sizeof *all);
-    if (!all)
-        return NULL;
-    size_t n = 0;
-    for (size_t i = 0; i < n_new; i++)
-        all[n++] = (char *)(const void *)env[i];
-    for (size_t i = 0; i < n_old; i++) {
-        size_t name = strcspn(environ[i], "=") + 1;
-        bool replaced = false;
-        for (size_t k = 0; k < n_new && !replaced; k++)
-            replaced = strncmp(environ[i], env[k], name) == 0;
-        if (!replaced)
-            all[n++] = environ[i];
-    }
-    return all;
-}
-
 process *process_spawn(const char *const argv[], const char *const env[])
 {
     int ends[2] = {-1, -1};
     pthread_condattr_t attributes;
     process *p = calloc(1, sizeof *p);
-    char **all = joined_environment(env);
 
-    if (!p || !all || pipe2(ends, O_CLOEXEC) != 0)
+    if (!p || pipe2(ends, O_CLOEXEC) != 0)
         goto failed;
     p->output_fd = ends[0];
     p->stop_fd = eventfd(0, EFD_CLOEXEC);
     p->output = calloc(1, 1);
     if (p->stop_fd < 0 || !p->output)
         goto failed;
-    pid_t self = getpid();
-    p->pid = fork();
-    if (p->pid == 0)
-        run_child(argv, all, ends[1], self);
+    p->pid = spawn(&(const spawn_options){.argv = argv,
+                                          .variables = env,
+                                          .input = SPAWN_NULL,
+                                          .output = ends[1],
+                                          .errors = ends[1],
+                                          .death_signal = SIGKILL,
+                                          .name = "test"});
     if (p->pid < 0)
         goto failed;
     close(ends[1]);
-    free(all);
     pthread_mutex_init(&p->mutex, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -173,7 +128,6 @@ failed:
         free(p->output);
         free(p);
     }
-    free(all);
     return NULL;
 }
 
