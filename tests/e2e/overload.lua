@@ -14,28 +14,34 @@ local function deduct_start(order, timeout_ms)
 end
 
 -- promise K16
+-- Whose time is over first, the server's or the client's, is chance: it is tried until some calls were not run, and some
+-- may have been.
 function case.calls_whose_time_is_over_are_not_run()
-  local calls, maybe, over, ordered = {}, 0, 0, 0
+  local ordered, round = 0, 0
   server({args = FEW}, EAGER)
-  put "a 1000"
-  stop_redis "STOP"
-  for i = 1, CALLS do calls[i] = deduct_start("o" .. i, 400) end
-  for i, call in ipairs(calls) do
-    local got = call()
-    eq(got.response, nil)
-    calls[i] = got.error
-    maybe = maybe + (got.error.applied == "MAYBE" and 1 or 0)
-    over = over + (got.error.code == "DEADLINE_EXCEEDED" and got.error.applied == "NO" and 1 or 0)
-  end
-  stop_redis "CONT"
-  eq(maybe, above(0)); eq(over, above(0)) -- some were sent to the store, before or after the others' time was over
-  for i = 1, CALLS do
-    if order("o" .. i).response then
-      ordered = ordered + 1
-      eq(calls[i].applied, "MAYBE")
+  put "a 100000"
+  until_(function()
+    local calls, maybe, over = {}, 0, 0
+    round = round + 1
+    stop_redis "STOP"
+    for i = 1, CALLS do calls[i] = deduct_start(("o%d-%d"):format(round, i), 400) end
+    for i, call in ipairs(calls) do
+      local got = call()
+      eq(got.response, nil)
+      calls[i] = got.error
+      maybe = maybe + (got.error.applied == "MAYBE" and 1 or 0)
+      over = over + (got.error.code == "DEADLINE_EXCEEDED" and got.error.applied == "NO" and 1 or 0)
     end
-  end
-  eq(stock "a".item.available, 1000 - ordered)
+    stop_redis "CONT"
+    for i = 1, CALLS do
+      if order(("o%d-%d"):format(round, i)).response then
+        ordered = ordered + 1
+        eq(calls[i].applied, "MAYBE")
+      end
+    end
+    return maybe > 0 and over > 0
+  end)
+  eq(stock "a".item.available, 100000 - ordered)
 end
 
 -- promise K14
