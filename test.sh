@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # ./test.sh                the fast suite under ASan+UBSan and under TSan, and buf
+# ./test.sh --changed [base]   the tests that changes since base can break, within a minute (tests/changed.py)
 # ./test.sh --soak         the full counts (label soak) under ASan+UBSan, the mutations, and floods on a release build
 # ./test.sh --languages    the contract's clients in other languages, with Go and Java, which the others skip
 # ./test.sh --torture [minutes] [--store embedded|redis|sentinel|cluster] [--seed N] ...   many clients and faults, and
@@ -41,7 +42,7 @@ steady_addresses() {
 }
 
 # lockstockd has one thread, and so have the programs of these tests: ThreadSanitizer has nothing to find there.
-one_thread='^(services|gen|fuzz|packaging)/|^fault/(floods|test_(grpc|server|websocket)_hostile)$|^unit/test_store_|^e2e/(cli_completion|manual_pages)$'
+one_thread='^(services|gen|fuzz|packaging|docs|mutations)/|^fault/(floods|test_(grpc|server|websocket)_hostile)$|^unit/test_store_|^e2e/(cli_completion|manual_pages)$'
 
 run_tests() { # preset label [ctest's flags]
   local log="build/$1/$2.log"
@@ -140,6 +141,11 @@ case "${1:-}" in
   run_tests tsan fast -E "$one_thread"
   check_contract
   ;;
+--changed)
+  [ -f build/asan/build.ninja ] || build_preset asan
+  steady_addresses /usr/bin/python3 tests/changed.py "${@:2}"
+  exit
+  ;;
 --soak)
   install_packages run test packages
   run_tests asan soak
@@ -170,7 +176,7 @@ case "${1:-}" in
   install_packages run test fuzz
   run_fuzz "${2:-60}" "${@:3}"
   ;;
-*) die "usage: ./test.sh [--soak | --languages | --torture [minutes [flags]] | --fuzz [seconds [target...]]]" ;;
+*) die "usage: ./test.sh [--changed [base] | --soak | --languages | --torture [minutes [flags]] | --fuzz [seconds [target...]]]" ;;
 esac
 
 echo

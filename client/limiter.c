@@ -9,20 +9,22 @@
 
 #include <lockstock/v1/ratelimit.lks_client.h>
 
-#include "client/away.h"
+#include "rpc/away.h"
 #include "base/clock.h"
 
 enum { TIMEOUT_MS = 1000 };
 
+/* As it is sent, but for the key of a call. It points to the others and to texts behind the limiter. */
 struct rule {
-    char *policy, *key; /* each may be NULL */
+    lks_rule rule;
+    bool has_key;
     lks_limit limit;
     lks_penalty penalty;
 };
 
 struct lks_limiter {
     lks_channel *channel;
-    char *group;
+    const char *group;
     uint32_t timeout_ms;
     bool fail_open, remembered;
     size_t n_rules;
@@ -39,13 +41,8 @@ void lks_limiter_free(lks_limiter *limiter)
 {
     if (!limiter)
         return;
-    for (size_t i = 0; i < limiter->n_rules; i++) {
-        free(limiter->rules[i].policy);
-        free(limiter->rules[i].key);
-    }
     pthread_cond_destroy(&limiter->changed);
     pthread_mutex_destroy(&limiter->lock);
-    free(limiter->group);
     free(limiter);
 }
 
@@ -68,23 +65,35 @@ static lks_code check_options(const lks_limiter_options *options, lks_error *err
     return LKS_OK;
 }
 
-/* False when out of memory. */
-static bool copy_text(const char *text, char **ret)
+static size_t text_bytes(const char *text)
 {
-    *ret = NULL;
-    return !has_text(text) || (*ret = strdup(text));
+    return text ? strlen(text) + 1 : 0;
 }
 
-static bool copy_rule(const lks_limiter_rule *from, struct rule *rule)
+static const char *put_text(char **at, const char *text)
 {
-    if (from->limit) {
-        rule->limit = *from->limit;
-        if (from->limit->penalty) {
-            rule->penalty = *from->limit->penalty;
-            rule->limit.penalty = &rule->penalty;
-        }
+    const char *put = *at;
+
+    *at = stpcpy(*at, text) + 1;
+    return put;
+}
+
+static void copy_rule(const lks_limiter_rule *from, struct rule *to, char **at)
+{
+    to->rule = (lks_rule)LKS_RULE_INIT;
+    to->has_key = has_text(from->key);
+    if (to->has_key)
+        to->rule.key = put_text(at, from->key);
+    if (!from->limit) {
+        lks_rule_set_policy(&to->rule, put_text(at, from->policy));
+        return;
     }
-    return copy_text(from->policy, &rule->policy) && copy_text(from->key, &rule->key);
+    to->limit = *from->limit;
+    if (from->limit->penalty) {
+        to->penalty = *from->limit->penalty;
+        to->limit.penalty = &to->penalty;
+    }
+    lks_rule_set_limit(&to->rule, &to->limit);
 }
 
 lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *options, lks_limiter **ret, lks_error *error)
@@ -92,7 +101,10 @@ lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *option
     lks_code code = check_options(options, error);
     if (code != LKS_OK)
         return code;
-    lks_limiter *limiter = calloc(1, sizeof *limiter);
+    size_t bytes = text_bytes(options->group);
+    for (size_t i = 0; i < options->n_rules; i++)
+        bytes += text_bytes(options->rules[i].policy) + text_bytes(options->rules[i].key);
+    lks_limiter *limiter = calloc(1, sizeof *limiter + bytes);
     if (!limiter)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     pthread_mutex_init(&limiter->lock, NULL);
@@ -101,14 +113,11 @@ lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *option
     limiter->timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : TIMEOUT_MS;
     limiter->fail_open = options->fail_open;
     limiter->remembered = options->remembered;
-    bool copied = copy_text(options->group, &limiter->group);
+    char *at = (char *)(limiter + 1);
+    limiter->group = has_text(options->group) ? put_text(&at, options->group) : NULL;
     limiter->n_rules = options->n_rules;
     for (size_t i = 0; i < options->n_rules; i++)
-        copied = copy_rule(&options->rules[i], &limiter->rules[i]) && copied;
-    if (!copied) {
-        lks_limiter_free(limiter);
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    }
+        copy_rule(&options->rules[i], &limiter->rules[i], &at);
     *ret = limiter;
     if (error)
         *error = (lks_error){.code = LKS_OK};
@@ -123,7 +132,7 @@ static uint64_t wait_of(const lks_rule_result *result)
     return (uint64_t)result->retry_after_ms;
 }
 
-/* Whether `a` says more than `b` about why, or how nearly not. */
+/* Whether `a` decides rather than `b`: a denial that lasts longer, or, among rules that pass, the one with less left. */
 static bool decides(const lks_rule_result *a, const lks_rule_result *b)
 {
     bool a_passes = a->outcome == LKS_CHECK_OUTCOME_ALLOWED, b_passes = b->outcome == LKS_CHECK_OUTCOME_ALLOWED;
@@ -155,51 +164,58 @@ static lks_code take_answer(const lks_limiter *limiter, const lks_check_response
     return LKS_OK;
 }
 
-static lks_code check(const lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
-                      lks_error *error)
-{
-    const lks_call_options options = {.timeout_ms = limiter->timeout_ms};
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    lks_check_response *response = NULL;
+/* A Check, and what it points to. */
+struct question {
+    lks_check_request request;
     lks_rule rules[LKS_LIMITER_RULES_MAX], *list[LKS_LIMITER_RULES_MAX];
+};
 
-    for (size_t i = 0; i < limiter->n_rules; i++) {
-        const struct rule *from = &limiter->rules[i];
-
-        rules[i] = (lks_rule)LKS_RULE_INIT;
-        rules[i].key = from->key ? from->key : key;
-        if (from->policy)
-            lks_rule_set_policy(&rules[i], from->policy);
-        else
-            lks_rule_set_limit(&rules[i], (lks_limit *)&from->limit);
-        list[i] = &rules[i];
-    }
-    if (limiter->group)
-        request.group = limiter->group;
-    request.n_rules = limiter->n_rules;
-    request.rules = list;
-    request.cost = cost;
-    if (limiter->remembered) {
-        lks_rpc_random_id(decision->request_id);
-        request.request_id = decision->request_id;
-    }
-    lks_code code = lks_rate_limit_check(limiter->channel, &request, &options, &response, error);
-    if (code == LKS_OK)
-        code = take_answer(limiter, response, decision, error);
-    lks_check_response_free(response);
-    return code;
-}
-
-/* Fills in both. */
-static bool ask(const lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
-                lks_error *error)
+static lks_call_options ask(const lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
+                            struct question *q)
 {
     *decision = (lks_limiter_decision){.request_id = ""};
-    lks_code code = check(limiter, key, cost, decision, error);
+    q->request = (lks_check_request)LKS_CHECK_REQUEST_INIT;
+    for (size_t i = 0; i < limiter->n_rules; i++) {
+        q->rules[i] = limiter->rules[i].rule;
+        if (!limiter->rules[i].has_key)
+            q->rules[i].key = key;
+        q->list[i] = &q->rules[i];
+    }
+    if (limiter->group)
+        q->request.group = limiter->group;
+    q->request.n_rules = limiter->n_rules;
+    q->request.rules = q->list;
+    q->request.cost = cost;
+    if (limiter->remembered) {
+        lks_rpc_random_id(decision->request_id);
+        q->request.request_id = decision->request_id;
+    }
+    return (lks_call_options){.timeout_ms = limiter->timeout_ms};
+}
+
+/* Fills in the decision and, unless a server was asked in vain, leaves the error as it is. */
+static bool decide(const lks_limiter *limiter, lks_code code, const lks_check_response *response,
+                   lks_limiter_decision *decision, lks_error *error)
+{
+    if (code == LKS_OK)
+        code = take_answer(limiter, response, decision, error);
     if (code == LKS_OK)
         return decision->outcome == LKS_CHECK_OUTCOME_ALLOWED;
     decision->unchecked = limiter->fail_open && error_is_away(error);
     return decision->unchecked;
+}
+
+static bool allow(const lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
+                  lks_error *error)
+{
+    struct question q;
+    const lks_call_options options = ask(limiter, key, cost, decision, &q);
+    lks_check_response *response = NULL;
+
+    lks_code code = lks_rate_limit_check(limiter->channel, &q.request, &options, &response, error);
+    bool allowed = decide(limiter, code, response, decision, error);
+    lks_check_response_free(response);
+    return allowed;
 }
 
 bool lks_limiter_allow(lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
@@ -208,7 +224,40 @@ bool lks_limiter_allow(lks_limiter *limiter, const char *key, int64_t cost, lks_
     lks_limiter_decision unwanted_decision;
     lks_error unwanted;
 
-    return ask(limiter, key, cost, decision ? decision : &unwanted_decision, error ? error : &unwanted);
+    return allow(limiter, key, cost, decision ? decision : &unwanted_decision, error ? error : &unwanted);
+}
+
+struct asked {
+    const lks_limiter *limiter;
+    lks_limiter_decision decision;
+    lks_limiter_done *done;
+    void *arg;
+};
+
+static void checked(void *arg, lks_code code, const lks_check_response *response, const lks_error *error)
+{
+    struct asked *asked = arg;
+    lks_error of_answer = *error;
+    bool allowed = decide(asked->limiter, code, response, &asked->decision, &of_answer);
+
+    asked->done(asked->arg, allowed, &asked->decision, &of_answer);
+    free(asked);
+}
+
+lks_code lks_limiter_check_start(lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_done *done, void *arg,
+                                 lks_call **ret, lks_error *error)
+{
+    struct asked *asked = malloc(sizeof *asked);
+    struct question q;
+
+    if (!asked)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    *asked = (struct asked){.limiter = limiter, .done = done, .arg = arg};
+    const lks_call_options options = ask(limiter, key, cost, &asked->decision, &q);
+    lks_code code = lks_rate_limit_check_start(limiter->channel, &q.request, &options, checked, asked, ret, error);
+    if (code != LKS_OK)
+        free(asked);
+    return code;
 }
 
 /* ---- waiting ----------------------------------------------------------------------- */
@@ -233,7 +282,7 @@ static bool wait_until(lks_limiter *limiter, const char *key, int64_t cost, uint
     uint64_t at_ns = 0; /* sleeps for no time first, which looks for a stop */
 
     while (sleep_until(limiter, at_ns)) {
-        if (ask(limiter, key, cost, decision, error))
+        if (allow(limiter, key, cost, decision, error))
             return true;
         uint64_t now = clock_now_ns();
         /* An answer without a time is no reason to ask again. */
@@ -278,11 +327,11 @@ lks_code lks_limiter_refund(lks_limiter *limiter, const char *key, const lks_lim
     if (decision->outcome != LKS_CHECK_OUTCOME_ALLOWED || decision->request_id[0] == '\0')
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "only what a limiter that is `remembered` allowed can be refunded");
-    request.group = limiter->group ? limiter->group : limiter->rules[0].key ? limiter->rules[0].key : key;
+    request.group = limiter->group ? limiter->group : limiter->rules[0].has_key ? limiter->rules[0].rule.key : key;
     request.request_id = decision->request_id;
     lks_code code = lks_rate_limit_refund(limiter->channel, &request, &options, &response, error);
     if (code == LKS_OK && response->outcome == LKS_REFUND_OUTCOME_UNKNOWN)
-        code = lks_error_set(error, LKS_NOT_FOUND, LKS_APPLIED_NO, "it is forgotten by now");
+        code = lks_error_set(error, LKS_NOT_FOUND, LKS_APPLIED_NO, "the request id has expired");
     lks_refund_response_free(response);
     return code;
 }

@@ -1,236 +1,509 @@
-/* lks_once: Begin, the function under a kept lease, Complete or Fail. Invariant: the
- * function runs only between an EXECUTE whose lease is known to run and the end that is
- * told to the server; an attempt that may have begun and is not run is given back. */
+/* lks_once: Begin, Extend after a long wait, then Complete or Fail. Invariant: an attempt runs only between an EXECUTE
+ * whose lease is known to run and the end that a server is told of; an attempt that may have begun and is not run is given
+ * back. */
 #include <lockstock/once.h>
+
+#include <stdlib.h>
+#include <string.h>
 
 #include <lockstock/v1/idempotency.lks_client.h>
 
+#include "base/clock.h"
 #include "client/call/channel.h"
 #include "client/lease/lease_time.h"
-#include "base/clock.h"
 #include "client/once_attempt.h"
-#include "client/once_back.h"
 
-static lks_once_outcome refuse(lks_error *error, lks_once_outcome outcome, lks_code code, lks_reason reason,
-                               const char *text)
+static lks_once_attempt *of(struct grant *grant)
 {
-    lks_error_set_reason(error, code, LKS_APPLIED_NO, reason, "%s", text);
-    return outcome;
+    return (lks_once_attempt *)grant;
 }
 
-static void succeed(lks_error *error)
+static void refuse(lks_once_attempt *attempt, lks_once_outcome outcome, lks_code code, lks_reason reason,
+                   const char *text)
 {
-    *error = (lks_error){.code = LKS_OK};
+    attempt->outcome = outcome;
+    lks_error_set_reason(&attempt->error, code, LKS_APPLIED_NO, reason, "%s", text);
 }
 
-/* ---- beginning ---------------------------------------------------------------------- */
-
-static lks_once_result *keep_result(const lks_stored_result *stored, bool replayed)
+static void fail_unexpected(lks_once_attempt *attempt, const char *text)
 {
-    return stored ? once_result_new(stored, replayed) : NULL;
+    lks_error_set(&attempt->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s", text);
 }
 
-/* EXECUTED: the function is to be run. */
-static lks_once_outcome begun(lks_once_attempt *attempt, const lks_begin_response *response, lks_once_result **result,
-                              lks_error *error)
+/* The caller gets the outcome, the result and the error. */
+static void report(lks_once_attempt *attempt)
 {
-    switch ((int)response->outcome) {
-    case LKS_BEGIN_OUTCOME_EXECUTE:
-        attempt->number = response->attempt;
-        attempt->fence = response->fence;
-        return LKS_ONCE_EXECUTED;
-    case LKS_BEGIN_OUTCOME_REPLAY:
-        if (!response->result) {
-            lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the answer has no stored result");
-            return LKS_ONCE_FAILED;
-        }
-        *result = keep_result(response->result, true);
-        if (*result)
-            return LKS_ONCE_REPLAYED;
-        return refuse(error, LKS_ONCE_FAILED, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM,
-                      "out of memory for the stored result");
-    case LKS_BEGIN_OUTCOME_IN_PROGRESS:
-        refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_BUSY,
-               "another attempt has not ended: it runs, or its process is gone and its lease goes on");
-        error->retry_after_ms = response->retry_after_ms < UINT32_MAX ? (uint32_t)response->retry_after_ms : UINT32_MAX;
-        return LKS_ONCE_IN_PROGRESS;
-    case LKS_BEGIN_OUTCOME_MISMATCH:
-        return refuse(error, LKS_ONCE_MISMATCH, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED,
-                      "the key was used for another request");
-    default:
-        lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer of an unknown kind");
-        return LKS_ONCE_FAILED;
-    }
+    lks_once_result *found = attempt->found;
+
+    if (!attempt->done)
+        return;
+    attempt->found = NULL;
+    attempt->done(attempt->arg, attempt->outcome, found, &attempt->error);
 }
 
-/* After a wait the lease, counted from when the request was sent, may seem to be over
- * although it has just begun: only Extend tells. */
-static lks_once_outcome confirm(const lks_once_attempt *attempt, lks_error *error)
+/* ---- the lease ------------------------------------------------------------------ */
+
+static lks_extend_request extend_request(const lks_once_attempt *attempt)
 {
-    const lks_call_options options = {.insist = true};
-    const struct lease *lease = &attempt->lease;
     lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
-    lks_extend_response *response = NULL;
 
     request.scope = attempt->scope;
     request.key = attempt->key;
     request.fence = attempt->fence;
-    request.lease_ms = lease->lease_ms;
-    if (lks_idempotency_extend(lease->channel, &request, &options, &response, error) != LKS_OK) {
-        error->applied = LKS_APPLIED_MAYBE; /* the attempt has begun */
-        return LKS_ONCE_FAILED;
-    }
-    bool extended = response->outcome == LKS_EXTEND_OUTCOME_EXTENDED;
-    lks_extend_response_free(response);
-    return extended ? LKS_ONCE_EXECUTED
-                    : refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_LEASE_LOST,
-                             "taken over before it was known to have begun");
+    request.lease_ms = attempt->grant.lease.lease_ms;
+    return request;
 }
 
-static lks_once_outcome begin(lks_once_attempt *attempt, const lks_once_options *options, lks_once_result **result,
-                              lks_error *error)
+static void extended(void *arg, lks_code code, const lks_extend_response *response, const lks_error *error)
 {
-    struct lease *lease = &attempt->lease;
+    struct lease_batch *batch = arg;
+    struct lease_renewal *renewal = &batch->renewals[0];
+
+    if (code == LKS_OK && response->outcome == LKS_EXTEND_OUTCOME_EXTENDED)
+        renewal->left_ms = renewal->lease->lease_ms;
+    lease_answered(batch, code == LKS_OK ? NULL : error);
+}
+
+static lks_code extend(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
+{
+    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
+    const lks_extend_request request = extend_request((const lks_once_attempt *)batch->renewals[0].lease);
+
+    return lks_idempotency_extend_start(channel, &request, &options, extended, batch, NULL, error);
+}
+
+static void free_attempt(struct lease *lease)
+{
+    lks_once_attempt *attempt = (lks_once_attempt *)lease;
+
+    once_forget_result(attempt);
+    lks_once_result_free(attempt->found);
+    grant_fini(&attempt->grant);
+    free(attempt);
+}
+
+static const lease_kind kind = {.batch_max = 1, .renew = extend, .free = free_attempt};
+
+/* ---- giving back ------------------------------------------------------------------ */
+
+static lks_fail_request fail_request(const lks_once_attempt *attempt)
+{
+    lks_fail_request request = LKS_FAIL_REQUEST_INIT;
+
+    request.scope = attempt->scope;
+    request.key = attempt->key;
+    request.fence = attempt->fence;
+    request.kind = attempt->verdict == LKS_ONCE_GIVE_UP ? LKS_FAIL_KIND_FINAL : LKS_FAIL_KIND_RETRYABLE;
+    if (attempt->detail)
+        request.detail = attempt->detail;
+    return request;
+}
+
+/* So that the next attempt runs. Where it cannot be sent, the attempt ends with its lease. */
+static void fail_later(const lks_once_attempt *attempt)
+{
+    const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
+    const lks_fail_request request = fail_request(attempt);
+
+    lks_idempotency_fail_start(attempt->grant.lease.channel, &request, &options, NULL, NULL, NULL, NULL);
+}
+
+static lks_begin_request begin_request(const lks_once_attempt *attempt)
+{
     lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
-    lks_begin_response *response = NULL;
-    lks_once_outcome outcome = LKS_ONCE_FAILED;
-    uint64_t sent_ns = clock_now_ns();
 
     request.scope = attempt->scope;
     request.key = attempt->key;
     request.attempt_token = attempt->token;
-    request.fingerprint =
-        (ProtobufCBinaryData){.len = options->fingerprint_len, .data = (uint8_t *)options->fingerprint};
-    request.lease_ms = lease->lease_ms;
-    request.retain_ms = options->retain_ms < INT64_MAX ? (int64_t)options->retain_ms : INT64_MAX;
-    request.wait_ms = lease_wait_ms(options->wait_ms);
-    if (lks_idempotency_begin(lease->channel, &request, NULL, &response, error) == LKS_OK)
-        outcome = begun(attempt, response, result, error);
-    lks_begin_response_free(response);
-    uint64_t now_ns = clock_now_ns();
-    if (outcome == LKS_ONCE_EXECUTED && lease_is_doubtful(lease->lease_ms, sent_ns, now_ns)) {
-        sent_ns = now_ns;
-        outcome = confirm(attempt, error);
+    request.fingerprint = attempt->fingerprint;
+    request.lease_ms = attempt->grant.lease.lease_ms;
+    request.retain_ms = attempt->retain_ms < INT64_MAX ? (int64_t)attempt->retain_ms : INT64_MAX;
+    return request;
+}
+
+static void found_begun(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
+{
+    const lks_begin_response *response = (const lks_begin_response *)message;
+
+    (void)error;
+    if (code != LKS_OK || response->outcome != LKS_BEGIN_OUTCOME_EXECUTE)
+        return;
+    of(grant)->fence = response->fence;
+    fail_later(of(grant));
+}
+
+/* After a Begin that may have begun an attempt: the same Begin tells its fence, with which it is failed. */
+static void give_back(lks_once_attempt *attempt)
+{
+    const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
+    const lks_begin_request request = begin_request(attempt);
+
+    grant_start(&attempt->grant, GRANT_GIVES_BACK, &lks_idempotency_begin_method, &request.base, &options, found_begun,
+                NULL);
+}
+
+/* ---- beginning ---------------------------------------------------------------------- */
+
+static void settle(lks_once_attempt *attempt)
+{
+    bool has_begun = attempt->outcome == LKS_ONCE_BEGUN;
+
+    if (!grant_settle(&attempt->grant)) {
+        if (has_begun)
+            fail_later(attempt);
+        return;
     }
-    if (outcome == LKS_ONCE_EXECUTED)
-        lease_begin(lease, sent_ns, lease->lease_ms);
-    else if (outcome == LKS_ONCE_FAILED && error->applied != LKS_APPLIED_NO)
-        once_give_back(lease->channel, &request);
-    return outcome;
+    if (has_begun || attempt->outcome == LKS_ONCE_REPLAYED)
+        attempt->error = (lks_error){.code = LKS_OK};
+    if (has_begun)
+        lease_begin(&attempt->grant.lease, attempt->grant.sent_ns, attempt->grant.lease.lease_ms);
+    report(attempt);
+}
+
+static void confirmed(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+{
+    lks_once_attempt *attempt = of(grant);
+
+    if (code != LKS_OK) {
+        attempt->outcome = LKS_ONCE_FAILED;
+        attempt->error = *error;
+        attempt->error.applied = LKS_APPLIED_MAYBE; /* the attempt has begun */
+        give_back(attempt);
+    } else if (((const lks_extend_response *)response)->outcome != LKS_EXTEND_OUTCOME_EXTENDED) {
+        refuse(attempt, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_LEASE_LOST,
+               "another attempt took over before this one was known to have begun");
+    }
+    settle(attempt);
+}
+
+static void confirm(lks_once_attempt *attempt)
+{
+    const lks_call_options options = {.timeout_ms = grant_timeout_ms(&attempt->grant, 0), .insist = true};
+    const lks_extend_request request = extend_request(attempt);
+
+    grant_call(&attempt->grant, GRANT_CONTINUES, &lks_idempotency_extend_method, &request.base, &options, confirmed);
+}
+
+static void take_replay(lks_once_attempt *attempt, const lks_stored_result *stored)
+{
+    attempt->found = once_result_new(stored, true);
+    if (attempt->found)
+        attempt->outcome = LKS_ONCE_REPLAYED;
+    else if (stored)
+        refuse(attempt, LKS_ONCE_FAILED, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM,
+               "out of memory for the stored result");
+    else
+        fail_unexpected(attempt, "the answer has no stored result");
+}
+
+static void take_answer(lks_once_attempt *attempt, const lks_begin_response *response)
+{
+    switch ((int)response->outcome) {
+    case LKS_BEGIN_OUTCOME_EXECUTE:
+        attempt->outcome = LKS_ONCE_BEGUN;
+        attempt->number = response->attempt;
+        attempt->fence = response->fence;
+        break;
+    case LKS_BEGIN_OUTCOME_REPLAY:
+        take_replay(attempt, response->result);
+        break;
+    case LKS_BEGIN_OUTCOME_IN_PROGRESS:
+        refuse(attempt, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_BUSY,
+               "another attempt has not ended: it runs, or its process is gone and its lease goes on");
+        attempt->error.retry_after_ms =
+            response->retry_after_ms < UINT32_MAX ? (uint32_t)response->retry_after_ms : UINT32_MAX;
+        break;
+    case LKS_BEGIN_OUTCOME_MISMATCH:
+        refuse(attempt, LKS_ONCE_MISMATCH, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED,
+               "the key was used for another request");
+        break;
+    default:
+        fail_unexpected(attempt, "an answer of an unknown kind");
+    }
+}
+
+static void begun(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+{
+    lks_once_attempt *attempt = of(grant);
+
+    attempt->error = *error;
+    attempt->outcome = LKS_ONCE_FAILED;
+    if (code == LKS_OK)
+        take_answer(attempt, (const lks_begin_response *)response);
+    if (attempt->outcome == LKS_ONCE_BEGUN && grant_needs_confirmation(grant)) {
+        confirm(attempt);
+        return;
+    }
+    if (attempt->outcome == LKS_ONCE_FAILED && attempt->error.applied != LKS_APPLIED_NO)
+        give_back(attempt);
+    settle(attempt);
+}
+
+/* A cancel does not end the Begin: a server that lets it wait would begin the attempt of a caller that is gone. */
+static lks_code begin(lks_once_attempt *attempt, lks_error *error)
+{
+    lks_begin_request request = begin_request(attempt);
+    const lks_call_options options = {.timeout_ms = grant_asking_ms(&attempt->grant, attempt->wait_ms)};
+
+    request.wait_ms = attempt->wait_ms;
+    attempt->grant.sent_ns = clock_now_ns();
+    return grant_start(&attempt->grant, GRANT_CONTINUES, &lks_idempotency_begin_method, &request.base, &options, begun,
+                       error);
+}
+
+static lks_code out_of_memory(lks_error *error)
+{
+    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
+/* One allocation: the attempt and its texts. */
+static lks_code new_attempt(lks_channel *channel, const lks_once_options *o, bool waits, lks_once_attempt **ret,
+                            lks_error *error)
+{
+    if (!o->scope || !o->key)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options: scope and key must be given");
+    lks_code code = lease_check_ms(o->lease_ms, error);
+    if (code != LKS_OK)
+        return code;
+    lks_once_attempt *attempt = calloc(1, sizeof *attempt + strlen(o->scope) + strlen(o->key) + 2 + o->fingerprint_len);
+    if (!attempt)
+        return out_of_memory(error);
+    attempt->scope = (char *)(attempt + 1);
+    attempt->key = stpcpy(attempt->scope, o->scope) + 1;
+    attempt->fingerprint.data = (uint8_t *)stpcpy(attempt->key, o->key) + 1;
+    attempt->fingerprint.len = o->fingerprint_len;
+    if (o->fingerprint_len > 0)
+        memcpy(attempt->fingerprint.data, o->fingerprint, o->fingerprint_len);
+    attempt->retain_ms = o->retain_ms;
+    attempt->wait_ms = lease_wait_ms(o->wait_ms);
+    attempt->outcome = LKS_ONCE_FAILED;
+    attempt->verdict = LKS_ONCE_RETRY;
+    attempt->result = (lks_stored_result)LKS_STORED_RESULT_INIT;
+    attempt->result.headers = attempt->header_list;
+    lks_rpc_random_id(attempt->token);
+    attempt->grant.lease = (struct lease){.kind = &kind,
+                                          .channel = channel,
+                                          .lease_ms = o->lease_ms != 0 ? o->lease_ms : LEASE_DEFAULT_MS,
+                                          .keep_ms = LEASE_ALWAYS};
+    code = grant_init(&attempt->grant, waits, 0, error);
+    if (code == LKS_OK)
+        *ret = attempt;
+    else
+        free_attempt(&attempt->grant.lease);
+    return code;
+}
+
+void lks_once_free(lks_once_attempt *attempt)
+{
+    if (!attempt || lease_check_process(NULL) != LKS_OK)
+        return;
+    if (atomic_load(&attempt->grant.state) == GRANT_SETTLED && attempt->outcome == LKS_ONCE_BEGUN)
+        fail_later(attempt);
+    lease_end(&attempt->grant.lease);
+    lease_drop(&attempt->grant.lease);
+}
+
+lks_code lks_once_begin(lks_channel *channel, const lks_once_options *options, uint32_t timeout_ms, lks_once_done *done,
+                        void *arg, lks_once_attempt **ret, lks_error *error)
+{
+    lks_once_attempt *attempt = NULL;
+    lks_code code = new_attempt(channel, options, false, &attempt, error);
+
+    if (code != LKS_OK)
+        return code;
+    if (timeout_ms > 0)
+        attempt->grant.until_ns = clock_in_ms(timeout_ms);
+    attempt->done = done;
+    attempt->arg = arg;
+    *ret = attempt; /* before the callback can run */
+    code = begin(attempt, error);
+    if (code != LKS_OK) {
+        *ret = NULL;
+        lks_once_free(attempt);
+    }
+    return code;
+}
+
+void lks_once_cancel(lks_once_attempt *attempt)
+{
+    lks_error error;
+
+    if (!grant_cancel(&attempt->grant))
+        return;
+    lks_error_set(&error, LKS_CANCELLED, LKS_APPLIED_MAYBE, "cancelled by the caller");
+    attempt->done(attempt->arg, LKS_ONCE_FAILED, NULL, &error);
 }
 
 /* ---- ending ------------------------------------------------------------------------- */
 
-/* For as long as the lease, whatever is full meanwhile: what is not stored is done again by the next one. */
-static lks_call_options ending_options(const struct lease *lease)
+static void end(lks_once_attempt *attempt, lks_once_outcome outcome)
 {
-    uint32_t timeout_ms = lease->channel->options.timeout_ms;
-
-    return (lks_call_options){.timeout_ms = timeout_ms > lease->lease_ms ? timeout_ms : lease->lease_ms,
-                              .insist = true};
+    attempt->outcome = outcome;
+    if (outcome == LKS_ONCE_EXECUTED)
+        attempt->error = (lks_error){.code = LKS_OK};
+    lease_end(&attempt->grant.lease);
+    report(attempt);
 }
 
-/* The result of the attempt that took over, if it has ended. */
-static lks_once_outcome superseded(const lks_once_attempt *attempt, lks_once_result **result, lks_error *error)
+static void got(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
 {
-    lks_get_request request = LKS_GET_REQUEST_INIT;
-    lks_get_response *response = NULL;
+    const lks_get_response *response = (const lks_get_response *)message;
+    lks_once_attempt *attempt = of(grant);
 
-    request.scope = attempt->scope;
-    request.key = attempt->key;
-    if (lks_idempotency_get(attempt->lease.channel, &request, NULL, &response, NULL) == LKS_OK && response->record)
-        *result = keep_result(response->record->result, true);
-    lks_get_response_free(response);
-    lks_error_set_reason(error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
+    (void)error;
+    if (code == LKS_OK && response->record)
+        attempt->found = once_result_new(response->record->result, true);
+    lks_error_set_reason(&attempt->error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
                          "another attempt took over: this one's result is not stored");
-    return LKS_ONCE_SUPERSEDED;
+    end(attempt, LKS_ONCE_SUPERSEDED);
 }
 
-static lks_once_outcome complete(const lks_once_attempt *attempt, lks_once_result **result, lks_error *error)
+/* The caller gets the result of the attempt that took over, if it has ended. */
+static void supersede(lks_once_attempt *attempt)
 {
-    const lks_call_options options = ending_options(&attempt->lease);
-    const lks_complete_request request = once_complete_request(attempt);
-    lks_complete_response *response = NULL;
-
-    lks_code code = lks_idempotency_complete(attempt->lease.channel, &request, &options, &response, error);
-    lks_complete_outcome outcome = code == LKS_OK ? response->outcome : LKS_COMPLETE_OUTCOME_UNSPECIFIED;
-    lks_complete_response_free(response);
-    if (outcome == LKS_COMPLETE_OUTCOME_SUPERSEDED)
-        return superseded(attempt, result, error);
-    *result = keep_result(&attempt->result, false);
-    if (outcome == LKS_COMPLETE_OUTCOME_STORED)
-        return LKS_ONCE_EXECUTED;
-    if (code == LKS_OK)
-        lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer of an unknown kind");
-    return LKS_ONCE_DOUBTFUL;
-}
-
-static lks_once_outcome fail(const lks_once_attempt *attempt, bool finally, lks_once_result **result, lks_error *error)
-{
-    const lks_call_options options = ending_options(&attempt->lease);
-    lks_fail_request request = LKS_FAIL_REQUEST_INIT;
-    lks_fail_response *response = NULL;
+    const lks_call_options options = {.timeout_ms = grant_timeout_ms(&attempt->grant, 0)};
+    lks_get_request request = LKS_GET_REQUEST_INIT;
 
     request.scope = attempt->scope;
     request.key = attempt->key;
-    request.fence = attempt->fence;
-    request.kind = finally ? LKS_FAIL_KIND_FINAL : LKS_FAIL_KIND_RETRYABLE;
-    if (attempt->detail)
-        request.detail = attempt->detail;
-    lks_code code = lks_idempotency_fail(attempt->lease.channel, &request, &options, &response, error);
-    lks_fail_outcome outcome = code == LKS_OK ? response->outcome : LKS_FAIL_OUTCOME_UNSPECIFIED;
-    lks_fail_response_free(response);
-    if (outcome == LKS_FAIL_OUTCOME_SUPERSEDED)
-        return superseded(attempt, result, error);
-    if (code == LKS_OK && outcome != LKS_FAIL_OUTCOME_STORED)
-        lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer of an unknown kind");
-    if (finally) {
-        *result = once_failure_new(attempt->detail);
-        return outcome == LKS_FAIL_OUTCOME_STORED ? LKS_ONCE_EXECUTED : LKS_ONCE_DOUBTFUL;
+    grant_call(&attempt->grant, GRANT_CONTINUES, &lks_idempotency_get_method, &request.base, &options, got);
+}
+
+/* How long the end of an attempt is tried: what is not stored is done again by the next one. */
+static uint32_t patience_ms(const lks_once_attempt *attempt, uint32_t least_ms)
+{
+    uint32_t lease_ms = attempt->grant.lease.lease_ms;
+
+    return lease_ms > least_ms ? lease_ms : least_ms;
+}
+
+/* Goes on in the background after the caller's timeout. */
+static void complete_later(const lks_once_attempt *attempt)
+{
+    const lks_call_options options = {.timeout_ms = patience_ms(attempt, LEASE_BACKGROUND_MS), .insist = true};
+    const lks_complete_request request = once_complete_request(attempt);
+
+    lks_idempotency_complete_start(attempt->grant.lease.channel, &request, &options, NULL, NULL, NULL, NULL);
+}
+
+static bool had_less_time(const lks_once_attempt *attempt)
+{
+    return attempt->grant.until_ns != CLOCK_NEVER;
+}
+
+static void completed(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
+{
+    const lks_complete_response *response = (const lks_complete_response *)message;
+    lks_once_attempt *attempt = of(grant);
+    lks_complete_outcome outcome = code == LKS_OK ? response->outcome : LKS_COMPLETE_OUTCOME_UNSPECIFIED;
+
+    attempt->error = *error;
+    if (outcome == LKS_COMPLETE_OUTCOME_SUPERSEDED) {
+        supersede(attempt);
+        return;
     }
-    if (outcome == LKS_FAIL_OUTCOME_STORED)
-        lks_error_set(error, LKS_ABORTED, LKS_APPLIED_YES, "it failed for now: %s", request.detail);
-    return LKS_ONCE_RETRYABLE;
+    if (code != LKS_OK && had_less_time(attempt))
+        complete_later(attempt);
+    else if (code == LKS_OK && outcome != LKS_COMPLETE_OUTCOME_STORED)
+        fail_unexpected(attempt, "an answer of an unknown kind");
+    attempt->found = once_result_new(&attempt->result, false);
+    end(attempt, outcome == LKS_COMPLETE_OUTCOME_STORED ? LKS_ONCE_EXECUTED : LKS_ONCE_DOUBTFUL);
+}
+
+static void failed(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
+{
+    const lks_fail_response *response = (const lks_fail_response *)message;
+    lks_once_attempt *attempt = of(grant);
+    lks_fail_outcome outcome = code == LKS_OK ? response->outcome : LKS_FAIL_OUTCOME_UNSPECIFIED;
+    bool stored = outcome == LKS_FAIL_OUTCOME_STORED;
+
+    attempt->error = *error;
+    if (outcome == LKS_FAIL_OUTCOME_SUPERSEDED) {
+        supersede(attempt);
+        return;
+    }
+    if (code != LKS_OK && had_less_time(attempt))
+        fail_later(attempt);
+    else if (code == LKS_OK && !stored)
+        fail_unexpected(attempt, "an answer of an unknown kind");
+    if (attempt->verdict == LKS_ONCE_GIVE_UP) {
+        attempt->found = once_failure_new(attempt->detail);
+        end(attempt, stored ? LKS_ONCE_EXECUTED : LKS_ONCE_DOUBTFUL);
+        return;
+    }
+    if (stored)
+        lks_error_set(&attempt->error, LKS_ABORTED, LKS_APPLIED_YES, "it failed for now: %s",
+                      attempt->detail ? attempt->detail : "");
+    end(attempt, LKS_ONCE_RETRYABLE);
+}
+
+static void end_attempt(lks_once_attempt *attempt, lks_once_verdict verdict, uint32_t timeout_ms)
+{
+    uint32_t channel_ms = attempt->grant.lease.channel->options.timeout_ms;
+    uint32_t most_ms = timeout_ms == 0           ? patience_ms(attempt, channel_ms)
+                       : timeout_ms < channel_ms ? timeout_ms
+                                                 : channel_ms;
+    const lks_call_options options = {.timeout_ms = most_ms, .insist = true};
+    const lks_complete_request complete = once_complete_request(attempt);
+
+    attempt->grant.until_ns = timeout_ms > 0 ? clock_in_ms(timeout_ms) : CLOCK_NEVER;
+    attempt->verdict = verdict;
+    const lks_fail_request fail = fail_request(attempt);
+    if (verdict == LKS_ONCE_RETRY || verdict == LKS_ONCE_GIVE_UP)
+        grant_call(&attempt->grant, GRANT_CONTINUES, &lks_idempotency_fail_method, &fail.base, &options, failed);
+    else
+        grant_call(&attempt->grant, GRANT_CONTINUES, &lks_idempotency_complete_method, &complete.base, &options,
+                   completed);
+}
+
+void lks_once_end(lks_once_attempt *attempt, lks_once_verdict verdict, uint32_t timeout_ms, lks_once_done *done,
+                  void *arg)
+{
+    attempt->done = done;
+    attempt->arg = arg;
+    end_attempt(attempt, verdict, timeout_ms);
+    lease_drop(&attempt->grant.lease);
 }
 
 /* ---- running ------------------------------------------------------------------------ */
-
-static lks_once_outcome run(lks_once_attempt *attempt, lks_once_function *function, void *arg, lks_once_result **result,
-                            lks_error *error)
-{
-    switch (function(arg, attempt)) {
-    case LKS_ONCE_RETRY:
-        return fail(attempt, false, result, error);
-    case LKS_ONCE_GIVE_UP:
-        return fail(attempt, true, result, error);
-    case LKS_ONCE_STORE:
-    default:
-        return complete(attempt, result, error);
-    }
-}
 
 lks_once_outcome lks_once_run(lks_channel *channel, const lks_once_options *options, lks_once_function *function,
                               void *arg, lks_once_result **ret, lks_error *error)
 {
     lks_once_attempt *attempt = NULL;
-    lks_once_result *result = NULL;
     lks_error unwanted;
 
     error = error ? error : &unwanted;
     if (ret)
         *ret = NULL;
-    if (once_attempt_new(channel, options, &attempt, error) != LKS_OK)
+    if (new_attempt(channel, options, true, &attempt, error) != LKS_OK)
         return LKS_ONCE_FAILED;
-    lks_once_outcome outcome = begin(attempt, options, &result, error);
-    if (outcome == LKS_ONCE_EXECUTED)
-        outcome = run(attempt, function, arg, &result, error);
-    lease_end(&attempt->lease);
-    lease_drop(&attempt->lease);
-    if (outcome == LKS_ONCE_EXECUTED || outcome == LKS_ONCE_REPLAYED)
-        succeed(error);
-    if (ret)
-        *ret = result;
-    else
-        lks_once_result_free(result);
+    begin(attempt, &attempt->error);
+    if (attempt->outcome == LKS_ONCE_BEGUN)
+        end_attempt(attempt, function(arg, attempt), 0);
+    lks_once_outcome outcome = attempt->outcome;
+    *error = attempt->error;
+    if (ret) {
+        *ret = attempt->found;
+        attempt->found = NULL;
+    }
+    lks_once_free(attempt);
     return outcome;
+}
+
+/* ---- for its function ------------------------------------------------------------------ */
+
+bool lks_once_is_lost(const lks_once_attempt *attempt)
+{
+    return lease_is_lost(&attempt->grant.lease);
+}
+
+int64_t lks_once_number(const lks_once_attempt *attempt)
+{
+    return attempt->number;
+}
+
+uint64_t lks_once_fence(const lks_once_attempt *attempt)
+{
+    return attempt->fence;
 }

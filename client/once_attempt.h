@@ -1,5 +1,5 @@
-/* An attempt of lks_once: what its function sees of it, the result in the making, and
- * the lease of its lease. */
+/* An attempt of lks_once: its lease, and the result in the making. once.c begins and ends it, once_result.c is what its
+ * function sees. */
 #ifndef LOCKSTOCK_CLIENT_ONCE_ATTEMPT_H
 #define LOCKSTOCK_CLIENT_ONCE_ATTEMPT_H
 
@@ -7,32 +7,39 @@
 #include <lockstock/rpc/method.h>
 #include <lockstock/v1/idempotency.lks.h>
 
-#include "client/lease/lease.h"
+#include "client/lease/grant.h"
 
 struct lks_once_attempt {
-    struct lease lease;
-    char *scope, *key; /* constant */
+    struct grant grant;              /* first */
+    char *scope, *key;               /* constant */
+    ProtobufCBinaryData fingerprint; /* constant */
+    uint64_t retain_ms;
+    uint32_t wait_ms;
     char token[LKS_RPC_RANDOM_ID_LEN + 1];
-    /* Constant while the function runs. */
+    lks_once_done *done; /* NULL = a thread waits */
+    void *arg;
+
+    /* The chain's; while the function runs it does not change. */
     int64_t number;
     uint64_t fence;
+    lks_once_outcome outcome;
+    lks_once_result *found; /* for the caller */
+    lks_error error;
+
     /* The function's. */
     lks_stored_result result;
     lks_result_header headers[LKS_ONCE_HEADERS_MAX], *header_list[LKS_ONCE_HEADERS_MAX];
     char *detail; /* NULL = none */
+    lks_once_verdict verdict;
 };
 
-/* One that has not begun, to be ended with lease_end(&attempt->lease). */
-lks_code once_attempt_new(lks_channel *channel, const lks_once_options *options, lks_once_attempt **ret,
-                          lks_error *error);
-
-/* The answer to an Extend that renews a lease; arg: the batch. */
-void once_extended(void *arg, lks_code code, const lks_extend_response *response, const lks_error *error);
+/* Frees what the function gave to it. */
+void once_forget_result(lks_once_attempt *attempt);
 
 /* What stores its result; points into the attempt. */
 lks_complete_request once_complete_request(const lks_once_attempt *attempt);
 
-/* A copy for the caller; NULL when out of memory. */
+/* A copy for the caller; NULL when out of memory, or stored is NULL. */
 lks_once_result *once_result_new(const lks_stored_result *stored, bool replayed);
 
 /* The result of an attempt that gave up, as a server would replay it. */

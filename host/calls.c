@@ -17,7 +17,8 @@ enum {
 
 /* ---- for the other threads --------------------------------------------------------------- */
 
-void put_into_round(caller *c)
+/* Puts the caller into the round, or takes it out. */
+static void put_into_round(caller *c)
 {
     bool wanted = !TAILQ_EMPTY(&c->granted) || (!c->held && !TAILQ_EMPTY(&c->queued));
 
@@ -28,11 +29,43 @@ void put_into_round(caller *c)
     c->in_round = wanted;
 }
 
+/* NULL: a call in that state is in no queue. */
+static running_list *queue_of(const struct running *r)
+{
+    return r->state == QUEUED ? &r->caller->queued : r->state == GRANTED ? &r->caller->granted : NULL;
+}
+
+void move(struct running *r, state to)
+{
+    running_list *from = queue_of(r);
+
+    if (from)
+        TAILQ_REMOVE(from, r, in_queue);
+    r->state = to;
+    running_list *into = queue_of(r);
+    if (into)
+        TAILQ_INSERT_TAIL(into, r, in_queue);
+    if (into)
+        pthread_cond_signal(&r->all->work);
+    if (from || into)
+        put_into_round(r->caller);
+}
+
+void refuse_stopped(struct running *r)
+{
+    if (atomic_load(&r->stopped) == LKS_CANCELLED)
+        lks_error_set(&r->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller is gone");
+    else
+        lks_error_set_reason(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_SHUTTING_DOWN,
+                             "the server is shutting down");
+}
+
 void finish(struct running *r)
 {
     calls *all = r->all;
 
     pthread_mutex_lock(&all->lock);
+    move(r, OVER);
     TAILQ_INSERT_TAIL(&all->finished, r, in_queue);
     uv_async_send(&all->wake);
     pthread_mutex_unlock(&all->lock);
@@ -96,43 +129,38 @@ static bool on_queues(const caller *c)
 
 static void enqueue(struct running *r)
 {
-    caller *c = r->caller;
-
     pthread_mutex_lock(&r->all->lock);
-    r->state = QUEUED;
-    TAILQ_INSERT_TAIL(&c->queued, r, in_queue);
-    put_into_round(c);
+    TAILQ_INSERT_TAIL(&r->caller->queued, r, in_queue); /* it is QUEUED from the beginning */
+    put_into_round(r->caller);
     pthread_mutex_unlock(&r->all->lock);
     pthread_cond_signal(&r->all->work);
 }
 
-/* Nobody wants it run any more. True: nothing has begun to, and the caller of this ends it; else it ends by itself,
- * with the code unless its handler runs. */
-static bool stop(struct running *r, lks_code code, const char *why)
+/* Nobody wants the call run any more (CANCELLED), or it is too late to begin it (UNAVAILABLE). True: it waited, and the
+ * caller of this ends it; else it ends by itself, with that code unless its handler runs. */
+static bool stop(struct running *r, lks_code code)
 {
-    pthread_mutex_lock(&r->all->lock);
-    bool waits = r->state == QUEUED && !r->answered, guards = r->state == GUARDING;
-    bool granted = r->state == QUEUED && r->answered;
-    if (r->state == QUEUED) {
-        TAILQ_REMOVE(granted ? &r->caller->granted : &r->caller->queued, r, in_queue);
-        put_into_round(r->caller);
-    }
-    if (waits || granted)
-        r->state = WITHDRAWN;
-    if (!r->stopped) {
-        r->stopped = code;
-        r->why_stopped = why;
-    }
-    pthread_mutex_unlock(&r->all->lock);
-    if (waits || granted)
-        lks_error_set_reason(&r->error, code, LKS_APPLIED_NO, stop_reason(code), "%s", why);
-    if (guards)
+    calls *all = r->all;
+
+    pthread_mutex_lock(&all->lock);
+    state was = r->state;
+    bool waited = was == QUEUED || was == GRANTED;
+    if (code == LKS_CANCELLED || (was < RUNNING && atomic_load(&r->stopped) == LKS_OK))
+        atomic_store(&r->stopped, code);
+    if (waited)
+        move(r, OVER);
+    if (r->watch == WATCHED)
+        uv_async_send(&all->wake);
+    pthread_mutex_unlock(&all->lock);
+    if (waited)
+        refuse_stopped(r);
+    if (was == GUARDING)
         lks_guard_cancel(r->context.guarded);
-    if (granted && lks_guard_runs(r->context.guarded)) {
+    if (was == GRANTED && lks_guard_runs(r->context.guarded)) {
         leave(r);
         return false;
     }
-    return waits || granted;
+    return waited;
 }
 
 /* The call is over. done runs last, when nothing here refers to the call any more: it may take or end others. */
@@ -160,12 +188,12 @@ static void end(struct running *r)
 }
 
 /* Stops all calls of a caller. Those which the function that calls this is to end are put into `to`. */
-static void stop_all(caller *c, lks_code code, const char *why, running_list *to)
+static void stop_all(caller *c, lks_code code, running_list *to)
 {
     struct running *r;
 
     TAILQ_FOREACH(r, &c->calls, in_caller)
-        if (stop(r, code, why))
+        if (stop(r, code))
             TAILQ_INSERT_TAIL(to, r, in_queue);
 }
 
@@ -179,27 +207,21 @@ static void end_all(running_list *stopped)
     }
 }
 
-static const char gone[] = "the caller is gone";
-
 static void on_abandon(struct running *r)
 {
-    deferred_cancel(r);
-    if (stop(r, LKS_CANCELLED, gone))
+    if (stop(r, LKS_CANCELLED))
         end(r);
 }
 
 static void on_lost(caller *c)
 {
     running_list stopped = TAILQ_HEAD_INITIALIZER(stopped);
-    struct running *r;
 
     if (!c)
         return;
     c->lost = true;
     c->pins++;
-    TAILQ_FOREACH(r, &c->calls, in_caller)
-        deferred_cancel(r);
-    stop_all(c, LKS_CANCELLED, gone, &stopped);
+    stop_all(c, LKS_CANCELLED, &stopped);
     end_all(&stopped);
     unpin(c);
 }
@@ -409,7 +431,7 @@ void calls_refuse_waiting(calls *all)
     caller *c;
 
     TAILQ_FOREACH(c, &all->callers, next)
-        stop_all(c, LKS_UNAVAILABLE, "the server is shutting down", &stopped);
+        stop_all(c, LKS_UNAVAILABLE, &stopped);
     end_all(&stopped);
 }
 

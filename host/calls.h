@@ -1,22 +1,36 @@
 /* The calls of a host, from the engines to the threads that run handlers, and back. It is the engines' sink.
- * Connections with calls to run take turns, each call by call in the order of their coming. Calls which guards have
- * admitted go first, for they hold something. Loop thread only, but for what workers do inside.
+ * Connections with calls to run take turns, each call by call in the order of arrival. Calls that their guards admitted go
+ * first, because they hold something. Loop thread only, except for what workers do inside.
  *
- *   take --> refused
- *       \--> QUEUED --its turn--> RUNNING --the handler has ended--> done
- *                                 (a thread has it, or it is deferred)
- *
+ *   QUEUED --its turn--> RUNNING --the handler has ended--> OVER
+ *                          \--deferred--> DEFERRING --returns--> DEFERRED --lks_host_finish--> FINISHED --> OVER
  *   of a method with guards:
- *                         QUEUED --its turn--> ENTERING --asked--> GUARDING --admitted--> QUEUED --its turn--> RUNNING
- *                                                                  (no thread)   \--refused--> QUEUED --> done
- *                                              RUNNING --the handler has ended--> LEAVING --guards left--> done      */
+ *   QUEUED --its turn--> ENTERING --asked--> GUARDING --answered--> GRANTED --its turn--> RUNNING --> LEAVING --> OVER
+ *                           \--answered--> ANSWERED --asked--> /        \--refused--> OVER
+ *   stopped (the caller is gone, the host closes): QUEUED and GRANTED at once, ENTERING to GUARDING by the guards' answer */
 #ifndef HOST_CALLS_H
 #define HOST_CALLS_H
 
+#include <lockstock/rpc/exchange.h>
+#include <lockstock/rpc/service.h>
+
 #include "net/sink.h"
-#include "serve.h"
 
 struct uv_loop_s;
+
+/* What is served; constant once the host listens. The target of a route is its
+ * serve_target. */
+typedef struct serve_table {
+    lks_rpc_route *routes; /* sorted */
+    size_t n_routes;
+    uint32_t timeout_ms;        /* of a call that names none, and the longest */
+    lks_rpc_scan_limits limits; /* of a request */
+} serve_table;
+
+typedef struct serve_target {
+    const lks_rpc_binding *binding;
+    const lks_rpc_service *service;
+} serve_target;
 
 typedef struct calls calls;
 

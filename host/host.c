@@ -18,7 +18,6 @@
 #include "calls.h"
 #include "net/sp/frames.h"
 #include "net/wires.h"
-#include "serve.h"
 #include "standard/health.h"
 #include "standard/reflection.h"
 

@@ -1,8 +1,8 @@
-/* Inside of calls.c and its neighbours: work.c (what threads do with a call) and deferred.c (handlers that go on after
- * they returned). Invariant: `lock` guards the queues, the list of finished calls, the pool of arenas and what is
- * marked so; all else of a call belongs to who has it: the thread that runs it, the channel's completion thread
- * while guards enter and leave, then the loop. Its end is told under the lock: so nothing of it is touched, the
- * loop's wake-up included, once the loop has seen it. */
+/* Inside of calls.c and its neighbours: work.c (what threads do with a call) and deferred.c (handlers that continue after
+ * they returned). Invariant: `lock` guards the queues, the list of finished calls, the pool of arenas and the fields that
+ * are marked so. All other fields of a call belong to the thread that has it: the one that runs it, the channel's
+ * completion thread while guards enter and leave, then the loop. A call is handed to the loop under the lock, and nobody
+ * else touches it after that. */
 #ifndef HOST_RUNNING_H
 #define HOST_RUNNING_H
 
@@ -24,8 +24,8 @@ struct caller {
     void (*on_room)(void *arg);
     void *arg;
     running_list calls;   /* in any state */
-    running_list queued;  /* have not begun; under lock */
-    running_list granted; /* their guards have answered: they go first, also when it is held; under lock */
+    running_list queued;  /* that are QUEUED; under lock */
+    running_list granted; /* that are GRANTED: they go first, also when it is held; under lock */
     bool held, in_round;  /* under lock */
     TAILQ_ENTRY(caller) round;
     size_t n_calls;
@@ -34,8 +34,23 @@ struct caller {
     TAILQ_ENTRY(caller) next;
 };
 
-/* calls.h draws it. ENTERING: a thread asks the guards; WITHDRAWN: who took it out of its state ends it. */
-typedef enum state { QUEUED, ENTERING, GUARDING, RUNNING, LEAVING, WITHDRAWN } state;
+/* calls.h draws it. Under lock, moved by `move` alone. */
+typedef enum state {
+    QUEUED,    /* waits for a thread */
+    ENTERING,  /* a thread asks the guards */
+    ANSWERED,  /* the same, and they have answered already */
+    GUARDING,  /* no thread has it: the guards will answer */
+    GRANTED,   /* the guards have answered: it waits for a thread before those that are QUEUED */
+    RUNNING,   /* its handler runs */
+    DEFERRING, /* the same, and the handler has deferred the call */
+    DEFERRED,  /* the handler has returned and will finish the call */
+    FINISHED,  /* lks_host_finish was called */
+    LEAVING,   /* the guards are being left */
+    OVER       /* whoever moved it here has the loop end it */
+} state;
+
+/* Whether a deferred call is to be told of its cancellation. */
+typedef enum watch { UNWATCHED, WATCHED, DUE, TELLING } watch;
 
 /* One call; its metadata and its payload stand behind it. */
 struct running {
@@ -49,21 +64,19 @@ struct running {
     lks_rpc_context context;
     const char *payload;
     size_t payload_len;
-    lks_rpc_arena *arena; /* from its start on */
+    lks_rpc_arena *arena;      /* while a thread has it, and from then on unless it is large while guards are asked */
+    ProtobufCMessage *request; /* in the arena; NULL = not unpacked */
     ProtobufCMessage *response;
     lks_error error;
-    atomic_bool cancelled;  /* nobody waits for its answer */
     bool unanswered_before; /* sink_call's */
 
     /* Under lock. */
     state state;
-    lks_code stopped; /* by whom nobody wants it run any more, if it has not begun to; LKS_OK = by nobody */
-    const char *why_stopped;
-    bool answered;                  /* its guards have */
-    bool deferred, returned, ended; /* deferred.c: its handler said so, has returned, has called lks_host_finish */
+    _Atomic lks_code stopped; /* CANCELLED: nobody waits for the answer; UNAVAILABLE: it may not begin any more; LKS_OK.
+                                 Read without the lock, too */
+    watch watch;
     lks_host_cancelled *on_cancel;
     void *cancel_arg;
-    bool watched, due, telling;
 
     TAILQ_ENTRY(running) in_caller, in_queue, in_watched;
 };
@@ -79,8 +92,8 @@ struct calls {
     pthread_cond_t told; /* an on_cancel has returned */
     caller_list round;   /* who has calls to run */
     running_list finished;
-    running_list watched;   /* deferred calls that are to be told of their cancellation */
-    running_list due;       /* those of them whose moment has come */
+    running_list watched;   /* deferred calls that are WATCHED */
+    running_list due;       /* those that are DUE */
     lks_rpc_arena **arenas; /* when none is in use */
     uint32_t n_arenas, arenas_max;
     bool closing;
@@ -90,38 +103,32 @@ struct calls {
 
 /* ---- calls.c ---- */
 
-/* Under lock: puts the caller into the round, or takes it out. */
-void put_into_round(caller *c);
+/* Under lock: moves a call to a state, and into and out of the queue that the state has. */
+void move(struct running *r, state to);
 
 /* Not under lock: the call is over; the loop ends it. */
 void finish(struct running *r);
 
 void give_arena(calls *all, lks_rpc_arena *arena);
 
+/* Sets the error of a call that does not run because it was stopped. */
+void refuse_stopped(struct running *r);
+
 /* ---- work.c ---- */
 
 /* The thread function; its argument is `calls`. */
 void *work(void *arg);
 
-/* Its handler has ended, with what stands in r->error and r->response, or is not run after all though its guards
- * admitted it: they are left. Any thread. */
+/* Its handler has ended, with what is in r->error and r->response, or does not run although its guards admitted it: the
+ * guards are left, if it has any, and it is over. Any thread. */
 void leave(struct running *r);
 
 /* ---- deferred.c ---- */
 
-/* The handler has returned. True: it has not deferred its call, or ended it already. */
+/* The handler has returned. True: it has not deferred its call, or has finished it already. */
 bool deferred_returned(struct running *r, lks_code code);
-
-/* Loop thread: nobody waits for the answer any more. */
-void deferred_cancel(struct running *r);
 
 /* Loop thread: tells those who are to know of cancellations and of deadlines that are over. */
 void deferred_look(calls *all);
-
-/* Why a call was stopped with that code. */
-static inline lks_reason stop_reason(lks_code code)
-{
-    return code == LKS_UNAVAILABLE ? LKS_REASON_SHUTTING_DOWN : LKS_REASON_NONE;
-}
 
 #endif

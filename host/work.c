@@ -1,10 +1,15 @@
-/* What threads do with calls: ask guards, run handlers, leave guards. Invariant: a thread keeps no call that waits; what
- * guards admitted is left by them, whatever becomes of the handler. */
+/* What threads do with calls: unpack requests, ask guards, run handlers, leave guards. Invariant: a thread keeps no call
+ * that waits; guards that admitted a call are left, whatever becomes of the handler. */
 #include <lockstock/guard.h>
 
+#include "base/clock.h"
 #include "running.h"
 
-/* ---- guards --------------------------------------------------------------------------------- */
+enum {
+    KEPT_BYTES =
+        16 * 1024 /* of arena, while guards are asked; a larger request is unpacked again, so that waiting calls
+                              take little more memory than their bytes, which are counted */
+};
 
 static const lks_rpc_binding *binding_of(const struct running *r)
 {
@@ -13,60 +18,62 @@ static const lks_rpc_binding *binding_of(const struct running *r)
     return target->binding;
 }
 
-/* The guards have left. On the channel's completion thread, or where `leave` is. */
+/* ---- guards --------------------------------------------------------------------------------- */
+
+/* The guards have been left. On the channel's completion thread, or in `leave`. */
 static void on_left(void *arg)
 {
     struct running *r = arg;
 
     if (r->arena || (r->arena = lks_rpc_arena_new()))
         lks_guard_answer(r->context.guarded, r->arena, &r->response, &r->error);
+    else
+        lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, "out of memory");
     finish(r);
 }
 
 void leave(struct running *r)
 {
+    if (!r->context.guarded) {
+        finish(r);
+        return;
+    }
     pthread_mutex_lock(&r->all->lock);
-    r->state = LEAVING;
+    move(r, LEAVING);
     pthread_mutex_unlock(&r->all->lock);
     lks_guard_leave(r->context.guarded, r->error.code, r->response, &r->error, on_left, r);
 }
 
-/* The guards have answered, and no thread has the call: it waits for one, unless nobody wants it any more. */
+/* The guards have answered, and no thread has the call: it waits for one, unless it was stopped. */
 static void proceed(struct running *r)
 {
     calls *all = r->all;
 
     pthread_mutex_lock(&all->lock);
-    lks_code stopped = r->stopped;
-    if (stopped) {
-        r->state = WITHDRAWN;
-    } else {
-        r->state = QUEUED;
-        TAILQ_INSERT_TAIL(&r->caller->granted, r, in_queue);
-        put_into_round(r->caller);
-        pthread_cond_signal(&all->work);
-    }
+    bool stopped = atomic_load(&r->stopped) != LKS_OK;
+    move(r, stopped ? OVER : GRANTED);
     pthread_mutex_unlock(&all->lock);
     if (!stopped)
         return;
-    lks_error_set_reason(&r->error, stopped, LKS_APPLIED_NO, stop_reason(stopped), "%s", r->why_stopped);
+    refuse_stopped(r);
     if (lks_guard_runs(r->context.guarded))
         leave(r);
     else
         finish(r);
 }
 
-/* While a thread still asks them, it goes on with the call itself. */
+/* While a thread is still asking them, that thread goes on with the call. */
 static void on_guarded(void *arg)
 {
     struct running *r = arg;
     calls *all = r->all;
 
     pthread_mutex_lock(&all->lock);
-    r->answered = true;
-    bool mine = r->state == GUARDING;
+    bool entering = r->state == ENTERING;
+    if (entering)
+        move(r, ANSWERED);
     pthread_mutex_unlock(&all->lock);
-    if (mine)
+    if (!entering)
         proceed(r);
 }
 
@@ -74,24 +81,24 @@ static void on_guarded(void *arg)
 static bool enter(struct running *r)
 {
     calls *all = r->all;
-    ProtobufCMessage *request;
 
-    if (serve_unpack(all->options.table, r->route, r->payload, r->payload_len, &r->context, r->arena, &request,
-                     &r->error) != LKS_OK ||
-        lks_guard_enter(all->options.guards, binding_of(r)->guard, r->route->method, request, r->context.deadline_ns,
+    if (lks_guard_enter(all->options.guards, binding_of(r)->guard, r->route->method, r->request, r->context.deadline_ns,
                         r->unanswered_before, on_guarded, r, &r->context.guarded, &r->error) != LKS_OK)
         return true;
-    /* A call that waits costs its bytes only: it is unpacked again when it runs. */
-    give_arena(all, r->arena);
-    r->arena = NULL;
+    if (lks_rpc_arena_bytes(r->arena) > KEPT_BYTES) {
+        give_arena(all, r->arena);
+        r->arena = NULL;
+        r->request = NULL;
+    }
     pthread_mutex_lock(&all->lock);
-    if (r->stopped && !r->answered) {
+    if (atomic_load(&r->stopped) != LKS_OK && r->state == ENTERING) {
         pthread_mutex_unlock(&all->lock);
         lks_guard_cancel(r->context.guarded);
         pthread_mutex_lock(&all->lock);
     }
-    bool answered = r->answered;
-    r->state = GUARDING;
+    bool answered = r->state == ANSWERED;
+    if (!answered)
+        move(r, GUARDING);
     pthread_mutex_unlock(&all->lock);
     if (answered)
         proceed(r);
@@ -100,41 +107,56 @@ static bool enter(struct running *r)
 
 /* ---- handlers --------------------------------------------------------------------------------- */
 
-/* True: the call is over. */
-static bool run(struct running *r)
+/* Makes the request, unless it is there, in time for the handler. */
+static lks_code prepare(struct running *r, const serve_table *table)
 {
-    const serve_table *table = r->all->options.table;
-    ProtobufCMessage *request;
-
-    lks_code code =
-        serve_unpack(table, r->route, r->payload, r->payload_len, &r->context, r->arena, &request, &r->error);
-    if (code == LKS_OK)
-        code = serve_prepare(r->route, &r->context, r->arena, &r->response, &r->error);
-    if (code == LKS_OK && lks_guard_is_lost(&r->context))
-        code = lks_error_set_reason(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
-                                    "what its guards held was lost before the call ran");
-    if (code == LKS_OK && !deferred_returned(r, serve_run(r->route, &r->context, request, r->response, &r->error)))
-        return false;
-    if (!r->context.guarded)
-        return true;
-    leave(r);
-    return false;
+    if (!r->arena && !(r->arena = lks_rpc_arena_new()))
+        return lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    if (clock_now_ns() >= r->context.deadline_ns)
+        return lks_error_set_reason(&r->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
+                                    "the deadline passed before the call ran");
+    if (r->request)
+        return LKS_OK;
+    return lks_rpc_request_unpack_within(r->route->method, r->payload, r->payload_len, &table->limits, r->arena,
+                                         &r->request, &r->error);
 }
 
-static bool step(struct running *r, bool granted)
+/* Whatever the handler makes of the error, the code that it returns counts. True: it has ended. */
+static bool handle(struct running *r)
 {
-    if (!r->arena)
-        r->arena = lks_rpc_arena_new();
-    if (granted && !lks_guard_runs(r->context.guarded)) {
-        if (r->arena)
-            lks_guard_answer(r->context.guarded, r->arena, &r->response, &r->error);
-        else
-            lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, "out of memory");
+    const serve_target *target = r->route->target;
+
+    r->response = lks_rpc_response_new(r->route->method, r->arena);
+    if (!r->response) {
+        lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         return true;
     }
-    if (r->arena)
-        return granted || !binding_of(r)->guard ? run(r) : enter(r);
-    lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    r->context.arena = r->arena;
+    r->context.method = r->route->method;
+    r->error = (lks_error){0};
+    if (lks_guard_is_lost(&r->context)) {
+        lks_error_set_reason(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
+                             "what its guards held was lost before the call ran");
+        return true;
+    }
+    return deferred_returned(r,
+                             target->binding->handle(target->service, &r->context, r->request, r->response, &r->error));
+}
+
+/* True: the call is over. */
+static bool step(struct running *r)
+{
+    bool granted = r->context.guarded, enters = !granted && binding_of(r)->guard;
+
+    if (granted && !lks_guard_runs(r->context.guarded)) {
+        on_left(r);
+        return false;
+    }
+    bool prepared = prepare(r, r->all->options.table) == LKS_OK;
+    if (prepared && enters)
+        return enter(r);
+    if (prepared && !handle(r))
+        return false;
     if (!granted)
         return true;
     leave(r);
@@ -147,14 +169,11 @@ static bool step(struct running *r, bool granted)
 static struct running *next_of_round(calls *all)
 {
     caller *c = TAILQ_FIRST(&all->round);
-    bool granted = !TAILQ_EMPTY(&c->granted);
-    struct running *r = granted ? TAILQ_FIRST(&c->granted) : TAILQ_FIRST(&c->queued);
+    struct running *r = TAILQ_FIRST(TAILQ_EMPTY(&c->granted) ? &c->queued : &c->granted);
 
-    TAILQ_REMOVE(granted ? &c->granted : &c->queued, r, in_queue);
-    TAILQ_REMOVE(&all->round, c, round);
+    TAILQ_REMOVE(&all->round, c, round); /* behind the others, if it has more */
     c->in_round = false;
-    put_into_round(c);
-    r->state = !granted && binding_of(r)->guard ? ENTERING : RUNNING;
+    move(r, r->state == QUEUED && binding_of(r)->guard ? ENTERING : RUNNING);
     return r;
 }
 
@@ -169,15 +188,12 @@ void *work(void *arg)
         if (all->closing)
             break;
         struct running *r = next_of_round(all);
-        bool granted = r->answered;
-        r->arena = all->n_arenas > 0 ? all->arenas[--all->n_arenas] : NULL;
+        if (!r->arena && all->n_arenas > 0)
+            r->arena = all->arenas[--all->n_arenas];
         pthread_mutex_unlock(&all->lock);
-        bool over = step(r, granted);
+        if (step(r))
+            finish(r);
         pthread_mutex_lock(&all->lock);
-        if (over) {
-            TAILQ_INSERT_TAIL(&all->finished, r, in_queue);
-            uv_async_send(&all->wake);
-        }
     }
     pthread_mutex_unlock(&all->lock);
     return NULL;

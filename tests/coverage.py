@@ -31,7 +31,8 @@ SECTIONS = {
 RETIRED = {"B12", "B13", "B14", "B15", "B16", "C28", "C29", "K6", "R42"}
 
 TAG = re.compile(r"\s*(?:--|#|/\*) promise ([A-Z]+)([0-9]+)(?:: (.*?))?(?: \*/)?$")
-CASE = re.compile(r"TEST\w*\((\w+)|static void (\w+)\(void \*\*state\)|\s*def (test_\w+)\(|class (\w+)\(|function case\.(\w+)")
+CASE = re.compile(r"TEST\w*\((\w+)|static void (\w+)\(void \*\*state\)|"  # C
+                  r"\s*def (test_\w+)\(|class (\w+)\(|function case\.(\w+)")  # Python, Lua
 COMMENT = re.compile(r"\s*(--|#|/\*| \*|@|$)")
 
 

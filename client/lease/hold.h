@@ -1,37 +1,69 @@
-/* A `lock` is a lock as a program names it (an lks_mutex, an lks_rwlock, an lks_semaphore), a `hold` one grant of it. */
+/* Holds, as hold.c, the locks of threads and semaphores use them: lockstock/hold.h says what a hold is. */
 #ifndef LOCKSTOCK_CLIENT_LEASE_HOLD_H
 #define LOCKSTOCK_CLIENT_LEASE_HOLD_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <lockstock/hold.h>
 
-#include <lockstock/channel.h>
-#include <lockstock/lease.h>
-#include <lockstock/v1/lock.lks.h>
+#include "client/lease/grant.h"
 
-#include "client/lease/lease.h"
-
-/* Constant but for `holds`. */
-struct lock {
+/* What is acquired, and how. Constant, and outlives its holds. */
+struct hold_spec {
     lks_channel *channel;
-    char *group, *name, *owner;
-    int64_t capacity; /* of a semaphore */
+    const char *group, *owner;
+    const char *const *names;
+    size_t n_names;
+    int64_t capacity;
     uint32_t lease_ms, renew_ms, max_hold_ms;
     lks_lock_lost *on_lost;
     void *arg;
-    atomic_uint holds; /* holds, and attempts at one: while there are any it is not freed */
 };
 
-/* Constant once it is held. While it is, its lock is not freed. */
-struct hold {
-    struct lease lease;
-    struct lock *lock;
+struct lks_hold {
+    struct grant grant; /* first */
+    const struct hold_spec *spec;
     lks_lock_mode mode;
+    int64_t permits;
+    uint32_t wait_ms;
     char token[LKS_RPC_RANDOM_ID_LEN + 1];
-    uint64_t fence;
+    lks_hold_done *done; /* NULL = a thread waits */
+    lks_hold_released *released;
+    void *arg;
     unsigned count; /* the holding thread's: how often it is to unlock it */
+
+    /* The chain's, constant once it is settled. */
+    bool doubtful; /* an answer that was not a grant may have been preceded by one */
+    lks_lock_result result;
+    lks_error error;
+    int64_t left_ms;
+    uint64_t fences[]; /* of the names */
 };
+
+/* Fills in the defaults of a spec, except for the owner, and checks it. LKS_INVALID_ARGUMENT. */
+lks_code hold_check(struct hold_spec *spec, lks_error *error);
+
+/* Copies a spec into `to`, and what it points to into hold_spec_bytes(from) bytes at `at`. Without an owner it gets
+ * "host/pid". */
+size_t hold_spec_bytes(const struct hold_spec *from);
+void hold_spec_copy(struct hold_spec *to, const struct hold_spec *from, void *at);
+
+/* Acquires on this thread. The error and *ret are set with every result; the hold that is not acquired is freed. */
+lks_lock_result hold_take(const struct hold_spec *spec, lks_lock_mode mode, int64_t permits, uint32_t wait_ms,
+                          lks_hold **ret, lks_error *error);
+
+/* Releases on this thread and frees. On the threads that run callbacks, and what was lost, in the background. Codes as
+ * those of lks_mutex_unlock. */
+lks_code hold_give_back(lks_hold *hold, lks_error *error);
+
+/* Releases in the background; where that cannot be started the lease ends by itself. */
+void hold_release_later(const lks_hold *hold);
+
+/* The hold whose on_lost the calling thread runs; NULL: none. */
+const lks_hold *hold_reporting(void);
+
+/* Waits until no on_lost of a hold of the spec runs. Not inside one. */
+void hold_quiesce(const struct hold_spec *spec);
+
+/* LKS_ABORTED: it had been lost. */
+lks_code hold_tell_lost(lks_error *error);
 
 #endif

@@ -65,7 +65,12 @@ static struct lease *of_loss(struct timer *timer)
     return container_of(timer, struct lease, loss);
 }
 
-static void unref(struct lease *lease)
+void lease_ref(struct lease *lease)
+{
+    atomic_fetch_add(&lease->references, 1);
+}
+
+void lease_drop(struct lease *lease)
 {
     if (atomic_fetch_sub(&lease->references, 1) == 1)
         lease->kind->free(lease);
@@ -173,7 +178,7 @@ void lease_answered(struct lease_batch *batch, const lks_error *error)
         take_answer(&batch->renewals[i], batch, error);
     pthread_mutex_unlock(&keeper.lock);
     for (size_t i = 0; i < batch->n; i++)
-        unref(batch->renewals[i].lease);
+        lease_drop(batch->renewals[i].lease);
     free(batch);
 }
 
@@ -208,7 +213,7 @@ static void renew_first(struct lease_set *set, uint64_t now)
     }
     for (batch->n = 0; batch->n < batch_max;) {
         move(lease, LEASE_RENEWING);
-        atomic_fetch_add(&lease->references, 1);
+        lease_ref(lease);
         batch->renewals[batch->n++] = (struct lease_renewal){.lease = lease};
         if (heap_next_ns(&set->renewals) > until_ns)
             break;
@@ -220,7 +225,7 @@ static void renew_first(struct lease_set *set, uint64_t now)
         return;
     for (size_t i = 0; i < batch->n; i++) {
         renew_again(batch->renewals[i].lease, batch->n, &error);
-        unref(batch->renewals[i].lease);
+        lease_drop(batch->renewals[i].lease);
     }
     free(batch);
 }
@@ -233,13 +238,13 @@ static void report_loss(struct lease *lease)
     move(lease, LEASE_LOST);
     if (!lease->kind->lost)
         return;
-    atomic_fetch_add(&lease->references, 1);
+    lease_ref(lease);
     keeper.reporting = reporting = lease;
     pthread_mutex_unlock(&keeper.lock);
     lease->kind->lost(lease, lease->reason);
     pthread_mutex_lock(&keeper.lock);
     keeper.reporting = reporting = NULL;
-    unref(lease);
+    lease_drop(lease);
     pthread_cond_broadcast(&keeper.reported);
 }
 
@@ -407,11 +412,6 @@ bool lease_end(struct lease *lease)
     lease->set = NULL;
     pthread_mutex_unlock(&keeper.lock);
     return lost;
-}
-
-void lease_drop(struct lease *lease)
-{
-    unref(lease);
 }
 
 uint64_t lease_left_ns(const struct lease *lease)

@@ -84,7 +84,8 @@ void lease_answered(struct lease_batch *batch, const lks_error *error);
 /* After it returns no renewal starts and `lost` does not begin. Returns whether the lease was lost by then. */
 bool lease_end(struct lease *lease);
 
-/* Gives up the owner's reference. */
+/* One reference more, and one less. The owner's is dropped after lease_end. */
+void lease_ref(struct lease *lease);
 void lease_drop(struct lease *lease);
 
 /* Until it counts as lost unless it is renewed; 0: it is lost, or this is a forked child. */

@@ -1,4 +1,4 @@
--- The only clock of the library. Tests load tests/support/clock.lua in its place.
+-- The only clock of the library. Tests load tests/support/clock.lua instead.
 
 -- Microseconds since 1970, by Redis.
 local function clock_us()

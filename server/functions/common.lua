@@ -1,15 +1,14 @@
--- What every function of the library stands on: the sub-call protocol, errors,
--- numbers. A function of the library checks everything, then writes.
+-- What every function of the library uses: the sub-call protocol, errors, numbers. A function checks everything, then
+-- writes.
 --
 -- FCALL <name>_<digest> <n> <base>... { argc arg... }...   one {...} a sub-call
---   base   "ls:{namespace/group}:"; every key of a sub-call begins with it. One base: of all
---          sub-calls; several: of each sub-call its own; none: each has it as its first argument
---          (in Redis Cluster the keys of a command lie in one slot, those of an FCALL's calls in many)
--- Reply: that of the one sub-call; of several a list of them, in order:
+--   base   "ls:{namespace/group}:"; every key of a sub-call begins with it. One base: all sub-calls have it; several:
+--          each sub-call has its own; none: it is the first argument of each (in Redis Cluster the keys of a command
+--          must be in one slot, and the sub-calls are in many)
+-- Reply: of one sub-call its own; of several a list of theirs, in order:
 --   {OUTCOME, ...}                              what the handler returned; a list of one value may be that value alone,
 --                                               for each list costs Redis 4,000 instructions
---   {'ELSEWHERE'}                               the node does not have the base's slot, or not all of
---                                               it; nothing was done
+--   {'ELSEWHERE'}                               the node does not have all of the base's slot; nothing was done
 --   {'ERR', code, applied, message, detail, reason}   code of google.rpc.Code,
 --                                               applied 'NO' or 'MAYBE';
 --                                               detail is for the server's log only;
@@ -21,13 +20,13 @@ local CODE = {
 }
 local MAX_INTEGER = 9007199254740991 -- 2^53 - 1
 
--- Whether the running sub-call has written: an error from then on is MAYBE.
+-- Whether the running sub-call has written: its errors are MAYBE from then on.
 local dirty = false
 
--- How many FCALLs have begun: what is remembered for one of them ends with it.
+-- How many FCALLs have begun: tells what is remembered for the running one.
 local fcall = 0
 
--- The FCALL's moment in microseconds, once somebody has asked for it.
+-- The FCALL's time in microseconds, once it was asked for.
 local moment
 local function clock()
   moment = moment or clock_us()
@@ -45,8 +44,8 @@ local function foreign()
   fail('FAILED_PRECONDITION', FOREIGN, 'foreign_data')
 end
 
--- Every write goes through here. A command that fails has changed nothing itself:
--- so the first write of a function needs no check of its key's type before it.
+-- All writes use this. A command that fails has changed nothing, so the first write of a function need not check the
+-- type of its key.
 local function write(...)
   local reply = redis.call(...)
   dirty = true
@@ -58,7 +57,7 @@ local function int(n)
   return string.format('%d', n)
 end
 
--- The same of milliseconds that a key is kept, which mostly are those of the call before.
+-- The same for the ms that a key is kept, which are mostly those of the last call.
 local kept_ms, kept_text
 local function ms_text(ms)
   if ms ~= kept_ms then kept_ms, kept_text = ms, int(ms) end
@@ -71,7 +70,7 @@ local function reply_of_error(e)
     return {'ERR', e.lks_code, applied, e.lks_message, '', e.lks_reason}
   end
   local text = type(e) == 'table' and e.err or tostring(e)
-  -- Redis finds another type, struct.unpack fewer bytes than we write.
+  -- Redis reports another type, struct.unpack fewer bytes than were written.
   if not dirty and (string.find(text, 'WRONGTYPE', 1, true) or string.find(text, 'data string too short', 1, true)) then
     return {'ERR', CODE.FAILED_PRECONDITION, 'NO', FOREIGN, text, 'foreign_data'}
   end
@@ -81,8 +80,8 @@ local function reply_of_error(e)
   return {'ERR', CODE.INTERNAL, applied, 'a store function failed', text, ''}
 end
 
--- In Redis Cluster, the id of this node, which it keeps for its life; else ''. There a server has asked for it, too, before it
--- calls: elsewhere the user may not be permitted to.
+-- In Redis Cluster the id of this node, which never changes; else ''. A server has asked for it before it calls,
+-- because the user may not be permitted to ask elsewhere.
 local node_id
 local function this_node()
   if not node_id then
@@ -92,18 +91,18 @@ local function this_node()
   return node_id
 end
 
--- In Redis Cluster what CLUSTER NODES says of this node; else nil.
+-- In Redis Cluster the line of CLUSTER NODES for this node; else nil.
 local function myself()
   return this_node() ~= '' and string.match(redis.call('CLUSTER', 'NODES'), '[^\n]*myself[^\n]*') or nil
 end
 
--- In Redis Cluster the primary that this node is: its id and the epoch of its slots, another one after each failover; else ''.
+-- In Redis Cluster the id of this primary and the epoch of its slots, which changes with each failover; else ''.
 local function this_primary()
   local mine = myself()
   return mine and this_node() .. '/' .. string.match(mine, '^' .. string.rep('%S+ ', 6) .. '(%d+)') or ''
 end
 
--- The slots that this node serves, as "0-5460,7,!93": those with ! are about to leave it. '' where there is no cluster.
+-- The slots that this node serves, as "0-5460,7,!93"; ! before those that are being moved away. '' without a cluster.
 local function served_slots()
   local mine, slots = myself(), {}
   if not mine then return '' end
@@ -114,13 +113,13 @@ local function served_slots()
   return table.concat(slots, ',')
 end
 
--- Whether this node has all of that group now. The base itself is no key that exists, and of such a one a node that has the
--- slot in part says that it is elsewhere.
+-- Whether this node has all of the group now. No key has the name of the base, and a node that has only a part of the
+-- slot answers for a missing key that it is elsewhere.
 local function has_group(base)
   return this_node() == '' or type(redis.pcall('EXISTS', base)) == 'number'
 end
 
--- Whether a slot is among those of such a text.
+-- Whether a slot is in such a text.
 local function slots_among(text)
   local ranges = {}
   for from, to in string.gmatch(text, '(%d+)%-?(%d*)') do
@@ -134,8 +133,8 @@ local function slots_among(text)
   end
 end
 
--- Of a list over all nodes, which goes on where an earlier page ended: the cursor of that page, unless another node gave
--- it; and whether a key is in a slot whose keys were all listed before.
+-- For a list over all nodes that continues an earlier page: the page's cursor, when it is of this node; and whether a
+-- key is in a slot that was listed completely before.
 local function resume(cursor, node, listed)
   local among = listed ~= '' and slots_among(listed)
   return node == this_node() and cursor or nil, function(key)
@@ -143,14 +142,14 @@ local function resume(cursor, node, listed)
   end
 end
 
--- A server hears each node of a cluster on a channel of its own, because PUBLISH reaches all nodes and
--- PUBSUB NUMSUB counts those that hear this one.
+-- A server listens to each node of a cluster on a channel of its own, because PUBLISH reaches all nodes, and PUBSUB
+-- NUMSUB counts the subscribers of this one.
 local function channel_of(server)
   local id = this_node()
   return id == '' and 'ls:wake:' .. server or 'ls:wake:' .. server .. ':' .. id
 end
 
--- An FCALL whose sub-calls have their bases as arguments: those whose group is here run.
+-- An FCALL whose sub-calls have their bases as arguments: runs those whose group is here.
 local function run_those_here(run, words, is_part)
   local bases, mine, place, replies, n, i = {}, {}, {}, {}, 0, 1
   local known, here
@@ -173,9 +172,9 @@ local function run_those_here(run, words, is_part)
   return replies
 end
 
--- Registers what runs an FCALL, run(bases, words) -> its reply. flags: 'no-writes' for a reader;
--- 'allow-oom' for what must work when memory is short (Renew, Release); OF_PART for what is about all that a node keeps,
--- whose base only names the call.
+-- Registers the function that runs an FCALL, run(bases, words) -> its reply. flags: 'no-writes' for a reader;
+-- 'allow-oom' for functions that must work when memory is short (Renew, Release); OF_PART for functions that look at
+-- everything a node keeps, for which the base only names the call.
 local OF_PART = 'allow-cross-slot-keys' -- which all need: calls of several slots share an FCALL
 local function register(name, flags, run)
   local is_part = flags[#flags] == OF_PART
@@ -198,9 +197,8 @@ local function call(handler, base, now, words, first, last)
   return ok and reply or reply_of_error(reply)
 end
 
--- Registers `handler(base, now, argument...)` -> reply array, where each sub-call reads and writes
--- for itself. Its arguments are named in arguments.txt, and the build fails where the handler's
--- differ; they are text.
+-- Registers `handler(base, now, argument...)` -> reply array; each sub-call reads and writes for itself. arguments.txt
+-- names the arguments, which are text, and the build fails where the handler's differ.
 local function define(name, flags, handler)
   register(name, flags, function(bases, words)
     local last, n_words, now = 1 + words[1], #words, clock()
@@ -215,7 +213,7 @@ local function define(name, flags, handler)
   end)
 end
 
--- The running sub-call changes what is kept in `s`: an error in writing it down is an error of this call.
+-- The running sub-call changes `s`: an error in writing it is an error of this call.
 local function touch(s)
   if s.touched then s.touched[s.at] = true else s.touched = {[s.at] = true} end
 end
@@ -227,20 +225,19 @@ local function call_on(s, handler, n, words, first, last)
   return ok and reply or reply_of_error(reply)
 end
 
--- nil, or what is wrong with what was touched.
+-- nil, or the error of what was touched.
 local function close_on(s, shared)
   dirty = false
   local ok, e = pcall(shared.close, s)
   return not ok and reply_of_error(e) or nil
 end
 
--- Registers `handler(s, argument...)` -> reply array, where the sub-calls of one base share the
--- state `s`: it is read once and written once.
---   shared.open(base) -> s    before the first of them; reads nothing. Its fields `touched` (false) and `at` (0) are
---                             the pass's
+-- Registers `handler(s, argument...)` -> reply array; the sub-calls of one base share the state `s`, which is read once
+-- and written once.
+--   shared.open(base) -> s    before the first; reads nothing. The fields `touched` (false) and `at` (0) are the pass's
 --   handler                   checks, then changes s alone, and touches it before
---   shared.close(s)           after the last of them, writes what was changed, when s was touched. Its error goes to each
---                             sub-call that touched s
+--   shared.close(s)           after the last, when s was touched: writes the changes. Its error goes to each sub-call
+--                             that touched s
 local function define_pass(name, flags, handler, shared)
   register(name, flags, function(bases, words)
     local last, n_words = 1 + words[1], #words

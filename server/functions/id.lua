@@ -1,23 +1,21 @@
--- IdService: who may make which ids. A SNOWFLAKE id is (ms, worker, sequence); a server
--- makes them alone, within ranges of time that are granted to it here.
+-- IdService: grants. A SNOWFLAKE id is (ms, worker, sequence). A server makes ids alone, within ranges of time that it
+-- is granted here.
 --
---   Invariant: the ranges granted for a worker to two owners never overlap, because the
---   end of each is written down (its high-water) before anyone knows of it, and another
---   owner's begins behind it. An owner's own ranges may overlap: it never goes back.
+--   Invariant: ranges of one worker that two owners were granted never overlap. The end of each range is written (its
+--   high-water) before any server knows the range, and the next owner's begins after it. An owner's own ranges may
+--   overlap, because it never goes back.
 --
--- An owner is one life of one server. So nothing rests on leases or on the clock: those
--- only keep servers from sharing a worker, and ids near the time of day.
+-- An owner is one run of one server. Neither leases nor clocks matter for uniqueness: they only keep servers from
+-- sharing a worker, and ids near the time of day.
 --
--- What Redis lost cannot be told from what it never had. No range reaches further than
--- a lease ahead of the clock, so that whoever finds nothing waits for one lease, and
--- grants nothing before that moment ever after (the floor).
+-- A loss of data cannot be told from a new store. No range reaches further than a lease ahead of the clock, so a
+-- function that finds nothing grants nothing for one lease, and nothing before that moment ever after (the floor).
 --
 -- Keys, after the base:
---   id:workers  hash    of base "ls:{meta}:". floor -> ms; worker -> "low high at owner":
---                       the owner's ranges lie from low to high, the last of them was
---                       granted at `at` (ms since 1970)
+--   id:workers  hash    of base "ls:{meta}:". floor -> ms; worker -> "low high at owner": the owner's ranges are from
+--                       low to high, and the last was granted at `at` (ms since 1970)
 --   id:s        string  the last number of the sequence that the base names
---   generation  string  of base "ls:{meta}:": which primary wrote last: as servers call it, in Redis Cluster this_primary()
+--   generation  string  of base "ls:{meta}:": the primary that wrote last; in Redis Cluster this_primary()
 
 local EPOCH_MS = 1704067200000             -- 2024-01-01
 local END_MS = EPOCH_MS + 2 ^ 41           -- where 41 bits end, in 2093
@@ -35,15 +33,14 @@ local function parse_worker(text)
   return {low = number(low), high = number(high), at = number(at), owner = owner}
 end
 
--- When others may have it: -1 = now. A lease from the future: the clock stepped back.
+-- When another owner may have the worker: -1 = now. A lease from the future: the clock was set back.
 local function lease_left(worker, now_ms)
   local left = worker.at + LEASE_MS - now_ms
   return left > 0 and left <= LEASE_MS and left or -1
 end
 
--- The worker that the owner has although it does not know yet (calls sent at once), else
--- the free one whose range can begin soonest from `first` on; else nil, and when the next
--- one will be free.
+-- The worker that the owner has, even when it does not know yet (calls sent at once); else the free one whose range can
+-- begin soonest from `first` on; else nil, and when the next one will be free.
 local function take_worker(key, owner, first, now_ms)
   local workers, flat = {}, redis.call('HGETALL', key)
   local best, soonest = nil, LEASE_MS
@@ -72,13 +69,13 @@ end
 -- had: the worker, -1 = none; unused: the first ms it has not used
 -- -> {'OK', worker, first ms, ms behind the last, ms of the clock}
 --  | {'STARTING', ms}  nothing can be granted until then
---  | {'AHEAD', ms}     the owner is too far ahead of the clock; until it has caught up
---  | {'TAKEN', ms}     all workers are; until the next lease ends
+--  | {'AHEAD', ms}     the owner is too far ahead of the clock; until the clock has caught up
+--  | {'TAKEN', ms}     all workers are in use; until the next lease ends
 define('id_grant', {}, function(base, now, owner, had, unused)
   local key, now_ms = base .. 'id:workers', math.floor(now / 1000)
   local floor, primary = redis.call('HGET', key, 'floor'), this_primary()
 
-  -- In a cluster each grant looks, because the slot may get another primary at any moment, without a server's knowledge.
+  -- In a cluster each grant checks this, because the slot may get another primary without a server's knowledge.
   local is_another = primary ~= '' and redis.call('GET', base .. 'generation') ~= primary
   if is_another then write('SET', base .. 'generation', primary) end
   if is_another or not floor then
@@ -86,7 +83,7 @@ define('id_grant', {}, function(base, now, owner, had, unused)
     return {'STARTING', int(LEASE_MS)}
   end
   floor = number(floor)
-  -- Further off it is only after the clock stepped back; then ids go on from there.
+  -- It is further away only after the clock was set back; then ids continue from there.
   if floor > now_ms and floor <= now_ms + LEASE_MS then return {'STARTING', int(floor - now_ms)} end
 
   local first = math.max(now_ms, floor, number(unused))
@@ -99,11 +96,11 @@ define('id_grant', {}, function(base, now, owner, had, unused)
     worker, soonest = take_worker(key, owner, first, now_ms)
     if not worker then return {'TAKEN', int(soonest)} end
   end
-  -- An owner goes on within its own ranges, where its unused part begins or, if it knows
-  -- of none because the reply was lost, at the first; another owner behind them.
+  -- An owner continues in its own ranges: where its unused part begins, or at the first when the reply was lost and it
+  -- knows of none. Another owner begins after them.
   local low = worker.owner == owner and worker.low or worker.high
   first = math.max(first, low)
-  -- A range a range's time, else who makes more ids than the time has would run away.
+  -- One range in the time of a range, so that a server which makes ids faster than that does not run ahead.
   local since = now_ms - worker.at
   if first > now_ms + AHEAD_MS and since >= 0 and since < RANGE_MS then return {'AHEAD', int(RANGE_MS - since)} end
   local till = first + RANGE_MS
@@ -115,10 +112,10 @@ define('id_grant', {}, function(base, now, owner, had, unused)
   return {'OK', worker.n, int(first), int(till), int(now_ms)}
 end)
 
--- With Sentinel: a server has connected to a primary, and no call of its went there yet. Another one than before may lack grants that
--- were made by the one before: they reach no further than a lease ahead of that one's clock.
--- generation: which primary it is -> {'OK', 1: another one than before}
--- Without memory too: a store that is full must take what gives back.
+-- With Sentinel: a server has connected to a primary and not called it yet. Another primary may lack grants of the one
+-- before, which reach at most a lease ahead of that one's clock. generation: names the primary
+-- -> {'OK', 1: it is another one than before}
+-- Without memory too, because a full store must still accept functions that free memory.
 define('id_generation', {'allow-oom'}, function(base, now, generation)
   local key = base .. 'generation'
   local known = redis.call('GET', key)
@@ -129,7 +126,7 @@ define('id_generation', {'allow-oom'}, function(base, now, generation)
   return {'OK', 1}
 end)
 
--- -> {'OK', the last of them}. The calls of an FCALL take theirs in their order, and the last number is written once.
+-- -> {'OK', the last of them}. The calls of an FCALL take theirs in order, and the last number is written once.
 define_pass('id_sequence', {}, function(s, how_many)
   s.last = s.last or number(redis.call('GET', s.key) or '0')
   if s.last > MAX_INTEGER - how_many then fail('OUT_OF_RANGE', 'name: the sequence is at its end, 2^53-1') end

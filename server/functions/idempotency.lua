@@ -1,13 +1,13 @@
--- IdempotencyService, its functions. What is kept, and the states: idempotency_record.lua. The Begins of one record
--- that share an FCALL read it once, and write it once.
+-- IdempotencyService. Keys and states: idempotency_record.lua. Begins of one record that share an FCALL read it once
+-- and write it once.
 
--- What a Begin with `token` is told without any change; nil when it may run.
+-- The answer of a Begin that changes nothing; nil when it may run.
 local function told(record, token, fingerprint, now)
   if not record then return nil end
   if record.fingerprint ~= fingerprint then return {'MISMATCH'} end
   if record.state == 'C' or record.state == 'F' then return {'REPLAY', record.attempt, result_of(record)} end
   if not has_lease(record, now) then return nil end
-  -- Its reply was lost. The lease is that of the first: the caller counts from there.
+  -- The reply was lost. The lease is that of the first call: the caller counts from there.
   if record.token == token then return {'EXECUTE', record.attempt, record.fence} end
   return {'IN_PROGRESS', record.attempt, lease_left_ms(record, now)}
 end
@@ -17,12 +17,12 @@ local function record_in(s)
   return s.record
 end
 
--- The record ends late enough that what comes after the lease, while nobody took over, is still known.
+-- The record is kept long enough to recognise a late Complete of an expired attempt that nobody took over.
 local function execute(s, now, token, fingerprint, lease_ms, retain_ms)
   local old, attempt, fence = s.record, 1, now
   touch(s)
   if old then
-    -- The same token: its lease ran out and nobody took over. It goes on.
+    -- The same token, whose lease expired and which nobody took over, continues.
     local goes_on = old.state == 'R' and old.token == token
     attempt, fence = old.attempt, old.fence
     if not goes_on then attempt, fence = attempt + 1, math.max(fence + 1, now) end
@@ -68,18 +68,18 @@ local BEGINS = {
 --    {'MISMATCH'}
 define_pass('idempotency_begin', {}, begin, BEGINS)
 
--- The parked call was woken: the same answers.
+-- For a parked call that was woken: the same answers.
 define_pass('idempotency_begin_again', {'allow-oom'}, begin, BEGINS)
 
--- Its wait is over: the same answers, but it does not begin to run, because its caller
--- may be giving up. {'IN_PROGRESS', ..., 0}: whoever asks now may run.
+-- For a call whose wait is over: the same answers, but it does not begin to run, because its caller may be giving up.
+-- {'IN_PROGRESS', ..., 0}: the next Begin may run.
 define_pass('idempotency_begin_over', {'no-writes'}, function(s, token, fingerprint, lease_ms, retain_ms, wait_ms,
   server)
   local record = record_in(s)
   return told(record, token, fingerprint, clock()) or {'IN_PROGRESS', record and record.attempt or 0, 0}
 end, BEGINS)
 
--- A lease has ended for which that server parks calls: one of them may run.
+-- The lease has ended for which the server parks calls: one of them may run.
 -- -> {'OK', ms until again}
 define('idempotency_lease_over', {'allow-oom'}, function(base, now, server)
   local record = load_record(base)
@@ -99,8 +99,7 @@ define('idempotency_extend', {'allow-oom'}, function(base, now, fence, lease_ms)
   return {'EXTENDED'}
 end)
 
--- Ends the attempt with that fence; the first end stays. Memory may be short: what ran
--- must not be forgotten, so this is done all the same.
+-- Ends the attempt with that fence; the first end is final. Without memory too, because what ran must not be forgotten.
 -- -> {'STORED', 1 when again} {'SUPERSEDED', 0}
 local function finish(base, fence, state, detail, result)
   local record = load_record(base)
@@ -117,7 +116,7 @@ define('idempotency_complete', {'allow-oom'}, function(base, now, fence, result)
   return finish(base, fence, 'C', '', result)
 end)
 
--- With a result it is final.
+-- With a result the failure is final.
 define('idempotency_fail', {'allow-oom'}, function(base, now, fence, detail, ...)
   local result = ...
   return finish(base, fence, result and 'F' or 'T', detail, result or '')

@@ -1,8 +1,7 @@
--- LockService, its functions: each reads what it needs, checks all of it, writes, and
--- gives those their turn who waited for it. What is kept: lock_names.lua; who comes
--- next: lock_queue.lua; looking at locks: lock_views.lua.
+-- LockService: each function reads what it needs, checks all of it, writes, and offers freed locks to waiters. Keys:
+-- lock_names.lua; waiting: lock_queue.lua; Inspect, List, ForceRelease: lock_views.lua.
 
--- What the token was given, if it still holds all of it.
+-- The first answer, when the token still holds everything that it was granted.
 local function acquired_again(base, token, record, targets, now)
   local reply, soonest = {'ACQUIRED', 0}, math.huge
   for name in each_target(record.targets) do
@@ -46,7 +45,7 @@ local function hold(q, me)
   return reply
 end
 
--- Takes what it was offered; nil when that is over.
+-- Takes what the token was offered; nil when the offer has ended.
 local function claim(q, me)
   for _, want in ipairs(me.wants) do
     local _, fence = lease_of(open(q, want.name).lock, me.token, q.now)
@@ -60,8 +59,7 @@ local function claim(q, me)
   return hold(q, me)
 end
 
--- Offers whose servers are gone are over: nobody can claim them. Only where few have
--- the name: it reads them all.
+-- Ends offers whose servers are gone, because nobody can claim them. It reads all holders, so only when they are few.
 local function void_offers(q, line)
   local lock = line.lock
   if lock.offers == 0 or lock.used > LOOK_MAX then return end
@@ -82,8 +80,8 @@ local function void_offers(q, line)
   if lock.used == 0 then lock.mode = nil end
 end
 
--- Beside what is said, leases that are over are removed, so that they are not read again by the
--- next one that is refused. That is no effect of the call.
+-- Fails, but removes expired leases first, so that the next refused call does not read them again. That is not an
+-- effect of the call.
 local function refuse(q, code, message)
   for _, line in ipairs(q.lines) do line.due = line.lock.over ~= nil end
   promote(q)
@@ -92,14 +90,13 @@ local function refuse(q, code, message)
   fail(code, message)
 end
 
--- What can be said against a request but that it has to wait. All that is read of its names is
--- read here, before anything is written.
+-- Every reason to refuse other than waiting. Everything of the names is read here, before anything is written.
 local function refusal(q, me)
   for i, want in ipairs(me.wants) do
     local line = open(q, want.name)
     local lock = line.lock
     local _, fence = lease_of(lock, me.token, q.now)
-    -- With its record lost, a token that holds is still not granted a second time.
+    -- When its record is lost, a token that holds is still not granted a second time.
     if fence and fence > 0 then return {'TOKEN_SPENT'} end
     read_if_over(q, lock)
     if is_barred(lock, want) then void_offers(q, line) end
@@ -112,15 +109,14 @@ local function refusal(q, me)
     if want.mode == 'P' and in_use and in_use ~= want.capacity then
       refuse(q, 'FAILED_PRECONDITION', string.format('targets[%d].capacity: another one is in use', i - 1))
     end
-    -- When nobody's lease is over, all of them hold it.
+    -- When no lease has expired, all of them hold it.
     if not is_barred(lock, want) and is_full(lock) and not (lock.holders and #lock.holders < HOLDERS_MAX) then
       refuse(q, 'RESOURCE_EXHAUSTED', string.format('targets[%d]: has %d holders', i - 1, HOLDERS_MAX))
     end
   end
 end
 
--- Where only the queue is in the way: its turn may have come unseen, or its servers
--- be gone.
+-- When only the queue is in the way: a waiter's turn may have come unnoticed, or its server may be gone.
 local function promote_others(q, me)
   local any = false
   for _, want in ipairs(me.wants) do
@@ -140,14 +136,14 @@ local function queued(q, me)
   return reply
 end
 
--- What it is given now, where it stands.
+-- Offers the names first, which may grant them to this waiter.
 local function take_turn(q, me)
   for _, want in ipairs(me.wants) do due(q, want.name) end
   promote(q)
   return q.gone[me.token] and claim(q, me)
 end
 
--- Of one that waits already: it is put (back) in its place, and it may be its turn.
+-- For a call that is already waiting: it gets its place (back), and it may be its turn.
 local function wait_again(q, me)
   take_place(q, me)
   local taken = take_turn(q, me)
@@ -164,11 +160,10 @@ local function try_again(q, me)
   return reply
 end
 
--- What the last such try of the FCALL was told, and of which holder: in the same FCALL nobody changes that.
+-- The last such answer of this FCALL, and its holder: in the same FCALL nothing changes that.
 local busy_in, busy_key, busy_holder, busy_reply
 
--- What a try is told of one name that another token has, EXCLUSIVE; nil where that is not so, or the token
--- is known.
+-- The answer of a try for one name that another token holds, EXCLUSIVE; nil: that is not so, or the token is known.
 local function busy_with(base, now, token, key, held)
   local layout, kind, _, _, _, end_us, fence = struct.unpack(HELD, held)
   if layout ~= LAYOUT or kind ~= EXCLUSIVE or fence == 0 or end_us <= now then return nil end
@@ -179,12 +174,12 @@ local function busy_with(base, now, token, key, held)
   return busy_reply
 end
 
--- Whether that is the answer of this one, too.
+-- Whether that is the answer of this try, too.
 local function is_busy_again(base, token, key)
   return busy_key == key and busy_in == fcall and busy_holder ~= token and not redis.call('GET', base .. 'lock:t:' .. token)
 end
 
--- Of a name that nobody has or waits for: the next fence, when the key ends. Else nil, and what is kept of it.
+-- For a name without holder and waiters: the next fence, and when the key ends. Else nil, and what the key holds.
 local function read_free(key, now)
   local text = redis.call('GET', key)
   if not text then return now, 0 end
@@ -205,7 +200,7 @@ local function write_first(key, fence, kept, kind, end_us, permits, capacity, to
   end
 end
 
--- Whether the token was not known: now it holds.
+-- False: the token was known. Else it holds from now on.
 local function write_new(base, now, token, owner, lease_ms, targets)
   local retain_ms = lease_ms + TOKEN_RETAIN_MS
   local before = redis.call('SET', base .. 'lock:t:' .. token,
@@ -215,8 +210,8 @@ local function write_new(base, now, token, owner, lease_ms, targets)
   return not before
 end
 
--- The usual way into a queue, in six commands: one name, EXCLUSIVE, that another token has, EXCLUSIVE, and for which
--- others wait already, and a token that is not known. All else is left to what follows, and nothing is written.
+-- The usual way into a queue, in six commands: one name, EXCLUSIVE, that another token holds, EXCLUSIVE, and for which
+-- others wait already, and an unknown token. nil: another case, and nothing was written.
 local function join(base, now, token, owner, lease_ms, wait_ms, copy, name, held)
   local layout, kind, stands, _, kept, end_us, fence = struct.unpack(HELD, held)
   if layout ~= LAYOUT or kind ~= EXCLUSIVE or stands ~= 1 or fence == 0 or end_us <= now then return nil end
@@ -235,8 +230,8 @@ local function join(base, now, token, owner, lease_ms, wait_ms, copy, name, held
   return {'QUEUED', math.ceil((end_us - now) / 1000)}
 end
 
--- The common case, in three commands: one name, EXCLUSIVE, that nobody has or waits for, and a token that
--- is not known. All else is left to what follows, and nothing is written.
+-- The usual Acquire, in three commands: one name, EXCLUSIVE, without holder and waiters, and an unknown token. nil:
+-- another case, and nothing was written.
 local function take(base, now, token, owner, lease_ms, wait_ms, copy, name)
   local key = base .. 'lock:n:' .. name
   if wait_ms == '0' and is_busy_again(base, token, key) then return busy_reply end
@@ -252,7 +247,7 @@ local function take(base, now, token, owner, lease_ms, wait_ms, copy, name)
   return fence
 end
 
--- The same of several names, or of other modes.
+-- The same for several names, or other modes.
 local function take_all(base, now, token, owner, lease_ms, targets)
   local free, reply = {}, {}
   for name, mode, permits, capacity in each_target(targets) do
@@ -304,10 +299,10 @@ local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, targets
   return reply
 end
 
--- Of these three: copy is "<server>.<copy>.<lease_ms>" where it is parked.
+-- In all of these copy is "<server>.<copy>.<lease_ms>" of a parked call.
 
 -- -> {fence of each target}
---    {'ACQUIRED', ms left, fence...}: again
+--    {'ACQUIRED', ms left, fence...}: a repeat
 --    {'QUEUED', for each target the ms until lock_promote is due (-1: never)}
 --    {'BUSY', the place from 0 of a target in the way, its holder's owner, ms left}
 --    {'TOKEN_SPENT'}
@@ -322,13 +317,12 @@ define('lock_acquire', {}, function(base, now, token, owner, lease_ms, wait_ms, 
   return taken or acquire(base, now, token, owner, lease_ms, wait_ms, copy, targets)
 end)
 
--- The parked call was woken: the same answers.
+-- For a parked call that was woken: the same answers.
 define('lock_claim', {'allow-oom'}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
   return acquire(base, now, token, owner, lease_ms, wait_ms, copy, table.concat({...}, ','))
 end)
 
--- From now on `w` neither stands nor is offered or granted anything. Whether it had all its names. A record follows, and
--- conclude.
+-- Takes `w` out of its queues and offers. Returns whether it had all its names. write_record and conclude must follow.
 local function step_out(q, w)
   local fences, whole = {}, true
   for i, want in ipairs(w.wants) do
@@ -345,13 +339,13 @@ local function step_out(q, w)
   return whole
 end
 
--- Withdraws one that waits: it will not be granted.
+-- Ends the waiting of a token: it will not be granted.
 local function spend(q, w)
   step_out(q, w)
   write_spent(q.base .. 'lock:t:' .. w.token, q.now)
 end
 
--- Its time is over -> as lock_acquire, but {'TIMED_OUT', ...} for {'BUSY', ...}
+-- Its time to wait is over -> as lock_acquire, but {'TIMED_OUT', ...} for {'BUSY', ...}
 define('lock_withdraw', {'allow-oom'}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
   local me = me_of(base, token, owner, lease_ms, wait_ms, copy, table.concat({...}, ','))
   local record = read_record(me.key)
@@ -375,7 +369,7 @@ define('lock_withdraw', {'allow-oom'}, function(base, now, token, owner, lease_m
   return reply
 end)
 
--- What was granted to that copy is taken back where nobody was told: then it keeps its number.
+-- Takes back what was granted to that copy, when its caller was not told: the token keeps its number.
 local function take_back(base, now, token, w, copy)
   local told, number = string.match(w.parked, '^(.*):(%d+)$')
   if told ~= copy then return {'OK', -1} end
@@ -390,9 +384,8 @@ local function take_back(base, now, token, w, copy)
   return {'OK', -1}
 end
 
--- A call is parked no more, and was not answered: its caller's connection is gone, or
--- the store was. Not spent: who sends the same token again finds its number kept.
--- parked: "<token> <server>.<copy>" -> {'OK', -1}
+-- A parked call ended without an answer, because its caller's connection or the store was lost. The token is not spent:
+-- a repeat finds its number. parked: "<token> <server>.<copy>" -> {'OK', -1}
 define('lock_abandon', {'allow-oom'}, function(base, now, parked)
   local token, copy = string.match(parked, '^(%S+) (%S+)$')
   local w = read_record(base .. 'lock:t:' .. token)
@@ -423,8 +416,8 @@ define('lock_promote', {'allow-oom'}, function(base, now, name)
   return {'OK', anyone_stands(q, line) and watch_ms(q, line) or -1}
 end)
 
--- The common case, in two commands more: one name of which the token is the one holder, and keys that end
--- late enough as it is. All else is left to what follows, and nothing is written.
+-- The usual Renew, in two commands more: one name, of which the token is the only holder, and keys that end late
+-- enough. nil: another case, and nothing was written.
 local function extend(base, now, record, token, lease_ms, name, another)
   name = name or only_target(record)
   if not name or another then return nil end
@@ -477,7 +470,7 @@ define('lock_renew', {'allow-oom'}, function(base, now, token, lease_ms, ...)
   return {'RENEWED', ms_left(soonest, now)}
 end)
 
--- Release of one that waits: it holds nothing, and never will.
+-- Release of a token that waits: it will not be granted.
 local function release_waiter(base, token, record, names, now)
   local q, w = new_queue(base, now, token), record
   w.token, w.number, w.wants = token, record.since, wants_of(record.targets)
@@ -493,9 +486,9 @@ local function release_waiter(base, token, record, names, now)
   return {'NOT_HELD', 0}
 end
 
--- Grants a name that its holder gives back to the first in its queue: the usual case, in which that wants nothing else,
--- EXCLUSIVE, and is granted its turn at once. Whether it did; else nothing is written. Those who wait look at end_us
--- anyway.
+-- Grants a name that its holder gives back to the first waiter: the usual case, in which that wants nothing else,
+-- EXCLUSIVE, and can be granted at once. False: another case, and nothing was written. Other waiters look at the name
+-- at end_us anyway.
 local function hand_over(base, now, server, name, key, fence, kept, end_us)
   local queue = base .. 'lock:w:' .. name
   local first = redis.call('ZRANGE', queue, '0', '1')
@@ -520,8 +513,8 @@ local function hand_over(base, now, server, name, key, fence, kept, end_us)
   return true
 end
 
--- The common case, in three commands, or nine where somebody waits: all that the token has is one name, EXCLUSIVE,
--- and that is what it gives back. `text` is its record. All else is left to what follows, and nothing is written.
+-- The usual Release, in three commands, or nine with waiters: the token holds one name, EXCLUSIVE, and gives it back.
+-- `text` is its record. nil: another case, and nothing was written.
 local function give_back(base, now, token_key, token, text, server, name, another)
   local layout, state, _, token_kept = struct.unpack(TOKEN, text)
   local only = only_target(text)
@@ -541,8 +534,8 @@ local function give_back(base, now, token_key, token, text, server, name, anothe
   return 'RELEASED'
 end
 
--- Of a token that is not known there is nothing to give back, but it will not be granted
--- any more: where that is left to `leave_mark`, the reply is {'UNSEEN'}.
+-- An unknown token has nothing to give back, but must not be granted any more: when `leave_mark` is false, that is left
+-- to do, and the reply is {'UNSEEN'}.
 local function release(base, now, leave_mark, token, server, ...)
   local token_key = base .. 'lock:t:' .. token
   local text = redis.call('GET', token_key)
@@ -602,28 +595,27 @@ local function release(base, now, leave_mark, token, server, ...)
   return reply
 end
 
--- Of both: no names are all. server: which asks; what comes free is granted to its own waiters at once.
--- -> {'RELEASED' or 'NOT_HELD', 1 when again, then where they differ: name, outcome...}
---    {'RELEASED'}: the one name, not again
---    {'UNSEEN'}: no such token; nothing was changed, and lock_release_unseen is to follow
+-- Both: no names = all. server: the one that asks; what comes free is granted to its own waiters at once.
+-- -> {'RELEASED' or 'NOT_HELD', 1 for a repeat, then where they differ: name, outcome...}
+--    {'RELEASED'}: one name, not a repeat
+--    {'UNSEEN'}: unknown token; nothing was changed, and lock_release_unseen must follow
 define('lock_release', {'allow-oom'}, function(base, now, token, server, ...)
   return release(base, now, false, token, server, ...)
 end)
 
--- It leaves a key where there was none, so not without memory.
+-- Not without memory, because it makes a key.
 define('lock_release_unseen', {}, function(base, now, token, server, ...)
   return release(base, now, true, token, server, ...)
 end)
 
--- Ends the call with what no lock can have given: fences are instants of the clock, or
--- follow one on another where it stepped back.
+-- Ends the call for a fence that no lock can have given: fences are times of the clock, or one more than the last.
 local function check_fence_given(fence, now)
   if fence > now + FENCE_AHEAD_US then
     fail('INVALID_ARGUMENT', "fence: over 24 hours ahead of the store's clock, no lock can have given it")
   end
 end
 
--- -> {'OK' or 'STALE', the highest seen}
+-- -> {'OK' or 'STALE', the highest fence seen}
 define('lock_check_fence', {}, function(base, now, presented)
   local fence, key = tonumber(presented), base .. 'lock:r'
   check_fence_given(fence, now)
@@ -633,7 +625,7 @@ define('lock_check_fence', {}, function(base, now, presented)
   return {'OK', fence}
 end)
 
--- 0: none -> {'OK', the highest seen before}
+-- 0: none -> {'OK', the highest fence seen before}
 define('lock_reset_fence', {}, function(base, now, presented)
   local fence, key = tonumber(presented), base .. 'lock:r'
   check_fence_given(fence, now)

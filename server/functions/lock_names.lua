@@ -1,35 +1,35 @@
--- LockService, what is kept. A name's own keys alone say who holds it: a lease runs
--- while the token's entry there ends in the future, whatever other keys say. A
--- token's record says what it was given, what it waits for and what it gave back,
+-- LockService: keys. Only the keys of a name say who holds it: a lease runs while the token's entry there ends in the
+-- future, whatever other keys say. A token's record says what it was granted, what it waits for and what it gave back,
 -- so that a token is granted at most once while its record is kept.
 --
--- Keys, after the base; names, owners and tokens come percent-encoded. Values are packed
--- (little-endian, B a byte, d a double) where a format stands in brackets:
---   lock:n:<name>   string  [BBBdd] LAYOUT, a kind, whether anybody stands in lock:w:<name>, the last fence given,
---                           when the key ends. And, by its kind:
---                           F        nobody has it
---                           E, S, P  [dddd] and a token: its one holder, that mode. An entry [ddd] (end, fence,
---                                    permits), and the capacity
---                           s, p     [dddd] several have it: no lease ends before the first; capacity, permits in
---                                    use, how many of the holders are offers
---   lock:h:<name>   hash    those several: a token each, its entry. Fence 0: not a holder yet, the name is
---                           offered to a waiter until the end
---   lock:t:<token>  string  [BBdd] LAYOUT, a state, since when (of a waiter: its number), when the key ends. And
+-- Keys, after the base; names, owners and tokens are percent-encoded. Values are packed (little-endian, B a byte, d a
+-- double) in the format in brackets:
+--   lock:n:<name>   string  [BBBdd] LAYOUT, a kind, whether lock:w:<name> has waiters, the last fence given, when the
+--                           key ends. Then, by its kind:
+--                           F        no holder
+--                           E, S, P  [dddd] and a token: its only holder, that mode. An entry [ddd] (end, fence,
+--                           permits),
+--                                    and the capacity
+--                           s, p     [dddd] several holders: no lease ends before the first; capacity, permits in use,
+--                           how
+--                                    many of the holders are offers
+--   lock:h:<name>   hash    the several holders: token -> entry. Fence 0: not a holder yet, the name is offered to a
+--                           waiter until the end
+--   lock:t:<token>  string  [BBdd] LAYOUT, a state, since when (of a waiter: its number), when the key ends. Then
 --                           "<parked> <owner> <target>[,<target>...]", a target "[!]<name>[ <mode> <permits>
---                           <capacity>]", without mode EXCLUSIVE, with ! once released; no target: the tombstone of
---                           a token that was never granted. States: H holds, X spent, and of a waiter Q, O, A (see
---                           lock_queue.lua), which has a "<server>.<copy>.<lease_ms>[,...]" for each call that is
---                           parked with the token. What was granted to a parked call has that and ":<number>" until
---                           somebody asks for it: so nobody may know
---   lock:w:<name>   zset    who waits for the name: tokens by number
---   lock:s:<name>   hash    while anyone waits:
---                           @<server>  each server that parks waiters of the name: 1, or 0 when an offer to it
+--                           <capacity>]", without mode EXCLUSIVE, with ! when it was released; no target: a tombstone
+--                           of a token that was never granted. States: H holds, X spent, and of a waiter Q, O, A (see
+--                           lock_queue.lua). <parked> is "<server>.<copy>.<lease_ms>[,...]", one for each parked call
+--                           of the token. A grant to a parked call adds ":<number>" until somebody asks for it, because
+--                           nobody may know of it
+--   lock:w:<name>   zset    waiters for the name: tokens by number
+--   lock:s:<name>   hash    while there are waiters:
+--                           @<server>  each server that parks waiters of the name: 1, or 0 when an offer to it has
 --                                      lapsed and it has not been heard since
---                           c, p       capacity that PERMIT waiters want, and how many they are
---   lock:r          string  the highest fence CheckFence has seen
--- Instants are microseconds. Holders whose lease is over stay until someone is stopped by
--- them: so the permits in use may be too high, but only while the first end is past.
--- docs/locks.md says how large each key is and when it ends.
+--                           c, p       capacity that PERMIT waiters want, and how many there are
+--   lock:r          string  the highest fence that CheckFence has seen
+-- Times are microseconds. Holders whose lease has expired stay until they stop somebody: the permits in use may be too
+-- high, but only after the first end has passed. docs/locks.md has the sizes and ends of the keys.
 
 local LAYOUT = 2
 local TOKEN_RETAIN_MS = 600000
@@ -55,8 +55,8 @@ end
 
 -- ---- work ----------------------------------------------------------------------
 
--- What the FCALL has done for others than its callers, in units of about 8 us: what one of its
--- calls has done is missing to the next. Whoever is not served calls again.
+-- What the FCALL has done for others than its callers, in units of about 8 us. Its calls share one budget; who is not
+-- served calls again.
 local WORK_MAX = 512
 local ENTRIES_OF_WORK = 8 -- words of HGETALL, two a holder
 local units_done, worked_in = 0, 0
@@ -73,7 +73,7 @@ end
 
 -- ---- names ---------------------------------------------------------------------
 
--- What a name is; `one` is token and entry of its one holder, `several` the key of several.
+-- What a name is; `one` is token and entry of its only holder, `several` the key of several holders.
 local function read_lock(base, name)
   local key = base .. 'lock:n:' .. name
   local text = redis.call('GET', key)
@@ -98,12 +98,12 @@ local function read_lock(base, name)
   return lock
 end
 
--- The key lives until then at least.
+-- The key must live until then at least.
 local function keep(lock, until_us)
   if lock.kept < until_us then lock.kept, lock.moved = until_us + FENCE_SLACK_MS * 1000, true end
 end
 
--- It is written down by write_lock.
+-- write_lock writes it.
 local function changed(lock)
   lock.changed, dirty = true, true
 end
@@ -139,27 +139,26 @@ local function parse_entry(entry)
   return struct.unpack(ENTRY, entry)
 end
 
--- end, fence, permits of a holder; nil when there is none or its lease is over.
+-- end, fence, permits of a holder; nil when there is none or its lease has expired.
 local function running(entry, now)
   if not entry then return nil end
   local end_us, fence, permits = parse_entry(entry)
   if end_us <= now then return nil end
-  -- The clock has stepped back: nobody would notice that it is not claimed.
+  -- The clock was set back: nobody would notice that the offer is not claimed.
   if fence == 0 and end_us > now + OFFER_US then return nil end
   return end_us, fence, permits
 end
 
--- The same of a token.
+-- The same for a token.
 local function lease_of(lock, token, now)
   local one = lock.one
   if one then return running(one[1] == token and one[2], now) end
   return running(lock.several and redis.call('HGET', lock.several, token), now)
 end
 
--- Reads every holder: the lock is from now on as if those whose lease is over were gone.
--- `settle` makes it so. With `taken`, as if nobody held it, and only its offers were left:
--- each holder is added there, token and entry as they stand, because to read thousands of
--- them takes long; lock_describe does.
+-- Reads every holder: from now on the lock is as if expired holders were gone; `settle` writes that. With `taken`, as
+-- if there were no holders but offers: each holder is added to `taken`, token and entry as they are stored, because
+-- reading thousands of them takes long (lock_describe does).
 local function look(lock, now, taken)
   local all = lock.one or {}
   if lock.several then
@@ -186,19 +185,19 @@ local function look(lock, now, taken)
       end
     end
   end
-  -- Only now: what is foreign is told before anything has changed.
+  -- After all checks, so that foreign data ends the call before anything has changed.
   lock.holders, lock.over, lock.lapsed = holders, over, lapsed
   lock.used, lock.soonest, lock.offers = used, soonest, offers
   if used == 0 then lock.mode = nil end
 end
 
--- An offer that ends later than one made now is of a time before the clock stepped back.
+-- An offer that ends later than one made now is from before the clock was set back.
 local function look_if_over(lock, now)
   if not lock.mode then return end
   if lock.soonest <= now or lock.offers > 0 and lock.soonest > now + OFFER_US then look(lock, now) end
 end
 
--- Nobody has it any more.
+-- Removes the holders.
 local function clear(lock)
   if lock.several then write('UNLINK', lock.several) end
   lock.mode, lock.one, lock.several = nil, nil, nil
@@ -213,20 +212,20 @@ local function settle(lock)
   changed(lock)
 end
 
--- Whether `wanted` has to wait for the holders.
+-- Whether `wanted` must wait for the holders.
 local function is_barred(lock, wanted)
   if not lock.mode then return false end
   if wanted.mode == 'E' or wanted.mode ~= lock.mode then return true end
   return wanted.mode == 'P' and (wanted.capacity ~= lock.capacity or lock.used + wanted.permits > lock.capacity)
 end
 
--- Of one that may come beside the holders: what is foreign where they are kept is told now.
+-- Adds a holder beside others: foreign data there ends the call now.
 local function is_full(lock)
   if lock.one then redis.call('HLEN', lock.several_key) end
   return lock.used >= HOLDERS_MAX and lock.several and redis.call('HLEN', lock.several) >= HOLDERS_MAX
 end
 
--- `watched`: the end that those who wait know of, when not `soonest`.
+-- `watched`: the end that waiters know of, when it is not `soonest`.
 local function put_holder(lock, wanted, token, end_us, fence)
   local watched = lock.watched or lock.mode and lock.soonest or math.huge
   if end_us < watched then lock.sooner = true end
@@ -305,7 +304,7 @@ local function parse_record(text)
   return {state = STATES[state], since = since, kept = kept, parked = parked, owner = owner, targets = targets}
 end
 
--- The name of a record that has one target, EXCLUSIVE; else nil.
+-- The name of a record with one target, EXCLUSIVE; else nil.
 local function only_target(text)
   return string.match(text, '^%S* %S* ([^ ,!]+)$', TOKEN_BYTES + 1)
 end
@@ -316,7 +315,7 @@ local function read_record(key)
   return text and parse_record(text)
 end
 
--- Whether it is one of a waiter; else it holds or is spent.
+-- Whether the record is of a waiter; else it holds or is spent.
 local function waits(record)
   return record and record.state ~= 'H' and record.state ~= 'X'
 end
@@ -325,13 +324,13 @@ local function write_record(key, state, since, kept, words, ...)
   write('SET', key, struct.pack(TOKEN, LAYOUT, string.byte(state), since, kept) .. words, ...)
 end
 
--- It was never granted.
+-- A token that was never granted.
 local function write_spent(key, now)
   write_record(key, 'X', now, now + TOKEN_RETAIN_MS * 1000, '  ', 'PX', int(TOKEN_RETAIN_MS))
 end
 
--- It has given back all that it was granted: its record, whose key ends at `kept`, stays what it was, but
--- that it is spent. A key that ends soon enough keeps its end.
+-- The token has given back everything that it was granted: its record, whose key ends at `kept`, stays, but is spent. A
+-- key that ends soon enough keeps its end.
 local function write_given_back(key, text, kept, now)
   if kept > now + 2 * TOKEN_RETAIN_MS * 1000 then
     write('SET', key, '\2X' .. string.sub(text, 3), 'PX', int(TOKEN_RETAIN_MS))
@@ -340,13 +339,13 @@ local function write_given_back(key, text, kept, now)
   end
 end
 
--- nil where it is lost or foreign: a holder is described after all is done, and that must not fail.
+-- nil when it is lost or foreign: a holder is described after the writes, and that must not fail.
 local function record_of(base, token)
   local ok, record = pcall(read_record, base .. 'lock:t:' .. token)
   return ok and record or nil
 end
 
--- owner, fence, ms left, ms held (0 where the clock stepped back meanwhile), permits
+-- owner, fence, ms left, ms held (0 when the clock was set back), permits
 local function describe(base, holder, now)
   local record = record_of(base, holder.token)
   return {record and record.owner or '', holder.fence, ms_left(holder.end_us, now),
@@ -358,7 +357,7 @@ local function owner_of(base, token)
   return record and record.owner or ''
 end
 
--- One of those who hold the lock.
+-- Any holder of the lock.
 local function any_holder(lock, now)
   if lock.holders then return lock.holders[1] end
   local some = lock.one or redis.call('HRANDFIELD', lock.several, 1, 'WITHVALUES')

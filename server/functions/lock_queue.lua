@@ -1,42 +1,39 @@
--- LockService, who waits. One order for all waiters of a group, kept as a queue a
--- name: a waiter stands with the same number in the queue of each name it wants.
+-- LockService: waiting. All waiters of a group have one order, and each name has a queue: a waiter has the same number
+-- in the queue of each name it wants.
 --
---   Invariant: a waiter is granted when it is compatible, at each of its names, with
---   the holders and with every waiter that stands before it there, as if those held.
---   So nobody overtakes whom it would bar, all names come at once, and no two
---   waiters wait for each other.
+--   Invariant: a waiter is granted when it is compatible, at each of its names, with the holders and with every waiter
+--   that is before it there, as if those held. So nobody overtakes a waiter that it would bar, all names are granted at
+--   once, and no two waiters wait for each other.
 --
--- The life of a token that waits. STANDING (Q) is in its queues, ABSENT (A) is not:
+-- The life of a token that waits. QUEUED (Q) is in its queues, ABSENT (A) is not:
 --
 --                             +-------------- granted at once -------------+
 --             is barred       |            its turn                 claim    v
---   (unseen) -----------> STANDING (Q) -----------> OFFERED (O) ----------> HELD
+--   (unseen) ------------> QUEUED (Q) ------------> OFFERED (O) ----------> HELD
 --                           |      ^                    |                    |
 --     its server is gone or |      | claim, Acquire     | 0.5 s unclaimed,   | abandoned, and
 --     silent, abandoned     v      | again              | abandoned          | nobody was told
 --                           ABSENT (A) <----------------+--------------------+
 --                                         Q, O and A -- withdraw, Release --> SPENT
 --
--- A waiter may be parked in several copies, by a caller that sent it again. Each is a
--- "<server>.<copy>" of its record; it is absent when the last has gone.
+-- A waiter may be parked in several copies, when its caller repeated the call. Each is a "<server>.<copy>" of its
+-- record; the waiter is absent when the last copy is gone.
 --
--- A Release grants at once what its own server parks in one copy: that is there, and is told the fences ("R <fences>
--- <base><token> <base> lock_abandon <token> <copy>"). Where the call is parked no more, lock_abandon takes the grant
--- back. Others are offered their turn.
+-- A Release grants at once to a waiter that its own server parks in one copy: that server is alive, and gets the fences
+-- ("R <fences> <base><token> <base> lock_abandon <token> <copy>"). If it does not park the call any more, lock_abandon
+-- takes the grant back. Other waiters are offered their turn.
 --
--- An offer is an entry among the holders with fence 0, so that it bars like one. The
--- servers that park the waiter are told ("W <base><token>") and one claims it; the lease
--- begins then, and the other copies are told again. A server that has no subscriber, or
--- let an offer lapse, is passed over at once: its waiters become absent and are told,
--- and a claim puts each back at its number. Where all servers of a name are gone its
--- queue goes as a whole: those records keep their Q, and a claim puts them back too.
--- Whatever changes who holds or stands ends in `promote` and `tell`.
+-- An offer is an entry among the holders with fence 0, so it bars like a holder. The servers that park the waiter get a
+-- message ("W <base><token>"), and one claims the offer; the lease begins then, and the other copies get another
+-- message. A server without subscriber, or one that let an offer lapse, is passed over at once: its waiters become
+-- absent and get a message, and a claim puts each back at its number. When all servers of a name are gone its queue is
+-- removed as a whole: those records keep their Q, and a claim puts them back too. Every change of holders or queues
+-- ends in `promote` and `tell`.
 --
--- Redis has no timers: each server that parks waiters of a name is told ("A <ms>
--- <base> lock_promote <name>") when the first lease or offer there ends, whenever
--- that becomes sooner; lock_promote answers when to call again. Nobody tells that a
--- server has died. So a name that has room, and yet waiters of several servers, is
--- looked at each LOOK_MS: one of them may be barred only by one that is dead.
+-- Redis has no timers. Each server that parks waiters of a name gets a message ("A <ms> <base> lock_promote <name>")
+-- when the first lease or offer there ends, whenever that becomes sooner; lock_promote returns when to call again.
+-- Nobody reports that a server has died. So a name that has room but waiters of several servers is looked at each
+-- LOOK_MS: a dead one may bar them.
 
 local LOOK_MAX = 128 -- holders that are looked at in any case
 local LOOK_WORK = 3  -- for each name of a waiter that is looked at; its record is one more
@@ -46,20 +43,20 @@ local WINDOW = 64    -- waiters of a name that can be overtaken
 local FIRST_CHUNK, CHUNK = 2, 8 -- an EXCLUSIVE one is behind the first in most queues
 local QUEUE_RETAIN_MS = 2 * 86400000 -- longer than anyone may wait
 
--- What one function has read of the queues. `token`: whose entries are read too. `server`: which asks, where its
--- own waiters can be granted at once.
+-- What one function has read of the queues. `token`: its entries are read too. `server`: the one that asks, whose own
+-- waiters can be granted at once.
 local function new_queue(base, now, token, server)
   return {base = base, now = now, token = token or '', server = server, lines = {}, by_name = {}, waiters = {},
     gone = {}, subscribed = {}, tired = is_tired(), work = worked(0)}
 end
 
--- Whether the holders let anybody in beside them.
+-- Whether the holders leave room for others.
 local function has_room(lock)
   return lock.mode ~= 'E' and not (lock.mode == 'P' and lock.used >= lock.capacity)
 end
 
--- A name's queue, read from its head. `ahead` is what the name would be if those
--- read already held: nothing passes an EXCLUSIVE one.
+-- A name's queue, read from its head. `ahead` is what the name would be if the waiters read so far held it: nothing
+-- passes an EXCLUSIVE one.
 local function open(q, name)
   local line = q.by_name[name]
   if not line then
@@ -72,8 +69,7 @@ local function open(q, name)
   return line
 end
 
--- The next waiter that is not passed yet: {token, number}, or nil. The name's own record
--- knows whether there is a queue at all.
+-- The next waiter that was not passed yet: {token, number}, or nil. The name's record knows whether there is a queue.
 local function next_of(q, line)
   while true do
     local next = line.buffer[line.at]
@@ -85,7 +81,7 @@ local function next_of(q, line)
     else
       local n = line.passed > 0 and CHUNK or FIRST_CHUNK
       local found = redis.call('ZRANGE', line.queue, int(line.passed), int(line.passed + n - 1), 'WITHSCORES')
-      -- Where anyone stands, this is going to be read or written: foreign data fails now.
+      -- A queue that is not empty will be read or written: foreign data fails now.
       if #found > 0 and not line.checked then line.checked = redis.call('HLEN', line.servers) end
       line.buffer, line.at, line.at_end = {}, 1, #found < 2 * n
       for i = 1, #found, 2 do line.buffer[#line.buffer + 1] = {token = found[i], number = tonumber(found[i + 1])} end
@@ -98,20 +94,19 @@ local function first_of(q, name)
   return line, next_of(q, line)
 end
 
--- When the FCALL has read much already, and this is much, too: as if no lease were over. It is seen
--- the next time.
+-- Skipped when the FCALL has read much and this is much, too: as if no lease had expired. The next call sees it.
 local function read_if_over(q, lock)
   if not (q.tired and lock.several and redis.call('HLEN', lock.several) > LOOK_MAX) then look_if_over(lock, q.now) end
 end
 
--- Opens the queue for a change: what could fail, fails now.
+-- Opens the queue for a change: what can fail, fails now.
 local function due(q, name)
   local line = first_of(q, name)
   line.due = true
   return line
 end
 
--- The same where nothing else reads the holders before the first write.
+-- The same when nothing else reads the holders before the first write.
 local function due_and_read(q, name)
   read_if_over(q, open(q, name).lock)
   return due(q, name)
@@ -138,7 +133,7 @@ local function pass(line, number, want)
   if line.passed >= WINDOW then line.ahead.mode = 'E' end
 end
 
--- The record of one that stands, or false.
+-- The record of a queued waiter, or false.
 local function waiter_of(q, token)
   local w = q.waiters[token]
   if w == nil then
@@ -154,7 +149,7 @@ local function waiter_of(q, token)
   return w
 end
 
--- What nobody knows of, after a loss of data.
+-- Removes an entry without record, after a loss of data.
 local function sweep(q, line, token)
   write('ZREM', line.queue, token)
   q.gone[token], line.left = true, true
@@ -171,7 +166,7 @@ local function advance(q, line, number)
   end
 end
 
--- Which of its names a waiter with that number has to wait for.
+-- The place of a name for which a waiter with that number must wait.
 local function barred_at(q, wants, number)
   for i, want in ipairs(wants) do
     local line = open(q, want.name)
@@ -212,7 +207,7 @@ local function is_subscribed(q, server)
   return q.subscribed[server]
 end
 
--- The copies with one more; those of servers that are gone make room for it.
+-- The copies with one more; copies of servers that are gone make room for it.
 local function with_copy(q, parked, copy)
   local all = {}
   for one in string.gmatch(without_copy(parked, copy), '[^,]+') do all[#all + 1] = one end
@@ -228,7 +223,7 @@ end
 
 -- ---- moves -----------------------------------------------------------------------
 
--- No retain_ms: the record is kept as long as before.
+-- No retain_ms: the record's end does not change.
 local function write_life(q, w, state, retain_ms)
   w.state = state
   local words = w.parked .. ' ' .. w.owner .. ' ' .. w.targets
@@ -244,12 +239,12 @@ local function publish(server, ...)
   return write('PUBLISH', channel_of(server), table.concat({...}, ' '))
 end
 
--- Tells the server that the call which it parks holds: how many servers heard it.
+-- Tells the server that the parked call holds; returns how many servers heard it.
 local function tell_granted(base, server, token, copy, fences)
   return publish(server, 'R', fences, base .. token, base, 'lock_abandon', token, copy)
 end
 
--- It holds from now on, and nobody has told its caller yet. words: owner and targets.
+-- The token holds from now on, and its caller was not told yet. words: owner and targets.
 local function write_granted(base, now, token, copy, number, words, lease_ms)
   local retain_ms = lease_ms + TOKEN_RETAIN_MS
   write_record(base .. 'lock:t:' .. token, 'H', now, now + retain_ms * 1000, copy .. ':' .. int(number) .. ' ' .. words,
@@ -260,7 +255,7 @@ local function wake(q, w)
   for _, server in ipairs(servers_of(w)) do publish(server, 'W', q.base .. w.token) end
 end
 
--- What is foreign among its names is left alone.
+-- Names with foreign data are left alone.
 local function leave(q, w)
   for _, want in ipairs(w.wants) do
     local ok, line = pcall(due, q, want.name)
@@ -304,7 +299,7 @@ local function stand(q, w, retain_ms)
   write_life(q, w, 'Q', retain_ms)
 end
 
--- The servers that park waiters of the name: whether each has claimed its last offer.
+-- The servers that park waiters of the name, and whether each has claimed its last offer.
 local function known(line)
   if not line.known then
     line.known, line.n_known = {}, 0
@@ -317,7 +312,7 @@ local function known(line)
   return line.known
 end
 
--- Whether one of its servers would hear of an offer and has claimed the last one.
+-- Whether one of its servers would receive an offer and has claimed the last one.
 local function is_there(q, line, w)
   if w.token == q.token then return true end
   for _, server in ipairs(servers_of(w)) do
@@ -326,8 +321,7 @@ local function is_there(q, line, w)
   return false
 end
 
--- Takes all waiters out at once, however many they are, where no server is left that
--- parks any; whether it did.
+-- Removes all waiters at once when no server that parks any is left. Returns whether it did.
 local function drop_dead(q, line)
   for server in pairs(known(line)) do
     if is_subscribed(q, server) then return false end
@@ -348,14 +342,14 @@ local function pass_over(q, line, w)
   end
 end
 
--- The lease of a waiter that is granted its turn at once, without an offer: its one copy is parked by the server that
--- asks, which is there and will be told. Else nil.
+-- The lease of a waiter that is granted its turn at once, without an offer: the server that asks parks its only copy.
+-- Else nil.
 local function lease_to_grant(asks, parked)
   local server, lease_ms = string.match(parked, '^([^.,]*)%.[^.,]*%.(%d+)$')
   return server == asks and tonumber(lease_ms) or nil
 end
 
--- Its turn has come: the names are offered to it, or granted.
+-- Its turn has come: the names are offered or granted to it.
 local function give_turn(q, w)
   local lease_ms, fences = lease_to_grant(q.server, w.parked), {}
   local end_us = q.now + (lease_ms and lease_ms * 1000 or OFFER_US)
@@ -368,7 +362,7 @@ local function give_turn(q, w)
     fences[i] = int(fence)
     if write('ZREM', line.queue, w.token) == 1 and want.mode == 'P' then write('HINCRBY', line.servers, 'p', -1) end
     line.left = true
-    -- One more of those behind can be looked at.
+    -- One more of the waiters behind can be looked at.
     if not line.due and redis.call('ZCARD', line.queue) >= WINDOW then line.due = true end
   end
   q.gone[w.token] = true
@@ -381,7 +375,7 @@ local function give_turn(q, w)
   end
 end
 
--- Offers that nobody claimed: their servers are not asked again until they are heard.
+-- Offers that nobody claimed: their servers get no more until they are heard again.
 local function lapse(q, line)
   for _, token in ipairs(line.lock.lapsed) do
     local ok, w = pcall(read_record, q.base .. 'lock:t:' .. token)
@@ -399,8 +393,8 @@ local function lapse(q, line)
   line.lock.lapsed = {}
 end
 
--- Of the lines that may have changed, the one whose next waiter is the first. Those of others that
--- hold foreign data are left alone: an error would come after a write.
+-- Of the changed lines, the one whose next waiter is the first. Lines of others with foreign data are left alone: an
+-- error would come after a write.
 local function first_due(q)
   local first, first_next
   for _, line in ipairs(q.lines) do
@@ -415,8 +409,8 @@ local function first_due(q)
   return first, first_next
 end
 
--- Who stands before a waiter at its other names is looked at first: it may be dead, or
--- its turn may have come unseen, because its server is dead or frozen.
+-- Waiters before this one at its other names are looked at first: their servers may be dead, or their turn may have
+-- come unnoticed.
 local function widen(q, w)
   local any = false
   for _, want in ipairs(w.wants) do
@@ -426,19 +420,19 @@ local function widen(q, w)
   return any
 end
 
--- What was asked for is looked at in any case.
+-- Names of the request are looked at in any case.
 local function narrow(q)
   q.deep = false
   for _, line in ipairs(q.lines) do line.due = line.due and not line.widened end
 end
 
--- Whether a waiter is barred at one of its names, of which some may be foreign: then it is.
+-- Whether a waiter is barred at one of its names; it is when one is foreign.
 local function is_barred_anywhere(q, w)
   local ok, place = pcall(barred_at, q, w.wants, w.number)
   return not ok or place
 end
 
--- Offers the names of the due lines to those whose turn it is.
+-- Offers the names of the changed lines to the waiters whose turn it is.
 local function promote(q)
   q.free = q.free or worked(0) - q.work -- what it has read of its own names, however large, hinders only those after it
   while not q.more do
@@ -467,16 +461,14 @@ local function promote(q)
   end
 end
 
--- Whether one who stands may be barred by nobody but by those before it, of whom some
--- are at other servers.
+-- Whether only waiters before it bar one, and some of those are at other servers.
 local function waits_for_others(line)
   if not has_room(line.lock) then return false end
   known(line)
   return line.n_known > 1
 end
 
--- ms until the name is to be looked at: when its first lease or offer ends, or before;
--- -1: never.
+-- ms until the name must be looked at: when its first lease or offer ends, or before; -1: never.
 local function watch_ms(q, line)
   if q.more and line.due then return 0 end
   local lock = line.lock
@@ -489,13 +481,13 @@ local function anyone_stands(q, line)
   return line.passed > 0 or next_of(q, line) ~= nil
 end
 
--- Whether those who park waiters of a name have to look at it sooner than they know.
+-- Whether servers that park waiters of the name must look at it sooner than they know.
 local function is_news(q, line)
   if line.lock.sooner or q.more and line.due then return true end
   return (line.joined or line.due and not line.had_room) and waits_for_others(line)
 end
 
--- Every function that promoted or granted ends here: what its names have become is written down.
+-- Every function that promoted or granted ends here: writes what its names have become.
 local function tell(q)
   for _, line in ipairs(q.lines) do
     local lock = line.lock
@@ -521,7 +513,7 @@ local function conclude(q)
   tell(q)
 end
 
--- Its place from 0, and one who has or awaits the name: its owner and ms left.
+-- A name in the way: its place from 0, and its holder or first waiter: the owner and ms left.
 local function in_the_way(q, wants, place)
   local line = open(q, wants[place].name)
   local holder = line.lock.mode and any_holder(line.lock, q.now)

@@ -1,12 +1,11 @@
--- LockService, looking at locks and overruling them.
+-- LockService: Inspect, List, ForceRelease.
 
--- How much one List looks at before its page ends: keys, holders. It ends within a step
--- too, but not within a lock, of which the last may add HOLDERS_MAX.
+-- How many keys and holders one List looks at before its page ends. It ends within a step of the scan, but not within a
+-- lock, of which the last may add HOLDERS_MAX.
 local LIST_STEP = 10
 local LIST_WORK = 500
 
--- -> {'OK', mode or '', capacity, last fence, waiters, token, entry of each holder...},
--- the last two for lock_describe, which knows whose lease is over
+-- -> {'OK', mode or '', capacity, last fence, waiters, token, entry of each holder...}; lock_describe reads the entries
 define('lock_inspect', {'no-writes'}, function(base, now, name)
   local lock = read_lock(base, name)
   local reply = {'OK', MODE[lock.mode] or '', lock.capacity or 0, lock.fence, 0}
@@ -15,8 +14,7 @@ define('lock_inspect', {'no-writes'}, function(base, now, name)
   return reply
 end)
 
--- -> {'OK', {owner, fence, ms left, ms held, permits} of each whose
--- lease is not over...}
+-- -> {'OK', {owner, fence, ms left, ms held, permits} of each whose lease has not expired...}
 define('lock_describe', {'no-writes'}, function(base, now, ...)
   local reply, args = {'OK'}, {...}
   for i = 1, #args, 2 do
@@ -36,8 +34,8 @@ define('lock_force_release', {'allow-oom'}, function(base, now, name)
   return reply
 end)
 
--- group, name, mode, holders, longest ms left, the owner of that one, waiters; nil when nobody
--- holds it or it is foreign. And how many entries were looked at.
+-- group, name, mode, holders, longest ms left, the owner of that one, waiters; nil: no holder, or foreign. Then how
+-- many entries were looked at.
 local function list_item(key, now)
   local base, group, name = string.match(key, '^(ls:{[^/]*/([^}]*)}:)lock:n:(.*)$')
   local ok, lock = has_group(base), nil
@@ -58,11 +56,9 @@ local function list_item(key, now)
     #lock.holders - n + (tonumber(parked) or 0)}, looked_at
 end
 
--- SCAN by small steps. A step that does not fit the page, or that nobody had the time to
--- look at whole, begins the next one; when it is the first of a page, it is given in parts,
--- and the cursor then carries the digests of the keys that are done with: "<SCAN's
--- cursor>.<digest>...".
--- page_cursor: "0" at first. node: that gave it; listed: slots that are done with, "0-99,100-100"
+-- SCAN in small steps. A step that does not fit the page begins the next one. When it is the first of a page, it is
+-- given in parts, and the cursor then has digests of the keys that are done: "<SCAN's cursor>.<digest>...".
+-- page_cursor: "0" at first. node: the one that gave it; listed: slots that are done, "0-99,100-100"
 -- -> {'OK', next cursor or '', this node, its slots, item...}
 define('lock_list', {'no-writes', OF_PART}, function(base, now, prefix, page_size, page_cursor, node, listed)
   local pattern = string.match(base, '^ls:{[^/]*/') .. '*}:lock:n:' .. prefix .. '*'

@@ -1,10 +1,10 @@
--- A mark that stays as long as what the store keeps: who finds another one than before
--- knows that all was lost (FLUSHALL), though its connection was not.
+-- A mark that lasts as long as the data: a server that finds another mark knows that all data was lost (FLUSHALL), even
+-- though its connection was not.
 --
 -- Key, after the base "ls:{meta}:":
---   mark  string  what the first who asked chose; never ends
+--   mark  string  chosen by the first server that asked; never ends
 
--- offered: the mark to set where there is none -> {'OK', the mark}
+-- offered: the mark to set when there is none -> {'OK', the mark}
 define('mark_read', {'allow-oom'}, function(base, now, offered)
   local key = base .. 'mark'
   local mark = redis.call('GET', key)

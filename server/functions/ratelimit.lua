@@ -1,5 +1,5 @@
--- RateLimitService, its functions. The Checks of an FCALL share what is kept of a group: each key is read
--- once, judged and charged in memory call by call, and written once.
+-- RateLimitService. The Checks of an FCALL share what is kept of a group: each key is read once, checked and charged in
+-- memory call by call, and written once.
 
 local RESULT = 6 -- elements that a rule is told with
 local FORGOTTEN = 500 -- chunks of a log that Reset removes at most; nothing refers to the others, which end by themselves
@@ -10,8 +10,8 @@ end
 
 -- ---- one rule ----------------------------------------------------------------------
 
--- The tries of the present window of the clock, and the last ban: {name, end, tries, end of the window, end of
--- the ban, its length}.
+-- The tries in the present window of the clock, and the last ban: {name, end, tries, end of the window, end of the ban,
+-- its length}.
 local function open_penalty(rule, key, now)
   local p = record_of(key, rule.tries, now)
   if p and now < p[4] then return p end
@@ -19,8 +19,7 @@ local function open_penalty(rule, key, now)
   return {rule.tries, 0, 0, window, p and p[5] or 0, p and p[6] or 0}
 end
 
--- An escalation is remembered until the key was free of bans for as long as the last
--- one, and at least for a period.
+-- An escalation is remembered until the key had no ban for as long as the last one, and at least for a period.
 local function memory_end(p, rule)
   return p[5] + math.max(p[6], rule.period)
 end
@@ -31,7 +30,7 @@ local function start_ban(p, rule, now)
   p[5], p[3] = now + p[6], 0
 end
 
--- What a rule says to the check, before anything is charged. refuses: false, 'DENIED' or 'BANNED'.
+-- What a rule means for the check, before anything is charged. refuses: false, 'DENIED' or 'BANNED'.
 local function judge(rule, key, cost, now)
   local algorithm = rule.algorithm
   local record, converted = algorithm.open(rule, record_of(key, rule.counter, now), now, key)
@@ -57,7 +56,7 @@ local function count_try(j, now)
   put_record(j.key, p)
 end
 
--- The first instant at which the same check passes; nil = never.
+-- The earliest time at which the same check passes; nil = never.
 local function retry_at(j)
   local at, p = j.passes_at, j.penalty
   if not at or not p then return at end
@@ -66,7 +65,7 @@ local function retry_at(j)
   return at
 end
 
--- outcome, limit, remaining, and ms until it may pass, is as new, is free of its ban
+-- outcome, limit, remaining, and ms until the check may pass, the counter is as new, and the ban is over
 local function tell(j, now)
   if not j then return 'ALLOWED', MAX_INTEGER, MAX_INTEGER, 0, 0, 0 end
   local rule, record, outcome, retry, banned = j.rule, j.record, 'ALLOWED', 0, 0
@@ -83,8 +82,7 @@ end
 
 -- ---- a check with a request_id -----------------------------------------------------
 
--- The record of a request, {'check', end, signature, refunded, answer, charges, cost}; nil
--- when there is none.
+-- The record of a request, {'check', end, signature, refunded, answer, charges, cost}; nil: there is none.
 local function load_request(key, now)
   local text = redis.call('GET', key)
   if not text then return nil end
@@ -93,7 +91,7 @@ local function load_request(key, now)
   return now < record[2] and record or nil
 end
 
--- What makes two checks the same one: a policy's numbers may change meanwhile.
+-- Two checks with the same signature are the same one: a policy's numbers may change between them.
 local function signature_of(cost, mode, args)
   local parts = {cost, mode}
   for i = 1, #args, 2 do
@@ -115,15 +113,14 @@ local function first_answer(s, key, signature, now)
   return reply
 end
 
--- What Refund needs to give back what a rule charged.
+-- What Refund needs to return what a rule charged.
 local function charge_of(j, now)
   local rule = j.rule
   return {j.key.id, rule.counter, rule.letter, rule.limit, rule.period, rule.burst or 0,
     rule.algorithm.receipt(j.record, now)}
 end
 
--- Remembered for as long as it may be repeated, and as what it charged counts; nothing that was neither
--- allowed nor charged.
+-- Remembered as long as the request may be repeated and its charges count; not when nothing was allowed or charged.
 local function remember(s, key, again_ms, signature, reply, judged, all_pass, go, cost, now)
   local charges, keep, any = {}, again_ms * 1000, false
   for _, j in ipairs(judged) do
@@ -177,7 +174,7 @@ local function check_size(key, judged, go)
   if n > COUNTERS_MAX then too_many_counters() end
 end
 
--- Charges what passes, and counts the tries. go: what passes is charged.
+-- Charges the rules that pass, and counts the tries. go: rules that pass are charged.
 local function charge(s, judged, go, cost, now)
   for _, j in ipairs(judged) do
     if j and #j.key + 2 * #judged > COUNTERS_MAX then check_size(j.key, judged, go) end
@@ -215,7 +212,7 @@ local function check_rules(s, peek, now, cost, mode, id, again_ms, signature, ar
   return reply
 end
 
--- The same for one rule that has no penalty, without request_id: as most Checks are, in half the time.
+-- The same for one rule without penalty and request_id, as most Checks are, in half the time.
 local function check_rule(s, peek, now, cost, rule, id)
   local key, algorithm = key_of(s, id, now), rule.algorithm
   local record, converted = algorithm.open(rule, record_of(key, rule.counter, now), now, key)
@@ -252,7 +249,7 @@ local function save_logs(key, now)
   end
 end
 
--- Logs first: what is foreign is found by the first write.
+-- Logs first, because their first write finds foreign data.
 local function save_keys(keys, now)
   for i = 1, #keys do
     if keys[i].changed and keys[i].logs then save_logs(keys[i], now) end
@@ -275,14 +272,14 @@ local CHECKS = {
   end,
 }
 
--- mode: A (all or nothing) or I (each by itself); request_id: '' or "<id> <ms>", where the caller may repeat it for so
--- long. rule: what parse_rule reads.
--- -> of each rule what `tell` gives; then 1 when it was replayed
+-- mode: A (all or nothing) or I (each rule by itself); request_id: '' or "<id> <ms>", when the caller may repeat it for
+-- so long. rule: what parse_rule reads.
+-- -> of each rule what `tell` returns; then 1 when it was replayed
 define_pass('rate_check', {}, function(s, cost, mode, request_id, ...)
   return check(s, false, cost, mode, request_id, ...)
 end, CHECKS)
 
--- The same, and nothing is charged or counted. It has no request_id.
+-- The same without request_id; charges and counts nothing.
 define_pass('rate_peek', {'no-writes'}, function(s, cost, mode, request_id, ...)
   return check(s, true, cost, mode, request_id, ...)
 end, CHECKS)

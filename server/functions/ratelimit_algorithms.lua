@@ -1,25 +1,24 @@
--- RateLimitService, the four algorithms. Invariant: each is a pure account of what
--- was charged and not given back; none admits more than docs/ratelimit.md says of it,
--- and what it tells of a later instant is exact to the microsecond.
+-- RateLimitService: the four algorithms. Invariant: none admits more than docs/ratelimit.md says, whatever was charged
+-- and refunded, and the times that they return are exact to the microsecond.
 --
--- An algorithm is a table of functions of a counter's record r, {name, end, ...}; `end` is the instant from
--- which it does not matter. What is charged or given back changes the record itself.
---   open(rule, old, now, key)         -> the record as it is now, of `old` or nil; true when the rule's numbers were
---                                     others
---   passes_at(r, rule, cost, now, key)  the first instant at which cost passes, <= now when it
---                                     passes now; nil = never
+-- An algorithm is a table of functions of a counter's record r, {name, end, ...}; the counter does not matter from
+-- `end` on. charge and refund change the record itself.
+--   open(rule, old, now, key)         -> the record as it is now, made from `old` or nil; true when the rule's numbers
+--   have
+--                                     changed
+--   passes_at(r, rule, cost, now, key)  the earliest time at which cost passes, <= now when it passes now; nil = never
 --   charge(r, rule, cost, now, key)
---   receipt(r, now)                   what refund needs to find the last charge again
+--   receipt(r, now)                   what refund needs to find the last charge
 --   refund(r, rule, receipt, cost, now, key)
---   remaining(r, rule, now, key), as_new_at(r, now): an instant, past when it is
+--   remaining(r, rule, now, key), as_new_at(r, now): a time, in the past when the counter is as new
 -- A rule is what ratelimit_counters.lua's parse_rule gives. Instants and periods are microseconds.
 
--- A counter is told from one that Reset forgot by the microsecond in which it began.
+-- The microsecond in which a counter began tells it from one that Reset removed.
 
 local CHUNK, LOOK = 512, 32 -- entries of a log that are kept together, and read at once
 
--- floor(a * b / c) and the remainder, exact for a < 2^53 and b, c < 2^45. The product
--- is divided digit by digit, so that nothing exceeds 2^53.
+-- floor(a * b / c) and the remainder, exact for a < 2^53 and b, c < 2^45. The product is divided digit by digit, so
+-- that no number exceeds 2^53.
 local function mul_div(a, b, c)
   if a * b <= MAX_INTEGER then
     local rest = math.fmod(a * b, c)
@@ -43,7 +42,7 @@ local function window_start(now, period)
   return now - now % period
 end
 
--- How long Redis is to keep what matters for a span of time.
+-- For how long Redis must keep what matters for a span of time.
 local function life_ms(span)
   return math.ceil(span / 1000)
 end
@@ -56,7 +55,7 @@ ALGORITHMS.F = {
   open = function(rule, old, now)
     local period = rule.period
     if old and old[5] == period then return old end
-    -- Another period: what stands is taken as charged in this window.
+    -- Another period: the units count as charged in this window.
     return {rule.counter, window_start(now, period) + period, old and old[3] or 0, now, period, 0}, old ~= nil
   end,
 
@@ -79,10 +78,10 @@ ALGORITHMS.F = {
 }
 
 -- ---- SLIDING_WINDOW: {name, end, start of the window, units in it, units in the one
--- before, when the counter began}. Units of the window before count as if they had been
--- spread over it evenly: units * (what of it the sliding window still covers) / period.
+-- before, when the counter began}. Units of the window before count as if they were spread over it
+-- evenly: units * (the part of it that the sliding window still covers) / period.
 
--- The first instant of a window at which the units before it leave room for so much.
+-- The earliest time in a window at which the units before it leave room for so many.
 local function room_in(start, period, before, room)
   if room < 0 then return start + period end
   if before == 0 then return start end
@@ -95,7 +94,7 @@ ALGORITHMS.S = {
     local start = window_start(now, period)
     if not old then return {rule.counter, start + 2 * period, start, 0, 0, now} end
     if old[2] - old[3] ~= 2 * period then
-      -- Another period: all of it is taken as charged now.
+      -- Another period: all units count as charged now.
       return {rule.counter, start + 2 * period, start, math.min(old[4] + old[5], rule.limit), 0, now}, true
     end
     if start == old[3] + period then return {rule.counter, start + 2 * period, start, 0, old[4], old[6]} end
@@ -137,17 +136,16 @@ ALGORITHMS.S = {
   end,
 }
 
--- ---- TOKEN_BUCKET: {name, whole, part, limit, period, when the counter began}, GCRA
--- (ITU-T I.371): the bucket is full again at the theoretical arrival time
--- tat = whole - part / limit. A unit moves it by period / limit, which need not be a
--- whole number of microseconds, and may be less than one.
+-- ---- TOKEN_BUCKET: {name, whole, part, limit, period, when the counter began}, GCRA (ITU-T I.371): the bucket is full
+-- again at the theoretical arrival time tat = whole - part / limit. A unit moves it by period / limit, which need not
+-- be a whole number of microseconds and may be less than one.
 
--- `units` of them, as whole microseconds and a rest in limits of one.
+-- `units` of them in whole microseconds, and the rest in parts of `limit`.
 local function spacing(rule, units)
   return mul_div(units, rule.period, rule.limit)
 end
 
--- Units that have not flowed back, rounded up.
+-- Units that are missing, rounded up.
 local function missing(r, limit, period, now)
   local units, rest = mul_div(r[2] - now, limit, period)
   return units + math.ceil((rest - r[3]) / period)
@@ -180,8 +178,7 @@ ALGORITHMS.B = {
 
   receipt = function(r, now) return {r[6], now} end,
 
-  -- What has flowed back since the charge is taken as having been its own: giving back
-  -- more could admit more than burst + rate * t.
+  -- What has flowed back since the charge counts as its own: to return more could admit more than burst + rate * t.
   refund = function(r, rule, receipt, cost, now)
     local whole, rest = spacing(rule, cost)
     local passed = math.max(now - receipt[2], 0)
@@ -195,13 +192,12 @@ ALGORITHMS.B = {
   as_new_at = function(r) return r[2] end,
 }
 
--- ---- SLIDING_LOG: {name, end, instant of the last charge, number of the next, live * UNITS + units, instant of the
--- oldest}. The charges are numbered; `live` are those from the oldest that may count on, `units` what they
--- cost together. They are kept in chunks, each a string of at most CHUNK entries [dI] (instant, cost; 0 once it was
--- given back), behind what the chunk before costs as a whole [I]; number n is in chunk n / CHUNK, at its
--- place n % CHUNK. Instants never fall, so what is over goes from the oldest on, by an entry or by a chunk.
--- A chunk is begun when the one before is full, and in each window of the clock: so one
--- that stands for two periods from its window on holds nothing that ends later.
+-- ---- SLIDING_LOG: {name, end, time of the last charge, number of the next, live * UNITS + units, time of the oldest}.
+-- Charges are numbered; `live` are those from the oldest that may still count, and `units` is their cost. They are kept
+-- in chunks, strings of at most CHUNK entries [dI] (time, cost; 0 once it was refunded), after the cost of the whole
+-- chunk before [I]; number n is in chunk n / CHUNK, at place n % CHUNK. Times never decrease, so expired charges are
+-- dropped from the oldest on, by entries or by chunks. A chunk begins when the one before is full, and in each window
+-- of the clock: two periods after its window nothing in it counts.
 
 local UNITS = 1048576 -- more than a log has, 100,000
 local ENTRY, ENTRY_BYTES, SUM_BYTES = '<dI', 12, 4
@@ -211,7 +207,7 @@ local function chunk_of(number)
   return math.floor(number / CHUNK)
 end
 
--- Number of the oldest entry, of the next one, units.
+-- The number of the oldest entry, of the next one, and the units.
 local function log_state(r)
   local units = r[5] % UNITS
   return r[4] - (r[5] - units) / UNITS, r[4], units
@@ -222,9 +218,9 @@ local function log_name(key, counter)
   return key.base .. 'rate:l:' .. key.id .. ':' .. counter .. ':'
 end
 
--- What is known of a counter's log in this FCALL: the chunk of its oldest entry and the number of its next one as they are
--- stored; `added`, by chunk the entries that are to be written, `begun`, what stands before them in chunks that begin
--- with them; `told`, what was found out by going over it under the rule.
+-- A counter's log in this FCALL: the chunk of its oldest entry and the number of its next one as they are stored;
+-- `added`, by chunk the entries to be written; `begun`, what is before them in chunks that begin with them; `told`,
+-- what a search under the rule has found.
 local function log_of(key, rule, r)
   local logs = key.logs
   if not logs then
@@ -240,7 +236,7 @@ local function log_of(key, rule, r)
   return log
 end
 
--- So many entries of a chunk at most, from one of its places on.
+-- At most so many entries of a chunk, from one of its places on.
 local function read_entries(log, c, place, many)
   local text, added = '', log.added[c]
   if not log.begun[c] then
@@ -254,14 +250,14 @@ local function read_entries(log, c, place, many)
   return text
 end
 
--- What the chunk before costs, and the instant of the first entry; nil where that is not to be had.
+-- The cost of the chunk before, and the time of the first entry; nil when the chunk does not exist.
 local function read_head(log, c)
   local text = log.begun[c] and log.begun[c] .. log.added[c] or redis.call('GETRANGE', log.name .. c, 0, 11)
   if #text < 12 then return nil end
   return struct.unpack('<Id', text)
 end
 
--- What a chunk costs as a whole.
+-- The cost of a whole chunk.
 local function sum_of(log, c)
   local text, sum = read_entries(log, c, 0, CHUNK), 0
   for at = 1, #text, ENTRY_BYTES do
@@ -271,16 +267,16 @@ local function sum_of(log, c)
   return sum
 end
 
--- What the chunks from that one on cost.
+-- The cost of all chunks from that one on.
 local function units_from(log, c, next)
   local units, last = 0, chunk_of(next - 1)
   for k = c, last do units = units + (k < last and read_head(log, k + 1) or sum_of(log, k)) end
   return units
 end
 
--- Goes over the entries from the oldest on, as long as they are not after `till` and more than `room` units are left.
--- -> the number, the units and the instant of what is left (without instant: nothing), the instant of the last one that it
--- went over.
+-- Goes over the entries from the oldest on, while they are not after `till` and more than `room` units are left.
+-- -> the number, the units and the time of what is left (no time: nothing is left), the time of the last entry that it
+-- passed
 local function walk(r, log, till, room)
   local number, next, units = log_state(r)
   local passed
@@ -292,7 +288,7 @@ local function walk(r, log, till, room)
       units, number = units - sum, number + CHUNK
     else
       local text, at = read_entries(log, c, place, LOOK), 1
-      -- The chunk has ended, and all that was in it is over.
+      -- The chunk has ended, and everything in it has expired.
       if text == '' and c < chunk_of(next - 1) then units = units_from(log, c + 1, next) end
       while at < #text do
         local cost
@@ -306,14 +302,14 @@ local function walk(r, log, till, room)
   return next, 0, nil, passed
 end
 
--- What was charged up to `till` is over.
+-- Drops what was charged up to `till`.
 local function drop(r, rule, till, key)
   if r[5] < UNITS or r[6] > till then return end
   local number, units, instant = walk(r, log_of(key, rule, r), till, -math.huge)
   r[5], r[6] = (r[4] - number) * UNITS + units, instant or 0
 end
 
--- The instant of the newest entry that was not given back, but for one; 0: none.
+-- The time of the newest entry that was not refunded, except one; 0: none.
 local function newest(r, log, but)
   local oldest, number = log_state(r)
   while number > oldest do
@@ -386,8 +382,8 @@ ALGORITHMS.L = {
   as_new_at = function(r) return r[2] end,
 }
 
--- Writes what the calls have charged, and takes out what was given back. Before the record: what is foreign is found by the
--- first write.
+-- Writes what was charged, and takes out what was refunded. Before the record, because the first write finds foreign
+-- data.
 local function save_log(log, r, now)
   local period, oldest, next = log.period, log_state(r)
   local life = life_ms(window_start(r[3], period) + 2 * period - now)

@@ -1,15 +1,14 @@
--- RateLimitService, what is kept. A key's counters are one packed string, so that they are read,
--- written and forgotten in one command; it ends with the last of them that matters.
+-- RateLimitService: keys. The counters of a key are one packed string, read, written and removed in one command. It
+-- ends with the last of them that matters.
 --
 -- Keys, after the base; keys, names and ids come percent-encoded:
---   rate:k:<key>                  string  the records of its counters, one behind the other: the length of the
---                                         counter's name (2 bytes), the name, `end` and four numbers (doubles,
---                                         little-endian). <counter>! has the tries and bans of a rule with a
---                                         penalty, see ratelimit.lua; the others: ratelimit_algorithms.lua
+--   rate:k:<key>                  string  the records of its counters: the length of the counter's name (2 bytes), the
+--                                         name, `end` and four numbers (doubles, little-endian). <counter>! has the
+--                                         tries and bans of a rule with a penalty, see ratelimit.lua; the others:
+--                                         ratelimit_algorithms.lua
 --   rate:l:<key>:<counter>:<n>    string  a chunk of a SLIDING_LOG, see ratelimit_algorithms.lua
---   rate:q:<request_id>           string  what a Check with a request_id was answered and charged
--- <counter> is what the rule says, "F,5,1000", or "@<policy>,F". docs/ratelimit.md says
--- how large each is and when it ends.
+--   rate:q:<request_id>           string  what a Check with a request_id has answered and charged
+-- <counter> is the rule, "F,5,1000", or "@<policy>,F". docs/ratelimit.md has their sizes and ends.
 
 local COUNTERS_MAX = 128 -- of a key, penalties counted
 local RULES_KNOWN = 1000
@@ -18,9 +17,8 @@ local RECORD = '<Hc0ddddd'
 
 -- ---- rules -------------------------------------------------------------------------
 
--- "F,5,1000", then ",<burst>" and ",<after>,<ban_ms>,<factor>,<max_ban_ms>" where the rule has them;
--- "U" of an unlimited policy. Before that, of a policy, "@<its name> " and "!" where it is a shadow; nothing
--- behind it: there is no such policy.
+-- "F,5,1000", then ",<burst>" and ",<after>,<ban_ms>,<factor>,<max_ban_ms>" where the rule has them; "U": unlimited. A
+-- policy begins with "@<its name> " and, when it is a shadow, "!"; nothing after that: there is no such policy.
 local function parse_rule(text)
   local name, shadow, spec = string.match(text, '^@(%S+) (!?)(.*)$')
   local who = name and '@' .. name or text -- what makes it the same rule
@@ -35,7 +33,7 @@ local function parse_rule(text)
     shadow = shadow == '!'}
 end
 
--- Few rules are behind many Checks: the last ones are not parsed again.
+-- Most Checks use few rules, so the last ones are not parsed again.
 local rules, n_rules = {}, 0
 
 local function rule_of(text)
@@ -51,7 +49,8 @@ end
 -- ---- a key -------------------------------------------------------------------------
 
 -- A key is the array of its records {name, end, ...} that still matter, which are changed in place; few keys have
--- more than one. key.finish: the last end of any, when it was read; key.logs: see log_of.
+-- several.
+-- key.finish: the latest end when it was read; key.logs: see log_of.
 local function load_key(base, id, now)
   local name = base .. 'rate:k:' .. id
   local text = redis.call('GET', name)
@@ -75,7 +74,7 @@ local function find_record(key, counter)
   end
 end
 
--- nil when there is none that matters.
+-- nil: there is none that matters.
 local function record_of(key, counter, now)
   local record = find_record(key, counter)
   return record and record[2] > now and record or nil
@@ -90,7 +89,7 @@ local function pack_record(r)
   return struct.pack(RECORD, #r[1], r[1], r[2], r[3], r[4], r[5], r[6])
 end
 
--- Writes a key that was changed, without what does not matter any more.
+-- Writes a key that was changed, without records that do not matter any more.
 local function save_key(key, now)
   local parts, finish = {}, now
   for i = 1, #key do

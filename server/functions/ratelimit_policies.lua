@@ -1,13 +1,12 @@
--- RateLimitService, policies: limits by name, of a whole namespace under one base. A
--- version is never used twice.
+-- RateLimitService: policies, limits by name. All of a namespace have one base. A version is never used twice.
 --
 -- Keys, after the base:
 --   rate:p   hash    name -> {'policy', version, kind, algorithm, limit, period_ms, burst,
 --                    after, ban_ms, factor, max_ban_ms} (MessagePack)
 --                    kind: 1 = shadow, 2 = unlimited, which counts nothing
---   rate:n   zset    names, all of score 0: pages in order
---   rate:v   string  the highest version of the policies deleted lately
---   rate:c   string  the version of all of them: a higher one after each change
+--   rate:n   zset    names, all with score 0, so that pages are in order
+--   rate:v   string  the highest version of recently deleted policies
+--   rate:c   string  the version of all of them, which grows with each change
 
 local DAY_MS = 86400000
 local POLICY_FIELDS = 11
@@ -25,8 +24,7 @@ local function check_policy_version(expected, current)
   end
 end
 
--- A version is the time, or more: a mark of it matters while the clock may be behind it, and is
--- kept until a day later.
+-- A version is the time, or more. A mark of it matters while the clock may be behind it, and is kept for a day more.
 local function mark_version(key, version, now)
   write('SET', key, int(version), 'PX', int(math.max(math.ceil((version - now) / 1000), 0) + DAY_MS))
 end
@@ -36,13 +34,13 @@ local function deleted_policy_version(base)
   return tonumber(redis.call('GET', base .. 'rate:v') or '0') or foreign()
 end
 
--- '0' when none has changed for a day.
+-- '0': none has changed for a day.
 local function policies_version(base)
   local version = redis.call('GET', base .. 'rate:c') or '0'
   return tonumber(version) and version or foreign()
 end
 
--- Not a count: after FLUSHALL no version comes back that a server still knows.
+-- Not a count, so that no version that a server knows is used again after FLUSHALL.
 local function next_policies_version(base, now)
   return math.max(now, tonumber(policies_version(base)) + 1)
 end
@@ -73,7 +71,7 @@ define('rate_put_policy', {}, function(base, now, name, expected_version, kind, 
   return {'OK', view_policy(name, policy)}
 end)
 
--- -> {'OK', view of each, or {} where there is none...}
+-- -> {'OK', view of each, or {}...}
 define('rate_get_policies', {'no-writes'}, function(base, now, ...)
   local reply, found = {'OK'}, redis.call('HMGET', base .. 'rate:p', ...)
   for i, name in ipairs({...}) do
@@ -83,7 +81,7 @@ define('rate_get_policies', {'no-writes'}, function(base, now, ...)
   return reply
 end)
 
--- after: the name after which the page begins, '' = from the first
+-- after: the last name of the page before, '' = none
 -- -> {'OK', '1' when more follow, view...}
 define('rate_list_policies', {'no-writes'}, function(base, now, after, page_size)
   local from, size = after == '' and '-' or '(' .. after, tonumber(page_size)
@@ -96,10 +94,9 @@ define('rate_list_policies', {'no-writes'}, function(base, now, after, page_size
   return reply
 end)
 
--- known: the version that is known of all policies or ''; after: the name after which the page
--- begins, '' = from the first
--- -> {'OK', version} when that is known; else {'OK', version, the page's last name or '' when no
---    more follow, view...} of those whose name begins with the domain and a slash
+-- known: the version of all policies that the server knows, or ''; after: the last name of the page before, '' = none
+-- -> {'OK', version} when it is still that; else {'OK', version, the page's last name or '' when no more follow,
+--    view...} of those whose name begins with the domain and a slash
 define('rate_domain_policies', {'no-writes'}, function(base, now, domain, known, after, page_size)
   local version, size = policies_version(base), tonumber(page_size)
   if known == version then return {'OK', version} end

@@ -1,13 +1,13 @@
--- What servers of one store tell one another: who runs with which settings.
+-- What servers of one store tell each other: their settings.
 --
 -- Key, after the base "ls:{meta}:":
---   servers  hash    server id -> "until note": milliseconds since 1970, and the note that counts until then. The
---                    key ends with the last of them
+--   servers  hash    server id -> "until note": ms since 1970, and the note that is valid until then. The key ends with
+--                    the last of them
 
 local NOTES = 64 -- that one reply tells of
 
--- id: of who asks; note: to be kept for keep_ms -> {'OK', until when that is, until, note...} of other servers, but for
--- notes that are equal
+-- id: the server that asks; note: kept for keep_ms -> {'OK', until when that is, then until, note of other servers...},
+-- without equal notes
 define('server_note', {'allow-oom'}, function(base, now, id, note, keep_ms)
   local key, ms = base .. 'servers', math.floor(now / 1000)
   local latest = ms + tonumber(keep_ms)

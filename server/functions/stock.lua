@@ -1,11 +1,10 @@
--- StockService, where orders begin: Deduct and Reserve.
+-- StockService: Deduct and Reserve.
 
--- What can stand in the way of a line, gravest first. The outcome of an order is
--- the gravest of its lines, and those are told.
+-- Why a line is refused, highest priority first. The order is refused for the first reason that any line has, and the
+-- reply names the lines that have it.
 local REFUSALS = {'UNKNOWN_SKU', 'NOT_OPEN', 'CLOSED', 'BUYER_LIMIT', 'SOLD_OUT'}
 
--- The rank in REFUSALS of what keeps a buyer who has `held` units from
--- `quantity` more; nil when nothing does.
+-- The place in REFUSALS; nil when `quantity` more can be sold to a buyer who has `held` units.
 local function refusal(item, quantity, held)
   if not item then return 1 end
   if item[OPENS] > 0 and clock() < item[OPENS] then return 2 end
@@ -15,14 +14,13 @@ local function refusal(item, quantity, held)
   return nil
 end
 
--- How a method makes an order: the numbers of its name and of the order's state, and what a unit
--- does to reserved and sold.
+-- How a method makes an order: its number and the state's, and what a unit does to reserved and sold.
 local DEDUCT = {outcome = 'DEDUCTED', how = PLACE.DEDUCT, state = PLACE.CONFIRMED, reserved = 0, sold = 1}
 local RESERVE = {outcome = 'RESERVED', how = PLACE.RESERVE, state = PLACE.RESERVED, reserved = 1, sold = 0}
 
--- `lines` of all of these: sku, quantity of each.
+-- `lines` is everywhere sku, quantity of each.
 
--- The first answer to an order, if that order is asked for again; of its hold what is left.
+-- The first answer to a repeated order, with the ms left of its hold.
 local function first_answer(s, way, id, order, buyer, lines)
   local same = PLACE[order[HOW]] == way.how and order[BUYER] == buyer and order[COUNT] == #lines / 2
   local ends = hold_end(s, id, order)
@@ -37,7 +35,7 @@ local function first_answer(s, way, id, order, buyer, lines)
   return reply
 end
 
--- The answer when something stands in the way.
+-- nil when nothing refuses the order.
 local function refused(s, buyer, lines)
   local ranks, gravest, anybody, counted = {}, nil, 1, true
   for i = 1, #lines, 2 do
@@ -50,7 +48,7 @@ local function refused(s, buyer, lines)
     ranks[i] = refusal(item, tonumber(lines[i + 1]), held)
     if ranks[i] and (not gravest or ranks[i] < gravest) then gravest = ranks[i] end
   end
-  -- In a bucket the buyer is counted elsewhere (stock_claims.lua), not long ago.
+  -- In a bucket the buyer's units are counted elsewhere (stock_claims.lua), and the claim is valid for a while only.
   counted = counted or s.claimed_at and clock() <= s.claimed_at + CLAIM_US
   if not counted and (not gravest or gravest > 3) then return {'CLAIM'} end
   if not gravest then return nil end
@@ -67,14 +65,14 @@ local function refused(s, buyer, lines)
   return reply
 end
 
--- An order that is there, or was cancelled before it came.
+-- A repeated order, or one that was cancelled before it came.
 local function known_order(s, way, id, order, buyer, lines)
   if order[HOW] ~= 'CANCEL' then return first_answer(s, way, id, order, buyer, lines) end
   if way == RESERVE then return {'CANCELLED'} end
   fail('FAILED_PRECONDITION', 'order_id: was cancelled before it came')
 end
 
--- The most frequent of all calls: what `move` and `pack_order` do elsewhere is written out here.
+-- The most frequent call: it contains what `move` and `pack_order` do.
 local function make_order(s, way, id, buyer, hold_ms, ...)
   local lines, key = {...}, order_key(s, id)
   local text = text_of(s, key)
@@ -90,7 +88,7 @@ local function make_order(s, way, id, buyer, hold_ms, ...)
       if item[RETAIN] > keep_ms then keep_ms = item[RETAIN] end
     end
   end
-  -- Where none of an item is held, nothing of it is over.
+  -- Where nothing is reserved, no hold has expired.
   if held_some and give_back_due(s) then return {'MORE'} end
   local reply = not plain and refused(s, buyer, lines)
   if reply then return reply end
@@ -121,10 +119,10 @@ local function make_order(s, way, id, buyer, hold_ms, ...)
 end
 
 -- Both -> {available of each line}
---         {refusal, 1 when it would be the same for any buyer, place from 0, available of each line it is about}
+--         {refusal, 1 when it does not depend on the buyer, place from 0, available of each line that has it}
 --         {'AGAIN', ms left of the hold, available of each line}: the first answer
---         {'CANCELLED'} before it came, {'MORE'}: to be asked again, {'BUCKETED', n}
---         {'CLAIM'}: its units are to be claimed first, and then a method is called that names the claim
+--         {'CANCELLED'} before it came, {'MORE'}: call again, {'BUCKETED', n}
+--         {'CLAIM'}: claim the units first, then call the function that takes the claim
 define_pass('stock_deduct', {}, function(s, id, buyer, ...)
   return make_order(s, DEDUCT, id, buyer, '0', ...)
 end, SHARED)

@@ -1,49 +1,47 @@
--- StockService. What changes together is written together: an item's counts, its
--- buyers' counts, the record that recognises a repeat and the ledger's entries are
--- one function's writes, after all of its checks (stock_change.lua).
+-- StockService: keys and records. A function checks everything before it writes, and writes an item's counts, its
+-- buyers' counts, the record that recognises a repeat and the ledger's entries together (stock_change.lua).
 --
--- Keys, after the base. <x> comes last and is not encoded, but in stock:b, a hash, for
--- the scan that lists locks looks at hashes:
+-- Keys, after the base. <x> is not encoded, except in the hashes stock:b and stock:m, because the scan that lists locks
+-- reads hashes:
 --   stock:i:<sku>            string  an item: pack_item
---   stock:b:<sku>            hash    buyer -> units bought; only while a limit is set
+--   stock:b:<sku>            hash    buyer -> units bought; only while a limit is set. In a bucket: stock_claims.lua
 --   stock:o:<order_id>       string  an order: pack_order; no TTL while RESERVED
 --   stock:x                  zset    order_id of each RESERVED order, by the end of its hold in us
 --   stock:a:<adjustment_id>  string  the answer of an Adjust
 --   stock:t:<return_id>      string  the answer of a Return
---   stock:skus               zset    the group's skus, all of score 0: pages in order
+--   stock:skus               zset    the group's skus, all with score 0, so that pages are in order
 --   stock:ledger             stream  entries, packed: stock_ledger.lua
 --   stock:r                  set     the servers where readers of the ledger wait
---   stock:v                  string  the highest version of the items deleted lately
---   stock:n                  string  how many buckets the group is in; then it has none of the other keys
+--   stock:v                  string  the highest version of recently deleted items
+--   stock:n                  string  the number of buckets; a group that has it has no other key
 --   stock:m:<sku>            hash    units on their way between buckets: stock_moves.lua
--- docs/stock.md says how large each is and when it ends.
+-- docs/stock.md has their sizes and ends.
 
 local DAY_MS = 86400000
 
--- An item's numbers, in the order in which they are packed. opens, closes: the sale's
--- window in microseconds, 0 = has begun, never ends. retain: ms an order is
--- remembered. born: the version it was created with. era: the version with which
--- its present buyer counts began, born or later; a line keeps the era it was sold
--- in, so that it belongs to this item if that is >= born, to its counts if ==.
--- In memory also: whether it was changed.
+-- An item's numbers, in the order in which they are packed. opens, closes: the sale's window in us, 0 = has begun,
+-- never ends. retain: how many ms an order is remembered. born: the version with which the item was created. era: the
+-- version with which its present buyer counts began. A line keeps the era in which it was sold: it belongs to this item
+-- if its era >= born, and to the item's buyer counts if it is the item's era. In memory also: whether the item was
+-- changed.
 local AVAILABLE, SOLD, VERSION, LIMIT, OPENS, CLOSES, RETAIN, ERA, RESERVED, BORN = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 local CHANGED = 11
+local LENT = SOLD -- of a pool's item: stock_moves.lua
 
--- An order, as it is packed: a mark, its count of lines, the method that made it, its
--- state, ms it is remembered after its last change, buyer, then for each line: sku,
--- quantity, returned, what was available after the first answer, era. When its hold
--- ends stands in stock:x alone.
+-- An order, as it is packed: a mark, the number of lines, the method that made it, its state, how many ms it is
+-- remembered after its last change, the buyer, and of each line sku, quantity, returned, what was available after the
+-- first answer, era. Only stock:x has the end of its hold.
 local COUNT, HOW, STATE, KEEP, BUYER, LINES = 2, 3, 4, 5, 6, 7
 local QUANTITY, RETURNED, LEFT, LINE_ERA, LINE = 1, 2, 3, 4, 5 -- within a line; its length
 
--- The first byte of what is packed; with the length it tells foreign data.
+-- The first byte of packed data. The byte and the length tell foreign data.
 local ITEM_MARK, ORDER_MARK = 1, 2
 local ITEM_BYTES = 81
--- Numbers of methods and states: their places.
+-- Methods and states are packed as their places.
 local WORDS = {'DEDUCT', 'RESERVE', 'CANCEL', 'RESERVED', 'CONFIRMED', 'EXPIRED', 'CANCELLED', 'RETURNED'}
 local PLACE = {}
 for i = 1, #WORDS do PLACE[WORDS[i]] = i end
--- By the count of lines.
+-- By the number of lines.
 local LINE_FORMAT = '<sdddd'
 local ORDER_FORMATS = {[0] = '<BBBBds'}
 for n = 1, 64 do ORDER_FORMATS[n] = ORDER_FORMATS[n - 1] .. LINE_FORMAT end
@@ -52,7 +50,7 @@ local function pack_item(item)
   return struct.pack('<Bdddddddddd', ITEM_MARK, unpack(item, 1, BORN))
 end
 
--- nil when it is foreign data.
+-- nil for foreign data.
 local function unpack_item(text)
   if #text ~= ITEM_BYTES or string.byte(text) ~= ITEM_MARK then return nil end
   local item = {struct.unpack('<dddddddddd', text, 2)}
@@ -84,20 +82,19 @@ local function encode(text)
   return (string.gsub(text, '[^A-Za-z0-9._~-]', percent))
 end
 
--- Milliseconds from now to an instant, never 0 before it.
+-- 1 or more before the instant, 0 from then on.
 local function ms_until(instant, now)
   return instant > now and math.ceil((instant - now) / 1000) or 0
 end
 
--- Whether the sale's window stands in the way: 'NOT_OPEN', 'CLOSED'; nil when it does not.
+-- 'NOT_OPEN' or 'CLOSED' outside the sale's window; else nil.
 local function window(item)
   if item[OPENS] > 0 and clock() < item[OPENS] then return 'NOT_OPEN' end
   if item[CLOSES] > 0 and clock() >= item[CLOSES] then return 'CLOSED' end
   return nil
 end
 
--- The item as every answer gives it: available, reserved, sold, version, limit, state,
--- ms to its opening, ms to its close.
+-- The item in every answer: available, reserved, sold, version, limit, state, ms to its opening, ms to its close.
 local function view(item)
   local opens_in, closes_in = 0, 0
   if item[OPENS] > 0 then opens_in = ms_until(item[OPENS], clock()) end
@@ -106,8 +103,7 @@ local function view(item)
     opens_in, closes_in}
 end
 
--- The order as every answer gives it: state, ms left of its hold, buyer, then sku,
--- quantity, returned of each line.
+-- The order in every answer: state, ms left of its hold, buyer, then sku, quantity, returned of each line.
 local function view_order(order, state, hold_ms)
   local reply, n = {state, hold_ms, order[BUYER]}, 3
   for i = LINES, #order, LINE do

@@ -1,26 +1,23 @@
--- StockService, the state of a group in an FCALL: what its calls read, and what they
--- change. All is changed in memory, seen by the calls that follow, and written once, when
--- all of them are done (close_stock). So a call reads all that it needs before it changes
--- anything: what fails then has changed nothing.
---
--- Who meets what an earlier call changed shares its fate (touch): what that call was to write
--- may fail to be written.
+-- StockService: the state of a group in an FCALL, what its calls read and change. Changes are made in memory, where
+-- later calls see them, and written once, after all calls (close_stock). A call reads everything that it needs before
+-- it changes anything, so a call that fails has changed nothing. A call that meets a change of an earlier call fails
+-- with it when the write fails (touch).
 
--- A state has these parts, each when it is needed. Most hold one thing only, so they are made with it, which
--- saves Lua from growing them.
+-- Parts of a state, each made when it is needed. Most hold one thing, so they are made with it, which saves Lua from
+-- growing them.
 --   items     by sku; false: there is none
 --   texts     by key: what keys of type string will hold
---   keys      of each of these the key and the ms it is kept, false: for good
+--   keys      of each of these the key and for how many ms it is kept, false: for good
 --   ledger    ENTRY words each: note
 --   held      by sku: units by buyer
 --   bought    by sku: the buyers whose units changed
---   unlinked  skus whose buyers' counts end, also those that changed
+--   unlinked  skus whose buyers' counts end
 --   ends      by order id: when its hold ends, false: no more
---   moved     the ids of these
---   skus      the new and the deleted ones
+--   moved     the order ids of `ends`
+--   skus      new and deleted skus
 --   fields    by key of a hash: its fields that change
 --   others    states of other groups, by base
---   gave      whether all that is over was given back
+--   gave      whether all expired holds were given back
 --   due, due_left  stock_hold.lua
 local function open_stock(base)
   return {base = base, items = nil, texts = nil, keys = nil, ledger = nil, touched = false, at = 0}
@@ -28,7 +25,7 @@ end
 
 -- ---- items ----
 
--- nil when there is none.
+-- nil: there is none.
 local function item_of(s, sku)
   local items = s.items
   local item = items and items[sku]
@@ -43,8 +40,7 @@ local function item_of(s, sku)
   return item or nil
 end
 
--- The reply when what is asked for is not there, but the group is in buckets (stock_moves.lua), where it may be; nil
--- when it is not.
+-- The reply for a missing key of a group that is in buckets; nil: it is not.
 local function elsewhere(base)
   local n = redis.call('GET', base .. 'stock:n')
   return n and {'BUCKETED', tonumber(n) or foreign()}
@@ -61,14 +57,14 @@ local function change_item(s, item)
   touch(s)
 end
 
--- The group's list of skus is to know of a new or a deleted item.
+-- The sku is new or deleted: updates the group's list.
 local function list_item(s, sku)
   s.skus = s.skus or {}
   s.skus[sku] = true
   touch(s)
 end
 
--- What the buyer has in orders that count.
+-- Units of the buyer's orders that count.
 local function held_of(s, sku, buyer)
   s.held = s.held or {}
   local held = s.held[sku] or {}
@@ -80,7 +76,7 @@ local function held_of(s, sku, buyer)
   return held[buyer]
 end
 
--- What the buyer has was read before.
+-- held_of has read what the buyer has.
 local function change_held(s, sku, buyer, by)
   s.bought = s.bought or {}
   local held, bought = s.held[sku], s.bought[sku] or {}
@@ -89,7 +85,7 @@ local function change_held(s, sku, buyer, by)
   bought[#bought + 1] = buyer
 end
 
--- Ends the counts of all buyers. Their key was read: a hash, or none.
+-- Ends the counts of all buyers. check_types has read their key.
 local function forget_buyers(s, sku)
   s.unlinked = s.unlinked or {}
   s.unlinked[sku] = true
@@ -97,7 +93,7 @@ end
 
 -- ---- orders and other records ----
 
--- What a key of type string holds, false: nothing.
+-- What a key of type string holds; false: nothing.
 local function text_of(s, key)
   local text = s.texts and s.texts[key]
   if not text then return redis.call('GET', key) end
@@ -122,18 +118,18 @@ local function order_key(s, id)
   return s.base .. 'stock:o:' .. id
 end
 
--- nil when there is none.
+-- nil: there is none.
 local function load_order(s, id)
   local text = text_of(s, order_key(s, id))
   return text and unpack_order(text) or nil
 end
 
--- An order that has ended: from now on it has an end itself.
+-- An order that has ended is remembered for a while only.
 local function save_order(s, id, order)
   put_text(s, order_key(s, id), pack_order(order), order[KEEP])
 end
 
--- A record of an Adjust or a Return; nil when there is none.
+-- A record of an Adjust or a Return; nil: there is none.
 local function load_record(s, key, kind)
   local text = text_of(s, key)
   if not text then return nil end
@@ -155,7 +151,7 @@ local function hold_end(s, id, order)
   return ends
 end
 
--- ends: false = no more
+-- ends: false = it has no hold any more
 local function move_end(s, id, ends)
   s.ends, s.moved = s.ends or {}, s.moved or {}
   s.ends[id] = ends
@@ -165,14 +161,13 @@ end
 
 -- ---- lines ----
 
--- What a unit of each kind of ledger entry does: to available, reserved, sold, and to the
--- buyer's count.
+-- What a unit of each kind of ledger entry adds to available, reserved, sold, and the buyer's count.
 local MOVES = {
   DEDUCTED = {-1, 0, 1, 1}, RESERVED = {-1, 1, 0, 1}, CONFIRMED = {0, -1, 1, 0},
   CANCELLED = {1, -1, 0, -1}, EXPIRED = {1, -1, 0, -1}, RETURNED = {1, 0, -1, -1},
 }
 
--- Whether units sold in the era are of this item, and not of one deleted since.
+-- Whether units sold in the era are of this item, and not of one that was deleted since.
 local function belongs(item, era)
   return item and era >= item[BORN]
 end
@@ -181,7 +176,7 @@ local function counts(item, era)
   return item[LIMIT] > 0 and era == item[ERA]
 end
 
--- An entry for the ledger: kind, sku, quantity as text, what caused it, reason.
+-- A ledger entry: kind, sku, quantity as text, cause, reason.
 local ENTRY = 5
 local function note(s, kind, sku, quantity, cause, reason)
   local ledger = s.ledger
@@ -193,7 +188,7 @@ local function note(s, kind, sku, quantity, cause, reason)
   end
 end
 
--- Moves units of a line, of which all was read before; quantity as text is for the ledger.
+-- Moves units of a line that `ready` has read; `text` is the quantity for the ledger.
 local function move(s, kind, sku, quantity, text, era, id, buyer, reason)
   local item, by = s.items[sku], MOVES[kind]
   if not belongs(item, era) then return end
@@ -223,18 +218,18 @@ end
 
 -- ---- writing ----
 
--- Entries that stand packed in one entry of the stream at most.
+-- Ledger entries that one entry of the stream holds at most.
 local PACKED_MAX = 1000
 
 local function wake_readers(of, servers)
-  -- Who reads a group in buckets waits for the group: "{ns/group/n/k}" is "{ns/group}".
+  -- Readers of a group in buckets wait at the group: "{ns/group/n/k}" becomes "{ns/group}".
   local base = string.gsub(of, '/%d+/%d+}:$', '}:')
   for _, server in ipairs(servers) do write('PUBLISH', channel_of(server), 'W ' .. base .. 'ledger') end
   write('DEL', of .. 'stock:r')
 end
 
--- The ledger and its readers are the keys that no call has read: so these come first. Readers that
--- wait for an entry (stock_ledger.lua) are woken once, and register again.
+-- First, because no call has read these keys, so foreign data may be there. Waiting readers are woken once and register
+-- again.
 local function write_ledger(s)
   local words, readers = s.ledger, s.base .. 'stock:r'
   local servers = redis.call('EXISTS', readers) == 1 and redis.call('SMEMBERS', readers)
@@ -293,7 +288,7 @@ local function write_ends(s)
   if #over > 0 then write('ZREM', s.base .. 'stock:x', unpack(over)) end
 end
 
--- A field was read before; value false: it ends.
+-- A field that was read before; value false: the field ends.
 local function put_field(s, key, field, value)
   s.fields = s.fields or {}
   local fields = s.fields[key] or {}
@@ -302,7 +297,7 @@ local function put_field(s, key, field, value)
   touch(s)
 end
 
--- What a field holds, false: nothing.
+-- What a field holds; false: nothing.
 local function field_of(s, key, field)
   local fields = s.fields and s.fields[key]
   if not fields or fields[field] == nil then return redis.call('HGET', key, field) end

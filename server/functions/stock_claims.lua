@@ -1,18 +1,23 @@
--- StockService, limits a buyer of a group in buckets. What a buyer has bought may lie in every bucket, so it is counted in
--- one, that of the buyer's id: an order that is to be made claims its units there first. A claim is no more than the word of who
--- made it: the order may have been refused, cancelled or returned since, or never have come. So when a buyer's claims are
--- too many, what their orders say is put in their place (stock_settle_claims).
+-- StockService: per-buyer limits of a group in buckets. A buyer's orders may be in every bucket, so they are counted in
+-- the bucket of the buyer's id: an order claims its units there first. A claim does not prove an order: the order may
+-- have been refused, cancelled or returned since, or may never come. When a buyer's claims exceed the limit, the server
+-- replaces them by what their orders have (stock_settle_claims).
 --
--- An order may be made for CLAIM_US after its claim. So when there is no order CLAIM_GONE_US after it, none will come, as long
--- as the clocks of two nodes differ by less than that leaves.
+-- An order may be made for CLAIM_US after its claim. If there is none after CLAIM_GONE_US, none will come, as long as
+-- the clocks of two nodes differ by less than the difference.
 --
 -- In a bucket:
---   stock:b:<sku>  hash  buyer -> MessagePack of his claims: order_id, units, when (us)...
+--   stock:b:<sku>  hash  buyer -> MessagePack of the buyer's claims: order_id, units, when (us)...
 local CLAIM_US, CLAIM_GONE_US = 5000000, 15000000
 local CLAIM = 3 -- words of a claim
 
+-- The key that has the counts of buyers in groups that are not in buckets.
+local function claims_key(s, sku)
+  return s.base .. 'stock:b:' .. encode(sku)
+end
+
 local function claims_of(s, sku, buyer)
-  local text = field_of(s, s.base .. 'stock:b:' .. encode(sku), buyer)
+  local text = field_of(s, claims_key(s, sku), buyer)
   if not text then return {} end
   local ok, claims = pcall(cmsgpack.unpack, text)
   if not ok or type(claims) ~= 'table' then foreign() end
@@ -20,10 +25,10 @@ local function claims_of(s, sku, buyer)
 end
 
 local function put_claims(s, sku, buyer, claims)
-  put_field(s, s.base .. 'stock:b:' .. encode(sku), buyer, #claims > 0 and cmsgpack.pack(claims))
+  put_field(s, claims_key(s, sku), buyer, #claims > 0 and cmsgpack.pack(claims))
 end
 
--- The place of an order's claim; nil when it has none.
+-- The place of an order's claim; nil: it has none.
 local function claim_at(claims, id)
   for c = 1, #claims, CLAIM do
     if claims[c] == id then return c end
@@ -35,7 +40,7 @@ local function remove_claim(claims, c)
   for _ = 1, CLAIM do table.remove(claims, c) end
 end
 
--- -> {'CLAIMED', when, 1 when there was a claim already}, {'NO_ITEM'}: one is not known here yet
+-- -> {'CLAIMED', when, 1 when there was a claim already}, {'NO_ITEM'}: the bucket lacks an item
 --    {'OVER', {place from 0, available here, then order_id, when of each other claim}...}: nothing was claimed
 define_pass('stock_claim', {}, function(s, id, buyer, ...)
   local lines, over, claimed, again = {...}, {'OVER'}, {}, 0
@@ -61,7 +66,7 @@ define_pass('stock_claim', {}, function(s, id, buyer, ...)
   return {'CLAIMED', clock(), again}
 end, SHARED)
 
--- What the orders of claims have by now; units -1: there is no such order. -> {'OK'}
+-- units: what the order of a claim has; -1: there is no such order. -> {'OK'}
 define_pass('stock_settle_claims', {'allow-oom'}, function(s, buyer, ...)
   local settled = {...}
   for i = 1, #settled, 4 do
@@ -76,7 +81,7 @@ define_pass('stock_settle_claims', {'allow-oom'}, function(s, buyer, ...)
   return {'OK'}
 end, SHARED)
 
--- The order was refused. -> {'OK'}
+-- For an order that was refused. -> {'OK'}
 define_pass('stock_unclaim', {'allow-oom'}, function(s, id, buyer, at, ...)
   for _, sku in ipairs({...}) do
     local claims = claims_of(s, sku, buyer)

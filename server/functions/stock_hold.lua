@@ -1,29 +1,28 @@
--- StockService, holds that end by themselves. A hold is over when its end in stock:x is
--- now or before, and from then on nobody sees it: who writes gives back first what is
--- over (give_back_due), who reads counts it as given back (count_due). What nobody asks
--- for is given back by a server's lasting alarm (stock_expire).
+-- StockService: holds that expire. A hold has expired when its end in stock:x is not in the future; from then on nobody
+-- sees it. Writers give expired holds back first (give_back_due), readers count them as given back (count_due), and a
+-- server's lasting alarm gives back what nobody asks for (stock_expire).
 
--- How much one FCALL gives back, and one reader counts: holds, lines of theirs (but for
--- those of the last hold).
+-- How many holds, and how many of their lines, one FCALL gives back and one reader counts. The last hold may exceed the
+-- lines.
 local HOLDS_MAX, HOLD_LINES_MAX = 300, 600
--- A lasting alarm comes again after this at the soonest, so that ends close together share one.
+-- The shortest time between two lasting alarms, so that ends close together share one.
 local ALARM_AGAIN_MS = 50
--- Later than that nobody has a lasting alarm for the group any more, and nobody brings units home.
+-- After this time no lasting alarm and no server is expected to give the hold back, or to finish the move.
 local OVERDUE_US = 2000000
 
--- The orders whose hold is over, the oldest first; one more than `max` if there are more.
+-- Orders whose hold has expired, the oldest first; one more than `max` if there are more.
 local function due_ids(s, max)
   return redis.call('ZRANGEBYSCORE', s.base .. 'stock:x', '-inf', clock(), 'LIMIT', 0, max + 1)
 end
 
--- The first `max` of them: {order id, order or false}...; whether that is not all; how many
--- lines they have with the `lines` that were counted before.
+-- The first `max` of them: {order id, order or false}...; whether there are more; how many lines they have in addition
+-- to `lines`.
 local function load_holds(s, ids, max, lines)
   local holds = {}
   for i, id in ipairs(ids) do
     if i > max or lines >= HOLD_LINES_MAX then return holds, true, lines end
     local order = load_order(s, id)
-    -- One whose record was lost holds nothing that is known.
+    -- A hold whose order record was lost holds nothing.
     if order and order[STATE] ~= 'RESERVED' then order = nil end
     lines = lines + (order and order[COUNT] or 0)
     holds[i] = {id, order or false}
@@ -46,13 +45,11 @@ local function give_back(s, holds)
   end
 end
 
--- The last FCALL that gave back, and how many holds and lines that were, of all its
--- calls.
+-- The last FCALL that gave back, and how many holds and lines its calls gave back.
 local gave_in, gave, gave_lines = 0, 0, 0
 
--- First thing of whoever needs to know what is available. True when more is over than
--- one FCALL gives back: the answer then is {'MORE'}, and the same is asked again. What it
--- changes is no effect of the call that found it.
+-- Called first by functions that need to know what is available. True: more holds have expired than one FCALL gives
+-- back; the reply is then {'MORE'}, and the call is repeated. Giving back is not an effect of the call.
 local function give_back_due(s)
   if s.gave then return false end
   if gave_in ~= fcall then gave_in, gave, gave_lines = fcall, 0, 0 end
@@ -64,9 +61,8 @@ local function give_back_due(s)
   return more
 end
 
--- For readers: the lines of all holds that are over, by sku: {quantity, era}...; nil
--- when they are more than `room`, else how much of it is left. Then the answer is
--- {'MORE'}, and who asked has stock_expire called first.
+-- For readers: the lines of all expired holds by sku: {quantity, era}..., and what is left of `room`; nil when there
+-- are more than `room`. The reply is then {'MORE'}, and the server calls stock_expire first.
 local function count_due(s, room)
   if s.due == nil then
     local ids, due = due_ids(s, room), {}
@@ -84,7 +80,7 @@ local function count_due(s, room)
   return s.due, s.due_left
 end
 
--- The item as a writer would find it after give_back_due; nil when there is none.
+-- The item as a writer would find it after give_back_due; nil: there is none.
 local function item_with(s, due, sku)
   local known = s.items and s.items[sku]
   local item = item_of(s, sku)
@@ -99,7 +95,7 @@ local function item_with(s, due, sku)
   return item
 end
 
--- Gives back what is over. Without memory too: it is what gives memory back.
+-- Gives back expired holds. Without memory too, because it frees memory.
 -- -> {'OK', ms until it is due again: 0 = now, -1 = nothing is held}
 define_pass('stock_expire', {'allow-oom'}, function(s)
   if give_back_due(s) then return {'OK', 0} end

@@ -1,8 +1,7 @@
--- StockService, items one by one. A version is never used twice. Where more holds are
--- over than one call looks at, the answer is {'MORE'} (stock_hold.lua).
+-- StockService: single items. A version is never used twice. {'MORE'}: stock_hold.lua.
 
--- The keys that are written unread, but for the ledger: foreign data in them ends the call while
--- nothing is changed.
+-- Reads the keys that are otherwise written unread, except the ledger: foreign data in them ends the call before it
+-- changes anything.
 local function check_types(s, sku)
   redis.call('HLEN', s.base .. 'stock:b:' .. encode(sku))
   redis.call('ZCARD', s.base .. 'stock:skus')
@@ -17,12 +16,12 @@ local function deleted_version(s)
   return tonumber(text_of(s, s.base .. 'stock:v') or '0') or foreign()
 end
 
--- Whether the pool of a group in buckets has changed since it was looked at.
+-- Whether a pool has changed since the server looked at it.
 local function moved(expected_version, item)
   return expected_version ~= '0' and tonumber(expected_version) ~= item[VERSION]
 end
 
--- closes_in_ms 0: never; retain_ms: an order is remembered; expected_version 0: any
+-- closes_in_ms 0: never; retain_ms: for how long an order is remembered; expected_version 0: any
 -- -> {'OK', view}, {'BUCKETED', n}
 local function put_item(s, pool, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms, must_be_new,
   expected_version)
@@ -73,7 +72,7 @@ define_pass('stock_put_item', {}, function(s, sku, total, buyer_limit, opens_in_
     expected_version)
 end, SHARED)
 
--- The same in the pool of a group in buckets
+-- In the pool of a group in buckets
 -- -> also {'SHORT', units that the pool needs first}, {'MOVED'}: it has another version
 define_pass('stock_pool_put', {}, function(s, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms,
   must_be_new, expected_version)
@@ -81,7 +80,7 @@ define_pass('stock_pool_put', {}, function(s, sku, total, buyer_limit, opens_in_
     expected_version)
 end, SHARED)
 
--- -> {'OK', view, or 0 when there is none, of each}, {'BUCKETED', n}
+-- -> {'OK', view of each, or 0}, {'BUCKETED', n}
 define_pass('stock_get_items', {'no-writes'}, function(s, ...)
   local due, reply = count_due(s, HOLDS_MAX), {'OK'}
   if not due then return {'MORE'} end
@@ -132,12 +131,12 @@ define_pass('stock_adjust', {}, function(s, sku, by, adjustment_id, reason, expe
   return adjust(s, false, sku, by, adjustment_id, reason, expected_version)
 end, SHARED)
 
--- The same in the pool of a group in buckets -> also {'SHORT', units}, {'MOVED'}: as stock_pool_put
+-- In the pool of a group in buckets -> also {'SHORT', units}, {'MOVED'}
 define_pass('stock_pool_adjust', {}, function(s, sku, by, adjustment_id, reason, expected_version)
   return adjust(s, true, sku, by, adjustment_id, reason, expected_version)
 end, SHARED)
 
--- version: also never to be used again; part: the item is told to end by somebody else
+-- version: a later item must have a higher one; part: this is a bucket, and the pool has deleted the item
 local function remove_item(s, sku, item, version, part)
   check_types(s, sku)
   version = math.max(item[VERSION], version, deleted_version(s))
@@ -145,13 +144,13 @@ local function remove_item(s, sku, item, version, part)
   s.items[sku] = false
   list_item(s, sku)
   forget_buyers(s, sku)
-  -- A new item's version is the time: the mark matters while that may be behind
-  -- it, and is kept until a day later.
+  -- The version of a new item is the time. The mark matters while the time may be behind it, and is kept for a day
+  -- more.
   put_text(s, s.base .. 'stock:v', int(version), ms_until(version, clock()) + DAY_MS)
   return {'OK'}
 end
 
--- Without memory too, for it gives some back.
+-- Without memory too, because it frees memory.
 -- expected_version 0: any -> {'OK'}, {'BUCKETED', n}
 define_pass('stock_delete_item', {'allow-oom'}, function(s, sku, expected_version)
   if give_back_due(s) then return {'MORE'} end
@@ -162,11 +161,11 @@ define_pass('stock_delete_item', {'allow-oom'}, function(s, sku, expected_versio
   return remove_item(s, sku, item, 0)
 end, SHARED)
 
--- The same in the pool of a group in buckets, where all units that are not sold have come back to: lent is how many are
--- sold -> also {'MOVED'}: they are not, or it has another version
+-- In the pool, when all units that are not sold have come back; lent: units that the buckets have, which are sold
+-- -> also {'MOVED'}: they have more, or the pool has another version
 define_pass('stock_pool_delete', {'allow-oom'}, function(s, sku, expected_version, lent, version)
   local item = item_of(s, sku)
   if not item then return no_item() end
-  if item[SOLD] ~= tonumber(lent) or moved(expected_version, item) then return {'MOVED'} end
+  if item[LENT] ~= tonumber(lent) or moved(expected_version, item) then return {'MOVED'} end
   return remove_item(s, sku, item, tonumber(version))
 end, SHARED)

@@ -1,24 +1,22 @@
--- StockService, the ledger: it ends by TrimLedger only.
+-- StockService: the ledger. Only TrimLedger removes entries.
 --
--- What the calls of an FCALL add to it is one entry of the stream (write_ledger): a field
--- named by the count n of its entries, of which the value is their words, NUL between them.
--- The stream's id is "ms-s", and the ids of the n entries are "ms-" and
--- (s + 1) * 1000 - n + 1 to (s + 1) * 1000: they increase as the stream's do, and an entry of the
--- stream is read or forgotten whole when its last one is.
+-- All entries of an FCALL are one entry of the stream (write_ledger): a field named by their number n, whose value is
+-- their words with NUL between them. The stream's id is "ms-s", and the ids of the n entries are "ms-" and (s + 1) *
+-- 1000 - n + 1 to (s + 1) * 1000: they increase like the stream's, and an entry of the stream is removed when its last
+-- one is trimmed.
 --
--- A reader that has read all of it waits. Key, after the base:
---   stock:r  set  the servers where readers wait; ends with the longest wait
--- The next entry (write_ledger) wakes them all, by one message a server, and ends the
--- set: who still has nothing to read registers again, and what nobody waits for any
--- more has cost one message.
+-- Key, after the base:
+--   stock:r  set  the servers where readers wait for the next entry; ends with the longest wait
+-- The next entry wakes all readers with one message to each server, and ends the set. A reader without a new entry
+-- registers again.
 
--- Of an id both parts, which are below 2^53.
+-- Both parts of an id, which are below 2^53.
 local function parts_of(id)
   local ms, seq = string.match(id, '^(%d+)-(%d+)$')
   return tonumber(ms), tonumber(seq)
 end
 
--- Whether an id of the stream stands before another.
+-- Whether an id of the stream is before another.
 local function id_before(a, b)
   local a_ms, a_seq = parts_of(a)
   local b_ms, b_seq = parts_of(b)
@@ -35,14 +33,14 @@ local function first_id(entry)
   return int(ms) .. '-' .. int((seq + 1) * PACKED_MAX - packed_in(entry) + 1)
 end
 
--- The id of the last entry that an entry of the stream holds; "0-0" of that.
+-- The id of the last entry that an entry of the stream holds; "0-0" of "0-0".
 local function last_id(id)
   local ms, seq = parts_of(id)
   return id == '0-0' and id or int(ms) .. '-' .. int((seq + 1) * PACKED_MAX)
 end
 
--- Where in the stream reading after an id begins, and how many entries are to be read there of
--- the one which has that id; nil when what follows the id is gone, or the ledger never gave it.
+-- Where reading after an id begins in the stream, and how many entries to read of the one that has this id; nil when
+-- entries after the id were trimmed, or the ledger never gave it.
 local function place_of(ledger, after, mark)
   if after == '0-0' then
     if mark ~= '0-0' then return nil end
@@ -60,8 +58,8 @@ local function place_of(ledger, after, mark)
   return left > 0 and at or '(' .. at, left
 end
 
--- The last id that the ledger has given up to `after`, a moment of another bucket's ledger
--- (services/stock_bucket_ledger.c); nil when what follows is gone.
+-- The last id that the ledger has given up to `after`, a moment (services/stock_ledger_pages.h); nil when entries after
+-- it were trimmed.
 local function given_before(ledger, after, mark)
   local ms, seq = parts_of(after)
   local s = math.max(math.ceil(seq / PACKED_MAX) - 1, 0)
@@ -73,11 +71,11 @@ local function given_before(ledger, after, mark)
     table.remove(entries, 1)
   end
   local before = entries[1] and entries[1][1] or mark
-  -- What is being trimmed may still be there.
+  -- Entries that are being trimmed may still be there.
   return last_id(id_before(before, mark) and mark or before)
 end
 
--- The end of each reply: what is written from now on has a time (of the ids) that is not below this one, in ms.
+-- Part of each reply: ids of later entries are not below this time in ms.
 local function time_ms()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
@@ -88,14 +86,14 @@ local function read_ledger(base, now, after, limit, server, wait_ms, loose)
   if redis.call('EXISTS', ledger) == 0 then
     local there = elsewhere(base)
     if there then return there end
-    -- An id was given here once: the ledger of then was trimmed and has ended.
+    -- The ledger that gave the id was trimmed and has ended.
     if loose == '0' and after ~= '' and after ~= '0-0' then return {'TRIMMED', '', time_ms(), ''} end
     return {'OK', '', time_ms(), '0-0'}
   end
   local info, field = redis.call('XINFO', 'STREAM', ledger), {}
   for i = 1, #info, 2 do field[info[i]] = info[i + 1] end
   local oldest = field['first-entry'] and first_id(field['first-entry']) or ''
-  -- The last one trimmed; "0-0" before any was.
+  -- The last id that was trimmed; "0-0": none.
   local mark, from, left = field['max-deleted-entry-id']
   if after == '' then
     after = last_id(mark)
@@ -116,7 +114,7 @@ local function read_ledger(base, now, after, limit, server, wait_ms, loose)
       from = '(' .. entry[1]
     end
     local last = #page < count
-    -- As if those that follow held as many: so not much more is read than is told.
+    -- Assumes that the next ones hold as many, so that it reads little more than it returns.
     count = math.min(math.ceil(wanted / n), 16)
   until last or wanted <= 0
   return reply
@@ -124,12 +122,12 @@ end
 
 -- after: the id after which to read, '' = from the oldest
 -- loose: `after` is a moment; the ledger need not have given it
--- -> {'OK' or 'TRIMMED', oldest id or '', time_ms, the id after which was read; of each entry of the stream id, n, words...}:
---    the first may begin before what is asked for, and the last end behind it; {'BUCKETED', n}
+-- -> {'OK' or 'TRIMMED', oldest id or '', time_ms, the id after which was read; of each entry of the stream id, n,
+--    words...}: the first may begin before the wanted ids, and the last may end behind them; {'BUCKETED', n}
 define('stock_read_ledger', {'no-writes'}, read_ledger)
 
--- The server waits when there is no entry -> as above, or {'WAIT', time_ms, the id after which was read}
--- Without memory too: what is read can be trimmed.
+-- Without an entry the server is registered -> as above, or {'WAIT', time_ms, the id after which was read}
+-- Without memory too, because readers trim what they have read.
 define('stock_await_ledger', {'allow-oom'}, function(base, now, after, limit, server, wait_ms, loose)
   local reply, readers = read_ledger(base, now, after, limit, server, wait_ms, loose), base .. 'stock:r'
   if reply[1] ~= 'OK' or #reply > 4 then return reply end
@@ -138,25 +136,25 @@ define('stock_await_ledger', {'allow-oom'}, function(base, now, after, limit, se
   return {'WAIT', reply[3], reply[4]}
 end)
 
--- How many entries of the stream one call forgets, and one node of it more.
+-- How many entries of the stream one call removes, and up to one node of it more.
 local TRIM_STEP = 4000
 
--- up_to: the last id to forget -> {'OK'}, {'MORE'}: to be asked again, {'BUCKETED', n}
+-- up_to: the last id to forget -> {'OK'}, {'MORE'}: call again, {'BUCKETED', n}
 define('stock_trim_ledger', {'allow-oom'}, function(base, now, up_to)
   local ledger = base .. 'stock:ledger'
   local there = redis.call('EXISTS', ledger) == 0 and elsewhere(base)
   if there then return there end
   local items = redis.call('ZCARD', base .. 'stock:skus')
-  -- What is to be forgotten in part stays until all of it is.
+  -- An entry of the stream of which only a part is to be forgotten stays.
   local ms, seq = parts_of(up_to)
   local whole = math.floor(seq / PACKED_MAX)
   if whole == 0 then ms, whole = ms - 1, MAX_INTEGER end
   local last = ms >= 0 and redis.call('XREVRANGE', ledger, int(ms) .. '-' .. int(whole - 1), '-', 'COUNT', 1)[1]
   if last then
-    -- XDEL, unlike XTRIM, leaves the mark by which ReadLedger tells TRIMMED. First, so that it
-    -- never goes by what is not forgotten yet.
+    -- XDEL leaves the mark by which ReadLedger recognises TRIMMED, and XTRIM does not. It is first, so that the mark
+    -- covers entries that are removed later.
     write('XDEL', ledger, last[1])
-    -- '~' forgets whole nodes only, which is the way to bound it; what is left is part of one.
+    -- '~' removes whole nodes only, which bounds the work; the rest is part of one node.
     local gone = write('XTRIM', ledger, 'MINID', '~', last[1], 'LIMIT', TRIM_STEP)
     if gone > TRIM_STEP / 2 then return {'MORE'} end
     write('XTRIM', ledger, 'MINID', '=', last[1])

@@ -1,13 +1,12 @@
--- StockService, lists: a page is a bounded amount of work. Where more holds are over
--- than one call looks at, the answer is {'MORE'} (stock_hold.lua).
+-- StockService: lists. A page is a bounded amount of work. {'MORE'}: stock_hold.lua.
 
--- after: the sku after which the page begins, '' = from the first
+-- after: the last sku of the page before, '' = none
 -- -> {'OK', 1 when more follow, {sku, view}...}, {'BUCKETED', n}
 define_pass('stock_list_group', {'no-writes'}, function(s, prefix, after, page_size)
   local size = tonumber(page_size)
-  -- Not compared as text, which Lua does by locale.
+  -- Lua compares text by locale, so Redis compares.
   local from = after ~= '' and string.sub(after, 1, #prefix) == prefix and '(' .. after or '[' .. prefix
-  -- No UTF-8 text has a byte 255: all that begins with the prefix is below.
+  -- UTF-8 has no byte 255, so everything with the prefix is below.
   local skus = redis.call('ZRANGEBYLEX', s.base .. 'stock:skus', from, '(' .. prefix .. '\255', 'LIMIT', 0, size + 1)
   local due, reply = count_due(s, HOLDS_MAX), {'OK', skus[size + 1] and 1 or 0}
   local there = not skus[1] and elsewhere(s.base)
@@ -20,9 +19,9 @@ define_pass('stock_list_group', {'no-writes'}, function(s, prefix, after, page_s
   return reply
 end, SHARED)
 
--- All groups of the base's namespace, a bounded number of keys a call.
--- cursor '': all keys were seen, '0' at first; node: that gave it, listed: slots that are done with; then group (encoded), sku of items that an earlier call found and had
--- no room for
+-- Looks at all groups of the namespace, with a bounded number of keys a call. cursor: '0' at first, '' when all keys
+-- were seen; node: the one that gave the cursor; listed: slots that are done. Then encoded group, sku of items that
+-- were found when a page was full.
 -- -> the base, encoded group, sku of the items found, possibly a few more than size; next cursor
 local function look_around(base, prefix, cursor, page_size, node, listed, ...)
   local size, budget = tonumber(page_size), 2000
@@ -42,15 +41,15 @@ local function look_around(base, prefix, cursor, page_size, node, listed, ...)
   cursor = resumed or '0'
   for i = 1, resumed and #places or 0, 2 do add(places[i], places[i + 1]) end
   while cursor ~= '' and budget > 0 and #found < size do
-    -- Asks for no more keys than there is room for, so that few are over.
+    -- Asks for as many keys as there is room, so that few are left over.
     local count = math.min(size - #found, 100)
     local page = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', count, 'TYPE', 'string')
     budget = budget - count
     cursor = page[1] ~= '0' and page[1] or ''
     for _, key in ipairs(page[2]) do
-      -- The name in another key may hold what the pattern looks for.
+      -- Names in other keys may contain the pattern.
       local group, sku = string.match(key, '^([^}]*)}:stock:i:(.*)$', #namespace + 1)
-      -- Of a group in buckets "group/n/bucket"; its items are all in the pool.
+      -- A group in buckets is "group/n/bucket"; its items are all in the pool.
       local bucket = group and string.match(group, '/([^/]*)$') or '0'
       if group and bucket == '0' and string.sub(sku, 1, #prefix) == prefix and not is_listed(key) then
         add(group, sku)
@@ -60,7 +59,7 @@ local function look_around(base, prefix, cursor, page_size, node, listed, ...)
   return found, cursor
 end
 
--- The state of another group than the call's, or of its own.
+-- The state of another group.
 local function state_of(s, base)
   if base == s.base then return s end
   s.others = s.others or {}
@@ -88,7 +87,7 @@ define_pass('stock_list_namespace', {'no-writes', OF_PART}, function(s, prefix, 
   return reply
 end, SHARED)
 
--- What stands in its way: gives back what is over in the groups it would look at.
+-- Gives back the expired holds of the groups that stock_list_namespace would look at.
 -- -> {'OK'}
 define_pass('stock_expire_listed', {'allow-oom', OF_PART}, function(s, prefix, cursor, page_size, node, listed,
   ...)

@@ -1,25 +1,24 @@
--- StockService, groups in buckets: one item kept in many groups, which on a cluster lie in different slots.
+-- StockService: groups in buckets, where each item is kept in many groups, which are in different slots of a cluster.
 --
---   ls:{namespace/group}:        stock:n alone, which says that the group is in n buckets
---   ls:{namespace/group/n/0}:    the pool: each item's settings, and units that no bucket has. Its `sold` is what
---                                the buckets have of it, sold or not, with what is on its way
---   ls:{namespace/group/n/name}: a bucket, by its name (services/stock_buckets.c): items and orders as in any group. An
---                                order lives in the bucket that its id says
+--   ls:{namespace/group}:        stock:n alone, the number of buckets
+--   ls:{namespace/group/n/0}:    the pool: each item's settings, and units that no bucket has
+--   ls:{namespace/group/n/name}: a bucket, by its name (services/stock_place.c). An order lives in the bucket of its id
 --
--- An item of a bucket has the `born` of the pool's item, and as `era` the version with which the pool had got the settings
--- that it has; its limit stands below zero, for its buyers are not counted here.
+-- A pool's item has LENT in the place of `sold`: the units that it has lent, which are those that buckets have, sold or
+-- not, and those on their way. A bucket's item has the `born` of the pool's item, as `era` the version with which the
+-- pool got these settings, and its limit below zero, because its buyers are counted elsewhere (stock_claims.lua).
 --
--- Units move by three calls, each of which may be made again:
---   stock_send     takes them out of the source's item, and keeps them in stock:m as on their way
---   stock_receive  adds them to the destination's item, unless that id, or a later one, has come from there
---   stock_sent     the source forgets what has been received
--- Key, after the base of either side:
---   stock:m:<sku, percent-encoded>  hash  "o<to>"   the last move to there: id, units (0: it has come), born
---                                         "i<from>" the last move from there that has come: born, id
--- An id is the time or more, and of two moves of an item from one bucket to another the later one has the higher id. So
--- there is one such move under way at a time, and one that comes twice, or late, is known.
+-- Three functions move units. Each may be repeated:
+--   stock_send     takes units out of the source's item and keeps them in stock:m
+--   stock_receive  adds them to the destination's item, unless that move or a later one has come from this source
+--   stock_sent     the source forgets units that were received
+-- Key, after the base of both sides:
+--   stock:m:<sku, percent-encoded>  hash  "o<to>"   the last move to there: id, units (0: received), born
+--                                         "i<from>" the last move that was received from there: born, id
+-- The id of a move is the time or more, and higher than that of the last move of the item between the same buckets. So
+-- at most one move between them is under way, and a repeat is recognised.
 
--- The group is in n buckets from now on, for good. -> {'BUCKETED', n}: as it was before, if it was
+-- The group is in n buckets from now on. -> {'BUCKETED', n}, or the number that it already has
 define('stock_split', {}, function(base, now, n)
   local there = elsewhere(base)
   if there then return there end
@@ -50,13 +49,13 @@ local function put_move(s, sku, to, id, units, born)
   put_field(s, moves_key(s, sku), 'o' .. to, struct.pack(MOVE_FORMAT, id, units, born))
 end
 
--- For the ledger; sign 1 where they come, -1 where they go.
+-- For the ledger; sign 1 where units come, -1 where they go.
 local function note_move(s, sku, units, sign, from, to, id)
   note(s, 'TRANSFERRED', sku, int(sign * units), from .. '-' .. to .. '-' .. int(id), '')
 end
 
--- The item as it is in this bucket: view, born, era, opens, closes, retain; when there is none the highest version of
--- those that were deleted, 0 when there was none.
+-- The item as it is here: view, born, era, opens, closes, retain; when there is none the highest version of deleted
+-- items, or 0.
 local function view_here(s, item)
   if not item then return deleted_version(s) end
   local reply = view(item)
@@ -65,7 +64,7 @@ local function view_here(s, item)
   return reply
 end
 
--- What is here of each, and on its way to other buckets. Without memory too, for it gives back what is over.
+-- Without memory too, because it gives back expired holds.
 -- -> {'OK', {item as view_here, then to, id, units, born of each move under way}...}
 define_pass('stock_look', {'allow-oom'}, function(s, ...)
   if give_back_due(s) then return {'MORE'} end
@@ -88,8 +87,8 @@ define_pass('stock_look', {'allow-oom'}, function(s, ...)
   return reply
 end, SHARED)
 
--- Takes up to `units` of the item to be moved to bucket `to`; where a move to there is under way, that one is told.
--- -> {'SENT', id, units, born}, {'NONE'}: it has none, or no longer is that item
+-- Takes up to `units` out of the item for bucket `to`; when a move to there is under way, returns that one.
+-- -> {'SENT', id, units, born}, {'NONE'}: it has no units, or is another item
 define_pass('stock_send', {'allow-oom'}, function(s, sku, from, to, units, born)
   local last, under_way, of = move_out(s, sku, to)
   if under_way > 0 then return {'SENT', last, under_way, of} end
@@ -97,15 +96,15 @@ define_pass('stock_send', {'allow-oom'}, function(s, sku, from, to, units, born)
   if not item or item[BORN] ~= tonumber(born) or item[AVAILABLE] == 0 then return {'NONE'} end
   local n, id = math.min(tonumber(units), item[AVAILABLE]), math.max(clock(), last + 1)
   item[AVAILABLE], item[VERSION] = item[AVAILABLE] - n, item[VERSION] + 1
-  if from == '0' then item[SOLD] = item[SOLD] + n end
+  if from == '0' then item[LENT] = item[LENT] + n end
   change_item(s, item)
   put_move(s, sku, to, id, n, item[BORN])
   note_move(s, sku, n, -1, from, to, id)
   return {'SENT', id, n, item[BORN]}
 end, SHARED)
 
--- What was sent of an item that is no more comes to nothing.
--- -> {'OK'}, {'NO_ITEM'}: it is not known here yet
+-- Units of an item that was deleted are dropped.
+-- -> {'OK'}, {'NO_ITEM'}: the bucket does not have the item yet
 define_pass('stock_receive', {'allow-oom'}, function(s, sku, from, to, move_id, units, move_born)
   local key, field = moves_key(s, sku), 'i' .. from
   local id, n, born = tonumber(move_id), tonumber(units), tonumber(move_born)
@@ -116,11 +115,11 @@ define_pass('stock_receive', {'allow-oom'}, function(s, sku, from, to, move_id, 
   end
   local item = item_of(s, sku)
   if to ~= '0' and (not item or item[BORN] < born) then return {'NO_ITEM'} end
-  -- Without the item nothing would end the key.
+  -- Only an item ends the key.
   if not item or item[BORN] ~= born then return {'OK'} end
   put_field(s, key, field, struct.pack(CAME_FORMAT, born, id))
   item[AVAILABLE], item[VERSION] = item[AVAILABLE] + n, item[VERSION] + 1
-  if to == '0' then item[SOLD] = item[SOLD] - n end
+  if to == '0' then item[LENT] = item[LENT] - n end
   change_item(s, item)
   note_move(s, sku, n, 1, from, to, id)
   return {'OK'}
@@ -133,7 +132,7 @@ define_pass('stock_sent', {'allow-oom'}, function(s, sku, to, move_id)
   return {'OK'}
 end, SHARED)
 
--- Gives a bucket the settings that the pool's item has; what is left there of an item before it ends.
+-- Gives a bucket the settings of the pool's item, and ends an older item.
 -- -> {'OK'}
 define_pass('stock_set_bucket', {}, function(s, sku, made, set, buyer_limit, opens, closes, retain)
   local born, era, item = tonumber(made), tonumber(set), item_of(s, sku)
@@ -155,21 +154,21 @@ define_pass('stock_set_bucket', {}, function(s, sku, made, set, buyer_limit, ope
   return {'OK'}
 end, SHARED)
 
--- The pool's item is no more, nor is the bucket's of that time or before. -> {'OK'}
+-- The pool's item was deleted: ends the bucket's item of that time or before. -> {'OK'}
 define_pass('stock_drop_bucket', {'allow-oom'}, function(s, sku, born)
   local item = item_of(s, sku)
   if not item or item[BORN] > tonumber(born) then return {'OK'} end
   return remove_item(s, sku, item, 0, true) -- by the pool
 end, SHARED)
 
--- Whether any move of the hash is not done: quick, for the search looks at many.
+-- Whether a move is under way. Quick, because the search looks at many keys.
 local function is_moving(key)
   for _, value in ipairs(redis.call('HVALS', key)) do
     if #value == MOVE_BYTES and string.sub(value, 9, 16) ~= NO_UNITS then return true end
   end
 end
 
--- The moves of a hash that began a while ago and are not done.
+-- The moves of a hash that began a while ago and are not finished.
 local function overdue_moves(base, key, now, reply)
   local sku = string.gsub(string.match(key, 'stock:m:(.*)$'), '%%(%x%x)', function(hex)
     return string.char(tonumber(hex, 16))
@@ -186,8 +185,8 @@ local function overdue_moves(base, key, now, reply)
   end
 end
 
--- What whoever should have done it has left: groups of which a hold ended a while ago and is not given back, and units on
--- their way to another bucket.
+-- Finds what a server that died has left: groups of which a hold ended a while ago and was not given back, and moves
+-- that are not finished.
 -- -> {'OK', next cursor or '' at the end, base of each group, or {base, sku, to, id, units, born} of each move...}
 define('stock_find_overdue', {'no-writes', OF_PART}, function(base, now, cursor)
   local page = redis.call('SCAN', cursor, 'MATCH', 'ls:{*}:stock:[mx]*', 'COUNT', 1000)

@@ -1,4 +1,4 @@
--- StockService, what becomes of an order: Confirm, ExtendHold, Cancel, Return.
+-- StockService: Confirm, ExtendHold, Cancel, Return.
 --
 --   from \ by   Confirm              ExtendHold  Cancel       the end of its hold  Return
 --   RESERVED    CONFIRMED            RESERVED    CANCELLED    EXPIRED
@@ -10,14 +10,14 @@
 
 local DEFAULT_KEEP_MS = 30 * DAY_MS
 
--- As it was when it had just been confirmed.
+-- The order as it was when it had just been confirmed.
 local function view_confirmed(order)
   local reply = view_order(order, 'CONFIRMED', 0)
   for i = 6, #reply, 3 do reply[i] = 0 end
   return reply
 end
 
--- nil when there is none; else the order, its state at this moment, ms left of its hold.
+-- The order, its state at this moment, ms left of its hold; nil: there is none.
 local function order_now(s, id)
   local order = load_order(s, id)
   if not order then return nil end
@@ -27,7 +27,7 @@ local function order_now(s, id)
   return order, order[STATE], ms_until(ends, clock())
 end
 
--- All of these also -> {'BUCKETED', n} of an order that is not known
+-- All functions also -> {'BUCKETED', n} for an unknown order
 
 -- -> {'OK', view} or {'NONE'}
 define_pass('stock_get_order', {'no-writes'}, function(s, order_id)
@@ -36,7 +36,7 @@ define_pass('stock_get_order', {'no-writes'}, function(s, order_id)
   return {'OK', view_order(order, state, hold_ms)}
 end, SHARED)
 
--- Ends a hold that stands, or one that is over and was not given back yet.
+-- Ends a hold that has not been given back.
 local function end_hold(s, id, order, kind, state, reason)
   ready(s, kind, order)
   move_order(s, kind, id, order, reason)
@@ -45,7 +45,7 @@ local function end_hold(s, id, order, kind, state, reason)
   move_end(s, id, false)
 end
 
--- What keeps an order whose hold is over from its stock; nil when nothing does.
+-- Why an expired order cannot get its stock again; nil: it can.
 local function barred(s, order)
   local sold_out
   for i = LINES, #order, LINE do
@@ -53,7 +53,7 @@ local function barred(s, order)
     local item = item_of(s, sku)
     if item and item[LIMIT] < 0 then return 'EXPIRED' end -- in a bucket the buyer is counted elsewhere
     if item and item[LIMIT] > 0 then
-      -- A limit that came later counts, and nobody has no count.
+      -- A limit that was set later counts, and an order without a buyer has no count.
       if order[BUYER] == '' or held_of(s, sku, order[BUYER]) + quantity > item[LIMIT] then
         return 'EXPIRED'
       end
@@ -63,7 +63,7 @@ local function barred(s, order)
   return sold_out
 end
 
--- Sells what an order held until its hold was over.
+-- Sells what an order held until its hold expired.
 local function reacquire(s, id, order)
   if give_back_due(s) then return {'MORE'} end
   local outcome = barred(s, order)
@@ -75,8 +75,8 @@ local function reacquire(s, id, order)
   return {'CONFIRMED', 0, view_confirmed(order)}
 end
 
--- Without memory too: who pays while it is short keeps what was held.
--- again '1': take the stock again when the hold is over
+-- Without memory too, so that a buyer who pays keeps what was held.
+-- again '1': take the stock again when the hold has expired
 -- -> {outcome, 1 when replayed, view}, {'UNKNOWN_ORDER', 0}, {'MORE'}
 define_pass('stock_confirm', {'allow-oom'}, function(s, id, again)
   local order, state = order_now(s, id)
@@ -98,8 +98,8 @@ define_pass('stock_extend_hold', {'allow-oom'}, function(s, id, hold_ms)
   return {'EXTENDED', hold_ms}
 end, SHARED)
 
--- Of an order that is not known there is nothing to cancel, but it will be refused when
--- it comes: where that is left to `leave_mark`, the reply is nil.
+-- An unknown order has nothing to cancel, but must be refused when it comes: nil when `leave_mark` is false and that
+-- was left to do.
 local function cancel(s, leave_mark, id, reason)
   local order, state, hold_ms = order_now(s, id)
   if not order then
@@ -125,18 +125,17 @@ local function cancel(s, leave_mark, id, reason)
 end
 
 -- -> {outcome, 1 when replayed, view}, {'UNKNOWN_ORDER', 1 when replayed}
---    {'UNSEEN'}: no such order; nothing was changed, and stock_cancel_unseen is to follow
+--    {'UNSEEN'}: there is no such order, and nothing was changed; stock_cancel_unseen must follow
 define_pass('stock_cancel', {'allow-oom'}, function(s, id, reason)
   return cancel(s, false, id, reason) or {'UNSEEN'}
 end, SHARED)
 
--- It leaves a key where there was none, so not without memory.
+-- Not without memory, because it makes a key.
 define_pass('stock_cancel_unseen', {}, function(s, id, reason)
   return cancel(s, true, id, reason)
 end, SHARED)
 
--- What of each line of an order that is not all back comes back, by its place in the
--- record; nil when it is more than is left.
+-- What comes back of each line of an order, by its place in the record; nil when it is more than is left.
 local function coming_back(order, lines)
   local asked, back, unmatched, all = {}, {}, #lines / 2, #lines == 0
   for i = 1, #lines, 2 do asked[lines[i]] = tonumber(lines[i + 1]) end
@@ -151,7 +150,7 @@ local function coming_back(order, lines)
   return back
 end
 
--- Whether it is the return of the record that is asked for.
+-- Whether the record is of the same return.
 local function same_return(record, id, lines)
   if record[2] ~= id or #record[3] ~= #lines then return false end
   local asked = {}
@@ -162,7 +161,7 @@ local function same_return(record, id, lines)
   return true
 end
 
--- Without memory too: what comes back is no more than was sold.
+-- Without memory too, because no more comes back than was sold.
 -- Lines: sku, quantity of each; none: all that is left
 -- -> {outcome, 1 when replayed, view}, {'UNKNOWN_ORDER', 0}
 define_pass('stock_return', {'allow-oom'}, function(s, return_id, id, ...)

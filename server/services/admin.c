@@ -1,4 +1,5 @@
-/* AdminService: what this server knows of itself and of its store, which is not asked: it may be what does not answer. */
+/* AdminService: what this server knows of itself and of its store. The store is not asked, because it may not
+ * answer. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -1,9 +1,7 @@
-/* envoy.service.ratelimit.v3.RateLimitService on stored policies (docs/envoy.md).
- * Invariants: what is asked of the store for a descriptor, and told of it, is of one
- * reading of its policy; so a policy that changes meanwhile mixes no numbers. And nothing
- * that comes with a request through the proxy, a value above all, makes the call fail:
- * a proxy lets pass what it gets no answer for. A method of RateLimitService's table: its
- * policies are known here too. */
+/* envoy.service.ratelimit.v3.RateLimitService on stored policies (docs/envoy.md), a method in RateLimitService's table.
+ * Invariants: the check and the answer of a descriptor use one reading of its policy, so a policy that changes
+ * meanwhile mixes no numbers. Nothing that a client of the proxy sends makes the call fail, because the proxy lets
+ * requests pass that it gets no answer for. */
 #include <string.h>
 
 #include "digest.h"
@@ -31,23 +29,22 @@ enum {
     VIEWS_AT = 3,
 };
 
-/* After so long all policies are read again whatever their version: an older server changes
- * them without changing that. */
+/* After so long all policies are read again, because an older server changes them without changing their version. */
 #define RELOAD_NS UINT64_C(30000000000)
 
-/* The counter's policy for a limit that came with the descriptor. No policy's name is encoded so. */
+/* The policy in the name of a counter, for a limit that came with the descriptor. No encoded name contains a $. */
 #define OVERRIDE_POLICY "$limit"
 
 typedef enum verdict {
     FREE,      /* no policy, or one without a limit: OK */
-    MALFORMED, /* no descriptor that could be judged: UNKNOWN */
+    MALFORMED, /* not a valid descriptor: UNKNOWN */
     NEVER,     /* its own limit is 0: OVER_LIMIT */
-    COUNTED,   /* the store says */
+    COUNTED,   /* the store decides */
 } verdict;
 
 typedef struct asked {
     verdict verdict;
-    const char *key; /* what it says in full */
+    const char *key; /* all its entries */
     domain_entry *entries;
     const char *policy; /* "": a limit of its own */
     limit_spec spec;    /* its numbers as they were sent */
@@ -61,12 +58,12 @@ typedef struct question {
     domain_policies read;
     domain_policy *policies;
     size_t room;
-    const char *after; /* the last name so far; "" = none, or all are read */
+    const char *after; /* the last name that was read; "": none, or all were */
 } question;
 
 /* ---- names ---------------------------------------------------------------------------- */
 
-/* "$" and SHA-256 in hex, which no text is encoded as. */
+/* "$" and SHA-256 in hex; no encoded text contains a $. */
 static char *short_name(plan *p, const void *data, size_t len)
 {
     char *text = memory_in(p->arena, 1 + DIGEST_HEX_LEN + 1);
@@ -76,8 +73,8 @@ static char *short_name(plan *p, const void *data, size_t len)
     return text;
 }
 
-/* Percent-encoded as far as a policy's name can hold it: `*start` is that much of it. What is
- * longer cannot be named in full, and is one short text, so that it makes no counter's name long. */
+/* Percent-encodes a text. `*start` is as much of it as a policy's name can hold; a longer text is replaced by a short
+ * one, so that names of counters stay short. */
 static const char *name_of(plan *p, const void *data, size_t len, const char **start)
 {
     size_t head = len < SERVICE_NAME_BYTES_MAX ? len : SERVICE_NAME_BYTES_MAX;
@@ -106,7 +103,7 @@ static char *put(char *to, const char *text)
     return to + len;
 }
 
-/* "key=value/key": an entry without a value is its key. */
+/* "key=value/key": an entry without a value is its key alone. */
 static const char *join(plan *p, const domain_entry *entries, size_t n)
 {
     size_t len = 1;
@@ -171,7 +168,7 @@ static const struct {
 };
 enum { N_UNITS = sizeof units / sizeof units[0] };
 
-/* The limit that came with it; false: none, or of a unit that is not known. */
+/* Takes the limit that came with the descriptor. False: there is none, or its unit is unknown. */
 static bool take_override(const envoy_override *limit, asked *d)
 {
     size_t i = 0;
@@ -200,7 +197,7 @@ static void plan_check(plan *p, const envoy_request *request, const envoy_descri
                     .rule = ratelimit_policy_text(p->arena, policy, shadow, ratelimit_spec_text(p->arena, &d->spec)));
 }
 
-/* A check of one rule; none where there is nothing to count. */
+/* Plans a check of one rule, unless there is nothing to count. */
 static void plan_descriptor(plan *p, const envoy_request *request, size_t i, asked *d, const domain_policies *known)
 {
     const envoy_descriptor *from = request->descriptors[i];
@@ -234,8 +231,8 @@ static void plan_descriptors(const ProtobufCMessage *any, plan *p)
 
 /* ---- reading the domain's policies ------------------------------------------------------ */
 
-/* Behind what was read so far; `version` is what is known already, "" = nothing. Alone in its FCALL:
- * it is the longest of them. */
+/* The next page; `version` is what is known already, "" = nothing. Alone in its FCALL, because it is the longest
+ * call. */
 static void plan_page(plan *p, const char *version)
 {
     const question *q = p->kept;
@@ -280,7 +277,7 @@ void envoy_should_rate_limit_prepare(const ProtobufCMessage *any, plan *p)
         plan_first_page(p, known);
 }
 
-/* Room for `more` policies behind those that were read: twice as many as before, or enough. */
+/* Room for `more` policies: twice as many as before, or as many as needed. */
 static bool make_room(answer *a, question *q, size_t more)
 {
     size_t room = q->read.n + more > 2 * q->room ? q->read.n + more : 2 * q->room;
@@ -315,8 +312,8 @@ static void take_views(answer *a, question *q, const store_value *reply)
     }
 }
 
-/* A page, or that nothing has changed. The version is the first page's: if policies change before the
- * last one, the next look finds another. */
+/* Reads a page, or that nothing has changed. The version is the first page's: if policies change before the last one,
+ * the next look finds a newer version. */
 static void take_page(answer *a, question *q)
 {
     ratelimit_domains *domains = ratelimit_domains_of(a->plan);
@@ -335,7 +332,7 @@ static void take_page(answer *a, question *q)
     } else if (known) {
         known->checked_ns = q->read.checked_ns;
     } else {
-        more = true; /* others needed its place meanwhile */
+        more = true; /* its place was needed for others meanwhile */
     }
     if (a->error.code == LKS_OK)
         answer_again(a, more ? plan_next_page : plan_descriptors);
@@ -343,7 +340,7 @@ static void take_page(answer *a, question *q)
 
 /* ---- the answer --------------------------------------------------------------------------- */
 
-/* NULL where it cannot be said in Envoy's words. */
+/* NULL: Envoy has no unit for it. */
 static envoy_limit *limit_of(answer *a, const asked *d)
 {
     for (size_t i = 0; i < N_UNITS; i++) {
@@ -369,8 +366,8 @@ static Google__Protobuf__Duration *duration_of(answer *a, int64_t ms)
     return duration;
 }
 
-/* The reply's rule: outcome, limit, remaining, and ms until it may pass, is as new. */
-static void tell(answer *a, const asked *d, const store_value *reply, envoy_status *status)
+/* A reply: outcome, limit, remaining, ms until a check may pass, ms until the counter is as new. */
+static void fill_counted(answer *a, const asked *d, const store_value *reply, envoy_status *status)
 {
     int outcome = answer_enum(a, reply, 0, &lockstock__v1__check_outcome__descriptor);
     int64_t remaining = answer_int(a, reply, 2), retry = answer_int(a, reply, 3), reset = answer_int(a, reply, 4);
@@ -381,13 +378,13 @@ static void tell(answer *a, const asked *d, const store_value *reply, envoy_stat
     status->current_limit = limit_of(a, d);
 }
 
-static void judge(answer *a, const asked *d, const store_value *reply, envoy_status *status)
+static void fill_status(answer *a, const asked *d, const store_value *reply, envoy_status *status)
 {
     static const Envoy__Service__Ratelimit__V3__RateLimitResponse__Code codes[] = {
         [FREE] = CODE(OK), [MALFORMED] = CODE(UNKNOWN), [NEVER] = CODE(OVER_LIMIT)};
 
     if (reply) {
-        tell(a, d, reply, status);
+        fill_counted(a, d, reply, status);
         return;
     }
     status->code = codes[d->verdict];
@@ -413,7 +410,7 @@ void envoy_should_rate_limit_finish(const ProtobufCMessage *any, answer *a, Prot
     for (size_t i = 0; i < request->n_descriptors; i++) {
         const asked *d = &q->descriptors[i];
         envoy_status *status = response->statuses[i];
-        judge(a, d, d->verdict == COUNTED ? a->replies[next++] : NULL, status);
+        fill_status(a, d, d->verdict == COUNTED ? a->replies[next++] : NULL, status);
         if (status->code == CODE(OVER_LIMIT))
             response->overall_code = CODE(OVER_LIMIT);
     }

@@ -1,6 +1,5 @@
-/* IdService: its table, and what each kind asks the store. Invariant: an id is given
- * once: by the store itself (SEQUENCE), or by this server out of what the store granted
- * to it alone (SNOWFLAKE, SEQUENCE in blocks), or by 62 random bits (UUID_V7).
+/* IdService. Invariant: an id is given once: the store gives it (SEQUENCE), or this server out of what the store has
+ * granted to it alone (SNOWFLAKE, SEQUENCE in blocks), or it has 62 random bits (UUID_V7).
  *
  *   SNOWFLAKE --has a range--> answered          SEQUENCE --has a block--> answered
  *        \--> id_grant --> answered                  \--> id_sequence --> answered
@@ -15,7 +14,7 @@
 #include "services/id.h"
 #include "services/service.h"
 
-/* Rounds of a call whose range is used up by others each time it comes. */
+/* Rounds of a call: other calls may use up its range in each. */
 enum { ROUNDS_MAX = 8, GRANT_WEIGHT = 24 /* reads what all workers have */ };
 
 typedef struct id_state {
@@ -48,7 +47,6 @@ static size_t count_of(const lks_next_request *request)
     return request->count > 0 ? (size_t)request->count : 1;
 }
 
-/* Room for the ids of an answer. */
 static void make_ids(answer *a, size_t count, lks_next_response *response)
 {
     response->ids = memory_in(a->arena, count * sizeof *response->ids);
@@ -57,7 +55,7 @@ static void make_ids(answer *a, size_t count, lks_next_response *response)
 
 /* ---- SNOWFLAKE ---- */
 
-/* Workers are the whole store's, not a namespace's. */
+/* All namespaces share the workers. */
 static void plan_grant(plan *p, const snowflake *s)
 {
     plan_call(p, &fn_id_grant, "id", NULL, 0);
@@ -110,14 +108,14 @@ static void refuse(answer *a, const store_value *reply)
     lks_error_set(&a->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the store gave an answer of another kind");
 }
 
-/* Takes what was granted; true also when the server has to do with what it has. */
+/* Takes a grant. True also when the store grants nothing and the range that the server has is enough. */
 static bool take_grant(answer *a, snowflake *s, size_t count)
 {
     enum { WORKER = 1, FIRST, END, CLOCK, LENGTH };
     const store_value *reply = a->replies[0];
 
     if (answer_count(a, reply) != LENGTH) {
-        /* Ahead of the clock the next range waits for the clock; the worker is still its own. */
+        /* The next range must wait for the clock; the server still has its worker. */
         if (strcmp(answer_text(a, reply, 0), "AHEAD") == 0 && snowflake_left(s, a->plan->now_ns, count))
             return true;
         refuse(a, reply);
@@ -177,7 +175,7 @@ static bool keeps_blocks(const id_state *state)
     return state->sequence_block > 1;
 }
 
-/* How many are taken from the store at once. */
+/* How many numbers the store gives at once. */
 static int64_t taken_for(const id_state *state, int64_t count)
 {
     return count > state->sequence_block ? count : state->sequence_block;
@@ -215,7 +213,7 @@ static void sequence_finish(const lks_next_request *request, answer *a, lks_next
         if (a->n_replies > 0)
             sequences_add(state->sequences, of, last - taken_for(state, (int64_t)count) + 1, last);
         if (sequences_left(state->sequences, of) < (int64_t)count) {
-            answer_again(a, sequence_next); /* it queued since it was planned, and others took them */
+            answer_again(a, sequence_next); /* other calls took them since this one was planned */
             return;
         }
         first = sequences_take(state->sequences, of, (int64_t)count);

@@ -1,5 +1,4 @@
-/* What IdService keeps in a server, one module a kind of id. None of them knows the
- * store: id.c carries requests to it and grants back. Loop thread only. */
+/* What IdService keeps in a server, one module for each kind of id. id.c alone uses the store. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_ID_H
 #define LOCKSTOCK_SERVER_ID_H
 
@@ -17,9 +16,9 @@ enum {
 
 /* ---- id_snowflake.c ---- */
 
-/* Ids of this server, made within ranges of time that the store granted. */
+/* Makes ids within ranges of time that the store grants. */
 typedef struct snowflake {
-    char owner[LKS_RPC_RANDOM_ID_LEN + 1]; /* this life of this server */
+    char owner[LKS_RPC_RANDOM_ID_LEN + 1]; /* this run of this server */
     int64_t worker;                        /* -1: none yet */
     uint64_t next, end;                    /* ms since the epoch * 4096 + sequence */
     uint64_t granted_ns;                   /* CLOCK_MONOTONIC, before the grant was made */
@@ -43,33 +42,32 @@ void snowflake_init(snowflake *s);
 /* Whether `count` more can be made without asking the store. */
 bool snowflake_has(snowflake *s, uint64_t now_ns, size_t count);
 
-/* Whether the range has so many left, however old the grant is. */
+/* The same, even when the grant is old. */
 bool snowflake_left(snowflake *s, uint64_t now_ns, size_t count);
 
-/* The first ms (since 1970) of which no id was made: what to ask the store from. */
+/* The first ms (since 1970) of which no id was made: the next range is to begin there. */
 int64_t snowflake_unused_ms(const snowflake *s);
 
-/* Goes on in the range, but never back. */
+/* Continues in the range, but never goes back. */
 void snowflake_grant(snowflake *s, const snowflake_range *range);
 
-/* Makes `count` ids, in order; false, and none, when the range has not so many left. */
+/* Makes `count` ids, in order. False: the range has too few left, and none were made. */
 bool snowflake_take(snowflake *s, uint64_t now_ns, size_t count, int64_t *ids);
 
-/* Takes a positive id apart. */
+/* The parts of a positive id. */
 snowflake_parts snowflake_parts_of(int64_t id);
 
 /* ---- id_uuid.c ---- */
 
-/* The tick, 1/4096 ms since 1970, of the next UUID after one of tick `last`: that of the
- * time (CLOCK_REALTIME), or the one after `last`. */
+/* The tick, in 1/4096 ms since 1970, of the next UUID after one of tick `last`: the time (CLOCK_REALTIME), but later
+ * than `last`. */
 uint64_t uuid_tick(uint64_t last, int64_t sec, int64_t nsec);
 
-/* UUID version 7 (RFC 9562, section 5.7; rand_a as in section 6.2, method 3: more digits
- * of the time), as text. Of `random` 62 bits are used. */
+/* UUID version 7 (RFC 9562, section 5.7; rand_a as in section 6.2, method 3: more digits of the time), as text. Uses 62
+ * bits of `random`. */
 void uuid_format(uint64_t tick, uint64_t random, char text[ID_UUID_LEN + 1]);
 
-/* Makes `count` UUIDs, each greater than the one before, *last the tick of the last one
- * of this server. */
+/* Makes `count` UUIDs, each greater than the one before. *last: the tick of this server's last UUID. */
 void uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, const char **uuids);
 
 /* ---- id_sequence.c ---- */
@@ -87,10 +85,10 @@ typedef struct sequence_name {
 /* How many numbers of the sequence are left. */
 int64_t sequences_left(sequences *all, sequence_name of);
 
-/* Takes `count` numbers in a row, of at least so many that are left; gives the first. */
+/* Takes `count` numbers in a row, when at least as many are left. Returns the first. */
 int64_t sequences_take(sequences *all, sequence_name of, int64_t count);
 
-/* Numbers that the store gave: they follow those which are left, or take their place. */
+/* Adds numbers that the store gave: they follow those that are left, or replace them. */
 void sequences_add(sequences *all, sequence_name of, int64_t first, int64_t last);
 
 #endif

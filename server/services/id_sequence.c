@@ -1,7 +1,6 @@
-/* Blocks of numbers, one a sequence. Invariant: the numbers of a block were taken from
- * the store by this server, each is given once, and those of a sequence only upwards. At
- * most BLOCKS_MAX sequences: the one that was not asked for the longest is forgotten, and
- * its rest is a gap. Called by id.c. */
+/* Blocks of numbers, one for each sequence. Invariant: the server has taken the numbers of a block from the store, each
+ * is given once, and those of a sequence increase. At most BLOCKS_MAX sequences are kept: the least recently used one
+ * is forgotten, and the rest of its block is a gap. */
 #include "services/id.h"
 
 #include <stdlib.h>
@@ -15,7 +14,7 @@ typedef struct block {
     char *text; /* namespace and name; NULL: free */
     sequence_name of;
     int64_t next, last;
-    uint64_t used; /* when, counted in looks */
+    uint64_t used; /* the number of the look that used it last */
 } block;
 
 struct sequences {
@@ -53,7 +52,7 @@ static block *find(sequences *all, sequence_name of)
     return NULL;
 }
 
-/* A free block, or else the one that nobody looked at for the longest. */
+/* A free block, or the least recently used one. */
 static block *make(sequences *all, sequence_name of)
 {
     char *text = memory_alloc(of.ns.len + of.name.len);

@@ -1,11 +1,9 @@
-/* Ids of 41 bits of ms, 10 of worker, 12 of sequence (after Twitter's Snowflake, 2010).
- * Invariant: `next` never falls and no id is made at or behind `end`; so no (ms,
- * sequence) comes twice from this server whatever worker it has, and what a worker's
- * other owners make is outside of this range (server/functions/id.lua).
+/* Ids of 41 bits of ms, 10 of worker, 12 of sequence (after Twitter's Snowflake, 2010). Invariant: `next` never
+ * decreases, and no id is made at or after `end`. So this server uses no (ms, sequence) twice, whatever its worker, and
+ * other owners of the worker have other ranges (server/functions/id.lua).
  *
- * The time that counts is Redis' clock at the grant plus what CLOCK_MONOTONIC says has
- * passed since. More than 4096 ids in a ms take those of the next one, up to the end
- * of the range. Called by id.c. */
+ * The time is Redis' clock at the grant plus what has passed since by CLOCK_MONOTONIC. More than 4096 ids in a ms
+ * continue in the next ms, up to the end of the range. */
 #include "services/id.h"
 
 enum { SEQUENCE_BITS = 12, WORKER_BITS = 10, SEQUENCES = 1 << SEQUENCE_BITS, WORKERS = 1 << WORKER_BITS };
@@ -58,7 +56,7 @@ int64_t snowflake_unused_ms(const snowflake *s)
 void snowflake_grant(snowflake *s, const snowflake_range *range)
 {
     uint64_t first = (uint64_t)(range->first_ms - EPOCH_MS) * SEQUENCES;
-    /* Of a ms that was begun the rest is this worker's only. */
+    /* The rest of a ms that was begun is this worker's only. */
     uint64_t next = s->worker == range->worker ? s->next : (uint64_t)(snowflake_unused_ms(s) - EPOCH_MS) * SEQUENCES;
 
     s->worker = range->worker;

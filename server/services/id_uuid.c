@@ -1,6 +1,5 @@
-/* UUIDs of version 7. Invariant: each tick of a server is greater than the one before,
- * also when its clock steps back, so its UUIDs increase; 62 random bits of each set it
- * apart from those of other servers. Called by id.c; needs no store.
+/* UUIDs of version 7. Invariant: each tick of a server is greater than the one before, even when its clock is set back,
+ * so its UUIDs increase; 62 random bits tell them from those of other servers.
  *
  *   0                   1                   2                   3
  *   |             unix_ts_ms, 48 bits               |0111| rand_a, 12 |
@@ -24,8 +23,8 @@ uint64_t uuid_tick(uint64_t last, int64_t sec, int64_t nsec)
     return tick > last ? tick : last + 1;
 }
 
-/* 32 bits in hex. Each nibble gets a byte; 6 more carries over in those that are letters. All eight at once: a request
- * may ask for 10,000 UUIDs, and the loop has other work. */
+/* 32 bits in hex. Each nibble gets a byte; adding 6 carries in those that are letters. All eight at once, because a
+ * request may ask for 10,000 UUIDs. */
 static void put_hex(char to[8], uint64_t bits)
 {
     uint64_t n = bits & UINT32_MAX;

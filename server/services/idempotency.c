@@ -1,9 +1,6 @@
-/* IdempotencyService: its table, and Begin. Invariant: what a request says is checked
- * here, what becomes of a record is decided in functions/idempotency.lua; so prepare is
- * a function of the request alone (but for an id that it makes up where the caller left
- * it empty) and finish of the request and the reply. A Begin whose caller may be gone
- * never starts an attempt: it only looks (its wait is over), or does not ask at all
- * (its connection is lost). Called by dispatch. */
+/* IdempotencyService: its table, and Begin. Invariant: requests are checked here, and functions/idempotency.lua decides
+ * about records. A Begin whose caller may be gone never starts an attempt: when its wait is over it only looks, and
+ * when its connection is lost it does not ask the store. */
 #include "services/idempotency.h"
 
 #include <string.h>
@@ -16,11 +13,11 @@ enum {
     RETAIN_MS_MIN = 1000,
     RETAIN_MS_DEFAULT = 86400000,
     WAIT_MS_MAX = 86400000,
-    RESULT_WEIGHT = 4, /* of a record, whose result may be as large as one can be */
+    RESULT_WEIGHT = 4, /* a record may have the largest result */
 };
 #define RETAIN_MS_MAX ((int64_t)30 * 86400000)
 
-/* By which wake messages name all parked calls of a record; see idempotency_record.lua. */
+/* Messages name all parked calls of a record by this; see idempotency_record.lua. */
 #define WAITERS "idem:w"
 
 void idempotency_call(plan *p, const plan_function *function, const char *scope, const char *key)
@@ -60,7 +57,7 @@ static const plan_function *begin_function(service_event_kind event)
     }
 }
 
-static void begin_prepare(const lks_begin_request *request, plan *p)
+void begin_prepare(const lks_begin_request *request, plan *p)
 {
     idempotency_call(p, begin_function(p->event.kind), request->scope, request->key);
     const char *token = idempotency_id(p, "attempt_token", request->attempt_token);
@@ -80,7 +77,7 @@ static void begin_prepare(const lks_begin_request *request, plan *p)
     }
 }
 
-static void begin_finish(const lks_begin_request *request, answer *a, lks_begin_response *response)
+void begin_finish(const lks_begin_request *request, answer *a, lks_begin_response *response)
 {
     const store_value *reply = a->replies[0];
 

@@ -1,6 +1,5 @@
-/* IdempotencyService: what an attempt does with its fence, and what became of it.
- * Invariant: a request that reaches the store is valid by itself, so that the functions
- * check only the record. Called by dispatch through idempotency.c's table. */
+/* IdempotencyService: Extend, Complete, Fail, Get, Delete. Invariant: a request that reaches the store has valid
+ * fields; the functions check only the record. */
 #include "memory.h"
 #include "services/idempotency.h"
 

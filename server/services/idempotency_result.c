@@ -1,7 +1,6 @@
-/* Results of IdempotencyService. Invariant: a result is stored as one serialised
- * StoredResult, which the store does not look into; so a replay is what was stored, byte
- * for byte, headers in their order. A failure is told from a result by a header that no
- * Complete can set. Called by the other files of the service. */
+/* Results of IdempotencyService. Invariant: a result is stored as one serialised StoredResult that the store does not
+ * read, so a replay is what was stored, byte for byte, with its headers in order. A failure has a header that no
+ * Complete can set. */
 #include <string.h>
 #include <strings.h>
 

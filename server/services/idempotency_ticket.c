@@ -1,6 +1,4 @@
-/* IdempotencyService: tickets. Invariant: a ticket cannot be guessed (165 bits of
- * getrandom), so it places its own record, and knowing it is having it. Called by
- * dispatch through idempotency.c's table. */
+/* IdempotencyService: tickets. Invariant: a ticket cannot be guessed (165 bits of getrandom): who knows it owns it. */
 #include <lockstock/rpc/method.h>
 
 #include "memory.h"

@@ -1,8 +1,6 @@
-/* LockService: its table, and what takes, keeps and gives back a lock. Invariant:
- * what a request says is checked here, what the locks say is decided in
- * functions/lock.lua; so prepare is a function of the request alone (but for the
- * token it makes up where the caller left it empty, and what tells copies of a
- * call that waits apart) and finish of the request and the reply. Called by dispatch. */
+/* LockService: its table, and Acquire, Renew, Release. Invariant: requests are checked here, and functions/lock.lua
+ * decides about locks. prepare depends on the request alone, except for the random token of a request without one, and
+ * the id that tells copies of a waiting call apart. */
 #include <string.h>
 
 #include "services/lock.h"
@@ -11,8 +9,8 @@ enum {
     LEASE_MS_MIN = 10,
     LEASE_MS_MAX = 86400000,
     WAIT_MS_MAX = 86400000,
-    LEASES_MAX = 256,           /* of one Renew: a process may hold thousands of locks */
-    LOCK_TARGETS_OF_WEIGHT = 2, /* each with all the waiters that can be gone past */
+    LEASES_MAX = 256,           /* in one Renew: a process may hold thousands of locks */
+    LOCK_TARGETS_OF_WEIGHT = 2, /* each with all the waiters that a call may pass */
     LOCK_NAMES_OF_WEIGHT = 12,  /* that a unit of weight reads, checks and writes */
 };
 
@@ -31,7 +29,7 @@ static void check_lease(plan *p, const char *field, int64_t lease_ms)
     plan_check_range(p, field, lease_ms, LEASE_MS_MIN, LEASE_MS_MAX);
 }
 
-/* Names of what one token holds: few, each once. `list` is their field's path. */
+/* Names that one token holds: few, each once. `list` is the path of their field. */
 static void check_names(plan *p, const char *list, size_t n, const char *const *names)
 {
     if (n > SERVICE_TARGETS_MAX)
@@ -68,7 +66,7 @@ static void check_targets(plan *p, size_t n, lks_target *const *targets)
     }
 }
 
-/* As the functions take it, and keep it: EXCLUSIVE is the name alone. */
+/* As the functions take and store it: EXCLUSIVE is the name alone. */
 static const char *target_text(plan *p, const lks_target *target)
 {
     const char *name = plan_encode(p->arena, target->name);
@@ -106,8 +104,8 @@ static lks_rpc_slice target_name(const plan *p, size_t i)
     return lks_rpc_slice_of(memory_copy_in(p->arena, target, len));
 }
 
-/* What is done when the call waits: events name it by its token; it watches the alarms of its targets; and when it ends
- * without an answer its copy, and no other, is parked no more. */
+/* The call may wait: events name it by its token, it watches the alarms of its targets, and when it ends without an
+ * answer the store forgets this copy of it, and no other. */
 static void plan_wait(plan *p, size_t n_targets)
 {
     if (plan_failed(p))
@@ -122,7 +120,7 @@ static void plan_wait(plan *p, size_t n_targets)
               lks_rpc_slice_of(memory_printf_in(p->arena, "%s %s", token, args[ARG_LOCK_ACQUIRE_COPY].data)));
 }
 
-static void acquire_prepare(const lks_acquire_request *request, plan *p)
+void acquire_prepare(const lks_acquire_request *request, plan *p)
 {
     const char *only = request->n_targets == 1 ? request->targets[0]->name : NULL;
     const char *token = request->token;
@@ -151,13 +149,13 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
         p->n_calls = 0; /* the event has the fences */
 }
 
-/* Of names that are given back or kept; none are all that the token has. */
+/* Names that are released or renewed; none: all that the token has. */
 static void weigh_names(plan *p, size_t n)
 {
     plan_weighs(p, 1 + (n ? n : SERVICE_TARGETS_MAX) / LOCK_NAMES_OF_WEIGHT);
 }
 
-static void renew_prepare(const lks_renew_request *request, plan *p)
+void renew_prepare(const lks_renew_request *request, plan *p)
 {
     if (request->n_leases < 1 || request->n_leases > LEASES_MAX)
         plan_invalid(p, "leases: must be 1 to %d", LEASES_MAX);
@@ -189,7 +187,7 @@ static void plan_release(const lks_release_request *request, plan *p, const plan
         each_lock_release(p, .name = request->names[i]);
 }
 
-static void release_prepare(const lks_release_request *request, plan *p)
+void release_prepare(const lks_release_request *request, plan *p)
 {
     plan_release(request, p, &fn_lock_release);
 }
@@ -214,7 +212,7 @@ static lks_holder *new_holder(answer *a, const lks_acquire_request *request, con
     return holder;
 }
 
-/* It is parked; this server looks when a lease or an offer ends that it waits for. */
+/* The call waits; this server calls lock_promote when a lease or an offer ends that it waits for. */
 static void stay(const lks_acquire_request *request, answer *a, const store_value *reply)
 {
     for (size_t i = 0; i < request->n_targets; i++)
@@ -222,7 +220,7 @@ static void stay(const lks_acquire_request *request, answer *a, const store_valu
     answer_waits(a);
 }
 
-/* Fills in a grant, but for the fences' numbers. */
+/* Fills in a grant, except for the numbers of the fences. */
 static void fill_grant(const lks_acquire_request *request, answer *a, int64_t lease_ms, lks_acquire_response *response)
 {
     response->outcome = LKS_ACQUIRE_OUTCOME_ACQUIRED;
@@ -258,7 +256,7 @@ static void finish_replied(const lks_acquire_request *request, answer *a, lks_ac
         response->fences[i]->fence = (uint64_t)answer_int(a, reply, (is_new ? 0 : 2) + i);
 }
 
-static void acquire_finish(const lks_acquire_request *request, answer *a, lks_acquire_response *response)
+void acquire_finish(const lks_acquire_request *request, answer *a, lks_acquire_response *response)
 {
     if (a->n_replies > 0 && answer_says(a->replies[0], "QUEUED")) {
         stay(request, a, a->replies[0]);
@@ -272,7 +270,7 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
         finish_replied(request, a, response);
 }
 
-static void renew_finish(const lks_renew_request *request, answer *a, lks_renew_response *response)
+void renew_finish(const lks_renew_request *request, answer *a, lks_renew_response *response)
 {
     response->n_results = request->n_leases;
     response->results = answer_messages(a, &lockstock__v1__lease_result__descriptor, response->n_results);
@@ -286,7 +284,7 @@ static void renew_finish(const lks_renew_request *request, answer *a, lks_renew_
     }
 }
 
-static void release_finish(const lks_release_request *request, answer *a, lks_release_response *response)
+void release_finish(const lks_release_request *request, answer *a, lks_release_response *response)
 {
     const ProtobufCEnumDescriptor *outcome = &lockstock__v1__release_outcome__descriptor;
     const store_value *reply = a->replies[0];

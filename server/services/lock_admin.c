@@ -1,5 +1,5 @@
-/* LockService: who holds what, taking it away, and the fence register. Invariant:
- * a page token only says where a scan goes on; the namespace is the caller's own. */
+/* LockService: Inspect, List, ForceRelease, and the fence register. Invariant: a page token only says where a scan
+ * continues; the namespace is the caller's. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +11,16 @@ enum {
     PAGE_MAX = 1000,
     PAGE_DEFAULT = 100,
     PAGE_TOKEN_BYTES_MAX = 1024,
-    HOLDERS_WEIGHT = 48, /* of a function that hands on thousands of holders, or removes them */
+    HOLDERS_WEIGHT = 48, /* of a function that returns thousands of holders, or removes them */
     DESCRIBED_MAX = 256, /* holders that one lock_describe reads */
     DESCRIBE_WEIGHT = 20,
 };
 
-/* Of Inspect and ForceRelease: what the first round found. A second one reads the holders,
- * because thousands of them are too much for one call of a function. */
+/* Inspect and ForceRelease: what the first round found. A second one reads the holders, because thousands are too many
+ * for one call of a function. */
 typedef struct found {
     const store_value *reply;
-    size_t first; /* its element that is the first holder's token; the entry follows, and so on */
+    size_t first; /* the element with the first holder's token; its entry follows, then the next holder */
 } found;
 
 static void name_prepare(const plan_function *function, const char *group, const char *name, plan *p)
@@ -70,7 +70,7 @@ static void force_release_next(const ProtobufCMessage *message, plan *p)
     describe_holders(request->group, request->name, p);
 }
 
-/* Whether it is what lock_list gives: a SCAN cursor and any number of ".<12 hex digits>". */
+/* Whether lock_list can have given it: a SCAN cursor and any number of ".<12 hex digits>". */
 static bool is_page_token(const char *token)
 {
     size_t digits = strspn(token, "0123456789");
@@ -95,7 +95,7 @@ void list_prepare(const lks_list_request *request, plan *p)
     plan_check_range(p, "page_size", request->page_size, 0, PAGE_MAX);
     if (!w || !is_page_token(cursor))
         plan_invalid(p, "page_token: not one that List gave");
-    /* The group is of no matter: the function looks at all of the namespace. */
+    /* Any group: the function looks at all of the namespace. */
     plan_call(p, &fn_lock_list, "list", NULL, 0);
     args_lock_list(p, .prefix = request->prefix, .page_size = request->page_size ? request->page_size : PAGE_DEFAULT,
                    .page_cursor = cursor, .node = w ? w->node : "", .listed = w ? walk_listed(p->arena, w) : "");
@@ -122,8 +122,8 @@ void reset_fence_prepare(const lks_reset_fence_request *request, plan *p)
     fence_prepare(&fn_lock_reset_fence, request->resource, request->fence, 0, p);
 }
 
-/* Notes what the first round found, whose holders begin at element `first`; false when
- * there are none, and so no second round. */
+/* Keeps what the first round found, whose holders begin at element `first`. False: there are none, or this is the
+ * second round. */
 static bool find_holders(answer *a, size_t first)
 {
     found *f = a->plan->kept;
@@ -141,7 +141,7 @@ static int by_fence(const void *a, const void *b)
     return ((*left)->fence > (*right)->fence) - ((*left)->fence < (*right)->fence);
 }
 
-/* Those that the second round described; none when there was no second one. */
+/* The holders that the second round has described. */
 static lks_lock_holder **new_holders(answer *a, size_t *n)
 {
     size_t at = 0;

@@ -1,6 +1,5 @@
-/* RateLimitService: its table, Check, Refund and Reset. Invariant: a rule that reaches
- * the store is whole: a policy's name goes with its numbers, as this server knows them
- * since less than a second. Called by dispatch. */
+/* RateLimitService: its table, Check, Refund and Reset. Invariant: a rule that reaches the store has all its numbers,
+ * those of a policy as this server has read them less than a second ago. */
 #include <string.h>
 
 #include "services/ratelimit.h"
@@ -9,7 +8,7 @@ enum {
     RULES_MAX = 8,
     REPLY_OF_RULE = 6,
     REPEAT_MS_MAX = 86400000,
-    REPEAT_MARGIN_MS = 5000 /* for a copy that was long on the way */
+    REPEAT_MARGIN_MS = 5000 /* for a copy that took long to arrive */
 };
 
 /* ---- Check ---- */
@@ -19,7 +18,7 @@ static const char *what_of(const lks_rule *rule, const char *spec)
     return rule->spec_case == LKS_RULE_SPEC_POLICY ? rule->policy : spec;
 }
 
-/* A counter that stands in two rules would have to be charged twice. */
+/* A counter of two rules would be charged twice. */
 static void check_twice(plan *p, const lks_check_request *request, const char *const *specs, size_t i)
 {
     const lks_rule *rule = request->rules[i];
@@ -32,7 +31,7 @@ static void check_twice(plan *p, const lks_check_request *request, const char *c
     }
 }
 
-/* Checks a rule; gives what an inline limit is to the functions. */
+/* Checks a rule; returns the text of an inline limit. */
 static const char *check_rule(plan *p, const lks_rule *rule, size_t i)
 {
     const char *text = "";
@@ -55,23 +54,20 @@ typedef struct rule_text {
     bool has_penalty;
 } rule_text;
 
-/* spec: of an inline limit. "" is a policy that there is not, which the first answer to a repeated request_id may still
- * be about. */
-static rule_text text_of(plan *p, const lks_rule *rule, const char *spec, bool may_repeat, size_t i)
+/* spec: of an inline limit. A repeated request_id may be about a policy that has been deleted, whose text is "". */
+static rule_text text_of(plan *p, const lks_rule *rule, const char *spec, const known_policy *policy, bool may_repeat,
+                         size_t i)
 {
-    bool shadow = false;
-
     if (rule->spec_case != LKS_RULE_SPEC_POLICY)
         return (rule_text){spec, rule->limit->penalty && rule->limit->penalty->after != 0};
-    const limit_spec *policy = ratelimit_policy(p, rule->policy, &shadow);
-    if (!policy && !may_repeat)
+    if (!policy->exists && !may_repeat)
         lks_error_set(&p->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "rules[%zu].policy: no such policy", i);
-    return (rule_text){ratelimit_policy_text(p->arena, plan_encode(p->arena, rule->policy), shadow,
-                                             policy ? ratelimit_spec_text(p->arena, policy) : ""),
-                       policy && policy->after != 0};
+    return (rule_text){ratelimit_policy_text(p->arena, plan_encode(p->arena, rule->policy), policy->shadow,
+                                             policy->exists ? ratelimit_spec_text(p->arena, &policy->spec) : ""),
+                       policy->spec.after != 0};
 }
 
-/* How the functions are told who asks, and for how long the same may come again. */
+/* The request's id as the functions take it, and for how long it may be repeated. */
 static const char *repeatable_id(plan *p, const char *request_id)
 {
     uint32_t repeat_ms = p->repeat_ms < REPEAT_MS_MAX ? p->repeat_ms : REPEAT_MS_MAX;
@@ -81,7 +77,7 @@ static const char *repeatable_id(plan *p, const char *request_id)
     return memory_printf_in(p->arena, "%s %u", plan_encode(p->arena, request_id), repeat_ms + REPEAT_MARGIN_MS);
 }
 
-/* A round: the policies that are not known are read first. */
+/* A round. When a policy is not known, they are all read first. */
 static void plan_check(const lks_check_request *request, plan *p, bool may_read)
 {
     const char *specs[RULES_MAX];
@@ -93,13 +89,14 @@ static void plan_check(const lks_check_request *request, plan *p, bool may_read)
     }
     if (plan_failed(p))
         return;
-    if (may_read && !ratelimit_policies_known(p, request)) {
+    known_policy *policies = ((check_kept *)p->kept)->policies;
+    if (may_read && !ratelimit_find_policies(p, request, policies)) {
         ratelimit_read_policies(p, request);
         return;
     }
     rule_text rules[RULES_MAX];
     for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++)
-        rules[i] = text_of(p, request->rules[i], specs[i], id[0] != '\0', i);
+        rules[i] = text_of(p, request->rules[i], specs[i], &policies[i], id[0] != '\0', i);
     if (plan_failed(p) || ratelimit_is_known_refused(p, request, rules[0].text, rules[0].has_penalty))
         return;
     plan_call(p, request->peek ? &fn_rate_peek : &fn_rate_check, request->group,
@@ -112,23 +109,26 @@ static void plan_check(const lks_check_request *request, plan *p, bool may_read)
         each_rate_check(p, .key = request->rules[i]->key, .rule = rules[i].text);
 }
 
-static void check_prepare(const lks_check_request *request, plan *p)
+void check_prepare(const lks_check_request *request, plan *p)
 {
     plan_check_range(p, "cost", request->cost, 0, SERVICE_QUANTITY_MAX);
     plan_check_name_or_empty(p, "request_id", request->request_id);
     if (request->n_rules < 1 || request->n_rules > RULES_MAX)
         plan_invalid(p, "rules: must be 1 to %d", RULES_MAX);
-    if (!plan_failed(p))
-        plan_check(request, p, true);
+    if (plan_failed(p))
+        return;
+    check_kept *kept = p->kept = memory_in(p->arena, sizeof *kept);
+    kept->policies = memory_in(p->arena, request->n_rules * sizeof *kept->policies);
+    plan_check(request, p, true);
 }
 
-/* With the policies just read: however long that took, they are not read again. */
+/* With the policies that were just read, however long that took. */
 static void check_next(const ProtobufCMessage *request, plan *p)
 {
     plan_check((const lks_check_request *)(const void *)request, p, false);
 }
 
-static void check_finish(const lks_check_request *request, answer *a, lks_check_response *response)
+void check_finish(const lks_check_request *request, answer *a, lks_check_response *response)
 {
     const ProtobufCEnumDescriptor *outcome = &lockstock__v1__check_outcome__descriptor;
 
@@ -137,7 +137,7 @@ static void check_finish(const lks_check_request *request, answer *a, lks_check_
         return;
     }
     if (ratelimit_reads_policies(a->plan)) {
-        ratelimit_keep_policies(a, request);
+        ratelimit_keep_policies(a, request, ((check_kept *)a->plan->kept)->policies);
         answer_again(a, check_next);
         return;
     }
@@ -154,7 +154,7 @@ static void check_finish(const lks_check_request *request, answer *a, lks_check_
         result->retry_after_ms = answer_int(a, reply, at + 3);
         result->reset_after_ms = answer_int(a, reply, at + 4);
         result->banned_ms = answer_int(a, reply, at + 5);
-        if (result->outcome > response->outcome) /* the enum's order is that of their gravity */
+        if (result->outcome > response->outcome) /* the enum is in ascending order of priority */
             response->outcome = result->outcome;
     }
     ratelimit_learn(a, response);
@@ -162,8 +162,8 @@ static void check_finish(const lks_check_request *request, answer *a, lks_check_
 
 /* ---- Refund, Reset ---- */
 
-/* A request_id does not say where it was used: the group is to be named. */
-static void refund_prepare(const lks_refund_request *request, plan *p)
+/* A request_id does not contain its group, so the request must name it. */
+void refund_prepare(const lks_refund_request *request, plan *p)
 {
     plan_check_name(p, "request_id", request->request_id);
     plan_call(p, &fn_rate_refund, request->group, NULL, 0);
@@ -171,14 +171,14 @@ static void refund_prepare(const lks_refund_request *request, plan *p)
     args_rate_refund(p, .request_id = request->request_id);
 }
 
-static void refund_finish(const lks_refund_request *request, answer *a, lks_refund_response *response)
+void refund_finish(const lks_refund_request *request, answer *a, lks_refund_response *response)
 {
     (void)request;
     response->outcome =
         (lks_refund_outcome)answer_enum(a, a->replies[0], 0, &lockstock__v1__refund_outcome__descriptor);
 }
 
-static void reset_prepare(const lks_reset_request *request, plan *p)
+void reset_prepare(const lks_reset_request *request, plan *p)
 {
     plan_check_name(p, "key", request->key);
     plan_call(p, &fn_rate_reset, request->group, request->key, 0);
@@ -186,7 +186,7 @@ static void reset_prepare(const lks_reset_request *request, plan *p)
     args_rate_reset(p, .key = request->key);
 }
 
-static void reset_finish(const lks_reset_request *request, answer *a, lks_reset_response *response)
+void reset_finish(const lks_reset_request *request, answer *a, lks_reset_response *response)
 {
     (void)request;
     (void)response;

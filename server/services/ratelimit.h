@@ -1,7 +1,4 @@
-/* What the files of RateLimitService share: ratelimit.c holds the table, Check, Refund
- * and Reset, ratelimit_limits.c what a limit may be, ratelimit_policies.c stored limits, ratelimit_refusals.c refusals from memory,
- * envoy_ratelimit.c what Envoy asks; ratelimit_cache.c and ratelimit_domains.c what a
- * server remembers of policies for the one and for the other. Private to them. */
+/* What the files of RateLimitService share. */
 #ifndef LOCKSTOCK_SERVER_RATELIMIT_H
 #define LOCKSTOCK_SERVER_RATELIMIT_H
 
@@ -15,19 +12,17 @@
 /* No limit is higher. */
 #define RATELIMIT_UNITS_MAX 1000000000000LL
 
-/* A limit of which every number is set: defaults filled in. Its algorithm is UNSPECIFIED
- * where there is none, of an unlimited policy. */
+/* A limit with its defaults. The algorithm of an unlimited policy is UNSPECIFIED. */
 typedef struct limit_spec {
     lks_algorithm algorithm;
     int64_t limit, period_ms, burst;
     int64_t after, ban_ms, factor, max_ban_ms;
 } limit_spec;
 
-/* Checks a limit of a request, naming fields below `field`; gives it with its defaults. */
+/* Checks a limit of a request; errors name fields below `field`. */
 limit_spec ratelimit_check_limit(plan *p, const char *field, const lks_limit *limit);
 
-/* "F,5,1000,0,7,2000,1,4000" as functions read it, the same for limits that are the same;
- * "U" for none. */
+/* "F,5,1000,0,7,2000,1,4000" as functions read it, the same for equal limits; "U": unlimited. */
 char *ratelimit_spec_text(lks_rpc_arena *arena, const limit_spec *spec);
 
 /* The same of a policy: "@<name> F,5,1000", "@<name> !F,5,1000" of a shadow. The name is percent-encoded;
@@ -36,59 +31,59 @@ char *ratelimit_policy_text(lks_rpc_arena *arena, const char *name, bool shadow,
 
 /* ---- ratelimit_policies.c ---- */
 
-/* What the service keeps in a server: the policies read lately. */
+/* The service's open and close. */
 void *ratelimit_open(const service_options *options);
 void ratelimit_close(void *state);
 struct ratelimit_domains *ratelimit_domains_of(const plan *p);
 
-/* NULL: the server remembers none. */
-struct refusals *ratelimit_refusals_of(void *state);
+/* NULL: the server does not remember refusals. */
+struct recent *ratelimit_refusals_of(void *state);
 
-/* How old what is known of policies may be; the rest of a second is for the way to the store. */
+/* How old a known policy may be; the rest of a second is for the way to the store. */
 #define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(900000000)
 
-/* The group of the calls about policies: all of a namespace live there. */
+/* The group of all policies of a namespace. */
 extern const char ratelimit_policies_group[];
 
-/* The numbers of a policy's view, as functions give it; its name is element 0. */
+/* The numbers of a policy's view, of which element 0 is the name. */
 limit_spec ratelimit_read_view(answer *a, const store_value *view, bool *shadow);
 
-/* Whether all policies that the rules name were read a moment ago. */
-bool ratelimit_policies_known(plan *p, const lks_check_request *request);
+/* A stored policy as this server knows it. */
+typedef struct known_policy {
+    bool exists, shadow;
+    limit_spec spec;
+} known_policy;
 
-/* Plans their reading; whether a plan is of that kind; keeps what was read. */
+/* What a Check keeps from round to round. */
+typedef struct check_kept {
+    known_policy *policies;              /* of each rule that names one */
+    struct ratelimit_question *question; /* ratelimit_refusals.c; NULL: nothing may be remembered of it */
+} check_kept;
+
+/* Finds the policies that the rules name, policies[i] of rules[i]. False: some were not read a moment ago. */
+bool ratelimit_find_policies(const plan *p, const lks_check_request *request, known_policy *policies);
+
+/* Plans to read them; whether a plan is of that kind; reads the reply. */
 void ratelimit_read_policies(plan *p, const lks_check_request *request);
 bool ratelimit_reads_policies(const plan *p);
-void ratelimit_keep_policies(answer *a, const lks_check_request *request);
+void ratelimit_keep_policies(answer *a, const lks_check_request *request, known_policy *policies);
 
-/* A policy as it was read last, however long ago; NULL: there is none. Valid until the
- * next is kept. */
-const limit_spec *ratelimit_policy(plan *p, const char *name, bool *shadow);
-
-void put_policy_prepare(const lks_put_policy_request *request, plan *p);
-void put_policy_finish(const lks_put_policy_request *request, answer *a, lks_put_policy_response *response);
-void get_policy_prepare(const lks_get_policy_request *request, plan *p);
-void get_policy_finish(const lks_get_policy_request *request, answer *a, lks_get_policy_response *response);
-void list_policies_prepare(const lks_list_policies_request *request, plan *p);
-void list_policies_finish(const lks_list_policies_request *request, answer *a, lks_list_policies_response *response);
-void delete_policy_prepare(const lks_delete_policy_request *request, plan *p);
-void delete_policy_finish(const lks_delete_policy_request *request, answer *a, lks_delete_policy_response *response);
+LKS_RATE_LIMIT_METHODS(SERVICE_DECLARE)
 
 /* ---- ratelimit_refusals.c: what this server remembers of Checks that were refused ---- */
 
 /* The service's on_store_call. */
 void ratelimit_on_store_call(void *state, const store_call *call);
 
-/* In the prepare of a Check, whose only rule is `rule` to the functions (of others it is not looked at): whether it is
- * known to be refused. Then nothing is planned, and finish tells it by ratelimit_tell_known; else finish says by
- * ratelimit_learn what the store answered. */
+/* In prepare: whether a Check with the one rule `rule` is remembered as refused. Then nothing is planned, and finish
+ * answers by ratelimit_tell_known; else finish reports the store's answer to ratelimit_learn. */
 bool ratelimit_is_known_refused(plan *p, const lks_check_request *request, const char *rule, bool has_penalty);
 void ratelimit_tell_known(answer *a, lks_check_response *response);
 void ratelimit_learn(const answer *a, const lks_check_response *response);
 
 /* ---- envoy_ratelimit.c ---- */
 
-/* A method more in this service's table: it shares the policies that are known. */
+/* A method in this service's table. */
 extern const lks_rpc_method envoy_should_rate_limit_method;
 void envoy_should_rate_limit_prepare(const ProtobufCMessage *request, plan *p);
 void envoy_should_rate_limit_finish(const ProtobufCMessage *request, answer *a, ProtobufCMessage *response);

@@ -1,5 +1,4 @@
-/* Invariant: a domain and the policies it has are one piece of memory, so that a reading
- * is there whole or not at all. Called by envoy_ratelimit.c. */
+/* Invariant: a domain and its policies are one block of memory, so a reading is kept whole or not at all. */
 #include "services/ratelimit_domains.h"
 
 #include <stdio.h>
@@ -14,7 +13,7 @@ typedef struct domain {
     domain_policies policies;
     lks_rpc_slice ns;
     const char *name;
-    domain_policy policy[]; /* and their text behind */
+    domain_policy policy[]; /* followed by their text */
 } domain;
 
 struct ratelimit_domains {
@@ -117,7 +116,7 @@ void ratelimit_domains_put(ratelimit_domains *all, lks_rpc_slice ns, const char 
     all->n += size_of(d);
 }
 
-/* ---- which one is met ------------------------------------------------------------------- */
+/* ---- search ----------------------------------------------------------------------------- */
 
 /* Policies from `from` up to, not including, `to`. */
 typedef struct range {
@@ -128,10 +127,10 @@ typedef struct search {
     const domain_policies *in;
     const domain_entry *entries;
     size_t n;
-    char name[SERVICE_NAME_BYTES_MAX + 1]; /* as far as it is chosen */
+    char name[SERVICE_NAME_BYTES_MAX + 1]; /* as far as the search has come */
 } search;
 
-/* The first in the range whose first bytes are not before, or (past) are behind, the name's. */
+/* The first policy in the range whose first bytes are not before the name's, or, with `past`, are after them. */
 static size_t bound(const search *s, range within, size_t len, bool past)
 {
     while (within.from < within.to) {
@@ -152,7 +151,7 @@ static range begin_with(const search *s, range within, size_t len)
 
 static const domain_policy *look(search *s, size_t at, size_t len, range within);
 
-/* Behind the first `len` bytes of the name: this entry as it is said here, then the rest. */
+/* Adds this entry to the first `len` bytes of the name, then searches for the rest. */
 static const domain_policy *look_for(search *s, size_t at, size_t len, range within, const char *value,
                                      size_t value_len, const char *star)
 {
@@ -169,7 +168,7 @@ static const domain_policy *look_for(search *s, size_t at, size_t len, range wit
     return last ? &s->in->policy[found.from] : look(s, at + 1, len, found);
 }
 
-/* Each way in which an entry may be met, the most specific first: what is found first is the one. */
+/* Tries each way to match an entry, the most specific first. */
 static const domain_policy *look(search *s, size_t at, size_t len, range within)
 {
     const domain_entry *entry = &s->entries[at];

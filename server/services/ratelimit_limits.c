@@ -1,6 +1,5 @@
-/* RateLimitService: what a limit may be. Invariant: numbers that pass here are exact in
- * the functions: periods in microseconds stay below 2^45, units below 2^40, and no
- * counter matters longer than a few SPAN_MAX_MS. */
+/* RateLimitService: limits. Invariant: numbers that pass here are exact in the functions: periods in microseconds are
+ * below 2^45, units below 2^40, and no counter matters longer than a few SPAN_MAX_MS. */
 #include <string.h>
 
 #include "services/ratelimit.h"

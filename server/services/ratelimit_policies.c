@@ -1,18 +1,16 @@
-/* RateLimitService: stored limits. Invariant: what a Check takes a policy for was read
- * from the store less than RATELIMIT_POLICY_AGE_MAX_NS before the Check was planned, also that there
- * is none; so a change is in force on every server within a second. */
+/* RateLimitService: stored limits. Invariant: a Check uses policies, or that there is none of that name, which were
+ * read from the store less than RATELIMIT_POLICY_AGE_MAX_NS before the Check was planned; so a change is in force on
+ * every server within a second. */
+#include <stdlib.h>
 #include <string.h>
 
-#include <stdlib.h>
-
 #include "services/ratelimit.h"
-#include "services/ratelimit_cache.h"
 #include "services/ratelimit_domains.h"
-#include "services/refusals.h"
+#include "services/recent.h"
 
 enum {
-    CACHE_POLICIES = 4096,
-    CACHE_DOMAINS = 40000,
+    POLICIES = 4096,
+    DOMAIN_POLICIES = 40000,
     REFUSALS = 4096,
     PAGE_DEFAULT = 100,
     PAGE_MAX = 1000,
@@ -20,22 +18,21 @@ enum {
     POLICIES_OF_WEIGHT = 16,
 };
 
-/* Only places the calls: all policies of a namespace live there. */
 const char ratelimit_policies_group[] = "policies";
 
 typedef struct ratelimit_state {
-    ratelimit_cache *policies;
+    recent *policies;
     ratelimit_domains *domains;
-    refusals *refusals; /* NULL: none are remembered */
+    recent *refusals; /* NULL: none are remembered */
 } ratelimit_state;
 
 void ratelimit_close(void *state)
 {
     ratelimit_state *s = state;
 
-    ratelimit_cache_free(s->policies);
+    recent_free(s->policies);
     ratelimit_domains_free(s->domains);
-    refusals_free(s->refusals);
+    recent_free(s->refusals);
     free(s);
 }
 
@@ -43,15 +40,10 @@ void *ratelimit_open(const service_options *options)
 {
     ratelimit_state *s = memory_alloc(sizeof *s);
 
-    s->refusals = options->remembers_refusals ? refusals_new(REFUSALS) : NULL;
-    s->policies = ratelimit_cache_new(CACHE_POLICIES);
-    s->domains = ratelimit_domains_new(CACHE_DOMAINS);
+    s->refusals = options->remembers_refusals ? recent_new(REFUSALS) : NULL;
+    s->policies = recent_new(POLICIES);
+    s->domains = ratelimit_domains_new(DOMAIN_POLICIES);
     return s;
-}
-
-static ratelimit_cache *policies_of(const plan *p)
-{
-    return ((const ratelimit_state *)p->state)->policies;
 }
 
 ratelimit_domains *ratelimit_domains_of(const plan *p)
@@ -59,24 +51,16 @@ ratelimit_domains *ratelimit_domains_of(const plan *p)
     return ((const ratelimit_state *)p->state)->domains;
 }
 
-refusals *ratelimit_refusals_of(void *state)
+recent *ratelimit_refusals_of(void *state)
 {
     return ((const ratelimit_state *)state)->refusals;
 }
 
-/* This server need not wait for its own change. */
-static void forget(const plan *p, const char *name)
-{
-    ratelimit_cache_forget(policies_of(p), p->ns, name);
-    ratelimit_domains_forget(ratelimit_domains_of(p), p->ns, name);
-}
-
 /* ---- views ---- */
 
-/* What a policy is besides its limit, as functions keep it. Older servers take UNLIMITED for a shadow. */
+/* The kind of a policy, as functions store it. Older servers take UNLIMITED for a shadow. */
 enum { PLAIN, SHADOW, UNLIMITED };
 
-/* Numbers of a view, from `at` on: limit, period_ms, burst, after, ban_ms, factor, max_ban_ms. */
 static limit_spec spec_of(answer *a, const store_value *view)
 {
     if (answer_int(a, view, 2) == UNLIMITED)
@@ -139,18 +123,75 @@ static lks_policy *new_policy(answer *a, const store_value *view)
     return policy;
 }
 
+/* ---- what this server knows ---- */
+
+enum { KEY_PARTS = 2 };
+enum { KIND, FIRST_NUMBER, NUMBERS = FIRST_NUMBER + 7 }; /* kind: the algorithm and flags */
+enum { EXISTS = 1 << 8, IS_SHADOW = 1 << 9, ALGORITHM = EXISTS - 1 };
+_Static_assert((int)NUMBERS <= (int)RECENT_NUMBERS, "a policy has room");
+
+static recent *policies_of(const plan *p)
+{
+    return ((const ratelimit_state *)p->state)->policies;
+}
+
+static recent_key key_of(const plan *p, const char *name, lks_rpc_slice part[KEY_PARTS])
+{
+    part[0] = p->ns;
+    part[1] = lks_rpc_slice_of(name);
+    return (recent_key){.part = part, .n = KEY_PARTS};
+}
+
+static bool find_policy(const plan *p, const char *name, known_policy *ret)
+{
+    lks_rpc_slice part[KEY_PARTS];
+    const recent_key key = key_of(p, name, part);
+    const recent_fact *known = recent_find(policies_of(p), &key, p->now_ns);
+
+    if (!known)
+        return false;
+    const int64_t *n = &known->number[FIRST_NUMBER], kind = known->number[KIND];
+    *ret = (known_policy){.exists = kind & EXISTS,
+                          .shadow = kind & IS_SHADOW,
+                          .spec = {(lks_algorithm)(kind & ALGORITHM), n[0], n[1], n[2], n[3], n[4], n[5], n[6]}};
+    return true;
+}
+
+static void keep_policy(const answer *a, const char *name, const known_policy *policy)
+{
+    lks_rpc_slice part[KEY_PARTS];
+    const recent_key key = key_of(a->plan, name, part);
+    const limit_spec *s = &policy->spec;
+    const uint64_t until_ns = a->plan->now_ns + RATELIMIT_POLICY_AGE_MAX_NS;
+    const int64_t kind = s->algorithm | (policy->exists ? EXISTS : 0) | (policy->shadow ? IS_SHADOW : 0);
+    const recent_fact fact = {
+        until_ns, until_ns, {kind, s->limit, s->period_ms, s->burst, s->after, s->ban_ms, s->factor, s->max_ban_ms}};
+
+    recent_put(policies_of(a->plan), lks_rpc_slice_of(""), &key, &fact, a->now_ns);
+}
+
+/* This server need not wait for its own change. */
+static void forget(const answer *a, const char *name)
+{
+    lks_rpc_slice part[KEY_PARTS];
+    const recent_key key = key_of(a->plan, name, part);
+
+    recent_forget(policies_of(a->plan), &key, a->now_ns);
+    ratelimit_domains_forget(ratelimit_domains_of(a->plan), a->plan->ns, name);
+}
+
 /* ---- for Check ---- */
 
-bool ratelimit_policies_known(plan *p, const lks_check_request *request)
+static const char *policy_named(const lks_check_request *request, size_t i)
 {
-    for (size_t i = 0; i < request->n_rules; i++) {
-        const lks_rule *rule = request->rules[i];
-        if (rule->spec_case != LKS_RULE_SPEC_POLICY)
-            continue;
-        const cached_policy *known = ratelimit_cache_find(policies_of(p), p->ns, rule->policy);
-        if (!known || p->now_ns >= known->read_ns + RATELIMIT_POLICY_AGE_MAX_NS)
+    return request->rules[i]->spec_case == LKS_RULE_SPEC_POLICY ? request->rules[i]->policy : NULL;
+}
+
+bool ratelimit_find_policies(const plan *p, const lks_check_request *request, known_policy *policies)
+{
+    for (size_t i = 0; i < request->n_rules; i++)
+        if (policy_named(request, i) && !find_policy(p, policy_named(request, i), &policies[i]))
             return false;
-    }
     return true;
 }
 
@@ -158,8 +199,8 @@ void ratelimit_read_policies(plan *p, const lks_check_request *request)
 {
     plan_call(p, &fn_rate_get_policies, ratelimit_policies_group, NULL, request->n_rules);
     for (size_t i = 0; i < request->n_rules; i++)
-        if (request->rules[i]->spec_case == LKS_RULE_SPEC_POLICY)
-            each_rate_get_policies(p, .name = request->rules[i]->policy);
+        if (policy_named(request, i))
+            each_rate_get_policies(p, .name = policy_named(request, i));
 }
 
 bool ratelimit_reads_policies(const plan *p)
@@ -167,33 +208,24 @@ bool ratelimit_reads_policies(const plan *p)
     return plan_calls(p, &fn_rate_get_policies);
 }
 
-void ratelimit_keep_policies(answer *a, const lks_check_request *request)
+void ratelimit_keep_policies(answer *a, const lks_check_request *request, known_policy *policies)
 {
     size_t at = 1;
 
     for (size_t i = 0; i < request->n_rules && a->error.code == LKS_OK; i++) {
-        if (request->rules[i]->spec_case != LKS_RULE_SPEC_POLICY)
+        if (!policy_named(request, i))
             continue;
         const store_value *view = answer_at(a, a->replies[0], at++);
-        cached_policy policy = {.exists = answer_count(a, view) > 0, .read_ns = a->plan->now_ns};
-        if (policy.exists)
-            policy.spec = ratelimit_read_view(a, view, &policy.shadow);
-        ratelimit_cache_put(policies_of(a->plan), a->plan->ns, request->rules[i]->policy, &policy);
+        policies[i] = (known_policy){.exists = answer_count(a, view) > 0};
+        if (policies[i].exists)
+            policies[i].spec = ratelimit_read_view(a, view, &policies[i].shadow);
+        keep_policy(a, policy_named(request, i), &policies[i]);
     }
-}
-
-const limit_spec *ratelimit_policy(plan *p, const char *name, bool *shadow)
-{
-    const cached_policy *known = ratelimit_cache_find(policies_of(p), p->ns, name);
-
-    *shadow = known && known->shadow;
-    return known && known->exists ? &known->spec : NULL;
 }
 
 /* ---- PutPolicy, GetPolicy ---- */
 
-/* Checks what is to be put. An unlimited policy is stored with numbers that hold nothing back, for
- * the servers that read them. */
+/* An unlimited policy is stored with numbers that refuse nothing, for servers that read them. */
 static limit_spec spec_to_put(plan *p, const lks_put_policy_request *request)
 {
     if (request->unlimited) {
@@ -228,7 +260,7 @@ void put_policy_prepare(const lks_put_policy_request *request, plan *p)
 
 void put_policy_finish(const lks_put_policy_request *request, answer *a, lks_put_policy_response *response)
 {
-    forget(a->plan, request->name);
+    forget(a, request->name);
     response->policy = new_policy(a, answer_at(a, a->replies[0], 1));
 }
 
@@ -289,6 +321,6 @@ void delete_policy_prepare(const lks_delete_policy_request *request, plan *p)
 void delete_policy_finish(const lks_delete_policy_request *request, answer *a, lks_delete_policy_response *response)
 {
     (void)response;
-    forget(a->plan, request->name);
+    forget(a, request->name);
     answer_at(a, a->replies[0], 0);
 }

@@ -1,33 +1,32 @@
-/* RateLimitService: DENIED and BANNED without asking the store. Invariant: what is answered from memory is what the
- * store would have answered to the same call at a moment that is at most REFUSAL_KNOWN_NS ago, and never later than it may
- * pass. So it is kept only of Checks of one rule and one unit: no unit is left then, so nothing but time, a Refund, a
- * Reset or another policy can change the counter. Of a rule with a penalty only the ban is kept: a denied try
- * counts. A Check with a request_id may be the repeat of one that was allowed, and a peek wants to look. */
+/* RateLimitService: DENIED and BANNED without asking the store. Invariant: an answer from memory is what the store
+ * would have answered to the same call at a moment at most REFUSAL_KNOWN_NS ago, and never after the time at which it
+ * may pass. So only Checks of one rule and one unit are remembered: no unit is left, so only time, a Refund, a Reset or
+ * another policy can change the counter. Of a rule with a penalty only the ban is remembered, because a denied try
+ * counts. A Check with a request_id may repeat one that was allowed, and a peek must look. */
 #include <string.h>
 
 #include "services/ratelimit.h"
-#include "services/refusals.h"
+#include "services/recent.h"
 
 enum { MS = 1000000 };
 
 enum { OUTCOME, LIMIT, REMAINING, RETRY_AT, RESET_AT, BAN_ENDS, NUMBERS }; /* instants in ns of CLOCK_MONOTONIC */
-_Static_assert((int)NUMBERS <= (int)REFUSAL_NUMBERS, "they have room");
+_Static_assert((int)NUMBERS <= (int)RECENT_NUMBERS, "a refusal has room");
 
 enum { KEY_PARTS = 4 };
 
-/* Kept from prepare to finish. */
 struct ratelimit_question {
     lks_rpc_slice part[KEY_PARTS];
     bool has_penalty, is_known;
-    refusal known;
+    recent_fact known;
 };
 
 void ratelimit_on_store_call(void *state, const store_call *call)
 {
-    refusals *r = ratelimit_refusals_of(state);
+    recent *r = ratelimit_refusals_of(state);
 
     if (r && (strcmp(call->function, fn_rate_refund.name) == 0 || strcmp(call->function, fn_rate_reset.name) == 0))
-        refusals_drop(r, call->base);
+        recent_drop(r, call->base);
 }
 
 static bool may_be_kept(const lks_check_request *request)
@@ -35,26 +34,26 @@ static bool may_be_kept(const lks_check_request *request)
     return request->n_rules == 1 && request->cost <= 1 && !request->peek && request->request_id[0] == '\0';
 }
 
-static refusal_key key_of(const struct ratelimit_question *q)
+static recent_key key_of(const struct ratelimit_question *q)
 {
-    return (refusal_key){.part = q->part, .n = KEY_PARTS};
+    return (recent_key){.part = q->part, .n = KEY_PARTS};
 }
 
 bool ratelimit_is_known_refused(plan *p, const lks_check_request *request, const char *rule, bool has_penalty)
 {
-    refusals *r = ratelimit_refusals_of(p->state);
+    recent *r = ratelimit_refusals_of(p->state);
     const char *key = request->rules[0]->key;
 
-    p->kept = NULL;
+    check_kept *kept = p->kept;
     if (!r || !may_be_kept(request))
         return false;
     struct ratelimit_question *q = memory_in(p->arena, sizeof *q);
     *q = (struct ratelimit_question){.part = {p->ns, lks_rpc_slice_of(request->group[0] != '\0' ? request->group : key),
                                               lks_rpc_slice_of(key), lks_rpc_slice_of(rule)},
                                      .has_penalty = has_penalty};
-    p->kept = q;
-    refusal_key of = key_of(q);
-    const refusal *known = refusals_find(r, &of, p->now_ns);
+    kept->question = q;
+    recent_key of = key_of(q);
+    const recent_fact *known = recent_find(r, &of, p->now_ns);
     if (known) {
         q->is_known = true;
         q->known = *known;
@@ -71,7 +70,7 @@ static int64_t ms_until(int64_t at_ns, uint64_t now_ns)
 
 void ratelimit_tell_known(answer *a, lks_check_response *response)
 {
-    const struct ratelimit_question *q = a->plan->kept;
+    const struct ratelimit_question *q = ((const check_kept *)a->plan->kept)->question;
     const int64_t *number = q->known.number;
 
     response->n_rules = 1;
@@ -86,8 +85,8 @@ void ratelimit_tell_known(answer *a, lks_check_response *response)
     response->outcome = rule->outcome;
 }
 
-/* How long the refusal stands at least, from when it was asked for: durations are rounded up. */
-static int64_t stands_ms(const struct ratelimit_question *q, const lks_rule_result *rule)
+/* How long the refusal holds at least, counted from when it was asked for: the store rounds durations up. */
+static int64_t holds_ms(const struct ratelimit_question *q, const lks_rule_result *rule)
 {
     if (rule->outcome == LKS_CHECK_OUTCOME_BANNED)
         return rule->banned_ms - 1;
@@ -99,26 +98,26 @@ static int64_t stands_ms(const struct ratelimit_question *q, const lks_rule_resu
 void ratelimit_learn(const answer *a, const lks_check_response *response)
 {
     const plan *p = a->plan;
-    const struct ratelimit_question *q = p->kept;
+    const struct ratelimit_question *q = ((const check_kept *)p->kept)->question;
 
     if (!q || a->error.code != LKS_OK)
         return;
     const lks_rule_result *rule = response->rules[0];
-    refusals *r = ratelimit_refusals_of(p->state);
-    refusal_key key = key_of(q);
-    int64_t stands = stands_ms(q, rule), now = (int64_t)a->now_ns;
+    recent *r = ratelimit_refusals_of(p->state);
+    recent_key key = key_of(q);
+    int64_t stands = holds_ms(q, rule), now = (int64_t)a->now_ns;
     if (stands <= 0) {
-        refusals_forget(r, &key, a->now_ns);
+        recent_forget(r, &key, a->now_ns);
         return;
     }
     uint64_t until = stands < (int64_t)(REFUSAL_KNOWN_NS / MS) ? (uint64_t)stands * MS : REFUSAL_KNOWN_NS;
-    const refusal what = {.ask_ns = p->asked_ns + (until < REFUSAL_ASK_NS ? until : REFUSAL_ASK_NS),
-                          .until_ns = p->asked_ns + until,
-                          .number = {[OUTCOME] = rule->outcome,
-                                     [LIMIT] = rule->limit,
-                                     [REMAINING] = rule->remaining,
-                                     [RETRY_AT] = now + rule->retry_after_ms * MS,
-                                     [RESET_AT] = now + rule->reset_after_ms * MS,
-                                     [BAN_ENDS] = now + rule->banned_ms * MS}};
-    refusals_put(r, p->calls[0].base, &key, &what, a->now_ns);
+    const recent_fact what = {.ask_ns = p->asked_ns + (until < REFUSAL_ASK_NS ? until : REFUSAL_ASK_NS),
+                              .until_ns = p->asked_ns + until,
+                              .number = {[OUTCOME] = rule->outcome,
+                                         [LIMIT] = rule->limit,
+                                         [REMAINING] = rule->remaining,
+                                         [RETRY_AT] = now + rule->retry_after_ms * MS,
+                                         [RESET_AT] = now + rule->reset_after_ms * MS,
+                                         [BAN_ENDS] = now + rule->banned_ms * MS}};
+    recent_put(r, p->calls[0].base, &key, &what, a->now_ns);
 }

@@ -137,7 +137,7 @@ typedef struct service_method {
 /* Settings of the services. */
 typedef struct service_options {
     int64_t sequence_block;  /* ids of a SEQUENCE that a server takes at once */
-    bool remembers_refusals; /* refusals may come from this server's memory (refusals.h) */
+    bool remembers_refusals; /* refusals may come from this server's memory (recent.h) */
     /* Where the state is, and how that is: store_look, store_look_primary and their store. NULL: nothing is known of it. */
     void (*look)(const store *store, store_view *ret);
     bool (*look_primary)(const store *store, size_t i, store_primary *ret);
@@ -182,6 +182,10 @@ extern const service *const all_services[SERVICES];
     {                                                                                                     \
         name##_finish((const request_type *)(const void *)request, a, (response_type *)(void *)response); \
     }
+/* Declares the pairs of a service that has them in several files, in its header. */
+#define SERVICE_DECLARE(name, Name, request_type, response_type, method_constant) \
+    void name##_prepare(const request_type *request, plan *p);                    \
+    void name##_finish(const request_type *request, answer *a, response_type *response);
 #define SERVICE_ROW(name, Name, request_type, response_type, method_constant) \
     {&(method_constant), name##_prepare_any, name##_finish_any},
 

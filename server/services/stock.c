@@ -1,6 +1,5 @@
-/* StockService: its table, and where orders begin: Deduct and Reserve. Invariant: a
- * request that reaches the store is valid by itself (names, quantities, no sku twice), so
- * that the functions check only what depends on the state. */
+/* StockService: its table, and Deduct and Reserve. Invariant: a request that reaches the store has valid names and
+ * quantities and no sku twice; the functions check only what depends on the state. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +8,7 @@
 
 /* ---- lines ---- */
 
-/* Its fields are named, which takes time, only where there is something to say about them. */
+/* A quick check; check_line finds the error, which takes longer. */
 static bool is_good(lks_line *const *lines, size_t i)
 {
     size_t len = strlen(lines[i]->sku);
@@ -21,7 +20,6 @@ static bool is_good(lks_line *const *lines, size_t i)
     return good;
 }
 
-/* One line, and whether its sku stands in an earlier one. */
 static void check_line(plan *p, lks_line *const *lines, size_t i)
 {
     char field[48];
@@ -171,7 +169,7 @@ static void add_lines(plan *p, lks_line *const *lines, size_t n)
     }
 }
 
-static void deduct_prepare(const lks_deduct_request *request, plan *p)
+void deduct_prepare(const lks_deduct_request *request, plan *p)
 {
     const order_request r = of_deduct(request);
 
@@ -186,7 +184,7 @@ static void deduct_prepare(const lks_deduct_request *request, plan *p)
     add_lines(p, r.lines, r.n);
 }
 
-static void reserve_prepare(const lks_reserve_request *request, plan *p)
+void reserve_prepare(const lks_reserve_request *request, plan *p)
 {
     const order_request r = of_reserve(request);
 
@@ -306,7 +304,7 @@ static order_answer read_order(answer *a, const order_request *r)
     return s;
 }
 
-static void deduct_finish(const lks_deduct_request *request, answer *a, lks_deduct_response *response)
+void deduct_finish(const lks_deduct_request *request, answer *a, lks_deduct_response *response)
 {
     const order_request r = of_deduct(request);
     const order_answer s = read_order(a, &r);
@@ -317,7 +315,7 @@ static void deduct_finish(const lks_deduct_request *request, answer *a, lks_dedu
     response->n_lines = s.n_lines;
 }
 
-static void reserve_finish(const lks_reserve_request *request, answer *a, lks_reserve_response *response)
+void reserve_finish(const lks_reserve_request *request, answer *a, lks_reserve_response *response)
 {
     const order_request r = of_reserve(request);
     const order_answer s = read_order(a, &r);

@@ -107,7 +107,8 @@ void plan_look_at_claims(plan *p, transfer *t)
     }
 }
 
-/* Units of the sku that an order still has: {'OK', {state, hold_ms, buyer, then sku, quantity, returned of each line}}, {'NONE'} */
+/* Units of the sku that an order still has: {'OK', {state, hold_ms, buyer, then sku, quantity, returned of each line}},
+ * {'NONE'} */
 static int64_t units_of(answer *a, const store_value *reply, const char *sku)
 {
     enum { HEAD = 3, LINE = 3 };

@@ -1,5 +1,5 @@
-/* Per-buyer limits of a group in buckets (functions/stock_claims.lua). Invariant: an order of an item with a limit is made only after
- * its units were claimed in the bucket of its buyer.
+/* Per-buyer limits of a group in buckets (functions/stock_claims.lua). Invariant: an order of an item with a limit is
+ * made only after its units were claimed in the bucket of its buyer.
  *
  *   the order says CLAIM --> CLAIM --CLAIMED--> the order again, with the claim
  *                            ^  \--OVER--> LOOK_AT_CLAIMS: the orders of the buyer's other claims

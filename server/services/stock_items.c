@@ -1,5 +1,4 @@
-/* StockService: items, one by one. Invariant: an item in an answer is what one
- * function saw at one moment, and says which group it lives in. */
+/* StockService: single items. Invariant: the counts of an item in an answer were so at one moment. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@ enum {
     RETAIN_MIN_MS = 60000,
 };
 #define RETAIN_DEFAULT_MS (30LL * 24 * 3600 * 1000)
-/* A hundred years: an instant in microseconds stays below 2^53. */
+/* A hundred years: a time in microseconds stays below 2^53. */
 #define SPAN_MAX_MS (36500LL * 24 * 3600 * 1000)
 
 lks_item *stock_item(answer *a, const store_value *view, const char *group, const char *sku)

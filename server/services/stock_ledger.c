@@ -1,4 +1,5 @@
-/* StockService: ReadLedger, TrimLedger. Invariant: an id that reaches the store has the form "milliseconds-sequence". */
+/* StockService: ReadLedger, TrimLedger. Invariant: an id that reaches the store has the form
+ * "milliseconds-sequence". */
 #include "services/stock.h"
 #include "services/stock_ledger_pages.h"
 
@@ -41,8 +42,8 @@ static int32_t limit_of(const lks_read_ledger_request *request)
     return request->limit != 0 ? request->limit : LIMIT_DEFAULT;
 }
 
-/* A woken call reads again and may wait again. When its time to wait is over it only reads; the server stays registered as
- * a reader's, which costs a message at the next entry. */
+/* A woken call reads again and may wait again. When its time to wait is over it only reads; the server stays registered
+ * as a reader's, which costs a message at the next entry. */
 void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
 {
     int32_t limit = limit_of(request);

@@ -90,7 +90,8 @@ static bool is_before(ledger_id a, ledger_id b)
 
 /* ---- the page of a bucket ---- */
 
-/* A reply: outcome, oldest, time, after; then of each entry of the stream its id, how many entries it holds, and their words. */
+/* A reply: outcome, oldest, time, after; then of each entry of the stream its id, how many entries it holds, and their
+ * words. */
 enum { REPLY_HEAD = 4, REPLY_ENTRY = 3 };
 
 /* Adds the n entries that one entry of the stream holds, of those after `after`, up to the limit. */
@@ -158,8 +159,8 @@ static unsigned next_page(const ledger_page *pages, unsigned n_buckets)
     return next;
 }
 
-/* Takes entries in order, up to the limit, as far as they are older than before_ms. False: a newer one is next. Each page has as many
- * entries as the limit. */
+/* Takes entries in order, up to the limit, as far as they are older than before_ms. False: a newer one is next. Each
+ * page has as many entries as the limit. */
 static bool merge(answer *a, ledger_page *pages, unsigned n_buckets, int64_t before_ms, size_t limit,
                   lks_read_ledger_response *response)
 {

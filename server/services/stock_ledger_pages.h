@@ -1,12 +1,15 @@
-/* StockService: the ledger of a group, or those of its n buckets and the pool, read as one. An entry that has the id ms-seq in bucket k
- * has ms-(seq * SHIFT + k) in the group: so ids of the group are unique, and those of each bucket increase.
+/* StockService: the ledger of a group, or those of its n buckets and the pool, read as one. An entry that has the id
+ * ms-seq in bucket k has ms-(seq * SHIFT + k) in the group: so ids of the group are unique, and those of each bucket
+ * increase.
  *
- * Invariant: an answer is final: no bucket can write an entry later that belongs before one that was given. A bucket's reply has a
- * time, and its later entries have no earlier id; only entries from before the earliest of these times are given.
+ * Invariant: an answer is final: no bucket can write an entry later that belongs before one that was given. A bucket's
+ * reply has a time, and its later entries have no earlier id; only entries from before the earliest of these times are
+ * given.
  *
- * A reader continues from a position: "ms-seq,ms-seq,...", the last id that was read of the pool and of each bucket. Each ledger has
- * given its own id, so a ledger that has lost its history answers TRIMMED, and a bucket whose clock was set back continues from its
- * own position. A single id of the group is accepted as well: to the buckets that have not given it, it is a moment. */
+ * A reader continues from a position: "ms-seq,ms-seq,...", the last id that was read of the pool and of each bucket.
+ * Each ledger has given its own id, so a ledger that has lost its history answers TRIMMED, and a bucket whose clock was
+ * set back continues from its own position. A single id of the group is accepted as well: to the buckets that have not
+ * given it, it is a moment. */
 #ifndef LOCKSTOCK_SERVER_STOCK_LEDGER_PAGES_H
 #define LOCKSTOCK_SERVER_STOCK_LEDGER_PAGES_H
 

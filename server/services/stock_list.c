@@ -1,9 +1,9 @@
-/* StockService: ListItems. Invariant: a page token cannot lead out of the caller's namespace, because every key is made of that
- * namespace and of encoded parts.
+/* StockService: ListItems. Invariant: a page token cannot lead out of the caller's namespace, because every key is made
+ * of that namespace and of encoded parts.
  *
  *   "G" sku                                continues after this sku of the group, encoded
- *   "N" cursor { ":" group "/" sku }...    in a token of walk.h: a scan's cursor ("" = all keys were seen), and encoded items
- *                                          that were found when the page was full
+ *   "N" cursor { ":" group "/" sku }...    in a token of walk.h: a cursor of a scan ("" = all keys were seen), and encoded
+ *                                          items that were found when the page was full
  */
 #include <string.h>
 
@@ -104,7 +104,8 @@ static lks_rpc_slice part_until(const char **at, char end)
     return (lks_rpc_slice){.data = start, .len = len};
 }
 
-/* Splits a group as tokens and keys have it: "group", or "group/n/0", the pool of one in n buckets. Returns the encoded group. */
+/* Splits a group as tokens and keys have it: "group", or "group/n/0", the pool of one in n buckets. Returns the encoded
+ * group. */
 static lks_rpc_slice split_group(lks_rpc_slice text, unsigned *ret_n)
 {
     const char *slash = memchr(text.data, '/', text.len);
@@ -242,7 +243,8 @@ static transfer_step step_looked(answer *a, transfer *t)
     return step_added(a, t);
 }
 
-/* {'OK', 1 when more follow, {sku, view}...}. Of a group in buckets the pool names the items, and all buckets are looked at. */
+/* {'OK', 1 when more follow, {sku, view}...}. Of a group in buckets the pool names the items, and all buckets are
+ * looked at. */
 static transfer_step group_replied(answer *a, transfer *t)
 {
     enum { HEAD = 2 };

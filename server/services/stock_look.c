@@ -1,4 +1,5 @@
-/* Invariant: units on their way count as available, so the sum of available, reserved and sold is the pool's on_hand. */
+/* Invariant: units on their way count as available, so the sum of available, reserved and sold is the pool's
+ * on_hand. */
 #include "services/stock_look.h"
 
 #include "memory.h"

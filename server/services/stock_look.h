@@ -44,7 +44,8 @@ bucket_moves look_read(bucket_look *look, answer *a);
 
 const bucket_item *look_item(const bucket_look *look, size_t sku, unsigned bucket);
 
-/* Available units in one bucket, or in all: only units of the item that the pool has, not those of an item that was deleted. */
+/* Available units in one bucket, or in all: only units of the item that the pool has, not those of an item that was
+ * deleted. */
 int64_t look_available(const bucket_look *look, size_t sku, unsigned bucket);
 int64_t look_total(const bucket_look *look, size_t sku);
 

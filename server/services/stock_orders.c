@@ -1,5 +1,5 @@
-/* StockService: Confirm, ExtendHold, Cancel, Return, GetOrder. Invariant: an order in an answer is what one function saw at one
- * moment. */
+/* StockService: Confirm, ExtendHold, Cancel, Return, GetOrder. Invariant: an order in an answer is what one function
+ * saw at one moment. */
 #include "services/stock.h"
 
 /* The order that a function gave as `view_order` (functions/stock_base.lua). */
@@ -45,8 +45,8 @@ static transfer_step confirm_pulled(answer *a, transfer *t)
     return TRANSFER_CALL;
 }
 
-/* An expired hold is to be reserved again: the other buckets may have the units. When they do not, the order's bucket is asked once
- * more, and its reply is the answer. */
+/* An expired hold is to be reserved again: the other buckets may have the units. When they do not, the order's bucket
+ * is asked once more, and its reply is the answer. */
 static transfer_step confirm_replied(answer *a, transfer *t)
 {
     const lks_confirm_request *request = (const lks_confirm_request *)(const void *)t->request;

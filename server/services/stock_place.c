@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "services/refusals.h"
+#include "services/recent.h"
 
 /* How long the number of buckets of a group is remembered. */
 #define REMEMBERED_NS (UINT64_C(60) * 1000000000)
@@ -15,7 +15,8 @@ unsigned stock_bucket_of(const char *id, unsigned n)
 
 unsigned stock_bucket_name(unsigned bucket)
 {
-    /* Chosen so that the six highest bits of the slot (CRC16) of name i differ from those of name 0 by the bits of i in reverse. */
+    /* Chosen so that the six highest bits of the slot (CRC16) of name i differ from those of name 0 by the bits of i in
+     * reverse. */
     static const uint16_t names[STOCK_BUCKETS_MAX] = {
         100, 102, 101, 103, 179, 322, 178, 323, 139, 362, 138, 363, 140, 142, 141, 143, 342, 119, 343, 118, 162, 160,
         163, 161, 122, 120, 123, 121, 302, 159, 303, 158, 108, 353, 109, 352, 171, 173, 170, 172, 131, 133, 130, 132,
@@ -32,11 +33,11 @@ void stock_place_in_bucket(plan *p, unsigned n, unsigned bucket)
 
 enum { KEY_PARTS = 2 };
 
-static refusal_key key_of(const plan *p, const char *group, lks_rpc_slice part[KEY_PARTS])
+static recent_key key_of(const plan *p, const char *group, lks_rpc_slice part[KEY_PARTS])
 {
     part[0] = p->ns;
     part[1] = lks_rpc_slice_of(group);
-    return (refusal_key){.part = part, .n = KEY_PARTS};
+    return (recent_key){.part = part, .n = KEY_PARTS};
 }
 
 unsigned stock_remembered_buckets(const plan *p, const char *group)
@@ -46,8 +47,8 @@ unsigned stock_remembered_buckets(const plan *p, const char *group)
 
     if (!memory || !memory->any_buckets)
         return 0;
-    refusal_key key = key_of(p, group, part);
-    const refusal *known = refusals_find(memory->buckets, &key, p->now_ns);
+    recent_key key = key_of(p, group, part);
+    const recent_fact *known = recent_find(memory->buckets, &key, p->now_ns);
     return known ? (unsigned)known->number[0] : 0;
 }
 
@@ -58,13 +59,13 @@ void stock_remember_buckets(const answer *a, const char *group, unsigned n)
 
     if (!memory)
         return;
-    refusal_key key = key_of(a->plan, group, part);
+    recent_key key = key_of(a->plan, group, part);
     const uint64_t until_ns = a->now_ns + REMEMBERED_NS;
-    const refusal known = {.ask_ns = until_ns, .until_ns = until_ns, .number = {n}};
+    const recent_fact known = {.ask_ns = until_ns, .until_ns = until_ns, .number = {n}};
     if (n == 0)
-        refusals_forget(memory->buckets, &key, a->now_ns);
+        recent_forget(memory->buckets, &key, a->now_ns);
     else
-        refusals_put(memory->buckets, lks_rpc_slice_of(""), &key, &known, a->now_ns);
+        recent_put(memory->buckets, lks_rpc_slice_of(""), &key, &known, a->now_ns);
     memory->any_buckets |= n > 0;
 }
 

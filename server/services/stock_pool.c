@@ -1,5 +1,5 @@
-/* Invariant: what changes on_hand, or the settings of an item, is one function on the pool, which knows how much of on_hand the
- * buckets have. The buckets get the settings afterwards (transfer_settle). */
+/* Invariant: what changes on_hand, or the settings of an item, is one function on the pool, which knows how much of
+ * on_hand the buckets have. The buckets get the settings afterwards (transfer_settle). */
 #include "services/stock_pool.h"
 
 struct pool_change {

@@ -6,9 +6,9 @@
 
 typedef struct pool_change pool_change;
 
-/* Plans the call of a method that changes an item: `function`, or `in_pool` where the group is in buckets. Returns the one that it
- * planned, whose arguments follow, with the version that it must expect in *version. Returns NULL when the plan failed or another
- * call was planned. buckets: how many the request wants; 0: any. */
+/* Plans the call of a method that changes an item: `function`, or `in_pool` where the group is in buckets. Returns the
+ * one that it planned, whose arguments follow, with the version that it must expect in *version. Returns NULL when the
+ * plan failed or another call was planned. buckets: how many the request wants; 0: any. */
 const plan_function *pool_call(plan *p, const char *group, const char *const *sku, const plan_function *function,
                                const plan_function *in_pool, int32_t buckets, int64_t *version);
 

@@ -1,11 +1,12 @@
-/* StockService: SOLD_OUT without asking the store. Invariant: an answer from memory is what the store would have answered to the same
- * call at a moment at most REFUSAL_KNOWN_NS ago. So only refusals of orders of one line are kept, and only when they do not depend
- * on the buyer, as those of an item with a per-buyer limit do. They answer only orders of one line that the caller says were never
- * sent. A call of this server that may give units back ends the memory at once. */
+/* StockService: SOLD_OUT without asking the store. Invariant: an answer from memory is what the store would have
+ * answered to the same call at a moment at most REFUSAL_KNOWN_NS ago. So only refusals of orders of one line are kept,
+ * and only when they do not depend on the buyer, as those of an item with a per-buyer limit do. They answer only orders
+ * of one line that the caller says were never sent. A call of this server that may give units back ends the memory at
+ * once. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "services/refusals.h"
+#include "services/recent.h"
 #include "services/stock.h"
 
 enum { PLACES = 4096, BUCKET_PLACES = 256 };
@@ -14,8 +15,8 @@ void *stock_open(const service_options *options)
 {
     stock_memory *memory = memory_alloc(sizeof *memory);
 
-    memory->sold_out = options->remembers_refusals ? refusals_new(PLACES) : NULL;
-    memory->buckets = refusals_new(BUCKET_PLACES);
+    memory->sold_out = options->remembers_refusals ? recent_new(PLACES) : NULL;
+    memory->buckets = recent_new(BUCKET_PLACES);
     return memory;
 }
 
@@ -23,14 +24,15 @@ void stock_close(void *state)
 {
     stock_memory *memory = state;
 
-    refusals_free(memory->sold_out);
-    refusals_free(memory->buckets);
+    recent_free(memory->sold_out);
+    recent_free(memory->buckets);
     free(memory);
 }
 
 /* ---- what ends the memory ---- */
 
-/* Whether a function gives back no units, other than those of expired holds, whose end is seen within REFUSAL_KNOWN_NS. */
+/* Whether a function gives back no units, other than those of expired holds, whose end is seen within
+ * REFUSAL_KNOWN_NS. */
 static bool gives_nothing_back(const char *function)
 {
     const char *const names[] = {
@@ -59,42 +61,42 @@ static lks_rpc_slice group_of(lks_rpc_slice base)
 
 void stock_on_store_call(void *state, const store_call *call)
 {
-    refusals *sold_out = ((stock_memory *)state)->sold_out;
+    recent *sold_out = ((stock_memory *)state)->sold_out;
 
     if (!sold_out || gives_nothing_back(call->function))
         return;
     if (strcmp(call->function, fn_stock_expire_listed.name) == 0)
-        refusals_drop_all(sold_out); /* of all groups that it finds */
+        recent_drop_all(sold_out); /* of all groups that it finds */
     else
-        refusals_drop(sold_out, group_of(call->base));
+        recent_drop(sold_out, group_of(call->base));
 }
 
 /* ---- what is known ---- */
 
 enum { KEY_PARTS = 3 };
 
-static refusal_key key_of(const plan *p, const char *group, const char *sku, lks_rpc_slice part[KEY_PARTS])
+static recent_key key_of(const plan *p, const char *group, const char *sku, lks_rpc_slice part[KEY_PARTS])
 {
     part[0] = p->ns;
     part[1] = lks_rpc_slice_of(group[0] == '\0' ? sku : group);
     part[2] = lks_rpc_slice_of(sku);
-    return (refusal_key){.part = part, .n = KEY_PARTS};
+    return (recent_key){.part = part, .n = KEY_PARTS};
 }
 
-static refusals *memory_of(const plan *p)
+static recent *memory_of(const plan *p)
 {
     return p->state ? ((stock_memory *)p->state)->sold_out : NULL;
 }
 
 bool stock_is_sold_out(const plan *p, const char *group, const transfer_order *order, int64_t *ret_available)
 {
-    refusals *sold_out = memory_of(p);
+    recent *sold_out = memory_of(p);
     lks_rpc_slice part[KEY_PARTS];
 
     if (!sold_out || order->n != 1)
         return false;
-    refusal_key key = key_of(p, group, order->skus[0], part);
-    const refusal *known = refusals_find(sold_out, &key, p->now_ns);
+    recent_key key = key_of(p, group, order->skus[0], part);
+    const recent_fact *known = recent_find(sold_out, &key, p->now_ns);
     if (!known || order->quantities[0] <= known->number[0])
         return false;
     *ret_available = known->number[0];
@@ -105,16 +107,16 @@ void stock_learn(const answer *a, const char *group, const char *sku, bool sold_
                  uint64_t asked_ns)
 {
     const plan *p = a->plan;
-    refusals *memory = memory_of(p);
+    recent *memory = memory_of(p);
     lks_rpc_slice part[KEY_PARTS];
 
     if (!memory)
         return;
-    refusal_key key = key_of(p, group, sku, part);
-    const refusal known = {
+    recent_key key = key_of(p, group, sku, part);
+    const recent_fact known = {
         .ask_ns = asked_ns + REFUSAL_ASK_NS, .until_ns = asked_ns + REFUSAL_KNOWN_NS, .number = {available}};
     if (sold_out)
-        refusals_put(memory, group_of(p->calls[0].base), &key, &known, a->now_ns);
+        recent_put(memory, group_of(p->calls[0].base), &key, &known, a->now_ns);
     else
-        refusals_forget(memory, &key, a->now_ns);
+        recent_forget(memory, &key, a->now_ns);
 }

@@ -1,5 +1,5 @@
-/* The rows of the table of steps (stock_transfer.c). prepare plans the store calls of a step; finish reads their replies and returns
- * the next step. */
+/* The rows of the table of steps (stock_transfer.c). prepare plans the store calls of a step; finish reads their
+ * replies and returns the next step. */
 #ifndef LOCKSTOCK_SERVER_STOCK_STEPS_H
 #define LOCKSTOCK_SERVER_STOCK_STEPS_H
 

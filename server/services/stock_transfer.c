@@ -1,5 +1,5 @@
-/* Invariant: only move_to changes the step of a transfer after prepare, and `applied` of an error is NO as long as only steps other
- * than the method's own call have run. */
+/* Invariant: only move_to changes the step of a transfer after prepare, and `applied` of an error is NO as long as only
+ * steps other than the method's own call have run. */
 #include "services/stock_transfer.h"
 
 #include "services/stock_steps.h"

@@ -1,9 +1,9 @@
-/* The rounds of a StockService call, above all those of a group in buckets: one item that is kept in n groups and a pool
- * (functions/stock_moves.lua), and its units that move between them.
+/* The rounds of a StockService call, above all those of a group in buckets: one item that is kept in n groups and a
+ * pool (functions/stock_moves.lua), and its units that move between them.
  *
- * A method plans its own call, CALL, and reads the last reply in its finish, when the transfer is DONE. In between the transfer runs
- * other steps, of which each has a row in the table of stock_transfer.c. Two functions of the method decide where to go: `replied`
- * when its own call has a reply, `looked` when all buckets were looked at.
+ * A method plans its own call, CALL, and reads the last reply in its finish, when the transfer is DONE. In between the
+ * transfer runs other steps, of which each has a row in the table of stock_transfer.c. Two functions of the method
+ * decide where to go: `replied` when its own call has a reply, `looked` when all buckets were looked at.
  *
  *    CALL --reply--> replied --+--> DONE: the method's finish
  *     ^                        |
@@ -15,7 +15,8 @@
  *     |                        |
  *     +-- the next CALL acknowledges the units
  *
- * A step may run again, in this call or another one, and has no effect of the method: units only move, and each move has an id. */
+ * A step may run again, in this call or another one, and has no effect of the method: units only move, and each move
+ * has an id. */
 #ifndef LOCKSTOCK_SERVER_STOCK_TRANSFER_H
 #define LOCKSTOCK_SERVER_STOCK_TRANSFER_H
 
@@ -109,7 +110,8 @@ transfer *transfer_of(const answer *a);
 transfer *transfer_begin(plan *p, const char *group);
 transfer *transfer_begin_asked(plan *p, const char *group);
 
-/* Like plan_call; where the group is in buckets the call goes to the bucket of the order, or to the pool (order_id NULL). */
+/* Like plan_call; where the group is in buckets the call goes to the bucket of the order, or to the pool (order_id
+ * NULL). */
 void transfer_call(plan *p, const plan_function *function, const char *group, const char *only, const char *order_id,
                    size_t each_max);
 
@@ -127,7 +129,8 @@ transfer_step transfer_ask_group(answer *a, transfer *t);
 
 /* ---- stock_moves.c ---- */
 
-/* Looks at all buckets; then `looked` decides. In prepare the first one plans the look in the place of the method's call. */
+/* Looks at all buckets; then `looked` decides. In prepare the first one plans the look in the place of the method's
+ * call. */
 void transfer_plan_look(plan *p, transfer *t, const char *const *skus, size_t n, transfer_decide *looked);
 transfer_step transfer_look(transfer *t, const char *const *skus, size_t n, transfer_decide *looked);
 
@@ -137,12 +140,13 @@ void transfer_plan_call(plan *p, const transfer *t, const plan_function *functio
 /* In `looked`: moves under way are finished, and buckets get the pool's settings. DONE: nothing was left to do. */
 transfer_step transfer_settle(transfer *t);
 
-/* In `looked`: moves units[k] of the first sku from bucket k to the pool; or `units` from the pool to each bucket. Then LOOK. */
+/* In `looked`: moves units[k] of the first sku from bucket k to the pool; or `units` from the pool to each bucket. Then
+ * LOOK. */
 transfer_step transfer_collect(answer *a, transfer *t, const int64_t *units);
 transfer_step transfer_spread(answer *a, transfer *t, int64_t units);
 
-/* Bucket `to` needs wanted[i] of skus[i], or, wanted NULL, `missing` more of each. `looked` is called after each look, and
- * calls transfer_pull: it makes the moves and then CALL, or returns DONE: all buckets together have too little. */
+/* Bucket `to` needs wanted[i] of skus[i], or, wanted NULL, `missing` more of each. `looked` is called after each look,
+ * and calls transfer_pull: it makes the moves and then CALL, or returns DONE: all buckets together have too little. */
 transfer_step transfer_need(transfer *t, unsigned to, const char *const *skus, size_t n, const int64_t *wanted,
                             int64_t missing, transfer_decide *looked);
 transfer_step transfer_pull(answer *a, transfer *t);

@@ -1,5 +1,4 @@
-/* Invariant: a slot is `listed` only when one node had it, whole, from the first step of its list to the last. Used by
- * lock_admin.c and stock_list.c. */
+/* Invariant: a slot is `listed` only when one node had all of it from the node's first page to its last. */
 #include "services/walk.h"
 
 #include <stdio.h>
@@ -23,7 +22,7 @@ static void put(unsigned char *set, unsigned slot, bool in)
         set[slot / 8] &= (unsigned char)~(1U << slot % 8);
 }
 
-/* "5" or "5-7" at *at, which goes behind it. */
+/* Reads "5" or "5-7" and advances *at. */
 static bool read_range(const char **at, unsigned *from, unsigned *to)
 {
     char *end;
@@ -43,8 +42,8 @@ static bool read_range(const char **at, unsigned *from, unsigned *to)
     return first <= last && last < WALK_SLOTS;
 }
 
-/* "5-7,9,!6", where ! takes one out again. False: it is none. They ascend, so that no text, which a caller may have
- * written, takes longer to read than there are slots. */
+/* Reads "5-7,9,!6", where ! takes a slot out again. False: it is not such a text. Ranges must ascend, so that a text
+ * that a caller has made up takes no longer to read than there are slots. */
 static bool read_slots(const char *text, size_t len, unsigned char *set)
 {
     const char *at = text, *end = text + len;
@@ -82,7 +81,7 @@ static const char *write_slots(lks_rpc_arena *arena, const unsigned char *set)
     return text;
 }
 
-/* Up to the next '!', which *at then is behind; NULL: there is none. */
+/* The next '!', and *at behind it; NULL: there is none. */
 static const char *part_end(const char **at)
 {
     const char *end = strchr(*at, '!');

@@ -1,9 +1,10 @@
-/* Pages of what all parts of the store keep (store_part): one part after the other, a slot's keys once.
+/* Pages of a list over all parts of the store (store_part), one part after the other. The keys of each slot are listed
+ * once.
  *
- * A page token of a store with several parts is "~<listed>!<here>!<node>!<rest>": the slots that are done with; those
- * that the node which is being listed has had since it began, and does not leave; its id; and what the service itself needs to go
- * on there. With one part it is <rest> alone. So a slot that moves while pages are read is not missed: it is listed where
- * it is then, and a node that takes another one's place is listed from its beginning. Pure. */
+ * A page token of a store with several parts is "~<listed>!<here>!<node>!<rest>": the slots that are done; the
+ * slots that the node which is being listed has had since its first page; its id; and what the service needs to
+ * continue there. With one part it is <rest> alone. So a slot that moves while pages are read is not missed: it is
+ * listed where it is then, and a node that replaces another one is listed from its beginning. Pure. */
 #ifndef LOCKSTOCK_SERVER_WALK_H
 #define LOCKSTOCK_SERVER_WALK_H
 
@@ -19,17 +20,17 @@ typedef struct walk {
     const char *rest; /* "" at first, and where a part begins */
 } walk;
 
-/* Takes a token apart, "" too; all is in the arena. NULL: no walk_next gave it. */
+/* Parses a token, or "", into the arena. NULL: walk_next cannot have given it. */
 walk *walk_read(lks_rpc_arena *arena, const char *token);
 
-/* The slots that are done with, as functions take them: "0-99,100-100". */
+/* The slots that are done, as functions take them: "0-99,100-100". */
 const char *walk_listed(lks_rpc_arena *arena, const walk *w);
 
-/* Sends the plan's last call to the part that is next. */
+/* Sends the plan's last call to the next part. */
 void walk_place(const walk *w, plan *p);
 
-/* The token after a page: `node` and `slots` are the function's, "" with one part; rest "" = the node has no more.
- * "" = all is listed. */
+/* The token after a page. `node` and `slots` are from the function's reply, "" with one part; rest "" = the node has no
+ * more. Returns "" when everything is listed. */
 const char *walk_next(lks_rpc_arena *arena, const walk *w, const char *node, const char *slots, const char *rest);
 
 #endif

@@ -1,13 +1,12 @@
-/* Invariant: no event after `lost` or adapter_close, and memory stays until the
- * loop has let go of the descriptor, so an event may close its own adapter.
+/* Invariant: no event after `lost` or adapter_close, and memory stays until the loop has closed the handle, so an event may
+ * close its own adapter.
  *
  *   CONNECTING --writable, no error--> OPEN --error, EOF, garbage--> lost
  *        |   \--with TLS--> SHAKING --up---^ \
  *        \--------- error ----\----------------------------------> lost
  *
- * TLS stands between hiredis' two buffers and the socket: its context then only formats commands and reads replies.
- * No more than ENCRYPT_BYTES are encrypted before the kernel has taken them: what is, counts as sent.
- */
+ * With TLS, hiredis only formats commands and parses replies. No more than ENCRYPT_BYTES are encrypted before the kernel has
+ * taken them, because encrypted bytes count as sent. */
 #include "store/adapter.h"
 
 #include <errno.h>
@@ -28,7 +27,7 @@
 
 enum {
     READ_BYTES = 16 * 1024,             /* what redisBufferRead reads at once */
-    READS_MAX = 16,                     /* then others get their turn */
+    READS_MAX = 16,                     /* in one loop turn */
     REPLY_BYTES_MAX = 64 * 1024 * 1024, /* of memory: no function answers with more */
     GREETING_BYTES_MAX = 1024 * 1024,   /* the function library's text is the largest part of it */
     REPLY_ELEMENTS_MAX = 1 << 20,
@@ -41,22 +40,22 @@ struct adapter {
     uv_poll_t poll;
     redisContext *context;
     adapter_events on;
-    lks_rpc_arena *replies; /* the one that is being read, until it was told */
-    size_t reply_bytes;     /* that it takes */
+    lks_rpc_arena *replies; /* memory of the reply that is being read */
+    size_t reply_bytes;     /* used of it */
     size_t reply_bytes_max;
-    bool too_long;   /* more */
-    int watched;     /* events, as libuv has them */
+    bool too_long;
+    int watched;     /* events of libuv */
     tls *tls;        /* NULL: none */
-    uint8_t *cipher; /* what TLS has for the kernel: from taken to filled */
+    uint8_t *cipher; /* encrypted bytes for the kernel: from taken to filled */
     size_t taken, filled;
     bool shaking;
     bool connected;
     bool ended; /* lost or closed */
 };
 
-/* ---- replies: hiredis' own objects, but in the arena ------------------------------- */
+/* ---- replies: hiredis' objects, allocated in the arena ----------------------------- */
 
-/* False: the reply takes more than it may. To hiredis NULL means that memory is out, which ends the connection. */
+/* False: the reply is too long. hiredis then reports that it is out of memory. */
 static bool has_room(adapter *a, size_t bytes)
 {
     a->reply_bytes += bytes;
@@ -64,7 +63,7 @@ static bool has_room(adapter *a, size_t bytes)
     return !a->too_long;
 }
 
-/* An object, and `bytes` for what it holds; NULL: there is no room for them. */
+/* An object whose contents take `bytes` more; NULL: the reply is too long. */
 static redisReply *new_reply(const redisReadTask *task, int type, size_t bytes)
 {
     adapter *a = task->privdata;
@@ -89,8 +88,7 @@ static void *create_string(const redisReadTask *task, char *text, size_t len)
     return reply;
 }
 
-/* An array's memory is taken before its elements come: not for any number a
- * peer claims. */
+/* Memory for an array is allocated before its elements arrive, so the number that the peer claims is bounded. */
 static void *create_array(const redisReadTask *task, int elements)
 {
     if (elements > REPLY_ELEMENTS_MAX)
@@ -134,7 +132,7 @@ static redisReplyObjectFunctions in_the_arena = {.createString = create_string,
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-/* libuv asks the kernel twice each time, also when nothing changes. */
+/* uv_poll_start makes two system calls even if nothing changes. */
 static void watch(adapter *a, bool writable)
 {
     int events = UV_READABLE | (writable ? UV_WRITABLE : 0);
@@ -168,7 +166,7 @@ static void lose_tls(adapter *a)
     lose(a, why);
 }
 
-/* Gives the kernel what TLS has. False: it takes no more now, or there is an error, which reading will tell. */
+/* Writes encrypted bytes. False: the kernel takes no more now, or there is an error, which the next read reports. */
 static bool send_cipher(adapter *a)
 {
     for (;;) {
@@ -187,7 +185,7 @@ static bool send_cipher(adapter *a)
     }
 }
 
-/* What is written is cut off once, in the end: that moves all the rest. */
+/* Removes written bytes from the buffer once, at the end, because that moves the rest. */
 static bool flush_tls(adapter *a)
 {
     size_t len = a->connected ? sdslen(a->context->obuf) : 0, at = 0;
@@ -196,7 +194,7 @@ static bool flush_tls(adapter *a)
     while ((all = send_cipher(a)) && at < len) {
         size_t n = len - at < ENCRYPT_BYTES ? len - at : ENCRYPT_BYTES;
         if (!tls_write(a->tls, (const uint8_t *)a->context->obuf + at, n))
-            break; /* it is over, which reading will tell */
+            break; /* the session ended, which the next read reports */
         at += n;
     }
     if (at > 0)
@@ -204,7 +202,7 @@ static bool flush_tls(adapter *a)
     return all;
 }
 
-/* Once bytes came: what they complete. False when the adapter has ended. */
+/* Continues the handshake. False when the adapter has ended. */
 static bool shake(adapter *a)
 {
     tls_state state = tls_shake(a->tls);
@@ -229,7 +227,7 @@ static void finish_connecting(adapter *a, int status)
     if (getsockopt(a->context->fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
         failure = errno;
     if (failure == 0 && status < 0)
-        failure = ECONNREFUSED; /* epoll saw an error that was collected since */
+        failure = ECONNREFUSED; /* epoll saw an error that is no longer pending */
     if (failure != 0) {
         lose(a, strerror(failure));
         return;
@@ -242,7 +240,7 @@ static void finish_connecting(adapter *a, int status)
     }
 }
 
-/* What has come of the reply that is being read: its objects, and what the reader has not made any of yet. */
+/* Counts objects of the reply that is being read and the bytes that are not parsed yet. */
 static bool is_too_long(const adapter *a)
 {
     size_t unread = a->context->reader->len - a->context->reader->pos;
@@ -274,7 +272,7 @@ static bool take_replies(adapter *a)
     }
 }
 
-/* Feeds the reader what one read has brought. 1: more may be there; 0: not now; -1: the adapter has ended. */
+/* Reads once. 1: there may be more; 0: not now; -1: the adapter has ended. */
 static int read_tls(adapter *a)
 {
     uint8_t bytes[READ_BYTES];
@@ -312,7 +310,7 @@ static void read_all_tls(adapter *a)
     for (int i = 0; i < READS_MAX && more == 1; i++)
         more = read_tls(a);
     if (more >= 0)
-        watch(a, !flush_tls(a)); /* answers of TLS' own */
+        watch(a, !flush_tls(a)); /* TLS may have an answer of its own */
 }
 
 static void read_replies(adapter *a)
@@ -348,10 +346,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     else if (status < 0 || (events & UV_READABLE))
         read_replies(a);
     if (status < 0 && !a->ended)
-        lose(a, uv_strerror(status)); /* libuv has stopped watching */
+        lose(a, uv_strerror(status)); /* libuv stopped the poll */
 }
 
-/* All but the context and itself. */
 static void release(adapter *a)
 {
     lks_rpc_arena_free(a->replies);
@@ -435,7 +432,7 @@ void adapter_flush(adapter *a)
     if (!a->connected || a->ended)
         return;
     if (redisBufferWrite(a->context, &done) != REDIS_OK)
-        done = 0; /* told by on_poll, which is called for the error */
+        done = 0; /* on_poll reports the error */
     watch(a, !done);
 }
 

@@ -1,9 +1,6 @@
-/* hiredis on libuv: one connection, its bytes out and its replies in.
- *
- * It stands on hiredis' plain non-blocking context, not on its async one: that
- * one ends the process by an assertion when a peer sends a reply nobody asked
- * for, never tells of a refused connection under libuv, and gives pending
- * callbacks no reason. Who expects which reply is connection.c's affair. */
+/* hiredis on libuv: one connection that sends bytes and reads replies. It uses hiredis' non-blocking context, not the
+ * async one, which aborts on a reply that nobody asked for, does not report a refused connection under libuv, and gives
+ * pending callbacks no reason. connection.c knows which reply belongs to which command. */
 #ifndef LOCKSTOCK_SERVER_STORE_ADAPTER_H
 #define LOCKSTOCK_SERVER_STORE_ADAPTER_H
 
@@ -23,8 +20,7 @@ typedef struct adapter_events {
     void (*connected)(void *arg);
     /* `reply` is valid until it returns. */
     void (*reply)(void *arg, const struct redisReply *reply);
-    /* At most once, and nothing after it; adapter_close is still due. `reason` is
-     * valid until it returns. */
+    /* At most once, and the last event; adapter_close must still be called. `reason` is valid until it returns. */
     void (*lost)(void *arg, const char *reason);
     void *arg;
 } adapter_events;
@@ -35,26 +31,25 @@ typedef struct adapter_target {
     uint16_t port;
 } adapter_target;
 
-/* Starts to connect. context_of_tls: NULL, or what makes TLS of it, with a peer whose certificate is for `name`; connected is
- * told when that is up. LKS_UNAVAILABLE: refused at once. */
+/* Starts to connect. context_of_tls: NULL, or the peer must have a certificate for `name`; `connected` runs after the
+ * handshake. LKS_UNAVAILABLE: refused at once. */
 lks_code adapter_open(struct uv_loop_s *loop, const adapter_target *to, struct tls_context *context_of_tls,
                       const char *name, const adapter_events *events, adapter **ret, lks_error *error);
 
-/* The peer has been greeted: from now on a reply may take 64 MiB of memory; until then one of more than 1 MiB ends the
- * connection. */
+/* The peer was greeted: from now on a reply may take 64 MiB of memory, before that 1 MiB. A longer one ends the connection. */
 void adapter_trust(adapter *adapter);
 
-/* Appends a command to what is to be sent; copies it: as Redis reads it, or words without NUL. */
+/* Appends a copy of a command to the output: in RESP, or as words without NUL. */
 void adapter_append(adapter *adapter, const char *command, size_t len);
 void adapter_append_words(adapter *adapter, size_t argc, const char **argv);
 
-/* Gives the kernel as much as it takes now; the rest follows when it takes more. */
+/* Writes as much as the kernel takes now; the rest follows by itself. */
 void adapter_flush(adapter *adapter);
 
-/* Bytes appended that the kernel, or TLS, has not taken: they were surely not sent. */
+/* Bytes that neither the kernel nor TLS has taken: they were not sent. */
 size_t adapter_unsent(const adapter *adapter);
 
-/* Closes; no event comes after. Legal inside an event. Takes NULL. */
+/* Closes; no event follows. Allowed inside an event. Takes NULL. */
 void adapter_close(adapter *adapter);
 
 #endif

@@ -1,18 +1,15 @@
-/* Invariant: after aof_mend the file ends with a command outside of any
- * transaction, as written. Nothing that was answered is removed: an answer goes out
- * only after the whole of its transaction was written, so what is torn has nothing
- * behind it. A file with something behind is damaged, and is left as it is.
+/* Invariant: after aof_mend the file ends with a whole command outside of any transaction. No answered call is removed: an
+ * answer is sent only after its whole transaction was written, so a torn command is the last one. If commands follow it,
+ * the file is damaged, and stays as it is.
  *
- * redis-server does this itself (aof-load-truncated, which is switched off), but 7.0
- * only when the file ends between two commands. When it was killed in the middle of one inside MULTI,
- * it keeps the MULTI and what came before the torn command, appends to that, and
- * at the next load runs the half transaction together with the first whole one
- * after it (valkey-io/valkey#4342 is the same fault). One order would then be sold
- * in half, or twice. It also takes damage in the middle of a file for a torn end, when a
- * length there has become too long.
+ * redis-server can do this (aof-load-truncated, which is switched off), but version 7.0 only if the file ends between two
+ * commands. If it was killed in the middle of a command inside MULTI, it keeps the MULTI and the commands before the torn
+ * one, and at the next load runs the half transaction together with the first whole one after it (valkey-io/valkey#4342).
+ * An order would be sold in half, or twice. It also takes damage in the middle for a torn end if a length there is too
+ * long.
  *
- * After a power loss the file may also end with zeros, in place of bytes that never
- * reached the disk: no command ends with one, so the file counts as ending before them.
+ * After a power loss the file may end with zeros in place of bytes that never reached the disk. No command ends with zero,
+ * so the file counts as ending before them.
  *
  *   file     command*
  *   command  '*' count CRLF ('$' length CRLF bytes CRLF)*count   |   '#' text CRLF */
@@ -38,8 +35,8 @@ typedef struct aof {
     FILE *file;
     off_t size;  /* without zeros at its end */
     off_t at;    /* read so far */
-    off_t begin; /* of the command that was read last, or could not be */
-    off_t told;  /* of that, when it was told last */
+    off_t begin; /* of the command that was read last, or could not be read */
+    off_t told;  /* `at` of the last call of progress */
     aof_progress *progress;
     void *arg;
     char word[WORD_BYTES]; /* the last command's first, if it is short */
@@ -69,7 +66,7 @@ static reading read_number(aof *a, char mark, long *number)
     return line[0] == mark && end > line + 1 && *end == '\r' && errno == 0 && *number >= 0 ? WHOLE : MALFORMED;
 }
 
-/* Tells how far it is, now and then. */
+/* Reports progress now and then. */
 static bool goes_on(aof *a)
 {
     if (!a->progress || a->at - a->told < AOF_PROGRESS_BYTES)
@@ -123,7 +120,6 @@ static reading read_command(aof *a)
     return r;
 }
 
-/* How many digits text begins with. */
 static size_t count_digits(const char *text)
 {
     return strspn(text, "0123456789");
@@ -146,8 +142,8 @@ static bool is_head(const char *text)
     return n > 0 && strspn(word + 2, letters) == n && strncmp(word + 2 + n, "\r\n", 2) == 0;
 }
 
-/* Whether a command begins somewhere behind the one that could not be read. A value that looks like one counts: it is
- * better to refuse a file than to cut off commands. */
+/* Whether a command begins behind the one that could not be read. A value that looks like one counts: refusing a file is
+ * better than cutting off commands. */
 static bool has_commands_behind(const aof *a)
 {
     char chunk[CHUNK_BYTES + 1];
@@ -168,8 +164,7 @@ static bool has_commands_behind(const aof *a)
     return false;
 }
 
-/* Reads the file to its end; *whole: how much of it are commands outside of transactions. MALFORMED: it is damaged
- * at a->begin. */
+/* Reads the file; *whole: where its last command outside of a transaction ends. MALFORMED: it is damaged at a->begin. */
 static reading read_file(aof *a, off_t *whole)
 {
     bool inside = false;
@@ -182,7 +177,7 @@ static reading read_file(aof *a, off_t *whole)
             return r == TORN && has_commands_behind(a) ? MALFORMED : r;
         bool begins = strcasecmp(a->word, "MULTI") == 0, ends = strcasecmp(a->word, "EXEC") == 0;
         if (begins ? inside : ends && !inside)
-            return MALFORMED; /* redis-server writes them in turns */
+            return MALFORMED; /* redis-server writes them alternately */
         inside = begins || (inside && !ends);
         if (!inside)
             *whole = a->at;
@@ -213,8 +208,8 @@ static off_t size_without_zeros(FILE *file)
     return size;
 }
 
-/* Whether there are files that a manifest should name. Before its first manifest redis-server makes two files without
- * data, and it may have been killed then: these do not count. */
+/* Whether there are files that a manifest should name. Two files without data do not count: redis-server makes them before
+ * its first manifest, and may have been killed then. */
 static bool has_data(const char *dir)
 {
     static const char prefix[] = "appendonly.aof.";
@@ -238,8 +233,8 @@ static bool has_data(const char *dir)
     return data;
 }
 
-/* Without a manifest redis-server begins with an empty store, which is right only the first time. */
-static lks_code begin_anew(const char *dir, bool has_served, lks_error *error)
+/* Without a manifest redis-server starts with an empty store, which is right only the first time. */
+static lks_code start_empty(const char *dir, bool has_served, lks_error *error)
 {
     if (!has_served && !has_data(dir))
         return LKS_OK;
@@ -291,7 +286,7 @@ static int copy_bytes(int from, off_t at, off_t end, int to)
     return fsync(to) == 0 ? 0 : errno;
 }
 
-/* A new file in DIR, for what is cut off of `name` at `end`. Negative: errno. */
+/* Creates a file in DIR for the bytes that are cut off `name` at `end`. Negative: errno. */
 static int open_copy(int dir_fd, const char *name, off_t end, char *copy)
 {
     int fd = -1;
@@ -305,7 +300,7 @@ static int open_copy(int dir_fd, const char *name, off_t end, char *copy)
     return fd;
 }
 
-/* Keeps the bytes from `end` on beside the file, on the disk before they are taken away. */
+/* Copies the bytes from `end` on to a file of their own and syncs it. */
 static int keep(const char *dir, const char *name, const aof *a, off_t end, char *copy)
 {
     int failure = 0, fd = -1, dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -323,7 +318,7 @@ static int keep(const char *dir, const char *name, const aof *a, off_t end, char
     return failure;
 }
 
-/* Cuts the file at `end`. Keeps what is cut, but for zeros at the file's end. */
+/* Cuts the file at `end`. Keeps the cut bytes, but not zeros at the file's end. */
 static int cut_at(const char *dir, const char *name, const aof *a, off_t end, aof_mended *ret)
 {
     char copy[AOF_NAME_BYTES] = "";
@@ -374,7 +369,7 @@ lks_code aof_mend(const char *dir, bool has_served, aof_progress *progress, void
 
     *ret = (aof_mended){.cut = 0};
     if (failure == ENOENT || failure == ENOTDIR)
-        return begin_anew(dir, has_served, error);
+        return start_empty(dir, has_served, error);
     if (failure == 0 && name[0] == '\0')
         return LKS_OK;
     if (failure == 0 && snprintf(path, sizeof path, "%s/appendonlydir/%s", dir, name) >= (int)sizeof path)
@@ -383,8 +378,7 @@ lks_code aof_mend(const char *dir, bool has_served, aof_progress *progress, void
         return fail("cannot read", "appendonly.aof.manifest", failure, error);
     aof a = {.file = fopen(path, "r+e"), .progress = progress, .arg = arg};
     if (!a.file)
-        return errno == ENOENT ? LKS_OK
-                               : fail("cannot open", name, errno, error); /* redis-server says what is missing */
+        return errno == ENOENT ? LKS_OK : fail("cannot open", name, errno, error); /* ENOENT: redis-server reports it */
     lks_code code = mend(dir, name, &a, ret, error);
     fclose(a.file);
     return code;

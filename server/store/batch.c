@@ -1,6 +1,5 @@
-/* Combining calls. Invariant: only calls that both allow it, of one function, share a batch. Its calls
- * weigh STORE_WEIGHT_MAX at most together. Calls of one function and one base go out in the order in
- * which they came. */
+/* Invariant: calls share a batch only if they are of one function and allow it, and weigh at most STORE_WEIGHT_MAX together.
+ * Calls of one function and one base are sent in the order in which they came. */
 #include "store/batch.h"
 
 #include <stdlib.h>
@@ -45,7 +44,7 @@ void batch_gather(gathering *g, struct pipeline *pipeline, pending *p)
 
     if (p->call.weight > 0) {
         batch **bucket = &g->bucket[bucket_of(p)];
-        /* The newest one alone: in an older one it would overtake. */
+        /* Only the newest batch: in an older one the call would overtake others. */
         for (b = *bucket; b && !may_share(b->calls.first, p); b = b->same_bucket)
             ;
         if (!b || !has_room(b, p)) {
@@ -67,6 +66,7 @@ void batch_send(batch *b, connection *link, const char *digest, bool cluster, co
 
     for (const pending *p = b->calls.first; p; p = p->next)
         calls[n++] = &p->call;
+    b->link = link;
     fcall *f = fcall_new(calls, n, digest, cluster);
     connection_command(link, on_reply, b, f->bytes, f->len);
     free(f);

@@ -1,11 +1,11 @@
-/* One FCALL and the calls it carries: gathering and sending. */
+/* Puts calls that may share an FCALL together, and sends it. */
 #ifndef LOCKSTOCK_SERVER_STORE_BATCH_H
 #define LOCKSTOCK_SERVER_STORE_BATCH_H
 
 #include "store/connection.h"
 #include "store/pending.h"
 
-/* A combined FCALL holds Redis for all its calls: it stays short. None weighs less than 1. */
+/* An FCALL blocks Redis while its calls run, so it stays short. A call that may share one weighs at least 1. */
 enum { BATCH_CALLS_MAX = STORE_WEIGHT_MAX, BATCH_BYTES_MAX = 256 * 1024, BATCH_BUCKETS = 256 };
 
 struct pipeline;
@@ -13,14 +13,15 @@ struct confirm;
 
 typedef struct batch {
     struct pipeline *pipeline;
-    struct confirm *confirm; /* that its answers wait for; NULL: none */
+    struct confirm *confirm; /* which its answers wait for; NULL: none */
+    connection *link;        /* that it was sent over */
     pending_list calls;      /* in the order of the sub-calls */
     size_t bytes;
     struct batch *next;        /* of one turn */
-    struct batch *same_bucket; /* that may still take calls */
+    struct batch *same_bucket; /* the next one that may take calls */
 } batch;
 
-/* What one turn sends. Zeroed at first. */
+/* The batches of one loop turn; zero at first. */
 typedef struct gathering {
     batch *first, *last;
     batch *bucket[BATCH_BUCKETS];

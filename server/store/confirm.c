@@ -1,9 +1,8 @@
-/* Invariant: what is confirmed is all that this Redis had done when it ran the question, whoever asked for it: an
- * answer may tell of another connection's write. WAIT alone speaks of its own connection's last command (Redis 7.0) or
- * write (7.2: client.woff), and a connection that has not written anything is answered at once; the PUBLISH before it, which
- * replicas are sent, is that. In a cluster they are not sent one. There it is EXPIRE of a key of the node, which is a write
- * each time and needs no memory; it is refused when the key's slot is elsewhere, and then nothing is confirmed. Used by
- * pipeline.c. */
+/* Invariant: the reply covers all writes that this Redis had done when it ran the question, of all connections, because an
+ * answer may tell of another connection's write. WAIT covers only the last command (Redis 7.0) or the last write (7.2) of its
+ * own connection, and answers at once on a connection that has written nothing. So a write stands before it: PUBLISH, which
+ * replicas receive; in a cluster, where they do not, EXPIRE of a key of the node, which needs no memory. Redis refuses that
+ * if the key's slot is elsewhere, and then nothing is confirmed. Used by pipeline.c. */
 #include "store/confirm.h"
 
 #include <hiredis/hiredis.h>
@@ -13,17 +12,17 @@
 
 #include "memory.h"
 
-/* Nobody hears the channel; its name is one that a user of Redis for lockstockd may publish on. */
+/* Nobody listens on the channel; the Redis user of lockstockd may publish on it. */
 static const char published[] = "*3\r\n$7\r\nPUBLISH\r\n$15\r\nls:wake:confirm\r\n$0\r\n\r\n";
 
-/* The key's life: it goes when the node has its slot no more. */
+/* The key expires when the node no longer has its slot. */
 #define KEY_SECONDS "86400"
 
 enum { NUMBER_BYTES = 16, KEY_BYTES = 64 };
 
-/* In a cluster: what is asked, until WAIT is answered. */
+/* A question in a cluster. */
 typedef struct written {
-    bool done; /* the write */
+    bool done; /* EXPIRE was a write */
     connection_reply *on_reply;
     void *arg;
 } written;
@@ -51,30 +50,28 @@ void confirm_hold(confirm *c, pending *call, const store_result *result)
     pending_push(&c->calls, call);
 }
 
-static void ignore(void *arg, const redisReply *reply, bool sent)
+static void ignore(void *arg, const redisReply *reply)
 {
     (void)arg;
     (void)reply;
-    (void)sent;
 }
 
-static void on_written(void *arg, const redisReply *reply, bool sent)
+static void on_written(void *arg, const redisReply *reply)
 {
-    (void)sent;
     ((written *)arg)->done = reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
 }
 
-/* Without a write WAIT has said nothing. */
-static void on_waited(void *arg, const redisReply *reply, bool sent)
+/* WAIT counts only after a write. */
+static void on_waited(void *arg, const redisReply *reply)
 {
     static const redisReply nobody = {.type = REDIS_REPLY_INTEGER, .integer = 0};
     written w = *(written *)arg;
 
     free(arg);
-    w.on_reply(w.arg, reply && reply->type == REDIS_REPLY_INTEGER && !w.done ? &nobody : reply, sent);
+    w.on_reply(w.arg, reply && reply->type == REDIS_REPLY_INTEGER && !w.done ? &nobody : reply);
 }
 
-/* SET makes the key when it is missing, which a full memory forbids, and else does nothing. */
+/* SET creates a missing key, unless memory is full. */
 static void write_key(connection *link, const char *base, written *w)
 {
     char key[KEY_BYTES];

@@ -19,6 +19,7 @@
 #include "memory.h"
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "net/close_barrier.h"
 #include "net/resolve.h"
 #include "store/adapter.h"
 #include "store/errors.h"
@@ -48,25 +49,24 @@ struct connection {
     uv_timer_t timer;
     uv_async_t resolved;
     struct resolution *resolution; /* of options.host, from RESOLVING until its answer is used; NULL: none */
-    bool told;                     /* the address, since the last loss; where that is waited for */
-    bool due;                      /* the pause is over, but not told */
+    bool told;                     /* waits_for_address: the address is known since the last loss */
+    bool due;                      /* the pause is over, and the address is not known */
     uint32_t failures;             /* in a row */
     uint64_t random;
     char address[ADDRESS_BYTES];
-    unsigned next_address; /* of a name with several: each attempt takes the next */
+    unsigned next_address; /* of a name with several, for the next attempt */
 
     expected *queue; /* a ring */
     size_t first, n, room;
     uint64_t appended; /* bytes, on this connection */
+    bool was_sent;     /* of the command that is being ended */
     uint64_t replies;
-    unsigned silent_ticks; /* since the last reply came, or the first became due */
-    bool pinged;           /* and nothing has come since, where messages come */
+    unsigned silent_ticks; /* since the last reply, or since the first command that waits for one */
+    bool pinged;           /* on a connection with messages: and no reply has come since */
     lks_reason retiring_for;
     char retiring[REASON_BYTES]; /* why; "" = it is not */
 
-    unsigned open_handles;
-    void (*closed)(void *arg);
-    void *closed_arg;
+    close_barrier barrier;
 };
 
 static void pause_then_connect(connection *c);
@@ -99,7 +99,7 @@ static expected take(connection *c)
     return e;
 }
 
-/* Lets the socket go and ends what is expected from it. */
+/* Closes the socket and ends the commands on it. */
 static void disconnect(connection *c)
 {
     uint64_t sent = c->adapter ? c->appended - adapter_unsent(c->adapter) : 0;
@@ -110,7 +110,8 @@ static void disconnect(connection *c)
     uv_timer_stop(&c->timer);
     for (size_t n = c->n; n > 0; n--) {
         expected e = take(c);
-        e.on_reply(e.arg, NULL, sent > e.start);
+        c->was_sent = sent > e.start;
+        e.on_reply(e.arg, NULL);
     }
 }
 
@@ -118,7 +119,7 @@ static void disconnect(connection *c)
 
 void connection_drop(connection *c, store_fault fault)
 {
-    char text[REASON_BYTES]; /* the fault's may be the adapter's */
+    char text[REASON_BYTES]; /* a copy: the fault may be the adapter's */
 
     if (c->state == PAUSING || c->state == CLOSED)
         return;
@@ -130,7 +131,6 @@ void connection_drop(connection *c, store_fault fault)
     c->options.on_down(c->options.arg, (store_fault){fault.reason, text});
 }
 
-/* What happened, in words, and what the system calls it. */
 static void drop_for(connection *c, const char *what, const char *why)
 {
     char text[2 * REASON_BYTES];
@@ -155,7 +155,7 @@ static void on_connected(void *arg)
 
     c->state = GREETING;
     uv_timer_again(&c->timer);
-    c->options.on_up(c->options.arg);
+    c->options.on_up(c->options.greeting, c);
 }
 
 static void on_reply(void *arg, const redisReply *reply)
@@ -175,7 +175,7 @@ static void on_reply(void *arg, const redisReply *reply)
         return;
     }
     expected e = take(c);
-    e.on_reply(e.arg, reply, true);
+    e.on_reply(e.arg, reply);
     if (c->n == 0 && c->retiring[0] != '\0')
         connection_drop(c, (store_fault){c->retiring_for, c->retiring});
 }
@@ -258,7 +258,7 @@ static void start_connecting(connection *c)
         connect_to(c, NULL);
         return;
     }
-    if (c->resolution) { /* the last attempt's question: its answer serves */
+    if (c->resolution) { /* of the last attempt, whose answer is as good */
         on_resolved(&c->resolved);
         return;
     }
@@ -274,12 +274,12 @@ static void on_pause_over(uv_timer_t *timer)
 {
     connection *c = timer->data;
 
-    c->due = c->options.waits_to_be_told && !c->told;
+    c->due = c->options.waits_for_address && !c->told;
     if (!c->due)
         start_connecting(c);
 }
 
-/* The first attempt after a good connection is nearly at once. */
+/* After a good connection the first pause is short. */
 static void pause_then_connect(connection *c)
 {
     uint64_t ns = backoff_ns(PAUSE_MIN_MS, PAUSE_MAX_MS, c->failures++, &c->random);
@@ -309,14 +309,13 @@ void connection_confirm(connection *c)
         uv_timer_start(&c->timer, on_pause_over, 0, 0);
 }
 
-static void on_pong(void *arg, const redisReply *reply, bool sent)
+static void on_pong(void *arg, const redisReply *reply)
 {
     (void)arg;
     (void)reply;
-    (void)sent;
 }
 
-/* Where messages come the answer is one of them: it is not expected in the order of commands. */
+/* On a connection with messages the answer is one of them, and no reply to a command. */
 static void ping(connection *c)
 {
     const char *word = "PING";
@@ -331,8 +330,7 @@ static void ping(connection *c)
     connection_flush(c);
 }
 
-/* Counts ticks, not time: after this process itself was stopped there is one
- * tick, and then the replies that were waiting. */
+/* Counts ticks, not time: when this process was stopped, one tick comes before the replies that are waiting. */
 static void on_tick(uv_timer_t *timer)
 {
     connection *c = timer->data;
@@ -369,7 +367,7 @@ void connection_retire(connection *c, store_fault fault)
 
 /* ---- commands ------------------------------------------------------------------ */
 
-/* What was appended since it had `before` bytes to send is a command. */
+/* Expects the reply to a command; before it was appended, `before` bytes were unsent. */
 static void appended(connection *c, size_t before, connection_reply *reply, void *arg)
 {
     const expected e = {.on_reply = reply, .arg = arg, .start = c->appended};
@@ -400,6 +398,11 @@ void connection_words(connection *c, connection_reply *reply, void *arg, size_t 
     connection_flush(c);
 }
 
+bool connection_was_sent(const connection *c)
+{
+    return c->was_sent;
+}
+
 uint64_t connection_replies(const connection *c)
 {
     return c->replies;
@@ -417,7 +420,7 @@ connection *connection_open(const connection_options *options)
 {
     connection *c = memory_alloc(sizeof *c);
 
-    *c = (connection){.options = *options, .state = PAUSING, .random = backoff_random(), .open_handles = 2};
+    *c = (connection){.options = *options, .state = PAUSING, .random = backoff_random()};
     uv_timer_init(options->loop, &c->timer);
     uv_async_init(options->loop, &c->resolved, on_resolved);
     c->timer.data = c->resolved.data = c;
@@ -425,27 +428,20 @@ connection *connection_open(const connection_options *options)
     return c;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void release(void *owner)
 {
-    connection *c = handle->data;
-
-    if (--c->open_handles > 0)
-        return;
-    void (*closed)(void *arg) = c->closed;
-    void *arg = c->closed_arg;
+    connection *c = owner;
 
     free(c->queue);
     free(c);
-    closed(arg);
 }
 
 void connection_close(connection *c, void (*closed)(void *arg), void *arg)
 {
-    c->closed = closed;
-    c->closed_arg = arg;
     c->state = CLOSED;
     disconnect(c);
     resolve_cancel(c->resolution);
-    uv_close((uv_handle_t *)&c->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&c->resolved, on_handle_closed);
+    close_barrier_handle(&c->barrier, &c->timer);
+    close_barrier_handle(&c->barrier, &c->resolved);
+    close_barrier_begin(&c->barrier, c, release, closed, arg);
 }

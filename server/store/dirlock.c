@@ -1,6 +1,5 @@
-/* Invariant: the directory belongs to whoever holds the flock on the directory
- * itself. Removing or replacing a file in it does not change that; DIR/lock only
- * says who has it. Used by embedded.c. */
+/* Invariant: the lock is the flock on the directory itself, which removing a file in it does not change. DIR/lock only says
+ * who has it. Used by embedded.c. */
 #include "store/dirlock.h"
 
 #include <errno.h>
@@ -19,7 +18,7 @@
 
 enum { WAIT_MS = 10000, MOMENT_MS = 1000, LOOK_MS = 10, NOTE_BYTES = 32 };
 
-/* A line of the note behind the pid, once a store was served from the directory. */
+/* The note's second line, if a store was served from the directory. */
 #define SERVED "served\n"
 
 static int open_note(int dir_fd, int flags)
@@ -41,8 +40,7 @@ static int read_note(int dir_fd, bool *has_served)
     return (int)strtol(text, NULL, 10);
 }
 
-/* Whether the process still lives after a moment: one that was just killed may
- * take that long. A zombie is dead: its descriptors are closed. */
+/* Whether the process still lives after a second, in which a killed one ends. A zombie is dead: its descriptors are closed. */
 static bool lives_on(int pid)
 {
     struct pollfd end = {.fd = pid > 0 ? pidfd_open(pid, 0) : -1, .events = POLLIN};
@@ -53,8 +51,7 @@ static bool lives_on(int pid)
     return alive;
 }
 
-/* flock(2) knows no timeout: looked at again and again, but only while what holds
- * the lock is the rest of a dead server. */
+/* Polls, because flock(2) has no timeout, and only while a dead server's redis-server holds the lock. */
 static lks_code take(int dir_fd, const char *dir, lks_error *error)
 {
     uint64_t until_ns = clock_in_ms(WAIT_MS);
@@ -81,8 +78,7 @@ static lks_code unusable(lks_error *error, const char *dir, const char *name, co
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "cannot use %s%s: %s", dir, name, why);
 }
 
-/* Opens a directory that this user alone may write in. With others, what lies there
- * could be links to files of ours, or data that we never wrote. */
+/* Opens a directory in which only this user may write: others could put links to our files there, or data. */
 static lks_code open_dir(const char *dir, int *ret, lks_error *error)
 {
     struct stat found;
@@ -101,7 +97,7 @@ static lks_code open_dir(const char *dir, int *ret, lks_error *error)
     return why ? unusable(error, dir, "", why) : LKS_OK;
 }
 
-/* One of our own files in it, which is made if it is missing. `name` begins with a slash. */
+/* Makes a file in it if it is missing. `name` begins with a slash. */
 static lks_code make_file(int dir_fd, const char *dir, const char *name, lks_error *error)
 {
     struct stat found;
@@ -117,7 +113,6 @@ static lks_code make_file(int dir_fd, const char *dir, const char *name, lks_err
     return why ? unusable(error, dir, name, why) : LKS_OK;
 }
 
-/* Files that were made before are closed to others by their directory. */
 static lks_code close_data_to_others(int dir_fd, const char *dir, lks_error *error)
 {
     int fd = openat(dir_fd, "appendonlydir", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -156,7 +151,7 @@ bool dirlock_has_served(int dir_fd)
     return has_served;
 }
 
-/* Written first, cut to its length then: on a full disk the old note stays rather than none. */
+/* Truncates after writing, so that on a full disk the old note stays. */
 int dirlock_note(int dir_fd, int pid, bool has_served)
 {
     char text[NOTE_BYTES];

@@ -1,18 +1,18 @@
-/* Invariant: one redis-server a directory. The directory is named once, when it is locked; from
- * then on it is the descriptor that counts, whatever the path leads to. redis-server inherits it, so the
- * directory is taken for as long as either process lives; and the kernel kills it when its parent ends.
+/* Invariant: one redis-server for each directory. After it was locked the directory is only used through its descriptor,
+ * wherever its path leads. redis-server inherits the descriptor, so the lock lasts while either process lives; the kernel
+ * kills redis-server when its parent ends.
  *
  *   RUNNING --ended--> PAUSING --pause over, room on the disk--> MENDING --mended--> RUNNING
  *      \--close--> STOPPING --ended--> closed
  *
  *   DIR                the lock (dirlock.c)
- *   DIR/lock           who has it
- *   DIR/redis.log      what redis-server says
- *   DIR/redis.sock     where it listens, for this user alone
+ *   DIR/lock           who has the lock
+ *   DIR/redis.log      redis-server's log
+ *   DIR/redis.sock     its socket, for this user alone
  *   DIR/appendonlydir  the data
  *
- * redis-server names the socket as seen from DIR, where it works, and this process through
- * its descriptor. So the path may be longer than the 107 bytes that the kernel takes for a socket. */
+ * redis-server opens the socket relative to DIR, and this process through the descriptor, because a socket's path has at
+ * most 107 bytes. */
 #include "store/embedded.h"
 
 #include <errno.h>
@@ -48,10 +48,10 @@ enum {
     STOP_TIMEOUT_MS = 10000,
     PAUSE_MIN_MS = 100,
     PAUSE_MAX_MS = 2000,
-    SERVED_WELL_MS = 2000,        /* after so long the pauses begin anew */
+    SERVED_WELL_MS = 2000,        /* after so long pauses are short again */
     UNSERVED_MAX = 3,             /* exits in a row, each before it served */
     HIGH_FD = 10,                 /* above standard descriptors */
-    ROOM_BYTES_MIN = 1024 * 1024, /* on the disk; with less redis-server would end at its first write */
+    ROOM_BYTES_MIN = 1024 * 1024, /* on the disk; with less redis-server ends at its first write */
     REASON_BYTES = 256,
     MENDING_SAID_BYTES = 256 * 1024 * 1024,
     LOOK_MS = 100,
@@ -69,24 +69,24 @@ typedef enum state { RUNNING, PAUSING, MENDING, STOPPING } state;
 struct embedded {
     embedded_options options;
     state state;
-    bool serves;        /* has answered since it was started */
-    bool served;        /* since the store was opened */
-    bool has_served;    /* from this directory, ever: its note */
-    char dir[PATH_MAX]; /* for messages only, as are the next two */
+    bool serves;        /* redis-server has answered since it was started, */
+    bool served;        /* since the store was opened, */
+    bool has_served;    /* or ever from this directory */
+    char dir[PATH_MAX]; /* this and the next two are for messages */
     char log_path[PATH_MAX];
     char address[PATH_MAX];
     char socket[SOCKET_BYTES];
     int dir_fd; /* holds the lock */
     pid_t pid;  /* 0 = none */
-    int pidfd;  /* of pid; -1 = none, or the watch's */
+    int pidfd;  /* of pid; -1 = none, or watch() has it */
     unsigned failures;
     unsigned unserved; /* exits in a row, each before it served */
     uint64_t serves_since_ns;
     uint64_t random;  /* of backoff_ns */
     uv_timer_t timer; /* ends PAUSING; in STOPPING, patience */
     uv_work_t mending;
-    off_t said_mended;    /* bytes of the file that is mended, at the last word about it */
-    lks_error not_mended; /* code LKS_OK: it was */
+    off_t said_mended;    /* bytes read of the file, as logged last */
+    lks_error not_mended; /* code LKS_OK: it was mended */
     bool mends;
     bool is_full; /* the disk; redis-server is not started */
     atomic_bool stops_mending;
@@ -96,8 +96,7 @@ struct embedded {
 
 /* ---- the process --------------------------------------------------------------- */
 
-/* In the child: only what is allowed between fork and exec in a process with
- * threads. What goes wrong is told through `report`. */
+/* In the child: only async-signal-safe calls. Writes an errno to `report`. */
 static void become_redis(char *const argv[], int dir_fd, int report, pid_t parent)
 {
     sigset_t none;
@@ -132,7 +131,7 @@ static void become_redis(char *const argv[], int dir_fd, int report, pid_t paren
     _exit(127);
 }
 
-/* fork with signals held back, so that none meets a handler in the child. */
+/* Blocks signals around fork, so that no handler runs in the child. */
 static pid_t fork_redis(embedded *e, int report)
 {
     /* clang-format off */
@@ -163,7 +162,7 @@ static pid_t fork_redis(embedded *e, int report)
     return pid;
 }
 
-/* A path through the descriptor: it leads to the locked directory also when another one has its name by now. */
+/* A path through the descriptor. */
 static void path_of(const embedded *e, const char *name, char *path, size_t size)
 {
     snprintf(path, size, "/proc/self/fd/%d/%s", e->dir_fd, name);
@@ -177,7 +176,6 @@ static void note(const embedded *e, int pid)
         log_warn("store-note", "error=\"%s\"", strerror(failure));
 }
 
-/* While it is opened, by the thread that does so. */
 static bool is_told_to_stop(const embedded *e)
 {
     return e->options.told_to_stop && e->options.told_to_stop(e->options.arg);
@@ -219,7 +217,7 @@ static lks_code mend(embedded *e, lks_error *error)
     return LKS_OK;
 }
 
-/* Starts redis-server; returns when it was executed. 0, or an errno. */
+/* Starts redis-server, and returns after exec: 0, or an errno. */
 static int spawn(embedded *e)
 {
     int report[2], failure = 0;
@@ -231,7 +229,7 @@ static int spawn(embedded *e)
         failure = errno;
     close(report[1]);
     if (pid > 0 && read(report[0], &failure, sizeof failure) <= 0)
-        failure = 0; /* the pipe closed itself at exec */
+        failure = 0; /* exec closed the pipe */
     close(report[0]);
     if (pid > 0 && failure == 0 && (e->pidfd = pidfd_open(pid, 0)) < 0)
         failure = errno;
@@ -285,8 +283,7 @@ static void on_watch_closed(uv_handle_t *handle)
     free(handle);
 }
 
-/* Whether a process exited, or was killed by a signal that a program brings on itself: it would end so again. Other
- * signals come from outside. */
+/* Whether a process exited or died of a signal that a program causes itself, and so would end again. */
 static bool is_its_own(int how)
 {
     static const int own[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
@@ -297,8 +294,7 @@ static bool is_its_own(int how)
     return WIFEXITED(how);
 }
 
-/* Counts an end. False: it will never serve. A restart has several tries, because memory or disk may be short for a
- * moment. */
+/* Counts an end. False: it will never serve. A restart has several tries: memory or disk may be short for a moment. */
 static bool may_serve_again(embedded *e, int how)
 {
     if (e->serves) {
@@ -339,7 +335,6 @@ static void on_end(uv_poll_t *watch, int status, int events)
     e->options.on_broken(e->options.arg, STORE_FAULT(STORE_UNREACHABLE, reason));
 }
 
-/* A pidfd is readable when its process has ended. */
 static void watch(embedded *e)
 {
     uv_poll_t *poll = memory_alloc(sizeof *poll);
@@ -408,7 +403,6 @@ static void on_pause_over(uv_timer_t *timer)
 
 /* ---- opening ------------------------------------------------------------------- */
 
-/* Whether the socket is among what was made in the directory. */
 static bool socket_was_made(int notify)
 {
     union {
@@ -426,7 +420,7 @@ static bool socket_was_made(int notify)
     return false;
 }
 
-/* Until the socket is there, or the process is not. */
+/* Waits until the socket exists or the process has ended. */
 static lks_code wait_for_socket(embedded *e, int notify, lks_error *error)
 {
     struct pollfd events[] = {{.fd = notify, .events = POLLIN}, {.fd = e->pidfd, .events = POLLIN}};
@@ -502,7 +496,7 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
     }
     if ((code = mend(e, error)) != LKS_OK || (code = start(e, error)) != LKS_OK)
         goto failed;
-    e->options.told_to_stop = NULL; /* embedded_close does from now on */
+    e->options.told_to_stop = NULL; /* from now on embedded_close stops it */
     uv_timer_init(options->loop, &e->timer);
     e->timer.data = e;
     watch(e);
@@ -530,8 +524,7 @@ void embedded_serves(embedded *e)
     }
 }
 
-/* A cleaner may have removed the socket of a redis-server that runs: it makes another one only when it
- * starts. */
+/* redis-server makes its socket only when it starts. */
 void embedded_lost(embedded *e)
 {
     struct stat found;

@@ -1,7 +1,5 @@
-/* Invariant: NO stands only where Redis refuses a command before it runs it. An
- * error that is not listed may have come after a write: INTERNAL, MAYBE.
- * WRONGTYPE and out-of-memory inside a function are told apart by the function
- * (server/functions/common.lua). Used by pipeline, greeting and library. */
+/* Invariant: NO only if Redis refuses the command before it runs it. An error that is not listed may follow a write. A
+ * function itself reports WRONGTYPE and out-of-memory (server/functions/common.lua). */
 #include "store/errors.h"
 
 #include <string.h>
@@ -9,7 +7,7 @@
 static const errors_row rows[] = {
     {"ERR Function not found", ERRORS_RELOAD, LKS_INTERNAL, LKS_APPLIED_NO, 0, LKS_REASON_INTERNAL,
      "the store does not know the function"},
-    /* Redis ends only one that has written nothing. */
+    /* Redis kills only a function that has written nothing. */
     {"ERR Script killed by user", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, LKS_REASON_STORE_BUSY,
      "the store's operator has ended the function (FUNCTION KILL)"},
     {"LOADING", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, LKS_REASON_STORE_LOADING,

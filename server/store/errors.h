@@ -9,17 +9,17 @@
 
 #define STORE_FAULT(word, text) ((store_fault){LKS_REASON_##word, (text)})
 
-/* What the store does about it, beside ending the call or not. */
+/* What the store does about an error reply. */
 typedef enum errors_action {
     ERRORS_FAIL,      /* the call ends with the row's code */
-    ERRORS_DOWN,      /* the same, and another node may know who serves the slot */
-    ERRORS_FORBIDDEN, /* the same; others may be permitted */
-    ERRORS_DENIED,    /* the same, and the connection is of no use: not ready */
+    ERRORS_DOWN,      /* FAIL, and another node may know who serves the slot */
+    ERRORS_FORBIDDEN, /* FAIL; other calls may be permitted */
+    ERRORS_DENIED,    /* FAIL, and the connection is of no use */
     ERRORS_RETRY,     /* the call is sent again after a pause, within its deadline */
-    ERRORS_MOVING,    /* the same, and the reply names the slot that moves */
-    ERRORS_MOVED,     /* the same, at the node that the reply names, at once where that is known */
-    ERRORS_ELSEWHERE, /* the same, on another connection */
-    ERRORS_RELOAD     /* the function library is loaded again, then the call sent again, once */
+    ERRORS_MOVING,    /* RETRY; the reply names the slot that moves */
+    ERRORS_MOVED,     /* RETRY at the node that the reply names, at once if it is known */
+    ERRORS_ELSEWHERE, /* RETRY on another connection */
+    ERRORS_RELOAD     /* the function library is loaded again, and the call sent again once */
 } errors_action;
 
 #define ERRORS_SLOT_MOVES "the group's slot is moving to another node of the store, and is not used until it has moved"
@@ -31,14 +31,12 @@ typedef struct errors_row {
     lks_applied applied;
     uint32_t retry_after_ms;
     lks_reason reason;
-    const char *message; /* for the caller: never Redis' own text, which may quote arguments */
+    const char *message; /* for the caller; Redis' own text may quote arguments */
 } errors_row;
 
-/* The row for an error reply's text; for one that is not listed, INTERNAL and
- * MAYBE. Never NULL, static. Pure. */
+/* The row of an error reply; of one that is not listed, INTERNAL and MAYBE. Static, never NULL. Pure. */
 const errors_row *errors_find(const char *text, size_t len);
 
-/* What a row says. */
 store_fault errors_fault(const errors_row *row);
 
 #endif

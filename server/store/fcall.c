@@ -1,5 +1,5 @@
-/* Invariant: a reply that no function of ours gives is INTERNAL, MAYBE, and never an answer. Used by the
- * pipeline and by the tests of the services. */
+/* Invariant: a reply that no function of the library gives is INTERNAL, MAYBE. Used by the pipeline and the tests of the
+ * services. */
 #include "store/fcall.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@ bool fcall_same_base(const store_call *a, const store_call *b)
     return a->base.len == b->base.len && memcmp(a->base.data, b->base.data, a->base.len) == 0;
 }
 
-/* One for all, or one for each call; none where a part is asked, and for several in a cluster, where the keys of a command
- * lie in one slot. */
+/* One for all, or one for each call. None for a call of a whole part, and for several bases in a cluster, where all keys of a
+ * command must be in one slot. */
 static size_t bases_of(const store_call *const calls[], size_t n, bool cluster)
 {
     if (calls[0]->of_part)
@@ -76,7 +76,7 @@ static char *put_count(char *at, uint64_t number)
     return put_word(at, digits, (size_t)(put_number(digits, number) - digits));
 }
 
-/* The words, and in *bytes what they take at most. */
+/* The number of words; *bytes: their size at most. */
 static size_t words_of(const store_call *const calls[], size_t n, size_t n_bases, size_t *bytes)
 {
     size_t words = HEAD_WORDS + n_bases;

@@ -1,7 +1,5 @@
-/* Invariant: PASSED only after each step of the table passed, in its order, one
- * command at a time. A refusal that can change (credentials, LOADING, a replica)
- * is REFUSED; one that stands in the store's design or data is FATAL.
- * Called by shard.c on each fresh connection. */
+/* Invariant: a connection passes only after each step of the table has, in order, one command at a time. A cause that may
+ * change (credentials, LOADING, a replica) drops the connection; one in the store's design or data is fatal too. */
 #include "store/greeting.h"
 
 #include <hiredis/hiredis.h>
@@ -15,7 +13,7 @@
 
 enum { VERSION_MIN = 7, WORDS_MAX = SAFETY_WORDS, TEXT_BYTES = 192 };
 
-/* A step sends words (none: it is skipped) and judges their reply; NULL = go on. */
+/* A step sends words, unless there are none, and checks the reply. */
 typedef struct step {
     size_t (*words)(greeting *g, const char **words);
     void (*judge)(greeting *g, const redisReply *reply);
@@ -25,12 +23,14 @@ static void next(greeting *g);
 
 static void refuse(greeting *g, lks_reason reason, const char *text)
 {
-    g->done(g->arg, GREETING_REFUSED, (store_fault){reason, text});
+    connection_drop(g->connection, (store_fault){reason, text});
 }
 
 static void stop(greeting *g, lks_reason reason, const char *text)
 {
-    g->done(g->arg, GREETING_FATAL, (store_fault){reason, text});
+    if (g->on_fatal)
+        g->on_fatal(g->arg, (store_fault){reason, text});
+    refuse(g, reason, text);
 }
 
 static bool is_error(const redisReply *reply, const char *beginning)
@@ -38,7 +38,7 @@ static bool is_error(const redisReply *reply, const char *beginning)
     return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, beginning, strlen(beginning)) == 0;
 }
 
-/* What sentinels are shown has a setting of its own. */
+/* Sentinels have a password setting of their own. */
 static const char *setting_of(const greeting *g, const redisReply *reply)
 {
     bool of_login = is_error(reply, "NOAUTH ") || is_error(reply, "WRONGPASS ") || is_error(reply, "ERR AUTH ");
@@ -46,7 +46,7 @@ static const char *setting_of(const greeting *g, const redisReply *reply)
     return g->sentinel && of_login ? " (--store-sentinel-password-file)" : "";
 }
 
-/* Redis' own text is not logged: for AUTH it may tell a user's name. */
+/* Redis' own text is not logged: that of AUTH may contain a user's name. */
 static void refuse_for(greeting *g, const redisReply *reply)
 {
     char text[TEXT_BYTES];
@@ -194,7 +194,7 @@ static void judge_config(greeting *g, const redisReply *reply)
 
 /* ---- data layout --------------------------------------------------------------- */
 
-/* Read first: when memory is full, SET is refused, and Release must still work. */
+/* GET comes first: Redis refuses SET when memory is full, and Release must still work. */
 static size_t get_schema_words(greeting *g, const char **words)
 {
     (void)g;
@@ -211,7 +211,7 @@ static size_t set_schema_words(greeting *g, const char **words)
     words[1] = GREETING_SCHEMA_KEY;
     words[2] = GREETING_SCHEMA;
     words[3] = "NX";
-    words[4] = "GET"; /* of two first servers, the later sees the earlier's */
+    words[4] = "GET"; /* if another server was first, this returns its version */
     return 5;
 }
 
@@ -238,11 +238,11 @@ static void judge_layout(greeting *g, const char *layout)
     stop(g, LKS_REASON_STORE_MISFIT, text);
 }
 
-/* Of both: nil is none yet, or none before ours. */
+/* Of GET and SET; nil: there was none. */
 static void judge_schema(greeting *g, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_NIL || (g->cluster && is_moved(reply)))
-        next(g); /* the node that has the key tells */
+        next(g); /* the node that has the key is asked */
     else if (is_error(reply, "WRONGTYPE"))
         stop(g, LKS_REASON_FOREIGN_DATA, "the store holds foreign data under " GREETING_SCHEMA_KEY);
     else if (reply->type != REDIS_REPLY_STRING)
@@ -262,25 +262,24 @@ static const step steps[] = {
 
 enum { STEPS = sizeof steps / sizeof *steps, STEPS_WITHOUT_LIBRARY = 4 };
 
-static void on_reply(void *arg, const redisReply *reply, bool sent)
+static void on_reply(void *arg, const redisReply *reply)
 {
     greeting *g = arg;
 
-    (void)sent;
     if (reply)
         steps[g->step++].judge(g, reply);
 }
 
 static void on_library(void *arg, library_verdict verdict, store_fault fault)
 {
-    static const greeting_verdict verdicts[] = {
-        [LIBRARY_LOADED] = GREETING_PASSED,
-        [LIBRARY_FAILED] = GREETING_REFUSED,
-        [LIBRARY_FOREIGN] = GREETING_FATAL,
-    };
     greeting *g = arg;
 
-    g->done(g->arg, verdicts[verdict], fault);
+    if (verdict == LIBRARY_LOADED)
+        g->on_passed(g->arg);
+    else if (verdict == LIBRARY_FOREIGN)
+        stop(g, fault.reason, fault.text);
+    else
+        refuse(g, fault.reason, fault.text);
 }
 
 static void next(greeting *g)
@@ -298,11 +297,13 @@ static void next(greeting *g)
     if (g->library)
         library_ensure(g->library, g->connection, on_library, g);
     else
-        g->done(g->arg, GREETING_PASSED, (store_fault){0});
+        g->on_passed(g->arg);
 }
 
-void greeting_start(greeting *g, connection *c)
+void greeting_start(void *greeting_of, connection *c)
 {
+    greeting *g = greeting_of;
+
     g->connection = c;
     g->step = 0;
     g->has_schema = false;

@@ -1,5 +1,4 @@
-/* What a fresh connection must pass before calls use it: credentials, version,
- * safety, data layout, function library. */
+/* The checks of a fresh connection: credentials, version, safety, data layout, function library. */
 #ifndef LOCKSTOCK_SERVER_STORE_GREETING_H
 #define LOCKSTOCK_SERVER_STORE_GREETING_H
 
@@ -12,31 +11,24 @@
 #include "store/library.h"
 #include "store/safety.h"
 
-/* The data layout; a server refuses a store whose number before the dot differs. */
+/* The version of the data layout. A server refuses a store whose number before the dot is another. */
 #define GREETING_SCHEMA_KEY "ls:{meta}:schema"
 #define GREETING_SCHEMA "3"
 
-/* Why a Redis is refused that is one of several. */
 #define GREETING_OF_CLUSTER "the store is a node of a Redis Cluster: its URL is redis+cluster://"
 
-typedef enum greeting_verdict {
-    GREETING_PASSED,
-    GREETING_REFUSED, /* not now: to be tried again */
-    GREETING_FATAL    /* never: the server must not run on this store */
-} greeting_verdict;
-
-typedef void greeting_done(void *arg, greeting_verdict verdict, store_fault fault);
-
-/* The caller's; filled in once, then used for one connection after the other. */
+/* The owner fills it in once, and uses it for one connection after the other. */
 typedef struct greeting {
     const login *as;
     uint32_t db;      /* 0 = no SELECT */
     bool sentinel;    /* it must be a Redis Sentinel, not a primary */
-    library *library; /* NULL: no call will use it; who and what Redis is must do */
+    library *library; /* NULL: no calls will use the connection, so safety, layout and library are not checked */
     bool allow_unsafe;
-    bool any_role;  /* a replica will do */
+    bool any_role;  /* it may be a replica */
     const char *id; /* which node of a cluster it must be; NULL: any */
-    greeting_done *done;
+    void (*on_passed)(void *arg);
+    /* The server must never run on this store. The connection is dropped after it. NULL: nobody asks. */
+    void (*on_fatal)(void *arg, store_fault fault);
     void *arg;
 
     connection *connection; /* from here on greeting.c's own */
@@ -48,11 +40,12 @@ typedef struct greeting {
     char db_text[12];
 } greeting;
 
-/* AUTH, and its words; 0 = there is no password. */
+/* The words of AUTH; 0 = there is no password. */
 enum { GREETING_AUTH_WORDS = 3 };
 size_t greeting_auth_words(const login *as, const char **words);
 
-/* Greets. `done` is not called when the connection is lost before. */
-void greeting_start(greeting *greeting, connection *connection);
+/* Greets; `greeting` is a greeting, so that this is an on_up. Drops a connection that does not pass. Calls nothing back
+ * when the connection is lost before. */
+void greeting_start(void *greeting, connection *connection);
 
 #endif

@@ -2,17 +2,33 @@
  * shard.c, which on_change asks for health_check. */
 #include "store/health.h"
 
+#include <hiredis/hiredis.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "log.h"
+#include "base/clock.h"
 #include "store/errors.h"
 
 enum {
     ROLE_CHECK_MS = 1000,
     SAFETY_CHECK_MS = 30 * 1000,
     WAIT_MS = 1000,
-    TICKS = 2, /* in the time of one role check; without a reply for so long Redis does not answer */
+    TICKS = 2, /* from question to question */
+    ROLE_PARTS = 3,
+    REPLICA_PARTS = 3,
+    LAG_BYTES = 16 * 1024 * 1024,
+    LAG_S = 5,
+    HOST_BYTES = 256,
+    TEXT_BYTES = 512,
+    KEY_BYTES = 64,
+    NS_PER_US = 1000,
+    US_PER_MS = 1000,
+    US_PER_S = 1000000,
 };
+
+static const long long seconds_max = 1LL << 40;
 
 static uint32_t or_default(uint32_t value, uint32_t otherwise)
 {
@@ -26,21 +42,20 @@ static void warn_of_failover(health *h)
     bool may_lose = h->fails_over && h->store->wait_replicas == 0 && h->safety.known &&
                     (h->safety.min_replicas == 0 || h->safety.max_lag_s == 0);
 
-    if (may_lose && !h->may_lose)
+    if (may_lose && !h->told_may_lose)
         log_warn(
             "store-may-lose",
             "primary=%s reason=\"--wait-replicas and the store's min-replicas-to-write are 0: what is answered may "
             "be lost in a failover\"",
             h->address);
-    h->may_lose = may_lose;
+    h->told_may_lose = may_lose;
 }
 
-static void on_safety(void *arg, const struct redisReply *reply, bool sent)
+static void on_safety(void *arg, const redisReply *reply)
 {
     health *h = arg;
     safety before = h->safety;
 
-    (void)sent;
     h->asks_safety = false;
     if (!reply || !h->connection)
         return;
@@ -63,18 +78,111 @@ static void on_safety_check(uv_timer_t *timer)
 
 /* ---- role ---------------------------------------------------------------------- */
 
+/* Of both offsets, the second being what it has confirmed. */
+static void add_replica(replication *r, const char *host, const char *port, long long primary, long long own,
+                        int64_t silent_s)
+{
+    if (r->replicas == STORE_REPLICAS_MAX)
+        return;
+    store_replica *one = &r->replica[r->replicas++];
+    snprintf(one->address, sizeof one->address, "%s:%s", host, port);
+    one->behind_bytes = primary > own ? (uint64_t)primary - (uint64_t)own : 0;
+    one->silent_s = silent_s;
+}
+
+/* {"master", offset, {{address, port, "offset"}...}} */
+static void read_role(const redisReply *reply, replication *r)
+{
+    if (reply->elements < 1 || reply->element[0]->type != REDIS_REPLY_STRING)
+        return;
+    r->known = true;
+    r->primary = strcmp(reply->element[0]->str, "master") == 0;
+    if (!r->primary || reply->elements != ROLE_PARTS || reply->element[2]->type != REDIS_REPLY_ARRAY)
+        return;
+    for (size_t i = 0; i < reply->element[2]->elements; i++) {
+        const redisReply *one = reply->element[2]->element[i];
+        bool right = one->type == REDIS_REPLY_ARRAY && one->elements == REPLICA_PARTS;
+        for (size_t k = 0; right && k < REPLICA_PARTS; k++)
+            right = one->element[k]->type == REDIS_REPLY_STRING;
+        if (right)
+            add_replica(r, one->element[0]->str, one->element[1]->str, reply->element[1]->integer,
+                        strtoll(one->element[2]->str, NULL, 10), -1);
+    }
+}
+
+/* What follows `name`; 0 without it. */
+static long long number(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+
+    return at ? strtoll(at + strlen(name), NULL, 10) : 0;
+}
+
+/* "role:master", "slave0:ip=A,port=P,state=online,offset=N,lag=S", "master_repl_offset:N", a line each. One that is not
+ * online yet is being sent the data. */
+static void read_info(const char *text, replication *r)
+{
+    char line[TEXT_BYTES], host[HOST_BYTES], port[8];
+    long long primary = number(text, "master_repl_offset:");
+
+    r->known = strstr(text, "role:") != NULL;
+    r->primary = strstr(text, "role:master") != NULL;
+    for (; *text && r->primary; text += strcspn(text, "\n"), text += *text == '\n') {
+        snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\r\n"), text);
+        if (sscanf(line, "slave%*u:ip=%255[^,],port=%7[^,]", host, port) == 2 && strstr(line, ",state=online,"))
+            add_replica(r, host, port, primary, number(line, ",offset="), number(line, ",lag="));
+    }
+}
+
+static replication read_replication(const redisReply *reply)
+{
+    replication r = {0};
+
+    if (reply->type == REDIS_REPLY_ARRAY)
+        read_role(reply, &r);
+    else if (reply->type == REDIS_REPLY_STRING)
+        read_info(reply->str, &r);
+    return r;
+}
+
+/* A failover to a replica that lags would lose much, and calls wait in vain for its confirmation. */
+static void log_lag(health *h)
+{
+    const replication *now = &h->replication;
+    const store_replica *bad = NULL;
+
+    for (unsigned i = 0; i < now->replicas && !bad; i++)
+        if (now->replica[i].behind_bytes > LAG_BYTES || now->replica[i].silent_s > LAG_S)
+            bad = &now->replica[i];
+    if (bad && !h->told_lag)
+        log_warn("store-replica-lags", "primary=%s replica=%s behind_bytes=%llu silent_s=%lld", h->address,
+                 bad->address, (unsigned long long)bad->behind_bytes, (long long)bad->silent_s);
+    h->told_lag = bad;
+}
+
+static void log_replicas(health *h)
+{
+    unsigned now = h->replication.replicas;
+
+    if (now > h->told_replicas)
+        log_info("store-replicas", "primary=%s connected=%u", h->address, now);
+    else if (now < h->told_replicas)
+        log_warn("store-replica-lost", "primary=%s connected=%u before=%u", h->address, now, h->told_replicas);
+    h->told_replicas = now;
+    log_lag(h);
+}
+
 static void ask_role(health *h);
 
 /* A replica would answer calls that only read. */
-static void on_role(void *arg, const struct redisReply *reply, bool sent)
+static void on_role(void *arg, const redisReply *reply)
 {
     health *h = arg;
 
-    (void)sent;
     h->asks_role = false;
     if (!reply || !h->connection)
         return;
-    replication_read(reply, &h->replication);
+    h->replication = read_replication(reply);
     if (!h->replication.known && !h->by_role) {
         h->by_role = true;
         ask_role(h);
@@ -84,35 +192,120 @@ static void on_role(void *arg, const struct redisReply *reply, bool sent)
     snprintf(h->lack, sizeof h->lack, "the store has %u replicas, --wait-replicas asks for %u", h->replication.replicas,
              h->store->wait_replicas);
     if (!h->replication.known || h->replication.primary)
-        replication_log(&h->replication, &h->told, h->address);
+        log_replicas(h);
     h->on_change(h->arg);
 }
 
 static void ask_role(health *h)
 {
-    const char *words[REPLICATION_WORDS];
+    const char *role[] = {"ROLE"}, *info[] = {"INFO", "replication"};
 
     if (h->asks_role)
         return;
     h->asks_role = true;
-    connection_words(h->connection, on_role, h, replication_words(h->by_role, words), words);
+    connection_words(h->connection, on_role, h, h->by_role ? 1 : 2, h->by_role ? role : info);
 }
 
-static void on_probe(void *arg)
-{
-    const health *h = arg;
+/* ---- probe --------------------------------------------------------------------- */
 
-    if (h->connection)
-        h->on_change(h->arg);
+/* {"seconds", "microseconds"} -> milliseconds since 1970; 0: it is something else. */
+static int64_t read_time(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->type != REDIS_REPLY_STRING ||
+        reply->element[1]->type != REDIS_REPLY_STRING)
+        return 0;
+    long long s = strtoll(reply->element[0]->str, NULL, 10), us = strtoll(reply->element[1]->str, NULL, 10);
+    return s < 0 || s > seconds_max || us < 0 || us >= US_PER_S ? 0 : s * 1000 + us / US_PER_MS;
+}
+
+static void on_clock(void *arg, const redisReply *reply)
+{
+    health *h = arg;
+
+    h->clock_ns = clock_now_ns();
+    h->clock_ms = reply ? read_time(reply) : 0;
+}
+
+/* An error that says nothing about writes in general (a slot that moves, a permission) is no refusal. */
+static const errors_row *read_refusal(const redisReply *reply)
+{
+    const errors_row *row = reply->type == REDIS_REPLY_ERROR ? errors_find(reply->str, reply->len) : NULL;
+    bool refuses = row && (row->action == ERRORS_FAIL || row->action == ERRORS_DOWN) &&
+                   (row->code == LKS_UNAVAILABLE || row->code == LKS_RESOURCE_EXHAUSTED);
+
+    return refuses ? row : NULL;
+}
+
+static void on_probe(void *arg, const redisReply *reply)
+{
+    health *h = arg;
+
+    h->asks_probe = false;
+    if (!reply || !h->connection)
+        return;
+    h->refusal = read_refusal(reply);
+    h->round_trip_us = (int64_t)((clock_now_ns() - h->asked_ns) / NS_PER_US) + 1;
+    h->answered = true;
+    h->silent = false;
+    h->on_change(h->arg);
+}
+
+/* SETRANGE of nothing into a key that does not exist makes no key and is in no append-only file; but Redis checks before
+ * it runs it what it checks before each write: memory, the disk, replicas, the cluster. */
+static void ask_probe(health *h)
+{
+    char key[KEY_BYTES];
+    const char *clock[] = {"TIME"}, *write[] = {"SETRANGE", key, "0", ""};
+
+    if (h->asks_probe)
+        return;
+    snprintf(key, sizeof key, "%sprobe", h->base);
+    h->asks_probe = true;
+    h->asked_ns = clock_now_ns();
+    connection_words(h->connection, on_clock, h, sizeof clock / sizeof *clock, clock);
+    connection_words(h->connection, on_probe, h, sizeof write / sizeof *write, write);
+}
+
+static uint32_t tick_ms(const health *h)
+{
+    uint32_t ms = or_default(h->store->role_check_ms, ROLE_CHECK_MS) / TICKS;
+
+    return ms ? ms : 1;
+}
+
+/* So many looks without a reply: Redis does not answer. A second; a WAIT before the question may hold it up for wait_ms
+ * more. */
+static unsigned patience_of(const health *h)
+{
+    uint32_t wait_ms = h->store->wait_replicas > 0 ? or_default(h->store->wait_ms, WAIT_MS) : 0;
+    unsigned looks = (ROLE_CHECK_MS + wait_ms + tick_ms(h) - 1) / tick_ms(h);
+
+    return looks < TICKS ? TICKS : looks;
+}
+
+/* Counts looks, not time: after this process itself was stopped there is one look, and then the replies that were
+ * waiting. */
+static void look_for_silence(health *h)
+{
+    uint64_t replies = connection_replies(h->connection);
+
+    h->looks = h->asks_probe && replies == h->replies ? h->looks + 1 : 0;
+    h->replies = replies;
+    if (h->looks < patience_of(h) || h->silent)
+        return;
+    h->silent = true;
+    h->on_change(h->arg);
 }
 
 static void on_tick(uv_timer_t *timer)
 {
     health *h = timer->data;
 
-    if (++h->ticks % TICKS == 0)
+    if (++h->ticks % TICKS == 0) {
         ask_role(h);
-    probe_look(&h->probe, h->connection, h->base);
+        ask_probe(h);
+    }
+    look_for_silence(h);
 }
 
 /* ---- the verdict --------------------------------------------------------------- */
@@ -125,7 +318,7 @@ static store_fault find_bad(const health *h)
         return STORE_FAULT(STORE_UNSAFE, h->safety.danger);
     if (h->replication.known && h->replication.replicas < h->store->wait_replicas)
         return STORE_FAULT(STORE_TOO_FEW_REPLICAS, h->lack);
-    return h->probe.silent ? STORE_FAULT(STORE_SILENT, "the store does not answer") : (store_fault){0};
+    return h->silent ? STORE_FAULT(STORE_SILENT, "the store does not answer") : (store_fault){0};
 }
 
 health_verdict health_check(const health *h, store_fault *fault)
@@ -136,11 +329,11 @@ health_verdict health_check(const health *h, store_fault *fault)
     *fault = find_bad(h);
     if (fault->text)
         return HEALTH_BAD;
-    if (!h->probe.answered || (h->store->wait_replicas > 0 && !h->knows_role))
+    if (!h->answered || (h->store->wait_replicas > 0 && !h->knows_role))
         return HEALTH_UNKNOWN;
-    if (h->probe.refusal)
-        *fault = errors_fault(h->probe.refusal);
-    return h->probe.refuses_all ? HEALTH_REFUSES : HEALTH_GOOD;
+    if (h->refusal)
+        *fault = errors_fault(h->refusal);
+    return h->refusal && h->refusal->code == LKS_UNAVAILABLE ? HEALTH_REFUSES : HEALTH_GOOD;
 }
 
 void health_look(const health *h, store_view *ret)
@@ -150,8 +343,9 @@ void health_look(const health *h, store_view *ret)
     ret->snapshots = h->safety.snapshots;
     ret->evicts = h->safety.evicts;
     ret->fsync = h->safety.fsync;
-    ret->round_trip_us = h->probe.round_trip_us;
-    ret->at_ms = probe_clock_ms(&h->probe);
+    ret->round_trip_us = h->round_trip_us;
+    ret->at_ms =
+        h->clock_ms == 0 ? 0 : h->clock_ms + (int64_t)((clock_now_ns() - h->clock_ns) / (NS_PER_US * US_PER_MS));
 }
 
 void health_look_primary(const health *h, store_primary *ret)
@@ -165,25 +359,8 @@ void health_look_primary(const health *h, store_primary *ret)
 
 /* ---- beginning and end --------------------------------------------------------- */
 
-static uint32_t tick_ms(const health *h)
-{
-    uint32_t ms = or_default(h->store->role_check_ms, ROLE_CHECK_MS) / TICKS;
-
-    return ms ? ms : 1;
-}
-
-/* A second; a WAIT before the question may hold it up for wait_ms more. */
-static unsigned patience_of(const health *h)
-{
-    uint32_t wait_ms = h->store->wait_replicas > 0 ? or_default(h->store->wait_ms, WAIT_MS) : 0;
-    unsigned looks = (ROLE_CHECK_MS + wait_ms + tick_ms(h) - 1) / tick_ms(h);
-
-    return looks < TICKS ? TICKS : looks;
-}
-
 void health_init(health *h)
 {
-    h->probe = (probe){.on_change = on_probe, .arg = h, .patience = patience_of(h)};
     uv_timer_init(h->store->loop, &h->tick);
     uv_timer_init(h->store->loop, &h->safety_check);
     h->tick.data = h->safety_check.data = h;
@@ -197,7 +374,8 @@ void health_start(health *h, connection *c, const safety *found)
     h->safety = *found;
     warn_of_failover(h);
     ask_role(h);
-    probe_start(&h->probe, c, h->base);
+    h->replies = connection_replies(c);
+    ask_probe(h);
     uv_timer_start(&h->tick, on_tick, tick_ms(h), tick_ms(h));
     uv_timer_start(&h->safety_check, on_safety_check, safety_check_ms, safety_check_ms);
 }
@@ -205,19 +383,23 @@ void health_start(health *h, connection *c, const safety *found)
 void health_stop(health *h)
 {
     h->connection = NULL;
-    h->knows_role = h->by_role = h->replication.known = h->probe.answered = false;
+    h->knows_role = h->by_role = h->replication.known = h->answered = h->silent = false;
+    h->refusal = NULL;
+    h->round_trip_us = h->clock_ms = 0;
+    h->looks = h->ticks = 0;
     uv_timer_stop(&h->tick);
     uv_timer_stop(&h->safety_check);
 }
 
 void health_moved(health *h)
 {
-    h->told = (replication_told){0};
+    h->told_replicas = 0;
+    h->told_lag = false;
 }
 
-void health_close(health *h, uv_close_cb closed, void *arg)
+void health_close(health *h, close_barrier *barrier)
 {
-    h->tick.data = h->safety_check.data = arg;
-    uv_close((uv_handle_t *)&h->tick, closed);
-    uv_close((uv_handle_t *)&h->safety_check, closed);
+    health_stop(h);
+    close_barrier_handle(barrier, &h->tick);
+    close_barrier_handle(barrier, &h->safety_check);
 }

@@ -1,15 +1,13 @@
-/* The questions that a shard is asked while its connection lives: twice a second whether it answers and takes writes
- * (probe.h), each second for its role and its replicas (replication.h), every 30 s for its settings (safety.h). Loop
- * thread only. */
+/* The questions that a shard is asked while its connection lives: each second whether it answers and takes writes, what
+ * time it is there, its role and its replicas; every 30 s its settings (safety.h). Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_STORE_HEALTH_H
 #define LOCKSTOCK_SERVER_STORE_HEALTH_H
 
 #include <stdbool.h>
 #include <uv.h>
 
+#include "net/close_barrier.h"
 #include "store/connection.h"
-#include "store/probe.h"
-#include "store/replication.h"
 #include "store/safety.h"
 #include "store/store.h"
 
@@ -20,6 +18,14 @@ typedef enum health_verdict {
     HEALTH_REFUSES, /* it is good, but refuses every write */
     HEALTH_GOOD     /* the fault, if any: it refuses some writes */
 } health_verdict;
+
+/* What INFO or ROLE says of replication. */
+typedef struct replication {
+    bool known;        /* false: not told */
+    bool primary;      /* else a replica */
+    unsigned replicas; /* of a primary: connected ones */
+    store_replica replica[STORE_REPLICAS_MAX];
+} replication;
 
 /* Embedded in a shard. */
 typedef struct health {
@@ -35,16 +41,25 @@ typedef struct health {
     bool asks_safety;
     replication replication; /* as of the last answer on this connection */
     bool asks_role, knows_role;
-    bool by_role;  /* INFO is not permitted */
-    char lack[96]; /* of replicas, for people */
-    replication_told told;
-    bool may_lose; /* in the log */
-    probe probe;
+    bool by_role;           /* INFO is not permitted */
+    char lack[96];          /* of replicas, for people */
+    unsigned told_replicas; /* what the log said last: connected replicas, */
+    bool told_lag;          /* that one lags, */
+    bool told_may_lose;     /* and that a failover may lose answers */
+
+    bool answered;                    /* the probe, on this connection; each of the following is of the last answer */
+    bool silent;                      /* no reply of any kind came for too long */
+    const struct errors_row *refusal; /* why Redis refuses writes; NULL: it takes them; static */
+    int64_t round_trip_us;            /* 0: not known */
+    int64_t clock_ms;                 /* its clock, milliseconds since 1970, ... */
+    uint64_t clock_ns;                /* ... and CLOCK_MONOTONIC at that moment; clock_ms 0: not known */
+    uint64_t asked_ns;
+    bool asks_probe;
+    unsigned looks;   /* since the last reply */
+    uint64_t replies; /* of the connection, at the last look */
     unsigned ticks;
     uv_timer_t tick, safety_check;
 } health;
-
-enum { HEALTH_HANDLES = 2 };
 
 /* Fills in what health.c owns. */
 void health_init(health *health);
@@ -65,7 +80,7 @@ health_verdict health_check(const health *health, store_fault *fault);
 void health_look(const health *health, store_view *ret);
 void health_look_primary(const health *health, store_primary *ret);
 
-/* Closes the HEALTH_HANDLES handles; `closed` runs for each, with handle->data `arg`. */
-void health_close(health *health, uv_close_cb closed, void *arg);
+/* Stops, and closes its handles. */
+void health_close(health *health, close_barrier *barrier);
 
 #endif

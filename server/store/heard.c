@@ -1,4 +1,4 @@
-/* Invariant: one question is out at most, for the first `asked` messages. Used by shard.c. */
+/* Invariant: at most one question is out, for the first `asked` messages. Used by shard.c. */
 #include "store/heard.h"
 
 #include <stdlib.h>
@@ -35,8 +35,8 @@ static void on_confirmed(void *arg, bool enough)
 {
     heard *h = arg;
 
-    /* Who is told that a message was missed looks at everything, so at what came after it, too; and nothing is asked on a
-     * connection that is just being lost. */
+    /* After on_missed the server looks at everything, so later messages are dropped too. Nothing is asked on a connection that
+     * is being lost. */
     for (size_t n = enough ? h->asked : h->n; n > 0; n--) {
         message *m = take(h);
         if (enough)

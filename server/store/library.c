@@ -1,5 +1,4 @@
-/* Invariant: LOADED is said only after the code under our name was compared with
- * ours, whoever loaded it.
+/* Invariant: LOADED only after the code in Redis was compared with ours, whoever loaded it.
  *
  * ensure:  FUNCTION LIST --ours--> LOADED      --other text--> FOREIGN
  *             | none
@@ -73,30 +72,28 @@ static void fail(library *l, const redisReply *reply)
                                          : STORE_FAULT(STORE_MISFIT, "the store's answer is no library"));
 }
 
-static void on_loaded(void *arg, const redisReply *reply, bool sent)
+static void on_loaded(void *arg, const redisReply *reply)
 {
     library *l = arg;
 
-    (void)sent;
     if (!reply)
         return;
     if (reply->type != REDIS_REPLY_ERROR) {
         log_info("library-loaded", "library=%s", l->name);
         end(l, LIBRARY_LOADED, (store_fault){0});
     } else if (!l->listed_again && strstr(reply->str, "already exists")) {
-        l->listed_again = true; /* another server was faster: see what it loaded */
+        l->listed_again = true; /* another server was faster: compare what it loaded */
         list(l);
     } else {
         fail(l, reply);
     }
 }
 
-static void on_listed(void *arg, const redisReply *reply, bool sent)
+static void on_listed(void *arg, const redisReply *reply)
 {
     library *l = arg;
     const char *load[] = {"FUNCTION", "LOAD", l->text};
 
-    (void)sent;
     if (!reply)
         return;
     if (reply->type != REDIS_REPLY_ARRAY) {
@@ -134,21 +131,20 @@ void library_ensure(library *l, connection *c, library_done *done, void *arg)
 
 /* ---- keep ---------------------------------------------------------------------- */
 
-/* Another server's library, until it is known when that was last used. */
+/* Another library whose last use is being read. */
 typedef struct suspect {
     library *library;
     char name[NAME_BYTES];
 } suspect;
 
-static void on_written(void *arg, const redisReply *reply, bool sent)
+static void on_written(void *arg, const redisReply *reply)
 {
     (void)arg;
-    (void)sent;
     if (reply && reply->type == REDIS_REPLY_ERROR)
         log_warn("library-upkeep-failed", "error=\"%s\"", reply->str);
 }
 
-/* Of times as text; what is no time is not long ago. */
+/* Both are times as text; any other text is not long ago. */
 static bool is_long_ago(const char *then_text, const char *now_text)
 {
     unsigned long long then = strtoull(then_text, NULL, 10), now = strtoull(now_text, NULL, 10);
@@ -156,9 +152,8 @@ static bool is_long_ago(const char *then_text, const char *now_text)
     return now > then && now - then > LIBRARY_UNUSED_DAYS * 86400ULL;
 }
 
-/* What nobody noted yet may be in use by a server that is just starting: noted
- * now, it goes 7 days later. */
-static void on_last_use(void *arg, const redisReply *reply, bool sent)
+/* A library without a note may belong to a server that is just starting: it gets a note, and goes 7 days later. */
+static void on_last_use(void *arg, const redisReply *reply)
 {
     suspect *s = arg;
     library *l = s->library;
@@ -167,7 +162,6 @@ static void on_last_use(void *arg, const redisReply *reply, bool sent)
     const char *delete[] = {"FUNCTION", "DELETE", s->name};
     const char *forget[] = {"HDEL", l->uses, digest};
 
-    (void)sent;
     if (reply && reply->type == REDIS_REPLY_NIL) {
         connection_words(l->connection, on_written, l, 4, note);
     } else if (reply && reply->type == REDIS_REPLY_STRING && is_long_ago(reply->str, l->now)) {
@@ -188,11 +182,10 @@ static void look_up(library *l, const char *name)
     connection_words(l->connection, on_last_use, s, 3, words);
 }
 
-static void on_libraries(void *arg, const redisReply *reply, bool sent)
+static void on_libraries(void *arg, const redisReply *reply)
 {
     library *l = arg;
 
-    (void)sent;
     l->keeping = false;
     for (size_t i = 0; reply && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
         const redisReply *name = value_field(reply->element[i], "library_name");
@@ -202,17 +195,16 @@ static void on_libraries(void *arg, const redisReply *reply, bool sent)
     }
 }
 
-static void on_time(void *arg, const redisReply *reply, bool sent)
+static void on_time(void *arg, const redisReply *reply)
 {
     library *l = arg;
     const char *note[] = {"HSET", l->uses, l->digest, l->now};
     const char *list_all[] = {"FUNCTION", "LIST", "LIBRARYNAME", NAME_PREFIX "*"};
 
-    (void)sent;
     if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
         reply->element[0]->type != REDIS_REPLY_STRING) {
         l->keeping = false;
-        on_written(l, reply, sent);
+        on_written(l, reply);
         return;
     }
     snprintf(l->now, sizeof l->now, "%s", reply->element[0]->str);

@@ -1,5 +1,4 @@
-/* The function library inside Redis: there, with our code; used, so kept;
- * others' forgotten ones, removed. */
+/* The function library in Redis: loads it, notes that it is used, and deletes libraries that no server uses. */
 #ifndef LOCKSTOCK_SERVER_STORE_LIBRARY_H
 #define LOCKSTOCK_SERVER_STORE_LIBRARY_H
 
@@ -7,32 +6,30 @@
 
 #include "store/connection.h"
 
-/* Where servers note when they last used a library, behind a base: digest -> seconds of Redis' TIME. */
+/* The key, behind a base, of a hash: digest of a library -> when a server last used it, in seconds of Redis' TIME. */
 #define LIBRARY_USES "libraries"
 
 enum { LIBRARY_UNUSED_DAYS = 7 };
 
 typedef struct library library;
 
-/* text and digest are static. The caller frees; a connection's commands must
- * have ended before. */
+/* text and digest are static. library_free comes after the connection was closed. */
 library *library_new(const char *text, const char *digest);
 void library_free(library *library);
 
 typedef enum library_verdict {
-    LIBRARY_LOADED, /* it is there, and its code was compared */
-    LIBRARY_FAILED, /* not now: `fault` says why */
-    LIBRARY_FOREIGN /* another text stands under its name */
+    LIBRARY_LOADED, /* it is there, with this code */
+    LIBRARY_FAILED, /* not now: see the fault */
+    LIBRARY_FOREIGN /* another text has its name */
 } library_verdict;
 
 typedef void library_done(void *arg, library_verdict verdict, store_fault fault);
 
-/* Looks whether the library is there, loads it if not. One at a time. `done` is
- * not called when the connection is lost before. */
+/* Loads the library if it is missing. One call at a time. `done` is not called if the connection is lost. */
 void library_ensure(library *library, connection *connection, library_done *done, void *arg);
 
-/* Notes under `base` that the library is used, and deletes those that nobody used for 7 days.
- * In the background; failures are logged only. Does nothing while it still runs. */
+/* Notes under `base` that the library is used, and deletes those that were not used for 7 days. Runs in the background, once
+ * at a time; logs failures. */
 void library_keep(library *library, connection *connection, const char *base);
 
 #endif

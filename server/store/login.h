@@ -1,8 +1,7 @@
-/* Who lockstockd is to Redis. */
+/* A login to Redis. */
 #ifndef LOCKSTOCK_SERVER_STORE_LOGIN_H
 #define LOCKSTOCK_SERVER_STORE_LOGIN_H
 
-/* The strings stay their owner's. */
 typedef struct login {
     const char *user;     /* NULL = the default user */
     const char *password; /* NULL = no AUTH */

@@ -13,9 +13,9 @@
 typedef enum phase {
     PENDING_QUEUED,    /* the queue */
     PENDING_OUT,       /* a batch */
-    PENDING_HELD,      /* a confirm; it has its answer */
-    PENDING_ABANDONED, /* a batch or a confirm; its caller was told */
-    PENDING_PAUSED,    /* nowhere but in the heap of timers, where QUEUED, OUT and HELD ones are too */
+    PENDING_HELD,      /* a confirm, with its answer */
+    PENDING_ABANDONED, /* a batch or a confirm; its deadline was reported */
+    PENDING_PAUSED,    /* only the heap of timers, where QUEUED, OUT and HELD calls are too */
     PENDING_REFUSED    /* the refused ones */
 } phase;
 
@@ -29,25 +29,24 @@ typedef struct pending {
     store_done *done;
     void *arg;
     phase phase;
-    bool exposed;      /* it was sent on a connection that was lost, or too few replicas have what it did */
+    bool exposed;      /* it may have taken effect: its connection was lost, or too few replicas confirmed it */
     store_result held; /* of HELD */
     bool reloaded;     /* its function was missing once */
-    /* A node did not have its slot: from now on it goes with calls of its base alone, so that it is told where that is. */
-    bool alone;
-    const struct errors_row *refusal; /* why it is sent again: refused, or not confirmed; static; NULL: neither */
-    unsigned moves;                   /* how often a node said MOVED */
+    bool alone; /* ELSEWHERE: it shares an FCALL only with calls of its base, so that Redis says where the slot is */
+    const struct errors_row *refusal; /* why it is sent again; static; NULL: it is not */
+    unsigned moves;                   /* MOVED replies */
 } pending;
 
 typedef struct pending_list {
     pending *first, *last;
     size_t n;
-    size_t weight; /* of its calls; who shares no FCALL fills one */
+    size_t weight; /* of its calls; one that shares no FCALL counts as a full one */
 } pending_list;
 
 void pending_push(pending_list *list, pending *p);
 void pending_remove(pending_list *list, pending *p);
 
-/* The first one, taken out; NULL = none. */
+/* Removes and returns the first call; NULL = none. */
 pending *pending_pop(pending_list *list);
 
 #endif

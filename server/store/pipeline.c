@@ -1,6 +1,5 @@
-/* Invariant: a submitted call ends exactly once, and never inside a submit; NO is
- * said only of a call of which no byte can have reached Redis, or which Redis
- * refused before running it.
+/* Invariant: a submitted call ends exactly once, and never inside pipeline_submit. NO only if no byte of it can have reached
+ * Redis, or Redis refused it before running it.
  *
  *   submit --> QUEUED --turn--> OUT --reply--> done
  *      |        ^  |             | \--deadline--> ABANDONED (done, MAYBE) --reply, loss--> freed
@@ -12,7 +11,7 @@
  *      |        |  \--deadline, or 1 s without a connection--> done (NO; MAYBE if it was OUT and lost)
  *      \--no room--> REFUSED --next turn--> done, NO
  *
- * Where there are several nodes, whoever is QUEUED anew goes to the pipeline that serves its slot then. */
+ * A call that is QUEUED again goes to the pipeline that `route` names then. */
 #include "store/pipeline.h"
 
 #include <hiredis/hiredis.h>
@@ -24,6 +23,7 @@
 #include "log.h"
 #include "memory.h"
 #include "base/clock.h"
+#include "net/close_barrier.h"
 #include "net/loop_timers.h"
 #include "store/batch.h"
 #include "store/confirm.h"
@@ -34,40 +34,47 @@
 enum {
     GRACE_MS = 1000,
     PAUSE_MS = 50,
-    FCALLS_ENOUGH = 2, /* of a node of Redis Cluster one: its calls are a part of all, and FCALLs of few cost most */
-    MOVES_AT_ONCE = 3, /* then a pause before each: nodes may not agree yet */
+    FCALLS_ENOUGH = 2, /* of a node of Redis Cluster one: it gets fewer calls, and small FCALLs cost most */
+    MOVES_AT_ONCE = 3, /* then each waits for a pause: nodes may not agree yet */
     REASON_BYTES = 160,
     BYTES_MAX = 64 * 1024 * 1024,
     CALL_BYTES = 128,
     IN_FLIGHT_MAX = 8192
 };
 
+/* DOWN --pipeline_up--> UP --a function is missing--> LOADING --pipeline_resume--> UP; from both by pipeline_down to
+ * DOWN; from each to ENDED. Calls are sent in UP. set_state() alone changes it. */
+typedef enum pipeline_state { DOWN, UP, LOADING, ENDED } pipeline_state;
+
 struct pipeline {
     pipeline_options options;
-    connection *link;    /* NULL: none that is ready */
-    const char *base;    /* of keys that the node of Redis Cluster has to which it leads; NULL: it leads to none */
-    bool said_forbidden; /* in the log, since there is this link */
-    bool held;           /* the functions are being loaded */
-    bool ending;
-    lks_reason reason; /* why there is no link */
+    pipeline_state state;
+    connection *link;    /* in UP and LOADING */
+    const char *base;    /* of keys that its node of Redis Cluster has; NULL: it is no such node */
+    bool said_forbidden; /* in the log, since pipeline_up */
+    lks_reason reason;   /* why it is DOWN */
     char text[REASON_BYTES];
     pending_list queue;
     pending_list refused;
-    struct loop_timers timers; /* of all but the refused and the abandoned */
-    size_t fcalls;             /* and WAITs, of which no reply has come */
-    size_t in_flight;          /* all but the refused */
+    struct loop_timers timers; /* of all calls but REFUSED and ABANDONED */
+    size_t fcalls;             /* FCALLs and WAITs that wait for a reply */
+    size_t in_flight;          /* calls but REFUSED */
     size_t bytes;              /* of those */
-    lks_rpc_arena *scratch;    /* one sub-call's reply */
-    uv_idle_t turn;            /* runs once before the loop sleeps again */
-    unsigned handles;
-    void (*freed)(void *arg);
-    void *freed_arg;
+    lks_rpc_arena *scratch;    /* of one sub-call's reply */
+    uv_idle_t turn;            /* runs once before the loop sleeps */
+    close_barrier barrier;
 };
 
+static void set_state(pipeline *p, pipeline_state to);
 static void on_turn(uv_idle_t *turn);
 static void run_due(struct timer *timer);
 
-/* ---- what it has ----------------------------------------------------------------- */
+static bool has_link(const pipeline *p)
+{
+    return p->state == UP || p->state == LOADING;
+}
+
+/* ---- counts ---------------------------------------------------------------------- */
 
 static void enter(pipeline *p, pending *c)
 {
@@ -110,7 +117,7 @@ static void fail(pipeline *p, pending *c, lks_code code, lks_applied applied, ui
     end(p, c, &result);
 }
 
-/* The caller is told, the reply is still to come. */
+/* Reports the deadline; the reply will still come. */
 static void abandon(pipeline *p, pending *c)
 {
     const store_result result = {
@@ -130,11 +137,11 @@ static lks_applied exposure(const pending *c)
 
 /* ---- queue --------------------------------------------------------------------- */
 
-/* Without a link a call waits 1 s for one; a call that may have happened already
- * waits for its whole deadline, because only its repetition tells. */
+/* Without a link a call waits 1 s for one. A call that may have taken effect waits until its deadline, because only a
+ * repetition shows that. */
 static uint64_t patience(const pipeline *p, const pending *c)
 {
-    if (p->link || c->exposed)
+    if (has_link(p) || c->exposed)
         return c->deadline_ns;
     uint64_t grace = clock_in_ms(GRACE_MS);
     return grace > c->deadline_ns ? c->deadline_ns : grace;
@@ -154,7 +161,7 @@ static void enqueue(pipeline *from, pending *c)
     if (p != from) {
         leave(from, c);
         enter(p, c);
-        c->reloaded = false; /* each node has functions of its own */
+        c->reloaded = false; /* each node loads its functions */
     }
     c->phase = PENDING_QUEUED;
     pending_push(&p->queue, c);
@@ -175,7 +182,7 @@ void pipeline_submit(pipeline *asked, const store_call *call, uint64_t deadline_
     for (size_t i = 0; i < call->n_args; i++)
         c->bytes += call->args[i].len;
     pipeline *p = c->pipeline = route(asked, c);
-    if (p->ending || p->in_flight >= p->options.in_flight_max || p->bytes + c->bytes > BYTES_MAX) {
+    if (p->state == ENDED || p->in_flight >= p->options.in_flight_max || p->bytes + c->bytes > BYTES_MAX) {
         c->phase = PENDING_REFUSED;
         pending_push(&p->refused, c);
         uv_idle_start(&p->turn, on_turn);
@@ -203,7 +210,7 @@ static void tell_refused(pipeline *p)
 
     p->refused = (pending_list){0};
     for (pending *c; (c = pending_pop(&refused));)
-        if (p->ending)
+        if (p->state == ENDED)
             fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_NO, 0, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
         else
             fail(p, c, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 100,
@@ -220,8 +227,7 @@ static void fail_late(pipeline *p, pending *c)
          c->refusal ? errors_fault(c->refusal) : (store_fault){unsent, "the store was not reached in time"});
 }
 
-/* The call is sent again after a pause. When its deadline leaves no time for that its caller is told why now: at the
- * deadline it would have gone. */
+/* Sends the call again after a pause. If its deadline is earlier, it fails now, because at the deadline its caller has gone. */
 static void pause_call(pipeline *p, pending *c)
 {
     if (clock_in_ms(2 * PAUSE_MS) >= c->deadline_ns) {
@@ -283,7 +289,7 @@ static void on_error(pipeline *p, pending *c, const errors_row *row)
         c->refusal = row;
         pause_call(p, c);
     } else {
-        /* An earlier sending of it may have done what this one was refused. */
+        /* An earlier attempt may have taken effect. */
         fail(p, c, row->code, c->exposed ? LKS_APPLIED_MAYBE : row->applied, row->retry_after_ms, errors_fault(row));
     }
 }
@@ -319,7 +325,7 @@ static const errors_row unconfirmed = {.action = ERRORS_RETRY,
                                        .reason = LKS_REASON_STORE_TOO_FEW_REPLICAS,
                                        .message = "too few of the store's replicas have confirmed it"};
 
-/* What it did may be lost with this Redis. */
+/* Its writes may be lost with this Redis. */
 static void on_unconfirmed(pipeline *p, pending *c)
 {
     c->exposed = true;
@@ -330,13 +336,12 @@ static void on_unconfirmed(pipeline *p, pending *c)
         fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, errors_fault(c->refusal));
 }
 
-static void on_confirmed(void *arg, const redisReply *reply, bool sent)
+static void on_confirmed(void *arg, const redisReply *reply)
 {
     confirm *k = arg;
     pipeline *p = k->pipeline;
     bool enough = reply && confirm_enough(reply, p->options.wait_replicas);
 
-    (void)sent;
     p->fcalls--;
     if (p->queue.n > 0)
         uv_idle_start(&p->turn, on_turn);
@@ -351,32 +356,31 @@ static void on_confirmed(void *arg, const redisReply *reply, bool sent)
         else
             on_unconfirmed(p, c);
     }
-    if (reply && reply->type == REDIS_REPLY_ERROR && p->link)
+    if (reply && reply->type == REDIS_REPLY_ERROR && has_link(p))
         p->options.on_useless(p->options.arg, errors_fault(errors_find(reply->str, reply->len)));
     confirm_free(k);
 }
 
-/* What the store as a whole does about an error reply. */
 static void react(pipeline *p, const errors_row *row)
 {
-    if (!p->link)
-        return; /* it is going already */
-    if (row->action == ERRORS_RELOAD && !p->held) {
-        p->held = true;
+    if (!has_link(p))
+        return; /* the connection is already given up */
+    if (row->action == ERRORS_RELOAD && p->state == UP) {
+        set_state(p, LOADING);
         p->options.on_missing(p->options.arg);
     } else if (row->action == ERRORS_DENIED || row->action == ERRORS_ELSEWHERE) {
         p->options.on_useless(p->options.arg, errors_fault(row));
     }
 }
 
-/* While Redis has one FCALL to run and one to go on with, calls that do not fill one wait for others to
- * share it with: sent now, they would wait in Redis' socket. */
+/* While Redis has one FCALL to run and the next to continue with, calls wait until they fill one: sent now, they would only
+ * wait in Redis' socket. */
 static bool waits_for_others(const pipeline *p)
 {
     return p->fcalls >= (p->base ? 1 : FCALLS_ENOUGH) && p->queue.weight < STORE_WEIGHT_MAX;
 }
 
-static void on_batch(void *arg, const redisReply *reply, bool sent);
+static void on_batch(void *arg, const redisReply *reply);
 
 static void send_queued(pipeline *p)
 {
@@ -385,7 +389,7 @@ static void send_queued(pipeline *p)
     pending_list late = {0};
     uint64_t now_ns = clock_now_ns();
 
-    if (!p->link || p->held || p->queue.n == 0 || waits_for_others(p))
+    if (p->state != UP || p->queue.n == 0 || waits_for_others(p))
         return;
     for (pending *c; (c = pending_pop(&p->queue));) {
         if (now_ns >= c->deadline_ns) {
@@ -415,11 +419,11 @@ static void send_queued(pipeline *p)
         fail_late(p, c);
 }
 
-/* The answer for a slot that does not end its move: sent again, a call would end when its caller has gone. */
+/* For a slot that does not end its move: a call that is sent again would end after its caller has gone. */
 static const errors_row stuck = {
     "ASK", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 1000, LKS_REASON_STORE_SLOT_MOVING, ERRORS_SLOT_MOVES};
 
-/* Of one call it is the call's; of several each has an element. */
+/* One call's reply, or a list with an element for each call. */
 static bool is_of_calls(const redisReply *reply, size_t n)
 {
     if (n == 1)
@@ -428,12 +432,13 @@ static bool is_of_calls(const redisReply *reply, size_t n)
     return reply->type == REDIS_REPLY_ARRAY && reply->elements == n;
 }
 
-static void on_batch(void *arg, const redisReply *reply, bool sent)
+static void on_batch(void *arg, const redisReply *reply)
 {
     batch *b = arg;
     pipeline *p = b->pipeline;
     pending_list calls = b->calls;
     confirm *confirms = b->confirm;
+    bool sent = !reply && connection_was_sent(b->link);
     const errors_row *row = NULL;
     size_t i = 0, n = calls.n;
 
@@ -444,7 +449,7 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
     if (reply && !is_of_calls(reply, n)) {
         bool error = reply->type == REDIS_REPLY_ERROR;
         row = errors_find(error ? reply->str : "", error ? reply->len : 0);
-        if (row->prefix[0] == '\0') /* cut: far behind, Redis may quote a command's words */
+        if (row->prefix[0] == '\0') /* cut, because Redis may quote arguments behind that */
             log_error("store-failed", "function=%s error=\"%.80s\"", calls.first->call.function,
                       error ? reply->str : "a reply of another shape");
         if (row->action == ERRORS_FORBIDDEN && !p->said_forbidden)
@@ -455,7 +460,7 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
             row = &stuck;
     }
     if (reply && !row)
-        send_queued(p); /* Redis has the next calls to run while these are told */
+        send_queued(p); /* Redis runs the next calls while these are reported */
     for (pending *c; (c = pending_pop(&calls)); i++)
         if (!reply)
             on_lost(p, c, sent);
@@ -473,18 +478,17 @@ typedef struct question {
     void *arg;
 } question;
 
-static void on_question_confirmed(void *arg, const redisReply *reply, bool sent)
+static void on_question_confirmed(void *arg, const redisReply *reply)
 {
     question q = *(question *)arg;
 
-    (void)sent;
     free(arg);
     q.done(q.arg, reply && confirm_enough(reply, q.pipeline->options.wait_replicas));
 }
 
 bool pipeline_confirm(pipeline *p, void (*done)(void *arg, bool enough), void *arg)
 {
-    if (!p->link)
+    if (!has_link(p))
         return false;
     question *q = memory_alloc(sizeof *q);
     *q = (question){p, done, arg};
@@ -492,7 +496,6 @@ bool pipeline_confirm(pipeline *p, void (*done)(void *arg, bool enough), void *a
     return true;
 }
 
-/* Once a loop turn, when something was submitted or has changed. */
 static void on_turn(uv_idle_t *turn)
 {
     pipeline *p = turn->data;
@@ -505,9 +508,13 @@ static void on_turn(uv_idle_t *turn)
 
 /* ---- the link ------------------------------------------------------------------ */
 
-static void set_patience(pipeline *p)
+/* Queued calls wait for another time with a link than without. */
+static void set_state(pipeline *p, pipeline_state to)
 {
-    for (pending *c = p->queue.first; c; c = c->next)
+    bool had_link = has_link(p);
+
+    p->state = to;
+    for (pending *c = has_link(p) == had_link ? NULL : p->queue.first; c; c = c->next)
         loop_timers_set(&p->timers, &c->timer, patience(p, c));
     uv_idle_start(&p->turn, on_turn);
 }
@@ -517,26 +524,21 @@ void pipeline_up(pipeline *p, connection *link, const char *base)
     p->link = link;
     p->base = base;
     p->said_forbidden = false;
-    p->held = false;
-    set_patience(p);
+    set_state(p, UP);
 }
 
 void pipeline_down(pipeline *p, store_fault fault)
 {
-    bool was_up = p->link;
-
     p->reason = fault.reason;
     snprintf(p->text, sizeof p->text, "%s", fault.text);
-    p->link = NULL;
-    p->held = false;
-    if (was_up)
-        set_patience(p);
+    if (has_link(p))
+        set_state(p, DOWN);
 }
 
 void pipeline_resume(pipeline *p)
 {
-    p->held = false;
-    uv_idle_start(&p->turn, on_turn);
+    if (p->state == LOADING)
+        set_state(p, UP);
 }
 
 /* ---- beginning and end --------------------------------------------------------- */
@@ -545,10 +547,8 @@ pipeline *pipeline_new(const pipeline_options *options)
 {
     pipeline *p = memory_alloc(sizeof *p);
 
-    *p = (pipeline){.options = *options,
-                    .reason = LKS_REASON_STORE_UNREACHABLE,
-                    .text = "the store is not connected yet",
-                    .handles = 2};
+    *p = (pipeline){
+        .options = *options, .reason = LKS_REASON_STORE_UNREACHABLE, .text = "the store is not connected yet"};
     if (p->options.in_flight_max == 0)
         p->options.in_flight_max = IN_FLIGHT_MAX;
     p->scratch = memory_arena();
@@ -558,10 +558,18 @@ pipeline *pipeline_new(const pipeline_options *options)
     return p;
 }
 
-void pipeline_end(pipeline *p)
+static void release(void *owner)
 {
-    p->ending = true;
-    p->link = NULL;
+    pipeline *p = owner;
+
+    heap_free(&p->timers.heap);
+    lks_rpc_arena_free(p->scratch);
+    free(p);
+}
+
+void pipeline_close(pipeline *p, void (*closed)(void *arg), void *arg)
+{
+    set_state(p, ENDED);
     for (struct timer *first; (first = heap_first(&p->timers.heap));) {
         pending *c = (pending *)(void *)first;
         if (c->phase == PENDING_QUEUED)
@@ -571,28 +579,9 @@ void pipeline_end(pipeline *p)
         else
             fail(p, c, LKS_UNAVAILABLE, exposure(c), 0, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
     }
-    tell_refused(p);
-}
-
-static void on_handle_closed(uv_handle_t *handle)
-{
-    pipeline *p = handle->data;
-
-    if (--p->handles > 0)
-        return;
-    void (*freed)(void *arg) = p->freed;
-    void *arg = p->freed_arg;
-    heap_free(&p->timers.heap);
-    lks_rpc_arena_free(p->scratch);
-    free(p);
-    freed(arg);
-}
-
-void pipeline_free(pipeline *p, void (*freed)(void *arg), void *arg)
-{
-    tell_refused(p);
-    p->freed = freed;
-    p->freed_arg = arg;
-    uv_close((uv_handle_t *)&p->turn, on_handle_closed);
-    uv_close((uv_handle_t *)&p->timers.uv, on_handle_closed);
+    while (p->refused.n > 0)
+        tell_refused(p);
+    close_barrier_handle(&p->barrier, &p->turn);
+    close_barrier_handle(&p->barrier, &p->timers.uv);
+    close_barrier_begin(&p->barrier, p, release, closed, arg);
 }

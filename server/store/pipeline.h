@@ -1,5 +1,4 @@
-/* Calls under way: gathered through a loop turn and sent together, combined
- * where they may be, each with its deadline, each ended exactly once. */
+/* Calls under way: collected during a loop turn and sent together. Each has a deadline and ends exactly once. */
 #ifndef LOCKSTOCK_SERVER_STORE_PIPELINE_H
 #define LOCKSTOCK_SERVER_STORE_PIPELINE_H
 
@@ -15,16 +14,15 @@ typedef struct pipeline_options {
     struct uv_loop_s *loop;
     const char *digest;     /* appended to a function's name; static */
     uint32_t in_flight_max; /* then RESOURCE_EXHAUSTED, NO; 0 = 8,192 */
-    unsigned wait_replicas; /* that must have what a call did before it is answered; 0: none */
-    uint32_t wait_ms;       /* for so long; then the call is repeated, or MAYBE */
-    /* Redis lost the functions: calls are held until pipeline_resume or _down. */
+    unsigned wait_replicas; /* that must have the call's writes before it is answered; 0: none */
+    uint32_t wait_ms;       /* after which the call is repeated, or MAYBE */
+    /* A function is missing: calls wait until pipeline_resume or pipeline_down. */
     void (*on_missing)(void *arg);
-    /* The connection is of no use (static text): to be retired. */
+    /* The connection should be retired (static text). */
     void (*on_useless)(void *arg, store_fault fault);
     /* The pipeline that serves a call now; NULL = this one. */
     pipeline *(*route)(void *arg, const store_call *call);
-    /* Redis said MOVED, after which the call is routed again, ASK, or CLUSTERDOWN, in these words. True: it has said so
-     * of that slot for long, so that the call fails. */
+    /* Redis replied MOVED, ASK or CLUSTERDOWN, in these words. True: the slot has moved for long, so the call fails. */
     bool (*on_moved)(void *arg, const char *text, size_t len);
     void *arg;
 } pipeline_options;
@@ -32,32 +30,28 @@ typedef struct pipeline_options {
 /* The options are copied. */
 pipeline *pipeline_new(const pipeline_options *options);
 
-/* As store_submit; where the call's slot is served elsewhere, it goes there. */
+/* As store_submit, through the pipeline that `route` names. */
 void pipeline_submit(pipeline *pipeline, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 
-/* From now on calls go out over this connection; until pipeline_down. base: of keys of the node of
- * Redis Cluster to which it leads, the caller's, who may change the text; NULL: it leads to none. */
+/* From now on calls go out over this connection. base: of keys that its node of Redis Cluster has, which stays the caller's
+ * and may change; NULL: it is no such node. */
 void pipeline_up(pipeline *pipeline, connection *connection, const char *base);
 
-/* There is none: calls wait for one, within the grace that store.h states.
- * The text is copied. */
+/* Calls wait for a connection, within the grace that store.h states. The text is copied. */
 void pipeline_down(pipeline *pipeline, store_fault fault);
 
-/* Slots are served elsewhere: calls that are not out go there. */
+/* Routes calls that are not out again. */
 void pipeline_reroute(pipeline *pipeline);
 
-/* Says whether, within wait_ms, wait_replicas had all that Redis had done when it was asked; once, also when the
- * connection is lost (then false). Returns false, and tells nothing, where there is no connection. */
+/* Reports once whether, within wait_ms, wait_replicas replicas had all writes that Redis had done; false also if the
+ * connection is lost. Returns false, and reports nothing, if there is no connection. */
 bool pipeline_confirm(pipeline *pipeline, void (*done)(void *arg, bool enough), void *arg);
 
-/* The functions are there again. */
+/* The functions were loaded. */
 void pipeline_resume(pipeline *pipeline);
 
-/* Ends every call with UNAVAILABLE, and from now on refuses each; its commands
- * on the connection must have ended before. */
-void pipeline_end(pipeline *pipeline);
-
-/* After pipeline_end: `freed` runs on the loop, last. */
-void pipeline_free(pipeline *pipeline, void (*freed)(void *arg), void *arg);
+/* Ends every call with UNAVAILABLE, but for those that are routed elsewhere; its commands on the connection must have
+ * ended before. `closed` runs on the loop, last. */
+void pipeline_close(pipeline *pipeline, void (*closed)(void *arg), void *arg);
 
 #endif

@@ -1,5 +1,4 @@
-/* Asked by greeting.c before a connection is used, and by health.c now and then: settings
- * of a running Redis can be changed. */
+/* Used by greeting.c before a connection is used, and by health.c later, because settings of a running Redis can change. */
 #include "store/safety.h"
 
 #include <hiredis/hiredis.h>
@@ -58,7 +57,7 @@ safety safety_of(const redisReply *reply)
 
 void safety_log(const safety *now, const safety *before, bool allow_unsafe)
 {
-    /* Hosted stores often hide CONFIG: then what they do is their operator's word. */
+    /* Hosted stores often forbid CONFIG. */
     if (!now->known && (!before || before->known))
         log_warn("store-safety-unknown", "reason=\"CONFIG GET is not permitted\"");
     if (now->danger && (!before || now->danger != before->danger))

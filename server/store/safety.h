@@ -1,4 +1,4 @@
-/* Whether a store keeps what it is given, as far as its settings tell. */
+/* Whether a store's settings keep its data safe. */
 #ifndef LOCKSTOCK_SERVER_STORE_SAFETY_H
 #define LOCKSTOCK_SERVER_STORE_SAFETY_H
 
@@ -8,25 +8,24 @@
 struct redisReply;
 
 typedef struct safety {
-    bool known;          /* false: CONFIG GET is not permitted */
-    bool appends;        /* to a file, each write */
-    bool snapshots;      /* now and then */
-    bool snapshots_only; /* a crash loses what came after the last one */
+    bool known;   /* false: CONFIG GET is not permitted */
+    bool appends; /* to a file, each write */
+    bool snapshots;
+    bool snapshots_only; /* a crash loses writes after the last snapshot */
     bool evicts;         /* keys, when its memory is full */
     char fsync[16];      /* of the file: always, everysec or no; "" without one */
-    long min_replicas;   /* without so many connected replicas, ... */
-    long max_lag_s;      /* ... of which none is silent for longer, it takes no write; of both 0: it does */
-    const char *danger;  /* why it would lose data by design; NULL = it would not; static */
+    long min_replicas;   /* min-replicas-to-write; 0: off */
+    long max_lag_s;      /* min-replicas-max-lag; 0: off */
+    const char *danger;  /* why it loses data by design; NULL = it does not; static */
 } safety;
 
-/* The question, SAFETY_WORDS words or fewer; gives how many. */
+/* Writes the command, at most SAFETY_WORDS words, and returns how many. */
 enum { SAFETY_WORDS = 9 };
 size_t safety_words(const char **words);
 
-/* What the reply says. */
 safety safety_of(const struct redisReply *reply);
 
-/* Logs what there is to say; where `before` is not NULL, only what it did not say yet. */
+/* Logs problems; if `before` is not NULL, only those that it did not have. */
 void safety_log(const safety *now, const safety *before, bool allow_unsafe);
 
 #endif

@@ -1,4 +1,4 @@
-/* Invariant: there is an address to go to: the URL has a host. */
+/* Invariant: there is an address to connect to, because the URL has a host. */
 #include "store/scout.h"
 
 #include <hiredis/hiredis.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "net/close_barrier.h"
 #include "store/connection.h"
 #include "store/errors.h"
 
@@ -24,12 +25,10 @@ struct scout {
     address at;
     address *addresses; /* of all nodes, then of the URL */
     size_t n_addresses, next_address;
-    size_t tries;      /* to be greeted, in a row */
-    unsigned patience; /* looks that the one under way has left */
+    size_t tries;      /* in a row */
+    unsigned patience; /* looks until the next node is tried */
     bool greeted, asking;
-
-    void (*closed)(void *arg);
-    void *closed_arg;
+    close_barrier barrier;
 };
 
 static void take_addresses(scout *s, const slots_map *map)
@@ -53,8 +52,8 @@ static void take_addresses(scout *s, const slots_map *map)
     s->n_addresses = n;
 }
 
-/* A node that is away keeps others from being asked for one look only; but who is far away needs more, so each time around they
- * get twice as many. */
+/* A node that does not answer is left after one look. A distant node needs more, so each round through all nodes gives them
+ * twice as many. */
 static void go_on(scout *s)
 {
     size_t rounds = s->tries++ / s->n_addresses;
@@ -65,11 +64,10 @@ static void go_on(scout *s)
     s->patience = 1U << (rounds < DOUBLINGS_MAX ? rounds : DOUBLINGS_MAX);
 }
 
-static void on_answer(void *arg, const redisReply *reply, bool sent)
+static void on_answer(void *arg, const redisReply *reply)
 {
     scout *s = arg;
     slots_map map;
-    (void)sent;
 
     s->asking = false;
     if (!reply)
@@ -102,29 +100,27 @@ void scout_look(scout *s, bool elsewhere)
         ask(s);
 }
 
-static void on_up(void *arg)
+static void on_misfit(void *arg, store_fault fault)
 {
-    scout *s = arg;
+    const scout *s = arg;
 
-    greeting_start(&s->greeting, s->connection);
+    s->options.on_misfit(s->options.arg, fault);
 }
 
-static void on_greeted(void *arg, greeting_verdict verdict, store_fault fault)
+static void on_greeted(void *arg)
 {
     scout *s = arg;
+    const store_fault misfit = STORE_FAULT(STORE_MISFIT, "the store is no Redis Cluster");
 
-    if (verdict == GREETING_PASSED && s->greeting.cluster) {
-        connection_ready(s->connection);
-        s->greeted = true;
-        s->tries = 0;
-        ask(s);
+    if (!s->greeting.cluster) {
+        on_misfit(s, misfit);
+        connection_drop(s->connection, misfit);
         return;
     }
-    if (verdict == GREETING_PASSED)
-        fault = STORE_FAULT(STORE_MISFIT, "the store is no Redis Cluster");
-    if (verdict != GREETING_REFUSED)
-        s->options.on_misfit(s->options.arg, fault);
-    connection_drop(s->connection, fault);
+    connection_ready(s->connection);
+    s->greeted = true;
+    s->tries = 0;
+    ask(s);
 }
 
 static void on_down(void *arg, store_fault fault)
@@ -143,7 +139,8 @@ scout *scout_open(const scout_options *options)
     *s = (scout){.options = *options, .tries = 1, .patience = 1};
     take_addresses(s, &(const slots_map){.n = 0});
     s->at = s->addresses[s->next_address++];
-    s->greeting = (greeting){.as = options->as, .any_role = true, .done = on_greeted, .arg = s};
+    s->greeting =
+        (greeting){.as = options->as, .any_role = true, .on_passed = on_greeted, .on_fatal = on_misfit, .arg = s};
     const connection_options to_connection = {
         .loop = options->loop,
         .tls = options->tls,
@@ -151,7 +148,8 @@ scout *scout_open(const scout_options *options)
         .port = s->at.port,
         .connect_timeout_ms = options->connect_timeout_ms ? options->connect_timeout_ms : CONNECT_TIMEOUT_MS,
         .silence_timeout_ms = SILENCE_TIMEOUT_MS,
-        .on_up = on_up,
+        .on_up = greeting_start,
+        .greeting = &s->greeting,
         .on_down = on_down,
         .arg = s,
     };
@@ -159,20 +157,17 @@ scout *scout_open(const scout_options *options)
     return s;
 }
 
-static void on_closed(void *arg)
+static void release(void *owner)
 {
-    scout *s = arg;
-    void (*closed)(void *closed_arg) = s->closed;
-    void *closed_arg = s->closed_arg;
+    scout *s = owner;
 
     free(s->addresses);
     free(s);
-    closed(closed_arg);
 }
 
 void scout_close(scout *s, void (*closed)(void *arg), void *arg)
 {
-    s->closed = closed;
-    s->closed_arg = arg;
-    connection_close(s->connection, on_closed, s);
+    close_barrier_add(&s->barrier);
+    connection_close(s->connection, close_barrier_done, &s->barrier);
+    close_barrier_begin(&s->barrier, s, release, closed, arg);
 }

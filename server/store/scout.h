@@ -1,4 +1,4 @@
-/* Asks one node of a Redis Cluster after another who has which slots, on a connection of its own. Loop thread only. */
+/* Asks nodes of a Redis Cluster which shard has which slots, on a connection of its own. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_STORE_SCOUT_H
 #define LOCKSTOCK_SERVER_STORE_SCOUT_H
 
@@ -19,18 +19,18 @@ typedef struct scout_options {
     uint32_t connect_timeout_ms; /* 0 = 2,000 */
     /* An answer; valid until it returns. */
     void (*on_map)(void *arg, const slots_map *map);
-    /* The node is none of a cluster, or its version does not fit; on_lost follows. */
+    /* The node is not in a cluster, or its version does not fit; on_lost follows. */
     void (*on_misfit)(void *arg, store_fault fault);
     /* The connection was lost, or could not be made. */
     void (*on_lost)(void *arg, store_fault fault);
     void *arg;
 } scout_options;
 
-/* Connects to the first host and asks it, and keeps connecting, until scout_close. Calls nothing back before it returns. */
+/* Connects to the first host and asks it; reconnects until scout_close. Calls nothing back before it returns. */
 scout *scout_open(const scout_options *options);
 
-/* Asks the node that it is at, unless that is asked already. `elsewhere`, or without a connection: goes to another one, which is
- * asked as soon as it is reached. */
+/* Asks the node again, unless an answer is due. With `elsewhere`, or without a connection, connects to another node and asks
+ * that. */
 void scout_look(scout *scout, bool elsewhere);
 
 /* `closed` runs on the loop, last. */

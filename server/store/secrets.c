@@ -1,4 +1,4 @@
-/* A setting that would do nothing is an error: somebody relies on it. Used by store.c and check.c. */
+/* A setting without effect is an error, because somebody relies on it. Used by store.c and check.c. */
 #include "store/secrets.h"
 
 #include <errno.h>

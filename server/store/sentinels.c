@@ -1,13 +1,12 @@
-/* Invariant: on_primary names an address only by an answer whose question was sent after the last doubt, and whose
- * epoch is the highest of what was told in the last ANSWER_KEPT_MS; with a password, of what most sentinels of the URL
- * agree on. Used by topology.c.
+/* Invariant: on_primary names an address only by an answer to a question sent after the last sentinels_doubt, with the
+ * highest epoch of the last ANSWER_KEPT_MS; with a password, of addresses that most sentinels of the URL name.
  *
  *   each sentinel:  connection --greeted--> asked: MYID, MASTER, GET-MASTER-ADDR-BY-NAME, SENTINELS
  *                   subscription to +switch-master --message--> asked at once
  *
- * MASTER has the epoch and is asked before the address: between the two the address may become newer, which the next
- * question puts right, never older. A leader tells the new address as soon as the new primary is one, before it says
- * +switch-master: while in doubt it is asked every DOUBT_MS. */
+ * MASTER has the epoch and comes before the address: if the configuration changes between both, the address is newer than
+ * the epoch, never older, and the next question corrects that. The leader answers with the new address before it publishes
+ * +switch-master. */
 #include "store/sentinels.h"
 
 #include <hiredis/hiredis.h>
@@ -20,6 +19,7 @@
 #include "log.h"
 #include "memory.h"
 #include "base/clock.h"
+#include "net/close_barrier.h"
 #include "store/connection.h"
 #include "store/errors.h"
 #include "store/greeting.h"
@@ -50,15 +50,15 @@ typedef struct sentinel {
     struct sentinel *next;
     char host[HOST_BYTES];
     uint16_t port;
-    bool of_url;        /* else another one has named it */
-    uint64_t listed_ns; /* when one did last */
-    char id[ID_BYTES];  /* what it calls itself; "" = not known yet */
+    bool of_url;        /* else another sentinel has named it, */
+    uint64_t listed_ns; /* at this time last */
+    char id[ID_BYTES];  /* "" = not known yet */
     connection *asks;
     subscription *hears;
-    unsigned n_connections;
+    close_barrier barrier;
     greeting greeting;
     bool greeted;
-    char said[REASON_BYTES]; /* why it is lost, in the log; "" = it is not */
+    char said[REASON_BYTES]; /* why it is lost, as logged; "" = it is not */
     bool leaves;
     uint64_t asking_ns; /* 0 = it is not being asked */
     bool ask_again;
@@ -80,14 +80,12 @@ struct sentinels {
     uv_timer_t timer;
     sentinels_state state;
     uint64_t doubt_ns;     /* when DOUBTING began last */
-    bool disagree;         /* an address was named by too few */
-    const char *refusal;   /* why some sentinel does not tell the primary; NULL: none refused */
-    char host[HOST_BYTES]; /* what was told last */
+    bool disagree;         /* too few sentinels named an address */
+    const char *refusal;   /* why a sentinel did not name the primary; NULL: none refused */
+    char host[HOST_BYTES]; /* of the last on_primary */
     uint16_t port;
     char generation[HOST_BYTES + 32];
-    bool closing, timer_closed;
-    void (*closed)(void *arg);
-    void *closed_arg;
+    close_barrier barrier; /* of the timer and of each sentinel */
 };
 
 static void set_state(sentinels *s, sentinels_state to);
@@ -107,7 +105,7 @@ static bool same_address(const answer *a, const char *host, uint16_t port)
     return a->port == port && strcmp(a->host, host) == 0;
 }
 
-/* How many of that epoch name this address. */
+/* How many sentinels name this address with this epoch. */
 static unsigned votes(const sentinels *s, const answer *for_this, uint64_t now_ns)
 {
     unsigned n = 0;
@@ -118,7 +116,7 @@ static unsigned votes(const sentinels *s, const answer *for_this, uint64_t now_n
     return n;
 }
 
-/* Of one epoch the address that more of them name, then the one that holds already. */
+/* The higher epoch; then the address that more sentinels name; then the current one. */
 static bool is_better(const sentinels *s, const answer *a, const answer *best, uint64_t now_ns)
 {
     if (!best || a->epoch != best->epoch)
@@ -136,7 +134,7 @@ static bool is_another(const sentinel *e)
     return true;
 }
 
-/* Whether its address may be shown the password: most sentinels of the URL name it, or it has been shown already. */
+/* Whether the address may get the password: most sentinels of the URL name it, or it has it already. */
 static bool is_agreed(const sentinels *s, const answer *a, uint64_t now_ns)
 {
     size_t n = 0;
@@ -194,12 +192,11 @@ static const char *text_of(const redisReply *reply)
     return reply && reply->type == REDIS_REPLY_STRING ? reply->str : "";
 }
 
-/* Two entries may be one: by its name in the URL, and by its address. One that does not answer has moved. */
-static void on_id(void *arg, const redisReply *reply, bool sent)
+/* One sentinel may have two entries: by its name in the URL and by its address, or because it has moved. */
+static void on_id(void *arg, const redisReply *reply)
 {
     sentinel *e = arg;
 
-    (void)sent;
     if (!reply)
         return;
     snprintf(e->id, sizeof e->id, "%s", text_of(reply));
@@ -223,11 +220,10 @@ static void note_refusal(const sentinel *e, const redisReply *reply)
     log_warn("store-primary-unknown", "sentinel=%s:%u reason=\"%s\"", e->host, e->port, s->refusal);
 }
 
-static void on_master(void *arg, const redisReply *reply, bool sent)
+static void on_master(void *arg, const redisReply *reply)
 {
     sentinel *e = arg;
 
-    (void)sent;
     if (!reply)
         return;
     const char *epoch = reply->type == REDIS_REPLY_ARRAY ? text_of(value_field(reply, "config-epoch")) : "";
@@ -235,12 +231,11 @@ static void on_master(void *arg, const redisReply *reply, bool sent)
     e->next_answer = (answer){.asked_ns = epoch[0] != '\0' ? e->asking_ns : 0, .epoch = strtoll(epoch, NULL, 10)};
 }
 
-static void on_address(void *arg, const redisReply *reply, bool sent)
+static void on_address(void *arg, const redisReply *reply)
 {
     sentinel *e = arg;
     answer *a = &e->next_answer;
 
-    (void)sent;
     if (!reply)
         return;
     note_refusal(e, reply);
@@ -263,11 +258,10 @@ static void note_listed(sentinels *s, const char *host, uint16_t port, const cha
     add(s, host, port, false);
 }
 
-static void on_listed(void *arg, const redisReply *reply, bool sent)
+static void on_listed(void *arg, const redisReply *reply)
 {
     sentinel *e = arg;
 
-    (void)sent;
     if (!reply)
         return;
     e->asking_ns = 0;
@@ -312,21 +306,10 @@ static void ask_all(sentinels *s)
 
 /* ---- one sentinel's life ------------------------------------------------------- */
 
-static void on_up(void *arg)
+static void on_greeted(void *arg)
 {
     sentinel *e = arg;
 
-    greeting_start(&e->greeting, e->asks);
-}
-
-static void on_greeted(void *arg, greeting_verdict verdict, store_fault fault)
-{
-    sentinel *e = arg;
-
-    if (verdict != GREETING_PASSED) {
-        connection_drop(e->asks, fault);
-        return;
-    }
     connection_ready(e->asks);
     e->greeted = true;
     if (e->said[0] != '\0')
@@ -335,7 +318,7 @@ static void on_greeted(void *arg, greeting_verdict verdict, store_fault fault)
     ask(e);
 }
 
-/* To a connection whatever it connects to is the store. */
+/* connection.c calls every peer the store. */
 static void say_sentinel(const char *reason, char ret[REASON_BYTES])
 {
     static const char other[] = "the store";
@@ -386,7 +369,7 @@ static void on_switch(void *arg, const char *data, size_t len)
 
 static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
 {
-    if (s->n == SENTINELS_MAX || strlen(host) >= HOST_BYTES || host[0] == '\0' || s->closing)
+    if (s->n == SENTINELS_MAX || strlen(host) >= HOST_BYTES || host[0] == '\0' || s->barrier.begun)
         return;
     sentinel *e = memory_alloc(sizeof *e), **last = &s->first;
     connection_options to = s->to;
@@ -397,12 +380,13 @@ static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
                                           .on_message = on_switch,
                                           .arg = e};
 
-    *e = (sentinel){.of = s, .port = port, .of_url = of_url, .listed_ns = clock_now_ns(), .n_connections = 2};
+    *e = (sentinel){.of = s, .port = port, .of_url = of_url, .listed_ns = clock_now_ns()};
     snprintf(e->host, sizeof e->host, "%s", host);
-    e->greeting = (greeting){.as = s->options.as, .sentinel = true, .done = on_greeted, .arg = e};
+    e->greeting = (greeting){.as = s->options.as, .sentinel = true, .on_passed = on_greeted, .arg = e};
     to.host = e->host;
     to.port = port;
-    to.on_up = on_up;
+    to.on_up = greeting_start;
+    to.greeting = &e->greeting;
     to.on_down = on_down;
     to.arg = e;
     e->asks = connection_open(&to);
@@ -413,46 +397,35 @@ static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
     s->n++;
 }
 
-static void finish_closing(sentinels *s)
+static void release(void *owner)
 {
-    if (!s->closing || s->first || !s->timer_closed)
-        return;
-    void (*closed)(void *arg) = s->closed;
-    void *arg = s->closed_arg;
+    sentinel *e = owner, **at = &e->of->first;
 
-    free(s);
-    closed(arg);
-}
-
-static void on_connection_closed(void *arg)
-{
-    sentinel *e = arg, **at = &e->of->first;
-    sentinels *s = e->of;
-
-    if (--e->n_connections > 0)
-        return;
     while (*at != e)
         at = &(*at)->next;
     *at = e->next;
-    s->n--;
+    e->of->n--;
     free(e);
-    finish_closing(s);
 }
 
-/* It stays in the list until its connections are closed. */
+/* Removes it from the list after its connections are closed. */
 static void leave(sentinel *e)
 {
     if (e->leaves)
         return;
     e->leaves = true;
     e->answer.asked_ns = 0;
-    connection_close(e->asks, on_connection_closed, e);
-    subscription_close(e->hears, on_connection_closed, e);
+    close_barrier_add(&e->barrier);
+    connection_close(e->asks, close_barrier_done, &e->barrier);
+    close_barrier_add(&e->barrier);
+    subscription_close(e->hears, close_barrier_done, &e->barrier);
+    close_barrier_add(&e->of->barrier);
+    close_barrier_begin(&e->barrier, e, release, close_barrier_done, &e->of->barrier);
 }
 
 /* ---- all of them --------------------------------------------------------------- */
 
-/* One that nobody names any more, and that is gone. */
+/* Removes sentinels that are lost and that no other names any more. */
 static void forget_unlisted(sentinels *s)
 {
     uint64_t now_ns = clock_now_ns();
@@ -531,20 +504,10 @@ sentinels *sentinels_open(const sentinels_options *options)
     return s;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    sentinels *s = handle->data;
-
-    s->timer_closed = true;
-    finish_closing(s);
-}
-
 void sentinels_close(sentinels *s, void (*closed)(void *arg), void *arg)
 {
-    s->closing = true;
-    s->closed = closed;
-    s->closed_arg = arg;
     for (sentinel *e = s->first; e; e = e->next)
         leave(e);
-    uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+    close_barrier_handle(&s->barrier, &s->timer);
+    close_barrier_begin(&s->barrier, s, free, closed, arg);
 }

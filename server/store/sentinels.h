@@ -1,9 +1,9 @@
-/* Which Redis is the primary, by the word of Redis Sentinel. Loop thread only.
+/* Asks Redis Sentinel for the primary. Loop thread only.
  *
- * It connects to all sentinels of a set, those of the URL and those that they name, asks each every second and hears
- * their +switch-master. What counts is the newest configuration (the highest epoch) that any of them has told in the
- * last seconds: a sentinel that was cut off from the others does not know of a failover. Where the primary is shown a
- * password an address counts only when most sentinels of the URL have named it: one of them alone cannot ask for it. */
+ * Connects to all sentinels of a set, those of the URL and those that they name, asks each every second and subscribes to
+ * +switch-master. The newest configuration (the highest epoch) of the last seconds counts, because a sentinel that was cut
+ * off from the others does not know of a failover. If the primary gets a password, an address counts only if most sentinels
+ * of the URL name it. */
 #ifndef LOCKSTOCK_SERVER_STORE_SENTINELS_H
 #define LOCKSTOCK_SERVER_STORE_SENTINELS_H
 
@@ -20,37 +20,36 @@ typedef struct sentinels sentinels;
 /* Callbacks run on the loop, never inside a function of this file. */
 typedef struct sentinels_options {
     struct uv_loop_s *loop;
-    const url *url;                /* hosts and master; it must outlive it */
-    const login *as;               /* to the sentinels; it must outlive it */
-    const login *to_primary;       /* the same; with a password most sentinels of the URL have to name a primary */
-    const struct secrets_tls *tls; /* the same */
+    const url *url;          /* hosts and master; this and the next three must outlive the sentinels */
+    const login *as;         /* for the sentinels */
+    const login *to_primary; /* with a password most sentinels of the URL must name the primary */
+    const struct secrets_tls *tls;
     uint32_t connect_timeout_ms;
-    /* The primary, by an answer to a question asked since sentinels_doubt. Told with each such answer, changed or not. */
+    /* Called with each answer to a question asked since sentinels_doubt, whether the primary has changed or not. */
     void (*on_primary)(void *arg, const char *host, uint16_t port);
-    /* A sentinel has said that this one is the primary no more. */
+    /* A sentinel has reported that this Redis is no longer the primary. */
     void (*on_demoted)(void *arg, const char *host, uint16_t port);
-    /* Now and then while it is in doubt and nobody names a primary. */
+    /* Called now and then while no sentinel has named a primary since sentinels_doubt. */
     void (*on_unknown)(void *arg, store_fault fault);
     void *arg;
 } sentinels_options;
 
-/* Begins in doubt. */
+/* Begins as after sentinels_doubt. */
 sentinels *sentinels_open(const sentinels_options *options);
 
-/* The primary that was told last, and the configuration in which it is one: another text for each that ever is.
- * Valid until the next is told. */
+/* Names the last primary and its configuration; no other has the same text. Valid until the next on_primary. */
 const char *sentinels_generation(const sentinels *sentinels);
 
-/* How many are known, and how many of those answer. */
+/* How many sentinels are known, and how many of those answer. */
 void sentinels_count(const sentinels *sentinels, unsigned *known, unsigned *answering);
 
-/* Something is odd with the primary: only answers to what is asked from now on count, and it is asked often. */
+/* The primary was lost: only answers to questions from now on count, and sentinels are asked often. */
 void sentinels_doubt(sentinels *sentinels);
 
 /* The primary serves. */
 void sentinels_trust(sentinels *sentinels);
 
-/* `closed` runs on the loop, last; nothing else from here on. */
+/* Calls nothing back any more but `closed`, on the loop. */
 void sentinels_close(sentinels *sentinels, void (*closed)(void *arg), void *arg);
 
 #endif

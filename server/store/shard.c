@@ -98,20 +98,15 @@ static void on_health(void *arg)
     check(arg);
 }
 
-static void set_fatal(shard *s, store_fault fault)
+static void on_fatal(void *arg, store_fault fault)
 {
+    shard *s = arg;
+
     s->context->on_fatal(s->context->arg, s, fault);
     move(s, SHARD_DOWN, fault);
 }
 
 /* ---- the connection -------------------------------------------------------------- */
-
-static void on_up(void *arg)
-{
-    shard *s = arg;
-
-    greeting_start(&s->greeting, s->connection);
-}
 
 static void on_down(void *arg, store_fault fault)
 {
@@ -130,11 +125,10 @@ static void begin(shard *s)
     health_start(&s->health, s->connection, &s->greeting.safety);
 }
 
-static void on_generation(void *arg, const struct redisReply *reply, bool sent)
+static void on_generation(void *arg, const struct redisReply *reply)
 {
     shard *s = arg;
 
-    (void)sent;
     if (reply && reply->type == REDIS_REPLY_ERROR)
         connection_drop(s->connection, errors_fault(errors_find(reply->str, reply->len)));
     else if (reply)
@@ -155,25 +149,20 @@ static void send_generation(shard *s)
     free(f);
 }
 
-static void on_greeted(void *arg, greeting_verdict verdict, store_fault fault)
+static void on_greeted(void *arg)
 {
     shard *s = arg;
 
-    if (verdict == GREETING_FATAL)
-        set_fatal(s, fault);
-    if (verdict != GREETING_PASSED)
-        connection_drop(s->connection, fault);
-    else if (s->context->generation)
+    if (s->context->generation)
         send_generation(s);
     else
         begin(s);
 }
 
 /* A connection that was let in stays so: credentials that are refused here are refused when it is made again. */
-static void on_reauth(void *arg, const struct redisReply *reply, bool sent)
+static void on_reauth(void *arg, const struct redisReply *reply)
 {
     (void)arg;
-    (void)sent;
     if (reply && reply->type == REDIS_REPLY_ERROR)
         log_warn("store-password-refused", "reason=\"%s\"", errors_find(reply->str, reply->len)->message);
 }
@@ -232,7 +221,7 @@ static void on_reloaded(void *arg, library_verdict verdict, store_fault fault)
     shard *s = arg;
 
     if (verdict == LIBRARY_FOREIGN)
-        set_fatal(s, fault);
+        on_fatal(s, fault);
     if (verdict == LIBRARY_LOADED)
         pipeline_resume(s->pipeline);
     else
@@ -393,7 +382,6 @@ static void open_subscription(shard *s, const connection_options *to)
         return;
     snprintf(s->channel, sizeof s->channel, "%s%s%s", channel, s->id[0] ? ":" : "", s->id);
     s->subscription = subscription_open(&options, to);
-    s->n_connections++;
 }
 
 static void open_pipeline(shard *s)
@@ -427,10 +415,11 @@ void shard_open(shard *s)
         .tls = s->context->tls,
         .host = s->host,
         .port = s->port,
-        .waits_to_be_told = s->context->waits_for_address,
+        .waits_for_address = s->context->waits_for_address,
         .connect_timeout_ms = or_default(from->connect_timeout_ms, CONNECT_TIMEOUT_MS),
         .silence_timeout_ms = or_default(from->silence_timeout_ms, SILENCE_TIMEOUT_MS),
-        .on_up = on_up,
+        .on_up = greeting_start,
+        .greeting = &s->greeting,
         .on_down = on_down,
         .arg = s,
     };
@@ -445,65 +434,46 @@ void shard_open(shard *s)
         .library = s->library,
         .allow_unsafe = from->allow_unsafe,
         .id = s->id[0] ? s->id : NULL,
-        .done = on_greeted,
+        .on_passed = on_greeted,
+        .on_fatal = on_fatal,
         .arg = s,
     };
     open_pipeline(s);
     s->connection = connection_open(&to);
-    s->n_connections = 1;
     open_subscription(s, &to);
     health_init(&s->health);
     uv_timer_init(from->loop, &s->upkeep);
     s->upkeep.data = s;
     uv_timer_start(&s->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS);
-    s->handles = 1 + HEALTH_HANDLES;
 }
 
-/* ---- closing: connections, pipeline, handles --------------------------------------- */
+/* ---- closing --------------------------------------------------------------------- */
 
-static void on_handle_closed(uv_handle_t *handle)
+static void release(void *owner)
 {
-    shard *s = handle->data;
+    shard *s = owner;
 
-    if (--s->handles > 0)
-        return;
-    void (*closed)(void *arg) = s->closed;
-    void *arg = s->closed_arg;
     library_free(s->library);
     heard_free(s->heard);
     free(s);
-    closed(arg);
-}
-
-static void on_pipeline_freed(void *arg)
-{
-    shard *s = arg;
-
-    uv_close((uv_handle_t *)&s->upkeep, on_handle_closed);
-    health_close(&s->health, on_handle_closed, s);
-}
-
-static void on_connection_closed(void *arg)
-{
-    shard *s = arg;
-
-    if (--s->n_connections == 0)
-        pipeline_free(s->pipeline, on_pipeline_freed, s);
 }
 
 void shard_close(shard *s, void (*closed)(void *arg), void *arg)
 {
     if (s->state == SHARD_NEW) {
-        free(s);
-        closed(arg);
+        close_barrier_begin(&s->barrier, s, free, closed, arg);
         return;
     }
-    s->closed = closed;
-    s->closed_arg = arg;
     move(s, SHARD_CLOSED, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
-    health_stop(&s->health);
-    connection_close(s->connection, on_connection_closed, s);
-    if (s->subscription)
-        subscription_close(s->subscription, on_connection_closed, s);
-    pipeline_end(s->pipeline);
+    health_close(&s->health, &s->barrier);
+    close_barrier_handle(&s->barrier, &s->upkeep);
+    close_barrier_add(&s->barrier);
+    connection_close(s->connection, close_barrier_done, &s->barrier);
+    if (s->subscription) {
+        close_barrier_add(&s->barrier);
+        subscription_close(s->subscription, close_barrier_done, &s->barrier);
+    }
+    close_barrier_add(&s->barrier);
+    pipeline_close(s->pipeline, close_barrier_done, &s->barrier);
+    close_barrier_begin(&s->barrier, s, release, closed, arg);
 }

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "net/close_barrier.h"
 #include "store/greeting.h"
 #include "store/health.h"
 #include "store/heard.h"
@@ -84,9 +85,7 @@ struct shard {
     greeting greeting;
     health health;
     uv_timer_t upkeep;
-    unsigned n_connections, handles;
-    void (*closed)(void *arg);
-    void *closed_arg;
+    close_barrier barrier;
 };
 
 /* A shard with this base for its own keys. The caller fills in host and port, or path; and address, or it is made of

@@ -1,9 +1,9 @@
-/* CLUSTER NODES, of the replies that tell the slots, is the one that tells epochs too: so an old view of a node that
- * was cut off is known as such. Its lines:
+/* CLUSTER NODES contains epochs, unlike CLUSTER SLOTS, so that the old view of a node that was cut off can be recognized.
+ * Its lines:
  *
  *   <id> <host>:<port>[@<bus port>[,<name>...]] <flag>[,<flag>...] <its primary> <ping> <pong> <epoch> <link> <slots>...
  *
- * slots: "5", "0-99", or "[5->-<id>]" and "[5-<-<id>]", which leave its owner what it was. Used by scout.c and topology.c. */
+ * slots: "5", "0-99", or "[5->-<id>]" and "[5-<-<id>]" for a slot that moves, which do not change its owner. */
 #include "store/slots.h"
 
 #include <stdio.h>
@@ -50,7 +50,7 @@ void slots_tag(uint16_t slot, char tag[SLOTS_TAG_BYTES])
 
 /* ---- CLUSTER NODES --------------------------------------------------------------- */
 
-/* Cuts off what stands before `end`, or all. */
+/* Removes and returns the text before `end`, or all of it. */
 static lks_rpc_slice cut(lks_rpc_slice *rest, char end)
 {
     const char *at = memchr(rest->data, end, rest->len);

@@ -1,4 +1,4 @@
-/* Redis Cluster's slots: which a key lies in, and who has them. Pure. */
+/* Redis Cluster's slots: the slot of a key, and which node has it. Pure. */
 #ifndef LOCKSTOCK_SERVER_STORE_SLOTS_H
 #define LOCKSTOCK_SERVER_STORE_SLOTS_H
 
@@ -13,10 +13,10 @@ enum { SLOTS = 16384, SLOTS_ID_BYTES = 41, SLOTS_HOST_BYTES = 256, SLOTS_TAG_BYT
 /* Redis advises 1,000 at most. */
 enum { SLOTS_NODES_MAX = 4096 };
 
-/* The slot of a key: of what stands between its first { and the next }, if anything, else of all of it. */
+/* The slot of a key: of the text between its first { and the next }, if any, else of the whole key. */
 uint16_t slots_of(lks_rpc_slice key);
 
-/* A text without braces that lies in the slot: keys "ls:{<tag>}:..." do, too. */
+/* A text without braces whose slot this is, as for keys "ls:{<tag>}:...". */
 void slots_tag(uint16_t slot, char tag[SLOTS_TAG_BYTES]);
 
 /* A node as another one sees it. */
@@ -25,19 +25,19 @@ typedef struct slots_node {
     char host[SLOTS_HOST_BYTES]; /* "" = not known */
     uint16_t port;
     bool primary;
-    bool failed;    /* the others agree that it is */
-    uint64_t epoch; /* of a primary's claim to its slots: of two claims the higher one holds */
+    bool failed;    /* by agreement of the others */
+    uint64_t epoch; /* of a primary's claim to its slots; the higher one counts */
 } slots_node;
 
-/* What one node says of all. */
+/* One node's reply. */
 typedef struct slots_map {
     uint16_t owner[SLOTS]; /* a place in node, or SLOTS_NOBODY */
     size_t n;
     slots_node *node;
 } slots_map;
 
-/* Reads the reply to CLUSTER NODES; `asked` is the host that it was asked at, for a node that does not know its own
- * address. False, and nothing to free: it is no such text, or has more than SLOTS_NODES_MAX lines. */
+/* Reads the reply to CLUSTER NODES; `asked` is the host of the node, which may not know its own address. Returns false, with
+ * nothing to free, if it is another text or has more than SLOTS_NODES_MAX lines. */
 bool slots_read(slots_map *ret, const char *text, size_t len, const char *asked);
 void slots_clear(slots_map *map);
 

@@ -1,4 +1,4 @@
-/* The store behind store.h: what the URL says is opened here, and calls, readiness and wakes pass through.
+/* Opens what the URL names, and passes calls to the topology.
  *
  *   embedded:DIR --its socket--> topology --> shards
  *   every other URL ---------------^
@@ -26,7 +26,7 @@ struct store {
     embedded *embedded; /* NULL unless the URL says so */
     topology *topology;
     char fatal[REASON_BYTES];
-    const char *told_full; /* why redis-server is not started, as it was told last */
+    const char *told_full; /* the text of embedded_full that on_ready got last */
 
     void (*closed)(void *arg);
     void *closed_arg;

@@ -1,6 +1,5 @@
-/* Invariant: after `SUBSCRIBE channel` was confirmed PING alone is sent, so whatever
- * comes is a message, {"pong", ""}, or an error instead of a pong. A peer that answers
- * no PING is left, as on the store's other connection. Used by shard.c and sentinels.c.
+/* Invariant: after SUBSCRIBE was confirmed only PING is sent, so every reply is a message, {"pong", ""}, or an error instead
+ * of a pong. Used by shard.c and sentinels.c.
  *
  *   connection up --> greeting --passed--> SUBSCRIBE --confirmed--> listening
  *        ^----------------------- lost, refused -------------------------/
@@ -14,6 +13,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "net/close_barrier.h"
 #include "store/errors.h"
 #include "store/greeting.h"
 
@@ -26,8 +26,7 @@ struct subscription {
     bool hears;
     lks_reason reason; /* of the last loss */
     char text[REASON_BYTES];
-    void (*closed)(void *arg);
-    void *closed_arg;
+    close_barrier barrier;
 };
 
 /* Whether `reply` is {kind, ...} of so many. */
@@ -37,11 +36,10 @@ static bool is_of_kind(const redisReply *reply, const char *kind, size_t element
            reply->element[0]->type == REDIS_REPLY_STRING && strcmp(reply->element[0]->str, kind) == 0;
 }
 
-static void on_subscribed(void *arg, const redisReply *reply, bool sent)
+static void on_subscribed(void *arg, const redisReply *reply)
 {
     subscription *s = arg;
 
-    (void)sent;
     if (!reply)
         return;
     if (!is_of_kind(reply, "subscribe", 3)) {
@@ -56,7 +54,7 @@ static void on_subscribed(void *arg, const redisReply *reply, bool sent)
     s->options.on_listening(s->options.arg);
 }
 
-/* Redis refuses PING while it cannot write to its disk or is busy, and where a user may not run it; still it answers. */
+/* Redis refuses PING while it cannot write to its disk or is busy, or if the user may not run it. That is an answer. */
 static bool refuses_ping(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ERROR)
@@ -75,24 +73,15 @@ static void on_push(void *arg, const redisReply *reply)
         connection_drop(s->connection, STORE_FAULT(INTERNAL, "the store sent something that is no message"));
 }
 
-static void on_greeted(void *arg, greeting_verdict verdict, store_fault fault)
+static void on_greeted(void *arg)
 {
     subscription *s = arg;
     const char *words[] = {"SUBSCRIBE", s->options.channel};
 
-    if (verdict == GREETING_PASSED && s->greeting.cluster && !s->options.id)
+    if (s->greeting.cluster && !s->options.id)
         connection_drop(s->connection, STORE_FAULT(STORE_MISFIT, GREETING_OF_CLUSTER));
-    else if (verdict == GREETING_PASSED)
-        connection_words(s->connection, on_subscribed, s, 2, words);
     else
-        connection_drop(s->connection, fault);
-}
-
-static void on_up(void *arg)
-{
-    subscription *s = arg;
-
-    greeting_start(&s->greeting, s->connection);
+        connection_words(s->connection, on_subscribed, s, 2, words);
 }
 
 static void on_down(void *arg, store_fault fault)
@@ -125,9 +114,11 @@ subscription *subscription_open(const subscription_options *options, const conne
 
     *s = (subscription){
         .options = *options,
-        .greeting = {.as = options->as, .sentinel = options->sentinel, .id = options->id, .done = on_greeted, .arg = s},
+        .greeting =
+            {.as = options->as, .sentinel = options->sentinel, .id = options->id, .on_passed = on_greeted, .arg = s},
     };
-    full.on_up = on_up;
+    full.on_up = greeting_start;
+    full.greeting = &s->greeting;
     full.on_down = on_down;
     full.on_push = on_push;
     full.arg = s;
@@ -150,19 +141,9 @@ void subscription_confirm(subscription *s)
     connection_confirm(s->connection);
 }
 
-static void on_connection_closed(void *arg)
-{
-    subscription *s = arg;
-    void (*closed)(void *arg) = s->closed;
-    void *closed_arg = s->closed_arg;
-
-    free(s);
-    closed(closed_arg);
-}
-
 void subscription_close(subscription *s, void (*closed)(void *arg), void *arg)
 {
-    s->closed = closed;
-    s->closed_arg = arg;
-    connection_close(s->connection, on_connection_closed, s);
+    close_barrier_add(&s->barrier);
+    connection_close(s->connection, close_barrier_done, &s->barrier);
+    close_barrier_begin(&s->barrier, s, free, closed, arg);
 }

@@ -1,5 +1,4 @@
-/* The second connection: it hears one channel, and says PING alone once it does.
- * Loop thread only. */
+/* A connection that is subscribed to one channel. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_STORE_SUBSCRIPTION_H
 #define LOCKSTOCK_SERVER_STORE_SUBSCRIPTION_H
 
@@ -11,13 +10,13 @@
 
 typedef struct subscription subscription;
 
-/* All run on the loop, never inside a function of this file but subscription_renew. */
+/* Callbacks run on the loop, inside a function of this file only from subscription_renew. */
 typedef struct subscription_options {
     const char *channel; /* this and the credentials must outlive it */
     const login *as;
-    bool sentinel;  /* that is what it connects to */
+    bool sentinel;  /* it connects to a Redis Sentinel */
     const char *id; /* which node of a cluster it must be; NULL: any */
-    /* Redis has confirmed: messages come from now on. */
+    /* Messages come from now on. */
     void (*on_listening)(void *arg);
     /* A message's payload, valid until it returns. */
     void (*on_message)(void *arg, const char *data, size_t len);
@@ -26,8 +25,7 @@ typedef struct subscription_options {
     void *arg;
 } subscription_options;
 
-/* Connects `to` there (its callbacks are filled in) and subscribes, again
- * after each loss, until subscription_close. */
+/* Connects `to` there, without its callbacks, and subscribes, again after each loss, until subscription_close. */
 subscription *subscription_open(const subscription_options *options, const connection_options *to);
 
 /* Whether messages come. */
@@ -36,14 +34,14 @@ bool subscription_hears(const subscription *subscription);
 /* Why not; text NULL: not known yet. Valid until the next change. */
 store_fault subscription_fault(const subscription *subscription);
 
-/* Gives its connection up and makes it anew. */
+/* Drops its connection, which is made again. */
 void subscription_renew(subscription *subscription, store_fault fault);
 
 /* As connection_move and connection_confirm. */
 void subscription_move(subscription *subscription, const char *host, uint16_t port, store_fault fault);
 void subscription_confirm(subscription *subscription);
 
-/* `closed` runs on the loop, last; nothing else from here on. */
+/* Calls nothing back any more but `closed`, on the loop. */
 void subscription_close(subscription *subscription, void (*closed)(void *arg), void *arg);
 
 #endif

@@ -31,6 +31,7 @@
 
 #include "log.h"
 #include "memory.h"
+#include "net/close_barrier.h"
 #include "store/errors.h"
 #include "store/owners.h"
 #include "store/pipeline.h"
@@ -74,7 +75,7 @@ struct topology {
     uv_timer_t look;
 
     uv_idle_t closing;
-    unsigned open; /* what is to be closed: shards, unrouted, source, handles */
+    close_barrier barrier; /* of shards, unrouted, source, handles */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -373,7 +374,6 @@ static shard *add_shard(topology *t, const char *base)
     shard *m = shard_new(&t->context, base);
 
     TAILQ_INSERT_TAIL(&t->shards, m, in_all);
-    t->open++;
     return m;
 }
 
@@ -394,22 +394,11 @@ static shard *find_shard(void *arg, const slots_node *seen)
     return m;
 }
 
-static void count_closed(void *arg)
-{
-    topology *t = arg;
-
-    if (--t->open > 0)
-        return;
-    void (*closed)(void *closed_arg) = t->closed;
-    void *closed_arg = t->closed_arg;
-    free(t);
-    closed(closed_arg);
-}
-
 static void close_shard(topology *t, shard *m)
 {
     TAILQ_REMOVE(&t->shards, m, in_all);
-    shard_close(m, count_closed, t);
+    close_barrier_add(&t->barrier);
+    shard_close(m, close_barrier_done, &t->barrier);
 }
 
 /* Those that lost their slots a while ago: calls that they have not answered are made elsewhere. */
@@ -564,7 +553,6 @@ static void open_scout(topology *t)
     };
 
     t->scout = scout_open(&options);
-    t->open++;
     look_in(t, LOOK_SOON_MS);
 }
 
@@ -584,7 +572,6 @@ static void open_sentinels(topology *t)
     };
 
     t->sentinels = sentinels_open(&options);
-    t->open++;
 }
 
 static void open_only(topology *t)
@@ -637,7 +624,7 @@ topology *topology_open(const topology_options *options)
                                           .route = route,
                                           .arg = t};
 
-    *t = (topology){.options = *options, .reason = LKS_REASON_STORE_UNREACHABLE, .text = "connecting", .open = 3};
+    *t = (topology){.options = *options, .reason = LKS_REASON_STORE_UNREACHABLE, .text = "connecting"};
     t->context = context_of(t);
     TAILQ_INIT(&t->shards);
     t->meta_slot = slots_of(lks_rpc_slice_of(STORE_META_BASE));
@@ -662,26 +649,22 @@ void topology_reauth(topology *t)
         shard_reauth(m);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
-{
-    count_closed(handle->data);
-}
-
 static void on_closing(uv_idle_t *idle)
 {
     topology *t = idle->data;
 
-    uv_idle_stop(idle);
     while (!TAILQ_EMPTY(&t->shards))
         close_shard(t, TAILQ_FIRST(&t->shards));
+    for (int i = 0; i < 1 + (t->scout != NULL) + (t->sentinels != NULL); i++)
+        close_barrier_add(&t->barrier);
     if (t->scout)
-        scout_close(t->scout, count_closed, t);
+        scout_close(t->scout, close_barrier_done, &t->barrier);
     if (t->sentinels)
-        sentinels_close(t->sentinels, count_closed, t);
-    pipeline_end(t->unrouted);
-    pipeline_free(t->unrouted, count_closed, t);
-    uv_close((uv_handle_t *)&t->look, on_handle_closed);
-    uv_close((uv_handle_t *)&t->closing, on_handle_closed);
+        sentinels_close(t->sentinels, close_barrier_done, &t->barrier);
+    pipeline_close(t->unrouted, close_barrier_done, &t->barrier);
+    close_barrier_handle(&t->barrier, &t->look);
+    close_barrier_handle(&t->barrier, &t->closing);
+    close_barrier_begin(&t->barrier, t, free, t->closed, t->closed_arg);
 }
 
 void topology_close(topology *t, void (*closed)(void *arg), void *arg)

@@ -1,5 +1,4 @@
-/* A URL is accepted whole or not at all: what is not understood is an error,
- * never ignored. Used by store_open. */
+/* Any part of a URL that is not understood is an error. */
 #include "store/url.h"
 
 #include <stdbool.h>
@@ -19,8 +18,8 @@ typedef struct scheme {
     const char *prefix;
     lks_code (*parse)(const struct scheme *scheme, const char *text, url *ret, lks_error *error);
     url_kind kind;
-    uint16_t port;    /* where the URL has none */
-    size_t hosts_max; /* of those with commas between */
+    uint16_t port;    /* if the URL has none */
+    size_t hosts_max; /* separated by commas */
     bool tls;
 } scheme;
 
@@ -63,7 +62,7 @@ static lks_code bad_escape(lks_error *error, const char *where)
                          "a %% in the %s that begins no %%2F, %%3F or the like is written %%25", where);
 }
 
-/* Where the host or path is taken to begin there is an @ behind it: it was the password that ended there. */
+/* There is an @ behind the host or path, so a character in the password ended it too early. */
 static lks_code cut_password(lks_error *error)
 {
     return invalid(error, "in a user or password / ? and % are written %2F, %3F and %25");

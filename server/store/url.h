@@ -1,4 +1,4 @@
-/* Store URLs, taken apart. */
+/* Parses store URLs. */
 #ifndef LOCKSTOCK_SERVER_STORE_URL_H
 #define LOCKSTOCK_SERVER_STORE_URL_H
 
@@ -34,8 +34,8 @@ typedef struct url {
  * redis://[[user]:password@]host[:port][/db],
  * redis+sentinel://[[user]:password@]host[:port][,host[:port]...]/master[/db], user and password for the primary,
  * redis+cluster://[[user]:password@]host[:port][,host[:port]]..., each of these three also with rediss for TLS;
- * user, password, path and master are percent-decoded. LKS_INVALID_ARGUMENT with a text that begins with `from`, where
- * the URL stands ("--store"), and never quotes the URL, which may hold a password. */
+ * user, password, path and master are percent-decoded. LKS_INVALID_ARGUMENT with a text that begins with `from`, the
+ * setting ("--store"), and never quotes the URL, which may contain a password. */
 lks_code url_parse(const char *text, const char *from, url *ret, lks_error *error);
 
 /* Frees the strings; takes a zeroed one. */

@@ -1,5 +1,4 @@
-/* A decoded value never outlives what it was made of (value_of) unless it was
- * copied (store_value_copy). Depth is bounded by hiredis' reader: 7 levels. */
+/* A value of value_of points into its reply; a copy (store_value_copy) does not. hiredis' reader bounds the depth: 7 levels. */
 #include "store/value.h"
 
 #include <hiredis/hiredis.h>

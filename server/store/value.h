@@ -1,4 +1,4 @@
-/* Replies without Redis: hiredis' tree as store_value. */
+/* Converts replies of hiredis to store_value. */
 #ifndef LOCKSTOCK_SERVER_STORE_VALUE_H
 #define LOCKSTOCK_SERVER_STORE_VALUE_H
 
@@ -8,15 +8,12 @@
 
 struct redisReply;
 
-/* The reply as a store_value: nodes in the arena, bytes still the reply's, so
- * that it lives as long as both. */
+/* The value's nodes are in the arena, its bytes in the reply: it lives as long as both. */
 const store_value *value_of(lks_rpc_arena *arena, const struct redisReply *reply);
 
-/* What follows `name`, in any case, in a flat array of names and values; NULL =
- * nothing, or no such array. */
+/* The value of `name` in a flat array of names and values, ignoring case; NULL = none, or no such array. */
 const struct redisReply *value_field(const struct redisReply *pairs, const char *name);
 
-/* Whether a string of a reply is this text. */
 bool value_is(const store_value *value, const char *text);
 
 #endif

@@ -194,7 +194,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(dict(missing.trailing_metadata())["lockstock-applied"], "NO")
 
     def test_reasons(self):
-        """The calls of test_reasons in test_bad_input.c."""
+        """The calls of errors.lua."""
         item = {"group": "plum", "sku": "plum", "on_hand": 10}
         order = {"group": "plum", "order_id": "plum-1"}
         code, put, deduct = grpc.StatusCode, self.stock.PutItem, self.stock.Deduct

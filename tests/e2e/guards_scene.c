@@ -229,6 +229,20 @@ void await_holders(const char *name, size_t n)
             fail_msg("%zu instead of %zu hold it", holders(name), n);
 }
 
+lks_call *start_and_hold(const lks_rpc_method *method, buy_request *request)
+{
+    request->doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    lks_call *call = start(method, request);
+    await(&shop.running, 1);
+    return call;
+}
+
+void let_end(lks_call *call)
+{
+    open_gate();
+    expect_ended(call);
+}
+
 bool same_answer(const buy_response *a, const buy_response *b)
 {
     uint8_t left[1024], right[1024];

@@ -47,6 +47,10 @@ void expect_refused(const lks_rpc_method *method, const buy_request *request, lk
 lks_call *start_on(lks_channel *way, const lks_rpc_method *method, const buy_request *request, uint32_t timeout_ms);
 lks_call *start(const lks_rpc_method *method, const buy_request *request);
 
+/* A call whose handler waits for the gate, and runs by now; and its end, with a response. */
+lks_call *start_and_hold(const lks_rpc_method *method, buy_request *request);
+void let_end(lks_call *call);
+
 /* Waits for its end: the response, which lives as long as the call. */
 const buy_response *ended(lks_call *call, lks_error *error);
 

@@ -16,6 +16,7 @@ trap 'rm -f "$deps"' EXIT
     if (object ~ /^server\/services\/|\/services\/[a-z_]*\.c\.o$/) room = "services"
     if (object ~ /^server\/store\/|\/store\/[a-z_]*\.c\.o$/) room = "store"
     if (object ~ /\/calls\/[a-z_]*\.c\.o$/) room = "calls"
+    if (object ~ /\/host\/guard\//) room = "guard"
     if (object ~ /\/json\/[a-z0-9_]*\.c\.o$/) room = "json"
   }
   room != "" && sub(/^ +/, "") { print room, object, $0 }' > "$deps"
@@ -42,6 +43,7 @@ forbid standard "client|host|server" "nng/|hiredis/"
 forbid client "standard|host|server" "hiredis/"
 forbid cli "net|standard|client/(loop|wire|call|lease)|host|server" "nng/|hiredis/|uv(/|[.]h)|openssl/"
 forbid host "client|server" "nng/|hiredis/" client/include/lockstock/
+forbid guard "net|standard|client|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/" client/include/lockstock/
 forbid server "client|host" "nng/"
 forbid calls "standard|client|host" "nng/|hiredis/"
 forbid store "standard|client|host|server/calls|server/services" "nng/"

@@ -16,15 +16,12 @@ TEST(locks_are_held_while_the_handler_runs_and_no_longer)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, yxy, 3), third = order(o2, y_alone, 1);
 
-    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    lks_call *s = start(&guarded_lock, &first);
-    await(&shop.running, 1);
+    lks_call *s = start_and_hold(&guarded_lock, &first);
     assert_int_equal(holders(item_x), 1);
     expect_refused(&guarded_lock, &second, LKS_ABORTED, "the lock on items is held by others");
     expect_bought(&guarded_lock, &third);
     assert_int_equal(n_effects(NULL), 1);
-    open_gate();
-    expect_ended(s);
+    let_end(s);
     assert_int_equal(holders(item_x), 0);
     expect_bought(&guarded_lock, &second);
     assert_int_equal(holders(item_y), 0);
@@ -56,16 +53,13 @@ TEST(calls_that_wait_for_a_lock_keep_no_thread)
     buy_request first = order(o1, x_alone, 1), other = order(o2, y_alone, 1);
     lks_call *calls[WAIT];
 
-    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    lks_call *s = start(&guarded_queue, &first);
-    await(&shop.running, 1);
+    lks_call *s = start_and_hold(&guarded_queue, &first);
     first.doing = LOCKSTOCK__TEST__DOING__DOING_BUY;
     for (size_t i = 0; i < WAIT; i++)
         calls[i] = start(&guarded_queue, &first);
     await_waiters(item_x, WAIT);
     expect_bought(&guarded_queue, &other);
-    open_gate();
-    expect_ended(s);
+    let_end(s);
     for (size_t i = 0; i < WAIT; i++)
         expect_ended(calls[i]);
     assert_int_equal(n_effects("o-1"), WAIT + 1);
@@ -77,9 +71,7 @@ TEST(a_lock_is_renewed_while_its_handler_outlasts_the_lease)
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
     lks_error error;
 
-    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    lks_call *s = start(&guarded_short, &first);
-    await(&shop.running, 1);
+    lks_call *s = start_and_hold(&guarded_short, &first);
     for (long long until = process_now_ms() + 2 * SHORT_MS; process_now_ms() < until;)
         process_pause();
     expect_refused(&guarded_lock, &second, LKS_ABORTED, "the lock on items is held by others");
@@ -97,13 +89,10 @@ TEST(a_wait_is_cut_to_the_deadline_of_the_call)
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
     lks_error error;
 
-    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    lks_call *s = start(&guarded_queue, &first);
-    await(&shop.running, 1);
+    lks_call *s = start_and_hold(&guarded_queue, &first);
     assert_null(buy_within(&guarded_queue, &second, AWAY_MS, &error));
     expect_error(&error, LKS_ABORTED, LKS_APPLIED_NO, "the lock on items is held by others");
-    open_gate();
-    expect_ended(s);
+    let_end(s);
 }
 
 /* promise GD1: a key: one value as it is, several never the same as others, whichever path they are of; an absent
@@ -162,9 +151,7 @@ TEST(a_repeat_waits_for_the_response_of_a_call_that_runs)
     lks_call *calls[REPEATS];
     lks_error error;
 
-    request.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    lks_call *first = start(&guarded_buy, &request);
-    await(&shop.running, 1);
+    lks_call *first = start_and_hold(&guarded_buy, &request);
     for (size_t i = 0; i < REPEATS; i++)
         calls[i] = start(&guarded_buy, &request);
     open_gate();
@@ -280,6 +267,19 @@ TEST(a_response_too_long_to_be_stored_is_an_error_for_all)
     assert_int_equal(n_effects(NULL), 2);
 }
 
+/* More than is kept unpacked while guards are asked: what the handler gets is unpacked again. */
+TEST(a_large_request_reaches_its_handler_whole)
+{
+    static char large[64 * 1024];
+    char *items[] = {large};
+    buy_request request = order(o1, items, 1);
+
+    memset(large, 'x', sizeof large - 1);
+    expect_bought(&guarded_once, &request);
+    expect_bought(&guarded_once, &request);
+    assert_int_equal(n_effects("o-1"), 1);
+}
+
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
 static void expect_outcome(const lks_rpc_method *method, const buy_request *request, Lockstock__Test__Bought outcome,
@@ -302,9 +302,7 @@ TEST(a_refusal_is_told_by_a_code)
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
     lks_error error;
 
-    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    lks_call *s = start(&guarded_coded, &first);
-    await(&shop.running, 1);
+    lks_call *s = start_and_hold(&guarded_coded, &first);
     assert_null(buy(&guarded_coded, &first, &error));
     expect_error(
         &error, LKS_ABORTED, LKS_APPLIED_NO,
@@ -314,8 +312,7 @@ TEST(a_refusal_is_told_by_a_code)
     assert_null(buy(&guarded_coded, &second, &error));
     expect_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "over the limit of buyer_id");
     assert_in_range(error.retry_after_ms, 1, 7200000);
-    open_gate();
-    expect_ended(s);
+    let_end(s);
     assert_int_equal(n_effects(NULL), 1);
 }
 
@@ -355,15 +352,12 @@ TEST(a_refusal_is_told_by_the_outcome_that_is_named_for_it)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1), other = order(o1, y_alone, 1);
 
-    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
     static char buyers[4][4] = {"a", "b", "c", "d"};
-    lks_call *s = start(&guarded_told, &first);
-    await(&shop.running, 1);
+    lks_call *s = start_and_hold(&guarded_told, &first);
     expect_outcome(&guarded_told, &first, LOCKSTOCK__TEST__BOUGHT__BOUGHT_RUNNING, true);
     expect_outcome(&guarded_told, &second, LOCKSTOCK__TEST__BOUGHT__BOUGHT_BUSY, false);
     expect_outcome(&guarded_told, &second, LOCKSTOCK__TEST__BOUGHT__BOUGHT_LIMITED, true);
-    open_gate();
-    expect_ended(s);
+    let_end(s);
     other.buyer_id = buyers[1];
     expect_outcome(&guarded_told, &other, LOCKSTOCK__TEST__BOUGHT__BOUGHT_OTHER, false);
     assert_int_equal(n_effects(NULL), 1);
@@ -413,9 +407,7 @@ TEST(a_refusal_after_an_unanswered_try_is_in_doubt)
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1), other = order(o1, y_alone, 1);
     static char buyer[] = "b";
 
-    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    lks_call *s = start(&guarded_told, &first);
-    await(&shop.running, 1);
+    lks_call *s = start_and_hold(&guarded_told, &first);
     expect_doubt(
         &first, LKS_ABORTED,
         "order_id: an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
@@ -424,8 +416,7 @@ TEST(a_refusal_after_an_unanswered_try_is_in_doubt)
     other.buyer_id = buyer;
     expect_doubt(&other, LKS_ALREADY_EXISTS,
                  "order_id: was used for another request; only with key_alone the key alone counts");
-    open_gate();
-    expect_ended(s);
+    let_end(s);
 }
 
 /* The second try of a call whose first one runs. */
@@ -457,12 +448,9 @@ TEST(a_call_that_is_refused_by_its_lock_may_come_again)
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
     lks_error error;
 
-    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    lks_call *s = start(&guarded_lock, &first);
-    await(&shop.running, 1);
+    lks_call *s = start_and_hold(&guarded_lock, &first);
     expect_refused(&guarded_coded, &second, LKS_ABORTED, "the lock on items is held by others");
-    open_gate();
-    expect_ended(s);
+    let_end(s);
     buy_response *response = buy(&guarded_coded, &second, &error);
     assert_non_null(response);
     assert_int_equal(response->attempt, 2);

@@ -79,8 +79,7 @@ TEST(a_caller_who_goes_away_in_the_queue_of_a_lock_leaves_it)
     lks_channel_close(other);
     lks_call_free(waits);
     await_waiters(item_x, 0);
-    open_gate();
-    expect_ended(first);
+    let_end(first);
     assert_int_equal(n_effects("o-2"), 0);
 }
 
@@ -97,8 +96,7 @@ TEST(the_attempt_of_a_caller_who_goes_away_in_the_queue_of_a_lock_is_given_back)
     lks_channel_close(other);
     lks_call_free(waits);
     await_waiters(item_x, 0);
-    open_gate();
-    expect_ended(first);
+    let_end(first);
     buy_response *response = buy_within(&guarded_buy, &second, LIMIT_MS / 4, &error);
     if (!response)
         fail_msg("%s: %s", lks_code_name(error.code), error.message);
@@ -235,8 +233,7 @@ TEST(at_the_end_of_a_drain_calls_in_guards_are_refused_and_what_runs_is_waited_f
     expect_end(waits, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the server is shutting down");
     await_waiters(item_x, 0);
     assert_int_equal(holders(item_x), 1);
-    open_gate();
-    expect_ended(first);
+    let_end(first);
     pthread_join(thread, NULL);
     host = NULL;
     assert_int_equal(holders(item_x), 0);
@@ -277,8 +274,7 @@ TEST(within_a_drain_calls_in_guards_go_on)
 
     await_waiters(item_x, 1);
     assert_int_equal(pthread_create(&thread, NULL, close_host, &drain_ms), 0);
-    open_gate();
-    expect_ended(first);
+    let_end(first);
     expect_ended(waits);
     pthread_join(thread, NULL);
     host = NULL;
@@ -327,8 +323,7 @@ TEST(a_deferred_call_keeps_its_locks_until_it_is_finished)
     lks_call *call = start(&guarded_buy, &request);
     await(&shop.running, 1);
     assert_int_equal(holders(item_x), 1);
-    open_gate();
-    expect_ended(call);
+    let_end(call);
     assert_int_equal(holders(item_x), 0);
     expect_bought(&guarded_buy, &request);
     assert_int_equal(n_effects(NULL), 1);
@@ -394,8 +389,7 @@ TEST(a_deferred_call_is_told_that_its_deadline_is_over)
     await_holders(item_x, 0);
     assert_null(ended(call, &error));
     lks_call_free(call);
-    open_gate();
-    expect_ended(late);
+    let_end(late);
     assert_int_equal(atomic_load(&shop.cancelled), 1);
     assert_int_equal(n_effects(NULL), 1);
 }
@@ -411,8 +405,7 @@ TEST(a_host_waits_for_its_deferred_calls)
     lks_call *free_one = start(&guarded_free, &request), *call = start(&guarded_buy, &request);
     await(&shop.running, 2);
     assert_int_equal(pthread_create(&thread, NULL, close_host, &drain_ms), 0);
-    open_gate();
-    expect_ended(call);
+    let_end(call);
     expect_ended(free_one);
     pthread_join(thread, NULL);
     host = NULL;

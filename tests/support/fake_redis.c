@@ -1,4 +1,4 @@
-/* One reply a command, in order, except where the script is silent or closes. */
+/* One reply a command, in order, except where an answer is to be silent or to close. */
 #include "support/fake_redis.h"
 
 #include <hiredis/hiredis.h>
@@ -11,9 +11,15 @@
 #include "support/store_driver.h"
 #include "support/tempdir.h"
 
-enum { READ_BYTES = 65536, WORDS_MAX = 4096 };
+enum { READ_BYTES = 65536, WORDS_MAX = 4096, LINE_BYTES = 200 };
 
-const char fake_usual[] = "usual", fake_silent[] = "silent", fake_close[] = "close";
+const char fake_usual[] = "usual", fake_silent[] = "silent", fake_stuck[] = "stuck", fake_close[] = "close";
+
+typedef struct rule {
+    struct rule *next;
+    char *words, *text;
+    const char *reply; /* text, or one of the three */
+} rule;
 
 typedef struct peer {
     union {
@@ -25,7 +31,7 @@ typedef struct peer {
     redisReader *reader;
     struct peer *next;
     char last[16]; /* command */
-    bool subscribed;
+    bool subscribed, stuck;
     char buffer[READ_BYTES];
 } peer;
 
@@ -39,6 +45,9 @@ struct fake_redis {
     char *dir;
     char socket[128];
     char url[136];
+    rule *rules;
+    char *log;
+    size_t log_bytes;
     peer *peers;
     unsigned connections, open, calls;
 };
@@ -75,14 +84,58 @@ static void on_sent(uv_write_t *request, int status)
     free(request->data);
 }
 
-static void say(peer *p, const char *raw)
+/* Writes what stands at *text up to the end or a bracket that closes; returns how many elements. */
+static size_t write_list(const char **text, FILE *to)
 {
+    size_t n = 0;
+
+    for (; **text && **text != ']'; n++) {
+        size_t len = strcspn(*text, " ]");
+        if (**text == '[') {
+            char *inner;
+            size_t bytes;
+            FILE *list = open_memstream(&inner, &bytes);
+            ++*text;
+            size_t elements = write_list(text, list);
+            fclose(list);
+            fprintf(to, "*%zu\r\n%s", elements, inner);
+            free(inner);
+            len = 1;
+        } else if (**text == ':' && strspn(*text + 1, "0123456789") == len - 1) {
+            fprintf(to, "%.*s\r\n", (int)len, *text);
+        } else {
+            fprintf(to, "$%zu\r\n%.*s\r\n", len, (int)len, *text);
+        }
+        *text += len;
+        *text += **text == ' ';
+    }
+    return n;
+}
+
+static char *resp_of(const char *reply)
+{
+    char *text;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+
+    if (*reply == '[')
+        write_list(&reply, to);
+    else
+        fputs(reply, to);
+    fclose(to);
+    return text;
+}
+
+static void say(peer *p, const char *reply)
+{
+    char *raw = resp_of(reply);
     size_t len = strlen(raw);
     sending *s = malloc(sizeof *s + len);
 
     if (!s)
         abort();
     memcpy(s->text, raw, len);
+    free(raw);
     s->request.data = s;
     uv_buf_t bytes = uv_buf_init(s->text, (unsigned)len);
     if (uv_write(&s->request, &p->on.stream, &bytes, 1, on_sent) != 0)
@@ -106,7 +159,7 @@ static void say_done(peer *p, size_t n)
     if (n != 1)
         say(p, head);
     while (n-- > 0)
-        say(p, "*1\r\n$4\r\nDONE\r\n");
+        say(p, "[DONE]");
 }
 
 /* The library listed with the code that the driver's store has. */
@@ -129,12 +182,11 @@ static void say_usual(peer *p, size_t argc, const char *const *argv)
     static const struct usual {
         const char *command, *reply;
     } all[] = {
-        {"HELLO", "*4\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"},
-        {"CONFIG", "*8\r\n$4\r\nsave\r\n$0\r\n\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n$9\r\nmaxmemory\r\n$1\r\n0\r\n"
-                   "$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n"},
+        {"HELLO", "[version 7.0.15 role master]"},
+        {"CONFIG", "[save  appendonly yes maxmemory 0 maxmemory-policy noeviction]"},
         {"GET", "$1\r\n3\r\n"},
         {"SET", "$-1\r\n"},
-        {"TIME", "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n"},
+        {"TIME", "[1700000000 0]"},
         {"PING", "+PONG\r\n"},
         {"INFO", "$11\r\nrole:master\r\n"},
         {"HSET", ":1\r\n"},
@@ -142,6 +194,12 @@ static void say_usual(peer *p, size_t argc, const char *const *argv)
 
     if (strcmp(argv[0], "FCALL") == 0) {
         say_done(p, fake_redis_sub_calls(argc, argv));
+        return;
+    }
+    if (strcmp(argv[0], "SUBSCRIBE") == 0 && argc == 2) {
+        char text[256];
+        snprintf(text, sizeof text, "[subscribe %s :1]", argv[1]);
+        say(p, text);
         return;
     }
     if (strcmp(argv[0], "FUNCTION") == 0 && argc == 5) {
@@ -153,7 +211,7 @@ static void say_usual(peer *p, size_t argc, const char *const *argv)
         return;
     }
     if (p->subscribed && strcmp(argv[0], "PING") == 0) {
-        say(p, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+        say(p, "[pong  ]");
         return;
     }
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -163,6 +221,80 @@ static void say_usual(peer *p, size_t argc, const char *const *argv)
         }
     }
     say(p, "+OK\r\n");
+}
+
+/* Whether a line begins with these words. */
+static bool begins(const char *line, const char *words)
+{
+    size_t n = strlen(words);
+
+    return strncmp(line, words, n) == 0 && (line[n] == ' ' || line[n] == '\n');
+}
+
+static const char *note(fake_redis *f, size_t argc, const char *const *argv)
+{
+    size_t used = f->log_bytes, end = used + LINE_BYTES;
+
+    if (!(f->log = realloc(f->log, end + 2)))
+        abort();
+    for (size_t i = 0; i < argc && used < end; i++)
+        used += (size_t)snprintf(f->log + used, end - used, "%s%s", i > 0 ? " " : "", argv[i] ? argv[i] : "");
+    used = used < end ? used : end - 1;
+    memcpy(f->log + used, "\n", 2);
+    char *line = f->log + f->log_bytes;
+    for (char *c = line; c < f->log + used; c++)
+        *c = *c == '\n' ? ' ' : *c;
+    f->log_bytes = used + 1;
+    return line;
+}
+
+unsigned fake_redis_seen(const fake_redis *f, const char *words)
+{
+    unsigned n = 0;
+
+    for (const char *line = fake_redis_log(f); *line; line = strchr(line, '\n') + 1)
+        n += begins(line, words);
+    return n;
+}
+
+const char *fake_redis_log(const fake_redis *f)
+{
+    return f->log ? f->log : "";
+}
+
+static bool is_act(const char *reply)
+{
+    return reply == fake_usual || reply == fake_silent || reply == fake_stuck || reply == fake_close;
+}
+
+void fake_redis_answer(fake_redis *f, const char *words, const char *reply)
+{
+    rule **at = &f->rules;
+
+    while (*at && strcmp((*at)->words, words) != 0)
+        at = &(*at)->next;
+    rule *r = *at;
+    if (r) {
+        *at = r->next;
+        free(r->text);
+    } else {
+        r = calloc(1, sizeof *r);
+        r->words = strdup(words);
+    }
+    r->next = f->rules;
+    f->rules = r;
+    r->text = reply && !is_act(reply) ? strdup(reply) : NULL;
+    r->reply = r->text ? r->text : reply;
+}
+
+static const char *reply_to(fake_redis *f, size_t argc, const char *const *argv)
+{
+    const char *line = note(f, argc, argv);
+
+    for (const rule *r = f->rules; r; r = r->next)
+        if (r->reply && begins(line, r->words))
+            return r->reply;
+    return f->script ? f->script(f->arg, argc, argv) : fake_usual;
 }
 
 static void answer(peer *p, const redisReply *command)
@@ -175,7 +307,10 @@ static void answer(peer *p, const redisReply *command)
     f->calls += strcmp(words[0], "FCALL") == 0;
     snprintf(p->last, sizeof p->last, "%s", words[0]);
     p->subscribed = p->subscribed || strcmp(words[0], "SUBSCRIBE") == 0;
-    const char *reply = f->script ? f->script(f->arg, command->elements, words) : fake_usual;
+    const char *reply = reply_to(f, command->elements, words);
+    p->stuck = p->stuck || reply == fake_stuck;
+    if (p->stuck)
+        return;
     if (reply == fake_usual)
         say_usual(p, command->elements, words);
     else if (reply == fake_close)
@@ -323,6 +458,13 @@ static void on_listener_closed(uv_handle_t *handle)
 
     if (--f->listeners > 0)
         return;
+    for (rule *r = f->rules, *next; r; r = next) {
+        next = r->next;
+        free(r->words);
+        free(r->text);
+        free(r);
+    }
+    free(f->log);
     tempdir_remove(f->dir);
     free(f);
 }

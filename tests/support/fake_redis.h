@@ -1,6 +1,5 @@
-/* A Redis that answers what a test scripts, on a unix socket, on the loop of the
- * store it is asked by. What the script leaves alone is answered as a usable
- * Redis 7.0 would. */
+/* The scripted Redis of all tests of the store: it answers what a test says, on a unix socket, on the loop of the store
+ * that asks it; every other command as a usable Redis 7.0 would. */
 #ifndef LOCKSTOCK_TESTS_FAKE_REDIS_H
 #define LOCKSTOCK_TESTS_FAKE_REDIS_H
 
@@ -10,17 +9,29 @@ struct uv_loop_s;
 
 typedef struct fake_redis fake_redis;
 
-/* Answers of a script beside a raw RESP reply. */
+/* Answers beside RESP, and RESP in short: a list of strings, numbers and lists in brackets, "[subscribe x :1 [a b]]". */
 extern const char fake_usual[];  /* what a good Redis says; to an FCALL, {{'DONE'}...} */
 extern const char fake_silent[]; /* nothing, ever */
+extern const char fake_stuck[];  /* nothing, nor to what follows on the connection */
 extern const char fake_close[];  /* closes the connection */
 
-/* Called for each command; words are NUL-terminated. May return text of its own,
+/* Called for each command that no fake_redis_answer is for; words are NUL-terminated. May return text of its own,
  * valid until the next call. */
 typedef const char *fake_script(void *arg, size_t argc, const char *const *argv);
 
 /* Listens in a temporary directory. script may be NULL. */
 fake_redis *fake_redis_start(struct uv_loop_s *loop, fake_script *script, void *arg);
+
+/* From now on commands that begin with these words ("CONFIG", "SENTINEL MASTER shop") are answered so, until another
+ * answer for the same words; NULL: as if it had not been set. Of several that fit, the one that was set last counts. It is
+ * copied. */
+void fake_redis_answer(fake_redis *fake, const char *words, const char *reply);
+
+/* How many commands came that begin with these words, over all connections. */
+unsigned fake_redis_seen(const fake_redis *fake, const char *words);
+
+/* All commands, a line each: "SELECT 7\n"; each is cut at 200 bytes. */
+const char *fake_redis_log(const fake_redis *fake);
 
 /* Listens on 127.0.0.1 too, and returns the port that the system chose. Once. */
 unsigned fake_redis_listen_tcp(fake_redis *fake);

@@ -60,22 +60,6 @@ static const char *short_name(const service_method *m)
     return strrchr(m->method->path, '/') + 1;
 }
 
-/* Pushes the response, or nil, and the error. */
-static int push_answer(lua_State *L, const void *response, const lks_error *error)
-{
-    lua_message_push(L, response);
-    lua_createtable(L, 0, 4);
-    lua_pushstring(L, lks_code_name(error->code));
-    lua_setfield(L, -2, "code");
-    lua_pushstring(L, lks_applied_name(error->applied));
-    lua_setfield(L, -2, "applied");
-    lua_pushstring(L, error->message);
-    lua_setfield(L, -2, "message");
-    lua_pushinteger(L, error->retry_after_ms);
-    lua_setfield(L, -2, "retry_after_ms");
-    return 2;
-}
-
 /* The request at `index`, in the arena that *arena is set to. */
 static const void *request_at(lua_State *L, int index, const service_method *m, lks_rpc_arena **arena)
 {
@@ -95,7 +79,7 @@ static int l_call(lua_State *L)
     const void *response = harness_call(h, s, short_name(m), request, &error);
 
     lks_rpc_arena_free(arena);
-    return push_answer(L, response, &error);
+    return lua_message_push_answer(L, response, &error);
 }
 
 /* call_bytes(method, bytes): response or nil, error */
@@ -108,7 +92,7 @@ static int l_call_bytes(lua_State *L)
     lks_error error;
     const void *response = harness_call_bytes(h, s, short_name(m), bytes, len, &error);
 
-    return push_answer(L, response, &error);
+    return lua_message_push_answer(L, response, &error);
 }
 
 /* together(method, requests): a list of {response=, error=} */
@@ -133,7 +117,7 @@ static int l_together(lua_State *L)
     lua_createtable(L, (int)n, 0);
     for (size_t i = 0; i < n; i++) {
         lua_createtable(L, 0, 2);
-        push_answer(L, responses[i], &errors[i]);
+        lua_message_push_answer(L, responses[i], &errors[i]);
         lua_setfield(L, -3, "error");
         lua_setfield(L, -2, "response");
         lua_seti(L, -2, (lua_Integer)i + 1);
@@ -219,7 +203,7 @@ static int l_answer(lua_State *L)
     lks_error error;
     const void *response = harness_answer(waiting_at(L, 1), &error);
 
-    return push_answer(L, response, &error);
+    return lua_message_push_answer(L, response, &error);
 }
 
 /* ---- alarms -------------------------------------------------------------------------- */

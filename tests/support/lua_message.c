@@ -1,9 +1,8 @@
 #include "support/lua_message.h"
 
 #include <lauxlib.h>
+#include <stdbool.h>
 #include <string.h>
-
-#include "support/service_harness.h"
 
 static void *at(const ProtobufCMessage *message, size_t offset)
 {
@@ -32,14 +31,15 @@ static size_t size_of(const ProtobufCFieldDescriptor *field)
 
 /* ---- from a table ------------------------------------------------------------- */
 
-/* harness_word of a type whose first value ends so; else what is behind the last "__" of the C name. */
+/* What is behind the part that the name shares with a first value ..._UNSPECIFIED; else behind the last "__" of the C
+ * name. */
 static const char *word_of(const ProtobufCEnumDescriptor *type, int value)
 {
     const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(type, value);
     const char *word = known ? known->c_name : "?";
 
-    if (strstr(type->values[0].name, "UNSPECIFIED"))
-        return harness_word(type, value);
+    if (known && strstr(type->values[0].name, "UNSPECIFIED"))
+        return known->name + strlen(type->values[0].name) - strlen("UNSPECIFIED");
     for (const char *at = word; (at = strstr(at, "__")); at += 2)
         word = at + 2;
     return word;
@@ -222,4 +222,25 @@ void lua_message_push(lua_State *L, const ProtobufCMessage *message)
             continue;
         lua_setfield(L, -2, field->name);
     }
+}
+
+int lua_message_push_answer(lua_State *L, const ProtobufCMessage *response, const lks_error *error)
+{
+    lua_message_push(L, response);
+    lua_createtable(L, 0, 8);
+    lua_pushstring(L, lks_code_name(error->code));
+    lua_setfield(L, -2, "code");
+    lua_pushstring(L, lks_applied_name(error->applied));
+    lua_setfield(L, -2, "applied");
+    lua_pushstring(L, error->message);
+    lua_setfield(L, -2, "message");
+    lua_pushstring(L, error->field);
+    lua_setfield(L, -2, "field");
+    lua_pushstring(L, lks_reason_name(error->reason));
+    lua_setfield(L, -2, "reason");
+    lua_pushboolean(L, error->origin == LKS_ORIGIN_PEER);
+    lua_setfield(L, -2, "from_peer");
+    lua_pushinteger(L, error->retry_after_ms);
+    lua_setfield(L, -2, "retry_after_ms");
+    return 2;
 }

@@ -484,10 +484,3 @@ int64_t harness_ring(harness *h, const service_alarm *alarm)
         fail_msg("%s: not {'OK', ms}", alarm->function);
     return reply->element[1].integer;
 }
-
-const char *harness_word(const ProtobufCEnumDescriptor *type, int value)
-{
-    const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(type, value);
-
-    return known ? known->name + strlen(type->values[0].name) - strlen("UNSPECIFIED") : "?";
-}

@@ -22,7 +22,7 @@ typedef struct harness harness;
 
 /* Starts Redis and loads the library. NULL on failure. Where the environment has
  * LOCKSTOCK_MUTATION_FIND, that text of the library is replaced with
- * LOCKSTOCK_MUTATION_REPLACE (see tests/mutations/runner.cmake). */
+ * LOCKSTOCK_MUTATION_REPLACE (tests/mutations/lua_operators.py). */
 harness *harness_new(void);
 void harness_free(harness *h);
 
@@ -119,10 +119,6 @@ long harness_commands(harness *h, const char *command);
 /* One line for each key (but the clock's): name, type, instant of its end, digest
  * of its value. Two equal snapshots: nothing was changed. Valid like a response. */
 const char *harness_snapshot(harness *h);
-
-/* The word of an enum's value, without the type's own prefix, which its first value,
- * ..._UNSPECIFIED, shows: "EXECUTE" of BEGIN_OUTCOME_EXECUTE. "?" when it has none. */
-const char *harness_word(const ProtobufCEnumDescriptor *type, int value);
 
 /* Loads the library with each `find` replaced, as a library with a fault would be. */
 void harness_alter(harness *h, const char *find, const char *replace);

@@ -13,7 +13,7 @@ const lks_once_options plain = {.scope = "charge", .key = "order-1", .lease_ms =
 /* The keeper's lock is hidden, and a stale value is as good. */
 __attribute__((no_sanitize("thread"))) uint64_t lost_ns(lks_once_attempt *attempt)
 {
-    return *(volatile uint64_t *)&attempt->lease.lost_ns;
+    return *(volatile uint64_t *)&attempt->grant.lease.lost_ns;
 }
 
 lks_once_verdict work(void *arg, lks_once_attempt *attempt)

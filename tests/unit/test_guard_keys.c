@@ -1,8 +1,7 @@
 /* What guards read of a request. */
 /* promise GD1 */
 
-#include "client/guard/guarded.h"
-#include "client/guard/keys.h"
+#include "host/guard/keys.h"
 #include "guarded.pb-c.h"
 #include "presence.pb-c.h"
 #include "test.h"
@@ -286,19 +285,6 @@ TEST(a_list_of_messages_that_look_like_entries_keeps_its_order)
     other.logs = back;
     assert_false(same(&buy, &one, &buy, &other));
     expect_key(&other, PATHS("logs.key"), "", "b:a");
-}
-
-/* ---- answers ---- */
-
-TEST(a_replay_without_a_result_is_an_error)
-{
-    guard_answer answer = {.outcome = 0};
-
-    guard_replay(NULL, &answer);
-    assert_int_equal(answer.error.code, LKS_INTERNAL);
-    assert_int_equal(answer.error.applied, LKS_APPLIED_MAYBE);
-    assert_string_equal(answer.error.message, "the answer has no stored result");
-    assert_false(answer.replays);
 }
 
 TEST_MAIN()

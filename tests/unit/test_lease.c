@@ -95,6 +95,7 @@ static void end(bool lost)
     lease_drop(&lease);
 }
 
+/* promise M7: a lease is renewed while it is held; a renewal in flight at its end is without effect */
 TEST(a_lease_lives_until_its_renewal_is_answered)
 {
     begin(LEASE_ALWAYS, 60000);
@@ -120,6 +121,24 @@ TEST(each_renewal_is_followed_by_the_next)
     assert_int_equal(freed, 1);
 }
 
+/* Without a call of its own the keeper tries again: the error says nothing about the lease. */
+/* promise C6: a lease is renewed while it is needed, again after a failure, not after its end */
+TEST(a_renewal_that_fails_is_repeated)
+{
+    static const lks_code codes[] = {LKS_RESOURCE_EXHAUSTED, LKS_INTERNAL, LKS_FAILED_PRECONDITION};
+
+    begin(LEASE_ALWAYS, 60000);
+    for (int i = 0; i < 3; i++) {
+        await(&renewed, i + 1);
+        answer(0, &(lks_error){.code = codes[i]});
+    }
+    await(&renewed, 4);
+    assert_false(lease_is_lost(&lease));
+    end(false);
+    answer(0, NULL);
+    assert_int_equal(count(&reported), 0);
+}
+
 /* What was left of a lease that was begun before is shorter than a whole lease. */
 TEST(what_is_left_counts_for_the_next_renewal)
 {
@@ -129,6 +148,51 @@ TEST(what_is_left_counts_for_the_next_renewal)
     answer(30000, NULL);
     assert_true(lease.renewal.at_ns <= clock_now_ns() + 10000 * CLOCK_NS_PER_MS);
     end(false);
+}
+
+/* Another lease's `lost` keeps the keeper's thread busy, so that nobody notices the loss before the answer comes. */
+static bool is_any(const struct lease *of, const void *arg)
+{
+    return of && !arg;
+}
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+static void wait_at_gate(struct lease *of, lks_loss_reason why)
+{
+    report(of, why);
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+}
+
+static void free_nothing(struct lease *of)
+{
+    (void)of;
+}
+
+/* promise C7 */
+/* promise M13 */
+TEST(an_answer_after_the_loss_and_before_its_report_revives_nothing)
+{
+    static const lease_kind other_kind = {.batch_max = 1, .renew = renew, .lost = wait_at_gate, .free = free_nothing};
+    struct lease other = {.kind = &other_kind, .lease_ms = 30, .keep_ms = LEASE_ALWAYS};
+
+    begin(LEASE_ALWAYS, 1000);
+    await(&renewed, 1);
+    pthread_mutex_lock(&gate);
+    assert_int_equal(lease_expect(&other, NULL), LKS_OK);
+    lease_begin(&other, clock_now_ns() - 10 * CLOCK_NS_PER_MS, 1);
+    await(&reported, 1);
+    while (!lease_is_lost(&lease))
+        process_pause();
+    answer(60000, NULL);
+    assert_true(lease_is_lost(&lease));
+    pthread_mutex_unlock(&gate);
+    await(&reported, 2);
+    end(true);
+    assert_true(lease_end(&other));
+    lease_quiesce(is_any, NULL);
+    lease_drop(&other);
 }
 
 TEST(a_lease_that_is_not_kept_costs_no_timer)
@@ -169,6 +233,7 @@ TEST(a_lost_lease_stays_lost)
 }
 
 /* promise C7 */
+/* promise M13: a lost lease stays lost, is reported once and is not renewed */
 TEST(a_lease_that_is_lost_at_once_is_not_renewed)
 {
     begin(LEASE_ALWAYS, 1);
@@ -177,6 +242,7 @@ TEST(a_lease_that_is_lost_at_once_is_not_renewed)
     end(true);
 }
 
+/* promise C25 */
 TEST(a_lease_that_a_server_refuses_is_lost_at_once)
 {
     begin(LEASE_ALWAYS, 60000);
@@ -189,6 +255,7 @@ TEST(a_lease_that_a_server_refuses_is_lost_at_once)
 }
 
 /* The lease of its last renewal is its last. */
+/* promise C25 */
 TEST(a_lease_is_kept_no_longer_than_keep_ms)
 {
     begin(5, 60000); /* the renewal shortens it */
@@ -200,6 +267,7 @@ TEST(a_lease_is_kept_no_longer_than_keep_ms)
     end(true);
 }
 
+/* promise M9: a renewal that fails is repeated */
 TEST(a_renewal_that_cannot_start_is_repeated)
 {
     is_away = true;

@@ -96,18 +96,6 @@ TEST(test_the_server_says_lost)
     unlock_and_free(other, LKS_OK);
 }
 
-TEST(test_the_server_ends)
-{
-    struct witness witness = WITNESS_INIT;
-    lks_mutex *mutex = new_locked("door", SHORT_MS, &witness);
-
-    fake_stop(fake);
-    fake = NULL;
-    await_loss(&witness);
-    assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);
-    unlock_and_free(mutex, LKS_ABORTED);
-}
-
 /* promise M16: max_hold_ms */
 TEST(test_max_hold_ends_renewing)
 {
@@ -122,23 +110,6 @@ TEST(test_max_hold_ends_renewing)
     assert_int_equal(witness.reason, LKS_LOSS_MAX_HOLD);
     assert_int_equal(fake_seen(fake, FAKE_RENEW, "door"), 1); /* at a third, not at two thirds */
     unlock_and_free(mutex, LKS_ABORTED);
-}
-
-TEST(test_a_permit_is_lost_like_a_lock)
-{
-    struct witness witness = WITNESS_INIT;
-    const lks_lock_options options = {.lease_ms = SHORT_MS, .on_lost = see_loss, .arg = &witness};
-    lks_semaphore *semaphore = NULL;
-    lks_permit *permit = NULL;
-
-    fake_behave(fake, (fake_manner){.lost = "seats"});
-    assert_int_equal(lks_semaphore_new(channel, "seats", 2, &options, &semaphore, NULL), LKS_OK);
-    assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
-    await_loss(&witness);
-    assert_int_equal(witness.fence, lks_permit_fence(permit));
-    assert_true(lks_permit_is_lost(permit));
-    assert_int_equal(lks_permit_release(permit, NULL), LKS_ABORTED);
-    assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
 }
 
 /* ---- once and for all ------------------------------------------------------------ */
@@ -187,25 +158,6 @@ TEST(test_a_look_during_a_renewal_does_not_say_lost_and_then_held)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-/* A renewal was to be tried again later, and by then the lock is lost. */
-/* promise M13: what is lost stays lost, is told once, is not renewed */
-TEST(test_what_is_lost_is_not_renewed)
-{
-    struct witness witness = WITNESS_INIT;
-
-    fake_behave(fake, (fake_manner){
-                          .fails[FAKE_RENEW] = LKS_RESOURCE_EXHAUSTED, .fail_times = 1, .fail_retry_ms = 2 * SHORT_MS});
-    lks_mutex *mutex = new_locked("door", SHORT_MS, &witness);
-    await_loss(&witness);
-    assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);
-    lks_mutex *other = new_locked("gate", SHORT_MS, NULL);
-    assert_true(fake_await(fake, FAKE_RENEW, "gate", 5));
-    assert_int_equal(fake_seen(fake, FAKE_RENEW, "door"), 1);
-    unlock_and_free(mutex, LKS_ABORTED);
-    unlock_held_or_lost(other);
-    assert_int_equal(lks_mutex_free(other), LKS_OK);
-}
-
 /* ---- counted from the sending ---------------------------------------------------- */
 
 /* So that a late answer is awaited. */
@@ -228,24 +180,6 @@ TEST(test_a_late_answer_makes_no_longer_lease)
     lks_mutex *mutex = new_locked("door", LONG_LEASE_MS, NULL);
     fake_event asked = fake_event_at(fake, FAKE_ACQUIRE, "door", 0);
     assert_is_lost_in_time(mutex, asked.at_ns, LONG_LEASE_MS);
-    unlock_and_free(mutex, LKS_ABORTED);
-}
-
-/* The same for the answer to a renewal: it takes most of the time until the next. */
-/* promise M11 */
-TEST(test_a_late_renewal_makes_no_longer_lease)
-{
-    open_channel_without_retries();
-    lks_mutex *mutex = new_locked("door", LEASE_MS, NULL);
-    fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
-    assert_true(fake_await(fake, FAKE_RENEW, "door", 1));
-    uint64_t got_ns = fake_event_at(fake, FAKE_RENEW, "door", 0).at_ns;
-    let_pass(got_ns, LEASE_MS / 4);
-    fake_behave(fake, (fake_manner){0});
-    let_pass(got_ns, LEASE_MS / 3 - LEASE_MS / 20);
-    fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
-    size_t last = fake_seen(fake, FAKE_RENEW, "door") - 1;
-    assert_is_lost_in_time(mutex, fake_event_at(fake, FAKE_RENEW, "door", last).at_ns, LEASE_MS);
     unlock_and_free(mutex, LKS_ABORTED);
 }
 

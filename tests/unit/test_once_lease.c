@@ -31,31 +31,6 @@ TEST(test_the_lease_is_extended_while_it_runs)
     assert_true(event_of(FAKE_EXTEND, 1).at_ns - event_of(FAKE_BEGIN, 0).at_ns >= SHORT_MS / 2 * UINT64_C(1000000));
 }
 
-/* promise C6: a lease is extended while it is needed, again after a failure, not after the end */
-TEST(test_nothing_is_extended_after_the_end)
-{
-    struct job job = {.verdict = LKS_ONCE_STORE};
-    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = 100};
-
-    for (int i = 0; i < 20; i++)
-        assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
-    size_t extended = fake_calls(fake, FAKE_EXTEND);
-    for (long long from_ms = process_now_ms(); process_now_ms() < from_ms + 300;)
-        process_pause();
-    assert_int_equal(fake_calls(fake, FAKE_EXTEND), extended);
-}
-
-/* promise C6 */
-TEST(test_an_extension_that_fails_is_repeated)
-{
-    struct job job = {.verdict = LKS_ONCE_STORE, .extends = 3};
-
-    fake_behave(fake, (fake_manner){.fails[FAKE_EXTEND] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE, .fail_times = 2});
-    assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
-    assert_true(job.seen);
-    assert_false(job.lost_last);
-}
-
 /* promise C7: lost: at once when told, a tenth before the end counted from the sending, for good; a late EXECUTE is
  * confirmed */
 /* promise C10 */
@@ -76,23 +51,6 @@ TEST(test_lost_is_told_at_once)
     assert_true(result->replayed);
     assert_string_equal(result->body, "the winner's");
     lks_once_result_free(result);
-}
-
-/* Nobody answers; it counts as lost before it can be over, and stays lost when the
- * answers come after all. */
-/* promise C7 */
-TEST(test_a_lease_that_nobody_extends_is_lost)
-{
-    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = SHORT_MS};
-    struct job job = {.verdict = LKS_ONCE_STORE, .until_lost = true, .lets_go = true};
-    lks_once_result *result = NULL;
-
-    fake_behave(fake, (fake_manner){.holds[FAKE_EXTEND] = true});
-    assert_int_equal(run(&options, &job, &result, NULL), LKS_ONCE_SUPERSEDED);
-    assert_true(job.seen); /* nothing was extended after the loss */
-    assert_true(job.lost_last);
-    assert_null(result); /* Get finds no result: the other one is running */
-    assert_string_equal(event_of(FAKE_GET, 0).id, "order-1");
 }
 
 /* When it is lost as the answer to Begin has it, and as that to the first Extend has it. */

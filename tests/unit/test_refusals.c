@@ -1,25 +1,25 @@
 /* Remembered refusals: known until their end and no longer, gone with a drop, bounded. */
 /* promise S54 */
 
-#include "services/refusals.h"
+#include "services/recent.h"
 #include "test.h"
 
 enum { PLACES = 64, MANY = 10000 };
 #define BASE(text) lks_rpc_slice_of("ls:{ns/" text "}:")
 
-static refusals *r;
+static recent *r;
 
 static int make(void **state)
 {
     (void)state;
-    r = refusals_new(PLACES);
+    r = recent_new(PLACES);
     return 0;
 }
 
 static int clear(void **state)
 {
     (void)state;
-    refusals_free(r);
+    recent_free(r);
     return 0;
 }
 
@@ -28,16 +28,16 @@ static void put(const char *first, const char *second, uint64_t now_ns, uint64_t
                 int64_t number)
 {
     const lks_rpc_slice parts[] = {lks_rpc_slice_of(first), lks_rpc_slice_of(second)};
-    const refusal what = {.ask_ns = ask_ns, .until_ns = until_ns, .number = {number}};
+    const recent_fact what = {.ask_ns = ask_ns, .until_ns = until_ns, .number = {number}};
 
-    refusals_put(r, BASE("g"), &(refusal_key){parts, 2}, &what, now_ns);
+    recent_put(r, BASE("g"), &(recent_key){parts, 2}, &what, now_ns);
 }
 
 /* Its number; -1: it is not known. */
 static int64_t known(const char *first, const char *second, uint64_t now_ns)
 {
     const lks_rpc_slice parts[] = {lks_rpc_slice_of(first), lks_rpc_slice_of(second)};
-    const refusal *found = refusals_find(r, &(refusal_key){parts, 2}, now_ns);
+    const recent_fact *found = recent_find(r, &(recent_key){parts, 2}, now_ns);
 
     return found ? found->number[0] : -1;
 }
@@ -92,7 +92,7 @@ TEST(parts_are_told_apart)
     assert_int_equal(known("abc", "", 11), -1);
 
     const lks_rpc_slice one = lks_rpc_slice_of("a");
-    assert_null(refusals_find(r, &(refusal_key){&one, 1}, 11));
+    assert_null(recent_find(r, &(recent_key){&one, 1}, 11));
 }
 
 TEST(forgetting_is_of_one_key)
@@ -100,7 +100,7 @@ TEST(forgetting_is_of_one_key)
     put("g", "a", 10, 20, 20, 1);
     put("g", "b", 10, 20, 20, 2);
     const lks_rpc_slice parts[] = {lks_rpc_slice_of("g"), lks_rpc_slice_of("a")};
-    refusals_forget(r, &(refusal_key){parts, 2}, 11);
+    recent_forget(r, &(recent_key){parts, 2}, 11);
     assert_int_equal(known("g", "a", 11), -1);
     assert_int_equal(known("g", "b", 11), 2);
     put("g", "a", 12, 20, 20, 3);
@@ -110,32 +110,32 @@ TEST(forgetting_is_of_one_key)
 TEST(a_drop_is_of_all_of_a_base)
 {
     const lks_rpc_slice of_other[] = {lks_rpc_slice_of("h"), lks_rpc_slice_of("a")};
-    const refusal what = {.ask_ns = 20, .until_ns = 20, .number = {3}};
+    const recent_fact what = {.ask_ns = 20, .until_ns = 20, .number = {3}};
 
     put("g", "a", 10, 20, 20, 1);
     put("g", "b", 10, 20, 20, 2);
-    refusals_put(r, BASE("h"), &(refusal_key){of_other, 2}, &what, 10);
-    refusals_drop(r, BASE("g"));
+    recent_put(r, BASE("h"), &(recent_key){of_other, 2}, &what, 10);
+    recent_drop(r, BASE("g"));
     assert_int_equal(known("g", "a", 11), -1);
     assert_int_equal(known("g", "b", 11), -1);
     assert_int_equal(known("h", "a", 11), 3);
     put("g", "a", 11, 20, 20, 4); /* what was asked for since */
     assert_int_equal(known("g", "a", 12), 4);
-    refusals_drop_all(r);
+    recent_drop_all(r);
     assert_int_equal(known("g", "a", 12), -1);
     assert_int_equal(known("h", "a", 12), -1);
 }
 
 TEST(a_key_that_is_too_long_is_not_kept)
 {
-    char text[REFUSAL_KEY_BYTES_MAX + 1] = {0};
+    char text[RECENT_KEY_BYTES_MAX + 1] = {0};
 
-    memset(text, 'x', REFUSAL_KEY_BYTES_MAX - 4);
+    memset(text, 'x', RECENT_KEY_BYTES_MAX - 4);
     put(text, "", 10, 20, 20, 1);
     assert_int_equal(known(text, "", 11), 1);
     put(text, "y", 10, 20, 20, 1);
     assert_int_equal(known(text, "y", 11), -1);
-    text[REFUSAL_KEY_BYTES_MAX - 4] = 'x';
+    text[RECENT_KEY_BYTES_MAX - 4] = 'x';
     put(text, "", 10, 20, 20, 1);
     assert_int_equal(known(text, "", 11), -1);
     put("", text, 10, 20, 20, 1);
@@ -147,12 +147,12 @@ TEST(what_is_over_makes_room_before_what_is_not)
     static const char *const names[] = {"a", "b", "c"};
     const lks_rpc_slice of_other[] = {lks_rpc_slice_of("h"), lks_rpc_slice_of("x")};
 
-    refusals_free(r);
-    r = refusals_new(4); /* which any key may be in */
+    recent_free(r);
+    r = recent_new(4); /* which any key may be in */
     put("g", "a", 10, 20, 20, 1);
-    refusals_put(r, BASE("h"), &(refusal_key){of_other, 2}, &(refusal){.ask_ns = 90, .until_ns = 90}, 10);
+    recent_put(r, BASE("h"), &(recent_key){of_other, 2}, &(recent_fact){.ask_ns = 90, .until_ns = 90}, 10);
     put("g", "b", 10, 20, 20, 1);
-    refusals_drop(r, BASE("h"));
+    recent_drop(r, BASE("h"));
     put("g", "c", 10, 20, 20, 1);
     put("g", "d", 10, 30, 30, 1);
     for (size_t i = 0; i < 3; i++)

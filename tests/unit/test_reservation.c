@@ -375,12 +375,6 @@ TEST(test_what_may_be_sold_is_not_cancelled)
 
 /* ---- keeping -------------------------------------------------------------------------------- */
 
-static void await_lost(lks_reservation *reservation)
-{
-    while (!lks_reservation_is_lost(reservation))
-        process_pause();
-}
-
 /* promise C6 */
 /* promise C25 */
 TEST(test_what_is_kept_is_extended)
@@ -401,61 +395,6 @@ TEST(test_what_is_kept_is_extended)
     for (long long from_ms = process_now_ms(); process_now_ms() < from_ms + SHORT_MS;)
         process_pause();
     assert_int_equal(fake_calls(fake, FAKE_EXTEND_HOLD), extends);
-}
-
-TEST(test_what_is_not_kept_is_lost)
-{
-    lks_reservation_order order = plain;
-
-    order.hold_ms = SHORT_MS;
-    lks_reservation *reservation = make(&order);
-    assert_false(lks_reservation_is_lost(reservation));
-    await_lost(reservation);
-    assert_int_equal(fake_calls(fake, FAKE_EXTEND_HOLD), 0);
-    /* It may still be there to be confirmed; only the server knows. */
-    assert_int_equal(lks_reservation_confirm(reservation, true, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
-    lks_reservation_free(reservation);
-}
-
-/* promise C25 */
-TEST(test_it_is_kept_no_longer_than_told)
-{
-    lks_reservation_order order = plain;
-
-    order.hold_ms = SHORT_MS;
-    order.keep_ms = SHORT_MS;
-    lks_reservation *reservation = make(&order);
-    await_lost(reservation);
-    lks_reservation_free(reservation);
-}
-
-/* promise C25 */
-TEST(test_what_a_server_ended_is_lost)
-{
-    const int outcomes[] = {LKS_EXTEND_HOLD_OUTCOME_EXPIRED, LKS_EXTEND_HOLD_OUTCOME_CANCELLED};
-    lks_reservation_order order = plain;
-
-    order.hold_ms = SHORT_MS;
-    order.keep_ms = LONG_MS;
-    for (size_t i = 0; i < 2; i++) {
-        fake_behave(fake, (fake_manner){.outcome[FAKE_EXTEND_HOLD] = outcomes[i]});
-        lks_reservation *reservation = make(&order);
-        await_lost(reservation);
-        lks_reservation_free(reservation);
-    }
-}
-
-/* What is left is the server's word: a repeat may find the rest of a hold. */
-/* promise C25 */
-TEST(test_the_rest_of_a_hold_is_what_counts)
-{
-    lks_reservation_order order = plain;
-
-    order.hold_ms = LONG_MS;
-    fake_behave(fake, (fake_manner){.hold_ms = 100, .replayed = true});
-    lks_reservation *reservation = make(&order);
-    await_lost(reservation);
-    lks_reservation_free(reservation);
 }
 
 /* Less is left of the hold than a third of its length, after which it would be extended. */
@@ -555,25 +494,6 @@ TEST(test_not_in_a_forked_child)
     assert_int_equal(fake_calls(fake, FAKE_CANCEL), 0);
     assert_int_equal(lks_reservation_confirm(reservation, false, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
     lks_reservation_free(reservation);
-}
-
-TEST(test_many_are_kept_at_once)
-{
-    enum { MANY = 200 };
-    lks_reservation *reservations[MANY];
-    lks_reservation_order order = plain;
-
-    order.order_id = NULL;
-    order.hold_ms = HOLD_MS;
-    order.keep_ms = LONG_MS;
-    for (size_t i = 0; i < MANY; i++)
-        reservations[i] = make(&order);
-    assert_true(fake_await(fake, FAKE_EXTEND_HOLD, NULL, 2 * MANY));
-    for (size_t i = 0; i < MANY; i++) {
-        assert_false(lks_reservation_is_lost(reservations[i]));
-        lks_reservation_free(reservations[i]);
-    }
-    assert_int_equal(fake_calls(fake, FAKE_CANCEL), MANY);
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -8,6 +8,15 @@
 
 /* ---- what Redis may answer ----------------------------------------------------- */
 
+#define REFUSED(reply, reason)                                                  \
+    {                                                                           \
+        reply, LKS_UNAVAILABLE, LKS_APPLIED_NO, true, LKS_REASON_STORE_##reason \
+    }
+#define BROKEN(reply)                                                      \
+    {                                                                      \
+        reply, LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL \
+    }
+
 /* promise W19 */
 /* promise T1: LOADING, BUSY, CLUSTERDOWN, MASTERDOWN, NOREPLICAS, MISCONF, FUNCTION KILL: UNAVAILABLE, NO, retry
  * after */
@@ -23,42 +32,30 @@ TEST(each_error_reply_has_its_meaning)
         bool retry_after;
         lks_reason reason;
     } rows[] = {
-        {"-LOADING Redis is loading the dataset in memory\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true,
-         LKS_REASON_STORE_LOADING},
-        {"-BUSY Redis is busy running a script.\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true, LKS_REASON_STORE_BUSY},
-        {"-CLUSTERDOWN The cluster is down\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true, LKS_REASON_STORE_CLUSTER_DOWN},
-        {"-MASTERDOWN Link with MASTER is down\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true,
-         LKS_REASON_STORE_FAILING_OVER},
-        {"-NOREPLICAS Not enough good replicas to write.\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true,
-         LKS_REASON_STORE_TOO_FEW_REPLICAS},
-        {"-MISCONF Errors writing to the AOF file\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true,
-         LKS_REASON_STORE_DISK_FAILED},
+        REFUSED("-LOADING Redis is loading the dataset in memory\r\n", LOADING),
+        REFUSED("-BUSY Redis is busy running a script.\r\n", BUSY),
+        REFUSED("-CLUSTERDOWN The cluster is down\r\n", CLUSTER_DOWN),
+        REFUSED("-MASTERDOWN Link with MASTER is down\r\n", FAILING_OVER),
+        REFUSED("-NOREPLICAS Not enough good replicas to write.\r\n", TOO_FEW_REPLICAS),
+        REFUSED("-MISCONF Errors writing to the AOF file\r\n", DISK_FAILED),
         {"-OOM command not allowed when used memory > 'maxmemory'.\r\n", LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, true,
          LKS_REASON_STORE_OUT_OF_MEMORY},
-        {"-ERR Script killed by user with SCRIPT KILL... script: echo_1, on @user_function:7.\r\n", LKS_UNAVAILABLE,
-         LKS_APPLIED_NO, true, LKS_REASON_STORE_BUSY},
-        {"-ERR Script killed by users\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
-        {"-ERR something else\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
-        {"-BUSYGROUP is not BUSY\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
-        {"-WRONGTYPE from nowhere\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
-        {"+OK\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
-        {"$-1\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
-        {"*0\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
-        {"*6\r\n$3\r\nERR\r\n:6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n$9\r\nid_reused\r\n", LKS_ALREADY_EXISTS,
-         LKS_APPLIED_NO, false, LKS_REASON_ID_REUSED},
-        {"*6\r\n$3\r\nERR\r\n:13\r\n$5\r\nMAYBE\r\n$1\r\nm\r\n$6\r\nsecret\r\n$0\r\n\r\n", LKS_INTERNAL,
-         LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
-        {"*6\r\n$3\r\nERR\r\n:13\r\n$3\r\nYES\r\n$1\r\nm\r\n$0\r\n\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE,
-         false, LKS_REASON_INTERNAL},
-        {"*5\r\n$3\r\nERR\r\n:6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false,
-         LKS_REASON_INTERNAL},
-        {"*1\r\n$3\r\nERR\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false, LKS_REASON_INTERNAL},
-        {"*6\r\n$3\r\nERR\r\n:0\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false,
-         LKS_REASON_INTERNAL},
-        {"*6\r\n$3\r\nERR\r\n:99\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE,
-         false, LKS_REASON_INTERNAL},
-        {"*6\r\n$3\r\nERR\r\n$1\r\n6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE,
-         false, LKS_REASON_INTERNAL},
+        REFUSED("-ERR Script killed by user with SCRIPT KILL... script: echo_1, on @user_function:7.\r\n", BUSY),
+        BROKEN("-ERR Script killed by users\r\n"),
+        BROKEN("-ERR something else\r\n"),
+        BROKEN("-BUSYGROUP is not BUSY\r\n"),
+        BROKEN("-WRONGTYPE from nowhere\r\n"),
+        BROKEN("+OK\r\n"),
+        BROKEN("$-1\r\n"),
+        BROKEN("*0\r\n"),
+        {"[ERR :6 NO m  id_reused]", LKS_ALREADY_EXISTS, LKS_APPLIED_NO, false, LKS_REASON_ID_REUSED},
+        BROKEN("[ERR :13 MAYBE m secret  ]"),
+        BROKEN("[ERR :13 YES m   ]"),
+        BROKEN("[ERR :6 NO m  ]"),
+        BROKEN("[ERR]"),
+        BROKEN("[ERR :0 NO m   ]"),
+        BROKEN("[ERR :99 NO m   ]"),
+        BROKEN("[ERR 6 NO m   ]"),
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         print_message("%.40s\n", rows[i].reply);
@@ -197,12 +194,6 @@ TEST(garbage_ends_the_connection_not_the_server)
     }
 }
 
-static bool was_too_long(void *arg)
-{
-    (void)arg;
-    return strstr(store_driver_reason(here.d), "the store's reply is too long");
-}
-
 /* promise T13: garbage, endless and unasked replies, and answers of another type, end the connection or the step, not
  * the server; silence is noticed, on the wake channel too */
 TEST(a_reply_without_end_is_cut_off)
@@ -260,18 +251,12 @@ TEST(a_greeting_without_end_is_cut_off_early)
     memcpy(numbers, "*1000000\r\n:1\r\n:123\r\n", 20);
     for (size_t i = 0; i < 2; i++) {
         scene_restart_with(&(store_options){.connect_timeout_ms = 600000});
-        here.hello = replies[i];
+        scene_answer("HELLO", replies[i]);
         fake_redis_hang_up(here.fake);
-        store_driver_until(here.d, was_too_long, NULL);
-        here.hello = NULL;
+        scene_until_reason("the store's reply is too long");
+        scene_answer("HELLO", NULL);
         store_driver_wait_ready(here.d, true);
     }
-}
-
-static bool looked_up(void *arg)
-{
-    (void)arg;
-    return here.looked_up;
 }
 
 /* Times that no Redis tells. */
@@ -280,22 +265,15 @@ TEST(a_library_of_an_impossible_age_is_not_deleted)
 {
     static const char *const times[] = {"$20\r\n-9223372036854775808\r\n", "$19\r\n9223372036854775807\r\n",
                                         "$10\r\n1699999999\r\n", ":1\r\n"};
-    here.libraries = "*1\r\n*2\r\n$12\r\nlibrary_name\r\n$14\r\nlockstock_aaaa\r\n";
+    scene_answer(SCENE_LIBRARIES, "[[library_name lockstock_aaaa]]");
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
-        here.last_use = times[i];
-        here.looked_up = false;
+        scene_answer("HGET", times[i]);
         fake_redis_hang_up(here.fake);
-        store_driver_until(here.d, looked_up, NULL);
+        scene_until_seen("HGET", (unsigned)i + 1);
         store_driver_wait_ready(here.d, true);
         assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
-        assert_false(here.deleted_library);
+        assert_int_equal(fake_redis_seen(here.fake, "FUNCTION DELETE"), 0);
     }
-}
-
-static bool told_time(void *arg)
-{
-    (void)arg;
-    return here.told_time;
 }
 
 /* promise T13 */
@@ -307,10 +285,10 @@ TEST(a_clock_that_no_redis_tells_is_not_known)
     store_view view;
 
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
-        here.time = times[i];
-        here.told_time = false;
+        unsigned seen = fake_redis_seen(here.fake, "TIME");
+        scene_answer("TIME", times[i]);
         fake_redis_hang_up(here.fake);
-        store_driver_until(here.d, told_time, NULL);
+        scene_until_seen("TIME", seen + 1);
         store_driver_wait_ready(here.d, true);
         assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
         store_look(store_driver_store(here.d), &view);

@@ -11,8 +11,7 @@
 
 enum { A, B, NODES, PATIENCE_MS = 30000, FAR_MS = 1100 };
 
-static const char cluster_hello[] =
-    "*6\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$4\r\nmode\r\n$7\r\ncluster\r\n";
+static const char cluster_hello[] = "[version 7.0.15 role master mode cluster]";
 /* One in each half of the slots; {meta} is in the upper one. */
 static const char low[] = "ls:{b/q}:", high[] = "ls:{foo}:";
 
@@ -20,24 +19,19 @@ typedef struct fake_node {
     fake_redis *fake;
     unsigned port;
     char id[SLOTS_ID_BYTES];
-    const char *says; /* of its id; NULL: the truth */
     char slots[64];
     unsigned epoch;
     const char *answer; /* to FCALL, so often; then `next` once, unless it is NULL; then as usual */
     int answers;
     const char *next;
     size_t calls;
-    bool cut_off; /* it still knows what was so at the beginning */
+    bool cut_off; /* it does not hear of claims */
 } fake_node;
 
 static struct {
     store_driver *d;
     fake_node node[NODES];
-    bool meta_moves;     /* its key has moved already */
-    const char *refusal; /* answer to HELLO of all */
-    size_t looks;        /* CLUSTER NODES, answered by anyone, or refusals */
-    uv_timer_t far;      /* after each HELLO, whose answer it is; no loop: it is answered at once */
-    char text[1024], reply[1200];
+    uv_timer_t far; /* after each HELLO, whose answer it is; no loop: it is answered at once */
 } here;
 
 static void answer_hello(uv_timer_t *timer)
@@ -52,36 +46,12 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
     fake_node *n = arg;
     (void)argc;
 
-    if (strcmp(argv[0], "HELLO") == 0 && here.refusal) {
-        here.looks++;
-        return here.refusal;
-    }
-    if (strcmp(argv[0], "HELLO") == 0 && here.far.loop)
+    if (strcmp(argv[0], "HELLO") == 0 && here.far.loop) {
         uv_timer_start(&here.far, answer_hello, FAR_MS, 0);
-    if (strcmp(argv[0], "HELLO") == 0)
-        return here.far.loop ? fake_silent : cluster_hello;
-    if (strcmp(argv[0], "CLUSTER") == 0 && strcmp(argv[1], "MYID") == 0) {
-        snprintf(here.reply, sizeof here.reply, "$40\r\n%s\r\n", n->says ? n->says : n->id);
-        return here.reply;
+        return fake_silent;
     }
-    if (strcmp(argv[0], "CLUSTER") == 0) {
-        size_t used = 0;
-        here.looks++;
-        for (int i = 0; i < NODES; i++)
-            used += (size_t)snprintf(here.text + used, sizeof here.text - used,
-                                     "%.40s 127.0.0.1:%u@1 %smaster - 0 0 %u connected %s\n", here.node[i].id,
-                                     here.node[i].port, &here.node[i] == n ? "myself," : "",
-                                     n->cut_off ? 1U + (unsigned)i : here.node[i].epoch,
-                                     !n->cut_off ? here.node[i].slots
-                                     : i == A    ? "0-8191"
-                                                 : "8192-16383");
-        snprintf(here.reply, sizeof here.reply, "$%zu\r\n%s\r\n", used, here.text);
-        return here.reply;
-    }
-    if (here.meta_moves && (strcmp(argv[0], "GET") == 0 || strcmp(argv[0], "SET") == 0))
-        return "-ASK 13 127.0.0.1:1\r\n";
     if (strcmp(argv[0], "FCALL") != 0)
-        return fake_usual;
+        return strcmp(argv[0], "HELLO") == 0 ? cluster_hello : fake_usual;
     n->calls++;
     if (n->answers > 0 && n->answers-- > 0)
         return n->answer;
@@ -90,10 +60,43 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
     return answer ? answer : fake_usual;
 }
 
+/* Each node knows the claims, unless it is cut off. */
+static void tell_claims(void)
+{
+    for (int k = 0; k < NODES; k++) {
+        char text[1024], reply[1200];
+        size_t used = 0;
+        for (int i = 0; i < NODES; i++)
+            used += (size_t)snprintf(
+                text + used, sizeof text - used, "%.40s 127.0.0.1:%u@1 %smaster - 0 0 %u connected %s\n",
+                here.node[i].id, here.node[i].port, i == k ? "myself," : "", here.node[i].epoch, here.node[i].slots);
+        snprintf(reply, sizeof reply, "$%zu\r\n%s\r\n", used, text);
+        if (!here.node[k].cut_off && here.node[k].fake)
+            fake_redis_answer(here.node[k].fake, "CLUSTER NODES", reply);
+    }
+}
+
 static void claim(int node, unsigned epoch, const char *slots)
 {
     here.node[node].epoch = epoch;
     snprintf(here.node[node].slots, sizeof here.node[node].slots, "%s", slots);
+    tell_claims();
+}
+
+static void answer_all(const char *words, const char *reply)
+{
+    for (int i = 0; i < NODES; i++)
+        fake_redis_answer(here.node[i].fake, words, reply);
+}
+
+/* B says so of its id. */
+static void call_itself(char letter)
+{
+    char reply[64] = "$40\r\n";
+
+    memset(reply + 5, letter, SLOTS_ID_BYTES - 1);
+    strcpy(reply + 5 + SLOTS_ID_BYTES - 1, "\r\n");
+    fake_redis_answer(here.node[B].fake, "CLUSTER MYID", reply);
 }
 
 static void open_store_with(uint32_t silence_timeout_ms)
@@ -119,6 +122,9 @@ static int setup(void **state)
         here.node[i].fake = fake_redis_start(store_driver_loop(here.d), play, &here.node[i]);
         here.node[i].port = fake_redis_listen_tcp(here.node[i].fake);
         memset(here.node[i].id, 'a' + i, SLOTS_ID_BYTES - 1);
+        char reply[64];
+        snprintf(reply, sizeof reply, "$40\r\n%s\r\n", here.node[i].id);
+        fake_redis_answer(here.node[i].fake, "CLUSTER MYID", reply);
     }
     claim(A, 1, "0-8191");
     claim(B, 2, "8192-16383");
@@ -135,14 +141,24 @@ static int teardown(void **state)
     return 0;
 }
 
+/* How often anyone was asked for the map; or greeted, where greetings are refused. */
+static size_t looks(void)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < NODES; i++)
+        n += here.node[i].fake ? fake_redis_seen(here.node[i].fake, "CLUSTER NODES") : 0;
+    return n;
+}
+
 static bool has_looked(void *arg)
 {
-    return here.looks >= *(size_t *)arg;
+    return looks() >= *(size_t *)arg;
 }
 
 static void until_looked_times(size_t times)
 {
-    size_t n = here.looks + times;
+    size_t n = looks() + times;
 
     store_driver_until(here.d, has_looked, &n);
 }
@@ -304,11 +320,11 @@ TEST(a_password_is_read_again_while_a_node_is_not_open_yet)
 {
     lks_error error;
 
-    here.node[B].says = "cccccccccccccccccccccccccccccccccccccccc";
+    call_itself('c');
     open_store();
     until_looked();
     assert_int_equal(store_reload(store_driver_store(here.d), &error), LKS_OK);
-    here.node[B].says = NULL;
+    call_itself('b');
     store_driver_wait_ready(here.d, true);
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_calls(1, 0);
@@ -370,7 +386,7 @@ TEST(another_node_at_an_address_is_not_used)
     open_store();
     store_driver_wait_ready(here.d, true);
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
-    here.node[B].says = "cccccccccccccccccccccccccccccccccccccccc";
+    call_itself('c');
     fake_redis_hang_up(here.node[B].fake);
     store_driver_until(here.d, is_degraded, NULL);
     until_looked();
@@ -444,19 +460,25 @@ TEST(slots_of_a_node_that_was_given_up_are_used_where_they_are)
     store_driver_until(here.d, is_up_at_a, NULL);
 }
 
+static bool was_greeted_often(void *arg)
+{
+    (void)arg;
+    return fake_redis_seen(here.node[A].fake, "HELLO") >= 5;
+}
+
 /* store_driver wants a change each time. */
 TEST(what_is_wrong_is_told_once)
 {
-    here.refusal = "-NOAUTH Authentication required.\r\n";
+    answer_all("HELLO", "-NOAUTH Authentication required.\r\n");
     open_store();
-    until_looked_times(5);
+    store_driver_until(here.d, was_greeted_often, NULL);
     assert_string_equal(store_driver_reason(here.d), "the store wants credentials");
 }
 
 /* Who has {meta} is asked before others are opened: they are not what is wrong. */
 TEST(who_does_not_serve_is_named_before_who_was_not_tried)
 {
-    here.node[B].says = "cccccccccccccccccccccccccccccccccccccccc";
+    call_itself('c');
     open_store();
     until_looked();
     assert_non_null(strstr(store_driver_reason(here.d), "0 of 2 primaries serve"));
@@ -469,7 +491,8 @@ TEST(a_node_whose_slot_of_meta_moves_is_used)
     open_store();
     store_driver_wait_ready(here.d, true);
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
-    here.meta_moves = true;
+    answer_all("GET", "-ASK 13 127.0.0.1:1\r\n");
+    answer_all("SET", "-ASK 13 127.0.0.1:1\r\n");
     fake_redis_hang_up(here.node[B].fake);
     store_driver_until(here.d, is_degraded, NULL);
     until_looked();

@@ -1,130 +1,74 @@
 /* What a fresh connection must pass: credentials, database, version, role,
- * safety, data layout, library; against a fake Redis that differs in one thing. */
-#include "support/fake_redis.h"
+ * safety, data layout, library; against a fake Redis that differs in one answer. */
+#include "store_scene.h"
 #include "support/kept_stderr.h"
-#include "support/store_driver.h"
 #include "test.h"
 
-/* One command answered in another way: its first words, and the reply. */
-typedef struct twist {
-    const char *first, *second;
-    const char *reply;
-} twist;
-
-typedef struct stage {
-    store_driver *d;
-    fake_redis *fake;
-    twist twist;
-    char words[2048]; /* all that was said */
-} stage;
-
-static const char *play(void *arg, size_t argc, const char *const *argv)
+/* `words` are answered with `reply`. */
+static void open_store(const char *words, const char *reply, const char *credentials, const char *suffix,
+                       bool allow_unsafe)
 {
-    stage *s = arg;
-    size_t used = strlen(s->words);
-
-    for (size_t i = 0; i < argc && i < 5 && used < sizeof s->words - 1; i++)
-        used +=
-            (size_t)snprintf(s->words + used, sizeof s->words - used, "%.64s%s", argv[i], i + 1 < argc ? " " : "\n");
-    if (s->twist.first && strcmp(argv[0], s->twist.first) == 0 &&
-        (!s->twist.second || (argc > 1 && strcmp(argv[1], s->twist.second) == 0)))
-        return s->twist.reply;
-    return fake_usual;
+    scene_begin();
+    scene_answer(words, reply);
+    scene_open_url(&(store_options){.allow_unsafe = allow_unsafe}, credentials, suffix);
 }
 
-/* `prefix` stands before the socket's path: credentials. */
-static void open_store(stage *s, const twist *with, const char *prefix, const char *suffix, bool allow_unsafe)
+static void close_store(void)
 {
-    char url[256];
-
-    *s = (stage){.d = store_driver_new()};
-    if (with)
-        s->twist = *with;
-    s->fake = fake_redis_start(store_driver_loop(s->d), play, s);
-    snprintf(url, sizeof url, "unix://%s%s%s", prefix, fake_redis_url(s->fake) + strlen("unix://"), suffix);
-    const store_options options = {.url = url, .allow_unsafe = allow_unsafe};
-    assert_int_equal(store_driver_open(s->d, &options, NULL), LKS_OK);
+    scene_end(NULL);
 }
 
-static void close_store(stage *s)
+/* Ready, and then closed. */
+static void becomes_ready(void)
 {
-    store_driver_close_store(s->d);
-    fake_redis_stop(s->fake);
-    store_driver_free(s->d);
-}
-
-static bool is_fatal(void *arg)
-{
-    return store_fatal(store_driver_store(((stage *)arg)->d));
-}
-
-static bool has_reason(void *arg)
-{
-    const char *reason = store_driver_reason(((stage *)arg)->d);
-
-    return reason[0] != '\0';
+    store_driver_wait_ready(here.d, true);
+    assert_null(store_fatal(store_driver_store(here.d)));
+    close_store();
 }
 
 /* promise T8 */
 TEST(credentials_and_database_come_first)
 {
-    stage s;
-
-    open_store(&s, NULL, "us%20er:pass%2Fword@", "?db=7", false);
-    store_driver_wait_ready(s.d, true);
-    assert_ptr_equal(strstr(s.words, "AUTH us er pass/word\nSELECT 7\nHELLO\n"), s.words);
-    close_store(&s);
-    open_store(&s, NULL, ":pw@", "", false);
-    store_driver_wait_ready(s.d, true);
-    assert_ptr_equal(strstr(s.words, "AUTH pw\nHELLO\n"), s.words);
-    close_store(&s);
+    open_store("", NULL, "us%20er:pass%2Fword@", "?db=7", false);
+    store_driver_wait_ready(here.d, true);
+    assert_ptr_equal(strstr(fake_redis_log(here.fake), "AUTH us er pass/word\nSELECT 7\nHELLO\n"),
+                     fake_redis_log(here.fake));
+    close_store();
+    open_store("", NULL, ":pw@", "", false);
+    store_driver_wait_ready(here.d, true);
+    assert_ptr_equal(strstr(fake_redis_log(here.fake), "AUTH pw\nHELLO\n"), fake_redis_log(here.fake));
+    close_store();
 }
-
-#define CONFIG(save, append, memory, policy_len, policy)                                    \
-    "*8\r\n$4\r\nsave\r\n" save "$10\r\nappendonly\r\n" append "$9\r\nmaxmemory\r\n" memory \
-    "$16\r\nmaxmemory-policy\r\n$" policy_len "\r\n" policy "\r\n"
-#define NO_SAVE "$0\r\n\r\n"
-#define SAVE "$6\r\n3600 1\r\n"
-#define YES "$3\r\nyes\r\n"
-#define NO "$2\r\nno\r\n"
-#define NOLIMIT "$1\r\n0\r\n"
-#define LIMIT "$3\r\n100\r\n"
-
-static const struct unsafe {
-    twist twist;
-    const char *why; /* NULL = safe */
-} configs[] = {
-    {{"CONFIG", NULL, CONFIG(NO_SAVE, YES, NOLIMIT, "11", "allkeys-lru")}, NULL},
-    {{"CONFIG", NULL, CONFIG(NO_SAVE, YES, LIMIT, "10", "noeviction")}, NULL},
-    {{"CONFIG", NULL, CONFIG(SAVE, NO, NOLIMIT, "10", "noeviction")}, NULL},
-    {{"CONFIG", NULL, "-NOPERM this user has no permissions to run the 'config|get' command\r\n"}, NULL},
-    {{"CONFIG", NULL, "-ERR unknown command 'CONFIG'\r\n"}, NULL},
-    {{"CONFIG", NULL, CONFIG(NO_SAVE, YES, LIMIT, "11", "allkeys-lru")}, "evicts keys"},
-    {{"CONFIG", NULL, CONFIG(NO_SAVE, YES, LIMIT, "12", "volatile-ttl")}, "evicts keys"},
-    {{"CONFIG", NULL, CONFIG(NO_SAVE, NO, NOLIMIT, "10", "noeviction")}, "keeps nothing on disk"},
-};
 
 /* promise T12 */
 TEST(a_store_that_loses_data_by_design_is_refused_unless_allowed)
 {
-    stage s;
+    static const struct row {
+        const char *config, *why; /* NULL = safe */
+    } rows[] = {
+        {"[appendonly yes maxmemory 0 maxmemory-policy allkeys-lru]", NULL},
+        {"[appendonly yes maxmemory 100 maxmemory-policy noeviction]", NULL},
+        {"[save 3600_1 appendonly no maxmemory 0 maxmemory-policy noeviction]", NULL},
+        {"-NOPERM this user has no permissions to run the 'config|get' command\r\n", NULL},
+        {"-ERR unknown command 'CONFIG'\r\n", NULL},
+        {"[appendonly yes maxmemory 100 maxmemory-policy allkeys-lru]", "evicts keys"},
+        {"[appendonly yes maxmemory 100 maxmemory-policy volatile-ttl]", "evicts keys"},
+        {"[appendonly no maxmemory 0 maxmemory-policy noeviction]", "keeps nothing on disk"},
+    };
 
-    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
-        open_store(&s, &configs[i].twist, "", "", false);
-        if (configs[i].why) {
-            store_driver_until(s.d, is_fatal, &s);
-            assert_non_null(strstr(store_fatal(store_driver_store(s.d)), configs[i].why));
-            store_driver_until(s.d, has_reason, &s);
-            assert_int_equal(store_driver_fault(s.d), LKS_REASON_STORE_UNSAFE);
-            assert_int_equal(store_driver_ups(s.d), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        open_store("CONFIG", rows[i].config, "", "", false);
+        if (rows[i].why) {
+            scene_until_fatal(rows[i].why);
+            scene_until_reason(rows[i].why);
+            assert_int_equal(store_driver_fault(here.d), LKS_REASON_STORE_UNSAFE);
+            assert_int_equal(store_driver_ups(here.d), 0);
+            close_store();
         } else {
-            store_driver_wait_ready(s.d, true);
+            becomes_ready();
         }
-        close_store(&s);
-        open_store(&s, &configs[i].twist, "", "", true);
-        store_driver_wait_ready(s.d, true);
-        assert_null(store_fatal(store_driver_store(s.d)));
-        close_store(&s);
+        open_store("CONFIG", rows[i].config, "", "", true);
+        becomes_ready();
     }
 }
 
@@ -132,26 +76,22 @@ TEST(a_store_that_loses_data_by_design_is_refused_unless_allowed)
 TEST(a_misfit_is_fatal)
 {
     static const struct row {
-        twist twist;
-        const char *why;
+        const char *words, *reply, *why;
     } rows[] = {
-        {{"HELLO", NULL, "-ERR unknown command 'HELLO'\r\n"}, "older than Redis 7.0"},
-        {{"HELLO", NULL, "*4\r\n$7\r\nversion\r\n$5\r\n6.2.7\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"}, "6.2.7"},
-        {{"GET", NULL, "$1\r\n2\r\n"}, "data layout is version 2, this server's is 3: it is older than release 0.1.0"},
-        {{"GET", NULL, "$3\r\n4.1\r\n"}, "data layout is version 4.1, this server's is 3: a newer lockstockd wrote it"},
-        {{"GET", NULL, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"}, "foreign data"},
-        {{"FUNCTION", "LIST", "*1\r\n*2\r\n$12\r\nlibrary_code\r\n$5\r\nother\r\n"}, "another text"},
-        {{"FUNCTION", "LIST", "*1\r\n*0\r\n"}, "another text"},
+        {"HELLO", "-ERR unknown command 'HELLO'\r\n", "older than Redis 7.0"},
+        {"HELLO", "[version 6.2.7 role master]", "6.2.7"},
+        {"GET", "$1\r\n2\r\n", "data layout is version 2, this server's is 3: it is older than release 0.1.0"},
+        {"GET", "$3\r\n4.1\r\n", "data layout is version 4.1, this server's is 3: a newer lockstockd wrote it"},
+        {"GET", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "foreign data"},
+        {SCENE_LIBRARY, "[[library_code other]]", "another text"},
+        {SCENE_LIBRARY, "[[]]", "another text"},
     };
-    stage s;
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        open_store(&s, &rows[i].twist, "", "", true);
-        outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo"});
-        store_driver_until(s.d, is_fatal, &s);
-        assert_non_null(strstr(store_fatal(store_driver_store(s.d)), rows[i].why));
-        close_store(&s);
-        (void)o;
+        open_store(rows[i].words, rows[i].reply, "", "", true);
+        store_driver_submit(here.d, &(driver_call){.function = "echo"});
+        scene_until_fatal(rows[i].why);
+        close_store();
     }
 }
 
@@ -159,113 +99,89 @@ TEST(a_misfit_is_fatal)
 TEST(what_may_pass_is_tried_until_it_does)
 {
     static const struct row {
-        twist twist;
-        const char *why;
+        const char *words, *reply, *why;
         lks_reason reason;
     } rows[] = {
-        {{"AUTH", NULL, "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
-         "refuses the credentials",
+        {"AUTH", "-WRONGPASS invalid username-password pair or user is disabled.\r\n", "refuses the credentials",
          LKS_REASON_STORE_LOGIN_REFUSED},
-        {{"HELLO", NULL, "-NOAUTH HELLO must be called with the client already authenticated\r\n"},
-         "wants credentials",
+        {"HELLO", "-NOAUTH HELLO must be called with the client already authenticated\r\n", "wants credentials",
          LKS_REASON_STORE_LOGIN_REFUSED},
-        {{"AUTH", NULL, "-ERR AUTH <password> called without any password configured for the default user.\r\n"},
-         "the store has no password, and one was given",
-         LKS_REASON_STORE_LOGIN_REFUSED},
-        {{"SELECT", NULL, "-ERR DB index is out of range\r\n"},
-         "the store has no database 99 (--store)",
+        {"AUTH", "-ERR AUTH <password> called without any password configured for the default user.\r\n",
+         "the store has no password, and one was given", LKS_REASON_STORE_LOGIN_REFUSED},
+        {"SELECT", "-ERR DB index is out of range\r\n", "the store has no database 99 (--store)",
          LKS_REASON_STORE_NO_DATABASE},
-        {{"SELECT", NULL, "-ERR SELECT is not allowed in cluster mode\r\n"},
-         "its URL is redis+cluster://",
+        {"SELECT", "-ERR SELECT is not allowed in cluster mode\r\n", "its URL is redis+cluster://",
          LKS_REASON_STORE_MISFIT},
-        {{"SELECT", NULL, "-NOPERM this user has no permissions to run the 'select' command\r\n"},
-         "permission",
+        {"SELECT", "-NOPERM this user has no permissions to run the 'select' command\r\n", "permission",
          LKS_REASON_STORE_PERMISSION_DENIED},
-        {{"HELLO", NULL, "-DENIED Redis is running in protected mode because protected mode is enabled\r\n"},
-         "protected mode",
+        {"HELLO", "-DENIED Redis is running in protected mode because protected mode is enabled\r\n", "protected mode",
          LKS_REASON_STORE_LOGIN_REFUSED},
-        {{"HELLO", NULL, "*4\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$7\r\nreplica\r\n"},
-         "read-only replica",
-         LKS_REASON_STORE_IS_REPLICA},
-        {{"HELLO", NULL, "+OK\r\n"}, "not understood", LKS_REASON_STORE_MISFIT},
-        {{"GET", NULL, "-LOADING Redis is loading the dataset in memory\r\n"}, "loading", LKS_REASON_STORE_LOADING},
-        {{"GET", NULL, "-NOPERM this user has no permissions\r\n"}, "permission", LKS_REASON_STORE_PERMISSION_DENIED},
-        {{"GET", NULL, ":1\r\n"}, "not understood", LKS_REASON_STORE_MISFIT},
-        {{"FUNCTION", "LIST", "-NOPERM this user has no permissions\r\n"},
-         "permission",
-         LKS_REASON_STORE_PERMISSION_DENIED},
-        {{"FUNCTION", "LIST", "+OK\r\n"}, "no library", LKS_REASON_STORE_MISFIT},
-        {{"HELLO", NULL, "garbage\r\n"}, "no reply", LKS_REASON_STORE_UNREACHABLE},
-        {{"GET", NULL, fake_close}, "closed", LKS_REASON_STORE_UNREACHABLE},
+        {"HELLO", "[version 7.0.15 role replica]", "read-only replica", LKS_REASON_STORE_IS_REPLICA},
+        {"HELLO", "+OK\r\n", "not understood", LKS_REASON_STORE_MISFIT},
+        {"GET", "-LOADING Redis is loading the dataset in memory\r\n", "loading", LKS_REASON_STORE_LOADING},
+        {"GET", "-NOPERM this user has no permissions\r\n", "permission", LKS_REASON_STORE_PERMISSION_DENIED},
+        {"GET", ":1\r\n", "not understood", LKS_REASON_STORE_MISFIT},
+        {SCENE_LIBRARY, "-NOPERM this user has no permissions\r\n", "permission", LKS_REASON_STORE_PERMISSION_DENIED},
+        {SCENE_LIBRARY, "+OK\r\n", "no library", LKS_REASON_STORE_MISFIT},
+        {"HELLO", "garbage\r\n", "no reply", LKS_REASON_STORE_UNREACHABLE},
+        {"GET", NULL, "closed", LKS_REASON_STORE_UNREACHABLE},
     };
-    stage s;
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        print_message("%s: %s\n", rows[i].twist.first, rows[i].why);
-        open_store(&s, &rows[i].twist, ":pw@", "?db=99", false);
-        store_driver_until(s.d, has_reason, &s);
-        assert_non_null(strstr(store_driver_reason(s.d), rows[i].why));
-        assert_int_equal(store_driver_fault(s.d), rows[i].reason);
-        assert_int_equal(store_driver_ups(s.d), 0);
-        assert_null(store_fatal(store_driver_store(s.d)));
-        s.twist = (twist){0};
-        store_driver_wait_ready(s.d, true);
-        close_store(&s);
+        print_message("%s: %s\n", rows[i].words, rows[i].why);
+        open_store(rows[i].words, rows[i].reply ? rows[i].reply : fake_close, ":pw@", "?db=99", false);
+        scene_until_reason(rows[i].why);
+        assert_int_equal(store_driver_fault(here.d), rows[i].reason);
+        assert_int_equal(store_driver_ups(here.d), 0);
+        assert_null(store_fatal(store_driver_store(here.d)));
+        scene_answer(rows[i].words, NULL);
+        becomes_ready();
     }
 }
 
 /* promise T12 */
 TEST(the_layout_is_noted_where_there_is_none)
 {
-    static const twist none = {"GET", NULL, "$-1\r\n"};
-    stage s;
-
-    open_store(&s, &none, "", "", false);
-    store_driver_wait_ready(s.d, true);
-    assert_non_null(strstr(s.words, "SET ls:{meta}:schema 3 NX GET\n"));
-    close_store(&s);
-    open_store(&s, NULL, "", "", false);
-    store_driver_wait_ready(s.d, true);
-    assert_null(strstr(s.words, "SET ls:{meta}:schema"));
-    close_store(&s);
+    open_store("GET", "$-1\r\n", "", "", false);
+    store_driver_wait_ready(here.d, true);
+    assert_int_equal(fake_redis_seen(here.fake, "SET ls:{meta}:schema 3 NX GET"), 1);
+    close_store();
+    open_store("", NULL, "", "", false);
+    store_driver_wait_ready(here.d, true);
+    assert_int_equal(fake_redis_seen(here.fake, "SET ls:{meta}:schema"), 0);
+    close_store();
 }
 
 TEST(a_silent_greeting_times_out)
 {
-    static const twist silence = {"HELLO", NULL, fake_silent};
-    stage s = {.d = store_driver_new(), .twist = silence};
-
-    s.fake = fake_redis_start(store_driver_loop(s.d), play, &s);
-    const store_options options = {.url = fake_redis_url(s.fake), .connect_timeout_ms = 30};
-    assert_int_equal(store_driver_open(s.d, &options, NULL), LKS_OK);
-    store_driver_until(s.d, has_reason, &s);
-    assert_non_null(strstr(store_driver_reason(s.d), "greeting"));
-    assert_int_equal(store_driver_fault(s.d), LKS_REASON_STORE_SILENT);
-    s.twist = (twist){0};
-    store_driver_wait_ready(s.d, true);
-    close_store(&s);
+    scene_begin();
+    scene_answer("HELLO", fake_silent);
+    scene_open(&(store_options){.connect_timeout_ms = 30});
+    scene_until_reason("greeting");
+    assert_int_equal(store_driver_fault(here.d), LKS_REASON_STORE_SILENT);
+    scene_answer("HELLO", NULL);
+    becomes_ready();
 }
 
-/* What the process writes to stderr while a store fails in every way that has to
- * do with its credentials. */
+/* What the process writes to stderr while a store fails in every way that has to do with its credentials. */
 /* promise T8: NOAUTH, WRONGPASS: INTERNAL, not ready; NOPERM: INTERNAL, that call alone; no secret in the log */
 TEST(no_secret_is_logged)
 {
-    static const twist refused[] = {
-        {"AUTH", NULL, "-WRONGPASS invalid username-password pair hunter2\r\n"},
-        {"AUTH", NULL, "-ERR hunter2 is wrong\r\n"},
-        {"HELLO", NULL, "-NOAUTH hunter2\r\n"},
+    static const struct row {
+        const char *words, *reply;
+    } rows[] = {
+        {"AUTH", "-WRONGPASS invalid username-password pair hunter2\r\n"},
+        {"AUTH", "-ERR hunter2 is wrong\r\n"},
+        {"HELLO", "-NOAUTH hunter2\r\n"},
     };
-    stage s;
 
     kept_stderr_begin();
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        open_store(&s, &refused[i], "user:hunter2@", "", false);
-        store_driver_until(s.d, has_reason, &s);
-        assert_null(strstr(store_driver_reason(s.d), "hunter2"));
-        s.twist = (twist){0};
-        store_driver_wait_ready(s.d, true);
-        close_store(&s);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        open_store(rows[i].words, rows[i].reply, "user:hunter2@", "", false);
+        scene_until_reason("store");
+        assert_null(strstr(store_driver_reason(here.d), "hunter2"));
+        scene_answer(rows[i].words, NULL);
+        becomes_ready();
     }
     assert_int_equal(kept_stderr_count("hunter2"), 0);
     kept_stderr_end();

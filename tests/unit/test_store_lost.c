@@ -32,18 +32,26 @@ TEST(what_was_not_sent_is_kept_for_the_next_connection)
     assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
 }
 
-/* A call behind one that fills the socket's buffers cannot have been sent. */
-/* promise T4 */
-TEST(bytes_that_the_kernel_did_not_take_were_not_sent)
+/* Redis reads none of both. */
+static void submit_more_than_the_kernel_takes(outcome **large, outcome **behind)
 {
     static char big[8 * 1024 * 1024];
 
     memset(big, 'x', sizeof big - 1);
-    outcome *large = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {big}});
-    outcome *behind = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {"small"}});
+    *large = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {big}});
+    *behind = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {"small"}});
     fake_redis_turn_deaf(here.fake);
     for (int i = 0; i < 10; i++)
         uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
+}
+
+/* A call behind one that fills the socket's buffers cannot have been sent. */
+/* promise T4 */
+TEST(bytes_that_the_kernel_did_not_take_were_not_sent)
+{
+    outcome *large, *behind;
+
+    submit_more_than_the_kernel_takes(&large, &behind);
     fake_redis_hang_up(here.fake);
     store_driver_wait(here.d, large);
     assert_outcome(large, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
@@ -56,15 +64,10 @@ TEST(bytes_that_the_kernel_did_not_take_were_not_sent)
 /* promise T3: connection refused, or no connection: UNAVAILABLE, NO, after a moment */
 TEST(an_unsent_call_is_refused_when_redis_stays_away)
 {
-    static char big[8 * 1024 * 1024];
+    outcome *large, *behind;
 
-    memset(big, 'x', sizeof big - 1);
-    outcome *large = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {big}});
-    outcome *behind = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {"small"}});
-    fake_redis_turn_deaf(here.fake);
-    for (int i = 0; i < 10; i++)
-        uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
-    here.get = "-LOADING Redis is loading the dataset in memory\r\n";
+    submit_more_than_the_kernel_takes(&large, &behind);
+    scene_answer("GET", "-LOADING Redis is loading the dataset in memory\r\n");
     fake_redis_hang_up(here.fake);
     store_driver_wait(here.d, behind);
     assert_outcome(behind, LKS_UNAVAILABLE, LKS_APPLIED_NO);
@@ -85,7 +88,7 @@ TEST(a_refusal_after_a_lost_sending_is_maybe)
 TEST(a_repeatable_call_ends_with_its_deadline_when_redis_stays_away)
 {
     here.script[0] = fake_close;
-    here.get = fake_silent; /* no greeting passes any more */
+    scene_answer("GET", fake_silent); /* no greeting passes any more */
     outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .repeatable = true, .timeout_ms = 1500});
     assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
 }
@@ -93,7 +96,7 @@ TEST(a_repeatable_call_ends_with_its_deadline_when_redis_stays_away)
 /* promise T3 */
 TEST(without_a_connection_a_call_waits_a_moment_then_is_refused)
 {
-    here.get = "-LOADING Redis is loading the dataset in memory\r\n";
+    scene_answer("GET", "-LOADING Redis is loading the dataset in memory\r\n");
     fake_redis_hang_up(here.fake);
     store_driver_wait_ready(here.d, false);
     outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo"});
@@ -105,7 +108,7 @@ TEST(without_a_connection_a_call_waits_a_moment_then_is_refused)
     assert_string_equal(o->message, "the store is loading its data");
     assert_true(o->retry_after_ms > 0);
 
-    here.get = NULL;
+    scene_answer("GET", NULL);
     outcome *later = store_driver_submit(here.d, &(driver_call){.function = "echo"});
     store_driver_wait(here.d, later);
     store_driver_wait_ready(here.d, true);
@@ -124,7 +127,7 @@ TEST(silence_is_noticed)
 TEST(a_quiet_connection_is_tried)
 {
     scene_restart_with(&(store_options){.silence_timeout_ms = 40});
-    here.ping = fake_silent;
+    scene_answer("PING", fake_silent);
     store_driver_until(here.d, scene_reconnected, &here);
 }
 

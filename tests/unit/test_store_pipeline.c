@@ -33,15 +33,12 @@ TEST(calls_of_one_turn_and_function_share_an_fcall)
 
 static void several_groups(void)
 {
-    static const char *const bases[] = {"ls:{test/a}:", "ls:{test/b}:", "ls:{test/a}:"};
+    static const driver_call calls[] = {{.function = "echo", .base = "ls:{test/a}:", .weight = 1},
+                                        {.function = "echo", .base = "ls:{test/b}:", .weight = 1},
+                                        {.function = "echo", .base = "ls:{test/a}:", .weight = 1}};
     outcome *o[3];
 
-    for (int i = 0; i < 3; i++)
-        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .base = bases[i], .weight = 1});
-    for (int i = 0; i < 3; i++) {
-        store_driver_wait(here.d, o[i]);
-        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
-    }
+    scene_call_all(calls, 3, o);
 }
 
 /* Each sub-call has its own base then, also where two have the same. */
@@ -66,18 +63,16 @@ TEST(in_redis_cluster_calls_of_several_groups_share_an_fcall_without_keys)
 /* promise T11 */
 TEST(what_is_elsewhere_is_asked_for_by_its_key)
 {
-    static const char *const bases[] = {"ls:{test/a}:", "ls:{test/b}:", "ls:{test/c}:"};
+    static const driver_call calls[] = {{.function = "echo", .base = "ls:{test/a}:", .weight = 1},
+                                        {.function = "echo", .base = "ls:{test/b}:", .weight = 1},
+                                        {.function = "echo", .base = "ls:{test/c}:", .weight = 1}};
     outcome *o[3];
 
     scene_restart_on_cluster();
     here.script[0] = "*3\r\n*1\r\n$4\r\nDONE\r\n*1\r\n$9\r\nELSEWHERE\r\n*1\r\n$9\r\nELSEWHERE\r\n";
+    scene_call_all(calls, 3, o);
     for (int i = 0; i < 3; i++)
-        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .base = bases[i], .weight = 1});
-    for (int i = 0; i < 3; i++) {
-        store_driver_wait(here.d, o[i]);
-        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
         assert_string_equal(outcome_text(o[i], 0), "DONE");
-    }
     assert_int_equal(fake_redis_calls(here.fake), 3);
     assert_string_equal(here.words, "FCALL echo_7e577e577e577e57 1 ls:{test/c}: 0 ");
 }
@@ -95,12 +90,7 @@ TEST(what_differs_or_forbids_it_goes_alone)
         {.function = "echo", .weight = 1},
     };
 
-    for (int i = 0; i < 6; i++)
-        o[i] = store_driver_submit(here.d, &calls[i]);
-    for (int i = 0; i < 6; i++) {
-        store_driver_wait(here.d, o[i]);
-        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
-    }
+    scene_call_all(calls, 6, o);
     assert_int_equal(fake_redis_calls(here.fake), 5);
     assert_int_equal(here.sub_calls[0], 2);
 }
@@ -251,15 +241,13 @@ TEST(what_differs_is_told_apart_among_many)
 /* promise T11 */
 TEST(a_shared_fcall_stays_short)
 {
+    driver_call calls[200];
     outcome *o[200];
     size_t most = 0, all = 0;
 
     for (int i = 0; i < 200; i++)
-        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
-    for (int i = 0; i < 200; i++) {
-        store_driver_wait(here.d, o[i]);
-        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
-    }
+        calls[i] = (driver_call){.function = "echo", .weight = 1};
+    scene_call_all(calls, 200, o);
     for (size_t i = 0; i < here.seen; i++) {
         most = here.sub_calls[i] > most ? here.sub_calls[i] : most;
         all += here.sub_calls[i];
@@ -273,15 +261,13 @@ TEST(a_shared_fcall_stays_short)
 /* promise B1 */
 TEST(a_shared_fcall_carries_a_bounded_weight)
 {
-    outcome *o[7];
     static const unsigned weights[] = {40, 24, 1, 60, 1, 64, 1};
+    driver_call calls[7];
+    outcome *o[7];
 
     for (int i = 0; i < 7; i++)
-        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = weights[i]});
-    for (int i = 0; i < 7; i++) {
-        store_driver_wait(here.d, o[i]);
-        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
-    }
+        calls[i] = (driver_call){.function = "echo", .weight = weights[i]};
+    scene_call_all(calls, 7, o);
     assert_int_equal(here.seen, 4);
     assert_int_equal(here.sub_calls[0], 2); /* 40, 24 */
     assert_int_equal(here.sub_calls[1], 3); /* 1, 60, 1 */
@@ -292,16 +278,12 @@ TEST(a_shared_fcall_carries_a_bounded_weight)
 /* promise T11 */
 TEST(a_shared_fcall_has_few_bytes)
 {
-    outcome *o[3];
     static char long_text[100 * 1024];
+    const driver_call one = {.function = "echo", .args = {long_text}, .weight = 1}, calls[] = {one, one, one};
+    outcome *o[3];
 
     memset(long_text, 'x', sizeof long_text - 1);
-    for (int i = 0; i < 3; i++)
-        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {long_text}, .weight = 1});
-    for (int i = 0; i < 3; i++) {
-        store_driver_wait(here.d, o[i]);
-        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
-    }
+    scene_call_all(calls, 3, o);
     assert_int_equal(here.seen, 2);
     assert_int_equal(here.sub_calls[0], 2);
     assert_int_equal(here.sub_calls[1], 1);
@@ -395,7 +377,7 @@ TEST(too_many_bytes_are_refused)
 /* promise T6: function missing: loaded again, unseen; once */
 TEST(a_missing_function_is_loaded_unseen)
 {
-    here.list = "*0\r\n";
+    scene_answer(SCENE_LIBRARY, "[]");
     here.script[0] = here.script[1] = "-ERR Function not found\r\n";
     outcome *a = store_driver_submit(here.d, &(driver_call){.function = "echo"});
     outcome *b = store_driver_submit(here.d, &(driver_call){.function = "echo"});
@@ -403,7 +385,7 @@ TEST(a_missing_function_is_loaded_unseen)
     store_driver_wait(here.d, b);
     assert_outcome(a, LKS_OK, LKS_APPLIED_YES);
     assert_outcome(b, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(here.loads, 1);
+    assert_int_equal(fake_redis_seen(here.fake, "FUNCTION LOAD"), 1);
     assert_int_equal(store_driver_ups(here.d), 1);
     assert_int_equal(fake_redis_connections(here.fake), 1);
 }
@@ -422,10 +404,10 @@ TEST(a_function_that_stays_missing_is_an_error)
 TEST(a_library_that_cannot_be_loaded_again_means_not_ready)
 {
     here.script[0] = "-ERR Function not found\r\n";
-    here.list = "-NOPERM this user has no permissions to run the 'function|list' command\r\n";
+    scene_answer(SCENE_LIBRARY, "-NOPERM this user has no permissions to run the 'function|list' command\r\n");
     outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo"});
     store_driver_wait_ready(here.d, false);
-    here.list = NULL;
+    scene_answer(SCENE_LIBRARY, NULL);
     store_driver_wait_ready(here.d, true);
     store_driver_wait(here.d, o);
 }

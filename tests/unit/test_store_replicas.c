@@ -1,132 +1,101 @@
 /* What a primary says of its replicas, by INFO, or by ROLE where only that is permitted. */
 /* promise CL6 */
-#include "store/store.h"
-
-#include "support/fake_redis.h"
-#include "support/store_driver.h"
+#include "store_scene.h"
 #include "test.h"
 
-static struct stage {
-    store_driver *d;
-    fake_redis *fake;
-    const char *info; /* the text; NULL: it is not permitted */
-    bool no_role;     /* nor is ROLE */
-    char reply[1024];
-    store_primary primary;
-} here;
-
-static const char *play(void *arg, size_t argc, const char *const *argv)
-{
-    (void)arg;
-    if (strcmp(argv[0], "INFO") == 0) {
-        assert_int_equal(argc, 2);
-        assert_string_equal(argv[1], "replication");
-        if (!here.info)
-            return "-NOPERM this user has no permissions to run the 'info' command\r\n";
-        snprintf(here.reply, sizeof here.reply, "$%zu\r\n%s\r\n", strlen(here.info), here.info);
-        return here.reply;
-    }
-    if (strcmp(argv[0], "ROLE") == 0)
-        return here.no_role ? "-NOPERM this user has no permissions to run the 'role' command\r\n"
-                            : "*3\r\n$6\r\nmaster\r\n:90\r\n*2\r\n"
-                              "*3\r\n$3\r\n::1\r\n$1\r\n1\r\n$2\r\n20\r\n*3\r\n$1\r\nb\r\n$1\r\n2\r\n$2\r\n95\r\n";
-    return fake_usual;
-}
+static store_primary primary;
 
 static int begin(void **state)
 {
     (void)state;
-    here = (struct stage){.d = store_driver_new()};
-    here.fake = fake_redis_start(store_driver_loop(here.d), play, NULL);
+    scene_begin();
+    scene_answer("INFO", "-NOPERM this user has no permissions to run the 'info' command\r\n");
+    scene_answer("ROLE", "[master :90 [[::1 1 20] [b 2 95]]]");
     return 0;
 }
 
-static int end(void **state)
+static void info(const char *text)
 {
-    (void)state;
-    store_driver_close_store(here.d);
-    fake_redis_stop(here.fake);
-    store_driver_free(here.d);
-    return 0;
+    char reply[1024];
+
+    snprintf(reply, sizeof reply, "$%zu\r\n%s\r\n", strlen(text), text);
+    scene_answer("INFO replication", reply);
 }
 
 static void open_store(unsigned wait_replicas)
 {
-    const store_options options = {
-        .url = fake_redis_url(here.fake), .wait_replicas = wait_replicas, .role_check_ms = 100};
-
-    assert_int_equal(store_driver_open(here.d, &options, NULL), LKS_OK);
+    scene_open(&(store_options){.wait_replicas = wait_replicas, .role_check_ms = 100});
 }
 
 static bool tells(void *arg)
 {
     (void)arg;
-    return store_look_primary(store_driver_store(here.d), 0, &here.primary) && here.primary.tells_replicas;
+    return store_look_primary(store_driver_store(here.d), 0, &primary) && primary.tells_replicas;
 }
 
 static void is_replica(size_t i, const char *address, uint64_t behind, int64_t silent_s)
 {
-    assert_in_range(i + 1, 1, here.primary.n_replicas);
-    assert_string_equal(here.primary.replicas[i].address, address);
-    assert_int_equal(here.primary.replicas[i].behind_bytes, behind);
-    assert_int_equal(here.primary.replicas[i].silent_s, silent_s);
+    assert_in_range(i + 1, 1, primary.n_replicas);
+    assert_string_equal(primary.replicas[i].address, address);
+    assert_int_equal(primary.replicas[i].behind_bytes, behind);
+    assert_int_equal(primary.replicas[i].silent_s, silent_s);
 }
 
-TEST_WITH(info_tells_who_is_online_how_far_behind_and_how_long_silent, begin, end)
+TEST_WITH(info_tells_who_is_online_how_far_behind_and_how_long_silent, begin, scene_end)
 {
-    here.info = "# Replication\r\nrole:master\r\nconnected_slaves:3\r\n"
-                "slave0:ip=10.0.0.1,port=6379,state=online,offset=400,lag=7\r\n"
-                "slave1:ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0\r\n"
-                "slave2:ip=::1,port=6380,state=online,offset=1000,lag=0\r\n"
-                "master_replid:aa\r\nmaster_repl_offset:1000\r\nsecond_repl_offset:-1\r\n";
+    info("# Replication\r\nrole:master\r\nconnected_slaves:3\r\n"
+         "slave0:ip=10.0.0.1,port=6379,state=online,offset=400,lag=7\r\n"
+         "slave1:ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0\r\n"
+         "slave2:ip=::1,port=6380,state=online,offset=1000,lag=0\r\n"
+         "master_replid:aa\r\nmaster_repl_offset:1000\r\nsecond_repl_offset:-1\r\n");
     open_store(0);
     store_driver_until(here.d, tells, NULL);
-    assert_int_equal(here.primary.n_replicas, 2);
+    assert_int_equal(primary.n_replicas, 2);
     is_replica(0, "10.0.0.1:6379", 600, 7);
     is_replica(1, "::1:6380", 0, 0);
-    assert_string_equal(here.primary.address, fake_redis_url(here.fake) + strlen("unix://"));
-    assert_false(store_look_primary(store_driver_store(here.d), 1, &here.primary));
+    assert_string_equal(primary.address, fake_redis_url(here.fake) + strlen("unix://"));
+    assert_false(store_look_primary(store_driver_store(here.d), 1, &primary));
 }
 
-TEST_WITH(numbers_that_no_redis_tells_do_no_harm, begin, end)
+TEST_WITH(numbers_that_no_redis_tells_do_no_harm, begin, scene_end)
 {
-    here.info = "role:master\r\n"
-                "slave0:ip=a,port=1,state=online,offset=-9223372036854775808,lag=-9223372036854775808\r\n"
-                "master_repl_offset:9223372036854775807\r\n";
+    info("role:master\r\n"
+         "slave0:ip=a,port=1,state=online,offset=-9223372036854775808,lag=-9223372036854775808\r\n"
+         "master_repl_offset:9223372036854775807\r\n");
     open_store(0);
     store_driver_until(here.d, tells, NULL);
     is_replica(0, "a:1", UINT64_MAX, INT64_MIN);
 }
 
-TEST_WITH(where_info_is_not_permitted_role_tells_but_for_the_time, begin, end)
+TEST_WITH(where_info_is_not_permitted_role_tells_but_for_the_time, begin, scene_end)
 {
     open_store(2);
     store_driver_wait_ready(here.d, true);
     assert_true(tells(NULL));
-    assert_int_equal(here.primary.n_replicas, 2);
+    assert_int_equal(primary.n_replicas, 2);
     is_replica(0, "::1:1", 70, -1);
     is_replica(1, "b:2", 0, -1);
 }
 
 /* Then nobody knows, and WAIT tells. */
-TEST_WITH(where_neither_is_permitted_calls_go_out_all_the_same, begin, end)
+TEST_WITH(where_neither_is_permitted_calls_go_out_all_the_same, begin, scene_end)
 {
-    here.no_role = true;
+    scene_answer("ROLE", "-NOPERM this user has no permissions to run the 'role' command\r\n");
     open_store(2);
     store_driver_wait_ready(here.d, true);
     assert_false(tells(NULL));
-    assert_int_equal(here.primary.n_replicas, 0);
+    assert_int_equal(primary.n_replicas, 0);
 }
 
-TEST_WITH(a_primary_that_has_become_a_replica_is_left, begin, end)
+TEST_WITH(a_primary_that_has_become_a_replica_is_left, begin, scene_end)
 {
-    here.info = "role:master\r\nmaster_repl_offset:1\r\n";
+    info("role:master\r\nmaster_repl_offset:1\r\n");
     open_store(0);
     store_driver_wait_ready(here.d, true);
-    here.info = "role:slave\r\nmaster_host:x\r\nmaster_repl_offset:1\r\n";
+    info("role:slave\r\nmaster_host:x\r\nmaster_repl_offset:1\r\n");
     store_driver_wait_ready(here.d, false);
     assert_string_equal(store_driver_reason(here.d), "the store is a read-only replica");
-    here.info = "role:master\r\nmaster_repl_offset:1\r\n";
+    info("role:master\r\nmaster_repl_offset:1\r\n");
     store_driver_wait_ready(here.d, true);
 }
 

@@ -14,109 +14,67 @@
 enum { SEATS = 3, TEXT_BYTES = 1024 };
 
 #define NAME "shop"
+#define WITH_REPLICA "role:master\r\nslave0:ip=127.0.0.1,port=1,state=online,offset=1,lag=0\r\n"
 
 /* A sentinel, or a primary. */
 typedef struct seat {
     fake_redis *fake;
     unsigned port;
-    bool is_sentinel;
-    unsigned asked;     /* of the primary */
-    bool silent;        /* to all that sentinels are asked */
-    bool refuses;       /* the password */
-    bool welcomes;      /* and wants none */
-    unsigned was;       /* the port at which it was before; 0: it did not move */
-    bool foreign;       /* it does not know the name */
-    const char *denied; /* this question its user may not ask; NULL: all */
-    long epoch;
-    unsigned primary, other; /* ports that it tells: of the primary, of another sentinel; 0 = none */
-    bool demoted;            /* what ROLE says */
-    bool has_replica;        /* the same */
-    unsigned roles;          /* how often it was asked that */
-    bool lacks_replicas;     /* it takes no write, by its own settings */
-    char first[64];          /* function that was called, and its argument */
-    char reply[TEXT_BYTES];
 } seat;
 
 typedef struct scene {
     store_driver *d;
     seat sentinels[SEATS], primaries[SEATS];
-    unsigned asked, connections; /* for a condition */
+    const fake_redis *waited_for; /* for a condition, as the next: */
+    const char *words;
+    unsigned asked, connections;
 } scene;
 
-static const char *say(seat *s, const char *const *words, size_t n)
+static void silence(scene *s, bool silent)
 {
-    size_t used = (size_t)snprintf(s->reply, sizeof s->reply, "*%zu\r\n", n);
-
-    for (size_t i = 0; i < n; i++)
-        used += (size_t)snprintf(s->reply + used, sizeof s->reply - used, "$%zu\r\n%s\r\n", strlen(words[i]), words[i]);
-    return s->reply;
+    fake_redis_answer(s->sentinels[0].fake, "SENTINEL", silent ? fake_silent : NULL);
 }
 
-static const char *tell(seat *s, const char *question)
+static void call_itself(scene *s, size_t sentinel, size_t as)
 {
-    char epoch[24], port[16], other[16];
+    char id[16];
 
-    if (strcmp(question, "MYID") == 0 && s->silent)
-        return fake_silent;
-    snprintf(epoch, sizeof epoch, "%ld", s->epoch);
-    snprintf(port, sizeof port, "%u", s->primary);
-    snprintf(other, sizeof other, "%u", s->other);
-    if (strcmp(question, "MYID") == 0) {
-        snprintf(s->reply, sizeof s->reply, "$5\r\n%05u\r\n", s->was ? s->was : s->port);
-        return s->reply;
-    }
-    s->asked += strcmp(question, "MASTER") == 0;
-    if (s->silent)
-        return fake_silent;
-    if (s->denied && strcmp(question, s->denied) == 0)
-        return "-NOPERM User x has no permissions to run the 'sentinel' command\r\n";
-    if (s->foreign)
-        return "-ERR No such master with that name\r\n";
-    if (strcmp(question, "MASTER") == 0)
-        return say(s, (const char *const[]){"config-epoch", epoch}, 2);
-    if (strcmp(question, "SENTINELS") == 0 && s->other == 0)
-        return "*0\r\n";
-    if (strcmp(question, "SENTINELS") == 0) {
-        char one[TEXT_BYTES];
-        snprintf(one, sizeof one, "*1\r\n%s", say(s, (const char *const[]){"ip", "127.0.0.1", "port", other}, 4));
-        snprintf(s->reply, sizeof s->reply, "%s", one);
-        return s->reply;
-    }
-    return say(s, (const char *const[]){"127.0.0.1", port}, 2);
+    snprintf(id, sizeof id, "$5\r\n%05u\r\n", s->sentinels[as].port);
+    fake_redis_answer(s->sentinels[sentinel].fake, "SENTINEL MYID", id);
 }
 
-static const char *play(void *arg, size_t argc, const char *const *argv)
+/* The sentinel names that primary, in a configuration of that epoch. */
+static void switch_to(scene *s, size_t sentinel, size_t primary, long epoch)
 {
-    seat *s = arg;
+    fake_redis *fake = s->sentinels[sentinel].fake;
+    char text[64];
 
-    if (strcmp(argv[0], "AUTH") == 0 && s->refuses)
-        return "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
-    if (strcmp(argv[0], "AUTH") == 0 && s->welcomes)
-        return "-ERR AUTH <password> called without any password configured for the default user. Are you sure?\r\n";
-    if (s->is_sentinel && strcmp(argv[0], "HELLO") == 0)
-        return say(s, (const char *const[]){"version", "7.0.15", "mode", "sentinel", "role", "sentinel"}, 6);
-    if (s->is_sentinel && strcmp(argv[0], "SENTINEL") == 0)
-        return tell(s, argv[1]);
-    if (strcmp(argv[0], "SUBSCRIBE") == 0 && argc == 2) {
-        snprintf(s->reply, sizeof s->reply, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n", strlen(argv[1]), argv[1]);
-        return s->reply;
-    }
-    if (strcmp(argv[0], "FCALL") == 0 && s->lacks_replicas)
-        return "-NOREPLICAS Not enough good replicas to write.\r\n";
-    if (strcmp(argv[0], "FCALL") == 0 && s->first[0] == '\0')
-        snprintf(s->first, sizeof s->first, "%.13s %s", argv[1], argv[argc - 1]);
-    s->roles += strcmp(argv[0], "INFO") == 0;
-    if (strcmp(argv[0], "INFO") == 0 && s->has_replica)
-        return "$69\r\nrole:master\r\nslave0:ip=127.0.0.1,port=1,state=online,offset=1,lag=0\r\n\r\n";
-    if (strcmp(argv[0], "INFO") == 0)
-        return s->demoted ? "$10\r\nrole:slave\r\n" : "$11\r\nrole:master\r\n";
-    return fake_usual;
+    snprintf(text, sizeof text, "[config-epoch %ld]", epoch);
+    fake_redis_answer(fake, "SENTINEL MASTER " NAME, text);
+    snprintf(text, sizeof text, "[127.0.0.1 %u]", s->primaries[primary].port);
+    fake_redis_answer(fake, "SENTINEL GET-MASTER-ADDR-BY-NAME " NAME, text);
 }
 
-static void start(seat *s, store_driver *d, bool is_sentinel)
+/* The first sentinel names that one. */
+static void name_other(scene *s, size_t other)
 {
-    s->is_sentinel = is_sentinel;
-    s->fake = fake_redis_start(store_driver_loop(d), play, s);
+    char text[64];
+
+    snprintf(text, sizeof text, "[[ip 127.0.0.1 port %u]]", s->sentinels[other].port);
+    fake_redis_answer(s->sentinels[0].fake, "SENTINEL SENTINELS " NAME, text);
+}
+
+static void set_role(scene *s, size_t primary, const char *info)
+{
+    char text[128];
+
+    snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(info), info);
+    fake_redis_answer(s->primaries[primary].fake, "INFO", text);
+}
+
+static void start(seat *s, store_driver *d)
+{
+    s->fake = fake_redis_start(store_driver_loop(d), NULL, NULL);
     s->port = fake_redis_listen_tcp(s->fake);
 }
 
@@ -127,11 +85,16 @@ static int begin(void **state)
 
     s = (scene){.d = store_driver_new()};
     for (size_t i = 0; i < SEATS; i++) {
-        start(&s.sentinels[i], s.d, true);
-        start(&s.primaries[i], s.d, false);
+        start(&s.sentinels[i], s.d);
+        start(&s.primaries[i], s.d);
+        set_role(&s, i, "role:master\r\n");
     }
-    for (size_t i = 0; i < SEATS; i++)
-        s.sentinels[i].primary = s.primaries[0].port;
+    for (size_t i = 0; i < SEATS; i++) {
+        fake_redis_answer(s.sentinels[i].fake, "HELLO", "[version 7.0.15 mode sentinel role sentinel]");
+        fake_redis_answer(s.sentinels[i].fake, "SENTINEL SENTINELS", "[]");
+        call_itself(&s, i, i);
+        switch_to(&s, i, 0, 0);
+    }
     *state = &s;
     return 0;
 }
@@ -185,15 +148,31 @@ static bool is_at_second(void *arg)
 
 static bool was_asked_often(void *arg)
 {
-    scene *s = arg;
+    const scene *s = arg;
 
-    return s->sentinels[0].asked >= s->asked;
+    return fake_redis_seen(s->waited_for, s->words) >= s->asked;
 }
 
-static void switch_to(scene *s, size_t sentinel, size_t primary, long epoch)
+/* Until it has answered this `more` times more. */
+static void until_asked(scene *s, const seat *of, const char *words, unsigned more)
 {
-    s->sentinels[sentinel].primary = s->primaries[primary].port;
-    s->sentinels[sentinel].epoch = epoch;
+    s->waited_for = of->fake;
+    s->words = words;
+    s->asked = fake_redis_seen(of->fake, words) + more;
+    store_driver_until(s->d, was_asked_often, s);
+}
+
+static bool has_reason(void *arg)
+{
+    const scene *s = arg;
+
+    return strstr(store_driver_reason(s->d), s->words);
+}
+
+static void until_reason(scene *s, const char *text)
+{
+    s->words = text;
+    store_driver_until(s->d, has_reason, s);
 }
 
 static void tell_switch(scene *s, const char *name, size_t from, size_t to)
@@ -211,13 +190,6 @@ static bool is_not_ready(void *arg)
     scene *s = arg;
 
     return !store_ready(store_driver_store(s->d), NULL);
-}
-
-static bool names_too_few(void *arg)
-{
-    const scene *s = arg;
-
-    return strstr(store_driver_reason(s->d), "too few sentinels");
 }
 
 TEST_WITH(calls_go_where_a_sentinel_says, begin, end)
@@ -243,10 +215,9 @@ TEST_WITH(one_sentinel_of_three_cannot_ask_for_the_password, begin, end)
     store_driver_wait_ready(s->d, true);
     assert_true(serves(s, 0));
     assert_int_equal(fake_redis_connections(s->primaries[2].fake), 0);
-    s->primaries[0].demoted = true; /* while in doubt, too */
+    set_role(s, 0, "role:slave\r\n"); /* while in doubt, too */
     store_driver_wait_ready(s->d, false);
-    s->asked = s->sentinels[0].asked + 3;
-    store_driver_until(s->d, was_asked_often, s);
+    until_asked(s, &s->sentinels[0], "SENTINEL MASTER", 3);
     assert_int_equal(fake_redis_connections(s->primaries[2].fake), 0);
     switch_to(s, 1, 1, 3);
     switch_to(s, 2, 1, 3);
@@ -263,13 +234,12 @@ TEST_WITH(sentinels_that_others_name_do_not_count_for_the_password, begin, end)
 
     snprintf(path, sizeof path, "%s/password", dir);
     assert_true(tempdir_write(path, "secret\n"));
-    s->sentinels[0].other = s->sentinels[2].port;
+    name_other(s, 2);
     switch_to(s, 0, 2, 9);
     switch_to(s, 2, 2, 9);
     open_store_with(s, 2, (store_options){.files = {.password = path}});
-    s->asked = 4;
-    store_driver_until(s->d, was_asked_often, s);
-    store_driver_until(s->d, names_too_few, s);
+    until_asked(s, &s->sentinels[0], "SENTINEL MASTER", 4);
+    until_reason(s, "too few sentinels");
     assert_int_equal(fake_redis_connections(s->primaries[2].fake), 0);
     switch_to(s, 1, 2, 9);
     store_driver_wait_ready(s->d, true);
@@ -281,14 +251,16 @@ TEST_WITH(sentinels_that_others_name_do_not_count_for_the_password, begin, end)
 TEST_WITH(the_store_is_told_which_primary_it_is_first, begin, end)
 {
     scene *s = *state;
-    char expected[64];
+    char expected[128];
 
-    s->sentinels[0].epoch = 7;
+    switch_to(s, 0, 0, 7);
     open_store(s, 1);
     outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"}); /* submitted before */
     assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-    snprintf(expected, sizeof expected, "id_generation 127.0.0.1:%u/7", s->primaries[0].port);
-    assert_string_equal(s->primaries[0].first, expected);
+    const char *first = strstr(fake_redis_log(s->primaries[0].fake), "FCALL ");
+    snprintf(expected, sizeof expected, "FCALL id_generation_7e577e577e577e57 1 ls:{meta}: 1 127.0.0.1:%u/7\n",
+             s->primaries[0].port);
+    assert_ptr_equal(strstr(first, expected), first);
 }
 
 TEST_WITH(the_newest_configuration_counts, begin, end)
@@ -307,19 +279,12 @@ TEST_WITH(a_sentinel_that_another_names_is_asked_too, begin, end)
 {
     scene *s = *state;
 
-    s->sentinels[0].other = s->sentinels[1].port;
+    name_other(s, 1);
     open_store(s, 1);
     store_driver_wait_ready(s->d, true);
     switch_to(s, 1, 1, 8);
     store_driver_until(s->d, is_at_second, s);
     assert_true(serves(s, 1));
-}
-
-static bool was_third_asked_often(void *arg)
-{
-    scene *s = arg;
-
-    return s->sentinels[2].asked >= 4;
 }
 
 /* It calls itself as before; what the URL says of it is no more. */
@@ -331,9 +296,9 @@ TEST_WITH(a_sentinel_that_has_moved_is_asked_where_it_is, begin, end)
     store_driver_wait_ready(s->d, true);
     fake_redis_stop(s->sentinels[1].fake);
     s->sentinels[1].fake = NULL;
-    s->sentinels[2].was = s->sentinels[1].port;
-    s->sentinels[0].other = s->sentinels[2].port;
-    store_driver_until(s->d, was_third_asked_often, s);
+    call_itself(s, 2, 1);
+    name_other(s, 2);
+    until_asked(s, &s->sentinels[2], "SENTINEL MASTER", 4);
     assert_int_equal(fake_redis_connections(s->sentinels[2].fake), 2);
 }
 
@@ -344,7 +309,7 @@ TEST_WITH(a_primary_that_is_no_more_is_left_at_once, begin, end)
 
     open_store(s, 1);
     store_driver_wait_ready(s->d, true);
-    s->sentinels[0].silent = true;
+    silence(s, true);
     tell_switch(s, NAME, 0, 1);
     store_driver_until(s->d, is_not_ready, s);
     assert_non_null(strstr(store_driver_reason(s->d), "the primary no more"));
@@ -361,8 +326,7 @@ TEST_WITH(a_switch_of_another_primary_is_nothing, begin, end)
     open_store(s, 1);
     store_driver_wait_ready(s->d, true);
     tell_switch(s, "toys", 0, 1);
-    s->asked = s->sentinels[0].asked + 1;
-    store_driver_until(s->d, was_asked_often, s);
+    until_asked(s, &s->sentinels[0], "SENTINEL MASTER", 1);
     assert_true(serves(s, 0));
     assert_int_equal(store_driver_ups(s->d), 1);
 }
@@ -376,16 +340,15 @@ TEST_WITH(a_primary_that_was_lost_is_asked_for_before_it_is_used_again, begin, e
     store_driver_wait_ready(s->d, true);
     unsigned connections = fake_redis_connections(s->primaries[0].fake);
     fake_redis_hang_up(s->sentinels[0].fake);
-    s->sentinels[0].silent = true;
+    silence(s, true);
     fake_redis_hang_up(s->primaries[0].fake);
-    s->asked = s->sentinels[0].asked + 1;
-    store_driver_until(s->d, was_asked_often, s);
+    until_asked(s, &s->sentinels[0], "SENTINEL MASTER", 1);
     outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"}); /* a second later */
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_int_equal(fake_redis_connections(s->primaries[0].fake), connections);
     assert_string_equal(store_driver_reason(s->d), "the sentinels have not told the primary");
     assert_int_equal(store_driver_fault(s->d), LKS_REASON_STORE_FAILING_OVER);
-    s->sentinels[0].silent = false;
+    silence(s, false);
     switch_to(s, 0, 1, 8);
     fake_redis_hang_up(s->sentinels[0].fake);
     store_driver_wait_ready(s->d, true);
@@ -402,7 +365,7 @@ TEST_WITH(an_answer_of_before_does_not_vouch_for_a_primary_that_was_lost, begin,
     switch_to(s, 1, 0, 7);
     open_store(s, 2);
     store_driver_until(s->d, is_at_second, s);
-    s->sentinels[0].silent = true;
+    silence(s, true);
     fake_redis_hang_up(s->sentinels[0].fake);
     unsigned connections = fake_redis_connections(s->primaries[1].fake);
     fake_redis_hang_up(s->primaries[1].fake);
@@ -419,7 +382,7 @@ TEST_WITH(a_primary_that_became_a_replica_is_left, begin, end)
 
     open_store(s, 1);
     store_driver_wait_ready(s->d, true);
-    s->primaries[0].demoted = true;
+    set_role(s, 0, "role:slave\r\n");
     store_driver_wait_ready(s->d, false);
     switch_to(s, 0, 1, 8);
     store_driver_until(s->d, is_at_second, s);
@@ -456,48 +419,34 @@ TEST_WITH(all_sentinels_gone_leave_a_primary_that_serves_in_use, begin, end)
     assert_string_equal(store_driver_reason(s->d), "no sentinel answers");
 }
 
-static bool knows_no_primary(void *arg)
-{
-    scene *s = arg;
-
-    return strstr(store_driver_reason(s->d), "the sentinel knows no primary of that name");
-}
-
 TEST_WITH(a_name_that_no_sentinel_knows_is_told, begin, end)
 {
     scene *s = *state;
 
-    s->sentinels[0].foreign = true;
+    fake_redis_answer(s->sentinels[0].fake, "SENTINEL", "-ERR No such master with that name\r\n");
     open_store(s, 1);
-    store_driver_until(s->d, knows_no_primary, s);
-    s->sentinels[0].foreign = false;
+    until_reason(s, "the sentinel knows no primary of that name");
+    silence(s, false);
     store_driver_wait_ready(s->d, true);
-}
-
-static bool lacks_a_permission(void *arg)
-{
-    scene *s = arg;
-
-    return strstr(store_driver_reason(s->d), "the sentinel denies its user a permission");
 }
 
 static void may_not_ask(scene *s, const char *question)
 {
-    s->sentinels[0].denied = question;
+    fake_redis_answer(s->sentinels[0].fake, question, "-NOPERM User x has no permissions to run this command\r\n");
     open_store(s, 1);
-    store_driver_until(s->d, lacks_a_permission, s);
-    s->sentinels[0].denied = NULL;
+    until_reason(s, "the sentinel denies its user a permission");
+    switch_to(s, 0, 0, 0);
     store_driver_wait_ready(s->d, true);
 }
 
 TEST_WITH(a_user_that_may_not_ask_for_the_configuration_is_told, begin, end)
 {
-    may_not_ask(*state, "MASTER");
+    may_not_ask(*state, "SENTINEL MASTER " NAME);
 }
 
 TEST_WITH(a_user_that_may_not_ask_for_the_address_is_told, begin, end)
 {
-    may_not_ask(*state, "GET-MASTER-ADDR-BY-NAME");
+    may_not_ask(*state, "SENTINEL GET-MASTER-ADDR-BY-NAME " NAME);
 }
 
 static void ignore_wake(void *arg, const char *data, size_t len)
@@ -512,33 +461,24 @@ static void ignore_listening(void *arg)
     (void)arg;
 }
 
-static bool lacks_a_replica(void *arg)
-{
-    scene *s = arg;
-
-    return strstr(store_driver_reason(s->d), "the store has 0 replicas");
-}
-
-static bool was_asked_its_role_often(void *arg)
-{
-    scene *s = arg;
-
-    return s->primaries[0].roles >= s->asked;
-}
-
 /* As after a failover: until its replicas are back it is tried again, at growing pauses. */
 TEST_WITH(a_primary_that_takes_no_write_is_not_stormed, begin, end)
 {
     enum { ATTEMPTS_MAX = 10 };
     scene *s = *state;
 
-    s->primaries[0].lacks_replicas = true;
+    fake_redis_answer(s->primaries[0].fake, "FCALL", "-NOREPLICAS Not enough good replicas to write.\r\n");
     open_store(s, 1);
-    const outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"}); /* a second later */
-    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    const outcome *o;
+    unsigned seconds = 0;
+    do {
+        o = store_driver_call(s->d, &(driver_call){.function = "echo"}); /* takes a second */
+        seconds++;
+        assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    } while (fake_redis_connections(s->primaries[0].fake) < 2);
     assert_string_equal(o->message, "the store has too few replicas");
-    assert_in_range(fake_redis_connections(s->primaries[0].fake), 2, ATTEMPTS_MAX);
-    s->primaries[0].lacks_replicas = false;
+    assert_true(fake_redis_connections(s->primaries[0].fake) <= ATTEMPTS_MAX * seconds);
+    fake_redis_answer(s->primaries[0].fake, "FCALL", NULL);
     store_driver_wait_ready(s->d, true);
     assert_true(serves(s, 0));
 }
@@ -553,32 +493,24 @@ TEST_WITH(a_primary_in_doubt_serves_when_what_it_lacked_is_there, begin, end)
                                     .wake_channel = "ls:wake:test",
                                     .on_wake = ignore_wake,
                                     .on_listening = ignore_listening});
-    store_driver_until(s->d, lacks_a_replica, s);
-    s->sentinels[0].silent = true;
+    until_reason(s, "the store has 0 replicas");
+    silence(s, true);
     fake_redis_say_to(s->primaries[0].fake, "SUBSCRIBE", ":1\r\n"); /* no message: that connection is given up */
-    s->asked = s->primaries[0].roles + 3; /* which is each second; nobody names a primary meanwhile */
-    store_driver_until(s->d, was_asked_its_role_often, s);
-    s->sentinels[0].silent = false;
+    until_asked(s, &s->primaries[0], "INFO", 3);                    /* each second; nobody names a primary meanwhile */
+    silence(s, false);
     fake_redis_hang_up(s->sentinels[0].fake);
-    s->primaries[0].has_replica = true;
+    set_role(s, 0, WITH_REPLICA);
     store_driver_wait_ready(s->d, true);
-}
-
-static bool is_no_sentinel(void *arg)
-{
-    scene *s = arg;
-
-    return strstr(store_driver_reason(s->d), "no sentinel answers");
 }
 
 TEST_WITH(a_redis_that_is_no_sentinel_is_not_asked, begin, end)
 {
     scene *s = *state;
 
-    s->sentinels[0].is_sentinel = false;
+    fake_redis_answer(s->sentinels[0].fake, "HELLO", NULL);
     open_store(s, 1);
-    store_driver_until(s->d, is_no_sentinel, s);
-    assert_int_equal(s->sentinels[0].asked, 0);
+    until_reason(s, "no sentinel answers");
+    assert_int_equal(fake_redis_seen(s->sentinels[0].fake, "SENTINEL"), 0);
 }
 
 static void tell_again(uv_prepare_t *prepare)
@@ -643,7 +575,8 @@ static void open_with_password(scene *s, const char *path)
 
 static void hang_up_and_refuse(scene *s, bool refuses)
 {
-    s->sentinels[0].refuses = refuses;
+    fake_redis_answer(s->sentinels[0].fake, "AUTH",
+                      refuses ? "-WRONGPASS invalid username-password pair or user is disabled.\r\n" : NULL);
     fake_redis_hang_up(s->sentinels[0].fake);
 }
 
@@ -663,7 +596,7 @@ TEST_WITH(each_reason_why_a_sentinel_is_lost_is_logged_once_and_that_it_is_back,
     let_it_try(s);
     assert_int_equal(kept_stderr_count("event=sentinel-lost"), 2);
     assert_int_equal(kept_stderr_count("reason=\"the connection to the sentinel broke: "), 1);
-    s->sentinels[0].refuses = false;
+    fake_redis_answer(s->sentinels[0].fake, "AUTH", NULL);
     wait_logged(s, "event=sentinel-back");
     assert_int_equal(kept_stderr_count("level=info event=sentinel-back sentinel=127.0.0.1:"), 1);
     assert_int_equal(kept_stderr_count("wake-channel-lost"), 0);
@@ -680,7 +613,8 @@ TEST_WITH(a_password_that_a_sentinel_does_not_want_is_told, begin, end)
     char *dir = tempdir_make(), path[128];
 
     snprintf(path, sizeof path, "%s/password", dir);
-    s->sentinels[0].welcomes = true;
+    fake_redis_answer(s->sentinels[0].fake, "AUTH",
+                      "-ERR AUTH <password> called without any password configured for the default user.\r\n");
     open_with_password(s, path);
     wait_logged(s, "reason=\"the sentinel has no password, and one was given (--store-sentinel-password-file)\"");
     tempdir_remove(dir);
@@ -693,17 +627,17 @@ TEST_WITH(replicas_of_another_primary_are_not_compared, begin, end)
     char line[128];
 
     kept_stderr_begin();
-    s->primaries[0].has_replica = true;
+    set_role(s, 0, WITH_REPLICA);
     open_store(s, 1);
     store_driver_wait_ready(s->d, true);
     wait_logged(s, "event=store-replicas");
     switch_to(s, 0, 1, 8);
     store_driver_until(s->d, is_at_second, s);
-    s->primaries[1].has_replica = true;
+    set_role(s, 1, WITH_REPLICA);
     snprintf(line, sizeof line, "event=store-replicas primary=127.0.0.1:%u connected=1", s->primaries[1].port);
     wait_logged(s, line);
     assert_int_equal(kept_stderr_count("store-replica-lost"), 0);
-    s->primaries[1].has_replica = false;
+    set_role(s, 1, "role:master\r\n");
     snprintf(line, sizeof line, "event=store-replica-lost primary=127.0.0.1:%u connected=0 before=1",
              s->primaries[1].port);
     wait_logged(s, line);

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <lockstock/call.h>
 #include <lockstock/channel.h>
 #include <lockstock/rpc/method.h>
 #include <lockstock/v1/ratelimit.lks.h>
@@ -76,6 +77,17 @@ lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *option
 bool lks_limiter_allow(lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
                        lks_error *error);
 
+/* decision and error as with lks_limiter_allow; valid until the callback returns. */
+typedef void lks_limiter_done(void *arg, bool allowed, const lks_limiter_decision *decision, const lks_error *error);
+
+/* lks_limiter_allow without a thread that waits. `done` runs once, on the channel's completion thread, and must not block.
+ * *ret, unless ret is NULL, is the caller's: lks_call_cancel ends the question (error: LKS_CANCELLED, as when the channel is
+ * closed), lks_call_free frees it. The limiter must live until `done` has returned. On failure nothing was started and
+ * `done` does not run: LKS_RESOURCE_EXHAUSTED, LKS_INVALID_ARGUMENT, LKS_FAILED_PRECONDITION (in a forked child),
+ * LKS_CANCELLED (the channel is closing): fail_open is not applied to these. Thread-safe; does not block. */
+lks_code lks_limiter_check_start(lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_done *done, void *arg,
+                                 lks_call **ret, lks_error *error);
+
 /* Waits until it is allowed, and charges it: true. Sleeps for as long as the server says
  * and asks again; nothing polls. False at once when it would not be allowed within
  * timeout_ms; then the decision says when it would (-1: never). Also when no server could be asked
@@ -87,7 +99,7 @@ bool lks_limiter_wait(lks_limiter *limiter, const char *key, int64_t cost, uint3
 
 /* Gives back what was charged by the allow or wait that made this decision, once. The
  * limiter must be one that is `remembered` and the decision one that allows
- * (LKS_FAILED_PRECONDITION). LKS_NOT_FOUND: it is forgotten by now. A second refund is
+ * (LKS_FAILED_PRECONDITION). LKS_NOT_FOUND: the request id has expired. A second refund is
  * LKS_OK and changes nothing. */
 lks_code lks_limiter_refund(lks_limiter *limiter, const char *key, const lks_limiter_decision *decision,
                             lks_error *error);

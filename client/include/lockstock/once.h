@@ -18,7 +18,8 @@
  * same key, where the other side can), or refused by fence where a late one comes after
  * its successor's. What is stored is always one attempt's result, and always the same.
  *
- * All functions are thread-safe; those of an attempt until its function returns. */
+ * All functions are thread-safe; those of an attempt until its function returns, or
+ * lks_once_end is called. */
 #ifndef LOCKSTOCK_ONCE_H
 #define LOCKSTOCK_ONCE_H
 
@@ -81,7 +82,8 @@ typedef enum lks_once_outcome {
                               the function may be run again by the next caller */
     LKS_ONCE_IN_PROGRESS,  /* another attempt runs, at most error->retry_after_ms longer unless it is kept */
     LKS_ONCE_MISMATCH,     /* the key was used with another fingerprint */
-    LKS_ONCE_FAILED        /* the call failed, and the function did not run */
+    LKS_ONCE_FAILED,       /* the call failed, and the function did not run */
+    LKS_ONCE_BEGUN         /* of lks_once_begin only: the caller runs the attempt and ends it */
 } lks_once_outcome;
 
 /* Runs `function` once. Blocks: for wait_ms at most while another attempt runs, as long
@@ -97,6 +99,37 @@ lks_once_outcome lks_once_run(lks_channel *channel, const lks_once_options *opti
 
 /* Takes NULL. */
 void lks_once_result_free(lks_once_result *result);
+
+/* ---- without a thread that waits ---------------------------------------------------------------------------
+ * lks_once_run in two halves, each with a callback. Callbacks run once, on the channel's completion thread; one that a
+ * cancel causes runs inside lks_once_cancel, and one of an end that cannot be sent inside lks_once_end. They must not
+ * block. The channel must be closed after its attempts were ended or freed. */
+
+/* `result` is to be freed with lks_once_result_free, and may be NULL; error is valid until the callback returns. */
+typedef void lks_once_done(void *arg, lks_once_outcome outcome, lks_once_result *result, const lks_error *error);
+
+/* Starts an attempt. `done` gets LKS_ONCE_BEGUN, and then the caller does what the function of lks_once_run does, on any
+ * thread, and calls lks_once_end; or REPLAYED, IN_PROGRESS, MISMATCH or FAILED (with LKS_CANCELLED if the channel was
+ * closed), and then the caller calls lks_once_free. *ret is set before `done` can run. timeout_ms is for everything,
+ * retries included; 0 = the channel's, after wait_ms. What options points to is copied. On failure nothing was started and
+ * `done` does not run: LKS_INVALID_ARGUMENT, LKS_RESOURCE_EXHAUSTED, LKS_FAILED_PRECONDITION (in a forked child),
+ * LKS_CANCELLED (the channel is closing). Thread-safe; does not block. */
+lks_code lks_once_begin(lks_channel *channel, const lks_once_options *options, uint32_t timeout_ms, lks_once_done *done,
+                        void *arg, lks_once_attempt **ret, lks_error *error);
+
+/* Gives up beginning: unless `done` has run or is about to, runs it now, on this thread, with LKS_ONCE_FAILED and
+ * LKS_CANCELLED. An attempt that still begins is given back in the background. Thread-safe; does not block. */
+void lks_once_cancel(lks_once_attempt *attempt);
+
+/* Ends an attempt that has begun, and frees it when `done` has returned; `done` gets EXECUTED, RETRYABLE, SUPERSEDED or
+ * DOUBTFUL. timeout_ms: how long to try, the channel's timeout at most; 0 = as long as lks_once_run. After another time than
+ * 0 it is tried on in the background, for as long as the lease, at least 30 s. Does not block. */
+void lks_once_end(lks_once_attempt *attempt, lks_once_verdict verdict, uint32_t timeout_ms, lks_once_done *done,
+                  void *arg);
+
+/* Frees an attempt after `done` has run; one that has begun is given back in the background, so that the next caller runs
+ * it. Takes NULL. */
+void lks_once_free(lks_once_attempt *attempt);
 
 /* For the function: its result, copied; the last counts. LKS_INVALID_ARGUMENT: more than
  * LKS_ONCE_BODY_MAX bytes, or more than a message of the channel holds with its headers

@@ -79,6 +79,32 @@ lks_confirm_outcome lks_reservation_confirm(lks_reservation *reservation, bool r
  * the call failed. Blocks. */
 lks_cancel_outcome lks_reservation_cancel(lks_reservation *reservation, const char *reason, lks_error *error);
 
+/* ---- without a thread that waits ---------------------------------------------------------------------------
+ * The same with callbacks, each of which runs once, on the channel's completion thread; one that a cancel causes runs
+ * inside lks_reservation_make_cancel. They must not block. Outcomes and errors are those of the functions above; error is
+ * valid until the callback returns, and is LKS_CANCELLED if the channel was closed first. On failure of a function that
+ * starts something nothing was started and the callback does not run: LKS_INVALID_ARGUMENT, LKS_RESOURCE_EXHAUSTED,
+ * LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (the channel is closing). One operation of a reservation at a
+ * time; none of them blocks. */
+
+typedef void lks_reservation_made(void *arg, lks_reserve_outcome outcome, const lks_error *error);
+
+/* lks_reservation_make. *ret is set before `done` can run, and is to be freed after it, whatever the outcome. */
+lks_code lks_reservation_make_start(lks_channel *channel, const lks_reservation_order *order,
+                                    lks_reservation_made *done, void *arg, lks_reservation **ret, lks_error *error);
+
+/* Gives up reserving: unless `done` has run or is about to, runs it now, on this thread, with UNSPECIFIED and
+ * LKS_CANCELLED. What is still reserved is cancelled in the background. Thread-safe. */
+void lks_reservation_make_cancel(lks_reservation *reservation);
+
+typedef void lks_reservation_confirmed(void *arg, lks_confirm_outcome outcome, const lks_error *error);
+lks_code lks_reservation_confirm_start(lks_reservation *reservation, bool reacquire, lks_reservation_confirmed *done,
+                                       void *arg, lks_error *error);
+
+typedef void lks_reservation_cancelled(void *arg, lks_cancel_outcome outcome, const lks_error *error);
+lks_code lks_reservation_cancel_start(lks_reservation *reservation, const char *reason, lks_reservation_cancelled *done,
+                                      void *arg, lks_error *error);
+
 /* Frees it, and cancels it unless it was confirmed, cancelled, or confirmed in doubt.
  * Waits for the answer, 2 s at most, and goes on in the background after that; on a
  * completion thread it does not wait at all. Takes NULL. */

@@ -1,0 +1,554 @@
+/* A hold is acquired by Acquire and, after a long wait, a Renew. Invariant: what may have been granted and is not
+ * returned is released. */
+#include "client/lease/hold.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstock/v1/lock.lks_client.h>
+
+#include "base/clock.h"
+#include "client/call/channel.h"
+#include "client/lease/lease_time.h"
+#include "rpc/away.h"
+
+enum {
+    BATCH_MAX = 256, /* leases in one Renew, as the contract allows */
+    OWNER_BYTES = 128
+};
+
+static lks_hold *of(struct grant *grant)
+{
+    return (lks_hold *)grant;
+}
+
+/* ---- the lease ----------------------------------------------------------------- */
+
+static lks_lease lease_of(const lks_hold *hold)
+{
+    lks_lease lease = LKS_LEASE_INIT;
+
+    lease.group = hold->spec->group;
+    lease.token = hold->token;
+    lease.lease_ms = hold->spec->lease_ms;
+    return lease;
+}
+
+static int64_t renewed_ms(const lks_renew_response *response, size_t i)
+{
+    const lks_lease_result *result = response->results[i];
+
+    return result->outcome == LKS_RENEW_OUTCOME_RENEWED ? result->lease_ms : 0;
+}
+
+static void renewed(void *arg, lks_code code, const lks_renew_response *response, const lks_error *error)
+{
+    struct lease_batch *batch = arg;
+    lks_error wrong;
+
+    if (code == LKS_OK && response->n_results != batch->n) {
+        code = lks_error_set(&wrong, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer without a result for each lease");
+        error = &wrong;
+    }
+    for (size_t i = 0; i < batch->n && code == LKS_OK; i++)
+        batch->renewals[i].left_ms = renewed_ms(response, i);
+    lease_answered(batch, code == LKS_OK ? NULL : error);
+}
+
+static lks_code renew(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
+{
+    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
+    lks_lease leases[BATCH_MAX], *list[BATCH_MAX];
+    lks_renew_request request = LKS_RENEW_REQUEST_INIT;
+
+    for (size_t i = 0; i < batch->n; i++) {
+        leases[i] = lease_of((const lks_hold *)batch->renewals[i].lease);
+        list[i] = &leases[i];
+    }
+    request.n_leases = batch->n;
+    request.leases = list;
+    return lks_lock_renew_start(channel, &request, &options, renewed, batch, NULL, error);
+}
+
+static void lost(struct lease *lease, lks_loss_reason reason)
+{
+    const lks_hold *hold = (const lks_hold *)lease;
+    const struct hold_spec *spec = hold->spec;
+    const lks_lock_loss loss = {
+        .group = spec->group, .name = spec->names[0], .fence = hold->fences[0], .reason = reason};
+
+    if (spec->on_lost)
+        spec->on_lost(spec->arg, &loss);
+}
+
+static void free_hold(struct lease *lease)
+{
+    grant_fini((struct grant *)lease);
+    free(lease);
+}
+
+static const lease_kind kind = {.batch_max = BATCH_MAX, .renew = renew, .lost = lost, .free = free_hold};
+
+const lks_hold *hold_reporting(void)
+{
+    const struct lease *lease = lease_reporting();
+
+    return lease && lease->kind == &kind ? (const lks_hold *)lease : NULL;
+}
+
+static bool is_of(const struct lease *lease, const void *spec)
+{
+    return lease->kind == &kind && ((const lks_hold *)lease)->spec == spec;
+}
+
+void hold_quiesce(const struct hold_spec *spec)
+{
+    lease_quiesce(is_of, spec);
+}
+
+/* ---- giving back ---------------------------------------------------------------- */
+
+lks_code hold_tell_lost(lks_error *error)
+{
+    return lks_error_set_reason(error, LKS_ABORTED, LKS_APPLIED_YES, LKS_REASON_LEASE_LOST,
+                                "the lock had been lost before");
+}
+
+static lks_release_request release_request(const lks_hold *hold)
+{
+    lks_release_request request = LKS_RELEASE_REQUEST_INIT;
+
+    request.group = hold->spec->group;
+    request.token = hold->token;
+    return request;
+}
+
+void hold_release_later(const lks_hold *hold)
+{
+    const lks_call_options options = {.timeout_ms = LEASE_TOMBSTONE_MS, .insist = true};
+    const lks_release_request request = release_request(hold);
+
+    lks_lock_release_start(hold->spec->channel, &request, &options, NULL, NULL, NULL, NULL);
+}
+
+/* What a Release came to; one that failed goes on in the background. */
+static lks_code end_release(const lks_hold *hold, lks_code code, const lks_release_response *response, lks_error *error)
+{
+    if (code != LKS_OK)
+        hold_release_later(hold);
+    if (hold->result == LKS_LOCK_LOST)
+        return hold_tell_lost(error);
+    if (code == LKS_OK && response->outcome != LKS_RELEASE_OUTCOME_RELEASED)
+        return lks_error_set_reason(error, LKS_ABORTED, LKS_APPLIED_YES, LKS_REASON_LEASE_LOST,
+                                    "the lock had been taken away before");
+    return code;
+}
+
+lks_code hold_give_back(lks_hold *hold, lks_error *error)
+{
+    const lks_call_options options = {.insist = true};
+    const lks_release_request request = release_request(hold);
+    lks_release_response *response = NULL;
+    lks_error unwanted;
+    lks_code code = lease_check_process(error);
+
+    error = error ? error : &unwanted;
+    if (code != LKS_OK)
+        return code;
+    if (lease_end(&hold->grant.lease)) {
+        hold_release_later(hold);
+        code = hold_tell_lost(error);
+    } else if (lease_reporting() || channel_on_completion_thread()) {
+        hold_release_later(hold);
+    } else {
+        code = lks_lock_release(hold->spec->channel, &request, &options, &response, error);
+        code = end_release(hold, code, response, error);
+        lks_release_response_free(response);
+    }
+    lease_drop(&hold->grant.lease);
+    return code;
+}
+
+static void on_released(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+{
+    lks_hold *hold = of(grant);
+
+    hold->error = *error;
+    code = end_release(hold, code, (const lks_release_response *)response, &hold->error);
+    if (hold->released)
+        hold->released(hold->arg, code, &hold->error);
+}
+
+lks_code lks_hold_release(lks_hold *hold, uint32_t timeout_ms, lks_hold_released *done, void *arg, lks_error *error)
+{
+    uint32_t channel_ms = hold->spec->channel->options.timeout_ms;
+    const lks_call_options options = {.timeout_ms = timeout_ms < channel_ms ? timeout_ms : channel_ms, .insist = true};
+    const lks_release_request request = release_request(hold);
+    lks_code code = lease_check_process(error);
+
+    if (code != LKS_OK)
+        return code;
+    if (lease_end(&hold->grant.lease))
+        hold->result = LKS_LOCK_LOST;
+    hold->released = done;
+    hold->arg = arg;
+    code = grant_start(&hold->grant, GRANT_GIVES_BACK, &lks_lock_release_method, &request.base, &options, on_released,
+                       error);
+    lease_drop(&hold->grant.lease);
+    return code;
+}
+
+void lks_hold_free(lks_hold *hold)
+{
+    if (!hold || lease_check_process(NULL) != LKS_OK)
+        return;
+    lease_end(&hold->grant.lease);
+    if (atomic_load(&hold->grant.state) == GRANT_SETTLED && hold->result == LKS_LOCK_ACQUIRED)
+        hold_release_later(hold);
+    lease_drop(&hold->grant.lease);
+}
+
+/* ---- acquiring -------------------------------------------------------------------- */
+
+static void refuse(lks_hold *hold, lks_lock_result result, lks_code code, lks_reason reason, const char *text)
+{
+    hold->result = result;
+    lks_error_set_reason(&hold->error, code, LKS_APPLIED_NO, reason, "%s", text);
+}
+
+/* An answer that says neither: it may have been a grant. */
+static void fail_unexpected(lks_hold *hold, const char *text)
+{
+    hold->result = LKS_LOCK_FAILED;
+    lks_error_set(&hold->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s", text);
+}
+
+static void settle(lks_hold *hold)
+{
+    if (!grant_settle(&hold->grant)) {
+        if (hold->result == LKS_LOCK_ACQUIRED)
+            hold_release_later(hold);
+        return;
+    }
+    if (hold->result == LKS_LOCK_ACQUIRED) {
+        hold->error = (lks_error){.code = LKS_OK};
+        lease_begin(&hold->grant.lease, hold->grant.sent_ns, hold->left_ms);
+    }
+    if (hold->done)
+        hold->done(hold->arg, hold, hold->result, &hold->error);
+}
+
+static void undone(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+{
+    lks_hold *hold = of(grant);
+
+    (void)response;
+    (void)error;
+    if (code == LKS_OK)
+        hold->error.applied = LKS_APPLIED_NO;
+    else
+        hold_release_later(hold);
+    settle(hold);
+}
+
+/* It is not acquired, but may be granted, also after the refusal of a later try. A refusal is reported once a server has
+ * answered the Release. */
+static void give_back_unreturned(lks_hold *hold)
+{
+    const lks_call_options options = {.timeout_ms = grant_timeout_ms(&hold->grant, LEASE_REFUSED_MS), .insist = true};
+    const lks_release_request request = release_request(hold);
+
+    if (hold->result == LKS_LOCK_BUSY || hold->result == LKS_LOCK_TIMED_OUT) {
+        grant_call(&hold->grant, GRANT_CONTINUES, &lks_lock_release_method, &request.base, &options, undone);
+        return;
+    }
+    hold_release_later(hold);
+    settle(hold);
+}
+
+static void spend(lks_hold *hold)
+{
+    refuse(hold, LKS_LOCK_FAILED, LKS_ABORTED, LKS_REASON_LEASE_LOST, "the lease expired before the grant arrived");
+}
+
+static void confirmed(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
+{
+    const lks_renew_response *response = (const lks_renew_response *)message;
+    lks_hold *hold = of(grant);
+
+    hold->left_ms = code == LKS_OK && response->n_results == 1 ? renewed_ms(response, 0) : 0;
+    if (hold->left_ms > 0) {
+        settle(hold);
+        return;
+    }
+    if (code == LKS_OK) {
+        spend(hold);
+    } else {
+        hold->result = LKS_LOCK_FAILED;
+        hold->error = *error;
+    }
+    give_back_unreturned(hold);
+}
+
+static void confirm(lks_hold *hold)
+{
+    const lks_call_options options = {.timeout_ms = grant_timeout_ms(&hold->grant, 0), .insist = true};
+    lks_renew_request request = LKS_RENEW_REQUEST_INIT;
+    lks_lease lease = lease_of(hold), *leases[] = {&lease};
+
+    request.n_leases = 1;
+    request.leases = leases;
+    grant_call(&hold->grant, GRANT_TAKES, &lks_lock_renew_method, &request.base, &options, confirmed);
+}
+
+static void take_answer(lks_hold *hold, const lks_acquire_response *response)
+{
+    switch ((int)response->outcome) {
+    case LKS_ACQUIRE_OUTCOME_ACQUIRED:
+        hold->result = LKS_LOCK_ACQUIRED;
+        hold->left_ms = response->lease_ms;
+        for (size_t i = 0; i < response->n_fences && i < hold->spec->n_names; i++)
+            hold->fences[i] = response->fences[i]->fence;
+        if (response->n_fences != hold->spec->n_names)
+            fail_unexpected(hold, "an answer without a fence");
+        break;
+    case LKS_ACQUIRE_OUTCOME_BUSY:
+        refuse(hold, LKS_LOCK_BUSY, LKS_ABORTED, LKS_REASON_BUSY, "others hold the lock");
+        break;
+    case LKS_ACQUIRE_OUTCOME_TIMED_OUT:
+        refuse(hold, LKS_LOCK_TIMED_OUT, LKS_DEADLINE_EXCEEDED, LKS_REASON_BUSY,
+               "others held the lock until the timeout");
+        break;
+    case LKS_ACQUIRE_OUTCOME_TOKEN_SPENT:
+        spend(hold);
+        break;
+    default:
+        fail_unexpected(hold, "an answer of an unknown kind");
+    }
+}
+
+static void acquired(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+{
+    lks_hold *hold = of(grant);
+
+    hold->error = *error;
+    hold->result = LKS_LOCK_FAILED;
+    if (code == LKS_OK)
+        take_answer(hold, (const lks_acquire_response *)response);
+    if (hold->result != LKS_LOCK_ACQUIRED && code == LKS_OK && error_is_doubtful(error))
+        hold->error.applied = LKS_APPLIED_MAYBE;
+    if (hold->result == LKS_LOCK_ACQUIRED && grant_needs_confirmation(grant))
+        confirm(hold);
+    else if (hold->result != LKS_LOCK_ACQUIRED && hold->error.applied != LKS_APPLIED_NO)
+        give_back_unreturned(hold);
+    else
+        settle(hold);
+}
+
+static lks_code acquire(lks_hold *hold, lks_error *error)
+{
+    const struct hold_spec *spec = hold->spec;
+    const lks_call_options options = {.timeout_ms = grant_asking_ms(&hold->grant, hold->wait_ms)};
+    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
+    lks_target *targets = malloc(spec->n_names * (sizeof *targets + sizeof(lks_target *)));
+
+    if (!targets)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    request.targets = (lks_target **)(void *)(targets + spec->n_names);
+    for (size_t i = 0; i < spec->n_names; i++) {
+        targets[i] = (lks_target)LKS_TARGET_INIT;
+        targets[i].name = spec->names[i];
+        targets[i].mode = hold->mode;
+        targets[i].permits = hold->permits;
+        targets[i].capacity = spec->capacity;
+        request.targets[i] = &targets[i];
+    }
+    request.group = spec->group;
+    request.n_targets = spec->n_names;
+    request.token = hold->token;
+    request.owner = spec->owner;
+    request.lease_ms = spec->lease_ms;
+    request.wait_ms = hold->wait_ms;
+    hold->grant.sent_ns = clock_now_ns();
+    lks_code code =
+        grant_start(&hold->grant, GRANT_TAKES, &lks_lock_acquire_method, &request.base, &options, acquired, error);
+    free(targets);
+    return code;
+}
+
+/* ---- making ----------------------------------------------------------------------- */
+
+/* How this process identifies itself to those who ask who holds a lock: "host/pid". */
+static void put_own_name(char owner[OWNER_BYTES + 1])
+{
+    char pid[16];
+    size_t room = OWNER_BYTES + 1 - (size_t)snprintf(pid, sizeof pid, "/%d", (int)getpid());
+
+    if (gethostname(owner, room) != 0)
+        owner[0] = '\0';
+    owner[room - 1] = '\0';
+    strcat(owner, pid);
+}
+
+size_t hold_spec_bytes(const struct hold_spec *from)
+{
+    size_t bytes = from->n_names * sizeof(char *) + strlen(from->group) + 1 +
+                   (from->owner ? strlen(from->owner) : OWNER_BYTES) + 1;
+
+    for (size_t i = 0; i < from->n_names; i++)
+        bytes += strlen(from->names[i]) + 1;
+    return bytes;
+}
+
+void hold_spec_copy(struct hold_spec *to, const struct hold_spec *from, void *at)
+{
+    const char **names = at;
+    char *text = (char *)(names + from->n_names);
+
+    *to = *from;
+    to->names = names;
+    for (size_t i = 0; i < from->n_names; i++) {
+        names[i] = text;
+        text = stpcpy(text, from->names[i]) + 1;
+    }
+    to->group = text;
+    text = stpcpy(text, from->group) + 1;
+    to->owner = text;
+    if (from->owner)
+        strcpy(text, from->owner);
+    else
+        put_own_name(text);
+}
+
+lks_code hold_check(struct hold_spec *spec, lks_error *error)
+{
+    if (!spec->group || *spec->group == '\0')
+        spec->group = spec->names[0];
+    lks_code code = lease_check_ms(spec->lease_ms, error);
+    if (spec->lease_ms == 0)
+        spec->lease_ms = LEASE_DEFAULT_MS;
+    return code;
+}
+
+/* `room` bytes behind it are the caller's. */
+static lks_code hold_new(const struct hold_spec *spec, size_t room, bool waits, uint32_t timeout_ms, lks_hold **ret,
+                         lks_error *error)
+{
+    size_t size = sizeof(lks_hold) + spec->n_names * sizeof(uint64_t);
+    lks_hold *hold = calloc(1, size + room);
+
+    if (!hold)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    hold->spec = spec;
+    hold->count = 1;
+    hold->result = LKS_LOCK_FAILED;
+    hold->grant.lease = (struct lease){.kind = &kind,
+                                       .channel = spec->channel,
+                                       .lease_ms = spec->lease_ms,
+                                       .renew_ms = spec->renew_ms,
+                                       .keep_ms = spec->max_hold_ms != 0 ? spec->max_hold_ms : LEASE_ALWAYS};
+    lks_rpc_random_id(hold->token);
+    lks_code code = grant_init(&hold->grant, waits, timeout_ms, error);
+    if (code == LKS_OK)
+        *ret = hold;
+    else
+        free_hold(&hold->grant.lease);
+    return code;
+}
+
+lks_lock_result hold_take(const struct hold_spec *spec, lks_lock_mode mode, int64_t permits, uint32_t wait_ms,
+                          lks_hold **ret, lks_error *error)
+{
+    lks_hold *hold = NULL;
+
+    if (lease_reporting()) {
+        lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "locking blocks, and on_lost must not");
+        return LKS_LOCK_FAILED;
+    }
+    if (hold_new(spec, 0, true, 0, &hold, error) != LKS_OK)
+        return LKS_LOCK_FAILED;
+    hold->mode = mode;
+    hold->permits = permits;
+    hold->wait_ms = lease_wait_ms(wait_ms);
+    lks_code code = acquire(hold, &hold->error);
+    lks_lock_result result = code == LKS_OK ? hold->result : LKS_LOCK_FAILED;
+    *error = hold->error;
+    if (result == LKS_LOCK_ACQUIRED)
+        *ret = hold;
+    else
+        lks_hold_free(hold);
+    return result;
+}
+
+static lks_code check_names(const lks_hold_options *o, lks_error *error)
+{
+    if (o->n_names == 0)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.names: must be at least one");
+    for (size_t i = 0; i < o->n_names; i++)
+        if (!o->names[i] || *o->names[i] == '\0')
+            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.names[%zu]: must not be empty",
+                                 i);
+    if (o->n_names > 1 && (!o->group || *o->group == '\0'))
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.group: several names need one");
+    return LKS_OK;
+}
+
+lks_code lks_hold_acquire(lks_channel *channel, const lks_hold_options *options, lks_hold_done *done, void *arg,
+                          lks_hold **ret, lks_error *error)
+{
+    struct hold_spec spec = {.channel = channel,
+                             .group = options->group,
+                             .owner = options->owner,
+                             .names = options->names,
+                             .n_names = options->n_names,
+                             .capacity = options->capacity,
+                             .lease_ms = options->lease_ms,
+                             .renew_ms = options->renew_ms,
+                             .max_hold_ms = options->max_hold_ms,
+                             .on_lost = options->on_lost,
+                             .arg = options->arg};
+    lks_hold *hold = NULL;
+    lks_code code = check_names(options, error);
+
+    if (code != LKS_OK || (code = hold_check(&spec, error)) != LKS_OK ||
+        (code = hold_new(&spec, sizeof spec + hold_spec_bytes(&spec), false, options->timeout_ms, &hold, error)) !=
+            LKS_OK)
+        return code;
+    struct hold_spec *own = (struct hold_spec *)(void *)(hold->fences + spec.n_names);
+    hold_spec_copy(own, &spec, own + 1);
+    hold->spec = own;
+    hold->mode = options->mode != 0 ? options->mode : LKS_LOCK_MODE_EXCLUSIVE;
+    hold->permits = options->permits;
+    hold->wait_ms = lease_wait_ms(options->wait_ms);
+    hold->done = done;
+    hold->arg = arg;
+    *ret = hold; /* before the callback can run */
+    code = acquire(hold, error);
+    if (code != LKS_OK) {
+        *ret = NULL;
+        lks_hold_free(hold);
+    }
+    return code;
+}
+
+void lks_hold_cancel(lks_hold *hold)
+{
+    lks_error error;
+
+    if (!grant_cancel(&hold->grant))
+        return;
+    lks_error_set(&error, LKS_CANCELLED, LKS_APPLIED_MAYBE, "cancelled by the caller");
+    hold->done(hold->arg, hold, LKS_LOCK_FAILED, &error);
+}
+
+bool lks_hold_is_lost(const lks_hold *hold)
+{
+    return lease_is_lost(&hold->grant.lease);
+}
+
+uint64_t lks_hold_fence(const lks_hold *hold, size_t i)
+{
+    return i < hold->spec->n_names ? hold->fences[i] : 0;
+}

@@ -1,0 +1,13 @@
+/* Real servers, stores and channels for scripts: the table `world`, whose functions are listed in lua_world.c and have
+ * words in tests/e2e/lib/world.lua. What a case makes exists until the case ends, however it ends. */
+#ifndef LOCKSTOCK_TESTS_LUA_WORLD_H
+#define LOCKSTOCK_TESTS_LUA_WORLD_H
+
+#include <lua.h>
+
+void lua_world_open(lua_State *L);
+
+/* Ends everything that was made since the last call, newest first. */
+void lua_world_end(void);
+
+#endif
