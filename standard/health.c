@@ -1,5 +1,4 @@
-/* Invariant: a watch is in the list from its request to the end of its call, and was sent the status that was set
- * last. Called by server.c and host/; its methods by net/grpc. */
+/* A watch is in the list from its request to the end of its call, and has been sent the current status. */
 #include "standard/health.h"
 
 #include <stdlib.h>
@@ -19,7 +18,7 @@ typedef struct inquiry {
     health *health;
     grpc_stream *call;
     bool watches; /* Watch, not Check */
-    bool asked;   /* the request has arrived */
+    bool asked;   /* its request has arrived */
     bool listed;
     TAILQ_ENTRY(inquiry) next;
 } inquiry;
