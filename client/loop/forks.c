@@ -1,4 +1,4 @@
-/* Invariant: only a child of fork changes `forks`, before fork has returned there. */
+/* Invariant: only a child of fork changes `forks`, before its fork returns. */
 #include "client/loop/forks.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ static void in_child(void)
     atomic_fetch_add(&forks, 1);
 }
 
-/* Out of memory: a child that does not exec is not noticed. */
+/* Without memory a child that does not exec is not noticed. */
 static void watch(void)
 {
     pthread_atfork(NULL, NULL, in_child);

@@ -1,9 +1,9 @@
-/* Invariant: `end` points at the last task's `next`, or at `first` when empty; wake_fd is
- * written to only while the loop thread sleeps, once. What is the loop thread's is touched by it while it is awake and
- * by a guest while it is not, never by both: it does not leave loop_wait while a guest is in. It takes the place of one
- * that stays, which then touches nothing but the lock, once.
+/* Invariants: `end` points at the last task's `next`, or at `first` when there is none. wake_fd is written once for each
+ * sleep of the loop thread, at most. The loop thread and a guest never run at the same time: the loop thread does not
+ * leave loop_wait while there is a guest, but for one that waits in loop_stay. From that one it takes the loop back; the
+ * guest then only takes the lock once more.
  *
- * The loop thread looks for the edge of wake_fd, so it need not read it; a guest that stays looks at its level. */
+ * epoll reports the edge of wake_fd to the loop thread, which need not read it. A guest polls its level. */
 #include "client/loop/loop.h"
 
 #include <assert.h>
@@ -18,10 +18,9 @@
 #include "base/clock.h"
 
 enum {
-    /* Each guest's call has a deadline, and would wake the loop thread for it: which wakes once in such a time by itself
-     * while guests come. */
-    VISITED_MS = 1000,
-    STAY_MS = 1000, /* nobody minds one thread more for an answer that took longer */
+    VISITED_MS =
+        1000,       /* how long the loop thread sleeps at most while guests come: it need not wake for their timers */
+    STAY_MS = 1000, /* how long a guest waits; for a slower answer one more switch of threads does not matter */
     EVENTS_MAX = 64
 };
 
@@ -117,7 +116,7 @@ bool loop_enter(struct loop *loop)
     return enters;
 }
 
-/* The next guest will most likely stay for it again, so it is given back only when somebody needs it. */
+/* The next guest will most likely wait for the same source, so it is given back only when that is needed. */
 static void take(struct loop *loop, loop_source *source)
 {
     if (loop->taken == source)
@@ -137,7 +136,7 @@ void loop_give_back(struct loop *loop)
     tell_kernel(loop, EPOLL_CTL_MOD, source, source->events);
 }
 
-/* False: the loop thread is wanted, or a guest whose place was taken has not noticed yet. */
+/* False: the loop thread is needed, or an ousted guest has not noticed yet. */
 static bool begin_stay(struct loop *loop, loop_source *source)
 {
     eventfd_t count;
@@ -154,7 +153,7 @@ static bool begin_stay(struct loop *loop, loop_source *source)
     return stays;
 }
 
-/* False: its place was taken; then all that is the loop thread's, and the loop may be gone soon. */
+/* False: the loop thread has taken the loop back, which may be gone soon. */
 static bool end_stay(struct loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
@@ -231,7 +230,7 @@ static int look(const struct loop *loop, struct epoll_event *events, uint64_t un
     return found;
 }
 
-/* Where a guest has taken a source away, the next look tells of the others. */
+/* When a guest has unwatched a source, the next look reports the others. */
 static void tell(const struct loop *loop, const struct epoll_event *events, int found)
 {
     for (int i = 0; i < found && !loop->fewer; i++) {
@@ -242,7 +241,7 @@ static void tell(const struct loop *loop, const struct epoll_event *events, int 
     }
 }
 
-/* While guests come, it sleeps only so long that the deadline of a guest's call would not wake it. */
+/* While guests come, the loop thread wakes by itself before their timers would wake it. */
 static uint64_t sleep_until(struct loop *loop, uint64_t until_ns)
 {
     if (loop->visited)
@@ -251,7 +250,7 @@ static uint64_t sleep_until(struct loop *loop, uint64_t until_ns)
     return until_ns > loop->visits_ns && clock_now_ns() < loop->visits_ns ? loop->visits_ns : until_ns;
 }
 
-/* A guest that stays does nothing but wait. It may get no processor for long, so it is told, and not waited for. */
+/* Takes the loop back from a guest that waits, without waiting for it: it may get no processor for long. */
 static void oust(struct loop *loop)
 {
     if (!loop->guest || !loop->staying || loop->ousted)
@@ -313,7 +312,7 @@ void loop_unwatch(struct loop *loop, loop_source *source)
     loop->fewer = true;
 }
 
-/* From the first again after each: one may take others away. */
+/* Starts from the first again after each, which may unwatch others. */
 void loop_run_ready(struct loop *loop)
 {
     loop_source *source;

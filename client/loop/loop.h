@@ -1,8 +1,9 @@
-/* A channel's event loop: tasks that other threads post, the descriptors that it looks at,
- * and timers. Any thread posts; one thread, the loop's, takes the tasks in the order of
- * posting. Tasks are embedded in what they are about, so posting cannot fail; a task is
- * posted at most once at a time. The loop's lock is the innermost of the library: nothing
- * is called under it. */
+/* A channel's event loop: tasks that other threads post, descriptors, and timers. One thread, the loop thread, runs it and
+ * takes tasks in the order of posting. A task is embedded in its object, so posting cannot fail; it may be posted again
+ * once it runs. No other lock of the library is taken under the loop's.
+ *
+ * While the loop thread sleeps, another thread may borrow the loop, as its guest: it does what the loop thread would do,
+ * and may wait for one source, while the loop thread sleeps on. */
 #ifndef LOCKSTOCK_CLIENT_LOOP_LOOP_H
 #define LOCKSTOCK_CLIENT_LOOP_LOOP_H
 
@@ -19,14 +20,13 @@ typedef struct loop_task {
     void (*run)(struct loop_task *task); /* on the loop thread; may free the task */
 } loop_task;
 
-/* A task that says only "look again": raised any number of times, run once for all
- * that came before. */
+/* A task that runs once for all the times it was raised before. */
 typedef struct loop_signal {
     loop_task task;
     atomic_bool raised;
 } loop_signal;
 
-/* A descriptor that the loop thread looks at while it waits. */
+/* A descriptor that the loop thread watches while it waits. */
 typedef struct loop_source {
     TAILQ_ENTRY(loop_source) in_list;
     int fd;              /* -1 = it is not watched any more */
@@ -39,21 +39,21 @@ struct loop {
     loop_task *first;
     loop_task **end;
     int wake_fd, epoll_fd;
-    bool asleep; /* the loop thread waits for wake_fd, which nobody has written to yet */
+    bool asleep; /* the loop thread waits, and nobody has written to wake_fd yet */
     bool woken;  /* wake_fd is readable */
     bool closed;
-    bool guest;   /* a thread is between loop_enter and loop_leave */
-    bool staying; /* one waits in loop_stay, */
-    bool ousted;  /* and has lost its place */
+    bool guest;   /* a thread has borrowed the loop */
+    bool staying; /* a thread waits in loop_stay, */
+    bool ousted;  /* and the loop thread has taken the loop back meanwhile */
     pthread_cond_t guest_left;
 
-    /* The loop thread's; while it sleeps, a guest's. */
+    /* The loop thread's, or the guest's. */
     uint64_t sleeps_until_ns;
-    uint64_t visits_ns; /* until then guests may come again soon */
-    bool visited;       /* a guest came since it last fell asleep */
-    bool fewer;         /* a source was taken away since */
-    int cancel_state;   /* a guest's, before it entered */
-    loop_source *taken; /* by a guest that stayed: the sleeping thread looks for its end only; may be NULL */
+    uint64_t visits_ns; /* until then more guests are expected */
+    bool visited;       /* a guest came since the loop thread last fell asleep */
+    bool fewer;         /* a source was unwatched since */
+    int cancel_state;   /* of the guest, before it entered */
+    loop_source *taken; /* the source that a guest waited for: the loop thread only watches for its end; may be NULL */
     TAILQ_HEAD(, loop_source) sources;
     struct heap timers; /* run by heap_run */
 };
@@ -66,41 +66,40 @@ void loop_post(struct loop *loop, loop_task *task);
 
 void loop_raise(struct loop *loop, loop_signal *signal);
 
-/* To be called first when a signal's task runs. */
+/* The first call of a signal's task. */
 void loop_lower(loop_signal *signal);
 
-/* Any thread: does the loop thread's work in its place, if that sleeps and has nothing to do; false otherwise. It does
- * not wake before loop_leave. What a guest does must not take long; it is not cancelled meanwhile. */
+/* Any thread: borrows the loop, if the loop thread sleeps and has nothing to do; false otherwise. The loop thread does not
+ * run before loop_leave, so a guest must not take long. It is not cancelled meanwhile. */
 bool loop_enter(struct loop *loop);
 
-/* A guest: waits for one source in the loop thread's place and runs its `ready`, while the loop thread sleeps on. False
- * if it did not, because that is wanted, a timer is due, or it waited for long: then it has left. */
+/* Guest: waits for one source and runs its `ready`, while the loop thread sleeps on. False: the loop thread is needed, a
+ * timer is due, or nothing came for long; then the guest has left. */
 bool loop_stay(struct loop *loop, loop_source *source);
 
-/* A guest that leaves, when something is still to come from the source that one has stayed for: the sleeping thread
- * looks for it again. */
+/* Guest: the loop thread watches the source again that guests waited for, because something is still to come from it. */
 void loop_give_back(struct loop *loop);
 
-/* wake: the guest leaves work behind, beside timers and sources, which are seen to here. */
+/* Guest: gives the loop back. wake: it leaves work behind, other than timers and sources. */
 void loop_leave(struct loop *loop, bool wake);
 
-/* Forgets its tasks, and from now on what is posted: they may be freed. Not while the loop thread runs. */
+/* Drops all tasks, and from now on those that are posted, so that they may be freed. Not while the loop thread runs. */
 void loop_close(struct loop *loop);
 
-/* Waits until there is a task, a source is ready, or `until_ns` (CLOCK_NEVER, 0 = does
- * not wait) has come. Returns the chain of all tasks, NULL when there is none. */
+/* Waits for a task or a source, until `until_ns` (CLOCK_NEVER; 0: does not wait). Returns the chain of all tasks; NULL when
+ * there is none. */
 loop_task *loop_wait(struct loop *loop, uint64_t until_ns);
 
-/* Loop thread: looks at a source from now on; false when the system has no memory for it. */
+/* Loop thread: watches a source from now on; false when the system has no memory for it. */
 bool loop_watch(struct loop *loop, loop_source *source);
 
-/* Loop thread: from now on for these events. */
+/* Loop thread: changes the events that it is watched for. */
 void loop_look_for(struct loop *loop, loop_source *source, short events);
 
-/* Loop thread: not any more; to be called before its descriptor is closed. */
+/* Loop thread: watches it no longer. Before its descriptor is closed. */
 void loop_unwatch(struct loop *loop, loop_source *source);
 
-/* Loop thread: runs `ready` of each source that loop_wait has found to be. */
+/* Loop thread: runs `ready` of each source that loop_wait has found ready. */
 void loop_run_ready(struct loop *loop);
 
 #endif

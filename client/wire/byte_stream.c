@@ -185,8 +185,8 @@ static void shake_on(byte_stream *b)
     ssize_t n = receive(b, piece, sizeof piece);
 
     if (n < 0) {
-        char why[BYTES_WHY_MAX];
-        memcpy(why, b->why, sizeof why);
+        char why[BYTES_WHY_MAX / 2];
+        snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, b->why);
         fail(b, "TLS", why);
     } else if (n > 0 && !tls_feed(b->tls, piece, (size_t)n)) {
         fail(b, "TLS", "out of memory");

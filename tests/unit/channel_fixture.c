@@ -172,6 +172,14 @@ void assert_all(struct witness *calls, size_t n, lks_code code, lks_applied appl
         assert_ended(&calls[i], code, applied);
 }
 
+void assert_done(struct witness *calls, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(lks_call_wait(calls[i].call, NULL), LKS_OK);
+        lks_call_free(calls[i].call);
+    }
+}
+
 void assert_ok(struct witness *calls, size_t n)
 {
     assert_all(calls, n, LKS_OK, LKS_APPLIED_UNSPECIFIED);

@@ -73,6 +73,9 @@ void assert_error(const lks_error *error, lks_code code, lks_applied applied);
 /* Waits for the call; it must have ended so, with its own response, and `done` have run once. Frees it. */
 void assert_ended(struct witness *witness, lks_code code, lks_applied applied);
 
+/* Each of them succeeded, after any number of tries. Frees them. */
+void assert_done(struct witness *calls, size_t n);
+
 /* Each of them ended so; each succeeded, as if there had been no other try. */
 void assert_all(struct witness *calls, size_t n, lks_code code, lks_applied applied);
 void assert_ok(struct witness *calls, size_t n);

@@ -1,6 +1,5 @@
-/* A scripted server for tests of the client: it speaks SP over plain sockets, so that
- * it can do what no library would let it do. It answers each request with its id,
- * except where a fault says otherwise. All functions are thread-safe. */
+/* A scripted server for tests of the client. It speaks SP over plain sockets, because no library sends what it must send.
+ * It answers each request with its id, unless a fault says otherwise. All functions are thread-safe. */
 #ifndef LOCKSTOCK_TESTS_CHANNEL_SERVER_H
 #define LOCKSTOCK_TESTS_CHANNEL_SERVER_H
 
@@ -12,10 +11,10 @@
 
 typedef enum server_fault_kind {
     SERVER_ANSWERS,
-    SERVER_DROPS_REPLY,     /* the call takes effect, nobody is told */
+    SERVER_DROPS_REPLY,     /* the call takes effect */
     SERVER_CLOSES,          /* the connection, instead of answering */
     SERVER_HOLDS,           /* answers when server_release is called */
-    SERVER_SENDS_GARBAGE,   /* what is no Reply */
+    SERVER_SENDS_GARBAGE,   /* not a Reply */
     SERVER_SENDS_NO_RESULT, /* a Reply without any */
     SERVER_SENDS_BAD_TEXT,  /* a response whose string is not UTF-8 */
     SERVER_SENDS_HUGE,      /* a message of 8 MiB */
@@ -25,8 +24,7 @@ typedef enum server_fault_kind {
     SERVER_REFUSES_FRAME,   /* with that status as the one result, however many calls it has */
 } server_fault_kind;
 
-/* From the call after `after` on, `times` calls. In a message of several only FAILS and ANSWERS are
- * of one call alone: another kind is what the whole message gets. */
+/* Of `times` calls, after `after` others. FAILS and ANSWERS concern one call; another kind concerns its whole message. */
 typedef struct server_fault {
     server_fault_kind kind;
     uint32_t after, times;
@@ -63,16 +61,16 @@ const char *server_url(struct server *server);
 void server_add_fault(struct server *server, server_fault fault);
 void server_set_status(struct server *server, server_status status);
 
-/* It accepts connections but never says a word on them. */
+/* It accepts connections, but sends nothing on them. */
 void server_go_mute(struct server *server);
 
-/* While it does not read, what is sent to it stays on the way. */
+/* Whether it reads what is sent to it. */
 void server_read_on(struct server *server, bool on);
 
-/* Answers what it holds, and holds nothing any more. */
+/* Answers the calls that it holds, and holds no others. */
 void server_release(struct server *server);
 
-/* Closes all connections; it goes on accepting. */
+/* Closes all connections, and accepts new ones. */
 void server_drop_connections(struct server *server);
 
 /* Blocks until it has seen `n` requests; false after half a minute. */

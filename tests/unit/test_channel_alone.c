@@ -1,5 +1,5 @@
-/* A thread whose synchronous call is the only one of its channel sends it and reads its answer, while the loop
- * thread sleeps; whatever else there is to do is done by that as ever. */
+/* A thread whose synchronous call is the only one of its channel sends it and reads its answer, while the loop thread
+ * sleeps. The loop thread does everything else. */
 /* promise CH22 */
 #include <dirent.h>
 #include <signal.h>
@@ -66,7 +66,7 @@ static void call_once(void)
     run_ok(&server_write, "x");
 }
 
-/* Calls until the loop thread sleeps through them: it wakes once in a second by itself. */
+/* Makes calls until the loop thread sleeps through them. It wakes once a second by itself. */
 static void settle_down(void)
 {
     for (int round = 0; round < ROUNDS_MAX; round++) {
@@ -83,8 +83,8 @@ static int set_up_alone(void **state)
 {
     long before[TASKS_MAX];
 
-    set_up(state);
-    close_channel();
+    (void)state;
+    server = server_start(0);
     size_t n = list_threads(before);
     channel = open_channel(server_url(server), (lks_channel_options){0});
     loop_thread = new_thread(before, n);
@@ -109,7 +109,7 @@ static void *call_and_wait(void *arg)
     return NULL;
 }
 
-/* Its call is at the server, which says nothing about it. */
+/* Starts a thread whose call the server holds. */
 static void wait_alone(struct waiter *w, const lks_rpc_method *method, uint32_t timeout_ms)
 {
     settle_down();
@@ -165,13 +165,13 @@ TEST(the_deadline_of_the_only_call_is_kept)
     call_once();
 }
 
-TEST(who_waits_for_long_is_told_by_the_loop_thread)
+TEST(the_loop_thread_reads_an_answer_that_takes_long)
 {
     struct waiter w;
 
     wait_alone(&w, &server_plain, LONG_MS);
     long before = sleeps();
-    while (sleeps() == before) /* the waiting thread has given its place back */
+    while (sleeps() == before) /* then the waiting thread has given the loop back */
         process_pause();
     server_release(server);
     assert_told(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
@@ -260,7 +260,7 @@ static void *open_gate(void *arg)
 }
 
 /* As if it got no processor. */
-TEST(a_channel_that_is_closed_outlives_who_waited_in_it)
+TEST(a_channel_that_is_closed_outlives_its_waiting_thread)
 {
     struct sigaction action = {.sa_handler = wait_at_gate}, before;
     pthread_t opener;

@@ -11,7 +11,7 @@
 
 /* Both calls have the one slot, one after the other. */
 /* promise C32: an answer is only its own request's */
-TEST(a_late_answer_is_nobodys)
+TEST(a_late_answer_reaches_no_call)
 {
     struct witness old, new;
 
@@ -60,7 +60,7 @@ static void assert_unreachable(const char *url, const char *why)
 }
 
 /* promise C34: connections that break leave nothing; why there is none is told; names are resolved */
-TEST(who_cannot_be_reached_is_told_with_the_reason)
+TEST(a_server_that_cannot_be_reached_is_named_with_the_reason)
 {
     char url[64], long_name[300] = "tcp://";
     uint16_t port;

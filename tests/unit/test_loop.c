@@ -111,38 +111,6 @@ TEST(a_timer_that_a_guest_sets_runs_in_time)
     }
 }
 
-/* promise CH21 */
-TEST(a_timer_far_away_wakes_nobody)
-{
-    struct timer far = {.due = run_due};
-    enum { VISITS = 50 };
-
-    start();
-    enter();
-    heap_set(&loop.timers, &far, clock_in_ms(3600 * 1000));
-    loop_leave(&loop, false); /* it slept for ever, and is woken this once */
-    while (atomic_load(&waits) < 2)
-        process_pause();
-    int before = atomic_load(&wakes);
-    long long began_ms = process_now_ms();
-    for (int i = 0; i < VISITS; i++) {
-        enter();
-        heap_set(&loop.timers, &far, clock_in_ms((1800 - (uint64_t)i) * 1000)); /* always earlier than before */
-        loop_leave(&loop, false);
-    }
-    assert_true(atomic_load(&wakes) - before <= 1 + (process_now_ms() - began_ms) / 1000); /* once a second by itself */
-}
-
-TEST(a_guest_may_leave_work_behind)
-{
-    start();
-    enter();
-    int before = atomic_load(&wakes);
-    loop_leave(&loop, true);
-    while (atomic_load(&wakes) == before)
-        process_pause();
-}
-
 typedef struct ear {
     loop_source source;
     int ends[2];
@@ -292,24 +260,6 @@ static void lose(ear *e)
     close_ear(e);
 }
 
-TEST(a_guest_that_stays_hears_while_the_thread_sleeps_on)
-{
-    ear e;
-
-    start_taken(&e);
-    int before = atomic_load(&wakes);
-    for (int i = 0; i < 20; i++) {
-        speak(&e);
-        process_pause(); /* between two guests that stay nobody hears */
-        enter();
-        assert_true(loop_stay(&loop, &e.source));
-        assert_true(atomic_exchange(&e.heard, false));
-        loop_leave(&loop, false);
-    }
-    assert_int_equal(atomic_load(&wakes), before);
-    lose(&e);
-}
-
 TEST(a_guest_stays_until_a_timer_is_due_although_the_thread_was_woken_before)
 {
     struct timer soon = {.due = run_due};
@@ -353,18 +303,6 @@ TEST(a_thread_that_wakes_hears_what_was_taken)
     loop_post(&loop, &task);
     speak(&e);
     await_flag(&e.heard);
-    lose(&e);
-}
-
-TEST(the_thread_sees_the_end_of_what_was_taken)
-{
-    ear e;
-
-    start_taken(&e);
-    int before = atomic_load(&wakes);
-    assert_int_equal(shutdown(e.ends[1], SHUT_WR), 0);
-    while (atomic_load(&wakes) == before)
-        process_pause();
     lose(&e);
 }
 
@@ -431,23 +369,6 @@ static void run_noted(loop_task *self)
     atomic_store(&task_ran, true);
 }
 
-TEST(a_guest_that_stays_leaves_when_a_task_is_posted)
-{
-    loop_task noted = {.run = run_noted};
-    ear e;
-    guest g;
-
-    start_taken(&e);
-    for (int i = 0; i < 50; i++) {
-        atomic_store(&task_ran, false);
-        visit(&g, &e);
-        loop_post(&loop, &noted);
-        await_flag(&task_ran);
-        await_left(&g);
-    }
-    lose(&e);
-}
-
 TEST(a_guest_that_stays_leaves_when_another_source_is_ready)
 {
     ear first, second;
@@ -468,36 +389,6 @@ TEST(a_guest_that_stays_leaves_when_another_source_is_ready)
     lose(&second);
 }
 
-TEST(a_guest_that_stays_leaves_when_a_timer_is_due)
-{
-    struct timer soon = {.due = run_due};
-    ear e;
-    guest g;
-
-    start_taken(&e);
-    for (int i = 0; i < 3; i++) {
-        atomic_store(&timer_ran, false);
-        enter();
-        heap_set(&loop.timers, &soon, clock_in_ms(20));
-        loop_leave(&loop, false);
-        visit(&g, &e);
-        await_flag(&timer_ran);
-        await_left(&g);
-    }
-    lose(&e);
-}
-
-TEST(a_guest_leaves_when_nothing_comes_for_long)
-{
-    ear e;
-    guest g;
-
-    start_taken(&e);
-    visit(&g, &e);
-    await_left(&g);
-    lose(&e);
-}
-
 static int gate[2];
 static atomic_bool at_gate, opened;
 
@@ -515,14 +406,6 @@ static void open_gate(void)
 {
     atomic_store(&opened, true);
     assert_int_equal(write(gate[1], "x", 1), 1);
-}
-
-static void *open_gate_later(void *arg)
-{
-    for (int i = 0; i < 20; i++)
-        process_pause();
-    open_gate();
-    return arg;
 }
 
 /* A guest that stays as if it got no processor. */
@@ -572,29 +455,6 @@ TEST(the_thread_does_not_wait_for_a_guest_that_stays)
     open_gate();
     await_unstuck(&g);
     lose(&e);
-}
-
-TEST(a_loop_that_is_closed_outlives_who_stays)
-{
-    loop_task last = {.run = run_stop};
-    pthread_t opener;
-    ear e;
-    guest g;
-
-    start_taken(&e);
-    visit_and_stick(&g, &e);
-    loop_post(&loop, &last);
-    pthread_join(thread, NULL);
-    assert_int_equal(pthread_create(&opener, NULL, open_gate_later, NULL), 0);
-    loop_close(&loop);
-    assert_true(atomic_load(&opened));
-    pthread_join(opener, NULL);
-    await_unstuck(&g);
-    loop_unwatch(&loop, &e.source);
-    close_ear(&e);
-    loop_fini(&loop);
-    assert_int_equal(setup(NULL), 0); /* for the teardown */
-    start();
 }
 
 TEST(a_guest_that_is_cancelled_leaves_first)
