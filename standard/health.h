@@ -12,17 +12,16 @@ typedef struct health health;
 
 enum { HEALTH_METHODS = 2 };
 
-/* Not serving at first. `knows` says whether there is a service of that name. NULL when
- * out of memory. */
+/* Not serving at first. `knows` returns whether a service exists. NULL when out of memory. */
 health *health_new(bool (*knows)(void *arg, const char *service), void *arg);
 
 /* Check and Watch, for a gRPC server. */
 void health_methods(health *h, grpc_streaming_method out[HEALTH_METHODS]);
 
-/* Who watches is told at once. */
+/* Sets the status and sends it to all watches. */
 void health_set(health *h, bool serving);
 
-/* With no call of it left. Takes NULL. */
+/* No call may be left. Takes NULL. */
 void health_free(health *h);
 
 #endif

@@ -1,5 +1,5 @@
-/* Invariant: `files` are in the order of the set, in which each comes after what it
- * imports. Called by server.c and host/; its methods by net/grpc. */
+/* Invariant: `files` have the order of the set: each file comes after its imports. Called by server.c and host/; its
+ * methods by net/grpc. */
 #include "standard/reflection.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum { NAME_BYTES_MAX = 512 };
 
 struct reflection {
     Google__Protobuf__FileDescriptorSet *set;
-    ProtobufCBinaryData *files; /* each serialised */
+    ProtobufCBinaryData *files; /* serialised */
 };
 
 typedef struct inquiry {
@@ -29,7 +29,7 @@ typedef struct inquiry {
 
 /* ---- the files -------------------------------------------------------------------- */
 
-/* Files that stand there again go. */
+/* Removes repeated files. */
 static void drop_repeated(Google__Protobuf__FileDescriptorSet *set)
 {
     size_t n = 0;
@@ -102,7 +102,7 @@ static size_t file_of_name(const reflection *r, const char *name)
 
 /* ---- names: "package.Outer.Inner" ---------------------------------------------------- */
 
-/* What is left of `name` after "prefix."; NULL when it does not begin so. */
+/* The rest of `name` after "prefix."; NULL when it does not begin with that. */
 static const char *after(const char *name, const char *prefix)
 {
     size_t len = prefix ? strlen(prefix) : 0;

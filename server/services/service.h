@@ -179,11 +179,9 @@ extern const service *const all_services[SERVICES];
         name##_finish((const request_type *)(const void *)request, a, (response_type *)(void *)response); \
     }
 /* Declares the pairs of a service that has them in several files, in its header. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): types */
 #define SERVICE_DECLARE(name, Name, request_type, response_type, method_constant) \
     void name##_prepare(const request_type *request, plan *p);                    \
-    void name##_finish(const request_type *request, answer *a, response_type *response);
-/* NOLINTEND(bugprone-macro-parentheses) */
+    void name##_finish(const request_type *request, answer *a, __typeof__(response_type) *response);
 #define SERVICE_ROW(name, Name, request_type, response_type, method_constant) \
     {&(method_constant), name##_prepare_any, name##_finish_any},
 
