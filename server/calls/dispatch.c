@@ -56,7 +56,8 @@ static lks_code check_rights(const dispatch *d, const credentials *who, const lk
 {
     *ret = (identity_verdict){.ns = who->ns};
     if (who->twice) /* a proxy in front of this server may have used the other one */
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "metadata %s: given more than once", who->twice);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "metadata %s: given more than once",
+                             who->twice);
     lks_code code = d->identity ? identity_admit(d->identity, who, method, time(NULL), ret, error) : LKS_OK;
     if (code == LKS_OK && !method)
         code = lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");

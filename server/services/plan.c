@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "memory.h"
 #include "services/service.h"
 
@@ -100,13 +101,6 @@ char *plan_encode(lks_rpc_arena *arena, const char *text)
     return plan_encode_bytes(arena, text, strlen(text));
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
 {
     char *out = memory_in(arena, encoded.len + 1);
@@ -116,8 +110,8 @@ char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
         int high = -1;
         int low = -1;
         if (encoded.data[i] == '%' && i + 2 < encoded.len) {
-            high = hex_digit(encoded.data[i + 1]);
-            low = hex_digit(encoded.data[i + 2]);
+            high = hex_value(encoded.data[i + 1]);
+            low = hex_value(encoded.data[i + 2]);
         }
         if (high >= 0 && low >= 0) {
             out[n++] = (char)(high << 4 | low);
