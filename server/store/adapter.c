@@ -205,7 +205,7 @@ static bool flush_tls(adapter *a)
 /* Continues the handshake. False when the adapter has ended. */
 static bool shake(adapter *a)
 {
-    tls_state state = tls_shake(a->tls);
+    tls_state state = tls_handshake(a->tls);
 
     watch(a, !flush_tls(a));
     if (state == TLS_OVER) {
