@@ -45,6 +45,9 @@ typedef struct answer {
     uint16_t port;
 } answer;
 
+/* LOST <--connection--> GREETED; from both by leave() to LEAVING. */
+typedef enum sentinel_state { LOST, GREETED, LEAVING } sentinel_state;
+
 typedef struct sentinel {
     sentinels *of;
     struct sentinel *next;
@@ -57,9 +60,8 @@ typedef struct sentinel {
     subscription *hears;
     close_barrier barrier;
     greeting greeting;
-    bool greeted;
-    kept_fault said; /* why it is lost, as logged; none: it is not */
-    bool leaves;
+    sentinel_state state;
+    kept_fault said;    /* why it is lost, as logged; none: it is not */
     uint64_t asking_ns; /* 0 = it is not being asked */
     bool ask_again;
     answer next_answer, answer;
@@ -201,8 +203,7 @@ static void on_id(void *arg, const redisReply *reply)
         return;
     snprintf(e->id, sizeof e->id, "%s", text_of(reply));
     for (sentinel *other = e->of->first; other && e->id[0] != '\0'; other = other->next)
-        if (other != e && other->greeted && !other->leaves && strcmp(other->id, e->id) == 0 &&
-            !(other->of_url && e->of_url)) {
+        if (other != e && other->state == GREETED && strcmp(other->id, e->id) == 0 && !(other->of_url && e->of_url)) {
             leave(e->of_url ? other : e);
             return;
         }
@@ -250,7 +251,7 @@ static void on_address(void *arg, const redisReply *reply)
 static void note_listed(sentinels *s, const char *host, uint16_t port, const char *id)
 {
     for (sentinel *e = s->first; e; e = e->next)
-        if ((e->greeted && id[0] != '\0' && strcmp(e->id, id) == 0) ||
+        if ((e->state == GREETED && id[0] != '\0' && strcmp(e->id, id) == 0) ||
             (e->port == port && strcmp(e->host, host) == 0)) {
             e->listed_ns = clock_now_ns();
             return;
@@ -288,7 +289,7 @@ static void ask(sentinel *e)
                                         {"SENTINEL", "SENTINELS", name}};
     static connection_reply *const answers[] = {on_id, on_master, on_address, on_listed};
 
-    if (!e->greeted || e->leaves)
+    if (e->state != GREETED)
         return;
     e->ask_again = e->asking_ns > 0;
     if (e->ask_again)
@@ -311,7 +312,7 @@ static void on_greeted(void *arg)
     sentinel *e = arg;
 
     connection_ready(e->asks);
-    e->greeted = true;
+    e->state = GREETED;
     if (e->said.text[0] != '\0')
         log_info("sentinel-back", "sentinel=%s:%u", e->host, e->port);
     fault_keep(&e->said, (store_fault){0});
@@ -338,11 +339,10 @@ static void on_down(void *arg, store_fault fault)
     say_sentinel(fault.text, text);
     if (fault_keep(&e->said, (store_fault){fault.reason, text}))
         log_warn("sentinel-lost", "sentinel=%s:%u reason=\"%s\"", e->host, e->port, text);
-    e->greeted = false;
+    e->state = LOST;
     e->ask_again = false;
     e->asking_ns = 0;
-    if (!e->leaves)
-        subscription_renew(e->hears, fault);
+    subscription_renew(e->hears, fault);
 }
 
 static void on_listening(void *arg)
@@ -410,9 +410,9 @@ static void release(void *owner)
 /* Removes it from the list after its connections are closed. */
 static void leave(sentinel *e)
 {
-    if (e->leaves)
+    if (e->state == LEAVING)
         return;
-    e->leaves = true;
+    e->state = LEAVING;
     e->answer.asked_ns = 0;
     close_barrier_add(&e->barrier);
     connection_close(e->asks, close_barrier_done, &e->barrier);
@@ -430,7 +430,7 @@ static void forget_unlisted(sentinels *s)
     uint64_t now_ns = clock_now_ns();
 
     for (sentinel *e = s->first; e; e = e->next)
-        if (!e->of_url && !e->greeted && now_ns - e->listed_ns > (uint64_t)UNLISTED_MS * CLOCK_NS_PER_MS)
+        if (!e->of_url && e->state == LOST && now_ns - e->listed_ns > (uint64_t)UNLISTED_MS * CLOCK_NS_PER_MS)
             leave(e);
 }
 
@@ -438,8 +438,8 @@ void sentinels_count(const sentinels *s, unsigned *known, unsigned *answering)
 {
     *known = *answering = 0;
     for (const sentinel *e = s->first; e; e = e->next) {
-        *known += !e->leaves;
-        *answering += !e->leaves && e->greeted;
+        *known += e->state != LEAVING;
+        *answering += e->state == GREETED;
     }
 }
 

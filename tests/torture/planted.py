@@ -71,7 +71,7 @@ C = [
      "i < count; i++, s->next += i & 1)"),
     ("told before replicas have it", "server/store/shard.c", ".wait_replicas = from->wait_replicas,",
      ".wait_replicas = 0,"),
-    ("read before replicas have it", "server/store/pipeline.c", "if (!confirms || c->call.unconfirmed) {",
+    ("read before replicas have it", "server/store/pipeline.c", "if (!confirms) {",
      'if (!confirms || strncmp(c->call.function, "stock_get", 9) == 0 ||\n'
      '        strncmp(c->call.function, "stock_await", 11) == 0) {'),
 ]

@@ -166,6 +166,24 @@ TEST(a_retired_connection_answers_what_it_owes)
     assert_int_equal(fake_redis_connections(here.fake), 2);
 }
 
+/* It would never be quiet under a stream of calls. */
+/* promise T8 */
+TEST(a_retired_connection_gets_no_call)
+{
+    here.script[0] = "-NOAUTH Authentication required.\r\n";
+    here.script[1] = fake_silent;
+    outcome *denied = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    outcome *owed = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    store_driver_wait(here.d, denied);
+    outcome *next = store_driver_call(here.d, &(driver_call){.function = "echo", .timeout_ms = 200});
+    assert_outcome(next, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    assert_int_equal(fake_redis_calls(here.fake), 2);
+    fake_redis_say(here.fake, "[DONE]");
+    store_driver_wait(here.d, owed);
+    assert_outcome(owed, LKS_OK, LKS_APPLIED_YES);
+    store_driver_wait_ready(here.d, true);
+}
+
 /* So are the types of RESP3, which nobody asked for. */
 /* promise T13 */
 TEST(garbage_ends_the_connection_not_the_server)

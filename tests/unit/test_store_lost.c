@@ -124,6 +124,19 @@ TEST(silence_is_noticed)
     assert_int_equal(fake_redis_connections(here.fake), 2);
 }
 
+/* Calls are refused with NO, and the connection stays, for earlier ones may still be answered. */
+/* promise T13 */
+TEST(a_store_that_does_not_answer_is_not_ready)
+{
+    scene_restart_with(&(store_options){.silence_timeout_ms = 600000, .role_check_ms = 100});
+    fake_redis_turn_deaf(here.fake);
+    store_driver_wait_ready(here.d, false);
+    assert_string_equal(store_driver_reason(here.d), "the store does not answer");
+    assert_int_equal(store_driver_fault(here.d), LKS_REASON_STORE_SILENT);
+    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(fake_redis_connections(here.fake), 1);
+}
+
 TEST(a_quiet_connection_is_tried)
 {
     scene_restart_with(&(store_options){.silence_timeout_ms = 40});
