@@ -22,7 +22,8 @@ static const char *const by_buyer[] = {"buyer_id", NULL};
 static const lks_rpc_guard_lock lock = {.prefix = "buyer", .keys = by_buyer, .group = ""};
 static const lks_rpc_guard_idempotency once = {.scope = "buy", .key = by_buyer, .group = ""};
 static const lks_rpc_guard locks = {.lock = &lock, .outcome = "", .retry_after = ""},
-                           attempts = {.idempotency = &once, .outcome = "", .retry_after = ""};
+                           attempts = {.idempotency = &once, .outcome = "", .retry_after = ""},
+                           both = {.idempotency = &once, .lock = &lock, .outcome = "", .retry_after = ""};
 static const lks_rpc_method method = {.path = "/lockstock.test.GuardedShop/Buy",
                                       .request = &lockstock__test__buy_request__descriptor,
                                       .response = &lockstock__test__buy_response__descriptor,
@@ -65,6 +66,8 @@ static lks_error refusal_by(const lks_rpc_guard *guard)
         pthread_cond_wait(&e.ended, &e.lock);
     pthread_mutex_unlock(&e.lock);
     assert_false(lks_guard_runs(guarded));
+    if (guard == &both) /* not only when it is freed */
+        assert_true(fake_await(fake, FAKE_FAIL, NULL, 1));
     lks_guard_answer(guarded, arena, &response, &error);
     assert_null(response);
     lks_guard_free(guarded);
@@ -89,6 +92,13 @@ TEST(test_locks_refused_after_an_unanswered_try_are_released)
     refusal_by(&locks);
     assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 3);
     assert_int_equal(fake_calls(fake, FAKE_RELEASE), 1);
+}
+
+TEST(an_attempt_is_given_back_before_its_call_is_refused_by_the_lock)
+{
+    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_BUSY});
+    assert_int_equal(refusal_by(&both).code, LKS_ABORTED);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 0);
 }
 
 TEST(test_a_replay_without_a_result_is_an_error_of_the_call)

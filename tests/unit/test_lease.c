@@ -142,8 +142,9 @@ TEST(a_renewal_that_fails_is_repeated)
 /* What was left of a lease that was begun before is shorter than a whole lease. */
 TEST(what_is_left_counts_for_the_next_renewal)
 {
-    begin(LEASE_ALWAYS, 60000);
-    lease.lease_ms = 60000;
+    lease = (struct lease){.kind = &kind, .lease_ms = 60000, .keep_ms = LEASE_ALWAYS};
+    assert_int_equal(lease_expect(&lease, NULL), LKS_OK);
+    lease_begin(&lease, clock_now_ns() - 10000 * CLOCK_NS_PER_MS, 30000); /* a third of what is left is over */
     await(&renewed, 1);
     answer(30000, NULL);
     assert_true(lease.renewal.at_ns <= clock_now_ns() + 10000 * CLOCK_NS_PER_MS);
