@@ -47,7 +47,7 @@ typedef struct calls_options {
  * closed and freed all the same. */
 lks_code calls_new(const calls_options *options, calls **ret, lks_error *error);
 
-/* Their sink; of what the engines serve themselves everybody may do everything. */
+/* Their sink. Everyone may call the methods that the engines serve themselves. */
 sink calls_sink(calls *all);
 
 /* Calls that are not done. */

@@ -99,31 +99,25 @@ static void flush(struct link *link)
     }
 }
 
-/* The rest of a message that is partly written has to follow, for the sake of those behind it. */
-static void withdraw(slot *s)
+/* The rest of a message that is partly written has to follow, for the sake of those behind it. When the connection is
+ * down nothing follows, and the server cannot have read it. */
+static bool withdraw(slot *s)
 {
     sp *t = sp_of(s);
     message *m = s->operation;
 
     s->operation = NULL;
-    if (m == TAILQ_FIRST(&t->output) && t->output_done != 0) {
+    if (link_is_up(s->link) && m == TAILQ_FIRST(&t->output) && t->output_done != 0) {
         m->slot = NULL;
-        slot_sent(s);
-    } else {
-        drop(t, m);
-        slot_end(s, SLOT_UNSENT, NULL, 0);
+        return false;
     }
-}
-
-/* No slot has the id of a late answer any more. */
-static void forget(slot *s)
-{
-    slot_end(s, SLOT_DROPPED, NULL, 0);
+    drop(t, m);
+    return true;
 }
 
 /* ---- messages in ------------------------------------------------------------------------ */
 
-/* A reply that no call waits for is dropped. */
+/* A late reply has an id that no slot has any more. */
 static bool take_reply(void *arg, sp_message *reply)
 {
     sp *t = arg;
@@ -209,7 +203,6 @@ static lks_code begin_connect(struct link *link, lks_error *error)
     return LKS_OK;
 }
 
-/* A server cannot have read a message that was not written to its end. */
 static void disconnect(struct link *link)
 {
     sp *t = link->transport;
@@ -220,13 +213,6 @@ static void disconnect(struct link *link)
     while ((m = TAILQ_FIRST(&t->output)))
         drop(t, m);
     t->output_done = 0;
-    for (size_t i = 0; i < link->n_slots; i++) {
-        slot *s = link->slots[i];
-
-        s->operation = NULL;
-        if (s->state == SLOT_SENDING || s->state == SLOT_AWAITING)
-            slot_end(s, s->state == SLOT_SENDING ? SLOT_UNSENT : SLOT_LOST, NULL, 0);
-    }
 }
 
 static bool open_link(struct link *link)
@@ -263,12 +249,9 @@ static bool open_link(struct link *link)
 static void close_link(struct link *link)
 {
     sp *t = link->transport;
-    message *m;
 
+    disconnect(link);
     bytes_fini(&t->stream);
-    sp_reader_end(&t->input);
-    while ((m = TAILQ_FIRST(&t->output)))
-        drop(t, m);
     free(t);
 }
 
@@ -285,7 +268,6 @@ const struct engine engine_sp = {
     .disconnect = disconnect,
     .send = send_message,
     .withdraw = withdraw,
-    .forget = forget,
     .flush = flush,
     .source = source,
 };

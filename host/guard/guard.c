@@ -298,7 +298,7 @@ static void go_on(lks_guarded *g)
         g->done(g->arg);
 }
 
-/* What stands before the key, so that each method has counters of its own. */
+/* The prefix of the key, so that each method has counters of its own. */
 static const char *limit_name(const lks_guarded *g)
 {
     const char *name = g->guard->rate_limit->name;

@@ -1,6 +1,6 @@
-/* Invariant: two requests with different values at a path never give the same key: where there may be several values,
- * what separates them is escaped inside of them, and no value is empty; where several paths may have several values,
- * another separator stands between paths. */
+/* Invariant: two requests with different values at a path never give the same key. If a key may have several values, the
+ * separator is escaped in each value, and no value is empty. If several paths may have several values, paths have a second
+ * separator. */
 #include "host/guard/keys.h"
 
 #include <inttypes.h>
@@ -14,15 +14,15 @@
 
 /* ---- keys ----------------------------------------------------------------------------- */
 
-/* Where values go. */
+/* The key or the names in the making. */
 typedef struct key_maker {
-    const char *path;   /* as the option has it */
+    const char *path;   /* of the option */
     const char *prefix; /* before each text */
     size_t bytes_max;
     bool escapes;
     bool separates; /* the paths, by a second colon */
     lks_error *error;
-    char *text; /* what has been made so far; NULL = nothing */
+    char *text; /* so far; NULL = nothing */
     size_t len;
     char **names; /* NULL: all becomes one key */
     size_t n_names;
@@ -45,7 +45,7 @@ static lks_code too_long(const key_maker *to)
                          "%s: the key of the guard has more than %zu bytes with it", to->path, to->bytes_max);
 }
 
-/* Puts text behind what there is. */
+/* Appends to the text. */
 static lks_code append(key_maker *to, const char *text, size_t len)
 {
     if (len > to->bytes_max - to->len)
@@ -166,7 +166,7 @@ static lks_code add_value(key_maker *to, const ProtobufCFieldDescriptor *field, 
     }
 }
 
-/* Whether a field that knows whether it is there is not: it has its default then. */
+/* Whether a field with presence is not set. */
 static bool is_absent(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     const char *at = (const char *)message;
@@ -179,7 +179,7 @@ static bool is_absent(const ProtobufCMessage *message, const ProtobufCFieldDescr
            !*(const protobuf_c_boolean *)(const void *)(at + field->quantifier_offset);
 }
 
-/* What stands at `path`, which is to->path or the rest of it. */
+/* Adds the values at `path`, which is to->path or the rest of it. */
 static lks_code add_path(key_maker *to, const ProtobufCMessage *message, const char *path)
 {
     size_t len = strcspn(path, ".");

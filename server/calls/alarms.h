@@ -42,14 +42,14 @@ void alarms_unwatch(alarms *all, watched *list);
  * new lasting alarm beyond 262,144 of them is ignored. */
 void alarms_set(alarms *all, const service_alarm *what);
 
-/* Makes the store call of an alarm at once, and no other: `is_done` says whether it replied -1. `what` must live until then. */
+/* Makes the store call of an alarm once, at once. `is_done`: it replied -1. `what` must live until then. */
 void alarms_call(alarms *all, const service_alarm *what, unsigned weight, void (*done)(void *arg, bool is_done),
                  void *arg);
 
 /* How many there are, of both kinds. */
 size_t alarms_count(const alarms *all);
 
-/* The server is stopping: lasting alarms are forgotten, there are no more, and none rings. */
+/* The server stops: lasting alarms are dropped, and no alarm rings any more. */
 void alarms_stop(alarms *all);
 
 #endif

@@ -22,20 +22,20 @@ typedef struct audit {
     log_rate refusals[AUDIT_KINDS];
 } audit;
 
-/* Who made a call, for when it has ended: its connection may be closed by then. */
+/* The caller of a call, copied: its connection may be closed when the call ends. */
 typedef struct audit_origin {
-    const char *principal; /* "": nobody has to be known here */
+    const char *principal; /* "": there is no policy */
     const char *wire, *from;
 } audit_origin;
 
-/* In the arena. who NULL: nobody has to be known here. */
+/* In the arena. who NULL: there is no policy. */
 audit_origin *audit_origin_new(lks_rpc_arena *arena, const caller *from, const char *who);
 
 /* The call has ended: with a response, or with an error. Not of methods that are not ADMIN. */
 void audit_call(const lks_rpc_method *method, const audit_origin *origin, lks_rpc_slice ns,
                 const ProtobufCMessage *request, const ProtobufCMessage *response, const lks_error *error);
 
-/* method NULL: there is none of the path that came. who NULL: not known. */
+/* method NULL: there is no such method. who NULL: unknown. */
 void audit_refusal(audit *a, const lks_rpc_method *method, const caller *from, const char *who, const lks_error *error);
 
 #endif

@@ -64,14 +64,15 @@ void caller_name(caller *c, const char *wire, const char *from);
 const char *caller_wire(const caller *c);
 const char *caller_from(const caller *c);
 
-/* The connection is gone: each of its calls is told (`abandoned`), and the caller is freed
- * with the last of them. Takes NULL. */
+/* The connection is gone: `abandoned` runs for each of its calls, and the caller is freed with the last of them. Takes
+ * NULL. */
 void caller_lost(caller *c);
 
 /* While it is held, no call of it starts: they queue. */
 void caller_hold(caller *c, bool held);
 
-/* What the store answered to a call of it that takes more places than one. Who is new may get large answers. */
+/* The size of a reply to a call of it that takes more places than one. New connections are assumed to receive large
+ * replies. */
 void caller_had_answer(caller *c, size_t bytes);
 
 /* Whether its connection is gone. */
@@ -80,12 +81,12 @@ bool caller_is_lost(const caller *c);
 /* The share that was given. */
 budget_share *caller_bytes(const caller *c);
 
-/* Whether its transport may as well stop reading: calls of it queue, and not for long. When they queue for long, what
- * has not been read only ages where nobody can refuse it. */
+/* Whether its transport should stop reading: calls of it queue, and not for long. When they queue for long, unread
+ * calls would only age where they cannot be refused. */
 bool caller_queues(const caller *c);
 
-/* Whether a call that takes is of use; before anything was done for it. LKS_RESOURCE_EXHAUSTED: it would queue for too
- * long (pace.h). */
+/* Whether a call that takes is of use; to be called before anything is done for it. LKS_RESOURCE_EXHAUSTED: it would
+ * queue for too long (pace.h). */
 lks_code caller_foresee(const caller *c, uint64_t deadline_ns, lks_error *error);
 
 typedef enum call_state {

@@ -1,5 +1,5 @@
-/* Invariant: what is not said to be allowed is refused, and every refusal of a kind has
- * the same text. Called by dispatch.c. */
+/* Invariant: what the policy does not allow is refused, and every refusal of a kind has the same text. Called by
+ * dispatch.c. */
 #include "calls/identity.h"
 
 #include <errno.h>
@@ -434,7 +434,7 @@ const principal *identity_of_uid(const identity *i, uid_t uid)
     return NULL;
 }
 
-/* Compares with every token there is, in a time that does not tell how well it fits. */
+/* Compares with every token in constant time. */
 static const principal *of_token(const identity *i, lks_rpc_slice text, int64_t now)
 {
     unsigned char digest[DIGEST_BYTES];

@@ -37,8 +37,8 @@ typedef struct identity identity;
 
 typedef struct principal principal;
 
-/* Reads the files. policy NULL: nobody is asked who they are, and there are no tokens. LKS_INVALID_ARGUMENT names
- * the file and the line or section. */
+/* Reads the files. policy NULL: callers are not identified, and there are no tokens. LKS_INVALID_ARGUMENT names the
+ * file and the line or section. */
 lks_code identity_load(const char *policy_file, const char *token_file, identity **ret, lks_error *error);
 
 /* Takes NULL. */
@@ -48,10 +48,10 @@ void identity_free(identity *i);
 const principal *identity_of_certificate(const identity *i, const char *name);
 const principal *identity_of_uid(const identity *i, uid_t uid);
 
-/* What is said of a call that may be made; valid as long as what it came from. */
+/* The result for an admitted call; valid as long as the credentials. */
 typedef struct identity_verdict {
     lks_rpc_slice ns;      /* the namespace that it is made in */
-    const char *principal; /* who makes it, refused or not; NULL: nobody known, or nobody was asked */
+    const char *principal; /* the caller, also of a refused call; NULL: unknown, or there is no policy */
 } identity_verdict;
 
 /* Whether the call may be made. method NULL: of none, only who calls is looked at. `now` is in

@@ -1,5 +1,5 @@
-/* Invariant: of each part of the store at most one call is under way; `mark` is what its last answer said, "" when
- * there was none yet. Called by server.c. */
+/* Invariant: of each part of the store at most one call is under way; `mark` is its last reply, "" before the first.
+ * Called by server.c. */
 #include "calls/loss.h"
 
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static watched_part *find_part(loss *l, const store_part *part)
     return w;
 }
 
-/* Those that are no parts any more: slots have moved. */
+/* Drops entries of parts that no longer exist, because slots moved. */
 static void forget_others(loss *l)
 {
     watched_part *w, *next;

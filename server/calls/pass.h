@@ -25,7 +25,7 @@ typedef struct pass_options {
     /* The step found elements 2 to n of the reply, which is valid until this returns; NULL: the step failed. Then
      * pass_go_on, now or later. */
     void (*on_step)(void *arg, const store_value *reply);
-    void (*on_end)(void *arg); /* the pass has been through all parts; NULL: nobody asks */
+    void (*on_end)(void *arg); /* the pass has walked all parts; may be NULL */
     void *arg;
 } pass_options;
 

@@ -1,12 +1,10 @@
-/* What a service of lockstockd is made of: for each method a pair of pure
- * functions. `prepare` turns a request into a plan (store calls, or an answer
- * without any); `finish` turns the store's replies into the response. Neither
- * knows a transport, Redis or the loop; both allocate in the call's arena only.
+/* A service of lockstockd is a pair of pure functions for each method. `prepare` turns a request into a plan: store
+ * calls, or an error. `finish` turns the store's replies into the response. Neither knows a transport, Redis or the
+ * loop; both allocate in the call's arena only.
  *
  *   request --prepare--> plan --store--> replies --finish--> response
  *              ^            \--> error                |
- *              \--event-- (waits) <-------------------+
- */
+ *              \--event-- (waits) <-------------------+ */
 #ifndef LOCKSTOCK_SERVER_SERVICE_H
 #define LOCKSTOCK_SERVER_SERVICE_H
 
@@ -49,8 +47,7 @@ typedef struct service_event {
 struct plan;
 struct service;
 
-/* An alarm that a call which waits has an interest in (alarms.h): what it is told of by
- * answer_alarm, or by a message, before its answer. */
+/* An alarm that a waiting call watches (alarms.h). It is set by answer_alarm or by a message. */
 typedef struct service_watch {
     struct watched {
         struct watched *next; /* of the next one */
@@ -225,7 +222,7 @@ bool plan_calls(const plan *p, const plan_function *function);
  * STORE_WEIGHT_MAX is as much as that. */
 void plan_weighs(plan *p, size_t weight);
 
-/* An id of the call's own, which nobody can guess: the same however often it is planned. Lives with the plan. */
+/* A random id of the call, the same in every round. Lives with the plan. */
 const char *plan_id(plan *p);
 
 /* The call may wait, and messages name it by the last call's base followed by `id`. When an event comes, `prepare` runs
@@ -236,9 +233,8 @@ void plan_waits(plan *p, const char *id);
  * is not copied. */
 void plan_watch(plan *p, const char *function, lks_rpc_slice argument);
 
-/* What is called until it is done when the call may wait in the store and yet ends
- * without an answer, because its caller's connection or the store is gone. As
- * plan_watch; its reply is {'OK', -1}. */
+/* The function to call, until it succeeds, when a call that may have waited in the store ends without an answer: its
+ * connection or the store is gone. As plan_watch; its reply is {'OK', -1}. */
 void plan_undo(plan *p, const char *function, lks_rpc_slice argument);
 
 /* What functions/arguments.h is made of: arguments that follow are of that layout; one more of each kind. Text is

@@ -63,8 +63,7 @@ struct connection {
     uint64_t replies;
     unsigned silent_ticks; /* since the last reply, or since the first command that waits for one */
     bool pinged;           /* on a connection with messages: and no reply has come since */
-    lks_reason retiring_for;
-    char retiring[REASON_BYTES]; /* why; "" = it is not */
+    kept_fault retiring;   /* none: it is not */
 
     close_barrier barrier;
 };
@@ -119,16 +118,16 @@ static void disconnect(connection *c)
 
 void connection_drop(connection *c, store_fault fault)
 {
-    char text[REASON_BYTES]; /* a copy: the fault may be the adapter's */
+    kept_fault kept = {0}; /* the fault may be the adapter's */
 
     if (c->state == PAUSING || c->state == CLOSED)
         return;
-    snprintf(text, sizeof text, "%s", fault.text);
+    fault_keep(&kept, fault);
     c->state = PAUSING;
     c->told = false;
     disconnect(c);
     pause_then_connect(c);
-    c->options.on_down(c->options.arg, (store_fault){fault.reason, text});
+    c->options.on_down(c->options.arg, fault_of(&kept));
 }
 
 static void drop_for(connection *c, const char *what, const char *why)
@@ -176,8 +175,8 @@ static void on_reply(void *arg, const redisReply *reply)
     }
     expected e = take(c);
     e.on_reply(e.arg, reply);
-    if (c->n == 0 && c->retiring[0] != '\0')
-        connection_drop(c, (store_fault){c->retiring_for, c->retiring});
+    if (c->n == 0 && c->retiring.text[0] != '\0')
+        connection_drop(c, fault_of(&c->retiring));
 }
 
 static void on_late(uv_timer_t *timer)
@@ -197,7 +196,7 @@ static void connect_to(connection *c, const char *address)
 
     c->state = CONNECTING;
     c->appended = 0;
-    c->retiring[0] = '\0';
+    fault_keep(&c->retiring, (store_fault){0});
     const adapter_target to = {.path = c->options.path, .address = address, .port = c->options.port};
     const secrets_tls *by = c->options.tls;
     const char *name = by && by->server_name ? by->server_name : c->options.host;
@@ -361,8 +360,7 @@ void connection_retire(connection *c, store_fault fault)
         connection_drop(c, fault);
         return;
     }
-    c->retiring_for = fault.reason;
-    snprintf(c->retiring, sizeof c->retiring, "%s", fault.text);
+    fault_keep(&c->retiring, fault);
 }
 
 /* ---- commands ------------------------------------------------------------------ */

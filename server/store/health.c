@@ -12,9 +12,7 @@
 #include "store/errors.h"
 
 enum {
-    ROLE_CHECK_MS = 1000,
-    SAFETY_CHECK_MS = 30 * 1000,
-    WAIT_MS = 1000,
+    SILENT_MS = 1000,
     TICKS = 2, /* from question to question */
     ROLE_PARTS = 3,
     REPLICA_PARTS = 3,
@@ -29,11 +27,6 @@ enum {
 };
 
 static const long long seconds_max = 1LL << 40;
-
-static uint32_t or_default(uint32_t value, uint32_t otherwise)
-{
-    return value ? value : otherwise;
-}
 
 /* ---- safety -------------------------------------------------------------------- */
 
@@ -268,7 +261,7 @@ static void ask_probe(health *h)
 
 static uint32_t tick_ms(const health *h)
 {
-    uint32_t ms = or_default(h->store->role_check_ms, ROLE_CHECK_MS) / TICKS;
+    uint32_t ms = h->store->role_check_ms / TICKS;
 
     return ms ? ms : 1;
 }
@@ -277,8 +270,8 @@ static uint32_t tick_ms(const health *h)
  * more. */
 static unsigned patience_of(const health *h)
 {
-    uint32_t wait_ms = h->store->wait_replicas > 0 ? or_default(h->store->wait_ms, WAIT_MS) : 0;
-    unsigned looks = (ROLE_CHECK_MS + wait_ms + tick_ms(h) - 1) / tick_ms(h);
+    uint32_t wait_ms = h->store->wait_replicas > 0 ? h->store->wait_ms : 0;
+    unsigned looks = (SILENT_MS + wait_ms + tick_ms(h) - 1) / tick_ms(h);
 
     return looks < TICKS ? TICKS : looks;
 }
@@ -368,7 +361,7 @@ void health_init(health *h)
 
 void health_start(health *h, connection *c, const safety *found)
 {
-    uint32_t safety_check_ms = or_default(h->store->safety_check_ms, SAFETY_CHECK_MS);
+    uint32_t safety_check_ms = h->store->safety_check_ms;
 
     h->connection = c;
     h->safety = *found;

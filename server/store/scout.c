@@ -11,7 +11,7 @@
 #include "store/connection.h"
 #include "store/errors.h"
 
-enum { CONNECT_TIMEOUT_MS = 2000, SILENCE_TIMEOUT_MS = 1000, DOUBLINGS_MAX = 4 };
+enum { SILENCE_TIMEOUT_MS = 1000, DOUBLINGS_MAX = 4 };
 
 typedef struct address {
     char host[SLOTS_HOST_BYTES];
@@ -146,7 +146,7 @@ scout *scout_open(const scout_options *options)
         .tls = options->tls,
         .host = s->at.host,
         .port = s->at.port,
-        .connect_timeout_ms = options->connect_timeout_ms ? options->connect_timeout_ms : CONNECT_TIMEOUT_MS,
+        .connect_timeout_ms = options->connect_timeout_ms,
         .silence_timeout_ms = SILENCE_TIMEOUT_MS,
         .on_up = greeting_start,
         .greeting = &s->greeting,

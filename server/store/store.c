@@ -129,12 +129,29 @@ static lks_code open_embedded(store *s, const char *from, lks_error *error)
     return code == LKS_OK ? LKS_OK : lks_error_set(error, code, why.applied, "%s: %s", from, why.message);
 }
 
+static void set_default(uint32_t *option, uint32_t value)
+{
+    if (*option == 0)
+        *option = value;
+}
+
+static void set_defaults(store_options *o)
+{
+    set_default(&o->connect_timeout_ms, 2000);
+    set_default(&o->silence_timeout_ms, 10000);
+    set_default(&o->safety_check_ms, 30000);
+    set_default(&o->role_check_ms, 1000);
+    set_default(&o->in_flight_max, 8192);
+    set_default(&o->wait_ms, 1000);
+}
+
 lks_code store_open(const store_options *options, store **ret, lks_error *error)
 {
     store *s = memory_alloc(sizeof *s);
     const char *from = options->url_from ? options->url_from : "store";
 
     *s = (store){.options = *options};
+    set_defaults(&s->options);
     lks_code code = url_parse(options->url, from, &s->url, error);
     if (code != LKS_OK)
         goto failed;
