@@ -275,7 +275,7 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
     metadata_copy to = {.n = 0};
     size_t certificate_len = call->who.certificate ? strlen(call->who.certificate) : 0;
 
-    call->tell_metadata(call->metadata, measure, &to);
+    call->read_metadata(call->metadata, measure, &to);
     size_t size = sizeof(struct running) + to.n * sizeof *to.entries + to.bytes + certificate_len + 1 + call->len + 1;
     struct running *r = malloc(size);
     if (!r)
@@ -291,7 +291,7 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
     to.entries = (struct lks_rpc_metadata *)(void *)(r + 1);
     to.text = (char *)(to.entries + to.n);
     to.n = 0;
-    call->tell_metadata(call->metadata, copy, &to);
+    call->read_metadata(call->metadata, copy, &to);
     r->context.n_metadata = to.n;
     r->context.metadata = to.entries;
     if (call->who.certificate)

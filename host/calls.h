@@ -1,13 +1,14 @@
 /* The calls of a host, from the engines to the threads that run handlers, and back. It is the engines' sink.
- * Connections with calls to run take turns, each call by call in the order of arrival. Calls that their guards admitted go
- * first, because they hold something. Loop thread only, except for what workers do inside.
+ * Connections with calls to run take turns, each call by call in the order of arrival. Calls that their guards
+ * admitted go first, because they hold something. Loop thread only, except for what workers do inside.
  *
  *   QUEUED --its turn--> RUNNING --the handler has ended--> OVER
  *                          \--deferred--> DEFERRING --returns--> DEFERRED --lks_host_finish--> FINISHED --> OVER
  *   of a method with guards:
  *   QUEUED --its turn--> ENTERING --asked--> GUARDING --answered--> GRANTED --its turn--> RUNNING --> LEAVING --> OVER
  *                           \--answered--> ANSWERED --asked--> /        \--refused--> OVER
- *   stopped (the caller is gone, the host closes): QUEUED and GRANTED at once, ENTERING to GUARDING by the guards' answer */
+ *   stopped (the caller is gone, the host closes): QUEUED and GRANTED at once, ENTERING to GUARDING by the guards'
+ *   answer */
 #ifndef HOST_CALLS_H
 #define HOST_CALLS_H
 

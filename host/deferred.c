@@ -1,5 +1,5 @@
-/* Handlers that continue after they returned, and how handlers learn that nobody waits for the answer. Invariant: a call
- * ends when its handler has returned and, if it was deferred, lks_host_finish was called. */
+/* Handlers that continue after they returned, and how handlers learn that nobody waits for the answer. Invariant: a
+ * call ends when its handler has returned and, if it was deferred, lks_host_finish was called. */
 #include "base/clock.h"
 #include "base/container.h"
 #include "running.h"

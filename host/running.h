@@ -1,8 +1,8 @@
-/* Inside of calls.c and its neighbours: work.c (what threads do with a call) and deferred.c (handlers that continue after
- * they returned). Invariant: `lock` guards the queues, the list of finished calls, the pool of arenas and the fields that
- * are marked so. All other fields of a call belong to the thread that has it: the one that runs it, the channel's
- * completion thread while guards enter and leave, then the loop. A call is handed to the loop under the lock, and nobody
- * else touches it after that. */
+/* Inside of calls.c and its neighbours: work.c (what threads do with a call) and deferred.c (handlers that continue
+ * after they returned). Invariant: `lock` guards the queues, the list of finished calls, the pool of arenas and the
+ * fields that are marked so. All other fields of a call belong to the thread that has it: the one that runs it, the
+ * channel's completion thread while guards enter and leave, then the loop. A call is handed to the loop under the
+ * lock, and nobody else touches it after that. */
 #ifndef HOST_RUNNING_H
 #define HOST_RUNNING_H
 

@@ -1,5 +1,5 @@
-/* What threads do with calls: unpack requests, ask guards, run handlers, leave guards. Invariant: a thread keeps no call
- * that waits; guards that admitted a call are left, whatever becomes of the handler. */
+/* What threads do with calls: unpack requests, ask guards, run handlers, leave guards. Invariant: a thread keeps no
+ * call that waits; guards that admitted a call are left, whatever becomes of the handler. */
 #include <lockstock/guard.h>
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-/* Invariant: whoever comes second, the thread or its owner, frees the resolution. */
+/* Invariant: the thread and the owner both release the resolution; the second one frees it. */
 #include "net/resolve.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
-/* Invariant: one event is one line, written by one write(2), so that lines of
- * threads and processes that share the descriptor never mix. A reader that does not read holds up nobody: a line that does not fit
- * is left out and counted. The descriptor is shared with other processes, so it is not made non-blocking itself: a socket is
- * asked not to block, and poll says of a pipe that a line of PIPE_BUF fits. */
+/* Invariant: one event is one line, written by one write(2), so lines of threads and processes that share the
+ * descriptor never mix. A slow reader blocks nothing: a line that does not fit is dropped and counted. The descriptor
+ * is shared with other processes, so it is not made non-blocking: a socket is written with MSG_DONTWAIT, and poll
+ * reports when a pipe has room for a line of PIPE_BUF. */
 #include "log.h"
 
 #include <errno.h>

@@ -43,7 +43,7 @@ enum { DRAIN_LOOK_MS = 10 };
 /* How long a peer that takes no answers can hold up the end. */
 enum { FLUSH_MS = 2000 };
 
-/* How long the manager is asked to wait for an embedded store, which is killed after 10 s, and for the rest. */
+/* The manager waits so long for an embedded store, which is killed after 10 s, and for the rest. */
 enum { STORE_END_MS = 20000 };
 
 /* To the store, beside those of calls that run: alarms', and what is late. */
@@ -235,7 +235,7 @@ static void on_ready(void *arg, bool ready, store_fault fault)
 /* ---- certificates ----------------------------------------------------------------------- */
 
 /* Reports the certificate of that setting when it ends soon or has ended; false: neither. */
-static bool judge_certificate(server *s, const char *of, int64_t ends_s, bool blocks)
+static bool report_certificate(server *s, const char *of, int64_t ends_s, bool blocks)
 {
     char end[32], text[CONDITION_TEXT_BYTES];
     time_t now = time(NULL), at = (time_t)ends_s;
@@ -261,8 +261,8 @@ static bool all_encrypted(const settings *config)
 
 static void look_at_certificates(server *s)
 {
-    if (!judge_certificate(s, "--tls-certificate", wires_certificate_ends(s->wires), all_encrypted(s->config)) &&
-        !judge_certificate(s, "--store-certificate", store_certificate_ends(s->store), false))
+    if (!report_certificate(s, "--tls-certificate", wires_certificate_ends(s->wires), all_encrypted(s->config)) &&
+        !report_certificate(s, "--store-certificate", store_certificate_ends(s->store), false))
         set_condition(s, CONDITION_CERTIFICATE, false, LKS_REASON_NONE, NULL);
 }
 
@@ -381,10 +381,10 @@ static lks_code open_store(server *s, lks_error *error)
     return open_unless_told_to_stop(s, &options, error);
 }
 
-static void judge_by(server *s, identity *loaded)
+static void set_identity(server *s, identity *loaded)
 {
     if (s->dispatch)
-        dispatch_judge_by(s->dispatch, loaded);
+        dispatch_set_identity(s->dispatch, loaded);
     identity_free(s->identity);
     s->identity = loaded;
 }
@@ -408,7 +408,7 @@ static void on_reload(uv_signal_t *handle, int number)
         notify_reloaded(s->notify, error.message);
         return;
     }
-    judge_by(s, loaded);
+    set_identity(s, loaded);
     check_modes(s->config);
     log_info("reloaded", "%s", "what=identity,certificates,store");
     look_at_certificates(s);
@@ -422,7 +422,7 @@ static lks_code load_identity(server *s, lks_error *error)
 
     lks_code code = check_settings(s->config, true, &loaded, error);
     if (code == LKS_OK) {
-        judge_by(s, loaded);
+        set_identity(s, loaded);
         check_modes(s->config);
     }
     return code;
@@ -472,7 +472,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
                      .conditions = &s->conditions},
     };
     s->dispatch = dispatch_new(&options);
-    dispatch_judge_by(s->dispatch, s->identity);
+    dispatch_set_identity(s->dispatch, s->identity);
     s->intake = (intake){.callers = s->callers, .dispatch = s->dispatch};
     s->sink = intake_sink(&s->intake);
     return frames_new(&s->sink, (size_t)s->config->message_bytes, &s->frames, error);

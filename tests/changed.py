@@ -152,7 +152,8 @@ def affected(tests, graph, files):
               if names.search(pathlib.Path(path).read_text(errors="replace"))}
     for name in sorted(closures):
         of_all = name == "docs/links" and any(file.endswith(".md") for file in files) or \
-            name == "docs/promises" and any(file.startswith("tests/") for file in files)
+            name == "docs/promises" and any(file.startswith("tests/") for file in files) or \
+            name == "mutations/rows" and any(file.endswith((".c", ".lua")) for file in files)
         if not of_all and not closures[name] & (paths | naming) and \
                 not names_directory_of(tests[name]["command"], [ROOT / file for file in files], graph.build):
             del closures[name]

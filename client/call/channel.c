@@ -160,7 +160,7 @@ static void send_off(lks_channel *channel)
 
     while (connection && (lane = next_lane(channel, connection)) != LANES)
         connection_send(connection, lane, &channel->queue[lane]);
-    atomic_store(&channel->queue_ns, pace_foresee(&channel->pace, channel->n_prompt));
+    atomic_store(&channel->queue_ns, pace_expected_ns(&channel->pace, channel->n_prompt));
     for (size_t i = 0; i < channel->n_connections; i++)
         connection_flush(channel->connections[i]);
 }

@@ -168,7 +168,7 @@ static void set_up(byte_stream *b)
 /* What OpenSSL wants to say goes out also when the handshake failed: it tells the server why. */
 static void shake(byte_stream *b)
 {
-    tls_state state = tls_shake(b->tls);
+    tls_state state = tls_handshake(b->tls);
 
     bytes_flush(b);
     if (state == TLS_OVER) {

@@ -133,18 +133,18 @@ static bool take_reply(void *arg, sp_message *reply)
 /* NULL, or what is wrong with them. */
 static const char *read_bytes(sp *t, const uint8_t *bytes, size_t len)
 {
-    bool greeted = t->input.shaken;
+    bool greeted = t->input.handshake_done;
     size_t taken;
     sp_verdict verdict = sp_read(&t->input, bytes, len, &taken, take_reply, t);
 
     if (verdict == SP_NO_MEMORY)
         return "out of memory";
-    if (verdict != SP_FINE && !t->input.shaken)
+    if (verdict != SP_FINE && !t->input.handshake_done)
         return "the server does not speak SP's request protocol";
     if (verdict != SP_FINE)
         return t->input.too_long ? "the server sent a message longer than message_bytes_max"
                                  : "the server sent what is no message of SP";
-    if (t->input.shaken && !greeted)
+    if (t->input.handshake_done && !greeted)
         link_up(t->link);
     return NULL;
 }
@@ -175,8 +175,8 @@ static void on_failed(byte_stream *b)
 /* The kernel has room for the handshake: it is what is written first. */
 static void on_up(byte_stream *b)
 {
-    uint8_t bytes[SP_SAY_BYTES_MAX];
-    const struct iovec hello = {bytes, sp_say(&container_of(b, sp, stream)->input, bytes)};
+    uint8_t bytes[SP_OUTPUT_BYTES_MAX];
+    const struct iovec hello = {bytes, sp_output(&container_of(b, sp, stream)->input, bytes)};
 
     bytes_write(b, &hello, 1);
 }

@@ -1,6 +1,6 @@
-/* Invariant: two requests with different values at a path never give the same key. If a key may have several values, the
- * separator is escaped in each value, and no value is empty. If several paths may have several values, paths have a second
- * separator. */
+/* Invariant: two requests with different values at a path never give the same key. If a key may have several values,
+ * the separator is escaped in each value, and no value is empty. If several paths may have several values, paths have
+ * a second separator. */
 #include "host/guard/keys.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ typedef struct key_maker {
     bool escapes;
     bool separates; /* the paths, by a second colon */
     lks_error *error;
-    char *text; /* so far; NULL = nothing */
+    char text[GUARD_KEY_BYTES_MAX + 1]; /* so far */
     size_t len;
     char **names; /* NULL: all becomes one key */
     size_t n_names;
@@ -50,8 +50,6 @@ static lks_code append(key_maker *to, const char *text, size_t len)
 {
     if (len > to->bytes_max - to->len)
         return too_long(to);
-    if (!to->text && !(to->text = malloc(to->bytes_max + 1)))
-        return out_of_memory(to->error);
     memcpy(to->text + to->len, text, len);
     to->len += len;
     to->text[to->len] = '\0';
@@ -98,10 +96,9 @@ static lks_code end(key_maker *to)
     if (to->n_names == GUARD_NAMES_MAX)
         return lks_error_set(to->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: more than %d locks for one call",
                              to->path, GUARD_NAMES_MAX);
-    to->names[to->n_names++] = to->text;
-    to->text = NULL;
     to->len = 0;
-    return LKS_OK;
+    to->names[to->n_names] = strdup(to->text);
+    return to->names[to->n_names++] ? LKS_OK : out_of_memory(to->error);
 }
 
 static lks_code add_text(key_maker *to, const char *text, size_t len)
@@ -237,11 +234,10 @@ lks_code guard_key(const ProtobufCMessage *request, const char *const *paths, co
     to.separates = n_plural > 1;
     lks_code code = make(&to, request, paths);
 
-    if (code == LKS_OK)
-        *ret = to.text;
-    else
-        free(to.text);
-    return code;
+    if (code != LKS_OK)
+        return code;
+    *ret = strdup(to.text);
+    return *ret ? LKS_OK : out_of_memory(error);
 }
 
 lks_code guard_names(const ProtobufCMessage *request, const char *const *paths, const char *prefix, size_t bytes_max,
@@ -250,7 +246,6 @@ lks_code guard_names(const ProtobufCMessage *request, const char *const *paths, 
     key_maker to = {.prefix = prefix, .bytes_max = bytes_max, .error = error, .names = names};
     lks_code code = make(&to, request, paths);
 
-    free(to.text);
     if (code != LKS_OK) {
         while (to.n_names > 0)
             free(names[--to.n_names]);

@@ -8,11 +8,12 @@
 
 #include <lockstock/rpc/method.h>
 
-enum { GUARD_NAMES_MAX = 16, GUARD_FINGERPRINT_BYTES = 32 };
+enum { GUARD_NAMES_MAX = 16, GUARD_FINGERPRINT_BYTES = 32, GUARD_KEY_BYTES_MAX = 255 };
 
 /* The values at `paths` (which NULL ends) joined to one key, after `prefix` and a colon where that is not empty.
  * Text is copied, bytes are in hex, integers in decimal, an enum is its number. LKS_INVALID_ARGUMENT, applied NO,
- * naming the path: a path has no value, or the key has more than bytes_max. LKS_RESOURCE_EXHAUSTED: no memory. */
+ * naming the path: a path has no value, or the key has more than bytes_max, which is
+ * GUARD_KEY_BYTES_MAX at most. LKS_RESOURCE_EXHAUSTED: no memory. */
 lks_code guard_key(const ProtobufCMessage *request, const char *const *paths, const char *prefix, size_t bytes_max,
                    char **ret, lks_error *error);
 

@@ -1,11 +1,11 @@
-/* What the log tells of calls: who did what others rely on, and who was refused. Of a request only an ADMIN call's reason
- * and what it was done to: its group and name, sku or resource. Never keys, owners, tokens or payloads.
+/* Log events about calls: ADMIN calls, and refusals. Of a request only an ADMIN call's reason and target are logged:
+ * its group and name, sku or resource. Keys, owners, tokens and payloads never are.
  *
- *   event=audit          each call of an ADMIN method that was let in, when it has ended; at any --log-level
- *   event=refused        at level warn: by identity (UNAUTHENTICATED, PERMISSION_DENIED)
- *   event=call-refused   at level debug: before it was looked into, for other reasons
+ *   event=audit          each admitted call of an ADMIN method, at its end; at any --log-level
+ *   event=refused        level warn: refused by identity (UNAUTHENTICATED, PERMISSION_DENIED)
+ *   event=call-refused   level debug: refused for other reasons, before it was planned
  *
- * Refusals are some lines a second of each kind. Loop thread only. */
+ * Refusals are limited to some lines a second of each kind. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_CALLS_AUDIT_H
 #define LOCKSTOCK_SERVER_CALLS_AUDIT_H
 

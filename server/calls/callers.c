@@ -11,7 +11,7 @@ enum {
     /* In each turn of the loop: what a caller may start; and while others call, what may be started from queues, and what all
      * costly callers together may start on arrival. */
     TURN_NS = 200 * 1000,
-    ALONE_NS = 1000 * 1000,  /* instead, when nobody else had a call for CALLERS_QUIET_NS */
+    ALONE_NS = 1000 * 1000,  /* instead, when no other owner had a call for CALLERS_QUIET_NS */
     LARGE_BYTES = 64 * 1024, /* of a reply */
     COST_FACTOR_MAX = 8,
     OWNERS_SHARE = 32, /* places of one owner, while another calls */

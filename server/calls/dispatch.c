@@ -45,41 +45,41 @@ dispatch *dispatch_new(const dispatch_options *options)
     return d;
 }
 
-void dispatch_judge_by(dispatch *d, const identity *judge)
+void dispatch_set_identity(dispatch *d, const identity *rights)
 {
-    d->judge = judge;
+    d->identity = rights;
 }
 
 /* method NULL: there is no such method, which only admitted callers may know. */
-static lks_code judge(const dispatch *d, const credentials *who, const lks_rpc_method *method, identity_verdict *ret,
-                      lks_error *error)
+static lks_code check_rights(const dispatch *d, const credentials *who, const lks_rpc_method *method,
+                             identity_verdict *ret, lks_error *error)
 {
     *ret = (identity_verdict){.ns = who->ns};
     if (who->twice) /* a proxy in front of this server may have used the other one */
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "metadata %s: stands twice", who->twice);
-    lks_code code = d->judge ? identity_admit(d->judge, who, method, time(NULL), ret, error) : LKS_OK;
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "metadata %s: given more than once", who->twice);
+    lks_code code = d->identity ? identity_admit(d->identity, who, method, time(NULL), ret, error) : LKS_OK;
     if (code == LKS_OK && !method)
         code = lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
     return code;
 }
 
-lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
+lks_code dispatch_check(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
                         lks_error *error)
 {
     identity_verdict verdict;
 
-    lks_code code = judge(d, who, method, &verdict, error);
+    lks_code code = check_rights(d, who, method, &verdict, error);
     if (code != LKS_OK)
         audit_refusal(&d->audit, method, from, verdict.principal, error);
     return code;
 }
 
-lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials *who, const char *path,
+lks_code dispatch_check_path(dispatch *d, const caller *from, const credentials *who, const char *path,
                              lks_error *error)
 {
     const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, path);
 
-    return dispatch_judge(d, from, who, route ? route->method : NULL, error);
+    return dispatch_check(d, from, who, route ? route->method : NULL, error);
 }
 
 void dispatch_stop(dispatch *d)
@@ -187,7 +187,7 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     lks_error error = {0};
     identity_verdict verdict;
     const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, call->path);
-    lks_code code = judge(d, &call->who, route ? route->method : NULL, &verdict, &error);
+    lks_code code = check_rights(d, &call->who, route ? route->method : NULL, &verdict, &error);
 
     if (code == LKS_OK && verdict.ns.len > SERVICE_NAME_BYTES_MAX)
         code = lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
@@ -203,7 +203,7 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
         done(arg, route ? route->method : NULL, NULL, &error);
         return;
     }
-    if (d->judge)
+    if (d->identity)
         budget_set_principal(caller_bytes(call->caller), verdict.principal);
     const target *t = route->target;
     running *r = memory_alloc(sizeof *r);

@@ -42,7 +42,7 @@ typedef struct dispatch_options {
 dispatch *dispatch_new(const dispatch_options *options);
 
 /* Later calls are checked against it; it stays the caller's. At first, and with NULL, everyone has full access. */
-void dispatch_judge_by(dispatch *d, const identity *judge);
+void dispatch_set_identity(dispatch *d, const identity *rights);
 
 /* The store is about to be closed: no more store calls are made. Those under way end normally; a call that needs
  * another one is UNAVAILABLE. */
@@ -53,11 +53,11 @@ void dispatch_free(dispatch *d);
 
 /* Whether a call of that path would be admitted. LKS_UNIMPLEMENTED: there is no such method; a caller without rights
  * gets the error of identity_admit instead. */
-lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials *who, const char *path,
+lks_code dispatch_check_path(dispatch *d, const caller *from, const credentials *who, const char *path,
                              lks_error *error);
 
 /* Whether the caller may call `method`, which is not dispatched. */
-lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
+lks_code dispatch_check(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
                         lks_error *error);
 
 /* Takes a call, as sink.h specifies; the response lives in the arena. */

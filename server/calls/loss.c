@@ -15,7 +15,7 @@
 
 enum { LOOK_MS = 1000, TIMEOUT_MS = 5000, MARK_BYTES = 64 };
 
-/* What is known of one part of the store. */
+/* One part of the store. */
 typedef struct watched_part {
     loss *loss;
     store_part part;

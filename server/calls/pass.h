@@ -41,7 +41,7 @@ void pass_go_on(pass *p);
 void pass_stop(pass *p);
 bool pass_is_stopped(const pass *p);
 
-/* With the store closed: no call of it is under way. Freed when the loop has run on. Takes NULL. */
+/* No store call may be under way. Freed on the next turn of the loop. Takes NULL. */
 void pass_close(pass *p);
 
 #endif

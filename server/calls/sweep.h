@@ -24,7 +24,7 @@ void sweep_begin(sweep *s);
 /* No step begins from now on. Takes NULL. */
 void sweep_stop(sweep *s);
 
-/* With the store closed: no call of it is under way. Takes NULL. */
+/* No store call may be under way. Takes NULL. */
 void sweep_close(sweep *s);
 
 #endif

@@ -69,7 +69,7 @@ bool waiters_any(const waiters *all)
     return !TAILQ_EMPTY(&all->waiters);
 }
 
-/* An event may end any waiter, so each waiter moves to the end of the list before it is told. */
+/* An event may end any waiter, so each waiter moves to the end of the list before it gets the event. */
 static void send_all(waiters *all, service_event_kind kind)
 {
     size_t n = 0;
@@ -104,7 +104,7 @@ static waiter *next_of_key(const waiter *w)
     return NULL;
 }
 
-/* Several waiters have one key when a caller repeated a call: each is told. False: none has it. */
+/* Several waiters have one key when a caller repeated a call. False: no waiter has the key. */
 static bool send_to_key(waiters *all, lks_rpc_slice key, service_event event)
 {
     waiter *w, *next;

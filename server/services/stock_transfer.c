@@ -134,22 +134,23 @@ static transfer_step call_finish(answer *a, transfer *t)
 
 /* ---- the steps ---- */
 
+/* Where a finish may lead: stock_transfer.h and stock_claims.h draw it. */
 static const struct step {
     transfer_prepare *prepare;
     transfer_decide *finish; /* NULL: `next` follows */
     transfer_step next;
 } steps[] = {
-    [TRANSFER_CALL] = {call_prepare, call_finish}, /* -> DONE, or what `replied` returns */
-    [TRANSFER_EXPIRE] = {expire_prepare, .next = TRANSFER_CALL},
-    [TRANSFER_LOOK] = {look_prepare, look_finish}, /* -> what `looked` returns */
-    [TRANSFER_UPDATE] = {update_prepare, .next = TRANSFER_LOOK},
-    [TRANSFER_SEND] = {send_prepare, send_finish},          /* -> RECEIVE; nothing was sent: LOOK */
-    [TRANSFER_RECEIVE] = {receive_prepare, receive_finish}, /* -> ACKNOWLEDGE or CALL; refused: LOOK */
-    [TRANSFER_ACKNOWLEDGE] = {acknowledge_prepare, .next = TRANSFER_LOOK},
-    [TRANSFER_CLAIM] = {claim_prepare, claim_finish}, /* -> CALL; too much: LOOK_AT_CLAIMS, DONE */
-    [TRANSFER_LOOK_AT_CLAIMS] = {look_at_claims_prepare, look_at_claims_finish}, /* -> SETTLE_CLAIMS */
-    [TRANSFER_SETTLE_CLAIMS] = {settle_claims_prepare, .next = TRANSFER_CLAIM},
-    [TRANSFER_UNCLAIM] = {unclaim_prepare, .next = TRANSFER_DONE},
+    [TRANSFER_CALL] = {.prepare = call_prepare, .finish = call_finish},
+    [TRANSFER_EXPIRE] = {.prepare = expire_prepare, .next = TRANSFER_CALL},
+    [TRANSFER_LOOK] = {.prepare = look_prepare, .finish = look_finish},
+    [TRANSFER_UPDATE] = {.prepare = update_prepare, .next = TRANSFER_LOOK},
+    [TRANSFER_SEND] = {.prepare = send_prepare, .finish = send_finish},
+    [TRANSFER_RECEIVE] = {.prepare = receive_prepare, .finish = receive_finish},
+    [TRANSFER_ACKNOWLEDGE] = {.prepare = acknowledge_prepare, .next = TRANSFER_LOOK},
+    [TRANSFER_CLAIM] = {.prepare = claim_prepare, .finish = claim_finish},
+    [TRANSFER_LOOK_AT_CLAIMS] = {.prepare = look_at_claims_prepare, .finish = look_at_claims_finish},
+    [TRANSFER_SETTLE_CLAIMS] = {.prepare = settle_claims_prepare, .next = TRANSFER_CLAIM},
+    [TRANSFER_UNCLAIM] = {.prepare = unclaim_prepare, .next = TRANSFER_DONE},
 };
 
 static void plan_step(const ProtobufCMessage *request, plan *p)

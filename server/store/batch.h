@@ -16,7 +16,7 @@ typedef enum phase {
 } phase;
 
 typedef struct pending {
-    struct timer timer; /* first: a timer is its call */
+    struct timer timer;
     struct pipeline *pipeline;
     struct pending *previous, *next;
     store_call call;

@@ -49,7 +49,7 @@ struct connection {
     uv_timer_t timer;
     uv_async_t resolved;
     struct resolution *resolution; /* of options.host, from RESOLVING until its answer is used; NULL: none */
-    bool told;                     /* waits_for_address: the address is known since the last loss */
+    bool has_address;              /* waits_for_address: the address is known since the last loss */
     bool due;                      /* the pause is over, and the address is not known */
     uint32_t failures;             /* in a row */
     uint64_t random;
@@ -89,7 +89,7 @@ static void expect(connection *c, const expected *e)
     c->queue[(c->first + c->n++) % c->room] = *e;
 }
 
-static expected take(connection *c)
+static expected next_expected(connection *c)
 {
     expected e = c->queue[c->first];
 
@@ -108,7 +108,7 @@ static void disconnect(connection *c)
     adapter_close(gone);
     uv_timer_stop(&c->timer);
     for (size_t n = c->n; n > 0; n--) {
-        expected e = take(c);
+        expected e = next_expected(c);
         c->was_sent = sent > e.start;
         e.on_reply(e.arg, NULL);
     }
@@ -124,7 +124,7 @@ void connection_drop(connection *c, store_fault fault)
         return;
     fault_keep(&kept, fault);
     c->state = PAUSING;
-    c->told = false;
+    c->has_address = false;
     disconnect(c);
     pause_then_connect(c);
     c->options.on_down(c->options.arg, fault_of(&kept));
@@ -173,7 +173,7 @@ static void on_reply(void *arg, const redisReply *reply)
         c->options.on_push(c->options.arg, reply);
         return;
     }
-    expected e = take(c);
+    expected e = next_expected(c);
     e.on_reply(e.arg, reply);
     if (c->n == 0 && c->retiring.text[0] != '\0')
         connection_drop(c, fault_of(&c->retiring));
@@ -227,7 +227,7 @@ static void connect_to_one_of(connection *c, struct addrinfo *all)
 }
 
 /* Any thread. */
-static void tell_resolved(void *arg)
+static void wake_loop(void *arg)
 {
     uv_async_send(&((connection *)arg)->resolved);
 }
@@ -265,7 +265,7 @@ static void start_connecting(connection *c)
     struct addrinfo *numeric = resolve_numeric(c->options.host, port);
     if (numeric)
         connect_to_one_of(c, numeric);
-    else if (!(c->resolution = resolve_start(c->options.host, port, tell_resolved, c)))
+    else if (!(c->resolution = resolve_start(c->options.host, port, wake_loop, c)))
         drop_for(c, not_found, "out of memory or threads");
 }
 
@@ -273,7 +273,7 @@ static void on_pause_over(uv_timer_t *timer)
 {
     connection *c = timer->data;
 
-    c->due = c->options.waits_for_address && !c->told;
+    c->due = c->options.waits_for_address && !c->has_address;
     if (!c->due)
         start_connecting(c);
 }
@@ -296,14 +296,14 @@ void connection_move(connection *c, const char *host, uint16_t port, store_fault
     resolve_cancel(c->resolution);
     c->resolution = NULL;
     connection_drop(c, fault);
-    c->told = true;
+    c->has_address = true;
     if (c->state == PAUSING)
         uv_timer_start(&c->timer, on_pause_over, 0, 0);
 }
 
 void connection_confirm(connection *c)
 {
-    c->told = true;
+    c->has_address = true;
     if (c->due && c->state == PAUSING)
         uv_timer_start(&c->timer, on_pause_over, 0, 0);
 }

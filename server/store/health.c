@@ -35,13 +35,13 @@ static void warn_of_failover(health *h)
     bool may_lose = h->fails_over && h->store->wait_replicas == 0 && h->safety.known &&
                     (h->safety.min_replicas == 0 || h->safety.max_lag_s == 0);
 
-    if (may_lose && !h->told_may_lose)
+    if (may_lose && !h->logged_may_lose)
         log_warn(
             "store-may-lose",
             "primary=%s reason=\"--wait-replicas and the store's min-replicas-to-write are 0: what is answered may "
             "be lost in a failover\"",
             h->address);
-    h->told_may_lose = may_lose;
+    h->logged_may_lose = may_lose;
 }
 
 static void on_safety(void *arg, const redisReply *reply)
@@ -147,21 +147,21 @@ static void log_lag(health *h)
     for (unsigned i = 0; i < now->replicas && !bad; i++)
         if (now->replica[i].behind_bytes > LAG_BYTES || now->replica[i].silent_s > LAG_S)
             bad = &now->replica[i];
-    if (bad && !h->told_lag)
+    if (bad && !h->logged_lag)
         log_warn("store-replica-lags", "primary=%s replica=%s behind_bytes=%llu silent_s=%lld", h->address,
                  bad->address, (unsigned long long)bad->behind_bytes, (long long)bad->silent_s);
-    h->told_lag = bad;
+    h->logged_lag = bad;
 }
 
 static void log_replicas(health *h)
 {
     unsigned now = h->replication.replicas;
 
-    if (now > h->told_replicas)
+    if (now > h->logged_replicas)
         log_info("store-replicas", "primary=%s connected=%u", h->address, now);
-    else if (now < h->told_replicas)
-        log_warn("store-replica-lost", "primary=%s connected=%u before=%u", h->address, now, h->told_replicas);
-    h->told_replicas = now;
+    else if (now < h->logged_replicas)
+        log_warn("store-replica-lost", "primary=%s connected=%u before=%u", h->address, now, h->logged_replicas);
+    h->logged_replicas = now;
     log_lag(h);
 }
 
@@ -386,8 +386,8 @@ void health_stop(health *h)
 
 void health_moved(health *h)
 {
-    h->told_replicas = 0;
-    h->told_lag = false;
+    h->logged_replicas = 0;
+    h->logged_lag = false;
 }
 
 void health_close(health *h, close_barrier *barrier)

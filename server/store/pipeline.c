@@ -23,6 +23,7 @@
 #include "log.h"
 #include "memory.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "net/close_barrier.h"
 #include "net/loop_timers.h"
 #include "store/batch.h"
@@ -204,7 +205,7 @@ void pipeline_reroute(pipeline *p)
             enqueue(p, c);
 }
 
-static void tell_refused(pipeline *p)
+static void end_refused(pipeline *p)
 {
     pending_list refused = p->refused;
 
@@ -241,7 +242,7 @@ static void pause_call(pipeline *p, pending *c)
 
 static void run_due(struct timer *timer)
 {
-    pending *c = (pending *)(void *)timer;
+    pending *c = container_of(timer, pending, timer);
     pipeline *p = c->pipeline;
     bool late = clock_now_ns() >= c->deadline_ns;
 
@@ -518,7 +519,7 @@ static void on_turn(uv_idle_t *turn)
     pipeline *p = turn->data;
 
     uv_idle_stop(turn);
-    tell_refused(p);
+    end_refused(p);
     heap_run(&p->timers.heap);
     send_queued(p);
     confirm_messages(p);
@@ -586,7 +587,7 @@ void pipeline_close(pipeline *p, void (*closed)(void *arg), void *arg)
 {
     set_state(p, ENDED);
     for (struct timer *first; (first = heap_first(&p->timers.heap));) {
-        pending *c = (pending *)(void *)first;
+        pending *c = container_of(first, pending, timer);
         if (c->phase == PENDING_QUEUED)
             pending_remove(&p->queue, c);
         if (route(p, c) != p)
@@ -595,7 +596,7 @@ void pipeline_close(pipeline *p, void (*closed)(void *arg), void *arg)
             fail(p, c, LKS_UNAVAILABLE, exposure(c), 0, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
     }
     while (p->refused.n > 0)
-        tell_refused(p);
+        end_refused(p);
     pass_messages(p, &p->messages, false);
     close_barrier_handle(&p->barrier, &p->turn);
     close_barrier_handle(&p->barrier, &p->timers.uv);

@@ -146,7 +146,7 @@ static bool is_agreed(const sentinels *s, const answer *a, uint64_t now_ns)
     return 2 * n > s->options.url->n_hosts;
 }
 
-static void judge(sentinels *s)
+static void choose_primary(sentinels *s)
 {
     uint64_t now_ns = clock_now_ns();
     const answer *best = NULL;
@@ -276,7 +276,7 @@ static void on_listed(void *arg, const redisReply *reply)
         e->of->refusal = NULL;
     if (e->ask_again)
         ask(e);
-    judge(e->of);
+    choose_primary(e->of);
 }
 
 static void ask(sentinel *e)

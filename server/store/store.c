@@ -26,7 +26,7 @@ struct store {
     embedded *embedded; /* NULL unless the URL says so */
     topology *topology;
     char fatal[REASON_BYTES];
-    const char *told_full; /* the text of embedded_full that on_ready got last */
+    const char *reported_full; /* the text of embedded_full that on_ready got last */
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -50,9 +50,9 @@ static void on_ready(void *arg, bool ready, store_fault fault)
 
     if (ready && s->embedded)
         embedded_serves(s->embedded);
-    if (full && full == s->told_full)
+    if (full && full == s->reported_full)
         return;
-    s->told_full = full;
+    s->reported_full = full;
     if (s->options.on_ready)
         s->options.on_ready(s->options.arg, ready, cause);
 }

@@ -241,7 +241,7 @@ static pipeline *route(void *arg, const store_call *call)
         return NULL;
     if (t->only)
         return t->only->pipeline;
-    const shard *m = t->owners.of[call->of_part ? call->slot : slots_of(call->base)];
+    const shard *m = t->owners.of[call->whole_shard ? call->slot : slots_of(call->base)];
     return m && m->pipeline ? m->pipeline : t->unrouted;
 }
 

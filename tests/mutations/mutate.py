@@ -3,8 +3,9 @@
 
     mutate.py build                   the instrumented copy, build/mutants; needs the headers that build/asan has made
     mutate.py trace [-R regex]        which mutants each fast test reaches, and how long it takes
-    mutate.py score [what]            runs mutants and reports who is not caught; what is
-                                      --files F... (files or directories), --changed [base], --sample N --seed S
+    mutate.py score [what]            runs mutants and lists those that no test notices; what is
+                                      --files F... (files or directories), --changed [base], --sample N --seed S;
+                                      with --least P it fails when less than P percent of the reached are killed
     mutate.py rows [--run [-R regex]] checks promises.txt, or runs its rows
     mutate.py list F...               names the mutants of files
 """
@@ -169,20 +170,21 @@ class Score:
         print("{killed:5} killed {survived:4} survived {unreached:4} unreached".format(**total))
         for file, line, name, result, ran, of in sorted(self.survivors):
             print(f"{file}:{line}: {name}: {result}, {ran} of {of} tests")
+        reached = total["killed"] + total["survived"]
+        return 100 * total["killed"] / reached if reached else 100
 
 
 def score(options):
     if options.changed is not None:
         files = changed_files(options.changed)
-        wanted = lambda file: file in files
     else:
-        wanted = lambda file: not options.files or under(file, options.files)
+        files = options.files
     it = Score(options)
-    candidates = it.candidates(wanted)
+    candidates = it.candidates(lambda file: under(file, files) or not files and options.changed is None)
     if options.sample and options.sample < len(candidates):
         candidates = random.Random(options.seed).sample(candidates, options.sample)
     in_parallel(it.judge, candidates, options.jobs)
-    it.report()
+    return 1 if it.report() < options.least else 0
 
 
 # ---- rows: promises.txt ----
@@ -303,6 +305,7 @@ def main():
     parser.add_argument("--sample", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=120, help="how long the tests of one mutant may take")
+    parser.add_argument("--least", type=float, default=0)
     parser.add_argument("--run", action="store_true")
     parser.add_argument("-R", dest="regex", default="")
     parser.add_argument("--build", type=pathlib.Path, default=tree.MADE, help="a build directory of this tree")

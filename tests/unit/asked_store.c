@@ -24,7 +24,7 @@ const char *asked_next(store *s)
     while (s->answered == s->n)
         uv_run(s->loop, UV_RUN_DEFAULT);
     const store_call *call = s->asked[s->answered].call;
-    int at = call->of_part
+    int at = call->whole_shard
                  ? snprintf(text, sizeof text, "%s@%u", call->function, (unsigned)call->slot)
                  : snprintf(text, sizeof text, "%s %.*s", call->function, (int)call->base.len, call->base.data);
     for (size_t i = 0; i < call->n_args; i++)

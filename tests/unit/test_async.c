@@ -1,4 +1,4 @@
-/* The operations with callbacks: hold, once, limiter and reservation. The table's cases are what all of them promise. */
+/* The operations with callbacks: hold, once, limiter and reservation. The cases of the table hold for all of them. */
 
 #include <pthread.h>
 

@@ -339,18 +339,18 @@ TEST(an_entry_that_stands_twice_is_refused)
     for (size_t i = 0; i < 2; i++) {
         sink_call call = {0};
         char text[64];
-        credentials_take(&call.who, names[i], lks_rpc_slice_of(""));
-        credentials_take(&call.who, "other", lks_rpc_slice_of("a"));
-        credentials_take(&call.who, "other", lks_rpc_slice_of("a"));
-        credentials_take(&call.who, names[1 - i], lks_rpc_slice_of("a"));
+        credentials_read(&call.who, names[i], lks_rpc_slice_of(""));
+        credentials_read(&call.who, "other", lks_rpc_slice_of("a"));
+        credentials_read(&call.who, "other", lks_rpc_slice_of("a"));
+        credentials_read(&call.who, names[1 - i], lks_rpc_slice_of("a"));
         assert_null(call.who.twice);
-        credentials_take(&call.who, names[i], lks_rpc_slice_of("a"));
-        snprintf(text, sizeof text, "metadata %s: stands twice", names[i]);
+        credentials_read(&call.who, names[i], lks_rpc_slice_of("a"));
+        snprintf(text, sizeof text, "metadata %s: given more than once", names[i]);
         here.n_done = 0;
         start_get_item(1, &call);
         expect(LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, text);
         lks_error error = {0};
-        assert_int_equal(dispatch_judge(here.dispatch, here.peers[1], &call.who, &lks_stock_get_item_method, &error),
+        assert_int_equal(dispatch_check(here.dispatch, here.peers[1], &call.who, &lks_stock_get_item_method, &error),
                          LKS_INVALID_ARGUMENT);
     }
     assert_int_equal(here.store.n, 0);
