@@ -1,7 +1,6 @@
 #include "base/duration.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,10 +43,9 @@ static bool read_part(const char **at, double *sum)
 
     if (!isdigit((unsigned char)**at))
         return false;
-    errno = 0;
     double number = strtod(*at, &end);
     size_t len = strspn(end, "dhms");
-    for (size_t i = 0; i < N_UNITS && errno == 0; i++)
+    for (size_t i = 0; i < N_UNITS; i++)
         if (strlen(units[i].name) == len && strncmp(end, units[i].name, len) == 0) {
             *sum += number * (double)units[i].ms;
             *at = end + len;

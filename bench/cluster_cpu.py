@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""lockstockd's CPU a call on a Redis Cluster of six nodes beside one Redis, in turns, and the cluster's messages a hand-off.
+"""Compares lockstockd's CPU for each call on a Redis Cluster of six nodes and on one Redis, in turns; counts the cluster's messages
+for each hand-off.
 
     bench/cluster_cpu.py BUILD [--rounds 3] [--in-flight 256] [--fsync no] [scenario...]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long after a kill -9 of a primary lockstockd serves its groups again, and how long after redis-cli first sees the next primary.
+"""Measures the time from kill -9 of a primary until lockstockd serves its groups again, and until redis-cli sees the next primary.
 
     bench/failover_time.py BUILD [--store sentinel|cluster] [--times 20]
 

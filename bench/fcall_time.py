@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long one FCALL holds Redis, at its worst: microseconds that its thread ran. Asserts nothing.
+"""Measures how long the most expensive FCALLs occupy Redis: microseconds of CPU of its thread.
 
     bench/fcall_time.py build/release/server/functions/lockstock-functions.lua [pattern] [--together]
 
 Fills a redis-server of its own with the largest things that the contract allows, and sends for each case the FCALL that a
 server would send: as many sub-calls as their weight allows (server/store/batch.h), three times; the middle one is printed.
-With --together all weigh 1, and pages are whole, as it was before there were weights.
+With --together all sub-calls have weight 1 and pages are whole, as before weights existed.
 """
 import re
 import struct
@@ -68,7 +68,7 @@ def frames(b):
 
 
 def listen(b):
-    """A server that hears: who it parks is offered what comes free."""
+    """A server listens: its parked calls are offered locks that become free."""
     b.ear = Redis(of=b.redis)
     b.ear.call("SUBSCRIBE", "ls:wake:ear")
 
@@ -298,7 +298,7 @@ CASES = [
 
 
 def timed(b, fill, function, make, n):
-    """The middle one of three, and its replies."""
+    """Returns the median of three runs, and its replies."""
     taken = []
     for _ in range(3):
         b.redis.call("FLUSHALL")

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""What a call of each function costs Redis, against a minimal script that gives the same answer: microseconds that its
-thread ran. Asserts nothing.
+"""Compares the CPU of Redis for each function with that of a minimal script with the same answer.
 
     bench/function_cpu.py build/release/server/functions/lockstock-functions.lua [pattern] [--rounds=7]
 
-Three ways to send the calls of a row take turns with the row's minimal script, 16 commands at a time:
+Three ways to send the calls of a row alternate with the row's minimal script, 16 commands at a time:
 
     alone    an FCALL a call, keys at random
     one key  64 calls of one key an FCALL
     groups   64 calls of 64 groups an FCALL
 
-Printed are the medians: microseconds a call, its ratio to the script in the same round, commands that the function runs,
-bytes that it adds to the AOF.
+Prints medians: microseconds for each call, the ratio to the script in the same round, commands that the function runs, and bytes
+that it adds to the AOF.
 """
 import random
 import re

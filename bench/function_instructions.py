@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How many instructions of Redis a call takes, of several function libraries, by callgrind: what else the machine does is of no
-matter, so half a percent can be seen, but misses of the processor's caches cannot. Asserts nothing.
+"""Counts the instructions of Redis for each call, for several function libraries, with callgrind. Other load of the machine does not
+matter, so half a percent is visible, but cache misses are not.
 
     bench/function_instructions.py LIBRARY... [--rows=deduct,acquire_busy,pair,hand_off] [--calls=640]
 
 Rows are those of bench/function_cpu.py, sent in its ways (script, alone, one key, groups), and two more: a pair is an Acquire
-and the Release that follows, of one name or of 64 names of a group at once; at a hand-off 64 wait, and who releases queues
-again. Printed are thousands a call (pair, hand-off) and their ratio to the first library.
+and its Release, of one name or of 64 names of a group at once; at a hand-off 64 callers wait, and the one that releases queues again.
+Prints thousands for each call (pair, hand-off) and the ratio to the first library.
 """
 import glob
 import os
@@ -22,7 +22,7 @@ class Counted(Redis):
         super().__init__(wrapper=["valgrind", "--tool=callgrind", "--callgrind-out-file={dir}/out"])
 
     def instructions(self):
-        """Since the last look."""
+        """Returns the instructions since the last call."""
         subprocess.run(["callgrind_control", "-d", str(self.process.pid)], check=True, capture_output=True)
         out = max(glob.glob(f"{self.directory.name}/out.*"), key=os.path.getmtime)
         with open(out) as f:
@@ -44,7 +44,7 @@ def pairs(b, each):
 
 
 def hand_offs(b):
-    """A server hears and parks those who wait."""
+    """A server listens, so waiting calls are parked."""
     server, queue = Redis(of=b.redis), []
     server.call("SUBSCRIBE", "ls:wake:server")
     server.socket.setblocking(False)

@@ -61,7 +61,7 @@ class Redis:
         self.directory.cleanup()
 
     def ran_us(self):
-        """Microseconds that its thread ran: what else the machine does is of no matter."""
+        """Microseconds of CPU of its thread; other load of the machine does not count."""
         with open(f"/proc/{self.process.pid}/task/{self.process.pid}/schedstat") as f:
             return int(f.read().split()[0]) // 1000
 
@@ -89,7 +89,7 @@ class Redis:
         return self.file.read(n + 2)[:-2] if kind == b"$" else [self.reply() for _ in range(n)]
 
     def many(self, commands, at_once=1000):
-        """The replies; an error ends the program."""
+        """Returns the replies. Exits on an error reply."""
         replies = []
         for at in range(0, len(commands), at_once):
             part = commands[at:at + at_once]
@@ -104,12 +104,12 @@ class Redis:
         return self.many([words])[0]
 
     def number(self, section, name):
-        """A number of INFO."""
+        """Returns a number of INFO."""
         return int(re.search(rf"{name}:(\d+)", self.call("INFO", section).decode()).group(1))
 
 
 class Library:
-    """The function library in that Redis."""
+    """The function library, loaded into a Redis."""
 
     def __init__(self, redis, path):
         self.redis, self.n = redis, 0
@@ -126,7 +126,7 @@ class Library:
         return f"ls:{{default/{group}}}:"
 
     def fcall(self, function, subs):
-        """A command; subs: (group, arguments) of each call in it. One base where all have the same group."""
+        """Returns a command; subs: (group, arguments) of each call. Calls of one group share a base."""
         same = len({group for group, _ in subs}) == 1
         bases = [self.base(group) for group, _ in (subs[:1] if same else subs)]
         words = ["FCALL", f"{function}_{self.digest}", len(bases), *bases]
@@ -135,7 +135,7 @@ class Library:
         return tuple(words)
 
     def cost(self, commands, at_once=16):
-        """Microseconds of Redis' thread. An answer that is an error ends the program."""
+        """Returns the microseconds of CPU of Redis' thread. Exits on an error."""
         before = self.redis.ran_us()
         replies = self.redis.many(commands, at_once)
         for words, reply in zip(commands, replies):
@@ -145,14 +145,14 @@ class Library:
         return self.redis.ran_us() - before
 
     def commands(self):
-        """How many commands were run, but for those that are sent here."""
+        """Returns the number of commands that functions and scripts ran."""
         stats = self.redis.call("INFO", "commandstats").decode()
         calls = {name: int(n) for name, n in re.findall(r"cmdstat_([\w|]+):calls=(\d+)", stats)}
         return sum(n for name, n in calls.items() if name not in ("fcall", "evalsha", "info", "config|resetstat"))
 
 
 def calls_of(words):
-    """How many calls a command carries."""
+    """Returns the number of calls in a command."""
     if words[0] != "FCALL":
         return 1
     n, at = 0, 3 + int(words[2])
@@ -162,7 +162,7 @@ def calls_of(words):
 
 
 def arguments():
-    """What stands on the command line: words, and flags as a dictionary ("--rounds=7")."""
+    """Returns the words of the command line, and its flags as a dictionary ("--rounds=7")."""
     flags = dict(([*word[2:].split("="), ""])[:2] for word in sys.argv[1:] if word.startswith("--"))
     return [word for word in sys.argv[1:] if not word.startswith("--")], flags
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What grows with how much there is: bytes in Redis of each thing that is kept, and what functions cost with a thousand of
-them and with many: microseconds that Redis' thread ran, and commands, a call. Asserts nothing.
+"""Measures what grows with the amount of data: bytes of Redis for each thing, and the CPU and the commands of functions with a
+thousand things and with many.
 
     bench/scale.py build/release/server/functions/lockstock-functions.lua [pattern] [--many=1000000] [--rounds=5]
 
-Each table is filled and measured at both sizes, in a redis-server without files; printed are medians.
+Each table is filled and measured at both sizes, in a redis-server without files. Prints medians.
 """
 import re
 import statistics

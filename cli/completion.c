@@ -39,7 +39,7 @@ static void print_flags(const char *first, const char *second, const grammar_fla
     char flag[WORDS_BYTES + 2];
 
     for (size_t i = 0; i < n; i++) {
-        snprintf(flag, sizeof flag, "--%s", flags[i].name);
+        snprintf(flag, sizeof flag, "--%.*s", WORDS_BYTES - 1, flags[i].name);
         print_row(first, second, flag, flags[i].form, flags[i].help);
     }
 }
