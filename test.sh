@@ -129,7 +129,7 @@ check_style() {
   lint shellcheck shellcheck -x "${scripts[@]}"
   build_preset lint
   closing+=("clang-tidy: passed")
-  lint luacheck luacheck --no-color -q build/lint/server/functions/lockstock-functions.lua tests/services
+  lint luacheck luacheck --no-color -q build/lint/server/functions/lockstock-functions.lua tests/services tests/e2e
 }
 
 case "${1:-}" in

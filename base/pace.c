@@ -25,7 +25,7 @@ void pace_note(pace *p, uint64_t now_ns)
     p->calls = 0;
 }
 
-uint64_t pace_foresee(const pace *p, uint64_t calls)
+uint64_t pace_expected_ns(const pace *p, uint64_t calls)
 {
     return calls * p->ns;
 }

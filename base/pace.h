@@ -22,7 +22,7 @@ void pace_begin(pace *p, uint64_t now_ns);
 void pace_note(pace *p, uint64_t now_ns);
 
 /* How long a call would queue behind so many; 0 while the pace is not known. */
-uint64_t pace_foresee(const pace *p, uint64_t calls);
+uint64_t pace_expected_ns(const pace *p, uint64_t calls);
 
 /* Whether that is too long for a call with so much time left: more than one in `part` of it. */
 bool pace_too_long(uint64_t queue_ns, uint64_t left_ns, unsigned part);

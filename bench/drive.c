@@ -103,7 +103,7 @@ static void retire(op *o)
 
 static void record(lane *l, op *o)
 {
-    uint64_t now_ns = measure_now_ns();
+    uint64_t now_ns = clock_now_ns();
     bool measured = atomic_load_explicit(&l->drive->phase, memory_order_relaxed) == MEASURED;
 
     l->all.started++;
@@ -130,7 +130,7 @@ static bool submit(op *o, lane *l)
 {
     lks_error error = {0};
 
-    o->started_ns = l->drive->options->rate > 0 ? measure_now_ns() : o->began_ns;
+    o->started_ns = l->drive->options->rate > 0 ? clock_now_ns() : o->began_ns;
     lks_code code = o->scenario->steps[o->step].start(o, &error);
 
     if (code == LKS_OK)
@@ -160,7 +160,7 @@ static bool settle(op *o)
         return false;
     o->step++;
     o->handed = false;
-    o->began_ns = measure_now_ns();
+    o->began_ns = clock_now_ns();
     return true;
 }
 
@@ -172,7 +172,7 @@ static void continue_op(op *o)
     if (settle(o)) {
         under_way = submit(o, o->lane);
     } else if (d->options->rate <= 0 && may_begin(d)) {
-        begin(o, measure_now_ns());
+        begin(o, clock_now_ns());
         under_way = submit(o, o->lane);
     }
     if (!under_way)
@@ -221,7 +221,7 @@ static void *call_and_wait(void *arg)
     op *o = l->own;
 
     while (may_begin(l->drive)) {
-        begin(o, measure_now_ns());
+        begin(o, clock_now_ns());
         while (submit(o, l) && settle(o))
             ;
     }
@@ -260,13 +260,13 @@ static void *generate(void *arg)
     lane *lanes = arg;
     drive *d = lanes->drive;
     const drive_options *o = d->options;
-    uint64_t first_ns = measure_now_ns();
+    uint64_t first_ns = clock_now_ns();
 
     lower_priority();
     for (uint64_t i = 0; may_begin(d); i++) {
         lane *l = &lanes[i % o->connections];
         uint64_t due_ns = first_ns + (uint64_t)((double)i * 1e9 / o->rate);
-        while (measure_now_ns() < due_ns && atomic_load(&d->phase) != STOPPING && !interrupted())
+        while (clock_now_ns() < due_ns && atomic_load(&d->phase) != STOPPING && !interrupted())
             sleep_until(due_ns);
         op *one = take_op(l);
         *one = (op){.scenario = o->scenario,
@@ -335,7 +335,7 @@ static void start_all(drive *d, lane *lanes, op *ops)
     for (unsigned i = 0; threads == 0 && i < o->in_flight; i++) {
         bool under_way = may_begin(d);
         if (under_way) {
-            begin(&ops[i], measure_now_ns());
+            begin(&ops[i], clock_now_ns());
             under_way = submit(&ops[i], ops[i].lane->starter);
         }
         if (!under_way)
@@ -355,20 +355,20 @@ static void measure_it(drive *d, lane *lanes, op *ops, measure *m)
 {
     const drive_options *o = d->options;
     cpu_times before = place_cpu(o->place);
-    uint64_t from_ns = measure_now_ns();
+    uint64_t from_ns = clock_now_ns();
 
     start_all(d, lanes, ops);
     if (o->operations == 0) {
         measure_pause(o->warm_up);
         before = place_cpu(o->place);
-        from_ns = measure_now_ns();
+        from_ns = clock_now_ns();
         atomic_store(&d->phase, MEASURED);
         measure_pause_until_some(o->seconds, &d->some);
     } else {
         await_end(d);
     }
     atomic_store(&d->phase, STOPPING);
-    m->seconds += (double)(measure_now_ns() - from_ns) / 1e9;
+    m->seconds += (double)(clock_now_ns() - from_ns) / 1e9;
     m->cpu = measure_cpu(before, place_cpu(o->place));
     await_end(d);
 }

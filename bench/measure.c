@@ -112,14 +112,6 @@ void interrupt_catch(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-uint64_t measure_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
-
 bool measure_pause(double seconds)
 {
     struct timespec left = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};

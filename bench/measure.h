@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "histogram.h"
 #include "place.h"
 
@@ -55,9 +56,6 @@ double measure_percentile_us(const measure *m, fate as, double share);
 /* Makes Ctrl-C and SIGTERM end the measurement, so that started programs are ended. Call it once, from main. */
 void interrupt_catch(void);
 bool interrupted(void);
-
-/* Returns the time of CLOCK_MONOTONIC in ns. */
-uint64_t measure_now_ns(void);
 
 /* Sleeps. Returns false, early, if the program was interrupted. */
 bool measure_pause(double seconds);

@@ -191,10 +191,10 @@ bool rival_outside(const rival *r, const place *p, double warm_up, double second
         cpu_times before = place_cpu(p);
         double client_before = cpu_of(client), server_before = cpu_of(server);
         calls = counted(&count);
-        uint64_t from_ns = measure_now_ns();
+        uint64_t from_ns = clock_now_ns();
         measure_pause(seconds);
         m->calls[FATE_OK] = counted_more(&count, calls) - calls;
-        m->seconds = (double)(measure_now_ns() - from_ns) / 1e9;
+        m->seconds = (double)(clock_now_ns() - from_ns) / 1e9;
         m->cpu = measure_cpu(before, place_cpu(p));
         m->cpu.client = since(client_before, client);
         if (r->kind != RIVAL_GRPC_OURS)

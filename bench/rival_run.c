@@ -47,7 +47,7 @@ static void hand_record(hand *h, uint64_t began_ns)
     if (atomic_load_explicit(&h->crew->phase, memory_order_relaxed) != 1)
         return;
     atomic_store_explicit(&h->crew->some, true, memory_order_relaxed);
-    uint64_t latency_ns = measure_now_ns() - began_ns;
+    uint64_t latency_ns = clock_now_ns() - began_ns;
     for (unsigned i = 0; i < n; i++)
         measure_call(&h->measured, FATE_OK, latency_ns, latency_ns);
 }
@@ -69,7 +69,7 @@ static void ask_and_wait(hand *h)
     command *c = measure_alloc(1, sizeof *c);
 
     for (uint64_t n = 0; may_continue(h); n++) {
-        uint64_t began_ns = measure_now_ns();
+        uint64_t began_ns = clock_now_ns();
         work_command(w, h->slot, n, c);
         redisReply *reply = redisCommandArgv(h->redis, c->argc, c->argv, c->lengths);
         h->failed = !work_succeeded(reply);
@@ -94,7 +94,7 @@ static void append(hand *h, window *w, command *c)
     unsigned slot = (unsigned)(w->sent % w->size);
 
     work_command(&h->crew->rival->work, slot, w->turns[slot]++, c);
-    w->began_ns[slot] = measure_now_ns();
+    w->began_ns[slot] = clock_now_ns();
     redisAppendCommandArgv(h->redis, c->argc, c->argv, c->lengths);
     w->sent++;
     w->under_way++;
@@ -205,7 +205,7 @@ static void take_in_turns(hand *h, const char *release, void (*wait)(hand *h, co
     if (!prepare(h, &n, release))
         return;
     while (may_continue(h)) {
-        uint64_t began_ns = measure_now_ns();
+        uint64_t began_ns = clock_now_ns();
         new_token(h, &n);
         bool held = try_to_take(h, &n);
         while (!held && !h->failed) {
@@ -214,7 +214,7 @@ static void take_in_turns(hand *h, const char *release, void (*wait)(hand *h, co
         }
         hand_holds(h);
         hand_record(h, began_ns);
-        began_ns = measure_now_ns();
+        began_ns = clock_now_ns();
         got(h, redisCommand(h->redis, "EVALSHA %s 2 %s %s %s", n.sha, n.lock, n.list, n.token));
         hand_record(h, began_ns);
     }
@@ -264,11 +264,11 @@ static void rival_list(hand *h)
 
     list_name(h->crew->rival->work.world, list);
     while (may_continue(h)) {
-        uint64_t began_ns = measure_now_ns();
+        uint64_t began_ns = clock_now_ns();
         got(h, redisCommand(h->redis, "BLPOP %s 0", list));
         hand_holds(h);
         hand_record(h, began_ns);
-        began_ns = measure_now_ns();
+        began_ns = clock_now_ns();
         got(h, redisCommand(h->redis, "RPUSH %s 1", list));
         hand_record(h, began_ns);
     }
@@ -314,25 +314,25 @@ static bool run_threads(rival *r, const place *p, double warm_up, double seconds
         good = hands[i].redis != NULL;
     }
     cpu_times before = place_cpu(p);
-    uint64_t from_ns = measure_now_ns();
+    uint64_t from_ns = clock_now_ns();
     while (good && started < n && (good = pthread_create(&threads[started], NULL, run_hand, &hands[started]) == 0))
         started++;
     if (good && calls == 0) {
         measure_pause(warm_up);
         before = place_cpu(p);
-        from_ns = measure_now_ns();
+        from_ns = clock_now_ns();
         atomic_store(&c.phase, 1);
         measure_pause_until_some(seconds, &c.some);
         m->cpu = measure_cpu(before, place_cpu(p));
     }
-    m->seconds += (double)(measure_now_ns() - from_ns) / 1e9;
+    m->seconds += (double)(clock_now_ns() - from_ns) / 1e9;
     if (calls == 0)
         atomic_store(&c.phase, 2);
     for (unsigned i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     if (calls > 0) {
         m->cpu = measure_cpu(before, place_cpu(p));
-        m->seconds = (double)(measure_now_ns() - from_ns) / 1e9;
+        m->seconds = (double)(clock_now_ns() - from_ns) / 1e9;
     }
     for (unsigned i = 0; i < n; i++) {
         good = good && !hands[i].failed;

@@ -298,8 +298,7 @@ static void print_table(const ProtobufCMessageDescriptor *type, ProtobufCMessage
     for (unsigned c = 0; c < n_columns; c++) {
         char word[WORDS_BYTES];
         words_of_field(&type->fields[c], word);
-        for (char *at = word; *at; at++)
-            *at = *at >= 'a' && *at <= 'z' ? (char)(*at - 'a' + 'A') : *at;
+        words_upper(word);
         const char *name = lks_rpc_arena_copy(arena, word, strlen(word));
         cells[c] = name ? name : "";
         for (size_t i = 0; i < n; i++) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/similar.h"
@@ -30,6 +31,24 @@ const option cli_flags[] = {
     {"help", OPTION_BOOL, AT(help), NULL, "print this text, or the help of a command"},
 };
 const size_t cli_flags_len = sizeof cli_flags / sizeof *cli_flags;
+
+int64_t cli_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void cli_write_time(int64_t at_ms, char text[CLI_TIME_BYTES])
+{
+    time_t seconds = (time_t)(at_ms / 1000);
+    struct tm parts;
+
+    text[0] = '\0';
+    if (localtime_r(&seconds, &parts))
+        strftime(text, CLI_TIME_BYTES, "%Y-%m-%d %H:%M:%S", &parts);
+}
 
 options_result cli_take(cli *c, arguments *args, const argument *arg)
 {

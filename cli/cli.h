@@ -23,6 +23,7 @@ typedef struct cli {
 } cli;
 
 #define NS_PER_MS UINT64_C(1000000)
+enum { CLI_TIME_BYTES = 40 };
 enum { CLI_TIMEOUT_MS = 5000 }; /* default of --timeout */
 
 /* Converts a time for the library, which has 32 bits for it. */
@@ -30,6 +31,12 @@ static inline uint32_t cli_ms(int64_t ms)
 {
     return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
 }
+
+/* Returns the time of day in milliseconds since 1970. */
+int64_t cli_now_ms(void);
+
+/* Writes "2024-07-01 12:00:00" in the local time zone. */
+void cli_write_time(int64_t at_ms, char text[CLI_TIME_BYTES]);
 
 /* Takes a flag that all commands have. */
 options_result cli_take(cli *c, arguments *args, const argument *arg);

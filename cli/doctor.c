@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <jansson.h>
 #include <lockstock/v1/admin.lks_client.h>
@@ -37,23 +36,15 @@ static probe median(probe (*ask)(lks_channel *channel), lks_channel *channel)
     return all[SAMPLES / 2];
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Fills in the status and the clocks. */
 static void ask_status(lks_channel *channel, diagnosis_facts *facts, lks_get_status_response **ret)
 {
     const lks_get_status_request asking = LKS_GET_STATUS_REQUEST_INIT;
-    int64_t began_ms = now_ms();
+    int64_t began_ms = cli_now_ms();
 
     lks_admin_get_status(channel, &asking, NULL, ret, &facts->status_error);
     facts->status = *ret;
-    facts->within_ms = (now_ms() - began_ms + 1) / 2;
+    facts->within_ms = (cli_now_ms() - began_ms + 1) / 2;
     facts->here_ms = began_ms + facts->within_ms;
 }
 

@@ -11,25 +11,7 @@
 #include "help.h"
 #include "words.h"
 
-enum { WAIT_MS = 30000, CLOCK_BYTES = 40, AFTER_BYTES = 2304 };
-
-/* Writes "2024-07-01 12:00:00.123" in the local time zone. */
-static void write_clock(int64_t at_ms, char text[CLOCK_BYTES])
-{
-    time_t seconds = (time_t)(at_ms / 1000);
-    struct tm parts;
-    size_t n = localtime_r(&seconds, &parts) ? strftime(text, CLOCK_BYTES, "%Y-%m-%d %H:%M:%S", &parts) : 0;
-
-    snprintf(text + n, CLOCK_BYTES - n, ".%03d", (int)(at_ms % 1000));
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+enum { WAIT_MS = 30000, AFTER_BYTES = 2304 };
 
 /* ---- the ledger ------------------------------------------------------------------- */
 
@@ -56,17 +38,17 @@ static const char *shown(const char *text, lks_rpc_arena *arena)
 
 static void print_entry(const lks_ledger_entry *entry, bool json, lks_rpc_arena *arena)
 {
-    char clock[CLOCK_BYTES], kind[WORDS_BYTES];
+    char clock[CLI_TIME_BYTES], kind[WORDS_BYTES];
 
     if (json) {
         answer_print_json(&entry->base, false, arena);
         return;
     }
-    write_clock(entry->at_ms, clock);
+    cli_write_time(entry->at_ms, clock);
     words_of_enum(&lockstock__v1__ledger_kind__descriptor, (int)entry->kind, kind);
-    printf("%-23s  %-18s  %-9s  %8" PRId64 "  %-16s  %s%s%s\n", clock, shown(entry->id, arena), kind, entry->quantity,
-           shown(entry->sku, arena), shown(entry->order_id, arena), entry->reason[0] ? "  " : "",
-           shown(entry->reason, arena));
+    printf("%s.%03d  %-18s  %-9s  %8" PRId64 "  %-16s  %s%s%s\n", clock, (int)(entry->at_ms % 1000),
+           shown(entry->id, arena), kind, entry->quantity, shown(entry->sku, arena), shown(entry->order_id, arena),
+           entry->reason[0] ? "  " : "", shown(entry->reason, arena));
 }
 
 /* Prints a page of *n entries and moves `after` behind it. */
@@ -157,16 +139,17 @@ const size_t watch_options_len = sizeof watch_options / sizeof *watch_options;
 
 static void print_item(const lks_item *item, bool json, lks_rpc_arena *arena)
 {
-    char clock[CLOCK_BYTES], state[WORDS_BYTES];
+    char clock[CLI_TIME_BYTES], state[WORDS_BYTES];
+    int64_t now = cli_now_ms();
 
     if (json) {
         answer_print_json(&item->base, false, arena);
         return;
     }
-    write_clock(now_ms(), clock);
+    cli_write_time(now, clock);
     words_of_enum(&lockstock__v1__item_state__descriptor, (int)item->state, state);
-    printf("%-23s  %12" PRId64 "  %12" PRId64 "  %12" PRId64 "  %s\n", clock, item->available, item->reserved,
-           item->sold, state);
+    printf("%s.%03d  %12" PRId64 "  %12" PRId64 "  %12" PRId64 "  %s\n", clock, (int)(now % 1000), item->available,
+           item->reserved, item->sold, state);
 }
 
 static exit_code print_changes(const cli *c, lks_channel *channel, const watch_flags *flags, lks_rpc_arena *arena)

@@ -25,12 +25,6 @@ __attribute__((format(printf, 2, 3))) static void add(text *t, const char *forma
         t->n = t->size - 1;
 }
 
-static void upper(char *word)
-{
-    for (; *word; word++)
-        *word = *word >= 'a' && *word <= 'z' ? (char)(*word - 'a' + 'A') : *word;
-}
-
 static void add_enum(text *t, const ProtobufCEnumDescriptor *of)
 {
     char word[WORDS_BYTES];
@@ -50,7 +44,7 @@ static void add_message(text *t, const ProtobufCMessageDescriptor *type)
     for (unsigned i = 0; i < type->n_fields; i++) {
         words_of_field(&type->fields[i], word);
         if (type->n_fields == 2 || i == 0)
-            upper(word);
+            words_upper(word);
         add(t, "%s%s%s",
             i == 0                ? ""
             : type->n_fields == 2 ? "="
@@ -91,7 +85,7 @@ void form_usage(const lks_rpc_method *method, char *form, size_t size)
         if (!field)
             break;
         words_of_flag(field, word);
-        upper(word);
+        words_upper(word);
         bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
         add(&t, " [%s%s]", word, repeated ? "..." : "");
         if (repeated)

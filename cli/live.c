@@ -55,16 +55,6 @@ static void write_probe(const probe *p, char to[WORDS_BYTES])
         snprintf(to, WORDS_BYTES, "%s", probe_is_down(p) ? "down" : lks_code_name(p->error.code));
 }
 
-static void write_clock(int64_t at_ms, char to[WORDS_BYTES])
-{
-    time_t seconds = (time_t)(at_ms / 1000);
-    struct tm parts;
-
-    to[0] = '\0';
-    if (localtime_r(&seconds, &parts))
-        strftime(to, WORDS_BYTES, "%Y-%m-%d %H:%M:%S", &parts);
-}
-
 /* At a terminal, names are cut to the columns that the other cells leave. In rows they are not cut. */
 enum { WIDTH_MIN = 24, OTHER_COLUMNS = 48, WHOLE = NAME_BYTES };
 
@@ -91,8 +81,9 @@ static void server_line(const snapshot_server *one, size_t width, char line[LINE
     snprintf(line, LINE_BYTES, "%s  %-18.40s %.40s", name, server, store);
 }
 
-static void lock_line(const snapshot_lock *one, size_t width, char line[LINE_BYTES])
+static void lock_line(const snapshot *s, size_t i, size_t width, char line[LINE_BYTES])
 {
+    const snapshot_lock *one = &s->locks[i];
     char name[NAME_BYTES], whole[NAME_BYTES], mode[WORDS_BYTES], lease[WORDS_BYTES];
 
     name_of(one->group, one->name, whole);
@@ -103,8 +94,9 @@ static void lock_line(const snapshot_lock *one, size_t width, char line[LINE_BYT
              lease);
 }
 
-static void item_line(const snapshot_item *one, size_t width, char line[LINE_BYTES])
+static void item_line(const snapshot *s, size_t i, size_t width, char line[LINE_BYTES])
 {
+    const snapshot_item *one = &s->items[i];
     char name[NAME_BYTES], whole[NAME_BYTES], state[WORDS_BYTES];
 
     name_of(one->group, one->sku, whole);
@@ -112,6 +104,25 @@ static void item_line(const snapshot_item *one, size_t width, char line[LINE_BYT
     words_of_enum(&lockstock__v1__item_state__descriptor, (int)one->state, state);
     snprintf(line, LINE_BYTES, "%s  %10" PRId64 " %10" PRId64 " %10" PRId64 "  %.20s", name, one->available,
              one->reserved, one->sold, state);
+}
+
+/* A list of the snapshot. */
+typedef struct section {
+    const char *kind, *heading; /* the heading after the name */
+    void (*line)(const snapshot *s, size_t i, size_t width, char line[LINE_BYTES]);
+    size_t n;
+    bool more;
+    const lks_error *error;
+} section;
+
+enum { SECTIONS = 2 };
+
+static void sections_of(const snapshot *s, section ret[SECTIONS])
+{
+    ret[0] = (section){"lock",         "  MODE        HOLDERS  WAITERS  LEASE", lock_line, s->n_locks, s->more_locks,
+                       &s->locks_error};
+    ret[1] = (section){
+        "item", "   AVAILABLE   RESERVED       SOLD  STATE", item_line, s->n_items, s->more_items, &s->items_error};
 }
 
 /* ---- the table ----------------------------------------------------------------------- */
@@ -129,40 +140,53 @@ __attribute__((format(printf, 2, 3))) static void print_line(void (*to)(const ch
 }
 
 /* Returns how many of n fit into `rows`. If not all fit, one row tells how many are left out. */
-static size_t fit(size_t n, bool more, size_t rows)
+static size_t fit(const section *list, size_t rows)
 {
     size_t beside = rows > 0 ? rows - 1 : 0;
 
-    return n + more <= rows || n < beside ? n : beside;
+    return list->n + list->more <= rows || list->n < beside ? list->n : beside;
 }
 
-static void draw_rest(size_t n, size_t shown, bool more)
+static void draw_section(const snapshot *s, const section *list, size_t rows, size_t width)
 {
-    if (shown < n || more)
-        print_line(screen_line, "  and %s%zu more", more ? "at least " : "", n - shown + (more ? 1 : 0));
+    size_t shown = fit(list, rows);
+    char line[LINE_BYTES], kind[8];
+
+    snprintf(kind, sizeof kind, "%s", list->kind);
+    words_upper(kind);
+    screen_line("");
+    print_line(screen_heading, "%-*s%s", (int)width, kind, list->heading);
+    if (list->error->code != LKS_OK)
+        print_line(screen_line, "  %s", list->error->message);
+    for (size_t i = 0; i < shown; i++) {
+        list->line(s, i, width, line);
+        screen_line(line);
+    }
+    if (shown < list->n || list->more)
+        print_line(screen_line, "  and %s%zu more", list->more ? "at least " : "",
+                   list->n - shown + (list->more ? 1 : 0));
 }
 
 static void draw(const snapshot *s, int64_t every)
 {
-    char line[LINE_BYTES], clock[WORDS_BYTES], pause[WORDS_BYTES];
-    size_t rows, columns;
+    char line[LINE_BYTES], clock[CLI_TIME_BYTES], pause[WORDS_BYTES];
+    section lists[SECTIONS];
+    size_t rows, columns, taken = 6 + s->n_servers; /* four headings, two empty lines, servers, errors */
 
+    sections_of(s, lists);
     screen_size(&rows, &columns);
-    /* Four headings, two empty lines, errors. Each list has half of the rest, and what the other does not need. */
-    size_t taken = 6 + s->n_servers + (s->locks_error.code != LKS_OK ? 1 : 0) + (s->items_error.code != LKS_OK ? 1 : 0);
-    size_t left = rows > taken ? rows - taken : 0;
-    size_t locks = s->n_locks + s->more_locks, items = s->n_items + s->more_items;
-    size_t for_locks = left / 2, for_items = left - left / 2;
-    if (items < for_items)
-        for_locks = left - items;
-    else if (locks < for_locks)
-        for_items = left - locks;
-    size_t n_locks = fit(s->n_locks, s->more_locks, for_locks);
-    size_t n_items = fit(s->n_items, s->more_items, for_items);
-
+    for (size_t i = 0; i < SECTIONS; i++)
+        taken += lists[i].error->code != LKS_OK;
+    /* Each list has half of the rest, and what the other does not need. */
+    size_t left = rows > taken ? rows - taken : 0, n_locks = lists[0].n + lists[0].more;
+    size_t n_items = lists[1].n + lists[1].more, for_locks = left / 2;
+    if (n_items < left - for_locks)
+        for_locks = left - n_items;
+    else if (n_locks < for_locks)
+        for_locks = n_locks;
     size_t width = columns > WIDTH_MIN + OTHER_COLUMNS ? columns - OTHER_COLUMNS : WIDTH_MIN;
 
-    write_clock(s->at_ms, clock);
+    cli_write_time(s->at_ms, clock);
     duration_write(every, pause);
     screen_begin();
     print_line(screen_line, "lockstock watch   %s   every %s   q quit", clock, pause);
@@ -171,25 +195,8 @@ static void draw(const snapshot *s, int64_t every)
         server_line(&s->servers[i], width, line);
         screen_line(line);
     }
-    screen_line("");
-    print_line(screen_heading, "%-*s  %-10s %8s %8s  %s", (int)width, "LOCK", "MODE", "HOLDERS", "WAITERS", "LEASE");
-    if (s->locks_error.code != LKS_OK)
-        print_line(screen_line, "  %s", s->locks_error.message);
-    for (size_t i = 0; i < n_locks; i++) {
-        lock_line(&s->locks[i], width, line);
-        screen_line(line);
-    }
-    draw_rest(s->n_locks, n_locks, s->more_locks);
-    screen_line("");
-    print_line(screen_heading, "%-*s  %10s %10s %10s  %s", (int)width, "ITEM", "AVAILABLE", "RESERVED", "SOLD",
-               "STATE");
-    if (s->items_error.code != LKS_OK)
-        print_line(screen_line, "  %s", s->items_error.message);
-    for (size_t i = 0; i < n_items; i++) {
-        item_line(&s->items[i], width, line);
-        screen_line(line);
-    }
-    draw_rest(s->n_items, n_items, s->more_items);
+    draw_section(s, &lists[0], for_locks, width);
+    draw_section(s, &lists[1], left - for_locks, width);
     screen_end();
 }
 
@@ -226,29 +233,25 @@ static void print_row(const char *line)
 
 static void print_rows(const snapshot *s)
 {
-    char line[LINE_BYTES], clock[WORDS_BYTES];
+    char line[LINE_BYTES], clock[CLI_TIME_BYTES];
+    section lists[SECTIONS];
 
-    write_clock(s->at_ms, clock);
+    cli_write_time(s->at_ms, clock);
     for (size_t i = 0; i < s->n_servers; i++) {
         server_line(&s->servers[i], WHOLE, line);
         printf("%s  server  %s\n", clock, line);
     }
-    if (s->locks_error.code != LKS_OK)
-        print_line(print_row, "%s  lock    %s", clock, s->locks_error.message);
-    for (size_t i = 0; i < s->n_locks; i++) {
-        lock_line(&s->locks[i], WHOLE, line);
-        printf("%s  lock    %s\n", clock, line);
+    sections_of(s, lists);
+    for (const section *list = lists; list < lists + SECTIONS; list++) {
+        if (list->error->code != LKS_OK)
+            print_line(print_row, "%s  %s    %s", clock, list->kind, list->error->message);
+        for (size_t i = 0; i < list->n; i++) {
+            list->line(s, i, WHOLE, line);
+            printf("%s  %s    %s\n", clock, list->kind, line);
+        }
+        if (list->more)
+            printf("%s  %s    and more\n", clock, list->kind);
     }
-    if (s->more_locks)
-        printf("%s  lock    and more\n", clock);
-    if (s->items_error.code != LKS_OK)
-        print_line(print_row, "%s  item    %s", clock, s->items_error.message);
-    for (size_t i = 0; i < s->n_items; i++) {
-        item_line(&s->items[i], WHOLE, line);
-        printf("%s  item    %s\n", clock, line);
-    }
-    if (s->more_items)
-        printf("%s  item    and more\n", clock);
 }
 
 /* Milliseconds, or null without an answer. */

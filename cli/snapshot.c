@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <lockstock/v1/lock.lks_client.h>
 #include <lockstock/v1/stock.lks_client.h>
@@ -133,8 +132,6 @@ static void take_items(snapshot *s)
 
 bool snapshot_take(snapshot *s)
 {
-    struct timespec now;
-
     lks_rpc_arena_reset(s->arena);
     for (size_t i = 0; i < s->n_servers && !s->stops(); i++) {
         snapshot_server *one = &s->servers[i];
@@ -144,7 +141,6 @@ bool snapshot_take(snapshot *s)
     }
     take_locks(s);
     take_items(s);
-    clock_gettime(CLOCK_REALTIME, &now);
-    s->at_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    s->at_ms = cli_now_ms();
     return !s->stops();
 }

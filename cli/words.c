@@ -30,6 +30,12 @@ void words_of_camel(const char *name, size_t len, char word[WORDS_BYTES])
     }
 }
 
+void words_upper(char *word)
+{
+    for (; *word; word++)
+        *word = *word >= 'a' && *word <= 'z' ? (char)(*word - 'a' + 'A') : *word;
+}
+
 /* ---- fields ------------------------------------------------------------------- */
 
 static bool ends_with(const char *text, const char *end)

@@ -31,6 +31,9 @@ void words_of_enum(const ProtobufCEnumDescriptor *type, int value, char word[WOR
 /* Finds a value by its word or its full name. */
 bool words_find_enum(const ProtobufCEnumDescriptor *type, const char *word, int *ret);
 
+/* Makes the letters of a word capitals. */
+void words_upper(char *word);
+
 /* Copies a text, with '?' for control characters and invalid UTF-8, cut to the size at a whole character. */
 void words_printable(const char *text, char *to, size_t size);
 

@@ -132,7 +132,8 @@ static uint64_t wait_of(const lks_rule_result *result)
     return (uint64_t)result->retry_after_ms;
 }
 
-/* Whether `a` decides rather than `b`: a denial that lasts longer, or, among rules that pass, the one with less left. */
+/* Whether `a` decides rather than `b`: a denial that lasts longer, or, among rules that pass, the one with less left.
+ * */
 static bool decides(const lks_rule_result *a, const lks_rule_result *b)
 {
     bool a_passes = a->outcome == LKS_CHECK_OUTCOME_ALLOWED, b_passes = b->outcome == LKS_CHECK_OUTCOME_ALLOWED;

@@ -1,5 +1,5 @@
-/* lks_once: Begin, Extend after a long wait, then Complete or Fail. Invariant: an attempt runs only between an EXECUTE
- * whose lease is known to run and the end that a server is told of; an attempt that may have begun and is not run is given
+/* lks_once: Begin, Extend after a long wait, then Complete or Fail. Invariant: an attempt runs only after an EXECUTE
+ * whose lease is known to run, and until its Complete or Fail; an attempt that may have begun and is not run is given
  * back. */
 #include <lockstock/once.h>
 
@@ -132,7 +132,7 @@ static void found_begun(struct grant *grant, lks_code code, const ProtobufCMessa
     fail_later(of(grant));
 }
 
-/* After a Begin that may have begun an attempt: the same Begin tells its fence, with which it is failed. */
+/* After a Begin that may have begun an attempt: the answer to the same Begin has its fence, which the Fail needs. */
 static void give_back(lks_once_attempt *attempt)
 {
     const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
@@ -377,7 +377,7 @@ static uint32_t patience_ms(const lks_once_attempt *attempt, uint32_t least_ms)
     return lease_ms > least_ms ? lease_ms : least_ms;
 }
 
-/* Goes on in the background after the caller's timeout. */
+/* Continues in the background after the caller's timeout. */
 static void complete_later(const lks_once_attempt *attempt)
 {
     const lks_call_options options = {.timeout_ms = patience_ms(attempt, LEASE_BACKGROUND_MS), .insist = true};

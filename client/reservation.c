@@ -1,6 +1,6 @@
-/* lks_reservation: Reserve, ExtendHold for one that was reserved before, then Confirm or Cancel. Invariant: an order that
- * may be reserved and is not owned by a caller any more is cancelled, in the background if need be, unless it may be
- * sold. */
+/* lks_reservation: Reserve, ExtendHold for one that was reserved before, then Confirm or Cancel. Invariant: an order
+ * that may be reserved and is not owned by a caller any more is cancelled, in the background if need be, unless it may
+ * be sold. */
 #include <lockstock/reservation.h>
 
 #include <stdlib.h>
@@ -249,8 +249,8 @@ static void on_extended(struct grant *grant, lks_code code, const ProtobufCMessa
     settle(reservation);
 }
 
-/* A replay says what is left of an earlier hold, counted from when the server answers. Counted from when the Reserve was
- * sent, that may seem to be over, so the hold is extended at once. */
+/* A replay says what is left of an earlier hold, counted from when the server answers. Counted from when the Reserve
+ * was sent, that may seem to be over, so the hold is extended at once. */
 static void extend_now(lks_reservation *reservation)
 {
     const lks_call_options options = {.timeout_ms = lease_call_ms((uint64_t)reservation->left_ms * CLOCK_NS_PER_MS),

@@ -5,7 +5,7 @@
 static lks_code put(lks_channel *channel, const char *sku, int64_t on_hand, int64_t per_buyer_limit, lks_error *error)
 {
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
-    request.group = "shop"; /* what is sold together shares a group */
+    request.group = "shop"; /* goods that are sold together share a group */
     request.sku = sku;
     request.on_hand = on_hand;
     request.per_buyer_limit = per_buyer_limit;

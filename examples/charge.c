@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Stores what became of the attempt, and wakes whoever waits for it. */
+/* Stores the result of the attempt, and wakes the callers that wait for it. */
 static lks_code complete(lks_channel *channel, const char *order, uint64_t fence, const char *receipt, lks_error *error)
 {
     lks_complete_request request = LKS_COMPLETE_REQUEST_INIT;
@@ -28,7 +28,7 @@ static lks_code charge(lks_channel *channel, const char *order, const char *amou
     lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
     request.scope = "charge";
     request.key = order;
-    request.fingerprint.data = (uint8_t *)amount; /* another amount for the order is a mistake */
+    request.fingerprint.data = (uint8_t *)amount; /* another amount for the order is an error */
     request.fingerprint.len = strlen(amount);
     request.lease_ms = 30000; /* then another caller may try; the card's own key is the order too */
     request.wait_ms = 5000;

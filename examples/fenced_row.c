@@ -5,7 +5,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-/* Waits for the lock "report", at most 10 s; 0 when it was not to be had. */
+/* Waits for the lock "report", at most 10 s; 0 if it was not available. */
 static uint64_t lock(lks_channel *channel, const char *owner, int64_t lease_ms)
 {
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
@@ -54,8 +54,8 @@ int main(int argc, char **argv)
                  "CREATE TABLE report (id INTEGER PRIMARY KEY, body TEXT, fence INTEGER NOT NULL);"
                  "INSERT INTO report VALUES (1, 'empty', 0)",
                  NULL, NULL, NULL);
-    uint64_t first = lock(channel, "the first", 100);    /* and freezes; its lease ends */
-    uint64_t second = lock(channel, "the second", 1000); /* waits for that, and gets it */
+    uint64_t first = lock(channel, "the first", 100);    /* and freezes until its lease has ended */
+    uint64_t second = lock(channel, "the second", 1000); /* waits until then, and gets the lock */
     write_report(db, "by the second", second);
     write_report(db, "by the first", first);
     sqlite3_close(db);

@@ -14,7 +14,7 @@ static void log_in(lks_limiter *limiter, const char *user)
     else if (error.code == LKS_OK)
         printf("%s: too often, rule %zu; try again in a while\n", user, decision.rule);
     else
-        printf("%s: not now: %s\n", user, error.message); /* closed: no server could be asked */
+        printf("%s: not now: %s\n", user, error.message); /* closed: no server could be reached */
 }
 
 int main(int argc, char **argv)
@@ -37,7 +37,7 @@ int main(int argc, char **argv)
         log_in(limiter, "alice");
     log_in(limiter, "bob");
 
-    /* A job has time: it would sleep until its turn comes. A minute is too long for it. */
+    /* A job can sleep until it is allowed, but here a minute is too long. */
     if (!lks_limiter_wait(limiter, "alice", 1, 1000, NULL, &error))
         printf("alice: %s\n", error.code == LKS_OK ? "not within a second" : error.message);
     lks_limiter_free(limiter);

@@ -6,18 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What must not happen twice. */
+/* This must not happen twice. */
 static lks_once_verdict charge(void *arg, lks_once_attempt *attempt)
 {
     const char *card = arg;
     char receipt[64];
 
     if (*card == '\0') {
-        lks_once_set_detail(attempt, "no card"); /* for good: every repeat is told so */
+        lks_once_set_detail(attempt, "no card"); /* permanent: every repeat gets this answer */
         return LKS_ONCE_GIVE_UP;
     }
     printf("charging %s\n", card);
-    if (lks_once_is_lost(attempt)) /* too slow: another attempt may be at it by now */
+    if (lks_once_is_lost(attempt)) /* too slow: another attempt may have started */
         return LKS_ONCE_RETRY;
     snprintf(receipt, sizeof receipt, "paid with %s", card);
     lks_once_return(attempt, 200, receipt, strlen(receipt));
@@ -26,7 +26,7 @@ static lks_once_verdict charge(void *arg, lks_once_attempt *attempt)
 
 static int click(lks_channel *channel, const char *order_id, char *card)
 {
-    /* The fingerprint is of what is asked for: the same key for another card is a mistake. */
+    /* The fingerprint identifies the request: the same key for another card is an error. */
     const lks_once_options options = {
         .scope = "charge", .key = order_id, .fingerprint = card, .fingerprint_len = strlen(card), .wait_ms = 2000};
     lks_once_result *result;

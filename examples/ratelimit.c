@@ -21,7 +21,7 @@ static lks_code put_limit(lks_channel *channel, lks_error *error)
     return code;
 }
 
-/* `id` is this message's own: the same again is answered the same, and charged once. */
+/* `id` identifies this message: a repeat gets the same answer, and is charged once. */
 static lks_code check(lks_channel *channel, const char *number, const char *id, lks_error *error)
 {
     lks_rule rule = LKS_RULE_INIT, *rules[] = {&rule};
@@ -44,7 +44,7 @@ static lks_code check(lks_channel *channel, const char *number, const char *id, 
     return LKS_OK;
 }
 
-/* A check without a group is in that of its one key. */
+/* A check without a group uses its key as the group. */
 static lks_code give_back(lks_channel *channel, const char *number, const char *id, lks_error *error)
 {
     lks_refund_request request = LKS_REFUND_REQUEST_INIT;

@@ -1,18 +1,17 @@
-/* What reflection tells of a file's services: the file and all that it imports, as protoc gave them, without
- * comments and places. */
-#include "model.h"
+/* The descriptors for reflection: a file and its imports as protoc sent them, without comments and source locations. */
+#include "build.h"
 
 #include <string.h>
 
 typedef Google__Protobuf__FileDescriptorProto file_proto;
 
-/* What every host has. */
+/* Files that every host has. */
 static bool is_known(const char *name)
 {
     return strcmp(name, "google/protobuf/descriptor.proto") == 0 || strcmp(name, "lockstock/rpc/v1/options.proto") == 0;
 }
 
-/* Marks a file and all that it imports. */
+/* Marks a file and its imports. */
 static void mark(const gen_model *model, const char *name, bool *needed)
 {
     for (size_t i = 0; i < model->n_files; i++) {

@@ -1,11 +1,9 @@
-/* STEM.lks_client.{h,c}: typed stubs over lockstock/call.h. A callback is called
- * as the type it has, through the function that the call keeps for it. */
+/* STEM.lks_client.{h,c}: typed stubs over lockstock/call.h. A callback is called with its own type, by a function that casts. */
 #include "emit.h"
 
 #include <string.h>
 
-/* The parameters that both kinds of call begin with; returns the width of the
- * parenthesis, under which the next line begins. */
+/* Writes the first parameters of both kinds of calls. Returns the indentation of the next line. */
 static int emit_call_parameters(FILE *out, const gen_method *method, const char *ending)
 {
     int indent = fprintf(out, "lks_code %s%s(", method->stub, ending);
@@ -45,8 +43,7 @@ static void emit_declarations(FILE *out, const gen_method *method)
     fputs(";\n", out);
 }
 
-/* A message may be the response of services in several files: whichever header
- * comes first defines it. */
+/* A message may be the response of services in several files: the first included header defines the function. */
 static void emit_free(FILE *out, const gen_message *response)
 {
     fprintf(out, "\n#ifndef LOCKSTOCK_free_%s\n#define LOCKSTOCK_free_%s\n", response->name, response->name);

@@ -1,9 +1,9 @@
-/* The guards of a skeleton: each one object, with its parts and paths inside. */
+/* The guards of a skeleton: each is one object that contains its parts and paths. */
 #include "emit.h"
 
 #include <string.h>
 
-/* A string literal that is these bytes, whatever they are: no trigraph, no longer escape. */
+/* Writes a string literal for any bytes, without trigraphs or ambiguous escapes. */
 static void emit_string(FILE *out, const char *text)
 {
     fputc('"', out);

@@ -1,5 +1,4 @@
-/* STEM.lks_server.{h,c}: typed handlers bound to methods. The skeleton allocates
- * nothing and keeps nothing; a service without methods has none. */
+/* STEM.lks_server.{h,c}: typed handlers bound to methods. The skeleton allocates nothing and has no state. A service without methods has no skeleton. */
 #include "emit.h"
 
 #include <string.h>
@@ -67,7 +66,7 @@ static void emit_handle(FILE *out, const gen_service *service, const gen_method 
             method->response->name);
 }
 
-/* The file and what it imports, for reflection. */
+/* Writes the descriptors for reflection. */
 static void emit_descriptors(FILE *out, const gen_file *file)
 {
     fputs("\nstatic const unsigned char descriptors[] = {", out);

@@ -1,5 +1,4 @@
-/* STEM.lks.{h,c}: names for what protoc-c made, and the method table. Both ends
- * of a call use it, so it knows neither client nor server. */
+/* STEM.lks.{h,c}: names for the types of protoc-c, and the method table. Used by clients and servers. */
 #include "emit.h"
 
 static void emit_constant(FILE *out, const gen_constant *constant)
@@ -31,7 +30,7 @@ static void emit_setter(FILE *out, const gen_message *message, const gen_setter 
         fputs("#pragma GCC diagnostic pop\n", out);
 }
 
-/* Behind all types, which they may be of. */
+/* The setters follow all types, because they use them. */
 static void emit_setters(FILE *out, const gen_file *file)
 {
     bool first = true;
@@ -40,9 +39,10 @@ static void emit_setters(FILE *out, const gen_file *file)
         for (size_t j = 0; j < message->n_setters; j++) {
             fputc('\n', out);
             if (first)
-                emit_comment(out, "",
-                             "The setters of a oneof's members set its case, too. They keep `value` and copy nothing;\n"
-                             "nor do they free what was there.");
+                emit_comment(
+                    out, "",
+                    "Each setter sets a member of a oneof and the case of the oneof. It stores `value` without a\n"
+                    "copy, and does not free the previous value.");
             first = false;
             emit_setter(out, message, &message->setters[j]);
         }
@@ -140,7 +140,7 @@ static bool is_told(const gen_enum *type, size_t value)
     return false;
 }
 
-/* Of values with one number the first gives the name. */
+/* The first of several values with one number gives the name. */
 static void emit_name(FILE *out, const gen_enum *type)
 {
     fprintf(out, "\nconst char *%s(%s value)\n{\n    switch ((int)value) {\n", type->name_name, type->name);

@@ -1,13 +1,12 @@
-/* The guard of a method. What is wrong with it is said here, where it is written,
- * and not by the first call that cannot be guarded. */
+/* Checks the guard of a method, so that an error is found here and not by the first call. */
 #include <string.h>
 
-#include "model.h"
+#include "build.h"
 #include "paths.h"
 
 typedef Lockstock__Rpc__V1__Guard guard_option;
 
-/* As the server checks them: server/services/ratelimit_limits.c, lock.c, idempotency.c. */
+/* The limits of the server: server/services/ratelimit_limits.c, lock.c, idempotency.c. */
 #define LIMIT_MAX 1000000000000LL
 #define PERIOD_MS_MAX 31622400000LL /* 366 days */
 #define RETAIN_MS_MAX 2592000000LL  /* 30 days */
@@ -18,17 +17,17 @@ enum {
     RETAIN_MS_MIN = 1000,
     WAIT_MS_MAX = 86400000,
     NAME_BYTES_MAX = 128,
-    PREFIX_BYTES_MAX = NAME_BYTES_MAX - 2, /* a colon and a byte follow */
-    KEY_GROUP_BYTES_MAX = 255 - 2,         /* before the key of an idempotent call */
+    PREFIX_BYTES_MAX = NAME_BYTES_MAX - 2, /* followed by a colon and at least a byte */
+    KEY_GROUP_BYTES_MAX = 255 - 2,         /* followed by the key of a call */
     LOCKS_MAX = 16,
 };
 
-/* Which guard is looked at. */
+/* The guard that is checked. */
 typedef struct place {
     gen_model *model;
     const gen_method *method;
     const guard_option *option;
-    const gen_enum *outcomes; /* the type of the field `outcome`; NULL when there is none such */
+    const gen_enum *outcomes; /* the enum of the field `outcome`; NULL: none */
 } place;
 
 static void check_range(const place *at, const char *field, int64_t value, int64_t min, int64_t max)
@@ -37,7 +36,7 @@ static void check_range(const place *at, const char *field, int64_t value, int64
         model_error(at->model, at->method->at, "guard.%s: must be %lld to %lld", field, (long long)min, (long long)max);
 }
 
-/* 0 is the default. */
+/* Allows 0, the default. */
 static void check_range_or_0(const place *at, const char *field, int64_t value, int64_t min, int64_t max)
 {
     if (value != 0 && (value < min || value > max)) {
@@ -53,7 +52,7 @@ static void check_length(const place *at, const char *field, const char *text, s
         model_error(at->model, at->method->at, "guard.%s: must be %zu to %zu bytes long", field, min, max);
 }
 
-/* Returns whether the path may lead to several values. */
+/* Returns whether the path can lead to several values. */
 static bool check_path(const place *at, const char *field, const char *name)
 {
     gen_path path;
@@ -69,7 +68,7 @@ static bool check_path(const place *at, const char *field, const char *name)
     return path.repeated;
 }
 
-/* Returns whether the paths may lead to several values. */
+/* Returns whether the paths can lead to several values. */
 static bool check_paths(const place *at, const char *field, size_t n, char *const *names)
 {
     bool several = n > 1;
@@ -79,7 +78,7 @@ static bool check_paths(const place *at, const char *field, size_t n, char *cons
         several |= check_path(at, field, names[i]);
         for (size_t j = 0; j < i; j++) {
             if (strcmp(names[i], names[j]) == 0) {
-                model_error(at->model, at->method->at, "guard.%s \"%s\": stands there twice", field, names[i]);
+                model_error(at->model, at->method->at, "guard.%s \"%s\": given more than once", field, names[i]);
                 break;
             }
         }
@@ -87,7 +86,7 @@ static bool check_paths(const place *at, const char *field, size_t n, char *cons
     return several;
 }
 
-/* The value of the outcome's enum that is called so, in protoc-c's spelling. */
+/* Returns a value of the outcome's enum by its name, in protoc-c's spelling; "0" if there is none. */
 static const char *find_value(const place *at, const char *field, const char *name)
 {
     if (*name != '\0' && *at->option->outcome == '\0')
@@ -108,7 +107,7 @@ static const char *find_value(const place *at, const char *field, const char *na
     return "0";
 }
 
-/* Returns the field of that type of the response itself; NULL, after an error, when it is none. */
+/* Returns a field of the response with a type, or NULL after reporting an error. */
 static const gen_field *find_response_field(const place *at, const char *field, const char *name,
                                             Google__Protobuf__FieldDescriptorProto__Type type, const char *kind)
 {

@@ -1,7 +1,4 @@
-/* protoc-gen-lockstock: reads a CodeGeneratorRequest from stdin and writes a
- * CodeGeneratorResponse to stdout, as protoc's plugins do. What is wrong with a
- * .proto goes into the response, which then has no files; what is wrong with the
- * request itself to stderr, and the exit status says so. */
+/* protoc-gen-lockstock, a plugin of protoc: reads a CodeGeneratorRequest from stdin and writes a CodeGeneratorResponse to stdout. Errors in a .proto go into the response, which then has no files. Errors in the request go to stderr, with an exit status. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,15 +6,15 @@
 
 #include <lockstock/version.h>
 
+#include "build.h"
 #include "emit.h"
-#include "model.h"
 #include "protobuf_c.h"
 #include "repair.h"
 
 static const emit_part *const parts[] = {&emit_types, &emit_client, &emit_server};
 enum { N_PARTS = sizeof parts / sizeof *parts };
 
-/* Texts written to memory, each freed at the end. */
+/* A text that is written to memory. The owner frees it. */
 typedef struct output {
     FILE *stream;
     char *text;
@@ -51,7 +48,7 @@ static bool read_request(plugin_request **ret)
     return *ret;
 }
 
-/* The parts that the parameter names, separated by commas; all when it is empty. */
+/* Chooses the parts that the parameter names, separated by commas; all if it is empty. */
 static void choose_parts(gen_model *model, const char *parameter, bool chosen[N_PARTS])
 {
     bool all = !parameter || *parameter == '\0';
@@ -104,7 +101,7 @@ static bool add_ours(plugin_response *made, gen_pool *pool, const gen_file *file
     return whole;
 }
 
-/* Returns why it could not; made->error may be set then or not. */
+/* Returns NULL, or why it failed. */
 static const char *add_files(plugin_response *made, const gen_model *model, const plugin_request *in,
                              const bool chosen[N_PARTS])
 {
@@ -143,7 +140,7 @@ static bool write_response(gen_pool *pool, const plugin_response *made)
     return fwrite(bytes, 1, len, stdout) == len && fflush(stdout) == 0;
 }
 
-/* Returns why there is no response. */
+/* Returns NULL, or why there is no response. */
 static const char *run(gen_pool *pool, const plugin_request *in)
 {
     bool chosen[N_PARTS];

@@ -1,6 +1,4 @@
-/* The code of the table in gen/README.md; model.c is its only caller. What
- * protoc-c does is copied from its c_helpers.cc, quirks included: it starts a new
- * word at a capital only after a character that is none, and after digits too. */
+/* Implements the table in gen/README.md. The rules of protoc-c are those of its c_helpers.cc: a capital begins a word only after a character that is not a capital, such as a digit. */
 #include "mangle.h"
 
 #include <string.h>
@@ -69,7 +67,7 @@ char *mangle_package(gen_pool *pool, const char *package)
 }
 
 /* clang-format off */
-/* Keywords of C and C++ behind which protoc-c puts an underscore. */
+/* Keywords of C and C++ to which protoc-c appends an underscore. */
 static const char *const keywords[] = {
     "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "class",
     "compl", "const", "const_cast", "continue", "default", "delete", "do", "double", "dynamic_cast", "else",
@@ -79,8 +77,7 @@ static const char *const keywords[] = {
     "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned",
     "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
 };
-/* Those behind which it puts none; macros without parameters, of C's headers and of compilers; and
- * types of members, whose meaning a member of that name would change in C++. */
+/* Keywords to which it appends none; macros without parameters, of C's headers and of compilers; and types of members, whose meaning a member of the same name would change in C++. */
 static const char *const left[] = {
     "alignas", "alignof", "char16_t", "char32_t", "char8_t", "co_await", "co_return", "co_yield", "concept",
     "consteval", "constexpr", "constinit", "decltype", "export", "noexcept", "nullptr", "requires", "restrict",

@@ -1,6 +1,4 @@
-/* What is to be generated, with every name already in C: made once from protoc's
- * request, then only read. All of it lives in the pool, and points into the
- * request. */
+/* The elements to generate, with their C names. Built once from protoc's request, then only read. It is in the pool, and points into the request. */
 #ifndef LOCKSTOCK_GEN_MODEL_H
 #define LOCKSTOCK_GEN_MODEL_H
 
@@ -15,18 +13,18 @@
 #include "names.h"
 #include "pool.h"
 
-/* A name of ours for a name of protoc-c's: an enum value, a case of a oneof. */
+/* A name for a name of protoc-c: an enum value, or a case of a oneof. */
 typedef struct gen_constant {
     const char *name;      /* SHOP_V1_ORDER_STATE_OPEN */
     const char *pb_name;   /* SHOP__V1__ORDER_STATE__ORDER_STATE_OPEN */
-    const char *comment;   /* NULL = none; so everywhere */
-    const char *at, *word; /* of an enum value: where it stands; OPEN */
+    const char *comment;   /* NULL: none, here and below */
+    const char *at, *word; /* for an enum value: its place; OPEN */
 } gen_constant;
 
 /* Sets a member of a oneof, and its case. */
 typedef struct gen_setter {
     const char *name;    /* shop_v1_rule_set_limit */
-    const char *type;    /* "shop_v1_limit *", with what stands between it and a name */
+    const char *type;    /* "shop_v1_limit *", with the space or star before a name */
     const char *member;  /* limit */
     const char *chosen;  /* spec_case */
     const char *pb_case; /* SHOP__V1__RULE__SPEC_LIMIT */
@@ -37,14 +35,14 @@ typedef struct gen_enum {
     const char *at;
     const char *full_name; /* shop.v1.OrderState */
     const struct gen_file *file;
-    const char *outer; /* ORDER_LINE, the message that it stands in; "" = none */
+    const char *outer; /* ORDER_LINE, the message that contains it; "": none */
     const Google__Protobuf__EnumDescriptorProto *proto;
     const char *name;      /* shop_v1_order_state */
-    const char *name_name; /* shop_v1_order_state_name, of the function */
+    const char *name_name; /* shop_v1_order_state_name, the function */
     const char *pb_name;   /* Shop__V1__OrderState */
     const char *comment;
     size_t n_values;
-    gen_constant *values; /* in the order of the proto's */
+    gen_constant *values; /* in the order of the .proto */
 } gen_enum;
 
 typedef struct gen_message {
@@ -57,21 +55,21 @@ typedef struct gen_message {
     const char *pb_name;       /* Shop__V1__BuyRequest */
     const char *pb_init;       /* SHOP__V1__BUY_REQUEST__INIT */
     const char *pb_descriptor; /* shop__v1__buy_request__descriptor */
-    const char *comment;       /* with those of its fields */
-    const char *free;          /* shop_v1_buy_request_free; NULL = no response of any method */
-    const char *first_try;     /* its field with that option, NULL = none */
+    const char *comment;       /* with the comments of its fields */
+    const char *free;          /* shop_v1_buy_request_free; NULL: not a response */
+    const char *first_try;     /* its field with this option; NULL: none */
     size_t n_cases;
-    gen_constant *cases; /* of all its oneofs */
+    gen_constant *cases; /* of all oneofs */
     size_t n_setters;
     gen_setter *setters;
-    const int32_t *path; /* where it stands in the file's descriptor */
+    const int32_t *path; /* its path in the file's descriptor */
     size_t depth;
 } gen_message;
 
 typedef struct gen_guard {
     const char *name; /* shop_v1_shop_buy_now_guard */
     const Lockstock__Rpc__V1__Guard *option;
-    /* The values that tell of refusals, in protoc-c's spelling; "0" = a code tells. */
+    /* The outcomes of refusals, in protoc-c's spelling; "0": the refusal is a code. */
     const char *denied, *in_progress, *mismatch, *busy;
 } gen_guard;
 
@@ -79,7 +77,7 @@ typedef struct gen_method {
     const char *at;
     const char *proto_name; /* BuyNow */
     const char *name;       /* buy_now */
-    const char *member;     /* the same, or with an underscore when it is a keyword */
+    const char *member;     /* the same, with an underscore if it is a keyword */
     const char *stub;       /* shop_v1_shop_buy_now */
     const char *constant;   /* shop_v1_shop_buy_now_method */
     const char *path;       /* /shop.v1.ShopService/BuyNow */
@@ -90,7 +88,7 @@ typedef struct gen_method {
     const char *natural_id; /* NULL = none */
     const char *fill;       /* LKS_RPC_FILL_NONE */
     bool settles, coalesce;
-    const char *undo; /* the constant of the method that undoes it; NULL = none */
+    const char *undo; /* the constant of the method that undoes it; NULL: none */
     const Lockstock__Rpc__V1__Undo *undo_option;
     const gen_guard *guard; /* NULL = none */
 } gen_method;
@@ -107,7 +105,7 @@ typedef struct gen_service {
 
 typedef struct gen_file {
     const Google__Protobuf__FileDescriptorProto *proto;
-    bool wanted;        /* protoc asks for its output; else it is only imported */
+    bool wanted;        /* protoc requests its output; else it is only imported */
     const char *stem;   /* shop/v1/shop */
     const char *guard;  /* shop_2fv1_2fshop_2eproto */
     const char *prefix; /* shop_v1 */
@@ -119,49 +117,33 @@ typedef struct gen_file {
     size_t n_services;
     gen_service *services;
     size_t n_imports;
-    const struct gen_file **imports; /* whose messages the methods here use */
+    const struct gen_file **imports; /* files whose messages the methods use */
     size_t n_responses;
-    const gen_message **responses; /* of the methods here, each once */
+    const gen_message **responses; /* of the methods, each once */
     size_t n_descriptors;
-    const uint8_t *descriptors; /* for reflection: a serialised FileDescriptorSet; NULL = no services */
+    const uint8_t *descriptors; /* for reflection: a serialised FileDescriptorSet; NULL: no services */
 } gen_file;
 
 typedef struct gen_model {
     gen_pool *pool;
     gen_names names;
-    FILE *errors; /* one a line, each beginning with where it is */
+    FILE *errors; /* one a line, each beginning with its place */
     size_t n_files;
-    gen_file *files; /* as protoc sends them: imports first */
+    gen_file *files; /* in the order of protoc: imports first */
 } gen_model;
 
-/* Builds the model of `request`, writing what is wrong with it to `errors`: if
- * anything was, nothing may be emitted. */
-void model_build(gen_model *model, const Google__Protobuf__Compiler__CodeGeneratorRequest *request);
-
-/* The parts of model_build, in the order in which they run over all files:
- * types.c, the enums and messages of a file; */
-void types_build(gen_model *model, gen_file *file);
-/* members.c, what the messages have; their types are looked up in all files; */
-void members_build(gen_model *model, gen_file *file);
-/* services.c, its services, whose messages are looked up in all files. */
-void services_build(gen_model *model, gen_file *file);
-/* guards.c, the guard of a method, both of whose messages are known. */
-void guards_build(gen_model *model, gen_method *method, const Lockstock__Rpc__V1__Guard *option);
-/* descriptors.c, what reflection tells of them. */
-void descriptors_build(gen_model *model, gen_file *file);
-
-/* The message or enum called `type_name` (".shop.v1.Order"), NULL when no file has it. */
+/* Return the message or enum with the name `type_name` (".shop.v1.Order"), or NULL. */
 gen_message *model_find_message(const gen_model *model, const char *type_name);
 const gen_enum *model_find_enum(const gen_model *model, const char *type_name);
 
-/* Where an element stands: "shop.proto:12: message shop.v1.Order". */
+/* Returns the place of an element: "shop.proto:12: message shop.v1.Order". */
 const char *model_at(const gen_model *model, const gen_file *file, const int32_t *path, size_t depth, const char *kind,
                      const char *full_name);
 
-/* The cleaned comment of an element, NULL when it has none. */
+/* Returns the comment of an element without its layout, or NULL. */
 const char *model_comment(const gen_model *model, const gen_file *file, const int32_t *path, size_t depth);
 
-/* Writes "AT: text". */
+/* Writes the error "AT: text". */
 void model_error(gen_model *model, const char *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -1,4 +1,3 @@
-/* The list is in the order of adding until names_clashes sorts it. */
 #include "names.h"
 
 #include <stdlib.h>
@@ -44,7 +43,7 @@ static int compare_clashes(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Two elements mostly clash in several names, of which the first will do. */
+/* Two elements often clash in several names. Only the first is reported. */
 static bool is_told(const clash *clashes, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,5 +1,4 @@
-/* Every name the generated files define, and where each comes from, so that two
- * that come out alike are found. */
+/* All names that the generated files define, each with its place, to find equal names. */
 #ifndef LOCKSTOCK_GEN_NAMES_H
 #define LOCKSTOCK_GEN_NAMES_H
 
@@ -14,12 +13,10 @@ typedef struct gen_names {
     struct name *list;
 } gen_names;
 
-/* `at` says where the name comes from; `wanted`, whether its file is generated
- * now. Returns the name. */
+/* Adds a name. `at` is its place; `wanted`: its file is generated now. Returns the name. */
 const char *names_add(gen_names *names, gen_pool *pool, const char *name, const char *at, bool wanted);
 
-/* Writes a line for each two elements with a name alike, of which at least one is
- * wanted, in the order of adding. Sorts the list: nothing may be added after. */
+/* Reports each pair of elements with equal names of which at least one is wanted, in the order of adding. No name may be added afterwards. */
 void names_clashes(gen_names *names, gen_pool *pool, FILE *errors);
 
 #endif

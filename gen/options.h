@@ -1,5 +1,4 @@
-/* The options of lockstock/rpc/v1/options.proto, as protobuf-c leaves them: in
- * the unknown fields of the options messages that protoc sends. */
+/* Reads the options of lockstock/rpc/v1/options.proto from the unknown fields of the options that protoc sends; protobuf-c does not know extensions. */
 #ifndef LOCKSTOCK_GEN_OPTIONS_H
 #define LOCKSTOCK_GEN_OPTIONS_H
 
@@ -12,7 +11,7 @@
 
 typedef struct file_options {
     const char *c_prefix; /* NULL = not set */
-    bool pb_c_file;       /* an option of protobuf-c's own, which changes its names */
+    bool pb_c_file;       /* protobuf-c's option that changes its names */
 } file_options;
 
 typedef struct method_options {
@@ -28,7 +27,7 @@ typedef struct field_options {
     bool first_try;
 } field_options;
 
-/* All take NULL. False: an option that is not what options.proto says. */
+/* options may be NULL. Return false if an option does not match options.proto. */
 bool options_of_file(const Google__Protobuf__FileOptions *options, gen_pool *pool, file_options *ret);
 bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool *pool, method_options *ret);
 bool options_of_field(const Google__Protobuf__FieldOptions *options, field_options *ret);

@@ -1,5 +1,4 @@
-/* A path is followed through descriptors as the libraries follow it through
- * messages: a map is a repeated message with the fields key and value. */
+/* A map is a repeated message with the fields key and value, as for the libraries. */
 #include "paths.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Paths of fields, as options name them: "order.lines.sku". */
+/* Paths of fields in options: "order.lines.sku". */
 #ifndef LOCKSTOCK_GEN_PATHS_H
 #define LOCKSTOCK_GEN_PATHS_H
 
@@ -6,22 +6,22 @@
 
 typedef Google__Protobuf__FieldDescriptorProto gen_field;
 
-/* Where a path ends, and what it leads through. */
+/* The end of a path, and what it passes. */
 typedef struct gen_path {
-    const gen_message *message; /* whose field the last one is */
+    const gen_message *message; /* the message of the last field */
     const gen_field *field;
-    bool repeated;     /* through a repeated field or a map, or to a repeated field */
-    const char *oneof; /* the first member of a oneof on it, "shop.v1.Order.card"; NULL = none */
+    bool repeated;     /* it passes or reaches a repeated field or a map */
+    const char *oneof; /* its first member of a oneof, "shop.v1.Order.card"; NULL: none */
 } gen_path;
 
-/* Follows `path` from a message. Returns NULL, or what is wrong with it: "shop.v1.Order has no field "sku"". */
+/* Follows a path from a message. Returns NULL, or an error: "shop.v1.Order has no field "sku"". */
 const char *paths_follow(const gen_model *model, const gen_message *from, const char *path, gen_path *ret);
 
-/* The field called `name`, NULL when there is none. */
+/* Returns the field with a name, or NULL. */
 const gen_field *paths_field(const gen_message *message, const char *name);
 
 bool paths_is_repeated(const gen_field *field);
-/* A string, bytes, an integer or an enum. */
+/* Returns whether the field is a string, bytes, an integer or an enum. */
 bool paths_is_key(const gen_field *field);
 
 #endif

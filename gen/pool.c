@@ -1,5 +1,3 @@
-/* Every block is on the pool's list from the moment it exists, so that
- * pool_free frees all of them. */
 #include "pool.h"
 
 #include <stdarg.h>

@@ -1,6 +1,4 @@
-/* protoc-c also makes code of services, which we have no use for and which does
- * not compile when a method is called Return or Register: it never sees them. And it
- * is told to make text `const char *`, so that literals can be given without a cast. */
+/* protoc-c gets the files without services, for which it generates unused code that does not compile if a method is named Return or Register. An option makes strings `const char *`, so that literals need no cast. */
 #include "protobuf_c.h"
 
 #include <spawn.h>
@@ -12,11 +10,11 @@
 
 extern char **environ;
 
-/* Adds `(pb_c_file).const_strings = true` to a file's options. */
+/* Adds `(pb_c_file).const_strings = true` to the options of a file. */
 static Google__Protobuf__FileOptions *with_const_strings(gen_pool *pool, const Google__Protobuf__FileOptions *given)
 {
     enum { PB_C_FILE = 1019, CONST_STRINGS = 4 };
-    static uint8_t option[] = {2, CONST_STRINGS << 3, true}; /* its length, and one bool field */
+    static uint8_t option[] = {2, CONST_STRINGS << 3, true}; /* its length, and a bool field */
     Google__Protobuf__FileOptions *options = pool_alloc(pool, 1, sizeof *options);
     google__protobuf__file_options__init(options);
     if (given)
@@ -52,7 +50,7 @@ static uint8_t *pack_for_child(gen_pool *pool, const plugin_request *request, si
     return bytes;
 }
 
-/* Files rather than pipes: nobody waits for the other to read. */
+/* Uses files instead of pipes, so that no process waits for the other. */
 static bool run_child(FILE *in, FILE *out)
 {
     char name[] = "protoc-gen-c";

@@ -1,4 +1,4 @@
-/* STEM.pb-c.{h,c}: what protoc-c makes of the messages. */
+/* STEM.pb-c.{h,c}: the output of protoc-c for messages. */
 #ifndef LOCKSTOCK_GEN_PROTOBUF_C_H
 #define LOCKSTOCK_GEN_PROTOBUF_C_H
 
@@ -13,9 +13,7 @@ typedef Google__Protobuf__Compiler__CodeGeneratorRequest plugin_request;
 typedef Google__Protobuf__Compiler__CodeGeneratorResponse plugin_response;
 typedef Google__Protobuf__Compiler__CodeGeneratorResponse__File plugin_file;
 
-/* Runs protoc-gen-c, found by PATH, on the files of the request without their
- * services. *ret is the caller's to free, and may carry an error about a file.
- * Otherwise returns why there is none. */
+/* Runs protoc-gen-c, which is found in PATH, on the files of the request without their services. The caller frees *ret, which may contain an error about a file. Returns NULL, or why it failed. */
 const char *protobuf_c_run(gen_pool *pool, const plugin_request *request, plugin_response **ret);
 
 #endif

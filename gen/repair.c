@@ -1,4 +1,4 @@
-/* The text is taken apart into comments, literals, words and the rest. */
+/* The text is split into comments, literals, words and the rest. */
 #include "repair.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ size_t repair_trigraph(const char *text)
     return text[0] == '?' && text[1] == '?' && text[2] != '\0' && strchr("=/'()!<>-", text[2]) ? TRIGRAPH : 0;
 }
 
-/* Writes a comment or a literal up to its end, with `between` in trigraphs; returns what follows. */
+/* Writes a comment or a literal, with `between` inside trigraphs. Returns the rest of the text. */
 static const char *write_closed(FILE *out, const char *at, const char *end, const char *between)
 {
     size_t len = strlen(end);
@@ -41,14 +41,14 @@ static bool is(const char *word, size_t len, const char *what)
     return strlen(what) == len && memcmp(word, what, len) == 0;
 }
 
-/* Whether a word ends the declaration of a member, or an offsetof. */
+/* Returns whether a word ends the declaration of a member, or an offsetof. */
 static bool is_member(const char *next)
 {
     static const char attribute[] = "PROTOBUF_C__DEPRECATED";
     return *next == ';' || *next == ')' || strncmp(next, attribute, sizeof attribute - 1) == 0;
 }
 
-/* `before` is the character before it. */
+/* `before` is the character before the word. */
 static void write_word(FILE *out, const char *word, size_t len, char before)
 {
     const char *next = word + len + strspn(word + len, " ");
@@ -58,13 +58,12 @@ static void write_word(FILE *out, const char *word, size_t len, char before)
     else if (is_value && is(word, len, "nan"))
         fputs("__builtin_nanf(\"\")", out);
     else if (before == '-' && is(word, len, "9223372036854775808ll"))
-        fputs("9223372036854775807ll - 1", out); /* there is no such number to be negated */
+        fputs("9223372036854775807ll - 1", out); /* C has no such number that could be negated */
     else
         fprintf(out, "%.*s%s", (int)len, word, is_member(next) && mangle_is_left_by_protobuf_c(word, len) ? "_" : "");
 }
 
-/* A message's initialiser has {0} for each of its unions, in their order. `*from` is the message's
- * struct, or behind the union of the initialiser's last one. Writes the next one. */
+/* Writes the initialiser of the next union of a message. *from is the struct of the message, or the text after its last union. */
 static void write_initialiser(FILE *out, const char **from)
 {
     static const char begin[] = "union {\n", bytes[] = "ProtobufCBinaryData ";

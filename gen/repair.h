@@ -1,4 +1,4 @@
-/* What protoc-gen-c writes, made into C and C++ that compile without warnings. */
+/* Corrects the output of protoc-gen-c, so that it compiles as C and C++ without warnings. */
 #ifndef LOCKSTOCK_GEN_REPAIR_H
 #define LOCKSTOCK_GEN_REPAIR_H
 
@@ -12,7 +12,7 @@
  * - no trigraphs. */
 void repair_write(FILE *out, const char *text);
 
-/* The length of a trigraph that stands at `text`, 0 = none. */
+/* Returns the length of the trigraph at `text`, or 0. */
 size_t repair_trigraph(const char *text);
 
 #endif

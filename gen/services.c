@@ -1,15 +1,14 @@
-/* The services of a file. A method of the model has both its messages and
- * correct options; one that does not is reported, and stays half-built. */
+/* A method without both messages, or with wrong options, is reported and stays incomplete. */
 #include <string.h>
 
 #include "mangle.h"
-#include "model.h"
+#include "build.h"
 #include "options.h"
 #include "paths.h"
 
 enum { FILE_SERVICE = 6, SERVICE_METHOD = 2 };
 
-/* Follows the path from the request, as lks_rpc_may_repeat will. */
+/* Checks the path that lks_rpc_may_repeat follows. */
 static void check_natural_id(gen_model *model, const gen_method *method, const method_options *options)
 {
     const char *name = options->natural_id;
@@ -35,7 +34,7 @@ static bool is_text(const gen_field *field)
     return field->type == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_STRING && !paths_is_repeated(field);
 }
 
-/* Follows the path from the request, as lks_rpc_undo_request will. */
+/* Checks the path that lks_rpc_undo_request follows. */
 static bool leads_to_text(const gen_model *model, const gen_message *message, const char *name)
 {
     gen_path path;
@@ -55,7 +54,7 @@ static void check_undo(gen_model *model, const gen_method *method, const gen_mes
                         undo->method, made->field, request->full_name);
         }
         if (made->n_from == 0)
-            model_error(model, method->at, "undo \"%s\": \"%s\" comes from nowhere", undo->method, made->field);
+            model_error(model, method->at, "undo \"%s\": \"%s\" has no source", undo->method, made->field);
         for (size_t j = 0; j < made->n_from; j++) {
             if (!leads_to_text(model, method->request, made->from[j])) {
                 model_error(model, method->at, "undo \"%s\": \"%s\" leads to no string field of %s", undo->method,
@@ -65,7 +64,7 @@ static void check_undo(gen_model *model, const gen_method *method, const gen_mes
     }
 }
 
-/* The method it names is of the same service, and may stand behind this one. */
+/* The named method is of the same service, and may follow this one. */
 static void read_undo(gen_model *model, const Google__Protobuf__ServiceDescriptorProto *proto,
                       const gen_service *service, gen_method *method, const Lockstock__Rpc__V1__Undo *undo, bool wanted)
 {
@@ -124,7 +123,7 @@ static gen_message *resolve(gen_model *model, const gen_method *method, const ch
     return message;
 }
 
-/* The last two are static functions of the .c files. */
+/* The last two are static functions in the .c files. */
 static void define_method(gen_model *model, const gen_file *file, const gen_service *service, const gen_method *method)
 {
     static const char *const endings[] = {"", "_method", "_start", "_done", "_response", "_deliver", "_handle"};
@@ -176,7 +175,7 @@ static void build_method(gen_model *model, gen_file *file, const gen_service *se
         model_error(model, made->at, "streaming is not supported");
 }
 
-/* Adds what a method uses to the file's lists, each once. */
+/* Adds the messages of a method to the lists of the file, each once. */
 static void note_uses(gen_model *model, gen_file *file, const gen_method *method)
 {
     gen_message *response = method->response;

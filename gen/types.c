@@ -1,16 +1,15 @@
-/* The enums and messages of a file, nested ones too, in the order in which
- * protoc-c declares them: outer before inner. */
+/* Enums and messages, also nested ones, in the order of protoc-c: outer before inner. */
 #include <string.h>
 
 #include "mangle.h"
-#include "model.h"
+#include "build.h"
 #include "options.h"
 
 typedef Google__Protobuf__DescriptorProto message_proto;
 typedef Google__Protobuf__EnumDescriptorProto enum_proto;
 typedef Google__Protobuf__FieldDescriptorProto field_proto;
 
-/* Field numbers of descriptor.proto, which source paths are made of. */
+/* Field numbers of descriptor.proto, for source paths. */
 enum {
     FILE_MESSAGE = 4,
     FILE_ENUM = 5,
@@ -23,7 +22,7 @@ enum {
 
 enum { PATH_MAX_DEPTH = 128 };
 
-/* Where the walk is: in the file, or in a message. */
+/* The position of the walk: in the file, or in a message. */
 typedef struct gen_scope {
     gen_model *model;
     gen_file *file;
@@ -39,7 +38,7 @@ static const char *join(gen_pool *pool, const char *outer, const char *name)
     return *outer == '\0' ? name : pool_format(pool, "%s.%s", outer, name);
 }
 
-/* The scope of the element that stands at `index` of `field` in `outer`. */
+/* Returns the scope of element `index` of `field` in `outer`. */
 static gen_scope enter(const gen_scope *outer, int32_t field, size_t index, const char *name)
 {
     gen_pool *pool = outer->model->pool;
@@ -64,14 +63,13 @@ static const char *at(const gen_scope *scope, const char *kind)
     return model_at(scope->model, scope->file, scope->path, scope->depth, kind, scope->full_name);
 }
 
-/* Adds a name that the types part defines. */
+/* Adds a name that the part "types" defines. */
 static const char *define(const gen_scope *scope, const char *at, const char *name)
 {
     return names_add(&scope->model->names, scope->model->pool, name, at, scope->file->wanted);
 }
 
-/* How many characters of its values' names say the name of the enum: of ORDER_STATE_OPEN
- * in OrderState 12; 0 unless all of them say it. */
+/* Returns the length of the prefix with the name of the enum, which is 12 for ORDER_STATE_OPEN of OrderState; 0 unless all values have it. */
 static size_t common_prefix(gen_pool *pool, const enum_proto *proto)
 {
     const char *prefix = pool_format(pool, "%s_", mangle_upper(pool, mangle_snake(pool, proto->name)));
@@ -108,7 +106,7 @@ static void build_enum(const gen_scope *here, const enum_proto *proto)
         const char *value_name = proto->value[i]->name;
         gen_scope value = enter(here, ENUM_VALUE, i, value_name);
         made->values[i] = (gen_constant){
-            .name = mangle_upper(pool, value_name), /* for now: name_values makes it whole */
+            .name = mangle_upper(pool, value_name), /* name_values adds the prefix */
             .pb_name = pool_format(pool, "%s__%s", pb_upper, value_name),
             .comment = comment_at(&value),
             .at = at(&value, "enum value"),
@@ -117,7 +115,7 @@ static void build_enum(const gen_scope *here, const enum_proto *proto)
     }
 }
 
-/* A message's comment, then a paragraph for each field that has one. */
+/* Returns the comment of a message, with a paragraph for each field that has a comment. */
 static const char *message_comment(const gen_scope *here, const message_proto *proto)
 {
     gen_pool *pool = here->model->pool;
@@ -169,7 +167,7 @@ static bool is_plain_bool(const field_proto *field)
            field->label != GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__LABEL__LABEL_REPEATED;
 }
 
-/* The name of the field with the option first_try; NULL when there is none. */
+/* Returns the name of the field with the option first_try, or NULL. */
 static const char *find_first_try(const gen_scope *here, const message_proto *proto)
 {
     const char *found = NULL;
@@ -182,7 +180,7 @@ static const char *find_first_try(const gen_scope *here, const message_proto *pr
         else if (options.first_try && !is_plain_bool(proto->field[i]))
             problem = "(lockstock.rpc.v1.first_try) is for one bool field, outside of a oneof";
         else if (options.first_try && found)
-            problem = "(lockstock.rpc.v1.first_try) stands at another field of the message already";
+            problem = "(lockstock.rpc.v1.first_try) is already set on another field of the message";
         else if (options.first_try)
             found = proto->field[i]->name;
         if (problem && here->file->wanted)
@@ -234,8 +232,7 @@ static bool share_a_name(const gen_enum *a, const gen_enum *b)
     return false;
 }
 
-/* The constants of a nested enum have its message in their names if the file has another
- * enum that calls a value the same. */
+/* Constants of a nested enum get the name of the message if another enum of the file has a value of the same name. */
 static void name_values(gen_model *model, const gen_file *file)
 {
     bool *longer = pool_alloc(model->pool, file->n_enums, sizeof *longer);

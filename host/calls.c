@@ -1,4 +1,4 @@
-/* The sink: calls come, wait, are given up, and end. All of it is the loop's, but for what running.h says. */
+/* The sink: calls arrive, wait, are stopped, and end. Runs on the loop thread, except for what running.h marks. */
 #include "calls.h"
 
 #include <stdlib.h>
@@ -163,7 +163,7 @@ static bool stop(struct running *r, lks_code code)
     return waited;
 }
 
-/* The call is over. done runs last, when nothing here refers to the call any more: it may take or end others. */
+/* The call is over. `done` may take or end other calls, so the caller is pinned. */
 static void end(struct running *r)
 {
     calls *all = r->all;
@@ -187,7 +187,7 @@ static void end(struct running *r)
     unpin(c);
 }
 
-/* Stops all calls of a caller. Those which the function that calls this is to end are put into `to`. */
+/* Stops all calls of a caller. Puts those that the calling function must end into `to`. */
 static void stop_all(caller *c, lks_code code, running_list *to)
 {
     struct running *r;
@@ -226,9 +226,9 @@ static void on_lost(caller *c)
     unpin(c);
 }
 
-/* ---- a call comes ----------------------------------------------------------------------- */
+/* ---- a call arrives ----------------------------------------------------------------------- */
 
-/* What a call's metadata takes; then where the next entry goes. */
+/* First the size of a call's metadata, then where its next entry goes. */
 typedef struct metadata_copy {
     size_t n, bytes;
     struct lks_rpc_metadata *entries;
@@ -269,13 +269,13 @@ static uint64_t deadline_of(const serve_table *table, const sink_call *call)
     return call->received_ns + (uint64_t)(named ? call->timeout_ms : table->timeout_ms) * 1000000;
 }
 
-/* Nothing of `call` is kept but what outlives it. NULL when out of memory. */
+/* Copies what must outlive `call`. NULL when out of memory. */
 static struct running *new_call(calls *all, const sink_call *call, const lks_rpc_route *route)
 {
     metadata_copy to = {.n = 0};
     size_t certificate_len = call->who.certificate ? strlen(call->who.certificate) : 0;
 
-    call->tell_metadata(call->metadata, measure, &to);
+    call->read_metadata(call->metadata, measure, &to);
     size_t size = sizeof(struct running) + to.n * sizeof *to.entries + to.bytes + certificate_len + 1 + call->len + 1;
     struct running *r = malloc(size);
     if (!r)
@@ -291,7 +291,7 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
     to.entries = (struct lks_rpc_metadata *)(void *)(r + 1);
     to.text = (char *)(to.entries + to.n);
     to.n = 0;
-    call->tell_metadata(call->metadata, copy, &to);
+    call->read_metadata(call->metadata, copy, &to);
     r->context.n_metadata = to.n;
     r->context.metadata = to.entries;
     if (call->who.certificate)
@@ -300,7 +300,7 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
     return r;
 }
 
-/* Beyond a small share, which every connection has, it may have no more calls than are left free. */
+/* Every connection may have SMALL_SHARE calls; beyond that no more than are left free. */
 static bool is_full(const caller *c)
 {
     const calls *all = c->all;
@@ -344,7 +344,7 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
     enqueue(r);
 }
 
-/* Before its request is read; what the engines serve themselves is open to everybody. */
+/* Runs before a request is read. Everyone may call the methods that the engines serve themselves. */
 static lks_code on_judge(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
                          lks_error *error)
 {
@@ -402,7 +402,7 @@ lks_code calls_new(const calls_options *options, calls **ret, lks_error *error)
     TAILQ_INIT(&all->due);
     pthread_mutex_init(&all->lock, NULL);
     pthread_cond_init(&all->work, NULL);
-    pthread_cond_init(&all->told, NULL);
+    pthread_cond_init(&all->reported, NULL);
     uv_async_init(options->loop, &all->wake, on_wake);
     uv_timer_init(options->loop, &all->deadline);
     all->wake.data = all->deadline.data = all;
@@ -453,7 +453,7 @@ void calls_free(calls *all)
         pthread_join(all->threads[i], NULL);
     while (all->n_arenas > 0)
         lks_rpc_arena_free(all->arenas[--all->n_arenas]);
-    pthread_cond_destroy(&all->told);
+    pthread_cond_destroy(&all->reported);
     pthread_cond_destroy(&all->work);
     pthread_mutex_destroy(&all->lock);
     free(all->arenas);

@@ -1,13 +1,14 @@
 /* The calls of a host, from the engines to the threads that run handlers, and back. It is the engines' sink.
- * Connections with calls to run take turns, each call by call in the order of arrival. Calls that their guards admitted go
- * first, because they hold something. Loop thread only, except for what workers do inside.
+ * Connections with calls to run take turns, each call by call in the order of arrival. Calls that their guards
+ * admitted go first, because they hold something. Loop thread only, except for what workers do inside.
  *
  *   QUEUED --its turn--> RUNNING --the handler has ended--> OVER
  *                          \--deferred--> DEFERRING --returns--> DEFERRED --lks_host_finish--> FINISHED --> OVER
  *   of a method with guards:
  *   QUEUED --its turn--> ENTERING --asked--> GUARDING --answered--> GRANTED --its turn--> RUNNING --> LEAVING --> OVER
  *                           \--answered--> ANSWERED --asked--> /        \--refused--> OVER
- *   stopped (the caller is gone, the host closes): QUEUED and GRANTED at once, ENTERING to GUARDING by the guards' answer */
+ *   stopped (the caller is gone, the host closes): QUEUED and GRANTED at once, ENTERING to GUARDING by the guards'
+ *   answer */
 #ifndef HOST_CALLS_H
 #define HOST_CALLS_H
 
@@ -47,7 +48,7 @@ typedef struct calls_options {
  * closed and freed all the same. */
 lks_code calls_new(const calls_options *options, calls **ret, lks_error *error);
 
-/* Their sink; of what the engines serve themselves everybody may do everything. */
+/* Their sink. Everyone may call the methods that the engines serve themselves. */
 sink calls_sink(calls *all);
 
 /* Calls that are not done. */

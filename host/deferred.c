@@ -1,5 +1,5 @@
-/* Handlers that continue after they returned, and how handlers learn that nobody waits for the answer. Invariant: a call
- * ends when its handler has returned and, if it was deferred, lks_host_finish was called. */
+/* Handlers that continue after they returned, and how handlers learn that nobody waits for the answer. Invariant: a
+ * call ends when its handler has returned and, if it was deferred, lks_host_finish was called. */
 #include "base/clock.h"
 #include "base/container.h"
 #include "running.h"
@@ -9,7 +9,7 @@ struct lks_host_call {
 };
 
 /* The call whose on_cancel this thread runs. */
-static _Thread_local const struct running *telling;
+static _Thread_local const struct running *reporting;
 
 static struct running *of_context(const lks_rpc_context *context)
 {
@@ -52,7 +52,7 @@ static void unwatch(struct running *r)
 {
     if (r->watch == WATCHED || r->watch == DUE)
         TAILQ_REMOVE(r->watch == DUE ? &r->all->due : &r->all->watched, r, in_watched);
-    if (r->watch != TELLING)
+    if (r->watch != REPORTING)
         r->watch = UNWATCHED;
 }
 
@@ -63,8 +63,8 @@ void lks_host_finish(lks_host_call *call, lks_code code, const lks_error *error)
 
     pthread_mutex_lock(&all->lock);
     unwatch(r);
-    while (r->watch == TELLING && telling != r)
-        pthread_cond_wait(&all->told, &all->lock);
+    while (r->watch == REPORTING && reporting != r)
+        pthread_cond_wait(&all->reported, &all->lock);
     r->error = error ? *error : (lks_error){0};
     r->error.code = code;
     bool returned = r->state == DEFERRED;
@@ -89,19 +89,19 @@ bool deferred_returned(struct running *r, lks_code code)
 }
 
 /* Under lock, which is released meanwhile. */
-static void tell(struct running *r)
+static void report(struct running *r)
 {
     calls *all = r->all;
 
     TAILQ_REMOVE(&all->due, r, in_watched);
-    r->watch = TELLING;
+    r->watch = REPORTING;
     pthread_mutex_unlock(&all->lock);
-    telling = r;
+    reporting = r;
     r->on_cancel(r->cancel_arg);
-    telling = NULL;
+    reporting = NULL;
     pthread_mutex_lock(&all->lock);
     r->watch = UNWATCHED;
-    pthread_cond_broadcast(&all->told);
+    pthread_cond_broadcast(&all->reported);
 }
 
 static void on_deadline(uv_timer_t *timer)
@@ -136,7 +136,7 @@ void deferred_look(calls *all)
     pthread_mutex_lock(&all->lock);
     uint64_t next_ns = gather_due(all, now);
     while ((r = TAILQ_FIRST(&all->due)))
-        tell(r);
+        report(r);
     pthread_mutex_unlock(&all->lock);
     if (next_ns != CLOCK_NEVER)
         uv_timer_start(&all->deadline, on_deadline, (next_ns - now) / CLOCK_NS_PER_MS + 1, 0);

@@ -1,5 +1,5 @@
-/* A host: the engines of net/ on a loop with a thread of its own, calls.c behind them. What the user's threads ask of
- * it they put into `asked` and wait until the loop has done it.
+/* A host: the engines of net/ on a loop with a thread of its own, with calls.c behind them. The user's threads put a
+ * question into `asked` and wait until the loop has answered it.
  *
  *   RUNNING --close--> DRAINING --no call is under way--> FLUSHING --answers gone, or FLUSH_MS over--> CLOSED
  *
@@ -29,7 +29,7 @@ enum {
     TIMEOUT_MS = 30000,
     REQUEST_MS = 30000,
     MEMORY_BYTES = 256 << 20,
-    LOOK_MS = 10, /* while it ends, how often to look whether calls are over and answers are gone */
+    LOOK_MS = 10, /* how often a host that ends checks whether calls are over and answers are sent */
     FLUSH_MS = 2000,
 };
 
@@ -62,8 +62,8 @@ struct lks_host {
     grpc_streaming_method streaming[HEALTH_METHODS + REFLECTION_METHODS];
     wires *wires; /* NULL: it does not listen */
     phase phase;
-    uint64_t until_ms; /* uv_now: when the phase is cut short */
-    bool refused;      /* what waits, at the end of the drain */
+    uint64_t until_ms; /* uv_now: when the phase ends at the latest */
+    bool refused;      /* the drain is over: calls that wait were refused */
     pthread_mutex_t lock;
     pthread_cond_t answered;
     struct {
@@ -98,7 +98,7 @@ static void close_all(lks_host *host)
         on_wires_closed(host);
 }
 
-/* Goes on to the next phase when there is nothing more to be waited for. */
+/* Enters the next phase when the present one has nothing more to wait for. */
 static void look(lks_host *host)
 {
     bool late = uv_now(&host->loop) >= host->until_ms;
@@ -247,7 +247,7 @@ static void on_wake(uv_async_t *wake)
     pthread_mutex_unlock(&host->lock);
 }
 
-/* Asks what stands in `asked`, and waits until it is done. */
+/* Asks the loop, and waits for the answer. */
 static void ask(lks_host *host, question asked)
 {
     pthread_mutex_lock(&host->lock);
@@ -258,7 +258,7 @@ static void ask(lks_host *host, question asked)
     pthread_mutex_unlock(&host->lock);
 }
 
-/* Signals are for threads of the user's own. */
+/* The user's own threads handle signals. */
 static void *serve(void *arg)
 {
     lks_host *host = arg;
@@ -292,7 +292,7 @@ static lks_host_options complete(const lks_host_options *given)
     return all;
 }
 
-/* A setting that would do nothing is a mistake that somebody relies on. */
+/* Refuses settings that would have no effect. */
 static lks_code check(const lks_host_options *o, lks_error *error)
 {
     const tls_files files = tls_files_of(o);

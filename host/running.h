@@ -1,8 +1,8 @@
-/* Inside of calls.c and its neighbours: work.c (what threads do with a call) and deferred.c (handlers that continue after
- * they returned). Invariant: `lock` guards the queues, the list of finished calls, the pool of arenas and the fields that
- * are marked so. All other fields of a call belong to the thread that has it: the one that runs it, the channel's
- * completion thread while guards enter and leave, then the loop. A call is handed to the loop under the lock, and nobody
- * else touches it after that. */
+/* Inside of calls.c and its neighbours: work.c (what threads do with a call) and deferred.c (handlers that continue
+ * after they returned). Invariant: `lock` guards the queues, the list of finished calls, the pool of arenas and the
+ * fields that are marked so. All other fields of a call belong to the thread that has it: the one that runs it, the
+ * channel's completion thread while guards enter and leave, then the loop. A call is handed to the loop under the
+ * lock, and nobody else touches it after that. */
 #ifndef HOST_RUNNING_H
 #define HOST_RUNNING_H
 
@@ -29,7 +29,7 @@ struct caller {
     bool held, in_round;  /* under lock */
     TAILQ_ENTRY(caller) round;
     size_t n_calls;
-    unsigned pins; /* functions that still look at it */
+    unsigned pins; /* functions that still use it */
     bool lost;
     TAILQ_ENTRY(caller) next;
 };
@@ -46,11 +46,11 @@ typedef enum state {
     DEFERRED,  /* the handler has returned and will finish the call */
     FINISHED,  /* lks_host_finish was called */
     LEAVING,   /* the guards are being left */
-    OVER       /* whoever moved it here has the loop end it */
+    OVER       /* the loop ends it */
 } state;
 
-/* Whether a deferred call is to be told of its cancellation. */
-typedef enum watch { UNWATCHED, WATCHED, DUE, TELLING } watch;
+/* Of a deferred call: whether its on_cancel is to run (WATCHED until then, DUE, REPORTING while it runs). */
+typedef enum watch { UNWATCHED, WATCHED, DUE, REPORTING } watch;
 
 /* One call; its metadata and its payload stand behind it. */
 struct running {
@@ -88,9 +88,9 @@ struct calls {
     uv_async_t wake;
     uv_timer_t deadline; /* the next one of those that are watched */
     pthread_mutex_t lock;
-    pthread_cond_t work; /* the round is not empty, or closing */
-    pthread_cond_t told; /* an on_cancel has returned */
-    caller_list round;   /* who has calls to run */
+    pthread_cond_t work;     /* the round is not empty, or closing */
+    pthread_cond_t reported; /* an on_cancel has returned */
+    caller_list round;       /* who has calls to run */
     running_list finished;
     running_list watched;   /* deferred calls that are WATCHED */
     running_list due;       /* those that are DUE */
@@ -128,7 +128,7 @@ void leave(struct running *r);
 /* The handler has returned. True: it has not deferred its call, or has finished it already. */
 bool deferred_returned(struct running *r, lks_code code);
 
-/* Loop thread: tells those who are to know of cancellations and of deadlines that are over. */
+/* Loop thread: runs each on_cancel whose call was cancelled or is past its deadline. */
 void deferred_look(calls *all);
 
 #endif

@@ -1,5 +1,5 @@
-/* What threads do with calls: unpack requests, ask guards, run handlers, leave guards. Invariant: a thread keeps no call
- * that waits; guards that admitted a call are left, whatever becomes of the handler. */
+/* What threads do with calls: unpack requests, ask guards, run handlers, leave guards. Invariant: a thread keeps no
+ * call that waits; guards that admitted a call are left, whatever becomes of the handler. */
 #include <lockstock/guard.h>
 
 #include "base/clock.h"
@@ -62,7 +62,7 @@ static void proceed(struct running *r)
         finish(r);
 }
 
-/* While a thread is still asking them, that thread goes on with the call. */
+/* While a thread is still asking the guards, that thread continues with the call. */
 static void on_guarded(void *arg)
 {
     struct running *r = arg;
@@ -121,7 +121,7 @@ static lks_code prepare(struct running *r, const serve_table *table)
                                          &r->request, &r->error);
 }
 
-/* Whatever the handler makes of the error, the code that it returns counts. True: it has ended. */
+/* The code that the handler returns counts, not the one in the error. True: it has ended. */
 static bool handle(struct running *r)
 {
     const serve_target *target = r->route->target;

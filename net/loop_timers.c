@@ -1,6 +1,5 @@
-/* Invariant: while a timer is set, `uv` fires no later than it is due, rounded up to
- * milliseconds. It may fire too early, where a timer was cleared or moved: then it looks
- * once more. */
+/* Invariant: while a timer is set, `uv` fires no later than the timer is due, rounded up to milliseconds. It may
+ * fire too early after a timer was cleared or moved; then it is armed again. */
 #include "net/loop_timers.h"
 
 #include "base/clock.h"

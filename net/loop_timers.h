@@ -6,8 +6,7 @@
 
 #include "base/heap.h"
 
-/* `uv` is to be given to uv_close, and `heap` to heap_free after that. `uv.data` is the
- * owner's. */
+/* To close: give `uv` to uv_close, and `heap` to heap_free afterwards. `uv.data` belongs to the owner. */
 struct loop_timers {
     struct heap heap;
     uv_timer_t uv;
@@ -16,8 +15,7 @@ struct loop_timers {
 
 void loop_timers_init(struct loop_timers *timers, uv_loop_t *loop, void *owner);
 
-/* Sets or moves a timer, for which there is room (heap_reserve). Its `due` runs from the
- * loop, not before the moment. */
+/* Sets or moves a timer. heap_reserve must have made room for it. Its `due` runs from the loop, not before `at_ns`. */
 void loop_timers_set(struct loop_timers *timers, struct timer *timer, uint64_t at_ns);
 
 #endif

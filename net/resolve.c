@@ -1,10 +1,12 @@
-/* Invariant: whoever comes second, the thread or its owner, frees the resolution. */
+/* Invariant: the thread and the owner both release the resolution; the second one frees it. */
 #include "net/resolve.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "base/thread.h"
 
 struct resolution {
     pthread_mutex_t lock;
@@ -68,8 +70,6 @@ struct resolution *resolve_start(const char *host, const char *port, void (*foun
 {
     size_t host_bytes = strlen(host) + 1;
     struct resolution *resolution = malloc(sizeof *resolution + host_bytes + strlen(port) + 1);
-    pthread_attr_t detached;
-    pthread_t thread;
 
     if (!resolution)
         return NULL;
@@ -77,11 +77,7 @@ struct resolution *resolve_start(const char *host, const char *port, void (*foun
     strcpy(resolution->host, host);
     strcpy(resolution->port, port);
     pthread_mutex_init(&resolution->lock, NULL);
-    pthread_attr_init(&detached);
-    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    int failed = pthread_create(&thread, &detached, resolve, resolution);
-    pthread_attr_destroy(&detached);
-    if (failed == 0)
+    if (thread_start(resolve, resolution))
         return resolution;
     resolution_free(resolution);
     return NULL;

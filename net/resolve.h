@@ -1,5 +1,5 @@
-/* Names to addresses without blocking the caller: getaddrinfo(3) runs on a thread of its own, which nobody waits for,
- * neither at a timeout nor when the program ends. */
+/* Resolves names without blocking the caller. getaddrinfo(3) runs on its own thread, and nothing waits for that
+ * thread, neither at a timeout nor at exit. */
 #ifndef LOCKSTOCK_NET_RESOLVE_H
 #define LOCKSTOCK_NET_RESOLVE_H
 
@@ -8,20 +8,21 @@
 
 struct resolution;
 
-/* Addresses of a numeric host, at once; NULL when it is a name. Freed by freeaddrinfo. */
+/* The addresses of a numeric host, without a thread. NULL when it is a name. Free with freeaddrinfo. */
 struct addrinfo *resolve_numeric(const char *host, const char *port);
 
-/* Begins to resolve; `found` is called by another thread when that has ended, and must not call anything here. NULL
- * when there is no memory or no thread. Ended by resolve_end or resolve_cancel. */
+/* Starts to resolve. Another thread calls `found` when the result is there; `found` must not call functions of this
+ * file. NULL without memory or a thread. End it with resolve_end or resolve_cancel. */
 struct resolution *resolve_start(const char *host, const char *port, void (*found)(void *arg), void *arg);
 
-/* Whether it has ended. */
+/* Whether the result is there. */
 bool resolve_is_over(struct resolution *resolution);
 
-/* When it has ended: frees it and returns the addresses; NULL when there are none (*why says so, static). */
+/* When the result is there: frees the resolution and returns the addresses; NULL when there are none, and *why
+ * (static) has the reason. */
 struct addrinfo *resolve_end(struct resolution *resolution, const char **why);
 
-/* Frees it; `found` is not called after this returns. Takes NULL. */
+/* Frees the resolution. `found` is not called after this returns. Takes NULL. */
 void resolve_cancel(struct resolution *resolution);
 
 #endif

@@ -1,5 +1,5 @@
-/* Invariant: OpenSSL's error queue is empty before each call into it, so that what it
- * says is of this connection. Called by stream.c, and by the client's conn.c. */
+/* Invariant: OpenSSL's error queue is empty before each call into it, so that errors in it belong to this
+ * connection. Called by stream.c and the client's byte_stream.c. */
 #include "net/tls.h"
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 enum {
     ALPN_BYTES_MAX = 16,
     NAME_BYTES_MAX = 256,
-    CHATTER_BYTES_MAX = 4096 /* of TLS' own answers that the peer does not take: about 150 new keys */
+    CHATTER_BYTES_MAX = 4096 /* TLS messages of our own that the peer does not read: about 150 key updates */
 };
 
 struct tls_context {
@@ -27,8 +27,8 @@ struct tls {
     SSL *ssl;
     BIO *in, *out; /* the SSL's */
     bool accepted, wants_alpn, over;
-    const char *why;           /* it is over */
-    size_t chatter;            /* of what waits in `out`: what reading wrote there */
+    const char *why;           /* why the connection is over */
+    size_t chatter;            /* bytes in `out` that reading wrote there */
     char name[NAME_BYTES_MAX]; /* "" = none */
 };
 
@@ -37,7 +37,7 @@ struct tls {
 static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
                        unsigned in_len, void *arg)
 {
-    const char *name = arg; /* static: a context may go before its connections */
+    const char *name = arg; /* static, because a context may be freed before its connections */
     unsigned char ours[ALPN_BYTES_MAX] = {(unsigned char)strlen(name)};
     unsigned char *chosen;
     (void)ssl;
@@ -66,7 +66,7 @@ static lks_code wrong(const char *setting, const char *file, lks_error *error)
                          setting ? ": " : "", file, why ? why : "cannot be used");
 }
 
-/* Nobody is there to be asked for a key's password. */
+/* There is nobody to ask for a key's password. */
 static int no_password(char *password, int size, int writing, void *arg)
 {
     (void)password;
@@ -117,7 +117,7 @@ static lks_code load_client(SSL_CTX *ssl, const char *ca_file, const char *certi
     return certificate_file ? load_pair(ssl, certificate_file, key_file, names, error) : LKS_OK;
 }
 
-/* What both ends keep to; NULL when out of memory. */
+/* Settings of both sides. NULL when out of memory. */
 static tls_context *context_new(const SSL_METHOD *method)
 {
     tls_context *context = calloc(1, sizeof *context);
@@ -130,7 +130,7 @@ static tls_context *context_new(const SSL_METHOD *method)
     SSL_CTX_set_min_proto_version(context->ssl, TLS1_2_VERSION);
     SSL_CTX_set_options(context->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                           SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_TICKET);
-    /* No resumption: every connection shows a certificate that is valid now. */
+    /* Without resumption every connection presents a certificate that is valid now. */
     SSL_CTX_set_session_cache_mode(context->ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(context->ssl, 0);
     SSL_CTX_set_mode(context->ssl, SSL_MODE_RELEASE_BUFFERS);
@@ -138,7 +138,7 @@ static tls_context *context_new(const SSL_METHOD *method)
     return context;
 }
 
-/* Gives a context out, or frees it when loading its files has failed. */
+/* Returns the context, or frees it when its files could not be loaded. */
 static lks_code context_done(tls_context *context, lks_code code, tls_context **ret)
 {
     ERR_clear_error();
@@ -149,7 +149,7 @@ static lks_code context_done(tls_context *context, lks_code code, tls_context **
     return code;
 }
 
-/* 0: it cannot be told. */
+/* 0: the date cannot be read. */
 static int64_t end_of(const X509 *certificate)
 {
     struct tm end;
@@ -274,7 +274,7 @@ bool tls_feed(tls *t, const uint8_t *data, size_t len)
     return len <= INT_MAX && BIO_write(t->in, data, (int)len) == (int)len;
 }
 
-/* What could be cut short, at a NUL or by its length, is not a name. */
+/* A name that is truncated, by a NUL or by its length, is not used. */
 static void copy_name(tls *t, const ASN1_STRING *from)
 {
     const unsigned char *data = ASN1_STRING_get0_data(from);
@@ -286,8 +286,7 @@ static void copy_name(tls *t, const ASN1_STRING *from)
     t->name[len] = '\0';
 }
 
-/* Whether there is a DNS name; the first counts, whatever it is (RFC 6125, 6.4.4: the
- * common name only where there is none). */
+/* Whether there is a DNS name. The first one is used (RFC 6125, 6.4.4: the common name only without a DNS name). */
 static bool take_dns_name(tls *t, X509 *certificate)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
@@ -336,8 +335,8 @@ static void set_over(tls *t, const char *why)
     t->why = why;
 }
 
-/* An operation did not succeed: for want of bytes, or for good. */
-static void look_whether_over(tls *t, int result)
+/* Decides whether a failed operation needs more bytes or ends the connection. */
+static void note_failure(tls *t, int result)
 {
     int kind = SSL_get_error(t->ssl, result);
     long verified = SSL_get_verify_result(t->ssl);
@@ -353,21 +352,21 @@ static void look_whether_over(tls *t, int result)
         set_over(t, reason ? reason : "broken");
 }
 
-tls_state tls_shake(tls *t)
+tls_state tls_handshake(tls *t)
 {
     ERR_clear_error();
     if (t->over)
         return TLS_OVER;
     int result = SSL_do_handshake(t->ssl);
     if (result != 1)
-        look_whether_over(t, result);
+        note_failure(t, result);
     else if (t->accepted)
         take_peer_name(t);
     if (result == 1 && t->wants_alpn && !has_alpn(t))
         set_over(t, "another protocol was asked for");
     if (t->over)
         return TLS_OVER;
-    return result == 1 ? TLS_UP : TLS_SHAKING;
+    return result == 1 ? TLS_UP : TLS_HANDSHAKE;
 }
 
 int tls_read(tls *t, uint8_t *data, size_t len)
@@ -379,7 +378,7 @@ int tls_read(tls *t, uint8_t *data, size_t len)
     int n = SSL_read(t->ssl, data, len < INT_MAX ? (int)len : INT_MAX);
     t->chatter += tls_pending(t) - before;
     if (n <= 0)
-        look_whether_over(t, n);
+        note_failure(t, n);
     if (t->chatter > CHATTER_BYTES_MAX)
         set_over(t, "asked for answers that it does not take");
     if (t->over)
@@ -396,9 +395,9 @@ bool tls_write(tls *t, const uint8_t *data, size_t len)
         return !t->over;
     int result = SSL_write_ex(t->ssl, data, len, &written);
     if (result != 1)
-        look_whether_over(t, result);
+        note_failure(t, result);
     if (result != 1 && !t->over)
-        set_over(t, "broken"); /* there is always room for what is written */
+        set_over(t, "broken"); /* writing to memory never has to wait */
     return !t->over;
 }
 

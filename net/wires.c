@@ -1,4 +1,4 @@
-/* Invariant: an engine exists from the first URL that needs it. Called by server.c and host/. */
+/* Invariant: an engine exists from the first URL that needs it on. Called by server.c and host/. */
 #include "net/wires.h"
 
 #include <arpa/inet.h>
@@ -239,7 +239,7 @@ static lks_code listen_unix(wires *w, const char *url, const char *address, uint
     return code == LKS_OK ? sp_server_listen_unix(w->sp, address, error) : code;
 }
 
-/* Of "host:port/path"; without one it is "/". */
+/* The path of "host:port/path", "/" by default. */
 static const char *path_of(const char *address)
 {
     const char *path = strchr(address, '/');
@@ -300,7 +300,7 @@ static const struct scheme *scheme_of(const char *url)
     return NULL;
 }
 
-/* The URL with its port replaced. */
+/* Writes the URL with another port. */
 static void with_port(const char *url, const char *authority, uint16_t port, char out[WIRES_URL_BYTES_MAX])
 {
     size_t end = strcspn(authority, "/");
@@ -360,7 +360,7 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
     return LKS_OK;
 }
 
-/* An address, not a name that looks like one. */
+/* Compares addresses, so that a name such as 127.0.0.1.example is not loopback. */
 static bool is_loopback(const char *host, size_t len)
 {
     char text[INET6_ADDRSTRLEN];
@@ -383,7 +383,7 @@ bool wires_is_exposed(const char *url)
     const char *host = url + strlen(scheme->prefix);
     size_t len = strcspn(host, "/");
     if (!memchr(host, ':', len))
-        return false; /* it has no port, so it cannot be served */
+        return false; /* without a port it cannot be served */
     while (len > 0 && host[len] != ':')
         len--;
     return !is_loopback(host, len);

@@ -13,7 +13,7 @@
 
 #include <lockstock/rpc/arena.h>
 
-/* Holds an ordinary call whole, so that a call in steady state allocates nothing. */
+/* Large enough for an ordinary call, so that a call usually allocates nothing. */
 enum { BLOCK_BYTES = 4096 - 64 };
 
 typedef struct block block;
@@ -56,7 +56,7 @@ lks_rpc_arena *lks_rpc_arena_new(void)
     return arena;
 }
 
-/* Frees all blocks but the last of the list. */
+/* Frees all blocks except the last of the list. */
 static void keep_oldest(lks_rpc_arena *arena)
 {
     while (arena->blocks && arena->blocks->next) {
@@ -78,7 +78,7 @@ void lks_rpc_arena_free(lks_rpc_arena *arena)
 void lks_rpc_arena_reset(lks_rpc_arena *arena)
 {
     keep_oldest(arena);
-    /* One large call must not make every later one carry its memory. */
+    /* A reset frees the blocks of a large call. */
     if (arena->blocks && arena->blocks->size > BLOCK_BYTES) {
         free(arena->blocks);
         arena->blocks = NULL;

@@ -1,5 +1,4 @@
-/* The part of serving a call that knows neither transport nor service. Nothing
- * here fails halfway: a call ends with a result, if only one that says so. */
+/* Serving a call, independent of transport and service. Every call ends with a result, also when out of memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +72,7 @@ lks_applied lks_rpc_applied_of(const lks_rpc_method *method)
     return method && method->effect == LKS_RPC_EFFECT_READ ? LKS_APPLIED_NO : LKS_APPLIED_YES;
 }
 
-/* A result of static text, for when there is no room for another. */
+/* A result of static text, for use when out of memory. */
 static void exhausted(wire_result *result, lks_applied applied, lks_reason reason, const char *message)
 {
     lockstock__rpc__v1__result__init(result);
@@ -130,7 +129,7 @@ wire_reply *lks_rpc_reply_new(size_t n, lks_rpc_arena *arena)
     return reply;
 }
 
-/* Packed bytes of a result as an element of Reply.results: tag, length, itself. */
+/* Returns the packed bytes of a result in Reply.results, with its tag and length. */
 static size_t element_bytes(const wire_result *result)
 {
     size_t len = lockstock__rpc__v1__result__get_packed_size(result);
@@ -142,11 +141,11 @@ static size_t element_bytes(const wire_result *result)
 
 size_t lks_rpc_reply_fit(wire_reply *reply, const lks_rpc_method *const *methods, size_t bytes_max)
 {
-    enum { REFUSAL_BYTES = 64 }; /* more than a result made by exhausted() takes */
+    enum { REFUSAL_BYTES = 64 }; /* more than a result of exhausted() needs */
     size_t used = 0;
     for (size_t i = 0; i < reply->n_results; i++) {
         wire_result *result = reply->results[i];
-        /* Every result after this one must at least be able to say that it had no room. */
+        /* Leaves room for the results after this one to report RESOURCE_EXHAUSTED. */
         size_t reserved = (reply->n_results - i - 1) * REFUSAL_BYTES;
         size_t room = bytes_max > used + reserved ? bytes_max - used - reserved : 0;
         if (element_bytes(result) > room) {

@@ -66,7 +66,7 @@ static char upper(char c)
     return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
 }
 
-/* Whether `entry` is called as protoc calls the entries of the map. */
+/* Returns whether `entry` has the name that protoc gives to the entries of the map. */
 static bool is_entry_name(const char *entry, const ProtobufCMessageDescriptor *type,
                           const ProtobufCFieldDescriptor *field)
 {

@@ -1,6 +1,4 @@
-/* The frame codec. A message is scanned before it is unpacked, so that memory
- * grows with what arrived and not with what was claimed. Packing is protobuf-c's; unpacking
- * is our own: of what was scanned it copies only what needs a NUL. */
+/* A message is scanned before it is unpacked, so that memory is proportional to the received bytes and not to claimed lengths. protobuf-c packs. Unpacking is done here: it copies only texts, which need a NUL. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +9,7 @@
 
 enum {
     ENVELOPE_DEPTH = 3, /* Frame, Call, Metadata */
-    METADATA_MAX = 32,  /* a call, on average over the frame */
+    METADATA_MAX = 32,  /* for each call, on average over the frame */
     UNKNOWN_MAX = 1000,
 };
 
@@ -35,14 +33,14 @@ typedef Lockstock__Rpc__V1__Metadata wire_metadata;
 typedef Lockstock__Rpc__V1__Reply wire_reply;
 typedef Lockstock__Rpc__V1__Result wire_result;
 
-/* A field: its number, and its value as far as the envelope has such. */
+/* A field with a value of the kinds that the envelope has. */
 typedef struct field {
     uint32_t number;
     uint64_t varint;
     wire bytes;
 } field;
 
-/* False at the end. */
+/* Returns false at the end. */
 static bool next_field(wire *from, field *ret)
 {
     wire_type type;
@@ -75,7 +73,7 @@ static ProtobufCBinaryData bytes_of(const field *f)
     return (ProtobufCBinaryData){.len = (size_t)(f->bytes.end - f->bytes.at), .data = (uint8_t *)f->bytes.at};
 }
 
-/* An array of n pointers to elements of that size, the elements zeroed. */
+/* Allocates an array of n pointers to zeroed elements. */
 static void *new_list(lks_rpc_arena *arena, size_t n, size_t size)
 {
     void **list = lks_rpc_arena_alloc(arena, n * (sizeof *list + size));
@@ -151,7 +149,7 @@ static bool read_result(wire from, lks_rpc_arena *arena, wire_result *ret)
     return has_memory;
 }
 
-/* NULL when out of memory. */
+/* Returns NULL when out of memory. */
 static wire_frame *read_frame(wire from, lks_rpc_arena *arena)
 {
     enum { VERSION = 1, CALLS };
@@ -225,7 +223,7 @@ lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_
     wire_reply *reply = read_reply(wire_of(data, len), arena);
     if (!reply)
         return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "out of memory for the peer's answer");
-    /* One result for several calls is the refusal of all of them, never a success. */
+    /* A single result for several calls refuses all of them. It cannot be a success. */
     bool whole_refused = reply->n_results == 1 && reply->results[0]->code != LKS_OK;
     if (reply->n_results != n_calls && !whole_refused)
         return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the peer's reply has %zu results for %zu calls",
@@ -238,7 +236,7 @@ void lks_rpc_result_of(const lks_error *error, Lockstock__Rpc__V1__Result *ret)
 {
     lockstock__rpc__v1__result__init(ret);
     ret->code = (uint32_t)error->code;
-    ret->message = (char *)error->message; /* only ever read from there */
+    ret->message = (char *)error->message; /* only read through this pointer */
     ret->applied = (Lockstock__Rpc__V1__Applied)error->applied;
     ret->retry_after_ms = error->retry_after_ms;
     ret->field = (char *)error->field;

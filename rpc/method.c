@@ -1,5 +1,4 @@
-/* What can be told of a request from its method's table entry: everything here
- * walks descriptors and never knows a service. */
+/* Works on requests through descriptors, independent of services. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@ static const char id_alphabet[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 enum {
     ALPHABET_LEN = sizeof id_alphabet - 1,
-    /* A byte at or above this is thrown away, so that every letter is as likely. */
+    /* Bytes from here on are discarded, so that all letters are equally likely. */
     FAIR_BYTES = 256 - 256 % ALPHABET_LEN,
 };
 
@@ -24,7 +23,7 @@ void lks_rpc_random_id(char id[LKS_RPC_RANDOM_ID_LEN + 1])
     while (len < LKS_RPC_RANDOM_ID_LEN) {
         unsigned char bytes[LKS_RPC_RANDOM_ID_LEN];
         ssize_t got = getrandom(bytes, sizeof bytes, 0);
-        /* So few bytes fail only by a signal; without the call there is no safe id. */
+        /* For so few bytes only a signal interrupts getrandom. There is no safe id without it. */
         if (got < 0 && errno != EINTR)
             abort();
         for (ssize_t i = 0; i < got && len < LKS_RPC_RANDOM_ID_LEN; i++)
@@ -50,8 +49,7 @@ static bool all_zero(const void *data, size_t len)
     return true;
 }
 
-/* Whether a struct says by a `has_` of its own that the field is there: proto2's optional,
- * and proto3's, of numbers and bytes. Of text and messages the pointer says it. */
+/* Returns whether the struct has a `has_` member for the field: optional numbers and bytes of proto2 and proto3. Strings and messages have a pointer instead. */
 static bool has_presence(const ProtobufCFieldDescriptor *field)
 {
     return field->label == PROTOBUF_C_LABEL_OPTIONAL && (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) == 0 &&
@@ -63,8 +61,7 @@ static bool is_present(const ProtobufCMessage *message, const ProtobufCFieldDesc
     return *(const protobuf_c_boolean *)member(message, field->quantifier_offset) != 0;
 }
 
-/* Whether a field is sent and holds something: a number with presence any, else anything
- * but zero. Of a oneof, only when selected; a default that is not sent is nothing. */
+/* Returns whether a field is sent and not empty. A number with presence may be 0; other fields must not be zero. A member of a oneof must be selected. A default that is not sent does not count. */
 static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
@@ -89,8 +86,7 @@ static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescript
     }
 }
 
-/* Whether the field at `path` is set, in every element of the repeated messages on
- * the way. */
+/* Returns whether the field at `path` is set in all elements of the repeated messages on the path. */
 static bool path_is_set(const ProtobufCMessage *message, const char *path)
 {
     size_t len = strcspn(path, ".");
@@ -112,7 +108,7 @@ static bool path_is_set(const ProtobufCMessage *message, const char *path)
     return true;
 }
 
-/* One string outside of a oneof. */
+/* A string that is not repeated and not in a oneof. */
 static bool is_plain_text(const ProtobufCFieldDescriptor *field)
 {
     return field && field->type == PROTOBUF_C_TYPE_STRING && field->label != PROTOBUF_C_LABEL_REPEATED &&
@@ -145,7 +141,7 @@ int64_t lks_rpc_wait_ms(const lks_rpc_method *method, const ProtobufCMessage *re
         return 0;
     const int64_t *wait_ms = member(request, field->offset);
     if (has_presence(field) && !is_present(request, field))
-        wait_ms = field->default_value; /* what the server reads then */
+        wait_ms = field->default_value; /* the value that the server reads then */
     else if (!is_set(request, field))
         wait_ms = NULL;
     return wait_ms && *wait_ms > 0 ? *wait_ms : 0;
@@ -171,8 +167,7 @@ bool lks_rpc_end_first_try(const lks_rpc_method *method, ProtobufCMessage *reque
     return true;
 }
 
-/* The text at `path`; NULL when it is not set, or a repeated message on the way has not
- * one element. */
+/* Returns the text at `path`, or NULL if it is not set or a repeated message on the path has not exactly one element. */
 static char *text_at(const ProtobufCMessage *message, const char *path)
 {
     size_t len = strcspn(path, ".");

@@ -1,9 +1,4 @@
-/* The wire scanner. One pass over the bytes, one stack frame a nested message,
- * no allocation. Invariant: what passes, protobuf-c unpacks without loss, into
- * memory proportional to the limits and not to what the bytes claim.
- *
- * The path of a field is not kept while scanning; it is found again, by counting,
- * only when there is an error to report. */
+/* One pass over the bytes, one stack frame for each nested message, no allocation. protobuf-c unpacks a message that passes without loss, into memory that is bounded by the limits and not by claimed lengths. The path of a field is computed only for an error. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +27,7 @@ const lks_rpc_scan_limits lks_rpc_scan_response = {
 
 typedef ProtobufCFieldDescriptor field_descriptor;
 
-/* What is counted over the whole message. */
+/* Counters over the whole message. */
 typedef struct scan {
     const lks_rpc_scan_limits *limits;
     uint32_t elements;
@@ -42,8 +37,7 @@ typedef struct scan {
 
 enum {
     PATH_BYTES = 192,
-    /* Fields whose first occurrence is told from the later ones; any beyond count
-     * every time. */
+    /* The first occurrence of these fields is distinguished from later ones. Fields beyond count every time. */
     MET_BITS = 256,
     WORD_BITS = 64,
 };
@@ -55,10 +49,10 @@ struct level {
     const level *outer;
     const ProtobufCMessageDescriptor *type;
     const uint8_t *start;
-    const uint8_t *tag; /* where the field being read begins */
+    const uint8_t *tag; /* the beginning of the current field */
     wire wire;
-    const field_descriptor *field; /* being read; NULL = none, or an unknown one */
-    uint32_t packed;               /* elements of the field read from one packed run */
+    const field_descriptor *field; /* the current field; NULL: none, or unknown */
+    uint32_t packed;               /* elements read from the current packed run */
     uint32_t depth;
     uint64_t met[MET_BITS / WORD_BITS]; /* by position in the descriptor */
 };
@@ -73,7 +67,7 @@ static uint32_t packed_elements(const field_descriptor *field, wire run)
     return n;
 }
 
-/* Which element of a repeated field begins at m->tag. */
+/* Returns the index of the element of a repeated field that begins at m->tag. */
 static uint32_t element_index(const level *m)
 {
     uint32_t n = m->packed;
@@ -112,7 +106,7 @@ static void append_path(const level *m, char path[PATH_BYTES])
     if (!m->field)
         return;
     append(path, "%s", path[0] ? "." : "");
-    /* A file compiled for code size has no names. */
+    /* Descriptors compiled for code size have no names. */
     if (m->field->name && m->field->name[0])
         append(path, "%s", m->field->name);
     else
@@ -130,7 +124,7 @@ static bool fail(const level *m, const char *problem)
         append(path, "%s", m->type->short_name && m->type->short_name[0] ? m->type->short_name : "message");
     lks_error_set(m->scan->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s", path, problem);
     if (!has_field && m->scan->error)
-        m->scan->error->field[0] = '\0'; /* it is the message's name */
+        m->scan->error->field[0] = '\0'; /* the path is empty, so the name of the message is used */
     return false;
 }
 
@@ -181,7 +175,7 @@ static bool scan_string(const level *m, wire text)
     size_t len = (size_t)(text.end - text.at);
     if (len > m->scan->limits->string_bytes)
         return fail(m, "string too long");
-    /* C strings end at a NUL: what follows one would be lost. */
+    /* A C string would end at the NUL. */
     if (len > 0 && memchr(text.at, '\0', len))
         return fail(m, "contains a NUL");
     return lks_rpc_utf8_valid(text.at, len) || fail(m, "not valid UTF-8");
@@ -207,7 +201,7 @@ static bool scan_nested(const level *m, wire bytes)
     return scan_message(&inner);
 }
 
-/* One value of m->field that is not packed, or one element of a packed run. */
+/* Scans a value of m->field that is not packed, or an element of a packed run. */
 static bool scan_value(const level *m, wire *from)
 {
     wire bytes;
@@ -244,7 +238,7 @@ static bool scan_packed(level *m)
 
 /* ---- messages ---------------------------------------------------------------- */
 
-/* Marks m->field as met; whether it was before, as far as that is known. */
+/* Marks m->field as seen. Returns whether it was seen before, as far as known. */
 static bool met_before(level *m)
 {
     size_t i = (size_t)(m->field - m->type->fields);
@@ -260,7 +254,7 @@ static bool scan_field(level *m, wire_type type)
 {
     const field_descriptor *field = m->field;
     bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
-    /* Costs memory beyond its own struct when unpacked. */
+    /* Returns whether unpacking the field needs memory outside of its struct. */
     bool message = field->type == PROTOBUF_C_TYPE_MESSAGE;
     bool again = met_before(m);
     bool counted = again || repeated || message;
@@ -269,7 +263,7 @@ static bool scan_field(level *m, wire_type type)
         return scan_packed(m);
     if (type != declared)
         return fail(m, "not of the wire type of the field");
-    /* protobuf-c would lose numbers of the first part. */
+    /* protobuf-c would lose numbers of the first occurrence. */
     if (message && !repeated && again && element_index(m) > 0)
         return fail(m, "comes in more than one part");
     return (!counted || count_element(m)) && scan_value(m, &m->wire);
@@ -282,7 +276,7 @@ static bool scan_unknown(level *m, wire_type type)
     return wire_skip(&m->wire, type) || fail(m, "ends inside an unknown field");
 }
 
-/* proto2: protobuf-c refuses a message without a required field, but not by name. */
+/* proto2: protobuf-c rejects a message without a required field, but does not name the field. */
 static bool scan_required(level *m)
 {
     for (unsigned i = 0; i < m->type->n_fields; i++) {

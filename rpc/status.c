@@ -1,5 +1,4 @@
-/* Codes and errors. The numbers are google.rpc.Code's and the names are printed,
- * logged and matched on: they never change. */
+/* The numbers are those of google.rpc.Code. Programs and logs depend on the names: they never change. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -47,8 +46,7 @@ const char *lks_applied_name(lks_applied applied)
     return "MAYBE";
 }
 
-/* The length of `text` (of `len` bytes, cut off somewhere) without the broken
- * UTF-8 character that a cut leaves at the end. */
+/* Returns the length of a cut text without an incomplete UTF-8 character at its end. */
 static size_t whole_characters(const char *text, size_t len)
 {
     size_t start = len;
@@ -110,8 +108,7 @@ static bool may_be_a_fields_fault(lks_code code)
            code == LKS_OUT_OF_RANGE;
 }
 
-/* The length of the path that `message` begins with, as in "lines[0].sku: must be..."; 0 without one. A message that was cut
- * inside the path has none. */
+/* Returns the length of the path at the beginning of a message, as in "lines[0].sku: must be...", or 0. A message that was cut inside the path has none. */
 static size_t path_len(const char *message)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", digits[] = "0123456789";
@@ -150,7 +147,7 @@ static void find_field(lks_error *error)
 __attribute__((format(printf, 5, 0))) static void set(lks_error *error, lks_code code, lks_applied applied,
                                                       lks_reason reason, const char *format, va_list args)
 {
-    /* The arguments may point into *error, so it is written last. */
+    /* The arguments may point into *error, so *error is written last. */
     char text[LKS_ERROR_MESSAGE_MAX];
     int len = vsnprintf(text, sizeof text, format, args);
 

@@ -18,8 +18,7 @@ static bool within(uint8_t byte, uint8_t low, uint8_t high)
     return byte >= low && byte <= high;
 }
 
-/* Length of the character at `text`, of which `left` bytes are there; 0 when it
- * is none. */
+/* Returns the length of the character at `text`, which has `left` bytes, or 0 if it is invalid. */
 static size_t character(const uint8_t *text, size_t left)
 {
     uint8_t lead = text[0];

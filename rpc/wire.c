@@ -1,11 +1,9 @@
-/* The wire format of https://protobuf.dev/programming-guides/encoding/ without
- * groups. Stricter than protobuf-c wherever that guesses: whatever passes here,
- * it reads in the same way. */
+/* The wire format of https://protobuf.dev/programming-guides/encoding/ without groups. It is stricter than protobuf-c where protobuf-c guesses, and protobuf-c reads what passes in the same way. */
 #include "wire.h"
 
 enum {
     VARINT_BYTES_MAX = 10,
-    SHORT_VARINT_BYTES_MAX = 5, /* tags and lengths: protobuf-c reads no more */
+    SHORT_VARINT_BYTES_MAX = 5, /* tags and lengths: protobuf-c reads at most 5 bytes */
     NUMBER_SHIFT = 3,
     TYPE_MASK = 7,
 };

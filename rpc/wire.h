@@ -1,5 +1,4 @@
-/* Reading the Protobuf wire format, one value at a time. A reader never moves
- * past `end`, and after a failure it has not moved at all. */
+/* Reads the Protobuf wire format, a value at a time. A reader never moves past `end`, and does not move if it fails. */
 #ifndef RPC_WIRE_H
 #define RPC_WIRE_H
 
@@ -21,22 +20,22 @@ typedef enum wire_type {
     WIRE_FIXED32 = 5,
 } wire_type;
 
-/* At most 10 bytes; what does not fit 64 bits is refused. */
+/* Reads a varint of at most 10 bytes that fits 64 bits. */
 bool wire_varint(wire *from, uint64_t *ret);
 
-/* At most 5 bytes, number 1..2^29-1, one of the four types: groups are refused. */
+/* Reads a tag of at most 5 bytes: number 1 to 2^29-1, one of the four types. Rejects groups. */
 bool wire_tag(wire *from, uint32_t *number, wire_type *type);
 
-/* `len` raw bytes. */
+/* Takes `len` bytes. */
 bool wire_take(wire *from, size_t len, wire *ret);
 
-/* A length of at most 5 bytes and as many bytes. */
+/* Takes a length of at most 5 bytes, and as many bytes. */
 bool wire_prefixed(wire *from, wire *ret);
 
-/* Any value. */
+/* Skips a value. */
 bool wire_skip(wire *from, wire_type type);
 
-/* How a type travels when it is not packed. */
+/* Returns the wire type of a field that is not packed. */
 wire_type wire_type_of(ProtobufCType type);
 
 #endif

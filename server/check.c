@@ -18,7 +18,7 @@ tls_files check_tls_files(const settings *config)
                        &names};
 }
 
-/* What others can reach must know them, and keep what they say to itself. */
+/* An address that other machines can reach needs authentication and encryption. */
 static lks_code check_exposure(const settings *config, const identity *known, const char *address, lks_error *error)
 {
     bool safe = wires_is_encrypted(address) && identity_required(known);
@@ -34,7 +34,7 @@ lks_code check_wrong_address(const char *address, const lks_error *why, lks_erro
     return lks_error_set(error, why->code, LKS_APPLIED_NO, "--listen %s: %s", address, why->message);
 }
 
-/* A setting that would do nothing is a mistake that somebody relies on. */
+/* A setting without effect is refused, because someone may rely on it. */
 static lks_code check_tls(const tls_files *files, lks_error *error)
 {
     const char *wrong = NULL;
@@ -57,7 +57,7 @@ static lks_code check_origin(const char *origin, lks_error *error)
                          "--allow-origin %s: must be scheme://host or scheme://host:port", origin);
 }
 
-/* What is bound: host:port, or a path. */
+/* The part that is bound: host:port, or a path. */
 static const char *place_of(const char *address, size_t *len)
 {
     const char *end = strstr(address, "://"), *place = end ? end + 3 : address;
@@ -169,7 +169,6 @@ lks_code check_settings(const settings *config, bool starts, identity **ret, lks
 
 /* ---- files ------------------------------------------------------------------------ */
 
-/* What others may write is not worth much; what others may read is no key. */
 static void warn_of_mode(const char *path, mode_t not_for_others, const char *reason)
 {
     struct stat file;

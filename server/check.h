@@ -12,8 +12,7 @@
 /* Reads the files that are named, too. starts: the addresses must also be free. On success *ret is the caller's to free. The error names the setting. */
 lks_code check_settings(const settings *config, bool starts, identity **ret, lks_error *error);
 
-/* Warns of files that others may change, or read where they should not: what others may write is not worth much, and
- * what others may read is no key. */
+/* Warns about files with unsafe modes: a policy that others may write, a key that others may read. */
 void check_modes(const settings *config);
 
 tls_files check_tls_files(const settings *config);
@@ -22,10 +21,10 @@ store_files check_store_files(const settings *config);
 /* The store's URL, and the files that are read for it. */
 lks_code check_store(const settings *config, lks_error *error);
 
-/* What an address that needs a certificate is told. */
+/* The error for an address that needs a certificate. */
 extern const char check_no_certificate[];
 
-/* What is wrong with an address, said of it. Returns the code of `why`. */
+/* An error about an address. Returns the code of `why`. */
 lks_code check_wrong_address(const char *address, const lks_error *why, lks_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* What is wrong with the server now: one list, from which the log, GetStatus, the health service and the service manager are
- * told. Loop thread only. */
+/* The current faults of the server: one list for the log, GetStatus, the health service and the service manager. Loop
+ * thread only. */
 #ifndef LOCKSTOCK_SERVER_CONDITIONS_H
 #define LOCKSTOCK_SERVER_CONDITIONS_H
 
@@ -17,7 +17,7 @@ enum { CONDITION_TEXT_BYTES = 640 };
 typedef struct condition {
     const char *about;               /* "store", "certificate", "servers"; static */
     char text[CONDITION_TEXT_BYTES]; /* for people; empty: nothing is wrong */
-    lks_reason reason;               /* NONE: no word says it */
+    lks_reason reason;               /* NONE: there is no word for it */
     bool blocks;                     /* calls cannot be served while it lasts */
     int64_t since_ms;                /* since 1970 */
 } condition;

@@ -1,5 +1,4 @@
-/* Called once by main, before anything is opened. The hard limit is left as it is: it is
- * what an administrator has said. */
+/* Called once by main, before anything is opened. The hard limit is the administrator's and is left as it is. */
 #include "descriptors.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
-/* Invariant: one event is one line, written by one write(2), so that lines of
- * threads and processes that share the descriptor never mix. A reader that does not read holds up nobody: a line that does not fit
- * is left out and counted. The descriptor is shared with other processes, so it is not made non-blocking itself: a socket is
- * asked not to block, and poll says of a pipe that a line of PIPE_BUF fits. */
+/* Invariant: one event is one line, written by one write(2), so lines of threads and processes that share the
+ * descriptor never mix. A slow reader blocks nothing: a line that does not fit is dropped and counted. The descriptor
+ * is shared with other processes, so it is not made non-blocking: a socket is written with MSG_DONTWAIT, and poll
+ * reports when a pipe has room for a line of PIPE_BUF. */
 #include "log.h"
 
 #include <errno.h>
@@ -25,26 +25,30 @@ static log_level threshold = LOG_LEVEL_INFO;
 static log_format written = LOG_FORMAT_LOGFMT;
 static atomic_uint left_out; /* lines, since one was written */
 
+/* The index of a word in a list; -1: it is none of them. */
+static int index_of(const char *text, const char *const words[], int n)
+{
+    while (--n >= 0 && strcmp(text, words[n]) != 0)
+        ;
+    return n;
+}
+
 bool log_level_parse(const char *text, log_level *ret)
 {
-    for (int level = LOG_LEVEL_ERROR; level <= LOG_LEVEL_DEBUG; level++) {
-        if (strcmp(text, level_names[level]) == 0) {
-            *ret = (log_level)level;
-            return true;
-        }
-    }
-    return false;
+    int level = index_of(text, level_names, LOG_LEVEL_DEBUG + 1);
+
+    if (level >= 0)
+        *ret = (log_level)level;
+    return level >= 0;
 }
 
 bool log_format_parse(const char *text, log_format *ret)
 {
-    for (int format = LOG_FORMAT_LOGFMT; format <= LOG_FORMAT_JSON; format++) {
-        if (strcmp(text, format_names[format]) == 0) {
-            *ret = (log_format)format;
-            return true;
-        }
-    }
-    return false;
+    int format = index_of(text, format_names, LOG_FORMAT_JSON + 1);
+
+    if (format >= 0)
+        *ret = (log_format)format;
+    return format >= 0;
 }
 
 void log_set(log_level level, log_format format)
@@ -169,7 +173,7 @@ size_t log_line(log_format format, const char *time, const char *level, const ch
     return to.len;
 }
 
-/* False: there is no room for it now. What is written nowhere, because nobody listens, counts as written. */
+/* False: there is no room for it now. When stderr is closed the line counts as written. */
 static bool write_now(const char *line, size_t len)
 {
     struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -199,14 +203,14 @@ static void write_event(log_level level, const char *event, const char *pairs)
         atomic_fetch_add(&left_out, 1);
 }
 
-static void tell_left_out(void)
+static void report_left_out(void)
 {
     unsigned n = atomic_exchange(&left_out, 0);
 
     if (n > 0)
         log_warn("log-lines-lost", "count=%u", n);
     if (n > 0 && atomic_load(&left_out) > 0)
-        atomic_fetch_add(&left_out, n - 1); /* nor was there room for this one */
+        atomic_fetch_add(&left_out, n - 1); /* the line above was lost, too */
 }
 
 __attribute__((format(printf, 3, 0))) static void write_line(log_level level, const char *event, const char *format,
@@ -215,53 +219,25 @@ __attribute__((format(printf, 3, 0))) static void write_line(log_level level, co
     char pairs[PAIRS_BYTES];
 
     vsnprintf(pairs, sizeof pairs, format, args);
-    tell_left_out();
+    report_left_out();
     write_event(level, event, pairs);
-}
-
-__attribute__((format(printf, 3, 0))) static void write_wanted(log_level level, const char *event, const char *format,
-                                                               va_list args)
-{
-    if (level <= threshold)
-        write_line(level, event, format, args);
 }
 
 void log_audit(const char *format, ...)
 {
     va_list args;
+
     va_start(args, format);
     write_line(LOG_LEVEL_INFO, "audit", format, args);
     va_end(args);
 }
 
-void log_error(const char *event, const char *format, ...)
+void log_event(log_level level, const char *event, const char *format, ...)
 {
     va_list args;
-    va_start(args, format);
-    write_wanted(LOG_LEVEL_ERROR, event, format, args);
-    va_end(args);
-}
 
-void log_warn(const char *event, const char *format, ...)
-{
-    va_list args;
     va_start(args, format);
-    write_wanted(LOG_LEVEL_WARN, event, format, args);
-    va_end(args);
-}
-
-void log_info(const char *event, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    write_wanted(LOG_LEVEL_INFO, event, format, args);
-    va_end(args);
-}
-
-void log_debug(const char *event, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    write_wanted(LOG_LEVEL_DEBUG, event, format, args);
+    if (level <= threshold)
+        write_line(level, event, format, args);
     va_end(args);
 }

@@ -20,19 +20,20 @@ bool log_level_parse(const char *text, log_level *ret);
 /* "logfmt", "json". False: none of them. */
 bool log_format_parse(const char *text, log_format *ret);
 
-/* Before other threads start. What is less than `level` is left out. */
+/* Call it before other threads start. Events below `level` are dropped. */
 void log_set(log_level level, log_format format);
 
-/* `event` is one word; the rest are key=value pairs with a space between, a value with spaces in double quotes, in which
- * anything may stand but a quote that a space, a word and = follow. Line breaks are written as spaces, what is no
- * UTF-8 as ?. Thread-safe. Never blocks: where nobody reads (a pipe that is full) a line is left out, and
- * how many were is told by event=log-lines-lost before the next that is written. */
-void log_error(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void log_warn(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void log_info(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void log_debug(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* `event` is one word. `format` gives key=value pairs separated by a space; a value with spaces is in double quotes and
+ * may contain anything but a quote followed by a space, a word and =. Line breaks become spaces, and bytes that are no
+ * UTF-8 become ?. Thread-safe. Never blocks: a line is dropped when the pipe is full, and event=log-lines-lost counts
+ * these before the next line. */
+void log_event(log_level level, const char *event, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define log_error(...) log_event(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warn(...) log_event(LOG_LEVEL_WARN, __VA_ARGS__)
+#define log_info(...) log_event(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...) log_event(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-/* The event "audit", at level info, whatever log_set left out: who wants fewer lines must not lose who did what. */
+/* The event "audit" at level info. It is written whatever log_set chose. */
 void log_audit(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A line as it is written, without its end: for tests. `pairs` are what the functions above make of their format.

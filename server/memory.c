@@ -1,4 +1,4 @@
-/* Invariant: nothing here returns NULL (memory.h says why). Used all over server/. */
+/* Invariant: nothing here returns NULL; memory.h has the reason. */
 #include "memory.h"
 
 #include <malloc.h>

@@ -1,8 +1,6 @@
-/* Memory of lockstockd. Never NULL: when there is none the server says so in its log and ends itself
- * (abort). What peers can make it keep is bounded and refused before (callers.h, budget.h), so this
- * is a machine that has no memory left; all state is in Redis, and callers learn what a killed
- * server's callers learn. Libraries (rpc, net) return NULL or RESOURCE_EXHAUSTED instead: the
- * process is not theirs. */
+/* Memory of lockstockd. Never returns NULL: out of memory the server logs that and aborts. What peers can make it
+ * allocate is limited and refused before (callers.h, budget.h), so then the machine has no memory left. All state is in
+ * Redis, and callers get the errors of a killed server. Libraries (rpc, net) return NULL or RESOURCE_EXHAUSTED instead. */
 #ifndef LOCKSTOCK_SERVER_MEMORY_H
 #define LOCKSTOCK_SERVER_MEMORY_H
 
@@ -10,8 +8,8 @@
 
 #include <lockstock/rpc/arena.h>
 
-/* What one call frees stays for the next, so that a call of a megabyte does not take hundreds of page faults each time;
- * after a peak net/stream/trim.c gives memory back. At the beginning. */
+/* Keeps freed memory for the next call: otherwise a call of a megabyte would take hundreds of page faults each time.
+ * net/stream/trim.c gives memory back after a peak. Call it at the start. */
 void memory_keep_what_is_freed(void);
 
 /* Zeroed, to be freed with free(). */

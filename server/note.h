@@ -1,4 +1,4 @@
-/* What a server says of itself to the others on its store. */
+/* The note of this server for the other servers on its store. */
 #ifndef LOCKSTOCK_SERVER_NOTE_H
 #define LOCKSTOCK_SERVER_NOTE_H
 

@@ -1,5 +1,4 @@
-/* Invariant: each datagram says all that is to be known at its time, so that one which is sent later in place of one that
- * found no room loses nothing. Called by server.c. */
+/* Invariant: each datagram has the complete state, so a later one replaces one that found no room. Called by server.c. */
 #include "notify.h"
 
 #include <errno.h>
@@ -32,8 +31,8 @@ struct notify {
     uint64_t within_us; /* of STOPPING */
     phase phase;
     bool ready;
-    bool unsent;                /* the manager does not know how it is */
-    bool failed;                /* and the log has said so */
+    bool unsent;                /* the manager does not have the latest state */
+    bool failed;                /* and that was logged */
     char reason[REASON_BYTES];  /* why it is not ready, or not wholly, or ends; empty: none */
     char failure[REASON_BYTES]; /* of the last reload; empty: none */
 };
@@ -112,7 +111,7 @@ static bool read_address(notify *n, const char *text)
     return true;
 }
 
-/* Half of what the manager waits; 0: it does not, or for another process. */
+/* Half of the manager's limit; 0: there is none, or it is for another process. */
 static uint64_t read_beat(void)
 {
     const char *time = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");

@@ -1,5 +1,5 @@
-/* Random bytes that nobody can guess, by OpenSSL's generator, which is seeded by the system's: that one takes ten times
- * as long. */
+/* Unpredictable random bytes from OpenSSL's generator, which the system's generator seeds: that one takes ten times as
+ * long. */
 #ifndef LOCKSTOCK_SERVER_RANDOM_H
 #define LOCKSTOCK_SERVER_RANDOM_H
 

@@ -43,7 +43,7 @@ enum { DRAIN_LOOK_MS = 10 };
 /* How long a peer that takes no answers can hold up the end. */
 enum { FLUSH_MS = 2000 };
 
-/* What the manager grants an embedded store to end, which is killed after 10 s, and the rest. */
+/* The manager waits so long for an embedded store, which is killed after 10 s, and for the rest. */
 enum { STORE_END_MS = 20000 };
 
 /* To the store, beside those of calls that run: alarms', and what is late. */
@@ -89,61 +89,43 @@ typedef struct server {
     lks_error failure;
 } server;
 
-static void on_alarms_closed(void *arg)
+/* Closes one part after the other, each before what it calls. */
+static void close_next(void *arg)
 {
     server *s = arg;
+    wires *last_wires = s->wires;
+    callers *last_callers = s->callers;
+    waiters *last_waiters = s->waiters;
+    alarms *last_alarms = s->alarms;
 
-    s->phase = STOPPED;
-    s->alarms = NULL;
-    uv_close((uv_handle_t *)&s->on_term, NULL);
-    uv_close((uv_handle_t *)&s->on_int, NULL);
-    uv_close((uv_handle_t *)&s->on_hup, NULL);
-    uv_close((uv_handle_t *)&s->drain_timer, NULL);
-    uv_close((uv_handle_t *)&s->certificates_timer, NULL);
-    notify_close(s->notify);
-}
-
-static void on_waiters_closed(void *arg)
-{
-    server *s = arg;
-
-    s->waiters = NULL;
-    if (s->alarms)
-        alarms_close(s->alarms, on_alarms_closed, s);
-    else
-        on_alarms_closed(s);
-}
-
-static void on_callers_closed(void *arg)
-{
-    server *s = arg;
-
-    s->callers = NULL;
-    if (s->waiters)
-        waiters_close(s->waiters, on_waiters_closed, s);
-    else
-        on_waiters_closed(s);
-}
-
-static void on_wire_closed(void *arg)
-{
-    server *s = arg;
-
-    s->wires = NULL;
-    if (s->callers)
-        callers_close(s->callers, on_callers_closed, s);
-    else
-        on_callers_closed(s);
+    if (last_wires) {
+        s->wires = NULL;
+        wires_close(last_wires, close_next, s);
+    } else if (last_callers) {
+        s->callers = NULL;
+        callers_close(last_callers, close_next, s);
+    } else if (last_waiters) {
+        s->waiters = NULL;
+        waiters_close(last_waiters, close_next, s);
+    } else if (last_alarms) {
+        s->alarms = NULL;
+        alarms_close(last_alarms, close_next, s);
+    } else {
+        s->phase = STOPPED;
+        uv_close((uv_handle_t *)&s->on_term, NULL);
+        uv_close((uv_handle_t *)&s->on_int, NULL);
+        uv_close((uv_handle_t *)&s->on_hup, NULL);
+        uv_close((uv_handle_t *)&s->drain_timer, NULL);
+        uv_close((uv_handle_t *)&s->certificates_timer, NULL);
+        notify_close(s->notify);
+    }
 }
 
 static void close_wire(server *s)
 {
     s->phase = CLOSING_WIRE;
     uv_timer_stop(&s->drain_timer);
-    if (s->wires)
-        wires_close(s->wires, on_wire_closed, s);
-    else
-        on_wire_closed(s);
+    close_next(s);
 }
 
 static void on_store_closed(void *arg)
@@ -216,7 +198,6 @@ static void on_signal(uv_signal_t *handle, int number)
     drain(s, s->phase == RUNNING ? (uint64_t)s->config->drain_ms : 0);
 }
 
-/* Something is wrong, or is no more. */
 static void set_condition(server *s, condition_about about, bool blocks, lks_reason reason, const char *text)
 {
     const char *first;
@@ -253,8 +234,8 @@ static void on_ready(void *arg, bool ready, store_fault fault)
 
 /* ---- certificates ----------------------------------------------------------------------- */
 
-/* Says that the one of that setting ends soon, or has ended; false: neither. */
-static bool judge_certificate(server *s, const char *of, int64_t ends_s, bool blocks)
+/* Reports the certificate of that setting when it ends soon or has ended; false: neither. */
+static bool report_certificate(server *s, const char *of, int64_t ends_s, bool blocks)
 {
     char end[32], text[CONDITION_TEXT_BYTES];
     time_t now = time(NULL), at = (time_t)ends_s;
@@ -270,7 +251,6 @@ static bool judge_certificate(server *s, const char *of, int64_t ends_s, bool bl
     return true;
 }
 
-/* What is not encrypted is served all the same. */
 static bool all_encrypted(const settings *config)
 {
     for (size_t i = 0; i < config->listen.n; i++)
@@ -281,8 +261,8 @@ static bool all_encrypted(const settings *config)
 
 static void look_at_certificates(server *s)
 {
-    if (!judge_certificate(s, "--tls-certificate", wires_certificate_ends(s->wires), all_encrypted(s->config)) &&
-        !judge_certificate(s, "--store-certificate", store_certificate_ends(s->store), false))
+    if (!report_certificate(s, "--tls-certificate", wires_certificate_ends(s->wires), all_encrypted(s->config)) &&
+        !report_certificate(s, "--store-certificate", store_certificate_ends(s->store), false))
         set_condition(s, CONDITION_CERTIFICATE, false, LKS_REASON_NONE, NULL);
 }
 
@@ -401,10 +381,10 @@ static lks_code open_store(server *s, lks_error *error)
     return open_unless_told_to_stop(s, &options, error);
 }
 
-static void judge_by(server *s, identity *loaded)
+static void set_identity(server *s, identity *loaded)
 {
     if (s->dispatch)
-        dispatch_judge_by(s->dispatch, loaded);
+        dispatch_set_identity(s->dispatch, loaded);
     identity_free(s->identity);
     s->identity = loaded;
 }
@@ -428,7 +408,7 @@ static void on_reload(uv_signal_t *handle, int number)
         notify_reloaded(s->notify, error.message);
         return;
     }
-    judge_by(s, loaded);
+    set_identity(s, loaded);
     check_modes(s->config);
     log_info("reloaded", "%s", "what=identity,certificates,store");
     look_at_certificates(s);
@@ -442,7 +422,7 @@ static lks_code load_identity(server *s, lks_error *error)
 
     lks_code code = check_settings(s->config, true, &loaded, error);
     if (code == LKS_OK) {
-        judge_by(s, loaded);
+        set_identity(s, loaded);
         check_modes(s->config);
     }
     return code;
@@ -492,7 +472,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
                      .conditions = &s->conditions},
     };
     s->dispatch = dispatch_new(&options);
-    dispatch_judge_by(s->dispatch, s->identity);
+    dispatch_set_identity(s->dispatch, s->identity);
     s->intake = (intake){.callers = s->callers, .dispatch = s->dispatch};
     s->sink = intake_sink(&s->intake);
     return frames_new(&s->sink, (size_t)s->config->message_bytes, &s->frames, error);
@@ -613,7 +593,7 @@ lks_code server_run(const settings *config, lks_error *error)
     identity_free(s.identity);
     uv_loop_close(&s.loop);
     if (s.failure.code == LKS_CANCELLED)
-        lks_error_clear(&s.failure); /* told to stop before it served: an orderly end */
+        lks_error_clear(&s.failure); /* a signal came before it served: an orderly end */
     *error = s.failure;
     return s.failure.code;
 }

@@ -1,5 +1,4 @@
-/* Invariant: a watch stands in the list from its request to the end of its call, and was
- * told the status last set. Called by server.c and host/; its methods by net/grpc. */
+/* A watch is in the list from its request to the end of its call, and has been sent the current status. */
 #include "standard/health.h"
 
 #include <stdlib.h>
@@ -19,7 +18,7 @@ typedef struct inquiry {
     health *health;
     grpc_stream *call;
     bool watches; /* Watch, not Check */
-    bool asked;   /* its request came */
+    bool asked;   /* its request has arrived */
     bool listed;
     TAILQ_ENTRY(inquiry) next;
 } inquiry;

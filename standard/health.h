@@ -1,6 +1,4 @@
-/* grpc.health.v1.Health: whether this server serves; all its services together. lockstockd does while its store
- * is ready and it is not draining, a host while it is not closing. Loop thread
- * only. Source: github.com/grpc/grpc/blob/master/doc/health-checking.md */
+/* grpc.health.v1.Health: whether this server serves, for all its services together. lockstockd serves while its store is ready and it is not draining; a host until it closes. Loop thread only. Source: github.com/grpc/grpc/blob/master/doc/health-checking.md */
 #ifndef LOCKSTOCK_STANDARD_HEALTH_H
 #define LOCKSTOCK_STANDARD_HEALTH_H
 
@@ -12,17 +10,16 @@ typedef struct health health;
 
 enum { HEALTH_METHODS = 2 };
 
-/* Not serving at first. `knows` says whether there is a service of that name. NULL when
- * out of memory. */
+/* Begins as not serving. `knows` returns whether a service exists. Returns NULL when out of memory. */
 health *health_new(bool (*knows)(void *arg, const char *service), void *arg);
 
-/* Check and Watch, for a gRPC server. */
+/* Returns the methods Check and Watch for a gRPC server. */
 void health_methods(health *h, grpc_streaming_method out[HEALTH_METHODS]);
 
-/* Who watches is told at once. */
+/* Notifies all watchers. */
 void health_set(health *h, bool serving);
 
-/* With no call of it left. Takes NULL. */
+/* No call may be left. Takes NULL. */
 void health_free(health *h);
 
 #endif

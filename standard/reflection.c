@@ -1,5 +1,4 @@
-/* Invariant: `files` are in the order of the set, in which each comes after what it
- * imports. Called by server.c and host/; its methods by net/grpc. */
+/* `files` are in the order of the set, in which each file follows its imports. */
 #include "standard/reflection.h"
 
 #include <stdio.h>
@@ -29,7 +28,7 @@ typedef struct inquiry {
 
 /* ---- the files -------------------------------------------------------------------- */
 
-/* Files that stand there again go. */
+/* Removes files that occur again. */
 static void drop_repeated(Google__Protobuf__FileDescriptorSet *set)
 {
     size_t n = 0;
@@ -102,7 +101,7 @@ static size_t file_of_name(const reflection *r, const char *name)
 
 /* ---- names: "package.Outer.Inner" ---------------------------------------------------- */
 
-/* What is left of `name` after "prefix."; NULL when it does not begin so. */
+/* Returns the rest of `name` after "prefix.", or NULL. */
 static const char *after(const char *name, const char *prefix)
 {
     size_t len = prefix ? strlen(prefix) : 0;
@@ -172,7 +171,7 @@ static size_t file_of_symbol(const reflection *r, const char *symbol)
     return i;
 }
 
-/* The extendee is written with a leading dot. */
+/* The extendee has a leading dot. */
 static size_t file_of_extension(const reflection *r, const char *type, int32_t number)
 {
     for (size_t i = 0; i < r->set->n_file; i++) {
@@ -184,7 +183,7 @@ static size_t file_of_extension(const reflection *r, const char *type, int32_t n
     return r->set->n_file;
 }
 
-/* "package.Name" of a file's service. */
+/* Writes "package.Name" of a service. */
 static void full_name(const file_proto *file, size_t service, char name[NAME_BYTES_MAX])
 {
     const char *package = file->package ? file->package : "";
@@ -237,7 +236,7 @@ static void send_error(const inquiry *i, request_message *request, lks_code code
     send_response(i, &response, request);
 }
 
-/* Marks a file and all that it imports. */
+/* Marks a file and its imports. */
 static void mark(const reflection *r, size_t at, bool *wanted)
 {
     const file_proto *file = at < r->set->n_file ? r->set->file[at] : NULL;
@@ -249,7 +248,7 @@ static void mark(const reflection *r, size_t at, bool *wanted)
         mark(r, file_of_name(r, file->dependency[i]), wanted);
 }
 
-/* The file first, then what it imports. */
+/* The file first, then its imports. */
 static void send_file(const inquiry *i, request_message *request, size_t at)
 {
     const reflection *r = i->reflection;

@@ -1,6 +1,4 @@
-/* grpc.reflection.v1 and v1alpha: what services there are, as descriptors, so that
- * grpcurl, buf curl and Postman need no .proto. Both versions are the same bytes. Loop
- * thread only. Source: github.com/grpc/grpc/blob/master/doc/server-reflection.md */
+/* grpc.reflection.v1 and v1alpha: the descriptors of all services, so that grpcurl, buf curl and Postman need no .proto. Both versions have the same bytes. Loop thread only. Source: github.com/grpc/grpc/blob/master/doc/server-reflection.md */
 #ifndef LOCKSTOCK_STANDARD_REFLECTION_H
 #define LOCKSTOCK_STANDARD_REFLECTION_H
 
@@ -15,21 +13,20 @@ typedef struct reflection reflection;
 
 enum { REFLECTION_METHODS = 2 };
 
-/* Serialised google.protobuf.FileDescriptorSets, made by the build: what lockstockd serves, and what every
- * server has (these two services and the health check), with all they import. */
+/* Serialised google.protobuf.FileDescriptorSets, made by the build: the services of lockstockd, and those of every server (reflection and health), with their imports. */
 extern const unsigned char contract_files[], standard_files[];
 extern const size_t contract_files_len, standard_files_len;
 
-/* Reads a set, or several, one behind the other: of files of one name the first counts. LKS_RESOURCE_EXHAUSTED: out of memory; LKS_INTERNAL: not a set. */
+/* Reads one or several concatenated sets. The first of several files with one name counts. LKS_RESOURCE_EXHAUSTED: out of memory; LKS_INTERNAL: not a set. */
 lks_code reflection_new(const void *files, size_t len, reflection **ret, lks_error *error);
 
-/* Whether one of its files defines the service "package.Name". */
+/* Returns whether a file defines the service "package.Name". */
 bool reflection_has_service(const reflection *r, const char *name);
 
-/* Its methods, for a gRPC server. A policy must allow READ. */
+/* Returns the methods for a gRPC server. A policy must allow READ. */
 void reflection_methods(reflection *r, grpc_streaming_method out[REFLECTION_METHODS]);
 
-/* With no call of it left. Takes NULL. */
+/* No call may be left. Takes NULL. */
 void reflection_free(reflection *r);
 
 #endif

@@ -41,7 +41,7 @@ typedef struct test_fixtures {
     {                                                               \
         add;                                                        \
     }                                                               \
-    static void name(void **state)
+    static void name(__attribute__((unused)) void **state)
 
 /* The program's main; or its end, where main does more. Returns what main does. */
 #define TEST_MAIN(...)                \

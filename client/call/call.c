@@ -1,17 +1,13 @@
 /* One call, with its tries.
  *
- *   STARTED --> QUEUED --room--> SENDING --sent--> AWAITING --answer, lost--> SETTLED --> COMPLETE
- *                ^ ^              |    |            ^   |                        ^
- *                | +--unsent------+    | too long   |   | lost, no answer,       |
- *                |                |    v            |   v unavailable            |
- *                +--unsent-----WITHDRAWING--sent----+ PAUSED                     |
- *                |                |    |                |                        |
- *                +----------------|----|----------------+                        |
- *                                 v    v                                         |
- *                                ENDING --unsent, sent---------------------------+
+ *   STARTED --> QUEUED --room--> SENDING --sent--> AWAITING --answer--> SETTLED --> COMPLETE
+ *                ^ ^                |                  |                    ^
+ *                | +-unsent, too long                  | lost, no answer, "unavailable": settled,
+ *                |                                     v or sent again after a pause
+ *                +-----------------------------------PAUSED
  *
- * The deadline and a cancel settle a call from every state, but a message that may or may not have been given to a
- * connection is asked back first (ENDING): its return decides between NO and MAYBE.
+ * The deadline and a cancel settle a call from every state. A message that is still SENDING is taken back first: whether
+ * that is too late decides between NO and MAYBE.
  *
  * Invariants: a call is settled exactly once, on the loop thread, and what it then says of `applied` is true of all its
  * tries together. It lives while it has references: the loop thread's until its completion has run, the user's until
@@ -38,17 +34,13 @@ enum {
     TRY_MS_MAX = 1500,     /* a server waits 1 s for its store before it says that there is none */
     WAIT_MARGIN_MS = 1000, /* of the try of a waiting call, over its wait */
     PAUSE_MS_MIN = 10,
-    PAUSE_MS_MAX = 640,
-    QUEUE_PART = 2,            /* a call may queue here for one part in so many of its time; the rest is the server's */
-    UNDO_TIMEOUT_MS = 86400000 /* a copy of the call may arrive as late */
+    PAUSE_MS_MAX = 640
 };
 
 typedef enum call_state {
     CALL_STARTED,
     CALL_QUEUED,
     CALL_SENDING,
-    CALL_WITHDRAWING,
-    CALL_ENDING,
     CALL_AWAITING,
     CALL_PAUSED,
     CALL_SETTLED,
@@ -56,7 +48,7 @@ typedef enum call_state {
 } call_state;
 
 struct lks_call {
-    channel_call base;
+    frame_call base;
 
     /* Constant after the start. */
     lks_call_done *done;
@@ -89,17 +81,17 @@ struct lks_call {
 
 static lks_call *call_of(frame_call *base)
 {
-    return container_of(base, lks_call, base.base);
+    return container_of(base, lks_call, base);
 }
 
 static const struct request *request_of(const lks_call *call)
 {
-    return call->base.base.request;
+    return call->base.request;
 }
 
 static const char *url_of(const lks_call *call)
 {
-    return connection_url(call->base.base.connection);
+    return connection_url(call->base.connection);
 }
 
 static void unref(lks_call *call)
@@ -107,7 +99,7 @@ static void unref(lks_call *call)
     if (atomic_fetch_sub(&call->references, 1) != 1)
         return;
     lks_message_free(call->response);
-    free(call->base.base.request);
+    free(call->base.request);
     free(call->cause);
     pthread_cond_destroy(&call->finished);
     pthread_mutex_destroy(&call->lock);
@@ -121,9 +113,7 @@ static void unref(lks_call *call)
 static const unsigned moves[] = {
     [CALL_STARTED] = TO(QUEUED),
     [CALL_QUEUED] = TO(SENDING) | TO(SETTLED),
-    [CALL_SENDING] = TO(AWAITING) | TO(QUEUED) | TO(WITHDRAWING) | TO(ENDING),
-    [CALL_WITHDRAWING] = TO(AWAITING) | TO(QUEUED) | TO(ENDING),
-    [CALL_ENDING] = TO(SETTLED),
+    [CALL_SENDING] = TO(AWAITING) | TO(QUEUED),
     [CALL_AWAITING] = TO(PAUSED) | TO(SETTLED),
     [CALL_PAUSED] = TO(QUEUED) | TO(SETTLED),
     [CALL_SETTLED] = TO(COMPLETE),
@@ -195,54 +185,25 @@ static void settle(lks_call *call)
 
 static void succeed(lks_call *call, ProtobufCMessage *response)
 {
-    lks_applied applied = call->base.base.applied; /* a lost try may still take effect if the response is a refusal */
+    lks_applied applied = call->base.applied; /* a lost try may still take effect if the response is a refusal */
 
     call->error = (lks_error){.code = LKS_OK, .applied = applied != LKS_APPLIED_NO ? applied : LKS_APPLIED_UNSPECIFIED};
     call->response = response;
     settle(call);
 }
 
-/* Starts the call that the option `undo` of the method names, in the background. It names the call by the id that all
- * its tries had: a server that gets a late copy knows that it is over. */
-static void undo(lks_channel *channel, const struct request *request)
-{
-    const lks_rpc_method *method = request->method;
-    Lockstock__Rpc__V1__Call *sent = method->undo ? request_call(request) : NULL;
-    lks_metadata *metadata = sent ? calloc(sent->n_metadata + 1, sizeof *metadata) : NULL;
-    ProtobufCMessage *message = NULL, *undoing = NULL;
-
-    if (metadata)
-        message = protobuf_c_message_unpack(method->request, NULL, sent->payload.len, sent->payload.data);
-    if (message)
-        undoing = lks_rpc_undo_request(method, message);
-    if (undoing) {
-        for (size_t i = 0; i < sent->n_metadata; i++)
-            metadata[i] = (lks_metadata){.key = sent->metadata[i]->key,
-                                         .value = sent->metadata[i]->value.data,
-                                         .len = sent->metadata[i]->value.len};
-        const lks_call_options options = {
-            .timeout_ms = UNDO_TIMEOUT_MS, .insist = true, .metadata = metadata, .n_metadata = sent->n_metadata};
-        lks_call_start(channel, method->undo->method, undoing, &options, NULL, NULL, NULL, NULL, NULL);
-    }
-    free(undoing);
-    lks_message_free(message);
-    free(metadata);
-    if (sent)
-        lockstock__rpc__v1__call__free_unpacked(sent, NULL);
-}
-
 static void fail(lks_call *call)
 {
-    call->error.applied = call->base.base.applied;
+    call->error.applied = call->base.applied;
     settle(call);
     if (call->error.code == LKS_CANCELLED && call->error.applied != LKS_APPLIED_NO)
-        undo(call->channel, request_of(call));
+        request_undo(request_of(call), call->channel);
 }
 
 /* Adds what one try did to what all of them did. */
 static void note_applied(lks_call *call, lks_applied applied)
 {
-    frame_call *all = &call->base.base;
+    frame_call *all = &call->base;
 
     if (applied == LKS_APPLIED_YES || (applied == LKS_APPLIED_MAYBE && all->applied == LKS_APPLIED_NO))
         all->applied = applied;
@@ -260,23 +221,13 @@ static void set_unanswered(lks_call *call, lks_code code, lks_reason reason, con
 /* Ends the call with call->error, whatever its state is. */
 static void give_up(lks_call *call)
 {
-    switch (state_of(call)) {
-    case CALL_SENDING:
-    case CALL_WITHDRAWING:
-        enter(call, CALL_ENDING);
-        heap_clear(&call->channel->loop.timers, &call->timer);
-        connection_withdraw(&call->base.base);
-        break;
-    case CALL_AWAITING:
+    if (state_of(call) == CALL_SENDING)
+        connection_withdraw(&call->base); /* now it is QUEUED or AWAITING */
+    if (state_of(call) == CALL_AWAITING) {
         note_applied(call, LKS_APPLIED_MAYBE);
-        connection_forget(&call->base.base);
-        fail(call);
-        break;
-    case CALL_ENDING:
-        break;
-    default:
-        fail(call);
+        connection_forget(&call->base);
     }
+    fail(call);
 }
 
 /* ---- another try ---------------------------------------------------------------------------- */
@@ -284,7 +235,7 @@ static void give_up(lks_call *call)
 /* Before the next try: jittered, exponential, and no shorter than the server asked for. */
 static uint64_t pause_ns(lks_call *call)
 {
-    return backoff_ns(PAUSE_MS_MIN, PAUSE_MS_MAX, call->base.base.tries, &call->channel->random) +
+    return backoff_ns(PAUSE_MS_MIN, PAUSE_MS_MAX, call->base.tries, &call->channel->random) +
            call->error.retry_after_ms * CLOCK_NS_PER_MS;
 }
 
@@ -317,7 +268,7 @@ static bool may_repeat(const lks_call *call)
 static bool has_time(const lks_call *call, uint64_t again_ns)
 {
     uint64_t deadline_ns = request_of(call)->deadline_ns;
-    bool certain = call->base.base.applied == LKS_APPLIED_NO;
+    bool certain = call->base.applied == LKS_APPLIED_NO;
 
     return again_ns < deadline_ns && (!certain || again_ns + patience_ns(call) <= deadline_ns);
 }
@@ -329,7 +280,7 @@ static void try_failed(lks_call *call, bool transient)
 
     note_applied(call, call->error.applied);
     if (transient)
-        channel_leave(call->channel, call->base.base.connection);
+        channel_leave(call->channel, call->base.connection);
     if (!transient || !may_repeat(call) || request_of(call)->no_retry || !has_time(call, again_ns)) {
         fail(call);
         return;
@@ -352,8 +303,8 @@ static void on_sending(frame_call *base, uint64_t now_ns)
 {
     lks_call *call = call_of(base);
 
-    if (lane_of(call) != LANE_WAITING)
-        pace_note(&call->channel->pace[lane_of(call)], now_ns);
+    if (lane_of(call) == LANE_PROMPT)
+        pace_note(&call->channel->pace, now_ns);
     enter(call, CALL_SENDING);
     wake_at(call, now_ns + try_ns(call, now_ns));
 }
@@ -365,12 +316,6 @@ static void on_sent(frame_call *base, uint64_t now)
 
     base->tries++;
     call->sent_ns = now;
-    if (state_of(call) == CALL_ENDING) {
-        note_applied(call, LKS_APPLIED_MAYBE);
-        connection_forget(base);
-        fail(call);
-        return;
-    }
     enter(call, CALL_AWAITING);
     if (!request->repeatable || request->no_retry)
         wake_at(call, CLOCK_NEVER);
@@ -382,10 +327,7 @@ static void on_sent(frame_call *base, uint64_t now)
 
 static void on_unsent(frame_call *base)
 {
-    if (state_of(call_of(base)) == CALL_ENDING)
-        fail(call_of(base));
-    else
-        wait_in_line(call_of(base));
+    wait_in_line(call_of(base));
 }
 
 static void on_lost(frame_call *base)
@@ -485,16 +427,6 @@ static void on_answered(frame_call *base, const Lockstock__Rpc__V1__Result *resu
         succeed(call, response);
 }
 
-static const frame_call_events events = {
-    .no_memory = on_no_memory,
-    .sending = on_sending,
-    .sent = on_sent,
-    .unsent = on_unsent,
-    .lost = on_lost,
-    .answered = on_answered,
-    .malformed = on_malformed,
-};
-
 /* ---- timers, cancels and completions, on the loop thread ------------------------------------------ */
 
 static void set_unreachable(lks_call *call)
@@ -525,7 +457,7 @@ static void overdue(lks_call *call)
 static void run_due(struct timer *timer)
 {
     lks_call *call = container_of(timer, lks_call, timer);
-    struct connection *connection = call->base.base.connection;
+    struct connection *connection = call->base.connection;
     uint64_t now = clock_now_ns();
 
     if (now < call->due_ns) {
@@ -534,13 +466,11 @@ static void run_due(struct timer *timer)
         overdue(call);
     } else if (state_of(call) == CALL_SENDING) {
         channel_leave(call->channel, connection);
-        enter(call, CALL_WITHDRAWING);
-        wake_at(call, CLOCK_NEVER);
-        connection_withdraw(&call->base.base);
+        connection_withdraw(&call->base);
         connection_suspect(connection);
     } else if (state_of(call) == CALL_AWAITING) {
         set_unanswered(call, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_EXCEEDED, "no answer");
-        connection_forget(&call->base.base);
+        connection_forget(&call->base);
         try_failed(call, true);
     } else {
         wait_in_line(call);
@@ -573,14 +503,14 @@ static void run_cancel(loop_task *task)
     unref(call);
 }
 
-static void close_call(channel_call *base)
+static void on_closing(frame_call *base)
 {
-    cancel(container_of(base, lks_call, base), "the channel was closed");
+    cancel(call_of(base), "the channel was closed");
 }
 
-static void complete(channel_call *base)
+static void complete(frame_call *base)
 {
-    lks_call *call = container_of(base, lks_call, base);
+    lks_call *call = call_of(base);
 
     if (call->done)
         call->done(call->function, call->arg, call->error.code, call->response, &call->error);
@@ -591,15 +521,25 @@ static void complete(channel_call *base)
 
 /* ---- on the caller's thread ------------------------------------------------------------------------- */
 
+static const frame_call_events events = {
+    .no_memory = on_no_memory,
+    .sending = on_sending,
+    .sent = on_sent,
+    .unsent = on_unsent,
+    .lost = on_lost,
+    .answered = on_answered,
+    .malformed = on_malformed,
+    .closing = on_closing,
+    .complete = complete,
+};
+
 static lks_call *call_new(lks_channel *channel, struct request *request, unsigned references)
 {
     lks_call *call = malloc(sizeof *call);
     if (!call)
         return NULL;
     *call = (lks_call){
-        .base = {.base = {.events = &events, .request = request, .applied = LKS_APPLIED_NO},
-                 .close = close_call,
-                 .complete = complete},
+        .base = {.events = &events, .request = request, .applied = LKS_APPLIED_NO},
         .channel = channel,
         .start = {.run = run_start},
         .forks = channel->forks,
@@ -613,16 +553,6 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
     return call;
 }
 
-/* A call that would stay in the queue for too long is refused at the start, unless it waits at the server. */
-static bool queues_too_long(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
-                            const lks_call_options *options)
-{
-    uint64_t queue_ns = atomic_load(&channel->queue_ns);
-    uint32_t timeout_ms = options && options->timeout_ms ? options->timeout_ms : channel->options.timeout_ms;
-
-    return pace_too_long(queue_ns, timeout_ms * CLOCK_NS_PER_MS, QUEUE_PART) && lks_rpc_wait_ms(method, message) == 0;
-}
-
 /* Makes an admitted call that is not started yet. */
 static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
                         const lks_call_options *options, unsigned references, lks_call **ret, lks_error *error)
@@ -630,7 +560,8 @@ static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, cons
     struct request *request = NULL;
     bool insists = method->settles || (options && options->insist);
 
-    if (!insists && queues_too_long(channel, method, message, options))
+    if (!insists && channel_is_slow(channel, options ? options->timeout_ms : 0) &&
+        lks_rpc_wait_ms(method, message) == 0)
         return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
                                     "calls queue in this channel for too long");
     lks_code code = channel_admit(channel, insists, error);
@@ -677,7 +608,7 @@ static void run(lks_channel *channel, lks_call *call)
     if (!channel_enter(channel, &call->start))
         return;
     while (state_of(call) == CALL_AWAITING)
-        if (!channel_read(channel, call->base.base.connection))
+        if (!channel_read(channel, call->base.connection))
             return;
     if (state_of(call) == CALL_SETTLED) {
         channel_unsettle(channel, &call->base);

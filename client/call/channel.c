@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "client/loop/forks.h"
-#include "client/wire/reaper.h"
 
 enum {
     TIMEOUT_MS = 5000,
@@ -20,7 +19,8 @@ enum {
     INSISTENT_MAX = 1024, /* calls that insist, beyond a full queue */
     MESSAGE_BYTES_MAX = 1 << 20,
     URLS_MAX = 64,
-    TOKEN_BYTES_MAX = 4096
+    TOKEN_BYTES_MAX = 4096,
+    QUEUE_PART = 2 /* a call may queue here for one part in so many of its time; the rest is the server's */
 };
 
 static const char SCHEME[] = "Bearer ";
@@ -58,37 +58,45 @@ void channel_dismiss(lks_channel *channel)
     atomic_fetch_sub(&channel->under_way, 1);
 }
 
+bool channel_is_slow(lks_channel *channel, uint32_t timeout_ms)
+{
+    if (timeout_ms == 0)
+        timeout_ms = channel->options.timeout_ms;
+    return pace_too_long(atomic_load(&channel->queue_ns), timeout_ms * CLOCK_NS_PER_MS, QUEUE_PART);
+}
+
 /* ---- calls and servers, on the loop thread --------------------------------------- */
 
-void channel_add(lks_channel *channel, channel_call *call)
+void channel_add(lks_channel *channel, frame_call *call)
 {
     TAILQ_INSERT_TAIL(&channel->calls, call, in_calls);
 }
 
-void channel_enqueue(lks_channel *channel, connection_lane lane, channel_call *call)
+void channel_enqueue(lks_channel *channel, connection_lane lane, frame_call *call)
 {
-    if (channel->n_queued[lane]++ == 0 && lane != LANE_WAITING)
-        pace_begin(&channel->pace[lane], clock_now_ns());
+    if (lane == LANE_PROMPT && channel->n_prompt++ == 0)
+        pace_begin(&channel->pace, clock_now_ns());
     call->enqueued = channel->enqueued++;
-    TAILQ_INSERT_TAIL(&channel->queue[lane], &call->base, in_line);
+    TAILQ_INSERT_TAIL(&channel->queue[lane], call, in_line);
 }
 
-void channel_dequeue(lks_channel *channel, connection_lane lane, channel_call *call)
+void channel_dequeue(lks_channel *channel, connection_lane lane, frame_call *call)
 {
-    TAILQ_REMOVE(&channel->queue[lane], &call->base, in_line);
-    channel->n_queued[lane]--;
+    TAILQ_REMOVE(&channel->queue[lane], call, in_line);
+    if (lane == LANE_PROMPT)
+        channel->n_prompt--;
 }
 
-void channel_settle(lks_channel *channel, channel_call *call)
+void channel_settle(lks_channel *channel, frame_call *call)
 {
     TAILQ_REMOVE(&channel->calls, call, in_calls);
-    TAILQ_INSERT_TAIL(&channel->settled, &call->base, in_line);
+    TAILQ_INSERT_TAIL(&channel->settled, call, in_line);
     channel_dismiss(channel);
 }
 
-void channel_unsettle(lks_channel *channel, channel_call *call)
+void channel_unsettle(lks_channel *channel, frame_call *call)
 {
-    TAILQ_REMOVE(&channel->settled, &call->base, in_line);
+    TAILQ_REMOVE(&channel->settled, call, in_line);
 }
 
 bool channel_connected(const lks_channel *channel)
@@ -134,12 +142,10 @@ static connection_lane next_lane(const lks_channel *channel, const struct connec
     uint64_t oldest = UINT64_MAX;
 
     for (connection_lane lane = LANE_PROMPT; lane < LANES; lane++) {
-        frame_call *first = TAILQ_FIRST(&channel->queue[lane]);
-        if (!first)
-            continue;
-        uint64_t enqueued = container_of(first, channel_call, base)->enqueued;
-        if (enqueued < oldest && connection_room(connection, lane) > 0) {
-            oldest = enqueued;
+        const frame_call *first = TAILQ_FIRST(&channel->queue[lane]);
+
+        if (first && first->enqueued < oldest && connection_room(connection, lane) > 0) {
+            oldest = first->enqueued;
             next = lane;
         }
     }
@@ -154,7 +160,7 @@ static void send_off(lks_channel *channel)
 
     while (connection && (lane = next_lane(channel, connection)) != LANES)
         connection_send(connection, lane, &channel->queue[lane]);
-    atomic_store(&channel->queue_ns, pace_foresee(&channel->pace[LANE_PROMPT], channel->n_queued[LANE_PROMPT]));
+    atomic_store(&channel->queue_ns, pace_expected_ns(&channel->pace, channel->n_prompt));
     for (size_t i = 0; i < channel->n_connections; i++)
         connection_flush(channel->connections[i]);
 }
@@ -165,9 +171,8 @@ static void complete_settled(lks_channel *channel)
     frame_call *call;
 
     while ((call = TAILQ_FIRST(&channel->settled))) {
-        channel_call *settled = container_of(call, channel_call, base);
-        channel_unsettle(channel, settled);
-        settled->complete(settled);
+        channel_unsettle(channel, call);
+        call->events->complete(call);
     }
 }
 
@@ -201,11 +206,11 @@ static void *run_loop(void *arg)
 static void run_close(loop_task *task)
 {
     lks_channel *channel = container_of(task, lks_channel, close);
-    channel_call *next;
+    frame_call *next;
 
-    for (channel_call *call = TAILQ_FIRST(&channel->calls); call; call = next) {
+    for (frame_call *call = TAILQ_FIRST(&channel->calls); call; call = next) {
         next = TAILQ_NEXT(call, in_calls);
-        call->close(call);
+        call->events->closing(call);
     }
 }
 
@@ -259,7 +264,6 @@ static void channel_free(lks_channel *channel)
     loop_close(&channel->loop);
     for (size_t i = 0; i < channel->n_connections; i++)
         connection_close(channel->connections[i]);
-    reaper_wait();
     free(channel->connections);
     loop_fini(&channel->loop);
     lks_rpc_arena_free(channel->arena);

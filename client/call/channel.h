@@ -23,15 +23,6 @@
 #include "client/wire/connection.h"
 #include "net/tls.h"
 
-/* A call as its channel sees it: the base of struct lks_call. */
-typedef struct channel_call {
-    frame_call base; /* in_line: in a queue of the channel, or among the settled */
-    TAILQ_ENTRY(channel_call) in_calls;
-    uint64_t enqueued;
-    void (*close)(struct channel_call *call);    /* the channel is closed: settles the call, or withdraws it first */
-    void (*complete)(struct channel_call *call); /* runs its completion; the call may be gone afterwards */
-} channel_call;
-
 struct lks_channel {
     /* Shared, constant after open. */
     lks_channel_options options;            /* with the defaults; token: "Bearer " and the token */
@@ -50,13 +41,13 @@ struct lks_channel {
     /* The loop thread's. */
     struct connection **connections;
     size_t n_connections;
-    size_t current;                   /* the connection that calls go to while it is up */
-    TAILQ_HEAD(, channel_call) calls; /* all that are not settled */
-    frame_queue queue[LANES];         /* those that wait for room in a connection */
-    size_t n_queued[LANES];
-    pace pace[LANES];    /* of the queues, but for WAITING */
-    uint64_t enqueued;   /* calls put into a queue so far */
-    frame_queue settled; /* those whose completion is still to run */
+    size_t current;           /* the connection that calls go to while it is up */
+    frame_queue calls;        /* all that are not settled */
+    frame_queue queue[LANES]; /* those that wait for room in a connection */
+    size_t n_prompt;          /* the length of queue[LANE_PROMPT], */
+    pace pace;                /* and how fast calls leave it */
+    uint64_t enqueued;        /* calls put into a queue so far */
+    frame_queue settled;      /* those whose completion is still to run */
     lks_rpc_arena *arena;
     uint64_t random; /* of backoff_ns */
     loop_task close;
@@ -84,20 +75,23 @@ bool channel_read(lks_channel *channel, struct connection *connection);
 /* Gives the loop back. What is left to do is the loop thread's. */
 void channel_exit(lks_channel *channel);
 
+/* Whether a call with this timeout (0: the channel's) would stay in the queue for too long. Shared. */
+bool channel_is_slow(lks_channel *channel, uint32_t timeout_ms);
+
 /* Whether the calling thread runs completions, of whichever channel. */
 bool channel_on_completion_thread(void);
 
 /* ---- on the loop thread -------------------------------------------------------------------- */
 
-void channel_add(lks_channel *channel, channel_call *call);
-void channel_enqueue(lks_channel *channel, connection_lane lane, channel_call *call);
-void channel_dequeue(lks_channel *channel, connection_lane lane, channel_call *call);
+void channel_add(lks_channel *channel, frame_call *call);
+void channel_enqueue(lks_channel *channel, connection_lane lane, frame_call *call);
+void channel_dequeue(lks_channel *channel, connection_lane lane, frame_call *call);
 
 /* An added call is settled: its completion runs soon. Counts it out. */
-void channel_settle(lks_channel *channel, channel_call *call);
+void channel_settle(lks_channel *channel, frame_call *call);
 
 /* Takes it out of those whose completion is to run: the caller runs it. */
-void channel_unsettle(lks_channel *channel, channel_call *call);
+void channel_unsettle(lks_channel *channel, frame_call *call);
 
 /* A try on this connection failed: the next one goes to another, if one is up. */
 void channel_leave(lks_channel *channel, const struct connection *connection);

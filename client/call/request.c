@@ -1,5 +1,5 @@
-/* Invariant: all tries of a call carry the same payload but for a field with the option
- * first_try, and the same natural id; so a server can tell that they are one call. */
+/* Invariant: all tries of a call carry the same natural id, and the same payload but for a field with the option
+ * first_try. So a server knows that they are one call. */
 #include "client/call/request.h"
 
 #include <stddef.h>
@@ -11,9 +11,10 @@
 #include "base/clock.h"
 
 enum {
-    WAIT_MARGIN_MS = 5000, /* of a waiting call's default timeout, over its wait */
+    UNDO_TIMEOUT_MS = 86400000, /* a copy of the call may arrive as late */
+    WAIT_MARGIN_MS = 5000,      /* the default timeout of a call that waits has so much more than its wait */
     METADATA_MAX = 64,
-    FRAME_HEADER_BYTES = 16 /* what the wire puts before a frame; rounded up */
+    FRAME_HEADER_BYTES = 16 /* before a frame on the wire; rounded up */
 };
 
 static const char NAMESPACE[] = "lockstock-namespace", AUTHORIZATION[] = "authorization";
@@ -100,11 +101,11 @@ static uint8_t *put_metadata(uint8_t *at, const lks_metadata *from)
     return put_bytes(at, VALUE, from->value, from->len);
 }
 
-/* `message` is the caller's to change. */
+/* Changes `message`, which is the caller's copy. */
 static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *message, const lks_metadata *metadata,
                              size_t n_metadata, struct request **ret, lks_error *error)
 {
-    /* Room for two payloads: the second is longer where a default of true is not sent. */
+    /* Room for two payloads. The second is longer where `true` is a default, which is not sent. */
     enum { LONGER = 16 };
     size_t payload = protobuf_c_message_get_packed_size(message);
     size_t call = 2 * HEAD_BYTES_MAX + strlen(method->path) + payload;
@@ -147,21 +148,6 @@ uint8_t *request_write(const struct request *request, bool again, bool unanswere
     return unanswered ? put_head(at, UNANSWERED, true) : at;
 }
 
-Lockstock__Rpc__V1__Call *request_call(const struct request *request)
-{
-    size_t len = request->first.len + request->metadata.len;
-    uint8_t *bytes = malloc(len);
-    Lockstock__Rpc__V1__Call *call = NULL;
-
-    if (bytes) {
-        memcpy(bytes, request->first.data, request->first.len);
-        memcpy(bytes + request->first.len, request->metadata.data, request->metadata.len);
-        call = lockstock__rpc__v1__call__unpack(NULL, len, bytes);
-    }
-    free(bytes);
-    return call;
-}
-
 /* ---- a request -------------------------------------------------------------------- */
 
 static lks_code check(const lks_rpc_method *method, const ProtobufCMessage *message, const lks_call_options *options,
@@ -181,7 +167,7 @@ static lks_code check(const lks_rpc_method *method, const ProtobufCMessage *mess
     return LKS_OK;
 }
 
-/* The call's metadata, and what of the channel's it does not name itself. */
+/* The metadata of the call, and that of the channel whose keys the call does not have. */
 static size_t gather_metadata(const lks_call_options *options, const lks_channel_options *defaults,
                               lks_metadata metadata[METADATA_MAX + 2])
 {
@@ -212,8 +198,8 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
 
     size_t n_metadata = gather_metadata(options, defaults, metadata);
 
-    /* A shallow copy to fill the id in: the caller's request stays as it is. */
-    max_align_t brief[512 / sizeof(max_align_t)]; /* most requests' structs have room here */
+    /* The id is filled into a shallow copy. */
+    max_align_t brief[512 / sizeof(max_align_t)]; /* has room for most requests */
     size_t size = method->request->sizeof_message;
     ProtobufCMessage *copy = size <= sizeof brief ? (void *)brief : malloc(size);
     if (!copy)
@@ -248,4 +234,49 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
         clock_now_ns() + timeout_ms_of(options, defaults->timeout_ms, request->wait_ms) * CLOCK_NS_PER_MS;
     *ret = request;
     return LKS_OK;
+}
+
+/* ---- undo ------------------------------------------------------------------------- */
+
+/* NULL when out of memory. */
+static Lockstock__Rpc__V1__Call *sent_call(const struct request *request)
+{
+    size_t len = request->first.len + request->metadata.len;
+    uint8_t *bytes = malloc(len);
+    Lockstock__Rpc__V1__Call *call = NULL;
+
+    if (bytes) {
+        memcpy(bytes, request->first.data, request->first.len);
+        memcpy(bytes + request->first.len, request->metadata.data, request->metadata.len);
+        call = lockstock__rpc__v1__call__unpack(NULL, len, bytes);
+    }
+    free(bytes);
+    return call;
+}
+
+void request_undo(const struct request *request, lks_channel *channel)
+{
+    const lks_rpc_method *method = request->method;
+    Lockstock__Rpc__V1__Call *sent = method->undo ? sent_call(request) : NULL;
+    lks_metadata *metadata = sent ? calloc(sent->n_metadata + 1, sizeof *metadata) : NULL;
+    ProtobufCMessage *message = NULL, *undoing = NULL;
+
+    if (metadata)
+        message = protobuf_c_message_unpack(method->request, NULL, sent->payload.len, sent->payload.data);
+    if (message)
+        undoing = lks_rpc_undo_request(method, message);
+    if (undoing) {
+        for (size_t i = 0; i < sent->n_metadata; i++)
+            metadata[i] = (lks_metadata){.key = sent->metadata[i]->key,
+                                         .value = sent->metadata[i]->value.data,
+                                         .len = sent->metadata[i]->value.len};
+        const lks_call_options options = {
+            .timeout_ms = UNDO_TIMEOUT_MS, .insist = true, .metadata = metadata, .n_metadata = sent->n_metadata};
+        lks_call_start(channel, method->undo->method, undoing, &options, NULL, NULL, NULL, NULL, NULL);
+    }
+    free(undoing);
+    lks_message_free(message);
+    free(metadata);
+    if (sent)
+        lockstock__rpc__v1__call__free_unpacked(sent, NULL);
 }

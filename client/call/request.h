@@ -1,5 +1,5 @@
-/* What a call sends, made once when it starts: the caller's request may be gone
- * by the time of a second try. Constant after request_new, so free of locks. */
+/* What a call sends. It is made once, at the start, because the caller may free its request before a second try. Constant
+ * after request_new. */
 #ifndef LOCKSTOCK_CLIENT_CALL_REQUEST_H
 #define LOCKSTOCK_CLIENT_CALL_REQUEST_H
 
@@ -15,34 +15,33 @@ struct request {
     const lks_rpc_method *method;
     uint64_t deadline_ns;
     uint32_t wait_ms; /* how long the server may hold the call; 0 = it answers at once */
-    bool no_retry;    /* never to be sent a second time */
-    bool insist;      /* refusals that may pass are tried again, whatever their code */
-    bool repeatable;  /* may be sent again even when it may have been applied */
+    bool no_retry;    /* never sent a second time */
+    bool insist;      /* tried again after every refusal that may pass */
+    bool repeatable;  /* may be sent again after a try that may have taken effect */
     bool coalesces;   /* may share a message with others, if it does not wait */
-    /* A Call as it travels, but for its timeout: method and payload of the first try, and of every
-     * later one; the metadata. */
+    /* A packed Call without its timeout: method and payload of the first try, and of later ones; the metadata. */
     lks_rpc_slice first, again, metadata;
 };
 
-/* Messages of several calls are no longer; a call that is travels alone. */
+/* The most bytes of a message of several calls. A longer call has a message of its own. */
 enum { REQUEST_FRAME_BYTES_MAX = 16 * 1024 };
 
-/* Copies everything into one allocation, to be freed with free(). An empty natural id
- * that is to be filled in is. `options` may be NULL; `defaults` are the channel's.
- * LKS_INVALID_ARGUMENT: a request of another method, metadata that cannot be sent, or
- * too many bytes; LKS_RESOURCE_EXHAUSTED: out of memory. */
+/* Copies everything into one allocation, freed with free(). Fills in an empty natural id if the method says so. `options`
+ * may be NULL; `defaults` are the channel's. LKS_INVALID_ARGUMENT: a request of another method, metadata that cannot be
+ * sent, or too many bytes; LKS_RESOURCE_EXHAUSTED: out of memory. */
 lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *message, const lks_call_options *options,
                      const lks_channel_options *defaults, struct request **ret, lks_error *error);
 
-/* The bytes that it adds to a frame, at most; `again`: a try before it may have reached a
- * server. */
+/* The most bytes that it adds to a frame. `again`: an earlier try may have reached a server. */
 size_t request_bytes_max(const struct request *request, bool again);
 
-/* Adds it to a frame. `unanswered`: a try before it may have taken effect. timeout_ms is what is left for the call.
- * Returns the end. */
+/* Adds it to a frame and returns the end. `unanswered`: an earlier try may have taken effect. timeout_ms: the time that is
+ * left for the call. */
 uint8_t *request_write(const struct request *request, bool again, bool unanswered, uint32_t timeout_ms, uint8_t *at);
 
-/* The Call of its first try, to be freed with lockstock__rpc__v1__call__free_unpacked; NULL when out of memory. */
-Lockstock__Rpc__V1__Call *request_call(const struct request *request);
+/* For a cancelled call that may have reached a server: starts the call that the option `undo` of its method names, in the
+ * background; without the option nothing. It names the call by the id that all tries had, so a server that gets a late
+ * copy knows that it is over. */
+void request_undo(const struct request *request, lks_channel *channel);
 
 #endif

@@ -1,5 +1,5 @@
-/* A grant: what a chain of calls obtains from a server and a lease keeps. The common part of a hold of locks, an attempt
- * of lks_once and a reservation, each of which begins with it. Each answer decides which call comes next.
+/* A grant: what a chain of calls obtains from a server and a lease keeps. The common part of a hold of locks, an
+ * attempt of lks_once and a reservation, each of which begins with it. Each answer decides which call comes next.
  *
  *   ASKING --grant_settle: the caller gets the result--> SETTLED
  *      \-----grant_cancel: the caller gave up----------> CANCELLED
@@ -65,7 +65,7 @@ uint32_t grant_asking_ms(const struct grant *grant, uint32_t wait_ms);
 /* True, once: the caller is to get the result. False: it was cancelled. */
 bool grant_settle(struct grant *grant);
 
-/* True, once, unless the grant is settled: the caller is told now that it is cancelled. */
+/* True, once, unless the grant is settled: the caller then reports CANCELLED. */
 bool grant_cancel(struct grant *grant);
 
 /* Whether an answer came so late that the lease, counted from the sending, says nothing certain: only a renewal does.

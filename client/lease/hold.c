@@ -133,7 +133,7 @@ void hold_release_later(const lks_hold *hold)
     lks_lock_release_start(hold->spec->channel, &request, &options, NULL, NULL, NULL, NULL);
 }
 
-/* What a Release came to; one that failed goes on in the background. */
+/* The result of a Release; one that failed continues in the background. */
 static lks_code end_release(const lks_hold *hold, lks_code code, const lks_release_response *response, lks_error *error)
 {
     if (code != LKS_OK)
@@ -218,7 +218,7 @@ static void refuse(lks_hold *hold, lks_lock_result result, lks_code code, lks_re
     lks_error_set_reason(&hold->error, code, LKS_APPLIED_NO, reason, "%s", text);
 }
 
-/* An answer that says neither: it may have been a grant. */
+/* An answer that is neither a grant nor a refusal: it may have been a grant. */
 static void fail_unexpected(lks_hold *hold, const char *text)
 {
     hold->result = LKS_LOCK_FAILED;
@@ -253,8 +253,8 @@ static void undone(struct grant *grant, lks_code code, const ProtobufCMessage *r
     settle(hold);
 }
 
-/* It is not acquired, but may be granted, also after the refusal of a later try. A refusal is reported once a server has
- * answered the Release. */
+/* It is not acquired, but may be granted, also after the refusal of a later try. A refusal is reported once a server
+ * has answered the Release. */
 static void give_back_unreturned(lks_hold *hold)
 {
     const lks_call_options options = {.timeout_ms = grant_timeout_ms(&hold->grant, LEASE_REFUSED_MS), .insist = true};

@@ -1,8 +1,8 @@
 /* Invariant: a lease that counts as lost never counts as held again; no renewal that starts after lease_end contains
  * the lease.
  *
- * Each lease has a timer for its renewal and one for its loss. A renewal is an asynchronous call whose answer sets both,
- * so the keeper's thread never waits for a server and reports a loss in time whatever servers do. */
+ * Each lease has a timer for its renewal and one for its loss. A renewal is an asynchronous call whose answer sets
+ * both, so the keeper's thread never waits for a server and reports a loss in time whatever servers do. */
 #include "client/lease/lease.h"
 
 #include <errno.h>

@@ -71,8 +71,8 @@ struct lease {
 };
 
 /* Before the lease is requested: reserves memory and starts the thread, so that nothing can fail once the lease is
- * granted. The caller sets kind, channel, lease_ms, renew_ms and keep_ms, and owns one reference. Ends with lease_end and
- * lease_drop. LKS_RESOURCE_EXHAUSTED; LKS_FAILED_PRECONDITION in a forked child. */
+ * granted. The caller sets kind, channel, lease_ms, renew_ms and keep_ms, and owns one reference. Ends with lease_end
+ * and lease_drop. LKS_RESOURCE_EXHAUSTED; LKS_FAILED_PRECONDITION in a forked child. */
 lks_code lease_expect(struct lease *lease, lks_error *error);
 
 /* The lease was granted and has left_ms to run, counted from sent_ns, when the request was sent. */

@@ -33,7 +33,7 @@ uint64_t lease_lost_ns(uint64_t sent_ns, int64_t left_ms);
 uint64_t lease_renewal_ns(uint32_t lease_ms);
 
 /* Whether an answer came so late that the lease, counted from the sending, says nothing of
- * the lease that was granted: only a renewal tells. */
+ * the lease that was granted: only the answer to a renewal does. */
 bool lease_is_doubtful(uint32_t lease_ms, uint64_t sent_ns, uint64_t now_ns);
 
 /* The deadline of a call that renews it, when so much is left until it counts as lost. */

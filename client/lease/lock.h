@@ -1,5 +1,5 @@
-/* Locks that belong to threads: what mutexes and read-write locks are made of; semaphores use their first part. Results, codes
- * and errors are those of the public headers. */
+/* Locks that belong to threads: what mutexes and read-write locks are made of; semaphores use their first part.
+ * Results, codes and errors are those of the public headers. */
 #ifndef LOCKSTOCK_CLIENT_LEASE_LOCK_H
 #define LOCKSTOCK_CLIENT_LEASE_LOCK_H
 

@@ -69,12 +69,6 @@ void loop_raise(struct loop *loop, loop_signal *signal);
 /* To be called first when a signal's task runs. */
 void loop_lower(loop_signal *signal);
 
-/* Whether its task is still to run. */
-static inline bool loop_is_raised(const loop_signal *signal)
-{
-    return atomic_load(&signal->raised);
-}
-
 /* Any thread: does the loop thread's work in its place, if that sleeps and has nothing to do; false otherwise. It does
  * not wake before loop_leave. What a guest does must not take long; it is not cancelled meanwhile. */
 bool loop_enter(struct loop *loop);

@@ -168,7 +168,7 @@ static void set_up(byte_stream *b)
 /* What OpenSSL wants to say goes out also when the handshake failed: it tells the server why. */
 static void shake(byte_stream *b)
 {
-    tls_state state = tls_shake(b->tls);
+    tls_state state = tls_handshake(b->tls);
 
     bytes_flush(b);
     if (state == TLS_OVER) {
@@ -290,7 +290,7 @@ static void post_resolved(void *arg)
     loop_post(b->loop, &b->resolved);
 }
 
-static void resolve(byte_stream *b)
+static void start_resolving(byte_stream *b)
 {
     b->state = BYTES_RESOLVING;
     if (!b->resolution)
@@ -326,7 +326,7 @@ void bytes_open(byte_stream *b)
     if (b->addresses)
         connect_next(b, 0);
     else
-        resolve(b);
+        start_resolving(b);
 }
 
 /* ---- events ---------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
  *     ^ ^---link_down, timer---/              |
  *     +-----------------link_down-------------+
  *
- * Invariant: a message is only sent while the state is UP. A frame_call is in calls[place] of its slot exactly while
- * call->slot is that slot, and the slot is then SENDING, WITHDRAWING or AWAITING. */
+ * Invariant: a slot is only SENDING or AWAITING while the state is UP. A call is in calls[place] of its slot exactly while
+ * call->slot is that slot. */
 #include "client/wire/connection.h"
 
 #include <stdio.h>
@@ -64,6 +64,12 @@ static void enter(struct connection *c, connection_state state)
                  clock_now_ns() + backoff_ns(PAUSE_MS_MIN, PAUSE_MS_MAX, c->failures++, c->options.random));
 }
 
+static void forget(struct connection *c, slot *s)
+{
+    if (c->engine->forget)
+        c->engine->forget(s);
+}
+
 static lks_code begin(struct connection *c, lks_error *error)
 {
     enter(c, CONNECTION_CONNECTING);
@@ -91,6 +97,20 @@ void link_up(struct link *link)
     enter(c, CONNECTION_UP);
 }
 
+static void lose(struct connection *c, slot *s)
+{
+    if (s->state == SLOT_SENDING && c->engine->withdraw(s)) {
+        slot_end(s, SLOT_UNSENT, NULL, 0);
+        return;
+    }
+    if (s->state == SLOT_SENDING)
+        slot_sent(s);
+    if (s->state == SLOT_AWAITING) {
+        forget(c, s);
+        slot_end(s, SLOT_LOST, NULL, 0);
+    }
+}
+
 void link_down(struct link *link, const char *why)
 {
     struct connection *c = connection_of(link);
@@ -98,6 +118,8 @@ void link_down(struct link *link, const char *why)
     if (why)
         snprintf(c->why, sizeof c->why, "%s", why);
     enter(c, CONNECTION_PAUSED);
+    for (size_t i = 0; i < link->n_slots; i++)
+        lose(c, link->slots[i]);
     c->engine->disconnect(link);
 }
 
@@ -313,10 +335,10 @@ void connection_withdraw(frame_call *call)
 {
     slot *s = call->slot;
 
-    if (s->state != SLOT_SENDING)
-        return;
-    s->state = SLOT_WITHDRAWING;
-    call->connection->engine->withdraw(s);
+    if (call->connection->engine->withdraw(s))
+        slot_end(s, SLOT_UNSENT, NULL, 0);
+    else
+        slot_sent(s);
 }
 
 void connection_forget(frame_call *call)
@@ -326,26 +348,25 @@ void connection_forget(frame_call *call)
 
     s->calls[call->place] = NULL;
     call->slot = NULL;
-    if (s->left > 1) {
-        s->left--;
-        c->in_flight[s->lane]--;
+    s->left--;
+    c->in_flight[s->lane]--;
+    if (s->left > 0)
         return;
-    }
-    s->state = SLOT_FORGOTTEN;
-    c->engine->forget(s);
+    forget(c, s);
+    put_idle(c, s);
+    c->frames[s->lane]--;
 }
 
 /* ---- what became of a message ------------------------------------------------------------------------ */
 
-/* Events may forget calls, but send nothing: the slot is not used again meanwhile. */
+/* A call leaves its message only once it is sent, so that all are in it here. */
 void slot_sent(slot *s)
 {
     uint64_t now_ns = clock_now_ns();
 
     s->state = SLOT_AWAITING;
     for (uint32_t i = 0; i < s->n; i++)
-        if (s->calls[i])
-            s->calls[i]->events->sent(s->calls[i], now_ns);
+        s->calls[i]->events->sent(s->calls[i], now_ns);
 }
 
 /* The next call of a slot that is over, which is in it no longer; NULL after the last. */
@@ -389,11 +410,12 @@ void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len)
     c->in_flight[s->lane] -= s->left;
     c->frames[s->lane]--;
     put_idle(c, s);
-    if (outcome == SLOT_REPLY)
+    if (outcome == SLOT_REPLY) {
         tell_reply(c, s, data, len);
-    else if (outcome != SLOT_DROPPED)
-        while ((call = next_call(s, &i)))
-            (outcome == SLOT_UNSENT ? call->events->unsent : call->events->lost)(call);
+        return;
+    }
+    while ((call = next_call(s, &i)))
+        (outcome == SLOT_UNSENT ? call->events->unsent : call->events->lost)(call);
 }
 
 /* ---- opening and closing ------------------------------------------------------------------------------ */

@@ -29,7 +29,8 @@ typedef enum connection_lane {
     LANES
 } connection_lane;
 
-/* What becomes of a call that connection_send took: sending, or no_memory; then
+/* What its channel and its connection tell a call. What becomes of one that connection_send took: sending, or no_memory;
+ * then
  *
  *   sending --> sent --> answered, malformed or lost
  *       \-----> unsent
@@ -44,11 +45,18 @@ typedef struct frame_call_events {
     /* The result is valid until it returns. shared: other calls were in the message. */
     void (*answered)(struct frame_call *call, const Lockstock__Rpc__V1__Result *result, bool shared);
     void (*malformed)(struct frame_call *call, const char *why);
+
+    void (*closing)(struct frame_call *call);  /* the channel is closed: settles the call */
+    void (*complete)(struct frame_call *call); /* runs its completion; the call may be gone afterwards */
 } frame_call_events;
 
-/* A call as a connection sees it: the base of struct lks_call. */
+/* A call as its channel and its connection see it: the base of struct lks_call. */
 typedef struct frame_call {
-    TAILQ_ENTRY(frame_call) in_line; /* a queue's */
+    /* The channel's. */
+    TAILQ_ENTRY(frame_call) in_line;  /* in a queue, or among the settled */
+    TAILQ_ENTRY(frame_call) in_calls; /* until settled */
+    uint64_t enqueued;
+
     const frame_call_events *events;
     struct request *request;
     uint32_t tries;      /* that may have reached a server */
@@ -93,8 +101,7 @@ uint32_t connection_room(const struct connection *c, connection_lane lane);
 /* Sends the first call of a queue, and those behind it that share its message. The connection is up and has room. */
 void connection_send(struct connection *c, connection_lane lane, const frame_queue *queue);
 
-/* Asks for the message of a call back that is not sent yet. Each of its calls learns that it is sent or unsent, now or
- * later. */
+/* Takes the message of a call back that is not sent yet. Each of its calls learns that it is unsent, or, too late, sent. */
 void connection_withdraw(frame_call *call);
 
 /* A sent call that waits for its answer no longer. */

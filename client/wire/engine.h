@@ -3,13 +3,8 @@
  *
  * A slot carries one message to its answer:
  *
- *   IDLE --> SENDING --sent--> AWAITING --reply, lost--> IDLE
- *               | \               ^  \--forget--> FORGOTTEN --> IDLE
- *               |  withdraw       |
- *               |   \--> WITHDRAWING
- *             unsent        | unsent
- *               v           v
- *             IDLE        IDLE
+ *   IDLE --> SENDING --sent--> AWAITING --reply, lost, forgotten--> IDLE
+ *               \---unsent--> IDLE
  *
  * Nobody has seen an unsent message. A server may have seen a lost one. */
 #ifndef LOCKSTOCK_CLIENT_WIRE_ENGINE_H
@@ -42,8 +37,8 @@ static inline uint8_t *message_body(message *m)
     return m->bytes + MESSAGE_HEADROOM;
 }
 
-typedef enum slot_state { SLOT_IDLE, SLOT_SENDING, SLOT_WITHDRAWING, SLOT_AWAITING, SLOT_FORGOTTEN } slot_state;
-typedef enum slot_outcome { SLOT_UNSENT, SLOT_REPLY, SLOT_LOST, SLOT_DROPPED } slot_outcome;
+typedef enum slot_state { SLOT_IDLE, SLOT_SENDING, SLOT_AWAITING } slot_state;
+typedef enum slot_outcome { SLOT_UNSENT, SLOT_REPLY, SLOT_LOST } slot_outcome;
 
 typedef struct slot {
     struct link *link;
@@ -78,7 +73,8 @@ struct link {
 struct engine {
     bool (*is_address)(const char *scheme, const char *address);
 
-    /* Makes link->transport; false when out of memory. `close` runs when the loop thread has ended: no callback follows. */
+    /* Makes link->transport; false when out of memory. `close` runs when the loop thread has ended, also while slots are
+     * in use; no callback follows. */
     bool (*open)(struct link *link);
     void (*close)(struct link *link);
 
@@ -86,14 +82,13 @@ struct engine {
      * an address; LKS_RESOURCE_EXHAUSTED. */
     lks_code (*connect)(struct link *link, lks_error *error);
 
-    /* Ends what connect began. Messages that are being sent end as unsent, the others as lost, now or later. */
+    /* Ends what connect began. No slot is in use. */
     void (*disconnect)(struct link *link);
 
     bool (*send)(slot *s, message *m); /* false when out of memory: the message is still the caller's */
-    void (*withdraw)(slot *s);         /* ends in slot_sent or SLOT_UNSENT, now or later */
-    void (*forget)(slot *s);           /* ends in SLOT_DROPPED, now or later */
+    bool (*withdraw)(slot *s);         /* of SENDING: takes it back; false: too late, it counts as sent */
+    void (*forget)(slot *s);           /* of AWAITING: drops a late answer; may be NULL, as all that follow */
 
-    /* The rest may be NULL. */
     void (*flush)(struct link *link);            /* once a turn of the loop: writes what was sent */
     loop_source *(*source)(struct link *link);   /* where answers come */
     bool (*looks_dead)(const struct link *link); /* while connected: a message was not taken for long */
@@ -110,10 +105,10 @@ bool link_is_up(const struct link *link);
 /* The connection is over, or could not be made. `why` may be NULL: unknown. Runs the engine's disconnect. */
 void link_down(struct link *link, const char *why);
 
-/* SENDING, WITHDRAWING -> AWAITING. */
+/* SENDING -> AWAITING. */
 void slot_sent(slot *s);
 
-/* Any -> IDLE. data: of a REPLY. */
+/* -> IDLE. data: of a REPLY. */
 void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len);
 
 #endif

@@ -4,48 +4,108 @@
  * is replaced.
  *
  * Invariant: libnng's threads post finished operations to the loop and note which pipe is up; the loop thread does all
- * else. A context has at most one operation of libnng under way. */
+ * else. An operation is in `busy` from its send until its task ran that ends it; its slot may have left it before. */
 #include "client/wire/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 
 #include "base/container.h"
-#include "client/wire/reaper.h"
+#include "base/thread.h"
 
-enum { RECONNECT_MS_MIN = 20, RECONNECT_MS_MAX = 1000, URL_BYTES = 1024 };
+enum { RECONNECT_MS_MIN = 20, RECONNECT_MS_MAX = 1000, URL_BYTES = 1024, CLOSE_S = 2 };
+
+/* IDLE --> SENDING --> RECEIVING --> IDLE; SENDING --> IDLE */
+typedef enum operation_state { OPERATION_IDLE, OPERATION_SENDING, OPERATION_RECEIVING } operation_state;
 
 typedef struct operation {
     loop_task finished;
     TAILQ_ENTRY(operation) in_list; /* of its socket */
     struct req_socket *socket;
-    slot *slot; /* NULL: none is under way */
+    operation_state state;
+    slot *slot; /* NULL: nobody waits for it */
     nng_ctx context;
     nng_aio *aio;
 } operation;
 
-/* It lives until libnng has closed the socket, which may be never. */
+/* A socket, which lives until libnng has closed it. That may be never. */
 typedef struct req_socket {
-    struct reaper_item closing; /* with the socket; comes first */
-    nng_dialer dialer;
     struct link *link;
-    TAILQ_ENTRY(req_socket) in_retired;
+    nng_socket socket;
+    nng_dialer dialer;
     TAILQ_HEAD(operations, operation) idle, busy;
-    loop_signal changed;
+    loop_signal changed;             /* `standing` did */
+    loop_task last;                  /* of a retired socket: no other task of it is to run any more */
+    TAILQ_ENTRY(req_socket) in_list; /* of retired sockets, then of those to close */
 
     pthread_mutex_t lock;         /* of the rest, which libnng's threads see */
     uint32_t announced, standing; /* pipes; 0 = none */
     bool retired;                 /* `changed` is raised no more */
 } req_socket;
 
+typedef TAILQ_HEAD(req_sockets, req_socket) req_sockets;
+
 typedef struct nng {
-    req_socket *current;              /* NULL: not connecting */
-    TAILQ_HEAD(, req_socket) retired; /* until their operations are over */
+    req_socket *current; /* NULL: not connecting */
+    req_sockets retired; /* until `last` ran */
 } nng;
+
+/* ---- closing sockets ------------------------------------------------------------------------- */
+
+/* nng_close may hang for the rest of the process (docs/client.md). So one thread of the process calls it for one socket
+ * after the other, and runs while there are any. */
+static pthread_mutex_t closing_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t closed_one = PTHREAD_COND_INITIALIZER;
+static req_sockets closing = TAILQ_HEAD_INITIALIZER(closing);
+static bool closer_runs, closer_hangs; /* hangs: since a wait in vain, until a socket is closed */
+
+static void *close_all(void *arg)
+{
+    req_socket *r;
+
+    (void)arg;
+    pthread_mutex_lock(&closing_lock);
+    while ((r = TAILQ_FIRST(&closing))) {
+        pthread_mutex_unlock(&closing_lock);
+        nng_close(r->socket);
+        pthread_mutex_lock(&closing_lock);
+        TAILQ_REMOVE(&closing, r, in_list);
+        free(r);
+        closer_hangs = false;
+        pthread_cond_broadcast(&closed_one);
+    }
+    closer_runs = false;
+    pthread_mutex_unlock(&closing_lock);
+    return NULL;
+}
+
+static void close_later(req_socket *r)
+{
+    pthread_mutex_lock(&closing_lock);
+    TAILQ_INSERT_TAIL(&closing, r, in_list);
+    if (!closer_runs)
+        closer_runs = thread_start(close_all, NULL); /* without a thread the next socket tries again */
+    pthread_mutex_unlock(&closing_lock);
+}
+
+static void await_closed(void)
+{
+    struct timespec until;
+    int failed = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += CLOSE_S;
+    pthread_mutex_lock(&closing_lock);
+    while (!TAILQ_EMPTY(&closing) && !closer_hangs && failed == 0)
+        failed = pthread_cond_timedwait(&closed_one, &closing_lock, &until);
+    closer_hangs = !TAILQ_EMPTY(&closing);
+    pthread_mutex_unlock(&closing_lock);
+}
 
 /* ---- on libnng's threads ---------------------------------------------------------------- */
 
@@ -77,22 +137,21 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
 
 /* ---- sockets ------------------------------------------------------------------------------ */
 
-/* The message that a finished operation left in the aio, now the caller's. */
-static nng_msg *take_message(operation *o)
+/* Frees the message that a finished operation left in the aio: a request that was not sent, or a reply. */
+static void free_message(operation *o)
 {
-    nng_msg *m = nng_aio_get_msg(o->aio);
+    bool done = nng_aio_result(o->aio) == 0;
+
+    if (o->state == OPERATION_IDLE || done == (o->state == OPERATION_SENDING))
+        return;
+    nng_msg_free(nng_aio_get_msg(o->aio));
     nng_aio_set_msg(o->aio, NULL);
-    return m;
 }
 
 static void operation_free(operation *o)
 {
     nng_aio_stop(o->aio);
-    if (o->slot) { /* it was under way when the loop ended, and may have finished */
-        bool sending = o->slot->state == SLOT_SENDING || o->slot->state == SLOT_WITHDRAWING;
-        if ((nng_aio_result(o->aio) == 0) != sending)
-            nng_msg_free(take_message(o));
-    }
+    free_message(o);
     nng_ctx_close(o->context);
     nng_aio_free(o->aio);
     free(o);
@@ -115,40 +174,33 @@ static void retire(req_socket *r)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Frees a retired socket. The dialer is closed here, and with it the connection: libnng may close the socket late, or
- * never. */
+/* The dialer is closed here, and with it the connection. */
 static void dispose(req_socket *r)
 {
     free_operations(&r->busy);
     free_operations(&r->idle);
     nng_dialer_close(r->dialer);
-    reaper_close(&r->closing);
+    close_later(r);
 }
 
-/* Frees a retired socket once nothing is to come back from it. */
-static void dispose_if_over(req_socket *r)
+static void run_last(loop_task *task)
 {
-    nng *t = r->link->transport;
+    req_socket *r = container_of(task, req_socket, last);
 
-    if (r == t->current || !TAILQ_EMPTY(&r->busy) || loop_is_raised(&r->changed))
-        return;
-    TAILQ_REMOVE(&t->retired, r, in_retired);
+    TAILQ_REMOVE(&((nng *)r->link->transport)->retired, r, in_list);
     dispose(r);
 }
 
 static void run_changed(loop_task *task)
 {
     req_socket *r = container_of(task, req_socket, changed.task);
-    nng *t = r->link->transport;
 
     loop_lower(&r->changed);
-    if (r != t->current) {
-        dispose_if_over(r);
-        return;
-    }
     pthread_mutex_lock(&r->lock);
-    bool stands = r->standing != 0;
+    bool stands = r->standing != 0, retired = r->retired;
     pthread_mutex_unlock(&r->lock);
+    if (retired)
+        return;
     if (stands)
         link_up(r->link);
     else if (link_is_up(r->link))
@@ -157,7 +209,7 @@ static void run_changed(loop_task *task)
 
 static int dial(req_socket *r)
 {
-    nng_socket socket = r->closing.socket;
+    nng_socket socket = r->socket;
     char url[URL_BYTES];
     int failed;
 
@@ -179,7 +231,7 @@ static lks_code begin_connect(struct link *link, lks_error *error)
     req_socket *r = calloc(1, sizeof *r);
     int failed = NNG_ENOMEM;
 
-    if (!r || (failed = nng_req0_open(&r->closing.socket)) != 0) {
+    if (!r || (failed = nng_req0_open(&r->socket)) != 0) {
         free(r);
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot open a connection: %s",
                              nng_strerror(failed));
@@ -188,6 +240,7 @@ static lks_code begin_connect(struct link *link, lks_error *error)
     TAILQ_INIT(&r->idle);
     TAILQ_INIT(&r->busy);
     r->changed.task.run = run_changed;
+    r->last.run = run_last;
     pthread_mutex_init(&r->lock, NULL);
     failed = dial(r);
     if (failed == 0) {
@@ -201,7 +254,7 @@ static lks_code begin_connect(struct link *link, lks_error *error)
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: %s", nng_strerror(failed));
 }
 
-/* What awaits an answer goes on: libnng tells that it is lost, or its call forgets it. */
+/* Once its operations have ended, their tasks are posted; `last` runs after them. */
 static void disconnect(struct link *link)
 {
     nng *t = link->transport;
@@ -212,48 +265,54 @@ static void disconnect(struct link *link)
         return;
     retire(r);
     t->current = NULL;
-    TAILQ_INSERT_TAIL(&t->retired, r, in_retired);
+    TAILQ_INSERT_TAIL(&t->retired, r, in_list);
     TAILQ_FOREACH(o, &r->busy, in_list)
-        if (o->slot->state == SLOT_SENDING)
-            nng_aio_cancel(o->aio);
-    dispose_if_over(r);
+        nng_aio_stop(o->aio);
+    loop_post(link->loop, &r->last);
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
+
+static void detach(slot *s)
+{
+    ((operation *)s->operation)->slot = NULL;
+    s->operation = NULL;
+}
+
+static void run_sent(operation *o)
+{
+    o->state = OPERATION_RECEIVING;
+    nng_ctx_recv(o->context, o->aio);
+    if (o->slot->state == SLOT_SENDING)
+        slot_sent(o->slot);
+}
 
 static void run_finished(loop_task *task)
 {
     operation *o = container_of(task, operation, finished);
     req_socket *r = o->socket;
     slot *s = o->slot;
-    slot_state state = s->state;
-    bool sending = state == SLOT_SENDING || state == SLOT_WITHDRAWING, done = nng_aio_result(o->aio) == 0;
-    nng_msg *m = NULL;
+    bool done = nng_aio_result(o->aio) == 0, sending = o->state == OPERATION_SENDING;
 
-    if (sending && done) {
-        nng_ctx_recv(o->context, o->aio);
-        slot_sent(s);
+    if (s && sending && done) {
+        run_sent(o);
         return;
     }
-    if (sending || done)
-        m = take_message(o);
-    o->slot = NULL;
-    s->operation = NULL;
+    if (s) {
+        detach(s);
+        if (sending)
+            slot_end(s, SLOT_UNSENT, NULL, 0);
+        else if (done)
+            slot_end(s, SLOT_REPLY, nng_msg_body(nng_aio_get_msg(o->aio)), nng_msg_len(nng_aio_get_msg(o->aio)));
+        else
+            slot_end(s, SLOT_LOST, NULL, 0);
+    }
+    free_message(o);
+    o->state = OPERATION_IDLE;
     TAILQ_REMOVE(&r->busy, o, in_list);
     TAILQ_INSERT_HEAD(&r->idle, o, in_list);
-    if (sending)
-        slot_end(s, SLOT_UNSENT, NULL, 0);
-    else if (state == SLOT_FORGOTTEN)
-        slot_end(s, SLOT_DROPPED, NULL, 0);
-    else if (done)
-        slot_end(s, SLOT_REPLY, nng_msg_body(m), nng_msg_len(m));
-    else
-        slot_end(s, SLOT_LOST, NULL, 0);
-    nng_msg_free(m);
-    if (state == SLOT_AWAITING && !done && r == ((nng *)r->link->transport)->current)
+    if (s && !sending && !done)
         link_down(r->link, NULL); /* libnng may never report it */
-    else
-        dispose_if_over(r);
 }
 
 /* NULL when out of memory. */
@@ -261,7 +320,7 @@ static operation *operation_new(req_socket *r)
 {
     operation *o = calloc(1, sizeof *o);
 
-    if (!o || nng_ctx_open(&o->context, r->closing.socket) != 0) {
+    if (!o || nng_ctx_open(&o->context, r->socket) != 0) {
         free(o);
         return NULL;
     }
@@ -290,6 +349,7 @@ static bool send_message(slot *s, message *m)
         return false;
     memcpy(nng_msg_body(copy), message_body(m), m->len);
     free(m);
+    o->state = OPERATION_SENDING;
     o->slot = s;
     s->operation = o;
     TAILQ_REMOVE(&r->idle, o, in_list);
@@ -299,9 +359,23 @@ static bool send_message(slot *s, message *m)
     return true;
 }
 
-static void cancel(slot *s)
+/* libnng has taken the message, or gives it back; run_finished follows in both cases. */
+static bool withdraw(slot *s)
+{
+    operation *o = s->operation;
+
+    nng_aio_cancel(o->aio);
+    nng_aio_wait(o->aio);
+    if (nng_aio_result(o->aio) == 0)
+        return false;
+    detach(s);
+    return true;
+}
+
+static void forget(slot *s)
 {
     nng_aio_cancel(((operation *)s->operation)->aio);
+    detach(s);
 }
 
 /* While answers are awaited, libnng would notice. */
@@ -310,7 +384,7 @@ static bool looks_dead(const struct link *link)
     const operation *o;
 
     TAILQ_FOREACH(o, &((nng *)link->transport)->current->busy, in_list)
-        if (o->slot->state == SLOT_AWAITING || o->slot->state == SLOT_FORGOTTEN)
+        if (o->state == OPERATION_RECEIVING)
             return false;
     return true;
 }
@@ -347,15 +421,11 @@ static void close_link(struct link *link)
     nng *t = link->transport;
     req_socket *r;
 
-    if (t->current) {
-        retire(t->current);
-        dispose(t->current);
-    }
-    while ((r = TAILQ_FIRST(&t->retired))) {
-        TAILQ_REMOVE(&t->retired, r, in_retired);
-        dispose(r);
-    }
+    disconnect(link);
+    while ((r = TAILQ_FIRST(&t->retired)))
+        run_last(&r->last);
     free(t);
+    await_closed();
 }
 
 const struct engine engine_nng = {
@@ -365,8 +435,8 @@ const struct engine engine_nng = {
     .connect = begin_connect,
     .disconnect = disconnect,
     .send = send_message,
-    .withdraw = cancel,
-    .forget = cancel,
+    .withdraw = withdraw,
+    .forget = forget,
     .looks_dead = looks_dead,
     .shares_room = true,
 };

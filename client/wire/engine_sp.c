@@ -99,31 +99,25 @@ static void flush(struct link *link)
     }
 }
 
-/* The rest of a message that is partly written has to follow, for the sake of those behind it. */
-static void withdraw(slot *s)
+/* The rest of a message that is partly written has to follow, for the sake of those behind it. When the connection is
+ * down nothing follows, and the server cannot have read it. */
+static bool withdraw(slot *s)
 {
     sp *t = sp_of(s);
     message *m = s->operation;
 
     s->operation = NULL;
-    if (m == TAILQ_FIRST(&t->output) && t->output_done != 0) {
+    if (link_is_up(s->link) && m == TAILQ_FIRST(&t->output) && t->output_done != 0) {
         m->slot = NULL;
-        slot_sent(s);
-    } else {
-        drop(t, m);
-        slot_end(s, SLOT_UNSENT, NULL, 0);
+        return false;
     }
-}
-
-/* No slot has the id of a late answer any more. */
-static void forget(slot *s)
-{
-    slot_end(s, SLOT_DROPPED, NULL, 0);
+    drop(t, m);
+    return true;
 }
 
 /* ---- messages in ------------------------------------------------------------------------ */
 
-/* A reply that no call waits for is dropped. */
+/* A late reply has an id that no slot has any more. */
 static bool take_reply(void *arg, sp_message *reply)
 {
     sp *t = arg;
@@ -139,18 +133,18 @@ static bool take_reply(void *arg, sp_message *reply)
 /* NULL, or what is wrong with them. */
 static const char *read_bytes(sp *t, const uint8_t *bytes, size_t len)
 {
-    bool greeted = t->input.shaken;
+    bool greeted = t->input.handshake_done;
     size_t taken;
     sp_verdict verdict = sp_read(&t->input, bytes, len, &taken, take_reply, t);
 
     if (verdict == SP_NO_MEMORY)
         return "out of memory";
-    if (verdict != SP_FINE && !t->input.shaken)
+    if (verdict != SP_FINE && !t->input.handshake_done)
         return "the server does not speak SP's request protocol";
     if (verdict != SP_FINE)
         return t->input.too_long ? "the server sent a message longer than message_bytes_max"
                                  : "the server sent what is no message of SP";
-    if (t->input.shaken && !greeted)
+    if (t->input.handshake_done && !greeted)
         link_up(t->link);
     return NULL;
 }
@@ -181,8 +175,8 @@ static void on_failed(byte_stream *b)
 /* The kernel has room for the handshake: it is what is written first. */
 static void on_up(byte_stream *b)
 {
-    uint8_t bytes[SP_SAY_BYTES_MAX];
-    const struct iovec hello = {bytes, sp_say(&container_of(b, sp, stream)->input, bytes)};
+    uint8_t bytes[SP_OUTPUT_BYTES_MAX];
+    const struct iovec hello = {bytes, sp_output(&container_of(b, sp, stream)->input, bytes)};
 
     bytes_write(b, &hello, 1);
 }
@@ -209,7 +203,6 @@ static lks_code begin_connect(struct link *link, lks_error *error)
     return LKS_OK;
 }
 
-/* A server cannot have read a message that was not written to its end. */
 static void disconnect(struct link *link)
 {
     sp *t = link->transport;
@@ -220,13 +213,6 @@ static void disconnect(struct link *link)
     while ((m = TAILQ_FIRST(&t->output)))
         drop(t, m);
     t->output_done = 0;
-    for (size_t i = 0; i < link->n_slots; i++) {
-        slot *s = link->slots[i];
-
-        s->operation = NULL;
-        if (s->state == SLOT_SENDING || s->state == SLOT_AWAITING)
-            slot_end(s, s->state == SLOT_SENDING ? SLOT_UNSENT : SLOT_LOST, NULL, 0);
-    }
 }
 
 static bool open_link(struct link *link)
@@ -263,12 +249,9 @@ static bool open_link(struct link *link)
 static void close_link(struct link *link)
 {
     sp *t = link->transport;
-    message *m;
 
+    disconnect(link);
     bytes_fini(&t->stream);
-    sp_reader_end(&t->input);
-    while ((m = TAILQ_FIRST(&t->output)))
-        drop(t, m);
     free(t);
 }
 
@@ -285,7 +268,6 @@ const struct engine engine_sp = {
     .disconnect = disconnect,
     .send = send_message,
     .withdraw = withdraw,
-    .forget = forget,
     .flush = flush,
     .source = source,
 };

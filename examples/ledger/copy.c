@@ -15,7 +15,7 @@ typedef struct copy_options {
     bool naive;
 } copy_options;
 
-/* Forgets what is safe in the database. */
+/* Trims the entries that the database has. */
 static bool trim(lks_channel *channel, const char *group, const char *up_to)
 {
     lks_trim_ledger_request request = LKS_TRIM_LEDGER_REQUEST_INIT;
@@ -29,7 +29,7 @@ static bool trim(lks_channel *channel, const char *group, const char *up_to)
     return false;
 }
 
-/* The entries that follow, or none after a minute. */
+/* Returns the next entries, or none after a minute. */
 static lks_read_ledger_response *read_after(lks_channel *channel, const char *group, const char *after, int limit)
 {
     lks_read_ledger_request request = LKS_READ_LEDGER_REQUEST_INIT;

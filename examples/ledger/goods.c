@@ -23,7 +23,7 @@ void halt_at(const char *point)
 
 /* ---- what an entry does ----------------------------------------------------------- */
 
-/* Names are bytes: in a text column 'a' might equal 'A', or 'a '. */
+/* Names are bytes, because in a text column 'a' may equal 'A' or 'a '. */
 static const char *const schema[] = {
     "CREATE DATABASE IF NOT EXISTS shop",
     "USE shop",
@@ -84,7 +84,7 @@ static bool query(goods *db, const char *sql)
     return false;
 }
 
-/* How many rows a statement found; -1: it failed. */
+/* Returns the number of rows that a statement found, or -1 if it failed. */
 static long long run(goods *db, statement which, MYSQL_BIND *values)
 {
     MYSQL_STMT *s = db->statements[which];

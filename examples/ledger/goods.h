@@ -27,7 +27,7 @@ typedef enum goods_result {
 goods *goods_open(const char *socket_path, const char *group);
 void goods_close(goods *db);
 
-/* Up to where the ledger is in the copy. */
+/* Reads the position up to which the ledger is copied. */
 bool goods_position(goods *db, char id[GOODS_ID_SIZE]);
 
 /* Copies what follows the position `after`: the effects of all entries and the next position
@@ -35,7 +35,7 @@ bool goods_position(goods *db, char id[GOODS_ID_SIZE]);
  * is killed and however many of them run. */
 goods_result goods_copy(goods *db, const char *after, const lks_read_ledger_response *news);
 
-/* The same in two transactions, as it should not be done. */
+/* The same in two transactions, which is wrong: it can copy entries twice. */
 goods_result goods_copy_naively(goods *db, const char *after, const lks_read_ledger_response *news);
 
 /* Resets the position to GOODS_NOTHING_READ if the copy is empty and at `position`: a new ledger can be copied from its

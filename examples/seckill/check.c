@@ -18,7 +18,7 @@ typedef struct checking {
 
 static const lks_call_options patient = {.timeout_ms = CHECK_TIMEOUT_MS};
 
-/* Keeps the first complaint. */
+/* Records the first error. */
 static void complain(sale_result *result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void complain(sale_result *result, const char *format, ...)
 {
@@ -162,7 +162,7 @@ static lks_code check_order(checking *c, const sale_order *order, lks_call *call
     return LKS_OK;
 }
 
-/* The orders from..to - 1, at once. */
+/* Checks the orders from..to - 1 at once. */
 static lks_code check_orders(checking *c, size_t from, size_t to, lks_error *error)
 {
     lks_call *calls[ORDERS_AT_ONCE] = {NULL};

@@ -18,7 +18,7 @@ typedef enum order_state {
     ORDER_UNKNOWN, /* sent, and no answer yet */
     ORDER_SOLD,
     ORDER_REFUSED,
-    ORDER_WRONG, /* an answer that no flash sale should get */
+    ORDER_WRONG, /* an unexpected answer */
 } order_state;
 
 typedef struct sale_order {
@@ -52,10 +52,10 @@ typedef struct sale_plan {
     int64_t patience_ms;
 } sale_plan;
 
-/* What became of one good, by the server's records. */
+/* The result for one good, from the records of the server. */
 typedef struct good_result {
     int64_t sold, left;
-    size_t orders; /* distinct ones in the ledger */
+    size_t orders; /* distinct orders in the ledger */
     bool exact;
 } good_result;
 
@@ -66,7 +66,7 @@ typedef struct sale_result {
      * asked for, or without an answer. */
     size_t bought, by_later_choice, told_sold_out, no_answer;
     bool exact;
-    char why[160]; /* the first thing that is not exact */
+    char why[160]; /* the first error */
 } sale_result;
 
 /* Puts new goods on sale. On success the caller closes with sale_close. */
@@ -79,7 +79,7 @@ sale_order sale_order_at(flash_sale *sale, size_t index);
 /* The request that sends `order`; it points into the order and into the two others. */
 lks_deduct_request order_request(sale_order *order, lks_line *line, lks_line **lines);
 
-/* Notes the answer to a send. A call that failed leaves the order unknown. */
+/* Records the answer to a send. After a failed call the order stays unknown. */
 void order_answered(sale_order *order, lks_code code, const lks_deduct_response *response, const lks_error *error);
 
 /* Sends the order once, and blocks; end_ms is a time of sale_now_ms. */
@@ -98,7 +98,7 @@ bool sell_by_async(flash_sale *sale, lks_channel *channel, sale_result *result);
  * Fails only when they cannot be read. */
 lks_code sale_check(flash_sale *sale, lks_channel *channel, sale_result *result, lks_error *error);
 
-/* Milliseconds of CLOCK_MONOTONIC; a rest of so many. */
+/* Milliseconds of CLOCK_MONOTONIC, and a sleep of that many. */
 int64_t sale_now_ms(void);
 void sale_rest(int64_t ms);
 

@@ -53,7 +53,7 @@ lks_code shelf_read(const char *dir, const char *sku, lks_rpc_arena *arena, shel
     return LKS_OK;
 }
 
-/* Whether a higher fence has written; the caller has the file's lock. */
+/* Returns whether a higher fence has written. The caller holds the lock of the file. */
 static bool is_late(const char *path, uint64_t fence)
 {
     FILE *file = fopen(path, "r");

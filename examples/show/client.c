@@ -34,7 +34,7 @@ void say(const char *format, ...)
     va_end(args);
     line[n++] = '\n';
     if (write(STDOUT_FILENO, line, (size_t)n) != n)
-        exit(1); /* show.py is gone */
+        exit(1); /* show.py has ended */
 }
 
 void say_told(const buyer *b, const char *what, bool replayed)

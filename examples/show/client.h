@@ -8,7 +8,7 @@
 
 typedef struct buyer {
     size_t index;
-    bool asked; /* by a client that was killed: nobody knows the answer */
+    bool asked; /* by a client that was killed: the answer is not known */
     int64_t arrival_ms;
 } buyer;
 

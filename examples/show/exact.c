@@ -40,7 +40,7 @@ static void *keep_till(void *arg)
 
     while (!atomic_load(&c->ends)) {
         if (lks_mutex_lock(till, TILL_WAIT_MS, NULL) != LKS_LOCK_ACQUIRED) {
-            sale_rest(TILL_WRITE_MS); /* no server may be there */
+            sale_rest(TILL_WRITE_MS); /* maybe no server runs */
             continue;
         }
         uint64_t fence = lks_mutex_fence(till);
@@ -91,7 +91,7 @@ void exact_close(void)
     lks_channel_close(channel);
 }
 
-/* Sends the order by the same id until there is an answer. */
+/* Sends the order with the same id until there is an answer. */
 static const char *ask(const buyer *b, sale_order *order)
 {
     static const char *const words[] = {

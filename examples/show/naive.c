@@ -111,7 +111,7 @@ static const char *try_once(const buyer *b)
         say("left %lld", left);
     }
     if (locks)
-        ask("DEL naive:lock"); /* without checking who holds it */
+        ask("DEL naive:lock"); /* without checking the holder */
     return there ? "bought" : "sold-out";
 }
 

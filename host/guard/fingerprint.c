@@ -1,4 +1,4 @@
-/* Invariant: a request that says the same has the same fingerprint, and the same keys, whoever packed it. */
+/* Invariant: equal requests have equal fingerprints and keys, whichever program packed them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #include "host/guard/keys.h"
 
-/* A key that is not there is NULL where proto2 says what it is then. */
+/* An absent key of a proto2 message is NULL. */
 static const char *text_of(const void *value)
 {
     const char *text = *(char *const *)value;
@@ -15,7 +15,7 @@ static const char *text_of(const void *value)
     return text ? text : "";
 }
 
-/* Any order will do that is the same for the same entries. */
+/* Any order that is the same for the same entries. */
 static int compare_entries(const void *a, const void *b)
 {
     const ProtobufCMessage *left = *(ProtobufCMessage *const *)a, *right = *(ProtobufCMessage *const *)b;

@@ -1,5 +1,5 @@
-/* Entering: the guards are asked one after the other, each when the one before it admitted the call. Invariant: what was
- * taken for a call that is not admitted is given back. */
+/* Entering: the guards are asked one after the other, each when the one before it admitted the call. Invariant: what
+ * was taken for a call that is not admitted is given back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -249,8 +249,8 @@ static lks_code limit(lks_guarded *g, lks_error *error)
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
-/* Under the lock: asks the guard of a state. The operation has a reference, and its callback does not run before the lock
- * is released. */
+/* Under the lock: asks the guard of a state. The operation has a reference, and its callback does not run before the
+ * lock is released. */
 static lks_code ask(lks_guarded *g, guard_state state, lks_error *error)
 {
     lks_code code;
@@ -298,7 +298,7 @@ static void go_on(lks_guarded *g)
         g->done(g->arg);
 }
 
-/* What stands before the key, so that each method has counters of its own. */
+/* The prefix of the key, so that each method has counters of its own. */
 static const char *limit_name(const lks_guarded *g)
 {
     const char *name = g->guard->rate_limit->name;
@@ -368,11 +368,12 @@ void lks_guard_cancel(lks_guarded *g)
     pthread_mutex_unlock(&g->lock);
     if (state >= GUARD_ADMITTED)
         return;
-    if (state == GUARD_LIMITING)
+    /* What could not be started is not there. */
+    if (state == GUARD_LIMITING && g->check)
         lks_call_cancel(g->check);
-    else if (state == GUARD_BEGINNING)
+    else if (state == GUARD_BEGINNING && g->attempt)
         lks_once_cancel(g->attempt);
-    else if (state == GUARD_LOCKING)
+    else if (state == GUARD_LOCKING && g->hold)
         lks_hold_cancel(g->hold);
     g->done(g->arg);
 }

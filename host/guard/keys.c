@@ -1,6 +1,6 @@
-/* Invariant: two requests with different values at a path never give the same key: where there may be several values,
- * what separates them is escaped inside of them, and no value is empty; where several paths may have several values,
- * another separator stands between paths. */
+/* Invariant: two requests with different values at a path never give the same key. If a key may have several values,
+ * the separator is escaped in each value, and no value is empty. If several paths may have several values, paths have
+ * a second separator. */
 #include "host/guard/keys.h"
 
 #include <inttypes.h>
@@ -14,15 +14,15 @@
 
 /* ---- keys ----------------------------------------------------------------------------- */
 
-/* Where values go. */
+/* The key or the names in the making. */
 typedef struct key_maker {
-    const char *path;   /* as the option has it */
+    const char *path;   /* of the option */
     const char *prefix; /* before each text */
     size_t bytes_max;
     bool escapes;
     bool separates; /* the paths, by a second colon */
     lks_error *error;
-    char *text; /* what has been made so far; NULL = nothing */
+    char text[GUARD_KEY_BYTES_MAX + 1]; /* so far */
     size_t len;
     char **names; /* NULL: all becomes one key */
     size_t n_names;
@@ -45,13 +45,11 @@ static lks_code too_long(const key_maker *to)
                          "%s: the key of the guard has more than %zu bytes with it", to->path, to->bytes_max);
 }
 
-/* Puts text behind what there is. */
+/* Appends to the text. */
 static lks_code append(key_maker *to, const char *text, size_t len)
 {
     if (len > to->bytes_max - to->len)
         return too_long(to);
-    if (!to->text && !(to->text = malloc(to->bytes_max + 1)))
-        return out_of_memory(to->error);
     memcpy(to->text + to->len, text, len);
     to->len += len;
     to->text[to->len] = '\0';
@@ -98,10 +96,9 @@ static lks_code end(key_maker *to)
     if (to->n_names == GUARD_NAMES_MAX)
         return lks_error_set(to->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: more than %d locks for one call",
                              to->path, GUARD_NAMES_MAX);
-    to->names[to->n_names++] = to->text;
-    to->text = NULL;
     to->len = 0;
-    return LKS_OK;
+    to->names[to->n_names] = strdup(to->text);
+    return to->names[to->n_names++] ? LKS_OK : out_of_memory(to->error);
 }
 
 static lks_code add_text(key_maker *to, const char *text, size_t len)
@@ -166,7 +163,7 @@ static lks_code add_value(key_maker *to, const ProtobufCFieldDescriptor *field, 
     }
 }
 
-/* Whether a field that knows whether it is there is not: it has its default then. */
+/* Whether a field with presence is not set. */
 static bool is_absent(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     const char *at = (const char *)message;
@@ -179,7 +176,7 @@ static bool is_absent(const ProtobufCMessage *message, const ProtobufCFieldDescr
            !*(const protobuf_c_boolean *)(const void *)(at + field->quantifier_offset);
 }
 
-/* What stands at `path`, which is to->path or the rest of it. */
+/* Adds the values at `path`, which is to->path or the rest of it. */
 static lks_code add_path(key_maker *to, const ProtobufCMessage *message, const char *path)
 {
     size_t len = strcspn(path, ".");
@@ -237,11 +234,10 @@ lks_code guard_key(const ProtobufCMessage *request, const char *const *paths, co
     to.separates = n_plural > 1;
     lks_code code = make(&to, request, paths);
 
-    if (code == LKS_OK)
-        *ret = to.text;
-    else
-        free(to.text);
-    return code;
+    if (code != LKS_OK)
+        return code;
+    *ret = strdup(to.text);
+    return *ret ? LKS_OK : out_of_memory(error);
 }
 
 lks_code guard_names(const ProtobufCMessage *request, const char *const *paths, const char *prefix, size_t bytes_max,
@@ -250,7 +246,6 @@ lks_code guard_names(const ProtobufCMessage *request, const char *const *paths, 
     key_maker to = {.prefix = prefix, .bytes_max = bytes_max, .error = error, .names = names};
     lks_code code = make(&to, request, paths);
 
-    free(to.text);
     if (code != LKS_OK) {
         while (to.n_names > 0)
             free(names[--to.n_names]);

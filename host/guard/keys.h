@@ -1,5 +1,5 @@
-/* What a guard reads of a request, by the paths of its option (options.proto): keys, names, a fingerprint. Pure;
- * knows no service. Text that is handed back is the caller's to free. */
+/* What a guard reads from a request, by the paths of its option (options.proto): keys, names, a fingerprint. Pure
+ * functions. The caller frees returned text. */
 #ifndef HOST_GUARD_KEYS_H
 #define HOST_GUARD_KEYS_H
 
@@ -8,11 +8,12 @@
 
 #include <lockstock/rpc/method.h>
 
-enum { GUARD_NAMES_MAX = 16, GUARD_FINGERPRINT_BYTES = 32 };
+enum { GUARD_NAMES_MAX = 16, GUARD_FINGERPRINT_BYTES = 32, GUARD_KEY_BYTES_MAX = 255 };
 
 /* The values at `paths` (which NULL ends) joined to one key, after `prefix` and a colon where that is not empty.
- * Text stands as it is, bytes in hex, integers in decimal, an enum as its number. LKS_INVALID_ARGUMENT, applied NO,
- * naming the path: one leads to nothing, or the key has more than bytes_max. LKS_RESOURCE_EXHAUSTED: no memory. */
+ * Text is copied, bytes are in hex, integers in decimal, an enum is its number. LKS_INVALID_ARGUMENT, applied NO,
+ * naming the path: a path has no value, or the key has more than bytes_max, which is
+ * GUARD_KEY_BYTES_MAX at most. LKS_RESOURCE_EXHAUSTED: no memory. */
 lks_code guard_key(const ProtobufCMessage *request, const char *const *paths, const char *prefix, size_t bytes_max,
                    char **ret, lks_error *error);
 
@@ -21,10 +22,10 @@ lks_code guard_key(const ProtobufCMessage *request, const char *const *paths, co
 lks_code guard_names(const ProtobufCMessage *request, const char *const *paths, const char *prefix, size_t bytes_max,
                      char *names[GUARD_NAMES_MAX], size_t *n, lks_error *error);
 
-/* Puts the entries of all maps in the order of their keys: as they come it means nothing. To be called first. */
+/* Sorts the entries of all maps by their keys, because their order has no meaning. To be called first. */
 void guard_order_maps(ProtobufCMessage *request);
 
-/* Of the method and of all that the request says. LKS_RESOURCE_EXHAUSTED: no memory. */
+/* The hash of the method's path and of the request. LKS_RESOURCE_EXHAUSTED: no memory. */
 lks_code guard_fingerprint(const lks_rpc_method *method, const ProtobufCMessage *request,
                            uint8_t ret[GUARD_FINGERPRINT_BYTES], lks_error *error);
 

@@ -1,5 +1,5 @@
-/* Invariant: what a budget holds is the sum of its shares, and so is what a principal
- * holds of the shares that are its own. Called by the engines and by frames.c. */
+/* Invariant: a budget holds the sum of its shares, and a principal the sum of its own shares. Called by the engines
+ * and frames.c. */
 #include "net/admission/budget.h"
 
 #include <stdlib.h>
@@ -9,14 +9,14 @@
 
 enum { CONNECTION_PART = 8, PRINCIPAL_PART = 2 };
 
-/* What all connections of a principal hold; they are its members. */
+/* The bytes of all connections of a principal. Its members are these connections. */
 typedef struct principal_sum {
     named_entry named;
     size_t held;
 } principal_sum;
 
 struct budget {
-    size_t bytes, held, noted, peak; /* the peak is of both */
+    size_t bytes, held, noted, peak; /* `peak` is of held and noted together */
     named_set principals;
 };
 
@@ -156,7 +156,7 @@ static void free_when_over(budget_share *share)
 void budget_give(budget_share *share, size_t bytes)
 {
     if (bytes == 0)
-        return; /* a closed share lives only while something is held of it */
+        return; /* a closed share is freed with its last byte */
     share->held -= bytes;
     share->all->held -= bytes;
     if (share->principal)

@@ -1,5 +1,5 @@
-/* Invariant: an address is in the tree and on the list `known` together, the one that was
- * thrown out last at the end. Called by stream.c. */
+/* Invariant: each address is both in the tree and on the list `known`, with the last offender at the end. Called by
+ * admission.c. */
 #include "net/admission/penalties.h"
 
 #include <search.h>
@@ -8,8 +8,8 @@
 
 typedef struct offender {
     place_origin from;
-    uint64_t paid_ms; /* when it owes nothing any more */
-    uint64_t next_ms; /* while it is bound: when the next connection may come */
+    uint64_t paid_ms; /* when its penalty ends */
+    uint64_t next_ms; /* while it is limited: when its next connection may open */
     TAILQ_ENTRY(offender) next;
 } offender;
 

@@ -1,8 +1,7 @@
-/* Addresses whose connections were thrown out for what they did. Each such connection costs
- * its address a second; who owes much may open new connections at a limited rate only: one
- * that comes too early is put off for as long as it came too early, and where that is
- * too long it is refused. Never a ban: the address may be a proxy or a NAT that honest peers
- * share. Sans I/O; what is kept is bounded. */
+/* Slows down addresses whose connections broke the protocol. Each such connection adds a second to the penalty of
+ * its address. An address with a large penalty may open new connections only at a limited rate: a connection that
+ * comes too early is delayed, and refused when the delay would be too long. An address is never banned, because
+ * honest clients may share it behind a proxy or NAT. No I/O; memory is bounded. */
 #ifndef LOCKSTOCK_NET_ADMISSION_PENALTIES_H
 #define LOCKSTOCK_NET_ADMISSION_PENALTIES_H
 
@@ -12,12 +11,12 @@
 #include "net/admission/places.h"
 
 enum {
-    PENALTY_MS = 1000,         /* owed for each connection that was thrown out */
-    PENALTIES_FREE_MS = 10000, /* who owes no more is not bound */
+    PENALTY_MS = 1000,         /* for each connection that broke the protocol */
+    PENALTIES_FREE_MS = 10000, /* a penalty up to this has no effect */
     PENALTIES_OWED_MAX_MS = 60000,
-    PENALTIES_INTERVAL_MS = 5,    /* between the new connections of who is bound */
-    PENALTIES_WAIT_MAX_MS = 5000, /* many come at once behind one address: who waits comes in */
-    PENALTIES_ADDRESSES = 4096,   /* the one that was thrown out longest ago is forgotten for one more */
+    PENALTIES_INTERVAL_MS = 5,    /* between new connections of a limited address */
+    PENALTIES_WAIT_MAX_MS = 5000, /* the longest delay; clients behind one address may come all at once */
+    PENALTIES_ADDRESSES = 4096,   /* the oldest offender makes room for a new one */
 };
 
 typedef struct penalties penalties;
@@ -28,14 +27,13 @@ penalties *penalties_new(void);
 /* Takes NULL. */
 void penalties_free(penalties *all);
 
-/* A connection from there was thrown out. now_ms: of any clock that does not step back. */
+/* A connection from `from` broke the protocol. now_ms: of any clock that does not step back. */
 void penalties_add(penalties *all, const place_origin *from, uint64_t now_ms);
 
-/* A new connection from there: how long it has to wait before anything is done for it. False: it is
- * refused. */
+/* A new connection from `from`. *wait_ms: how long to delay it. False: refuse it. */
 bool penalties_let_in(penalties *all, const place_origin *from, uint64_t now_ms, uint64_t *wait_ms);
 
-/* One that had to wait left before: those who come next wait less. */
+/* A delayed connection closed before its time; later ones wait less. */
 void penalties_left(penalties *all, const place_origin *from);
 
 #endif

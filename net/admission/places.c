@@ -1,13 +1,12 @@
-/* Invariant: a place is counted by each group that it is `in`, and on each one's list of quiet
- * ones, idlest first, exactly while it is quiet. Groups of wires and addresses live while they
- * have a place. Called by stream.c. */
+/* Invariant: each group that a place is `in` counts it, and has it on its list of quiet places, idlest first,
+ * exactly while it is quiet. Groups of wires and addresses exist while they have a place. Called by admission.c. */
 #include "net/admission/places.h"
 
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Looked at in this order. */
+/* Checked in this order. */
 enum { BY_ADDRESS, BY_WIRE, BY_NETWORK, BY_ALL };
 
 static const char *const words[PLACE_LIMITS] = {
@@ -19,8 +18,8 @@ static const char *const words[PLACE_LIMITS] = {
 
 typedef struct place_group {
     struct {
-        uint32_t limit, kind; /* BY_... and an origin's */
-        uint8_t bytes[8];     /* an origin's, or a wire's name */
+        uint32_t limit, kind; /* BY_..., and the origin's kind */
+        uint8_t bytes[8];     /* of an origin, or a wire's name */
     } key;
     uint32_t n, max; /* max 0: no limit */
     TAILQ_HEAD(, place) quiet;
@@ -101,8 +100,8 @@ static void forget_unused(places *all, place_group *g)
 
 /* ---- places ----------------------------------------------------------------------- */
 
-/* Whether a group has room for the newcomer that is counted already, if need be made. A
- * newcomer of the network makes it among its like only. */
+/* Whether a group has room for a new connection, which it counts already. Gives up quiet connections to make room;
+ * for a network connection only those of the network. */
 static bool has_room(places *all, const place *p, size_t limit)
 {
     place_group *g = p->in[limit];

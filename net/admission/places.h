@@ -1,7 +1,6 @@
-/* Places for connections: so many in all, of one wire, and from one address; some of them
- * are kept for unix sockets. When there is none for a newcomer, the idlest connection in
- * its way that is `quiet` (nobody's that we know, with nothing under way) is given up for
- * it. Loop thread only. */
+/* Limits the number of connections: in all, for each wire, and for each address. Some places are reserved for unix
+ * sockets. When a limit is reached, a new connection replaces the idlest `quiet` connection under that limit: one
+ * without a known principal and without work. Loop thread only. */
 #ifndef LOCKSTOCK_NET_ADMISSION_PLACES_H
 #define LOCKSTOCK_NET_ADMISSION_PLACES_H
 
@@ -12,8 +11,7 @@
 
 typedef struct places places;
 
-/* Where a connection comes from: an address (of IPv6 the network of 64 bits, which one
- * host has for itself), or a user. */
+/* Where a connection comes from: an IPv4 address, the /64 network of an IPv6 address, or a user. */
 typedef struct place_origin {
     enum { PLACE_IPV4, PLACE_IPV6, PLACE_USER } kind;
     uint8_t bytes[8]; /* the rest is zero */
@@ -33,23 +31,23 @@ typedef struct places_options {
     uint32_t per_wire;         /* 0: no limit */
     uint32_t per_address;      /* 0: no limit */
     uint32_t for_unix;         /* of all, for unix sockets only */
-    void (*give_up)(place *p); /* gives it up by places_leave before it returns */
+    void (*give_up)(place *p); /* must call places_leave before it returns */
 } places_options;
 
 /* NULL when out of memory. */
 places *places_new(const places_options *options);
 
-/* With every place left. Takes NULL. */
+/* No place may be taken. Takes NULL. */
 void places_free(places *all);
 
-/* A place for a newcomer, who is not quiet. wire: static, fewer than 8 bytes. NULL: it has it; else which limit is
- * in the way, in words ("connections", "connections of one wire", ...). */
+/* Takes a place for a new connection, which is not quiet. wire: static, shorter than 8 bytes. Returns NULL, or the
+ * limit that was reached ("connections", "connections of one wire", ...). */
 const char *places_take(places *all, place *p, const char *wire, const place_origin *origin);
 
-/* From now on it is quiet, the latest of all that are; or not any more. */
+/* Marks it as quiet, as the least idle one, or as not quiet. */
 void places_set_quiet(places *all, place *p, bool quiet);
 
-/* Nothing if it has none. */
+/* Does nothing when it has no place. */
 void places_leave(places *all, place *p);
 
 #endif

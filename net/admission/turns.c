@@ -1,5 +1,5 @@
-/* Invariant: `busy`, which keeps the loop from waiting, runs exactly while somebody is
- * queued; an owner is on the list `queue` exactly while a connection of it is queued. Called by stream.c. */
+/* Invariant: `busy` runs exactly while a connection is queued, and keeps the loop from blocking. An owner is on
+ * `queue` exactly while one of its connections is queued. Called by admission.c, stream_input.c and stream_output.c. */
 #include "net/admission/turns.h"
 
 #include <stdlib.h>
@@ -11,14 +11,14 @@
 #include "net/close_barrier.h"
 
 enum {
-    FIRST_NS_PER_KIB = 300 * 1000,  /* a first guess: the dearest that is known, many headers in few bytes */
-    USED_NS_MAX = 10 * 1000 * 1000, /* what is remembered of a costly piece of work */
+    FIRST_NS_PER_KIB = 300 * 1000,  /* a first estimate: the highest cost known, many headers in few bytes */
+    USED_NS_MAX = 10 * 1000 * 1000, /* the most that is remembered */
 };
 
-/* Whose connections they are. */
+/* Owner of connections. */
 typedef struct turn_owner {
-    named_entry named; /* its members: connections */
-    turn_use use;      /* of all of them */
+    named_entry named; /* its members are connections */
+    turn_use use;      /* of all its connections */
     TAILQ_HEAD(, turn_taker) queue;
     TAILQ_ENTRY(turn_owner) next;
 } turn_owner;
@@ -27,12 +27,12 @@ struct turns {
     turns_options options;
     TAILQ_HEAD(, turn_owner) queue;
     named_set owners;
-    turn_owner *nobody; /* of connections that have no owner yet */
+    turn_owner *nobody; /* owns connections that have no owner yet */
     uv_idle_t busy;
-    uint64_t light_ns;       /* when a light one last worked */
-    uint64_t light_owner_ns; /* when one of a light owner did */
-    uint64_t heavy_ns;       /* when heavy ones were last served, or the first of them queued */
-    uint64_t rest_until_ns;  /* they are not served until then */
+    uint64_t light_ns;       /* when a light connection last worked */
+    uint64_t light_owner_ns; /* when a connection of a light owner last worked */
+    uint64_t heavy_ns;       /* when heavy connections were last served, or the first of them was queued */
+    uint64_t rest_until_ns;  /* heavy connections are not served until then */
     close_barrier closing;
 };
 
@@ -48,7 +48,7 @@ static uint64_t used_at(const turn_use *use, unsigned leak_part, uint64_t now_ns
     return use->used_ns > leaked ? use->used_ns - leaked : 0;
 }
 
-/* What was used with this. */
+/* Adds the time since since_ns; returns the sum. */
 static uint64_t use_more(turn_use *use, unsigned leak_part, uint64_t since_ns, uint64_t now_ns)
 {
     uint64_t used_ns = used_at(use, leak_part, since_ns) + (now_ns - since_ns);
@@ -63,7 +63,7 @@ static turn_owner *owner_of(const turns *all, const turn_taker *t)
     return t->owner ? t->owner : all->nobody;
 }
 
-/* Many connections that cost little each are as heavy as one that costs as much, where somebody else calls. */
+/* An owner of many cheap connections is as heavy as one expensive connection, while other owners call. */
 bool turns_is_light(const turns *all, const turn_taker *t)
 {
     uint64_t now_ns = turns_now(all);
@@ -84,7 +84,7 @@ size_t turns_bytes(const turns *all, const turn_taker *t, size_t max)
     return bytes < max ? (size_t)bytes : max;
 }
 
-/* What is dearer than before counts at once, what is cheaper by and by. */
+/* A higher cost counts at once, a lower cost gradually. */
 static void learn_cost(turn_taker *t, uint64_t ns, size_t bytes)
 {
     uint64_t cost = ns * 1024 / bytes + 1;
@@ -129,7 +129,8 @@ static void on_busy(uv_idle_t *busy)
         all->options.serve(t);
     } while (!TAILQ_EMPTY(&all->queue) && turns_now(all) < until_ns);
     uint64_t now_ns = turns_now(all);
-    if (all->light_ns > all->heavy_ns && now_ns - began_ns > TURNS_LIGHT_NS) /* a piece that cannot be divided */
+    if (all->light_ns > all->heavy_ns &&
+        now_ns - began_ns > TURNS_LIGHT_NS) /* a piece of work that cannot be divided */
         all->rest_until_ns = now_ns + (now_ns - began_ns);
     all->heavy_ns = now_ns;
 }
@@ -166,7 +167,7 @@ void turns_leave(turns *all, turn_taker *t)
 
 /* ---- owners ----------------------------------------------------------------------- */
 
-/* One member more; NULL when out of memory. */
+/* Adds a member; NULL when out of memory. */
 static turn_owner *enter_owner(turns *all, const char *name)
 {
     turn_owner *o = named_enter(&all->owners, name, sizeof *o);

@@ -1,18 +1,19 @@
-/* Fair shares of the loop: what a connection's bytes cost is measured, and who has cost
- * much lately is `heavy`.
+/* Shares the loop's time fairly. The time that a connection's bytes take is measured; a connection that used much
+ * lately is `heavy`.
  *
  *   light --used too much--> heavy --bytes came--> queued --served, a piece a time--> heavy
  *     ^-------------------- it leaks away ----------------------------------/
  *
- * Light connections are read as soon as bytes come. Heavy ones queue: in each turn of
- * the loop they are served round and round for TURNS_CONTENDED_NS together, longer while no light one was
- * active for a while. So what floods cost a light connection is one such part of a turn, however many
- * there are; and who is alone with others of its kind has the whole loop.
- * Connections have an owner: a principal, or until one is known an address. While connections of light owners are active,
- * all connections of an owner that has cost much lately are heavy, and owners take turns before their connections do. So who
- * has many connections gets no more of a turn than who has one. How many bytes are
- * read at a time follows from what those before cost. A piece that cannot be divided (a frame of 256 calls) may take much
- * longer: when a light one has worked since the turn before, heavy ones are then not served for as long as it took. Loop thread only. */
+ * Light connections are read as soon as bytes arrive. Heavy ones queue. In each turn of the loop, heavy connections
+ * are served round-robin for TURNS_CONTENDED_NS in all, or for TURNS_ALONE_NS when no light connection was active
+ * for TURNS_QUIET_NS. So a flood delays a light connection by one such slice, however many heavy connections there
+ * are, and heavy connections alone use the whole loop.
+ *
+ * Each connection has an owner: a principal, or before it is known an address. While connections of light owners are
+ * active, all connections of an owner that used much are heavy, and owners take turns before their connections do.
+ * So more connections do not give an owner more time. The number of bytes of a read follows from the cost of the
+ * previous ones. One piece of work, such as a frame of 256 calls, cannot be divided: if it took long and a light
+ * connection was active, heavy connections then pause for as long. Loop thread only. */
 #ifndef LOCKSTOCK_NET_ADMISSION_TURNS_H
 #define LOCKSTOCK_NET_ADMISSION_TURNS_H
 
@@ -26,24 +27,24 @@ struct uv_loop_s;
 typedef struct turns turns;
 
 enum {
-    TURNS_LIGHT_NS = 150 * 1000, /* at once; TURNS_LEAK_PART of the time in the long run */
+    TURNS_LIGHT_NS = 150 * 1000, /* at once; in the long run 1 / TURNS_LEAK_PART of the time */
     TURNS_LEAK_PART = 16,
-    TURNS_OWNER_LEAK_PART = 4,      /* of all connections of an owner together */
-    TURNS_CONTENDED_NS = 80 * 1000, /* of a turn, for all heavy ones */
-    TURNS_ALONE_NS = 1000 * 1000,   /* the same with no light one active for TURNS_QUIET_NS */
+    TURNS_OWNER_LEAK_PART = 4,      /* for all connections of an owner */
+    TURNS_CONTENDED_NS = 80 * 1000, /* of a turn, for all heavy connections */
+    TURNS_ALONE_NS = 1000 * 1000,   /* the same when no light connection was active for TURNS_QUIET_NS */
     TURNS_QUIET_NS = 50 * 1000 * 1000,
     TURNS_BYTES_MIN = 512,
 };
 
 typedef struct turn_use {
-    uint64_t used_ns, at_ns; /* what was used then, less what had leaked away */
+    uint64_t used_ns, at_ns; /* use at at_ns, after the leak */
 } turn_use;
 
 /* A connection's part; inside its struct, zero at first. */
 typedef struct turn_taker {
     turn_use use;
-    struct turn_owner *owner; /* NULL: nobody's */
-    uint64_t ns_per_kib;      /* what its bytes cost lately; 0: not known */
+    struct turn_owner *owner; /* NULL: none yet */
+    uint64_t ns_per_kib;      /* recent cost of its bytes; 0: not known */
     bool queued;
     TAILQ_ENTRY(turn_taker) next;
 } turn_taker;
@@ -51,37 +52,36 @@ typedef struct turn_taker {
 typedef struct turns_options {
     struct uv_loop_s *loop;
     uint64_t (*now_ns)(void);
-    /* A queued one's turn: it reads once, tells turns_worked, and leaves (turns_leave) when there
-     * was no more. */
+    /* A queued connection's turn: it must read once and call turns_worked, and turns_leave when there was nothing
+     * more. */
     void (*serve)(turn_taker *t);
 } turns_options;
 
 /* NULL when out of memory. */
 turns *turns_new(const turns_options *options);
 
-/* The clock, to begin to measure. */
+/* The clock, for turns_worked. */
 uint64_t turns_now(const turns *all);
 
-/* Whose connection it is from now on. The name is copied; NULL: nobody's, which it must be before it is freed. Out of
- * memory it stays as it was. */
+/* Sets the owner. Copies the name. NULL: none, as before the connection is freed. Out of memory nothing changes. */
 void turns_set_owner(turns *all, turn_taker *t, const char *name);
 
-/* Whether it may work at once. */
+/* Whether the connection is light and may work now. */
 bool turns_is_light(const turns *all, const turn_taker *t);
 
-/* How many bytes it should take at a time, of at most `max`. */
+/* How many bytes it should read at a time, at most `max`. */
 size_t turns_bytes(const turns *all, const turn_taker *t, size_t max);
 
-/* It has worked since then, on so many bytes (0: not on bytes). */
+/* It worked since since_ns, on that many bytes (0: not on bytes). */
 void turns_worked(turns *all, turn_taker *t, uint64_t since_ns, size_t bytes);
 
-/* Queues it, unless it does. */
+/* Queues it, if it is not queued. */
 void turns_queue(turns *all, turn_taker *t);
 
-/* Queues no more; nothing if it does not. */
+/* Takes it out of the queue, if it is queued. */
 void turns_leave(turns *all, turn_taker *t);
 
-/* With nobody queued. `closed` runs on the loop when it is freed. */
+/* No connection may be queued. `closed` runs on the loop when everything is freed. */
 void turns_close(turns *all, void (*closed)(void *arg), void *arg);
 
 #endif

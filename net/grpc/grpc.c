@@ -1,8 +1,7 @@
-/* Invariant: nghttp2 is entered from two places only, on_bytes (it takes) and on_produce
- * (it gives), so that no callback of it runs inside another call into it; everything
- * else just submits and asks for on_produce. What ends the session, and what follows from
- * what was sent, is only noted in its callbacks: settle does it when nghttp2 has returned.
- * Called by wires.c. */
+/* Invariant: nghttp2 is called from two places only, on_bytes (input) and on_produce (output), so that none of its
+ * callbacks runs inside another call of it. All other code only submits frames and requests on_produce. Callbacks
+ * only note that the session must end, and what follows from frames that were sent; settle acts when nghttp2 has
+ * returned. Called by wires.c. */
 #include "net/grpc/grpc.h"
 
 #include <stdlib.h>
@@ -16,24 +15,24 @@ enum {
     CONNECTION_WINDOW = 4 * 1024 * 1024,
     OUTPUT_BYTES_MAX = 1 << 20, /* waiting for the peer; then nghttp2 is not asked for more */
     PRODUCE_BYTES = 64 * 1024,
-    GOOD_PIECE = 256,            /* bytes of DATA that are worth a WINDOW_UPDATE */
-    CONNECTION_BYTES = 8 * 1024, /* what a connection costs: nghttp2's session and its tables of headers */
+    GOOD_PIECE = 256,            /* bytes of DATA before a WINDOW_UPDATE */
+    CONNECTION_BYTES = 8 * 1024, /* memory of a connection: nghttp2's session and header tables */
     NO_LIMIT = INT32_MAX,
     FRAME_HEAD_BYTES = 9,
 };
 
 /* ---- what must wait until nghttp2 has returned ---------------------------------------- */
 
-/* The connection has to end. In a callback that runs while nghttp2 reads,
- * NGHTTP2_ERR_CALLBACK_FAILURE has to follow: it would read on. */
+/* Marks that the connection must end. In a callback that runs while nghttp2 reads, NGHTTP2_ERR_CALLBACK_FAILURE must
+ * follow, or nghttp2 reads on. */
 static void give_up(grpc_connection *c, stream_reason why)
 {
     if (c->why == STREAM_ENDED)
         c->why = why;
 }
 
-/* All that was sent before the client read the first GOAWAY has come: now the last one,
- * which says what was taken. */
+/* Everything the client sent before it read the first GOAWAY has arrived: send the last one, which names the last
+ * call that was taken. */
 static void say_goodbye(grpc_connection *c)
 {
     nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
@@ -67,16 +66,16 @@ static bool settle(grpc_connection *c)
 
 /* ---- how many calls at a time ----------------------------------------------------------- */
 
-/* Calls that wait have streams of their own: what ends their wait must find one. All at once,
- * since clients of gRPC's C core look for a larger limit only when a call begins or ends. What
- * is too much to run queues; then the connection is read no further. */
+/* Waiting calls occupy streams, and the call that ends their wait must get one. The limit is raised at once, because
+ * clients with gRPC's C core notice a larger limit only when a call begins or ends. Calls that are too many to run
+ * queue, and then the connection is not read. */
 static uint32_t calls_max(const grpc_connection *c)
 {
     return c->all->options.in_flight_per_peer + c->all->options.waiting_per_peer;
 }
 
-/* nghttp2 would end the connection of a peer that passes the limit which it has acknowledged:
- * so nghttp2 knows none, what is written is ours, and on_begin_headers refuses. */
+/* nghttp2 would close the connection of a peer that exceeds the limit that it acknowledged. So nghttp2 does not know
+ * the limit: the setting is written here, and on_begin_headers refuses. */
 static void put_calls_max(const grpc_connection *c, uint8_t *frame)
 {
     if (frame[3] != NGHTTP2_SETTINGS || frame[4] & NGHTTP2_FLAG_ACK)
@@ -107,11 +106,11 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return 0;
 }
 
-/* A field of any block of headers, also of one that is dropped. */
+/* A field of any header block, also of one that is dropped. */
 static int count_header(grpc_connection *c, size_t name_len, size_t value_len)
 {
     c->header_bytes += name_len + value_len + GRPC_FIELD_BYTES;
-    /* Beyond what was announced each costs: a byte may stand for one of 4 KiB. */
+    /* Each field beyond the announced limit costs: one byte may stand for a field of 4 KiB. */
     if (c->header_bytes <= HEADER_LIST_BYTES ||
         (c->header_bytes <= GRPC_HEADER_BYTES_WORST && grpc_meter_strike(&c->meter)))
         return 0;
@@ -131,7 +130,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     return failed;
 }
 
-/* Without this nghttp2 would drop it without a word. */
+/* Without this nghttp2 drops the field silently. */
 static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
                              const uint8_t *value, size_t value_len, uint8_t flags, void *user)
 {
@@ -143,7 +142,7 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
     return count_header(user, name_len, value_len);
 }
 
-/* Who has sent no whole call does nothing, whatever else comes. */
+/* A connection without a complete call is idle, whatever else it sends. */
 static void tell_idle(grpc_connection *c)
 {
     bool idle = c->ready && c->n_whole == 0;
@@ -201,8 +200,8 @@ static int on_stream_closed(nghttp2_session *session, int32_t id, uint32_t code,
     return 0;
 }
 
-/* Who has not sent all of a request that is answered need not go on. Not before the
- * answer's end went out: nghttp2 would drop it. */
+/* The peer need not send the rest of an answered request. Only after the end of the answer was sent, or nghttp2
+ * would drop the answer. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     grpc_connection *c = user;
@@ -210,7 +209,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
     bool is_answer = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
     bool last = is_answer && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
 
-    /* A peer that makes us reset its calls costs as much as one that does it. */
+    /* A peer that causes resets of its calls costs as much as one that resets them. */
     if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
         !grpc_meter_strike(&c->meter))
         give_up(c, STREAM_TOO_COSTLY);
@@ -225,7 +224,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 
 /* ---- output ---------------------------------------------------------------------------- */
 
-/* None of its calls queues any more, or there is another reason to read on. */
+/* Resumes reading when none of its calls queues, or for another reason. */
 static void on_room(void *arg)
 {
     grpc_connection *c = arg;
@@ -234,7 +233,7 @@ static void on_room(void *arg)
     stream_resume(c->stream);
 }
 
-/* What lets answers go is read, too, while its calls queue for that reason. */
+/* Frames that let answers go are read even while calls queue for that. */
 void grpc_output_waits(grpc_connection *c, size_t bytes)
 {
     c->waiting = bytes;
@@ -264,7 +263,7 @@ static bool begin_session(grpc_connection *c)
         nghttp2_option_del(option);
         return false;
     }
-    /* Resets are ours to count. */
+    /* This file counts resets. */
     nghttp2_option_set_stream_reset_rate_limit(option, UINT32_MAX, UINT32_MAX);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
@@ -339,7 +338,7 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
     if (broken && !c->ending)
         c->why = STREAM_BROKEN;
     if (broken)
-        c->ending = true; /* what it has to say about that goes out, then it ends */
+        c->ending = true; /* its GOAWAY goes out, then the connection ends */
     stream_produce(c->stream);
 }
 
@@ -379,7 +378,7 @@ static bool is_over(const grpc_connection *c)
     return c->ending || (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session));
 }
 
-/* Closing drops what the kernel has not taken; so it waits for on_drained. */
+/* Closing drops unwritten output, so it waits for on_drained. */
 static void on_produce(void *arg)
 {
     grpc_connection *c = arg;
@@ -397,7 +396,7 @@ static void on_drained(void *arg)
         stream_produce(c->stream);
 }
 
-/* nghttp2_session_del does not tell of the streams that it frees. */
+/* nghttp2_session_del does not call back for the streams that it frees. */
 static void on_closed(void *arg)
 {
     grpc_connection *c = arg;
@@ -444,7 +443,7 @@ void grpc_server_tick(grpc_server *all)
     grpc_stream *s;
 
     TAILQ_FOREACH(s, &all->watched, in_watched) {
-        if (s->from->ending || s->from->paused || grpc_call_tick(s, now_ns)) /* what comes is not read while paused */
+        if (s->from->ending || s->from->paused || grpc_call_tick(s, now_ns)) /* bytes are not read while paused */
             continue;
         give_up(s->from, s->begun ? STREAM_NOT_TAKEN : STREAM_NOT_FINISHED);
         settle(s->from);

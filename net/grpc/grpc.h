@@ -1,6 +1,5 @@
-/* grpc:// and grpcs://: gRPC over HTTP/2 on nghttp2, on the loop. Unary calls go to
- * the sink like those of every transport; methods that stream are served by whoever
- * registers them. Loop thread only.
+/* grpc:// and grpcs://: gRPC over HTTP/2 with nghttp2, on the loop. Unary calls go to the sink, as from every
+ * transport. Streaming methods are served by the code that registers them. Loop thread only.
  *
  *   stream --HEADERS--> method? --DATA, END_STREAM--> sink --> HEADERS, DATA, trailers
  *                          \--> streaming method: message... --> send..., finish
@@ -26,33 +25,32 @@ typedef struct grpc_stream grpc_stream;
 
 typedef struct grpc_streaming_method {
     const char *path;      /* "/grpc.health.v1.Health/Watch" */
-    lks_rpc_effect effect; /* what a policy must allow; 0: it is open to everybody, for requests of 4 KiB at most */
-    /* It begins; what is kept for it, NULL when out of memory. */
+    lks_rpc_effect effect; /* the right that a policy must grant; 0: none, for requests of up to 4 KiB */
+    /* A call begins. Returns its state; NULL when out of memory. */
     void *(*open)(void *arg, grpc_stream *s);
-    /* A request message; data until it returns. */
+    /* A request message, valid until this returns. */
     void (*message)(void *state, const uint8_t *data, size_t len);
     /* The client will send no more. */
     void (*half_closed)(void *state);
-    /* The call is over, in any way: nothing may be called on the stream any more. */
+    /* The call has ended in some way: the stream may not be used any more. */
     void (*closed)(void *state);
     void *arg;
 } grpc_streaming_method;
 
-/* Metadata that came with the call: the header's value, with a NUL; NULL when there is
- * none. Valid until `closed`. */
+/* A metadata value of the call, with a NUL; NULL when there is none. Valid until `closed`. */
 const char *grpc_stream_header(const grpc_stream *s, const char *name);
 
-/* Whether the message that is being told came compressed. */
+/* Whether the message in `message` was compressed. */
 bool grpc_stream_compressed(const grpc_stream *s);
 
-/* Metadata to send: before the first message, and after the last. Text is copied. */
+/* Adds metadata to send before the first message, and after the last. Copies the texts. */
 void grpc_stream_add_header(grpc_stream *s, const char *name, const char *value);
 void grpc_stream_add_trailer(grpc_stream *s, const char *name, const char *value);
 
 /* Sends a response message. */
 void grpc_stream_send(grpc_stream *s, const void *data, size_t len);
 
-/* Bytes sent and not yet taken by the client: a sender that can wait waits at some. */
+/* Bytes that the client has not taken; a sender that can wait should wait at some limit. */
 size_t grpc_stream_waiting(const grpc_stream *s);
 
 /* Ends the call with a status (code LKS_OK: success); `closed` follows. */
@@ -65,8 +63,8 @@ typedef struct grpc_server_options {
     const sink *sink;
     size_t message_bytes_max;
     uint32_t in_flight_per_peer, waiting_per_peer; /* MAX_CONCURRENT_STREAMS: both */
-    uint32_t request_ms; /* from a call's first byte to its last, or between messages of a stream */
-    uint32_t stall_ms;   /* while an answer is held back and the peer takes none of it */
+    uint32_t request_ms;                           /* limit from a call's first byte to its last */
+    uint32_t stall_ms;                             /* limit while the peer takes nothing of an answer that waits */
     const grpc_streaming_method *methods;
     size_t n_methods;
 } grpc_server_options;
@@ -78,18 +76,16 @@ lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, 
 lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *const *context, uint16_t *bound,
                             lks_error *error);
 
-/* Ends the calls, and the connections, whose time is over: to be called now and then,
- * every GRPC_TICK_MS or so. */
+/* Ends calls and connections whose time is over. Call it every GRPC_TICK_MS. */
 void grpc_server_tick(grpc_server *all);
 
-/* Tells every connection to send no new calls (GOAWAY, in two steps), and refuses those
- * that come all the same. */
+/* Tells every client to send no new calls (GOAWAY, in two steps), and refuses calls that come nevertheless. */
 void grpc_server_drain(grpc_server *all);
 
-/* Calls not yet answered to their end. */
+/* Calls whose answer is not complete. */
 size_t grpc_server_in_flight(const grpc_server *all);
 
-/* With the streams closed and no call under way. Takes NULL. */
+/* The streams must be closed and no call in progress. Takes NULL. */
 void grpc_server_free(grpc_server *all);
 
 #endif

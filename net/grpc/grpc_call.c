@@ -1,5 +1,5 @@
-/* Invariant: a call answers once. After it did (ANSWERED), and once its HTTP/2 stream is
- * gone, whatever else comes for it is dropped. Called by grpc.c. */
+/* Invariant: a call answers once. After that (ANSWERED), and after its HTTP/2 stream is gone, everything that
+ * arrives for it is dropped. Called by grpc.c. */
 #include "net/grpc/grpc_call.h"
 
 #include <stdio.h>
@@ -14,12 +14,12 @@
 
 enum {
     HEADER_BYTES_MAX = 16 * 1024,        /* more: RESOURCE_EXHAUSTED */
-    WAITING_BYTES_MAX = 4 * 1024 * 1024, /* sent by a streaming method and not taken; then the call ends */
+    WAITING_BYTES_MAX = 4 * 1024 * 1024, /* of a streaming method, not taken by the client; with more the call ends */
     ARENA_BYTES = 4096,                  /* its first block */
-    CALL_BYTES = ARENA_BYTES + 1024,     /* what a call costs, without what it carries */
-    RUNNING_BYTES = 64,                  /* a call that runs: not nothing, so that the share outlives it */
-    TAKEN_BYTES = 16 * 1024,             /* to take less of an answer in stall_ms, and not all of it, is to stall */
-    OPEN_MESSAGE_BYTES = 4096,           /* of a method that is open to everybody */
+    CALL_BYTES = ARENA_BYTES + 1024,     /* memory of a call without its messages */
+    RUNNING_BYTES = 64,                  /* of a running call; at least one, so that the share outlives the call */
+    TAKEN_BYTES = 16 * 1024,   /* a client that takes less of an answer in stall_ms, and not all of it, stalls */
+    OPEN_MESSAGE_BYTES = 4096, /* of a method without rights */
     FIELDS_MAX = 64,
     STATUS_FIELDS = 4,
     GZIP_BYTES_MIN = 1024, /* smaller answers are not worth it */
@@ -37,7 +37,7 @@ static void refuse(grpc_stream *s, lks_code code, lks_reason reason, const char 
 
 /* ---- memory --------------------------------------------------------------------------- */
 
-/* What is there already. */
+/* Holds bytes that are there already. */
 static void hold(grpc_stream *s, size_t bytes)
 {
     s->held += bytes;
@@ -59,7 +59,7 @@ static void let_go(grpc_stream *s, size_t bytes)
     budget_give(s->bytes, bytes);
 }
 
-/* What came of messages and is not taken. */
+/* Holds the bytes of messages that arrived and were not taken. */
 static void drop_input(grpc_stream *s)
 {
     grpc_reader_end(&s->reader);
@@ -69,7 +69,7 @@ static void drop_input(grpc_stream *s)
     s->reading = 0;
 }
 
-/* What it holds by now. */
+/* Updates the bytes that the call holds. */
 static void hold_only(grpc_stream *s, size_t bytes)
 {
     if (bytes > s->held)
@@ -78,8 +78,8 @@ static void hold_only(grpc_stream *s, size_t bytes)
         let_go(s, s->held - bytes);
 }
 
-/* A call that runs is in its arena. What an ordinary one takes is bounded by how many may
- * run and wait (callers.h); only what is more counts. */
+/* A running call is in its arena. The limits of running and waiting calls (callers.h) allow for an ordinary call;
+ * only more counts. */
 static void keep_arena(grpc_stream *s)
 {
     size_t arena = lks_rpc_arena_bytes(s->arena);
@@ -88,7 +88,7 @@ static void keep_arena(grpc_stream *s)
     hold_only(s, RUNNING_BYTES + (arena > ARENA_BYTES ? arena - ARENA_BYTES : 0));
 }
 
-/* Its answer is made: all that led to it goes. */
+/* The answer is made: frees everything else of the call. */
 static void forget_arena(grpc_stream *s)
 {
     TAILQ_INIT(&s->headers);
@@ -109,7 +109,7 @@ static void watch(grpc_stream *s, bool watched)
     s->watched = watched;
 }
 
-/* A message must come from now on. */
+/* A message must arrive in time from now on. */
 static void expect_input(grpc_stream *s)
 {
     s->input_due_ns = clock_now_ns() + (uint64_t)s->all->options.request_ms * 1000000;
@@ -121,7 +121,7 @@ static void note_moved(grpc_stream *s)
     s->taken = 0;
 }
 
-/* Flow control alone holds its answer back: what waits for the kernel is stream.c's to judge. */
+/* Only flow control counts here; stream.c watches output that waits for the kernel. */
 static bool stalls(const grpc_stream *s, uint64_t moved_ns, uint64_t now_ns)
 {
     uint64_t limit_ns = (uint64_t)s->all->options.stall_ms * 1000000;
@@ -149,7 +149,7 @@ bool grpc_call_tick(grpc_stream *s, uint64_t now_ns)
         reset(s);
     } else if (late && s->phase != GRPC_ANSWERED) {
         if (!s->begun)
-            return false; /* nothing else can come before its headers' end */
+            return false; /* nothing else can arrive before the end of the headers */
         refuse(s, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_BEFORE_START,
                "the deadline was over before the request was whole");
     }
@@ -231,7 +231,7 @@ void grpc_call_detach(grpc_stream *s)
         free_call(s);
         return;
     }
-    s->all->options.sink->abandon(s->running); /* it may be over */
+    s->all->options.sink->abandon(s->running); /* the call may have ended */
 }
 
 /* ---- headers ------------------------------------------------------------------------ */
@@ -269,7 +269,7 @@ static const grpc_streaming_method *find_streaming(const grpc_server *all, const
     return NULL;
 }
 
-/* HTTP that is not gRPC gets HTTP's own answer. */
+/* A request that is not gRPC gets an HTTP answer. */
 static void answer_http(grpc_stream *s, const char *status)
 {
     nghttp2_nv field = {(uint8_t *)(uintptr_t) ":status", (uint8_t *)(uintptr_t)status, 7, strlen(status),
@@ -337,7 +337,7 @@ void grpc_call_begin(grpc_stream *s)
 
 /* ---- the request -------------------------------------------------------------------- */
 
-/* A whole message, which is the callee's. */
+/* Takes a complete message, which the callee owns. */
 static void take_message(grpc_stream *s, uint8_t *message, size_t len)
 {
     s->compressed = s->reader.prefix[0] != 0;
@@ -391,7 +391,7 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
 
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error);
 
-/* It waits, and what its request said is not needed any more. */
+/* The call is parked and does not need its request any more. */
 static void rest(void *arg)
 {
     grpc_stream *s = arg;
@@ -425,7 +425,7 @@ static void run(grpc_stream *s)
         .unanswered_before = grpc_headers_value(s, "grpc-previous-rpc-attempts").len > 0,
         .handle = &s->running,
         .lender = &lender,
-        .tell_metadata = grpc_headers_tell,
+        .read_metadata = grpc_headers_tell,
         .metadata = s,
     };
     s->phase = GRPC_RUNNING;
@@ -486,7 +486,7 @@ static void put_head(fields *f, const grpc_stream *s)
     put_all(f, &s->reply_headers);
 }
 
-/* What the status says, in texts that live in `s`'s arena. */
+/* Fields of the status; the texts are in the call's arena. */
 static void put_status(fields *f, grpc_stream *s)
 {
     const lks_error *status = s->status;
@@ -506,7 +506,7 @@ static void put_status(fields *f, grpc_stream *s)
     put_all(f, &s->trailers);
 }
 
-/* The answer is over; a client that still sends is told to stop once it has it. */
+/* The answer is complete; a client that still sends is told to stop after it. */
 static void submit_trailers(grpc_stream *s)
 {
     fields f = {.n = 0};
@@ -665,7 +665,7 @@ void grpc_stream_send(grpc_stream *s, const void *data, size_t len)
 {
     if (!s->from || s->finished)
         return;
-    if (s->waiting > WAITING_BYTES_MAX) { /* gRPC's word for RESOURCE_EXHAUSTED */
+    if (s->waiting > WAITING_BYTES_MAX) { /* gRPC's text for RESOURCE_EXHAUSTED */
         reset(s);
         return;
     }

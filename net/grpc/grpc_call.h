@@ -43,20 +43,20 @@ struct grpc_stream {
     lks_rpc_arena *arena;
     uint64_t received_ns;
     size_t header_bytes;
-    uint32_t timeout_ms; /* 0: none named */
-    grpc_fields headers; /* pseudo-headers too */
+    uint32_t timeout_ms; /* 0: none given */
+    grpc_fields headers; /* with pseudo-headers */
     grpc_reader reader;
     budget_share *bytes;   /* the connection's; outlives the call, which holds some */
     size_t held;           /* bytes of it */
-    size_t reading;        /* those of messages that came and are not taken */
-    uint64_t input_due_ns; /* when the request, or a stream's next message, must have come */
+    size_t reading;        /* bytes of messages that arrived and were not taken */
+    uint64_t input_due_ns; /* deadline of the request, or of a stream's next message */
     uint64_t deadline_ns;  /* grpc-timeout; 0: none */
     uint8_t *request;
     size_t request_len;
     const grpc_streaming_method *method;
     void *state;
-    bool too_much;                                    /* it did not fit into the budget */
-    bool compressed, begun, half_closed, whole, gzip; /* whole: its request came; gzip: for the answer */
+    bool too_much;                                    /* the request did not fit into the budget */
+    bool compressed, begun, half_closed, whole, gzip; /* whole: the request is complete; gzip: for the answer */
     grpc_fields reply_headers, trailers;
     TAILQ_HEAD(, grpc_output) output;
     size_t waiting; /* bytes of output */
@@ -64,10 +64,10 @@ struct grpc_stream {
     uint64_t moved_ns;
     bool responded, finished;
     lks_code code;     /* of its answer */
-    lks_error *status; /* what more there is to say; NULL: nothing */
+    lks_error *status; /* further fields; NULL: none */
     TAILQ_ENTRY(grpc_stream) in_connection, in_stops, in_watched;
-    bool stops;   /* its client is to be told to stop */
-    bool watched; /* by the clock; calls that run have one of their own */
+    bool stops;   /* the client must be told to stop */
+    bool watched; /* by the clock; running calls have one of their own */
 };
 
 /* What a field of headers costs beyond its name and value (RFC 7541, 4.1). */
@@ -76,7 +76,7 @@ enum { GRPC_FIELD_BYTES = 32 };
 /*   NOT --drain--> TOLD (GOAWAY, and a ping after it) --the ping is back--> DUE --> SAID */
 typedef enum grpc_goodbye { GOODBYE_NOT, GOODBYE_TOLD, GOODBYE_DUE, GOODBYE_SAID } grpc_goodbye;
 
-/* What grpc.c lends to calls. */
+/* What calls use of grpc.c. */
 typedef struct grpc_connection {
     grpc_server *all;
     stream *stream; /* NULL: gone */
@@ -85,49 +85,49 @@ typedef struct grpc_connection {
     budget_share *bytes;
     const char *certificate;
     TAILQ_HEAD(, grpc_stream) calls;
-    uint32_t n_calls, n_whole; /* n_whole: whose request came */
+    uint32_t n_calls, n_whole; /* n_whole: with a complete request */
     size_t waiting;            /* bytes of their output */
-    uint64_t moved_ns;         /* when it last took of an answer */
+    uint64_t moved_ns;         /* when the client last took part of an answer */
     TAILQ_HEAD(, grpc_stream) stops;
     bool ready, idle, paused, held, ending;
     grpc_goodbye goodbye;
-    stream_reason why; /* it has to end; STREAM_ENDED: it has not */
+    stream_reason why; /* why the connection must end; STREAM_ENDED: it need not */
     grpc_meter meter;
-    size_t header_bytes; /* of the block that is being read, decoded */
+    size_t header_bytes; /* of the current header block, decoded */
     TAILQ_ENTRY(grpc_connection) next;
 } grpc_connection;
 
 struct grpc_server {
     grpc_server_options options;
-    size_t in_flight; /* calls that live */
+    size_t in_flight; /* calls that exist */
     bool draining;
     TAILQ_HEAD(, grpc_stream) watched;
     TAILQ_HEAD(, grpc_connection) connections;
 };
 
-/* So much output of its calls waits for windows. While it is much none of them starts: it is the answers that fill
- * memory. */
+/* Counts output that waits for windows. While there is too much, none of the connection's calls starts, because
+ * answers would fill memory. */
 void grpc_output_waits(grpc_connection *c, size_t bytes);
 
 /* A new call on a stream; NULL when out of memory. */
 grpc_stream *grpc_call_new(grpc_connection *from, int32_t id);
 
-/* Its HTTP/2 stream is gone: it is freed, now or when the sink is done with it. */
+/* The HTTP/2 stream is gone. Frees the call, now or when the sink is done with it. */
 void grpc_call_detach(grpc_stream *s);
 
-/* A header came. */
+/* A header arrived. */
 void grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len);
 
-/* All headers came. */
+/* All headers arrived. */
 void grpc_call_begin(grpc_stream *s);
 
-/* Bytes of DATA came. */
+/* Bytes of DATA arrived. */
 void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len);
 
 /* The client has sent all. */
 void grpc_call_half_close(grpc_stream *s);
 
-/* Ends it when its time is over. False: its connection has to end too. */
+/* Ends the call when its time is over. False: its connection must end too. */
 bool grpc_call_tick(grpc_stream *s, uint64_t now_ns);
 
 /* Ends a streaming call because the server stops. */

@@ -1,4 +1,4 @@
-/* Invariant: what is told and compared is the call's own copy, with a NUL behind it. Called by grpc_call.c. */
+/* Invariant: values are read and compared in the call's own copy, which ends with a NUL. Called by grpc_call.c. */
 #include "net/grpc/grpc_headers.h"
 
 #include <string.h>
@@ -39,18 +39,18 @@ credentials grpc_headers_credentials(const grpc_stream *s)
     const grpc_field *field;
 
     TAILQ_FOREACH(field, &s->headers, next)
-        credentials_take(&who, field->name, (lks_rpc_slice){field->value, field->value_len});
+        credentials_read(&who, field->name, (lks_rpc_slice){field->value, field->value_len});
     return who;
 }
 
-/* HTTP's or gRPC's own. */
+/* Fields of HTTP and gRPC. */
 static bool is_reserved(const char *name)
 {
     return name[0] == ':' || strncmp(name, "grpc-", 5) == 0 || strcmp(name, "content-type") == 0 ||
            strcmp(name, "te") == 0;
 }
 
-/* A binary value's bytes; one that cannot be decoded as it stands. */
+/* Passes the bytes of a binary value, or the text when it cannot be decoded. */
 static void tell_binary(const grpc_stream *s, const grpc_field *field, sink_see_entry *see, void *arg)
 {
     uint8_t *bytes = lks_rpc_arena_alloc(s->arena, field->value_len + 1);

@@ -1,20 +1,20 @@
-/* The header fields of a gRPC call: kept, looked up, and told as metadata. Loop thread only. */
+/* Stores the header fields of a gRPC call, finds them, and passes them on as metadata. Loop thread only. */
 #ifndef LOCKSTOCK_NET_GRPC_HEADERS_H
 #define LOCKSTOCK_NET_GRPC_HEADERS_H
 
 #include "net/grpc/grpc_call.h"
 
-/* Copies a field into the call's arena; out of memory it is left out. */
+/* Copies a field into the call's arena; out of memory the field is dropped. */
 void grpc_headers_add(grpc_stream *s, grpc_fields *to, const char *name, size_t name_len, const char *value,
                       size_t value_len);
 
-/* The first field of a name that came; "" when there is none. And whether it is that. */
+/* The value of the first field of a name, "" when there is none; and whether it equals a text. */
 lks_rpc_slice grpc_headers_value(const grpc_stream *s, const char *name);
 bool grpc_headers_are(const grpc_stream *s, const char *name, const char *value);
 
 credentials grpc_headers_credentials(const grpc_stream *s);
 
-/* As sink_call.tell_metadata; metadata: the grpc_stream. */
+/* As sink_call.read_metadata; metadata: the grpc_stream. */
 void grpc_headers_tell(const void *metadata, sink_see_entry *see, void *arg);
 
 #endif

@@ -1,6 +1,5 @@
-/* Invariant: `room` is never more than twice what has come, or ROOM_MIN; and what gzip
- * makes of a message is bounded by bytes_max before it is allocated. Called by
- * grpc_call.c. */
+/* Invariant: `room` is at most twice the bytes that arrived, or ROOM_MIN. The size of a decompressed message is
+ * limited to bytes_max before memory is allocated. Called by grpc_call.c. */
 #include "net/grpc/grpc_message.h"
 
 #include <stdlib.h>
@@ -14,8 +13,8 @@ enum {
     COMPRESSED = 1,
     LEVEL = 1,
     MEMORY = 8,
-    BLOCKS_FREE = 16,   /* of deflate: each may bring a table, whose making costs as much as kilobytes */
-    BLOCK_BYTES = 1024, /* what the others must make each; compressors make 16 KiB and more */
+    BLOCKS_FREE = 16,   /* deflate blocks of a message: each may contain a table, which costs as much as kilobytes */
+    BLOCK_BYTES = 1024, /* bytes that each further block must give; compressors give 16 KiB and more */
     END_OF_BLOCK = 128, /* of z_stream.data_type (zlib.h, inflate) */
 };
 
@@ -74,7 +73,7 @@ static lks_code inflate_all(const uint8_t *data, size_t len, size_t bytes_max, u
     if (state != Z_OK)
         return fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "out of memory");
     do {
-        room = room < bytes_max / 2 ? 2 * room : bytes_max + 1; /* one more tells that it is too long */
+        room = room < bytes_max / 2 ? 2 * room : bytes_max + 1; /* one more byte shows that it is too long */
         uint8_t *grown = realloc(out, room);
         if (!grown) {
             state = Z_MEM_ERROR;
@@ -100,7 +99,7 @@ static lks_code inflate_all(const uint8_t *data, size_t len, size_t bytes_max, u
     return fail(error, LKS_INTERNAL, LKS_REASON_NONE, "the message is not gzip");
 }
 
-/* A prefix is whole. */
+/* The prefix is complete. */
 static lks_code begin(grpc_reader *r, lks_error *error)
 {
     uint32_t length =
@@ -115,7 +114,7 @@ static lks_code begin(grpc_reader *r, lks_error *error)
     return make_room(r, 0) ? LKS_OK : fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "out of memory");
 }
 
-/* A message is whole. */
+/* The message is complete. */
 static lks_code end(grpc_reader *r, uint8_t **message, size_t *message_len, lks_error *error)
 {
     uint8_t *data = r->data;
@@ -162,7 +161,7 @@ lks_code grpc_read(grpc_reader *r, const uint8_t *data, size_t len, size_t *used
     return r->len == r->wanted ? end(r, message, message_len, error) : LKS_OK;
 }
 
-/* Compressed into `out`, which has room for len bytes; 0 when that is not enough. */
+/* Compresses into `out`, which has room for len bytes. 0 when that is not enough. */
 static size_t deflate_all(const void *message, size_t len, uint8_t *out)
 {
     z_stream z = {

@@ -1,4 +1,4 @@
-/* gRPC's length-prefixed messages, and gzip. Sans I/O.
+/* gRPC's length-prefixed messages, and gzip. No I/O.
  *
  *   compressed (1)  length (4, big-endian)  message
  */
@@ -13,7 +13,7 @@
 
 enum { GRPC_PREFIX_BYTES = 5 };
 
-/* Collects messages of one stream out of pieces of DATA. */
+/* Collects the messages of a stream from pieces of DATA. */
 typedef struct grpc_reader {
     size_t bytes_max; /* of a message, also once decompressed */
     bool gzip;        /* messages may be compressed */
@@ -23,21 +23,21 @@ typedef struct grpc_reader {
     size_t len, room, wanted;
 } grpc_reader;
 
-/* Takes pieces until a message is whole: *used of them. *message gets it, to be freed,
- * not NULL even when it is empty; or NULL while there is more to come. Memory grows with
- * what has come. Errors are final: RESOURCE_EXHAUSTED: too long, or out of memory;
- * UNIMPLEMENTED: a compression that was not announced; INTERNAL: bad gzip. */
+/* Reads bytes until a message is complete. *used is how many it read. *message gets the message, which the caller
+ * frees and which is not NULL even when empty; NULL while it is not complete. Memory grows with the bytes that
+ * arrive. Errors are final. RESOURCE_EXHAUSTED: too long, or out of memory. UNIMPLEMENTED: a compression that was
+ * not announced. INTERNAL: bad gzip. */
 lks_code grpc_read(grpc_reader *r, const uint8_t *data, size_t len, size_t *used, uint8_t **message,
                    size_t *message_len, lks_error *error);
 
 /* Whether it is between messages. */
 bool grpc_reader_idle(const grpc_reader *r);
 
-/* Frees what is half read. */
+/* Frees a partly read message. */
 void grpc_reader_end(grpc_reader *r);
 
-/* The message with its prefix, to be freed; compressed when that is asked for and makes
- * it smaller. NULL when out of memory. */
+/* Returns the message with its prefix, which the caller frees; compressed if `gzip` and that makes it smaller. NULL
+ * when out of memory. */
 uint8_t *grpc_write(const void *message, size_t len, bool gzip, size_t *ret_len);
 
 #endif

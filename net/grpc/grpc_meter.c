@@ -1,5 +1,5 @@
-/* Invariant: between frames head_len and left are 0; the costs of a frame are known once
- * its head is whole, before its payload. Called by grpc.c. */
+/* Invariant: between frames, head_len and left are 0. The cost of a frame is known when its head is complete, before
+ * its payload. Called by grpc.c. */
 #include "net/grpc/grpc_meter.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ enum {
     EARNED_BY_CALL = 4,   /* its message in pieces, and the end */
     EARNED_BY_ANSWER = 3, /* WINDOW_UPDATEs of the stream and the connection, a PING */
     EARNED_MAX = 100000,
-    BYTES_A_STRIKE = 2048,      /* of a payload that is dropped: reading it costs as much */
-    HEADER_BYTES_A_STRIKE = 16, /* of headers that belong to no new call: one field a byte */
+    BYTES_A_STRIKE = 2048,      /* of a payload that is dropped, because reading it costs as much */
+    HEADER_BYTES_A_STRIKE = 16, /* of headers that belong to no new call: a byte may be a field */
 };
 
 grpc_meter grpc_meter_new(void)
@@ -98,7 +98,7 @@ static bool pay_for_headers(grpc_meter *m)
     return true;
 }
 
-/* A head is whole. */
+/* The head is complete. */
 static bool pay(grpc_meter *m)
 {
     switch (m->head[3]) {
@@ -119,7 +119,7 @@ static bool pay(grpc_meter *m)
     }
 }
 
-/* Bytes of the head that is being read, as far as it is known. */
+/* Bytes of the current head, as far as they are known. */
 static size_t head_wanted(const grpc_meter *m)
 {
     return m->head_len >= HEAD_BYTES && is_padded_data(m->head) ? HEAD_BYTES + 1 : HEAD_BYTES;

@@ -1,10 +1,9 @@
-/* What the frames of an HTTP/2 connection cost that bring nothing: a leaky bucket of
- * strikes. It reads the frames' heads ahead of nghttp2, which tells nothing of those that
- * it ignores, so that what follows a frame too many is never looked at. Sans I/O.
+/* Counts frames of an HTTP/2 connection that carry nothing useful, in a leaky bucket of strikes. It reads the heads
+ * of frames before nghttp2, which does not report frames that it ignores, so that nothing after the limit is
+ * processed. No I/O.
  *
- * Costs nothing: the HEADERS of a new call, DATA that carries something.
- * Costs nothing as often as was earned, by calls and by answers: DATA of little or nothing,
- * WINDOW_UPDATE, PING. Costs a strike: all else. */
+ * Free: the HEADERS of a new call, DATA that carries something. Free as often as calls and answers have earned: DATA
+ * with little or nothing, WINDOW_UPDATE, PING. A strike: everything else. */
 #ifndef LOCKSTOCK_NET_GRPC_METER_H
 #define LOCKSTOCK_NET_GRPC_METER_H
 
@@ -32,18 +31,17 @@ typedef struct grpc_meter {
 /* The meter of a new connection. */
 grpc_meter grpc_meter_new(void);
 
-/* Looks at bytes that came. False: the connection has to end, and nothing may be taken any
- * more.
- * *good of the bytes may be handed on in any case. */
+/* Reads bytes that arrived. False: the connection must end, and no more bytes may be read. *good of the bytes may be
+ * passed on in any case. */
 bool grpc_meter_take(grpc_meter *m, const uint8_t *data, size_t len, size_t *good);
 
-/* Something else cost a strike. False: it was one too many. */
+/* Adds a strike for something else. False: it was one too many. */
 bool grpc_meter_strike(grpc_meter *m);
 
-/* The peer took an answer, or a good piece of one. */
+/* The peer took an answer, or a large part of one. */
 void grpc_meter_earn(grpc_meter *m);
 
-/* New calls cost strikes from now on: nobody may begin one. */
+/* New calls cost strikes from now on, because none may begin. */
 void grpc_meter_no_more_calls(grpc_meter *m);
 
 #endif

@@ -1,5 +1,5 @@
-/* Invariant: what is written fits its buffer whatever the error says; lks_error's
- * message and field are bounded. Called by grpc_call.c. */
+/* Invariant: everything written fits its buffer, because an lks_error's message and field are bounded. Called by
+ * grpc_call.c. */
 #include "net/grpc/grpc_text.h"
 
 #include <stdio.h>

@@ -18,13 +18,12 @@ enum {
     GRPC_DETAILS_BYTES_MAX = 2048, /* base64 */
 };
 
-/* grpc-message: percent-encoded. Gives its length. */
+/* grpc-message, percent-encoded. Returns the length. */
 size_t grpc_encode_message(const char *message, char out[GRPC_MESSAGE_BYTES_MAX]);
 
-/* grpc-status-details-bin of an error: a google.rpc.Status in base64 without padding,
- * with a BadRequest that names the error's field, an ErrorInfo with its reason in the
- * domain "lockstock", and a RetryInfo where the error says when to try again. Gives its
- * length; 0: there are no details. */
+/* grpc-status-details-bin of an error: a google.rpc.Status in base64 without padding, with a BadRequest that names
+ * the error's field, an ErrorInfo with its reason in the domain "lockstock", and a RetryInfo with the time to retry
+ * after. Returns the length; 0: there are no details. */
 size_t grpc_encode_details(const lks_error *error, char out[GRPC_DETAILS_BYTES_MAX]);
 
 #endif

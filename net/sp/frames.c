@@ -1,7 +1,6 @@
-/* Invariant: a message is answered exactly once, when the last of its calls is
- * done; results stand in the order of the calls. What its calls need lives in one arena,
- * which goes back to the pool after the reply, and while its only call waits; the message itself is decoded into another,
- * which is free again before frames_take returns. */
+/* Invariant: a message is answered exactly once, when the last of its calls is done; the results are in the order of
+ * the calls. The calls allocate in one arena, which returns to the pool after the reply, and while the message's
+ * only call is parked. The message is decoded into another arena, which is free again when frames_take returns. */
 #include "net/sp/frames.h"
 
 #include <stdlib.h>
@@ -13,8 +12,8 @@
 enum {
     POOL_MAX = 256,
     RETRY_AFTER_MS = 100,
-    /* What an ordinary message takes while it is under way, a block of the arena. The room to run and
-     * to wait is limited by calls with that in mind; only what is more counts as bytes held. */
+    /* Memory of an ordinary message in progress, a block of the arena. The limits of running and waiting calls allow
+     * for it; only more than that is held as bytes. */
     CALL_BYTES = 4096 + 64,
 };
 
@@ -33,24 +32,24 @@ typedef struct slot {
     size_t index;
 } slot;
 
-/* One message under way. */
+/* One message in progress. */
 struct exchange {
     frames *frames;
     const frames_port *port;
     void *message;
-    lks_rpc_arena *arena; /* NULL: its only call waits */
+    lks_rpc_arena *arena; /* NULL: its only call is parked */
     struct work *work;    /* in the arena */
     slot only;            /* of its only call */
 };
 
-/* What there is of it but for the time in which its only call waits. */
+/* State that does not exist while the only call is parked. */
 typedef struct work {
     Lockstock__Rpc__V1__Reply *reply;
     const lks_rpc_method **methods;
-    sink_message shared; /* by its calls, where there are several */
+    sink_message shared; /* of its calls, if there are several */
     budget_share *bytes;
     size_t held;        /* of it */
-    size_t waiting_for; /* calls not yet done, and one more while they are started */
+    size_t waiting_for; /* calls that are not done, plus one while calls are being started */
     size_t made;        /* bytes of the results so far */
     size_t bytes_max;   /* of the reply */
 } work;
@@ -101,7 +100,7 @@ static void send(const frames_port *port, void *message, Lockstock__Rpc__V1__Rep
     port->reply(message);
 }
 
-static void one_less(exchange *x)
+static void finish_one_call(exchange *x)
 {
     work *w = x->work;
 
@@ -114,7 +113,7 @@ static void one_less(exchange *x)
     send(x->port, x->message, w->reply, lks_rpc_reply_fit(w->reply, w->methods, w->bytes_max));
     free(x);
     give_arena(f, arena);
-    if (held > 0) /* else the connection may have gone, and its share with it */
+    if (held > 0) /* without held bytes, the connection and its share may be gone */
         budget_give(bytes, held);
 }
 
@@ -133,7 +132,7 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
     w->made += result->payload.len;
     if (w->made >= w->bytes_max)
         w->shared.full = "the answers to the calls before it fill the reply: send fewer in a frame";
-    one_less(x);
+    finish_one_call(x);
 }
 
 static lks_rpc_slice value_of(const Lockstock__Rpc__V1__Metadata *item)
@@ -141,7 +140,7 @@ static lks_rpc_slice value_of(const Lockstock__Rpc__V1__Metadata *item)
     return (lks_rpc_slice){(const char *)item->value.data, item->value.len};
 }
 
-static void tell_metadata(const void *metadata, sink_see_entry *see, void *arg)
+static void read_metadata(const void *metadata, sink_see_entry *see, void *arg)
 {
     const Lockstock__Rpc__V1__Call *call = metadata;
 
@@ -155,12 +154,12 @@ static credentials credentials_of(const Lockstock__Rpc__V1__Call *call, const fr
 
     for (size_t i = 0; i < call->n_metadata; i++) {
         const Lockstock__Rpc__V1__Metadata *item = call->metadata[i];
-        credentials_take(&who, item->key, value_of(item));
+        credentials_read(&who, item->key, value_of(item));
     }
     return who;
 }
 
-/* Answers a frame that was refused whole. */
+/* Refuses all calls of a frame. */
 static void refuse(frames *f, const frames_port *port, void *message, lks_rpc_arena *arena, size_t n,
                    const lks_error *error)
 {
@@ -186,7 +185,7 @@ void frames_refuse(frames *f, const frames_port *port, void *message, size_t n, 
     give_arena(f, arena);
 }
 
-/* A client that gathers calls of several callers does not know how long their answers are together, so the
+/* A client that puts calls of several callers into a frame does not know how long the answers are together. So the
  * reply to several calls is limited to what every client accepts. */
 static size_t reply_bytes_max(const frames *f, size_t n_calls)
 {
@@ -225,7 +224,7 @@ static exchange *new_exchange(frames *f, const frames_port *port, void *message,
     return NULL;
 }
 
-/* Its only call waits, and what it needs is elsewhere. */
+/* The only call is parked and has copied what it needs. */
 static void rest(void *arg)
 {
     exchange *x = ((const slot *)arg)->exchange;
@@ -249,7 +248,7 @@ static lks_rpc_arena *wake(void *arg)
 
 static const sink_lender lender = {.give = rest, .take = wake};
 
-/* Why a call is not even begun; code LKS_OK when it is. */
+/* Why a call is not started; code LKS_OK: it is started. */
 static lks_error refusal_of(const exchange *x, bool has_room)
 {
     lks_error error = {0};
@@ -288,7 +287,7 @@ static void start_calls(exchange *x, const Lockstock__Rpc__V1__Frame *frame, con
             .unanswered_before = from->unanswered_before,
             .message = n > 1 ? &x->work->shared : NULL,
             .lender = n > 1 ? NULL : &lender,
-            .tell_metadata = tell_metadata,
+            .read_metadata = read_metadata,
             .metadata = from,
         };
         lks_error refusal = refusal_of(x, has_room && slots);
@@ -320,13 +319,13 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
         if (!has_room)
             x->work->held = 0;
         start_calls(x, frame, sender, received_ns, has_room);
-        /* What its calls have taken by now stays until they are done. */
+        /* What the calls allocated so far stays until they are done. */
         size_t taken = lks_rpc_arena_bytes(arena), more = taken > CALL_BYTES ? taken - CALL_BYTES : 0;
         budget_force(bytes, more);
         x->work->held += more;
         budget_give(bytes, has_room ? len : 0);
         x->work->held -= has_room ? len : 0;
-        one_less(x);
+        finish_one_call(x);
     } else {
         if (error.code == LKS_DATA_LOSS)
             port->close_peer(message);

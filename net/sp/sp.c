@@ -1,7 +1,6 @@
-/* Invariant: `wanted` was checked against the limit before anything is allocated, and
- * `room` is never more than what has come, doubled, or ROOM_MIN; the share holds `room`
- * bytes, but of a message that is skipped none. Called by sp_server.c, and by the client's
- * link_sp.c. */
+/* Invariant: `wanted` is checked against the limit before memory is allocated. `room` is at most twice the bytes
+ * that arrived, or ROOM_MIN. The share holds `room` bytes, and none for a message that is skipped. Called by
+ * sp_server.c, and by the client's engine_sp.c. */
 #include "net/sp/sp.h"
 
 #include <endian.h>
@@ -50,7 +49,7 @@ void sp_reader_end(sp_reader *r)
 
 bool sp_reader_idle(const sp_reader *r)
 {
-    return r->shaken && !r->message && r->head_len == 0;
+    return r->handshake_done && !r->message && r->head_len == 0;
 }
 
 size_t sp_prefix_bytes(sp_mapping mapping)
@@ -72,7 +71,7 @@ void sp_id_write(uint32_t number, uint8_t id[SP_ID_BYTES])
     memcpy(id, &number, sizeof number);
 }
 
-/* Counts a buffer of that many bytes. False, as it was: it would be too much. */
+/* Holds the bytes of a buffer. False, without a change, when that is too much. */
 static bool hold(sp_reader *r, size_t bytes)
 {
     if (!r->share)
@@ -99,7 +98,7 @@ static bool set_room(sp_reader *r, size_t room)
     return true;
 }
 
-/* Of what came only the ids are kept, of what comes nothing else. */
+/* Keeps only the ids of what arrived, and nothing of the rest. */
 static bool begin_skipping(sp_reader *r)
 {
     size_t room = SP_STACK_BYTES_MAX;
@@ -116,8 +115,8 @@ static bool begin_skipping(sp_reader *r)
     return true;
 }
 
-/* Makes room for `more` bytes that are there, and for no more than as many again; or
- * begins to skip. False when out of memory. */
+/* Makes room for `more` bytes that have arrived, and at most as many again, or starts to skip the message. False
+ * when out of memory. */
 static bool make_room(sp_reader *r, size_t more)
 {
     size_t have = r->message ? r->message->len : 0;
@@ -130,7 +129,7 @@ static bool make_room(sp_reader *r, size_t more)
     return hold(r, room) ? set_room(r, room) : begin_skipping(r);
 }
 
-/* Bytes of a message; there is room for those that are kept. */
+/* Appends bytes of a message; there is room for those that are kept. */
 static void append(sp_reader *r, const uint8_t *data, size_t len)
 {
     sp_message *m = r->message;
@@ -143,7 +142,7 @@ static void append(sp_reader *r, const uint8_t *data, size_t len)
         sp_calls_pass(&r->calls, data, len);
 }
 
-/* The prefix of a message is whole. */
+/* The prefix of a message is complete. */
 static sp_verdict begin_message(sp_reader *r)
 {
     uint64_t length;
@@ -160,7 +159,7 @@ static sp_verdict begin_message(sp_reader *r)
     return make_room(r, 0) ? SP_FINE : SP_NO_MEMORY;
 }
 
-/* Finds the request id, the first with the high bit set; of a reply there is no other. */
+/* Finds the request id, the first with the high bit set. A reply has only that one. */
 static bool find_ids(const sp_reader *r, sp_message *message)
 {
     if (r->of_client) {
@@ -176,7 +175,7 @@ static bool find_ids(const sp_reader *r, sp_message *message)
     return false;
 }
 
-/* Collects `wanted` bytes of head; how many of data it took. */
+/* Collects `wanted` bytes of the head. Returns how many bytes of data it took. */
 static size_t read_head(sp_reader *r, size_t wanted, const uint8_t *data, size_t len)
 {
     size_t n = wanted - r->head_len < len ? wanted - r->head_len : len;
@@ -186,7 +185,7 @@ static size_t read_head(sp_reader *r, size_t wanted, const uint8_t *data, size_t
     return n;
 }
 
-/* What is skipped is unmasked as well: its ids and calls are looked at as they pass. */
+/* Skipped bytes are unmasked as well, to find ids and count calls. */
 static void append_piece(sp_reader *r, const websocket_piece *piece)
 {
     uint8_t plain[PLAIN_BYTES];
@@ -213,7 +212,7 @@ static sp_verdict read_websocket(sp_reader *r, const uint8_t *data, size_t len, 
     case WEBSOCKET_MORE:
         return SP_FINE;
     case WEBSOCKET_OPENED:
-        r->shaken = true;
+        r->handshake_done = true;
         return SP_FINE;
     case WEBSOCKET_PIECE:
         if (!r->message)
@@ -231,7 +230,7 @@ static sp_verdict read_websocket(sp_reader *r, const uint8_t *data, size_t len, 
     }
 }
 
-/* One step: handshake, prefix or body, as far as the data goes. */
+/* Reads one part: handshake, prefix or body, as far as the data goes. */
 static sp_verdict read_some(sp_reader *r, const uint8_t *data, size_t len, size_t *n)
 {
     if (r->websocket)
@@ -243,13 +242,13 @@ static sp_verdict read_some(sp_reader *r, const uint8_t *data, size_t len, size_
         append(r, data, *n);
         return SP_FINE;
     }
-    size_t head = r->shaken ? sp_prefix_bytes(r->mapping) : SP_HANDSHAKE_BYTES;
+    size_t head = r->handshake_done ? sp_prefix_bytes(r->mapping) : SP_HANDSHAKE_BYTES;
     *n = read_head(r, head, data, len);
-    if (!r->shaken) {
+    if (!r->handshake_done) {
         if (memcmp(r->head, r->of_client ? sp_rep_handshake : req_handshake, r->head_len) != 0)
             return SP_BROKEN;
-        r->shaken = r->head_len == head;
-        r->head_len = r->shaken ? 0 : r->head_len;
+        r->handshake_done = r->head_len == head;
+        r->head_len = r->handshake_done ? 0 : r->head_len;
         return SP_FINE;
     }
     return r->head_len == head ? begin_message(r) : SP_FINE;
@@ -269,7 +268,7 @@ sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken,
     *taken = 0;
     while (*taken < len && more) {
         size_t n;
-        bool was_shaken = r->shaken;
+        bool was_handshake_done = r->handshake_done;
         sp_verdict verdict = read_some(r, data + *taken, len - *taken, &n);
         if (verdict != SP_FINE)
             return verdict;
@@ -283,17 +282,17 @@ sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken,
             hold(r, 0);
             more = take(arg, whole);
         }
-        /* A WebSocket's answers must not overtake what opens it. */
-        if (r->websocket && r->shaken && !was_shaken)
+        /* The response that opens a WebSocket must precede answers. */
+        if (r->websocket && r->handshake_done && !was_handshake_done)
             more = false;
     }
     return SP_FINE;
 }
 
-size_t sp_say(sp_reader *r, uint8_t out[SP_SAY_BYTES_MAX])
+size_t sp_output(sp_reader *r, uint8_t out[SP_OUTPUT_BYTES_MAX])
 {
     if (r->websocket)
-        return websocket_say(r->websocket, out);
+        return websocket_output(r->websocket, out);
     if (r->greeted)
         return 0;
     r->greeted = true;

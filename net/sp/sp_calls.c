@@ -1,5 +1,4 @@
-/* Invariant: what is skipped is a value of a field of Frame; nothing inside a call is looked at.
- * Called by sp.c. */
+/* Invariant: a skipped value is a field of Frame; the inside of a call is not parsed. Called by sp.c. */
 #include "net/sp/sp_calls.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* Counts the calls of a request whose bytes are not kept, as they pass: each is to have a
- * result of its own, also where all of them are refused. */
+/* Counts the calls of a request whose bytes are not kept, because each call gets a result of its own, also when all
+ * are refused. */
 #ifndef LOCKSTOCK_NET_SP_CALLS_H
 #define LOCKSTOCK_NET_SP_CALLS_H
 
@@ -17,7 +17,7 @@ typedef struct sp_calls {
 /* Further bytes of the request, from its ids on. */
 void sp_calls_pass(sp_calls *c, const uint8_t *data, size_t len);
 
-/* After all of it: how many results answer it; one, if it is no frame or has too many calls. */
+/* At the end: how many results answer the request. 1 when it is not a frame or has too many calls. */
 size_t sp_calls_results(const sp_calls *c);
 
 #endif

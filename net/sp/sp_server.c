@@ -1,6 +1,5 @@
-/* Invariant: a connection lives while its stream does or a message of it is under way;
- * it is read from only while none of its calls queues for room and less than
- * OUTPUT_BYTES_MAX waits for the peer to read. */
+/* Invariant: a connection exists while its stream or one of its messages does. It is read only while none of its
+ * calls queues and less than OUTPUT_BYTES_MAX waits to be written. */
 #include "net/sp/sp_server.h"
 
 #include <stdlib.h>
@@ -13,10 +12,10 @@
 enum {
     OUTPUT_BYTES_MAX = 1 << 20,
     RETRY_AFTER_MS = 100,
-    WEBSOCKET_FRAME_BYTES_MAX = 1 << 20, /* libnng takes no longer one, however long its messages may be */
+    WEBSOCKET_FRAME_BYTES_MAX = 1 << 20, /* libnng accepts no longer frame, whatever the message limit */
 };
 
-/* What one address serves over WebSocket. */
+/* What an address serves over WebSocket. */
 typedef struct site {
     sp_server *all;
     websocket_site web;
@@ -38,19 +37,19 @@ typedef struct connection {
     frames_sender sender;
     uid_t uid;
     uint32_t in_flight; /* messages */
-    uint8_t *left;      /* read and not yet taken: it had enough */
+    uint8_t *left;      /* read and not processed, because the connection had to stop */
     size_t left_len;
-    uint64_t left_ns, read_ns; /* when it was read; when what is taken now was */
+    uint64_t left_ns, read_ns; /* when `left` was read; when the bytes in process were */
     bool ready, reading;
-    bool took;   /* a message, of the bytes that are read now */
+    bool took;   /* the bytes in process contained a message */
     bool ending; /* its stream is being closed */
 } connection;
 
-/* A request under way. */
+/* A request in progress. */
 typedef struct request {
     connection *from;
     stream_block *answer;
-    uint8_t prefix_len; /* what stands in it before the ids */
+    uint8_t prefix_len; /* bytes before the ids */
     uint8_t ids_len;
     uint8_t ids[];
 } request;
@@ -71,7 +70,7 @@ static void hang_up(connection *c, stream_reason why)
         stream_end(c->stream, why);
 }
 
-static bool has_enough(const connection *c)
+static bool must_stop(const connection *c)
 {
     return c->ending || stream_is_closing(c->stream) || c->all->options.sink->queues(c->sender.caller) ||
            stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
@@ -84,10 +83,10 @@ static void free_left(connection *c, uint8_t *left, size_t len)
     free(left);
 }
 
-/* Goes on, in its turn. */
+/* Resumes reading, when it is its turn. */
 static void read_on(connection *c)
 {
-    if (!c->reading && !has_enough(c))
+    if (!c->reading && !must_stop(c))
         stream_resume(c->stream);
 }
 
@@ -105,7 +104,7 @@ static void end_request(request *r)
     free_when_over(c);
 }
 
-/* While it takes no answers, none of its calls starts: it is the answers that fill memory. */
+/* While the peer does not read answers, none of its calls starts, because answers would fill memory. */
 static void look_at_output(connection *c)
 {
     c->all->options.sink->hold(c->sender.caller, stream_waiting(c->stream) >= OUTPUT_BYTES_MAX);
@@ -125,7 +124,7 @@ static void *port_answer(void *message, size_t len)
     return r->answer->data + header_len;
 }
 
-/* A WebSocket message in several frames. */
+/* Writes a WebSocket message in several frames. */
 static void write_frames(connection *c, const uint8_t *message, size_t len)
 {
     uint8_t header[WEBSOCKET_HEADER_BYTES_MAX];
@@ -205,16 +204,16 @@ static bool take_message(void *arg, sp_message *message)
         frames_take(c->all->options.frames, &port, r, message->bytes + message->ids_len,
                     message->len - message->ids_len, &c->sender, c->read_ns);
     free(message);
-    return !has_enough(c);
+    return !must_stop(c);
 }
 
 /* ---- bytes ------------------------------------------------------------------------ */
 
-/* What the peer is to be told besides replies. */
+/* Writes output besides replies. */
 static void say(connection *c)
 {
-    uint8_t bytes[SP_SAY_BYTES_MAX];
-    size_t len = sp_say(&c->reader, bytes);
+    uint8_t bytes[SP_OUTPUT_BYTES_MAX];
+    size_t len = sp_output(&c->reader, bytes);
     stream_block *block = len > 0 ? stream_block_new(len) : NULL;
 
     if (block) {
@@ -225,7 +224,7 @@ static void say(connection *c)
     }
 }
 
-/* What was read before the pause may be more than one piece. */
+/* Keeps bytes that were read before a pause; it may be called several times. */
 static void keep_left(connection *c, const uint8_t *data, size_t len)
 {
     size_t have = c->left ? c->left_len : 0;
@@ -256,7 +255,7 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
         hang_up(c, verdict == SP_BROKEN ? STREAM_BROKEN : STREAM_NO_MEMORY);
     if (c->ending)
         return;
-    if (c->reader.shaken && !c->ready) {
+    if (c->reader.handshake_done && !c->ready) {
         c->ready = true;
         stream_ready(c->stream);
         stream_idle(c->stream, c->in_flight == 0);
@@ -264,7 +263,7 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
     if (taken < len)
         keep_left(c, data + taken, len - taken);
     stream_unfinished(c->stream, c->ready && !sp_reader_idle(&c->reader), c->took);
-    if (has_enough(c))
+    if (must_stop(c))
         stream_pause(c->stream);
 }
 
@@ -275,16 +274,16 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
     if (c->ending)
         return;
     c->read_ns = clock_now_ns();
-    if (!c->left && !has_enough(c)) {
+    if (!c->left && !must_stop(c)) {
         take_bytes(c, data, len);
         return;
     }
     keep_left(c, data, len);
-    if (has_enough(c))
+    if (must_stop(c))
         stream_pause(c->stream);
 }
 
-/* What was left over. */
+/* Processes the bytes that were kept. */
 static bool on_kept(void *arg)
 {
     connection *c = arg;
@@ -293,7 +292,7 @@ static bool on_kept(void *arg)
 
     if (!left)
         return false;
-    if (has_enough(c)) {
+    if (must_stop(c)) {
         stream_pause(c->stream);
         return true;
     }
@@ -323,7 +322,7 @@ static void on_closed(void *arg)
     sp_reader_end(&c->reader);
     free_left(c, c->left, c->left_len);
     c->left = NULL;
-    c->in_flight++; /* what waited may be answered now, as the last of the connection */
+    c->in_flight++; /* abandoning calls may answer the last message, which must not free the connection here */
     c->all->options.sink->lost(c->sender.caller);
     c->in_flight--;
     free_when_over(c);
@@ -337,7 +336,7 @@ static void on_room(void *arg)
         read_on(c);
 }
 
-/* web: over WebSocket; else NULL. False when out of memory. */
+/* web: for WebSocket, else NULL. False when out of memory. */
 static bool init_reader(connection *c, const websocket_site *web)
 {
     size_t frame_bytes_max = c->all->options.message_bytes_max;
@@ -439,7 +438,7 @@ lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *erro
     return streams_listen_unix(all->options.streams, path, &over_unix, all, error);
 }
 
-/* As it can stand in a request, without a query. */
+/* A path as in a request, without a query. */
 lks_code sp_server_check_path(const char *path, lks_error *error)
 {
     bool good = path[0] == '/';

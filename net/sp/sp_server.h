@@ -1,7 +1,6 @@
-/* tcp://, tls://, unix://, ws:// and wss://: frames over SP connections of our own (sp.h), on
- * the loop from end to end. A connection's requests are taken as they come and answered in
- * the order in which they are done; while calls of it find no room, it is not read from.
- * Loop thread only. */
+/* tcp://, tls://, unix://, ws:// and wss://: frames over SP connections (sp.h), on the loop. A connection's requests
+ * are answered in the order in which they are done. While its calls queue for room, it is not read. Loop thread
+ * only. */
 #ifndef LOCKSTOCK_NET_SP_SERVER_H
 #define LOCKSTOCK_NET_SP_SERVER_H
 
@@ -21,7 +20,7 @@ typedef struct sp_server_options {
     frames *frames;
     const sink *sink; /* that of the frames */
     size_t message_bytes_max;
-    char *const *origins; /* of pages that may connect over WebSocket; outlive it */
+    char *const *origins; /* of web pages that may connect; must outlive it */
     size_t n_origins;
 } sp_server_options;
 
@@ -33,15 +32,15 @@ lks_code sp_server_listen_tcp(sp_server *all, const char *address, tls_context *
                               lks_error *error);
 lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *error);
 
-/* path: of the request, "/lockstock". LKS_INVALID_ARGUMENT: no such path either. */
+/* path: of the request, "/lockstock". LKS_INVALID_ARGUMENT: also for an invalid path. */
 lks_code sp_server_check_path(const char *path, lks_error *error);
 lks_code sp_server_listen_websocket(sp_server *all, const char *address, const char *path, tls_context *const *context,
                                     uint16_t *bound, lks_error *error);
 
-/* Messages taken and not yet answered. */
+/* Messages that are not answered. */
 size_t sp_server_in_flight(const sp_server *all);
 
-/* With no message under way and the streams closed. Takes NULL. */
+/* No message may be in progress, and the streams must be closed. Takes NULL. */
 void sp_server_free(sp_server *all);
 
 #endif

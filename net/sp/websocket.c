@@ -1,5 +1,5 @@
-/* Invariant: the length of a frame is checked against what is left of the message's limit
- * before the first of its bytes is given out. Called by sp.c. */
+/* Invariant: a frame's length is checked against the rest of the message's limit before its first byte is given out.
+ * Called by sp.c. */
 #include "net/sp/websocket.h"
 
 #include <endian.h>
@@ -26,7 +26,7 @@ struct websocket {
     bool open, over;
     char *request; /* until it is open */
     size_t request_len, request_room;
-    uint8_t head[HEAD_BYTES_MAX]; /* of the frame that is being read */
+    uint8_t head[HEAD_BYTES_MAX]; /* of the current frame */
     size_t head_len;
     bool in_frame; /* its head is whole */
     size_t left;   /* bytes of it to come */
@@ -36,12 +36,12 @@ struct websocket {
     unsigned n_empty; /* frames of it */
     uint8_t control[WEBSOCKET_CONTROL_BYTES_MAX];
     size_t control_len;
-    /* what there is to say */
+    /* output */
     bool answers, pongs, closes;
     websocket_verdict verdict;
     uint8_t pong[WEBSOCKET_CONTROL_BYTES_MAX];
     size_t pong_len;
-    unsigned close_code; /* 0: none, as the peer gave none */
+    unsigned close_code; /* 0: none, like the peer's */
 };
 
 websocket *websocket_new(const websocket_site *site, size_t message_bytes_max)
@@ -95,8 +95,7 @@ static bool keep_request(websocket *w, const uint8_t *data, size_t len)
     return true;
 }
 
-/* How many of the bytes belong to the request: up to the empty line, which may have begun
- * in what was kept. */
+/* How many of the bytes belong to the request, up to the empty line, which may begin in the bytes kept before. */
 static size_t request_bytes(const websocket *w, const uint8_t *data, size_t len, bool *whole)
 {
     static const char end[] = "\r\n\r\n";
@@ -130,7 +129,7 @@ static websocket_event read_request(websocket *w, const uint8_t *data, size_t le
         return WEBSOCKET_NO_MEMORY;
     if (memcmp(w->request, get, w->request_len < sizeof get ? w->request_len : sizeof get) != 0)
         return answer(w, (websocket_verdict){.status = 405, .why = "the method must be GET"});
-    return whole ? answer(w, websocket_request_judge(w->site, w->request, w->request_len)) : WEBSOCKET_MORE;
+    return whole ? answer(w, websocket_request_check(w->site, w->request, w->request_len)) : WEBSOCKET_MORE;
 }
 
 /* ---- frames ----------------------------------------------------------------------- */
@@ -158,7 +157,7 @@ static bool is_final(const websocket *w)
     return w->head[0] & FINAL;
 }
 
-/* What the first two bytes of a frame alone say against it; 0: nothing. */
+/* The error in the first two bytes of a frame; 0: none. */
 static unsigned fault_of(const websocket *w)
 {
     opcode code = opcode_of(w);
@@ -172,7 +171,7 @@ static unsigned fault_of(const websocket *w)
     return code == TEXT ? WEBSOCKET_NOT_BINARY : 0;
 }
 
-/* How long the head is; known from its second byte on. */
+/* The length of the head, which is known after two bytes. */
 static size_t head_wanted(const websocket *w)
 {
     size_t wanted = 2;
@@ -186,7 +185,7 @@ static size_t head_wanted(const websocket *w)
     return wanted + sizeof w->key;
 }
 
-/* False: a length that has a shorter form. */
+/* False: the length is not in its shortest form. */
 static bool read_length(const websocket *w, uint64_t *len)
 {
     uint16_t short_len;
@@ -205,7 +204,7 @@ static bool read_length(const websocket *w, uint64_t *len)
     return true;
 }
 
-/* The head is whole. */
+/* The head is complete. */
 static websocket_event begin_frame(websocket *w)
 {
     uint64_t len;
@@ -242,7 +241,7 @@ static websocket_event read_head(websocket *w, const uint8_t *data, size_t len, 
     return w->head_len > 2 && w->head_len == wanted ? begin_frame(w) : WEBSOCKET_MORE;
 }
 
-/* Takes the next bytes of the frame. */
+/* Gives out the next bytes of the frame. */
 static void take_piece(websocket *w, const uint8_t *data, size_t len, websocket_piece *piece)
 {
     *piece = (websocket_piece){.bytes = data, .len = w->left < len ? w->left : len};
@@ -272,14 +271,14 @@ void websocket_unmask(const websocket_piece *piece, uint8_t *to)
         to[i] = piece->bytes[i] ^ piece->key[i % 4];
 }
 
-/* Those that RFC 6455 and its registry let a peer send. */
+/* Codes that RFC 6455 and its registry allow a peer to send. */
 static bool is_close_code(unsigned code)
 {
     return (code >= 1000 && code <= 1014 && code != 1004 && code != 1005 && code != 1006) ||
            (code >= 3000 && code <= 4999);
 }
 
-/* The peer closes: it gets its own code back. What it says besides is not looked at. */
+/* The peer closes. It gets its own code back; the text is ignored. */
 static websocket_event read_close(websocket *w)
 {
     unsigned code = w->control_len >= 2 ? (unsigned)w->control[0] << 8 | w->control[1] : 0;
@@ -322,7 +321,7 @@ static websocket_event read_some(websocket *w, const uint8_t *data, size_t len, 
     *taken = 0;
     if (!w->in_frame) {
         websocket_event event = read_head(w, data, len, taken);
-        /* A frame without bytes is whole with its head. */
+        /* A frame without bytes ends with its head. */
         if (event != WEBSOCKET_MORE || !w->in_frame || w->left > 0)
             return event;
     }
@@ -354,7 +353,7 @@ static size_t write_control(opcode code, const uint8_t *payload, size_t len, uin
     return 2 + len;
 }
 
-size_t websocket_say(websocket *w, uint8_t out[WEBSOCKET_SAY_BYTES_MAX])
+size_t websocket_output(websocket *w, uint8_t out[WEBSOCKET_OUTPUT_BYTES_MAX])
 {
     const uint8_t code[2] = {(uint8_t)(w->close_code >> 8), (uint8_t)w->close_code};
     size_t len = 0;

@@ -1,5 +1,5 @@
-/* Invariant: a field that counts once is refused when it stands twice, so that no two
- * readers of a request can differ about it. Called by websocket.c. */
+/* Invariant: a field that may be given once is refused when it is given more than once, so that no two readers of a
+ * request can disagree. Called by websocket.c. */
 #include "net/sp/websocket_request.h"
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ typedef struct text {
 typedef enum field { HOST, ORIGIN, KEY, VERSION, LENGTH, ENCODING, UPGRADE, CONNECTION, PROTOCOL, N_FIELDS } field;
 
 static const struct {
-    const char *name, *token; /* token: what a list must have among others */
+    const char *name, *token; /* token: what the list must contain */
 } fields[N_FIELDS] = {
     [HOST] = {"Host", NULL},
     [ORIGIN] = {"Origin", NULL},
@@ -56,7 +56,7 @@ static text trim(text t)
     return t;
 }
 
-/* The part before `end`, which is taken off with it; all of it where there is no `end`. */
+/* Cuts off the part before `end`, and `end`; everything without an `end`. */
 static text take_until(text *from, char end)
 {
     const char *found = memchr(from->at, end, from->len);
@@ -78,7 +78,7 @@ static bool list_has(text list, const char *wanted)
 
 /* ---- reading ---------------------------------------------------------------------- */
 
-/* A tab counts as one where it is allowed, in values. */
+/* A tab counts as a space in values. */
 static bool has_control(text t, bool tab_is_one)
 {
     for (size_t i = 0; i < t.len; i++) {
@@ -97,7 +97,7 @@ static bool is_name(text t)
     return t.len > 0;
 }
 
-/* "GET /path HTTP/1.1"; that it is GET is known. */
+/* "GET /path HTTP/1.1"; the caller has checked the method. */
 static bool read_first_line(request *r, text line)
 {
     if (has_control(line, true))
@@ -113,7 +113,7 @@ static bool read_field(request *r, text line, const char *subprotocol)
     text name = take_until(&line, ':');
     text value = trim(line);
 
-    /* The name's end is a colon, not the line's. */
+    /* The name ends at a colon before the line ends. */
     if (name.at + name.len == line.at || !is_name(name) || has_control(value, false))
         return false;
     for (size_t f = 0; f < N_FIELDS; f++) {
@@ -127,7 +127,7 @@ static bool read_field(request *r, text line, const char *subprotocol)
     return true;
 }
 
-/* Lines end with CR LF, and no line goes on in the next. */
+/* Lines end with CR LF and are not folded. */
 static bool take_line(text *from, text *line)
 {
     *line = take_until(from, '\n');
@@ -201,7 +201,7 @@ static websocket_verdict refused(unsigned status, const char *why)
     return (websocket_verdict){.status = status, .why = why};
 }
 
-websocket_verdict websocket_request_judge(const websocket_site *site, const char *bytes, size_t len)
+websocket_verdict websocket_request_check(const websocket_site *site, const char *bytes, size_t len)
 {
     websocket_verdict accepted = {.status = 101};
     request r;
@@ -257,7 +257,7 @@ static const char *reason(unsigned status)
     }
 }
 
-/* What a status says besides, as RFC 9110 wants it. */
+/* Further fields of a status, which RFC 9110 requires. */
 static const char *also(unsigned status)
 {
     switch (status) {

@@ -1,7 +1,6 @@
-/* Invariant: only a socket of this user that refuses connections is ever removed.
- * connect() refuses on a plain file too, so the file's kind is looked at first; and
- * nobody else can put another file there meanwhile, because the directory was looked
- * at too. Called by listeners.c and wires.c. */
+/* Invariant: only a socket of this user that refuses connections is ever removed. connect() also refuses on a plain
+ * file, so the type of the file is checked first. Nobody else can replace the file meanwhile, because the directory
+ * is checked too. Called by listeners.c and wires.c. */
 #include "net/stream/address_bind.h"
 
 #include <errno.h>
@@ -36,7 +35,7 @@ lks_code address_resolve(const char *text, struct addrinfo **ret, lks_error *err
     return LKS_OK;
 }
 
-/* Whether this machine has an address can be learnt without the port, which may be in use. */
+/* Binds another port: the address's own port may be in use. */
 static void clear_port(struct sockaddr *name)
 {
     if (name->sa_family == AF_INET)
@@ -73,8 +72,8 @@ static lks_code refuse(lks_error *error, const char *why)
     return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", why);
 }
 
-/* Who may write in a directory may put a socket of his own in the place of ours, and
- * be given the callers' tokens. In a sticky one (/tmp) only an owner may. */
+/* Whoever may write to the directory can replace our socket with one of his own and receive the callers' tokens. In
+ * a sticky directory (/tmp) only the owner of a file can replace it. */
 static lks_code check_directory(const char *path, lks_error *error)
 {
     char dir[PATH_BYTES];
@@ -112,7 +111,7 @@ lks_code address_check_unix(const char *path, lks_error *error)
     return LKS_OK;
 }
 
-/* A socket's file outlives whoever listened on it. */
+/* The file of a socket outlives the process that listened on it. */
 static void remove_stale(const char *path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};

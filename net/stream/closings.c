@@ -27,8 +27,8 @@ static const struct {
     [STREAM_NO_DESCRIPTOR] = {"refused", "no descriptor to spare", true},
 };
 
-void closings_tell(closings *c, stream_tell *tell, uint64_t now_ms, stream_reason why, const char *wire,
-                   const char *from, const char *more)
+void closings_log(closings *c, stream_log *tell, uint64_t now_ms, stream_reason why, const char *wire, const char *from,
+                  const char *more)
 {
     uint32_t left_out;
     char suffix[LOG_RATE_SUFFIX_BYTES], line[LINE_BYTES];

@@ -1,5 +1,5 @@
-/* Tells, for the log, which connections ended or were not let in, and why: at most some lines a
- * second of each reason. Loop thread only. */
+/* Logs which connections ended or were refused, and why, with a limit of lines a second for each reason. Loop thread
+ * only. */
 #ifndef LOCKSTOCK_NET_CLOSINGS_H
 #define LOCKSTOCK_NET_CLOSINGS_H
 
@@ -12,9 +12,9 @@ typedef struct closings {
     log_rate of[STREAM_REASONS];
 } closings;
 
-/* `from` as remote.h has it; more: in other words, or NULL. What the limits of connections cost somebody
- * is a warning. tell NULL: nothing is told. */
-void closings_tell(closings *c, stream_tell *tell, uint64_t now_ms, stream_reason why, const char *wire,
-                   const char *from, const char *more);
+/* `from` as in remote.h. more: further words, or NULL. A connection that ends because of a limit is a warning. tell
+ * NULL: no log. */
+void closings_log(closings *c, stream_log *tell, uint64_t now_ms, stream_reason why, const char *wire, const char *from,
+                  const char *more);
 
 #endif

@@ -1,5 +1,5 @@
-/* Invariant: the descriptor `ends` becomes readable only by an end of a peer: for bytes
- * alone epoll does not wake who waits for EPOLLRDHUP. Called by stream.c. */
+/* Invariant: the descriptor `ends` becomes readable only when a peer closes; bytes alone do not wake an epoll that
+ * waits for EPOLLRDHUP. Called by stream.c. */
 #include "net/stream/hangups.h"
 
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 
 struct hangups {
     uv_poll_t poll;
-    int ends; /* epoll, of all descriptors that are watched */
+    int ends; /* an epoll of all watched descriptors */
     void (*hung_up)(void *who);
     close_barrier closing;
 };
 
-/* One at a time: what is told of one may forget the next. */
+/* One event at a time: the callback of one may forget the next. */
 static void on_ends(uv_poll_t *poll, int status, int events)
 {
     hangups *all = poll->data;

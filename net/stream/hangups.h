@@ -1,9 +1,7 @@
-/* Sees the end of a peer, whatever is read from it at the time: also with its reading
- * stopped, output waiting for it, or half closed. libuv tells of an end only to who
- * reads. Loop thread only.
+/* Detects that a peer closed, also while the connection is not read, waits to write, or is half closed. libuv
+ * reports this only to readers. Loop thread only.
  *
- * What cannot be seen is an end behind bytes that the kernel has no room for: that is
- * told with the rest of them, once they are read. */
+ * A close behind bytes that do not fit into the kernel's buffer is not seen until these bytes are read. */
 #ifndef LOCKSTOCK_NET_HANGUPS_H
 #define LOCKSTOCK_NET_HANGUPS_H
 
@@ -13,18 +11,18 @@ struct uv_loop_s;
 
 typedef struct hangups hangups;
 
-/* hung_up: the peer of `who` sends no more, or is gone. May forget it, and others.
- * NULL when there is no memory or descriptor for it. */
+/* hung_up: the peer of `who` will send nothing more, or is gone. It may forget any connection. NULL without memory
+ * or a descriptor. */
 hangups *hangups_new(struct uv_loop_s *loop, void (*hung_up)(void *who));
 
-/* Told once, also of what was so before. False: it cannot be watched. */
+/* Reports it once, also when the peer closed before. False: it cannot be watched. */
 bool hangups_watch(hangups *all, int fd, void *who);
 
-/* Before the descriptor is closed, which alone would not do: a child process may have
- * it for a moment, too. */
+/* Must be called before the descriptor is closed. Closing alone does not suffice: a child process may have the
+ * descriptor for a moment. */
 void hangups_forget(hangups *all, int fd);
 
-/* `closed` runs on the loop when it is freed. */
+/* `closed` runs on the loop when everything is freed. */
 void hangups_close(hangups *all, void (*closed)(void *arg), void *arg);
 
 #endif

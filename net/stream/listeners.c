@@ -1,6 +1,5 @@
-/* Invariant: a listener is `pending` exactly while libuv holds a connection of it that was
- * not taken, and has stopped accepting more on it; `later` runs while one is. Called by
- * stream.c. */
+/* Invariant: a listener is `pending` exactly while libuv has a connection of it that was not accepted; libuv then
+ * accepts no more on it. `later` runs while any listener is pending. Called by stream.c. */
 #include "net/stream/listeners.h"
 
 #include <netdb.h>
@@ -17,7 +16,7 @@
 
 enum {
     BACKLOG = 1024,
-    TURN_NS = 200 * 1000, /* of a turn of the loop, for accepting */
+    TURN_NS = 200 * 1000, /* of each turn of the loop, for accepting */
 };
 
 typedef struct listener {
@@ -36,7 +35,7 @@ typedef struct listener {
 struct listeners {
     listeners_options options;
     TAILQ_HEAD(, listener) open;
-    uv_idle_t later; /* takes what is pending; and the loop does not wait meanwhile */
+    uv_idle_t later; /* accepts what is pending; keeps the loop from blocking */
     uv_prepare_t turn_end;
     uint64_t used_ns; /* of this turn */
     close_barrier closing;
@@ -106,7 +105,7 @@ static void on_turn_end(uv_prepare_t *prepare)
     ((listeners *)prepare->data)->used_ns = 0;
 }
 
-/* What is not taken now keeps libuv from accepting the next. */
+/* libuv accepts no further connection until this one is taken. */
 static void on_connection(uv_stream_t *listening, int status)
 {
     listener *l = listening->data;
@@ -146,7 +145,7 @@ static listener *new_listener(listeners *all, const served *what)
     return l;
 }
 
-/* Ends listening on an address: `failed` < 0 is libuv's word for why. */
+/* Stops listening on an address; `failed` is libuv's error. */
 static lks_code listen_on(listener *l, int failed, lks_error *error)
 {
     if (failed == 0)

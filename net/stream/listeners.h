@@ -1,6 +1,5 @@
-/* Sockets that listen, for stream.c. Connections are accepted a few at a time: so long as
- * the turn of the loop allows, then in the next, so that a flood of them costs others one
- * such part of a turn. Loop thread only. */
+/* Listening sockets, for stream.c. Connections are accepted for a slice of each turn of the loop, so that a flood of
+ * them delays others by one slice. Loop thread only. */
 #ifndef LOCKSTOCK_NET_LISTENERS_H
 #define LOCKSTOCK_NET_LISTENERS_H
 
@@ -19,15 +18,15 @@ typedef struct listeners listeners;
 typedef struct served {
     const stream_protocol *protocol;
     void *arg;               /* of its `open` */
-    tls_context *const *tls; /* NULL: in plain */
+    tls_context *const *tls; /* NULL: without TLS */
     bool is_unix;
 } served;
 
 typedef struct listeners_options {
     struct uv_loop_s *loop;
-    /* A connection came: to be taken by uv_accept. */
+    /* A connection arrived; take it with uv_accept. */
     void (*accept)(void *arg, struct uv_stream_s *from, const served *what);
-    /* One came and was closed, because there was no descriptor for it. */
+    /* A connection arrived and was closed, because the process has no free descriptor. */
     void (*refused)(void *arg, const served *what);
     void *arg;
 } listeners_options;
@@ -39,10 +38,10 @@ listeners *listeners_new(const listeners_options *options);
 lks_code listeners_add_tcp(listeners *all, const char *address, const served *what, uint16_t *bound, lks_error *error);
 lks_code listeners_add_unix(listeners *all, const char *path, const served *what, lks_error *error);
 
-/* No new connections from now on. */
+/* Accepts no new connections from now on. */
 void listeners_stop(listeners *all);
 
-/* Stops; `closed` runs on the loop when all is freed. */
+/* Stops. `closed` runs on the loop when everything is freed. */
 void listeners_close(listeners *all, void (*closed)(void *arg), void *arg);
 
 #endif

@@ -1,5 +1,4 @@
-/* Invariant: what an origin does not use of its bytes is zero, so that equal ones compare as
- * equal. Called by stream.c. */
+/* Invariant: unused bytes of an origin are zero, so that memcmp compares origins. Called by stream.c. */
 #include "net/stream/remote.h"
 
 #include <arpa/inet.h>
@@ -7,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { NETWORK_BYTES = 8, V4_BYTES = 4, V4_AT = 12 /* in a mapped address */ };
+enum { NETWORK_BYTES = 8, V4_BYTES = 4, V4_AT = 12 /* in an IPv4-mapped address */ };
 
 static void set_v4(const uint8_t *bytes, in_port_t port, remote *ret)
 {

@@ -14,7 +14,7 @@ typedef struct remote {
     char text[REMOTE_TEXT_BYTES]; /* "192.0.2.1:4711", "[2001:db8::1]:4711", "uid:1000" */
 } remote;
 
-/* Of the socket's peer. One that has gone meanwhile comes from nowhere: "?". */
+/* The peer of a socket. "?" when it is gone already. */
 void remote_of(int fd, remote *ret);
 
 #endif

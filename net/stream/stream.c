@@ -1,6 +1,5 @@
-/* Invariant: `closed` of a stream's protocol runs once, when its handles are gone; its one
- * timer is set for what it waits for now. The other halves are stream_output.c and
- * stream_input.c. */
+/* Invariant: the protocol's `closed` runs once, when the stream's handles are closed. The one timer of a stream is
+ * set for what the stream waits for now. stream_output.c and stream_input.c are parts of this module. */
 #include "net/stream/stream.h"
 
 #include <stdlib.h>
@@ -14,13 +13,13 @@
 
 enum {
     KEEPALIVE_S = 30,
-    TAKEN_BYTES_MIN = 16 * 1024, /* of a write, in stall_ms */
-    TLS_BYTES = 64 * 1024,       /* about what a connection of OpenSSL's takes */
+    TAKEN_BYTES_MIN = 16 * 1024, /* of a write, within stall_ms */
+    TLS_BYTES = 64 * 1024,       /* about the memory of an OpenSSL connection */
 };
 
 /* ---- the end -------------------------------------------------------------------- */
 
-/* Both handles tell; the second frees. */
+/* Runs for both handles; the second one frees the stream. */
 static void on_stream_closed(uv_handle_t *handle)
 {
     stream *s = handle->data;
@@ -41,11 +40,11 @@ static void on_stream_closed(uv_handle_t *handle)
 
 static void tell_end(const stream *s, stream_reason why, const char *more)
 {
-    closings_tell(&s->all->closings, s->all->options.tell, uv_now(s->all->options.loop), why, s->wire, s->from.text,
-                  more);
+    closings_log(&s->all->closings, s->all->options.tell, uv_now(s->all->options.loop), why, s->wire, s->from.text,
+                 more);
 }
 
-/* Whether the peer was thrown out for what it did. */
+/* Whether the peer broke the protocol. */
 static bool is_offence(stream_reason why)
 {
     return why == STREAM_BROKEN || why == STREAM_TOO_COSTLY;
@@ -81,7 +80,7 @@ void stream_close(stream *s)
 
 /* ---- places ----------------------------------------------------------------------- */
 
-/* Who needs its place hears nothing of it but the end: it may connect again. */
+/* The peer sees only the close; it may connect again. */
 static void give_up(place *p)
 {
     stream *s = container_of(p, stream, guest.place);
@@ -98,7 +97,7 @@ static void look_at_place(stream *s)
 
 static void on_timer(uv_timer_t *timer);
 
-/* What the kernel has not taken of the write under way: while it shrinks, the peer reads. */
+/* While the bytes that the kernel has not taken become fewer, the peer reads. */
 static void arm_for_write(stream *s)
 {
     s->unwritten = uv_stream_get_write_queue_size(&s->on.stream);
@@ -109,7 +108,7 @@ static void arm_for_write(stream *s)
         uv_timer_stop(&s->timer);
 }
 
-/* Who takes a byte now and then does not count as taking. */
+/* A peer that reads a byte now and then counts as stalled. */
 static bool has_taken_some(const stream *s)
 {
     size_t left = uv_stream_get_write_queue_size(&s->on.stream);
@@ -138,7 +137,7 @@ void stream_arm(stream *s)
     if (s->closing)
         return;
     if (s->writing) {
-        if (!s->stalls) /* what else happens gives no more time */
+        if (!s->stalls) /* nothing else extends the time of a write */
             arm_for_write(s);
         return;
     }
@@ -273,7 +272,7 @@ static void on_put_off(uv_timer_t *timer)
     begin(s);
 }
 
-/* Nothing is read meanwhile, and its place may go to another; its end is seen. */
+/* Reads nothing meanwhile. A new connection may take its place, and a close is seen. */
 static void put_off(stream *s, int fd, uint64_t wait_ms)
 {
     look_at_place(s);
@@ -290,7 +289,7 @@ static const char *wire_of(const served *what)
     return name ? name : "other";
 }
 
-/* A stream for a connection that is to be accepted; NULL when out of memory. */
+/* Makes a stream for a connection that uv_accept takes; NULL when out of memory. */
 static stream *new_stream(streams *all, const served *what)
 {
     stream *s = malloc(sizeof *s);
@@ -345,13 +344,13 @@ static void on_accept(void *arg, uv_stream_t *from, const served *what)
         begin(s);
 }
 
-/* libuv has closed it. */
+/* libuv has closed the connection. */
 static void on_refused(void *arg, const served *what)
 {
     streams *all = arg;
 
-    closings_tell(&all->closings, all->options.tell, uv_now(all->options.loop), STREAM_NO_DESCRIPTOR, wire_of(what),
-                  "?", NULL);
+    closings_log(&all->closings, all->options.tell, uv_now(all->options.loop), STREAM_NO_DESCRIPTOR, wire_of(what), "?",
+                 NULL);
 }
 
 lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,

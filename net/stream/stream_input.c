@@ -1,6 +1,5 @@
-/* Invariant: a stream is read from by libuv (WATCHED), or has its turn from time to time
- * (QUEUED), or is paused, or closing; who is not WATCHED ends with its peer at once.
- * Other half of stream.c. */
+/* Invariant: libuv reads a stream (WATCHED), or the stream takes turns (QUEUED), or it is paused or closing. A
+ * stream that is not WATCHED ends as soon as its peer closes. Part of stream.c. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -30,7 +29,7 @@ static void take_network(stream *s, const uint8_t *data, size_t len)
     tls_state state = tls_feed(s->tls, data, len) ? TLS_UP : TLS_OVER;
 
     if (state == TLS_UP && !s->connection) {
-        state = tls_shake(s->tls);
+        state = tls_handshake(s->tls);
         if (state == TLS_UP)
             stream_open(s);
     }
@@ -41,7 +40,7 @@ static void take_network(stream *s, const uint8_t *data, size_t len)
         take_decrypted(s);
 }
 
-/* What the protocol has kept comes before what the socket has. False: there was nothing. */
+/* Bytes that the protocol kept come before those of the socket. False: there were none. */
 static bool take_kept(stream *s)
 {
     bool any = false;
@@ -63,20 +62,20 @@ static void take(stream *s, const uint8_t *data, size_t len)
     turns_worked(s->all->admission.turns, &s->guest.turn, s->read_ns, len);
 }
 
-/* A handshake of TLS costs as much as hundreds of calls. */
+/* A TLS handshake costs as much as hundreds of calls. */
 static bool is_light(const stream *s)
 {
     return (!s->tls || s->connection) && turns_is_light(s->all->admission.turns, &s->guest.turn);
 }
 
-/* One buffer for all: what was read is taken before the next read. */
+/* All streams share one buffer, which is processed before the next read. */
 static size_t begin_read(stream *s)
 {
     s->read_ns = turns_now(s->all->admission.turns);
     return turns_bytes(s->all->admission.turns, &s->guest.turn, s->tls ? RECORD_BYTES : READ_BYTES);
 }
 
-/* Without a buffer libuv does not read, but tells that there are bytes. */
+/* Without a buffer libuv does not read, but reports that there are bytes. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 {
     stream *s = handle->data;
@@ -115,7 +114,7 @@ static void read_in_turn(stream *s)
     turns_queue(s->all->admission.turns, &s->guest.turn);
 }
 
-/* Its turn has come. */
+/* The stream's turn has come. */
 void stream_take_turn(turn_taker *t)
 {
     stream *s = container_of(t, stream, guest.turn);
@@ -138,7 +137,7 @@ void stream_take_turn(turn_taker *t)
         read_at_once(s);
 }
 
-/* Who is about to read hears of the end after what came before it. */
+/* A WATCHED stream reads what came before the close first. */
 void stream_hung_up(void *who)
 {
     stream *s = who;

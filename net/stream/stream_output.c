@@ -1,6 +1,5 @@
-/* Invariant: a stream is on the list `dirty` exactly while it has something to say that
- * was not yet offered to the kernel in this turn; one write request is under way at most;
- * the bytes of its blocks are held in its share. Other half of stream.c. */
+/* Invariant: a stream is on the list `dirty` exactly while it has output that was not offered to the kernel in this
+ * turn. At most one write request is in progress. The bytes of its blocks are held in its share. Part of stream.c. */
 #include <stdlib.h>
 
 #include "net/stream/stream_state.h"
@@ -41,7 +40,7 @@ static void add_output(stream *s, stream_block *block)
     budget_force(s->guest.bytes, block->len);
 }
 
-/* The first parts of the output. */
+/* Collects the first parts of the output. */
 static unsigned gather(const stream *s, uv_buf_t *parts)
 {
     unsigned n = 0;
@@ -54,7 +53,7 @@ static unsigned gather(const stream *s, uv_buf_t *parts)
     return n;
 }
 
-/* The kernel took n bytes. */
+/* Removes n bytes that the kernel took. */
 static void taken(stream *s, size_t n)
 {
     s->waiting -= n;
@@ -82,7 +81,7 @@ static void on_written(uv_write_t *request, int status)
         flush_and_tell(s);
 }
 
-/* The kernel takes no more now: libuv writes when it does. */
+/* The kernel is full: libuv writes the rest. */
 static void start_write(stream *s)
 {
     uv_buf_t parts[PARTS_MAX];
@@ -98,7 +97,7 @@ static void start_write(stream *s)
         stream_end(s, STREAM_LOST);
 }
 
-/* What TLS has for the network becomes output. */
+/* Moves TLS's network bytes to the output. */
 static void take_encrypted(stream *s)
 {
     size_t len = s->tls ? tls_pending(s->tls) : 0;
@@ -110,7 +109,7 @@ static void take_encrypted(stream *s)
     }
 }
 
-/* TLS keeps a buffer as large as it ever was: so it is given no more than a record at a time. */
+/* TLS never shrinks its buffer, so it gets at most a record at a time. */
 static bool encrypt(stream *s, const uint8_t *data, size_t len)
 {
     for (size_t n; len > 0; data += n, len -= n) {
@@ -142,7 +141,7 @@ void stream_flush(stream *s)
         stream_end(s, STREAM_LOST);
 }
 
-/* What it has to say costs the loop's time, too. */
+/* Output takes time of the loop as well. */
 static void call(stream *s, void (*what)(void *connection))
 {
     uint64_t began_ns = turns_now(s->all->admission.turns);

@@ -1,5 +1,4 @@
-/* What a stream is made of, for stream.c (life and time), stream_output.c and
- * stream_input.c only. */
+/* The state of a stream, for stream.c (life and timers), stream_output.c and stream_input.c only. */
 #ifndef LOCKSTOCK_NET_STREAM_STATE_H
 #define LOCKSTOCK_NET_STREAM_STATE_H
 
@@ -25,7 +24,7 @@ typedef union any_handle {
 typedef enum reading {
     NOT_READING,
     WATCHED, /* by libuv */
-    QUEUED,  /* for its turn: it is heavy, and bytes came */
+    QUEUED,  /* waits for its turn: it is heavy and has bytes */
 } reading;
 
 struct stream {
@@ -34,25 +33,25 @@ struct stream {
     uv_write_t write;
     streams *all;
     const stream_protocol *protocol;
-    void *arg, *connection; /* connection NULL: not open yet */
+    void *arg, *connection; /* connection NULL: not opened yet */
     const char *wire;       /* its name */
     remote from;
     guest guest;
-    tls_context *const *tls_of; /* NULL: in plain */
-    tls *tls;                   /* NULL: in plain, or put off */
+    tls_context *const *tls_of; /* NULL: without TLS */
+    tls *tls;                   /* NULL: without TLS, or put off */
     TAILQ_HEAD(, stream_block) output;
     size_t waiting;         /* bytes of output */
-    size_t first_done;      /* bytes of its first block that were taken */
-    size_t write_len;       /* bytes of the write under way */
-    size_t unwritten;       /* of these, when the timer was set */
+    size_t first_done;      /* bytes of its first block that the kernel took */
+    size_t write_len;       /* bytes of the write in progress */
+    size_t unwritten;       /* bytes of it that were left when the timer was set */
     bool stalls;            /* the timer is set for the write */
-    stream_reason expected; /* why the timer would end it, but for a write */
+    stream_reason expected; /* the reason when the timer fires, except during a write */
     bool ready, idle, paused, dirty, wants_produce, writing, closing;
     reading reading;          /* NOT_READING while it is paused, or closing */
-    uint64_t read_ns;         /* when the reading under way began */
-    bool hung_up;             /* the peer sends no more: what it sent may be read, if it is being read */
-    uint64_t request_end_ms;  /* uv_now; 0: no message is half there */
-    uint64_t greeting_end_ms; /* uv_now: nothing that comes before it is over moves it */
+    uint64_t read_ns;         /* when the current read began */
+    bool hung_up;             /* the peer has closed; what it sent may still be read */
+    uint64_t request_end_ms;  /* uv_now; 0: no message is partly received */
+    uint64_t greeting_end_ms; /* uv_now; bytes that arrive do not extend it */
     unsigned open_handles;
     TAILQ_ENTRY(stream) next, next_dirty;
 };
@@ -67,7 +66,7 @@ struct streams {
     TAILQ_HEAD(, stream) open, dirty;
     close_barrier closing; /* of handles, and of the modules above */
     char *read_buffer;
-    uint8_t *plain_buffer; /* what TLS makes of it */
+    uint8_t *plain_buffer; /* decrypted bytes */
 };
 
 /* ---- stream.c --------------------------------------------------------------------- */
@@ -75,15 +74,15 @@ struct streams {
 /* Sets the timer for what the stream is waiting for now. */
 void stream_arm(stream *s);
 
-/* A message that is half there may take request_ms from now. */
+/* A partly received message may take request_ms from now on. */
 void stream_arm_request(stream *s);
 
 /* ---- stream_output.c -------------------------------------------------------------- */
 
-/* Offers what there is to the kernel, unless a write is under way. */
+/* Offers the output to the kernel, unless a write is in progress. */
 void stream_flush(stream *s);
 
-/* It has, or TLS has, something to say when the turn ends. */
+/* It has, or TLS has, output for the end of the turn. */
 void stream_mark_dirty(stream *s);
 
 void stream_drop_output(stream *s);
@@ -93,16 +92,16 @@ void streams_turn_end(uv_prepare_t *prepare);
 
 /* ---- stream_input.c --------------------------------------------------------------- */
 
-/* The connection is the protocol's from now on. */
+/* Opens the protocol's side. */
 void stream_open(stream *s);
 
 /* Begins to read. */
 void stream_begin_reading(stream *s);
 
-/* Reads no more, and is not told of an end. */
+/* Stops reading, and watching for the peer's close. */
 void stream_end_reading(stream *s);
 
-/* As hangups.h and turns.h want them. */
+/* Callbacks of hangups.h and turns.h. */
 void stream_hung_up(void *who);
 void stream_take_turn(turn_taker *t);
 

@@ -1,5 +1,5 @@
-/* Invariant: the timer runs exactly while `peak` is a peak worth a look whose memory was
- * not given back. Called by wires.c. */
+/* Invariant: the timer runs exactly while `peak` is a peak whose memory was not given back to the system. Called by
+ * wires.c. */
 #include "net/stream/trim.h"
 
 #include <malloc.h>
@@ -21,7 +21,7 @@ struct trim {
     close_barrier closing;
 };
 
-/* What was held at most in this period decides, not what is held just now. */
+/* The most that was held in the period counts, not what is held now. */
 static void on_timer(uv_timer_t *timer)
 {
     trim *t = timer->data;

@@ -1,6 +1,5 @@
-/* After a peak of what a budget holds, memory that was freed goes back to the system: the C
- * library by itself keeps what lies under anything that is still used. Not at once, for a
- * load that swings needs it again. Loop thread only. */
+/* After a peak of a budget, gives freed memory back to the system. The C library alone keeps whatever lies below
+ * memory in use. This waits for a while, because a varying load needs the memory again. Loop thread only. */
 #ifndef LOCKSTOCK_NET_TRIM_H
 #define LOCKSTOCK_NET_TRIM_H
 
@@ -12,9 +11,8 @@ struct uv_loop_s;
 
 typedef struct trim trim;
 
-/* Looks each period_ms, once at least 8 MiB were held, until the freed memory was given back: that
- * is when a whole period passed with at most a quarter of the peak held. The budget outlives it. NULL
- * when out of memory. */
+/* Once 8 MiB or more were held, looks each period_ms, and gives memory back after a whole period with at most a
+ * quarter of the peak. The budget must outlive it. NULL when out of memory. */
 trim *trim_new(struct uv_loop_s *loop, budget *of, uint32_t period_ms);
 
 /* `closed` runs on the loop when it is freed. */

@@ -1,4 +1,4 @@
-/* What pages say of lockstock. */
+/* The parts of pages about lockstock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

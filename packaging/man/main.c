@@ -1,7 +1,4 @@
-/* lockstock-man: makes a manual page in scdoc's language, for the build.
- *
- *   lockstock-man TEMPLATE        a line "@name@" of it is what stands for that name; the rest stays
- *   lockstock-man --service NAME  the page of a service, from its .proto alone */
+/* lockstock-man: writes a manual page in the language of scdoc, for the build. `lockstock-man TEMPLATE` replaces lines "@name@" of a template; `lockstock-man --service NAME` writes the page of a service from its .proto. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* scdoc takes a backslash before any character. */
+/* scdoc accepts a backslash before any character. */
 #include "scd.h"
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* Pages in section 7: a service, its methods, and the messages and enums they are made of. */
+/* Pages of section 7: a service, its methods, and their messages and enums. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { TYPES_MAX = 64 };
 
-/* Messages and enums that were met, in that order. */
+/* Messages and enums in the order in which they were found. */
 typedef struct met {
     const comments *all;
     const ProtobufCMessageDescriptor *messages[TYPES_MAX];
@@ -79,9 +79,9 @@ static void print_fields(met *m, const ProtobufCMessageDescriptor *type)
 
 static void print_method(met *m, const lks_rpc_method *method)
 {
-    static const char *const effects[] = {
-        "", "It changes nothing (READ).", "It changes state on behalf of its caller (WRITE).",
-        "It overrules other callers, or is for those who look after servers (ADMIN)."};
+    static const char *const effects[] = {"", "It changes nothing (READ).",
+                                          "It changes state on behalf of its caller (WRITE).",
+                                          "It overrides other callers, or is for administrators (ADMIN)."};
     catalog_name name = catalog_split(method);
     char form[512];
 
@@ -100,7 +100,7 @@ static void print_method(met *m, const lks_rpc_method *method)
     print_fields(m, method->response);
 }
 
-/* Those that are met on the way come, too. */
+/* The loops include types that are found during the loops. */
 static void print_types(met *m)
 {
     if (m->n_messages > 0)

@@ -1,4 +1,4 @@
-/* What pages say of lockstockd and lockstock-bench: the rows of their tables. */
+/* The parts of pages about lockstockd and lockstock-bench. */
 #include <stdio.h>
 
 #include "bench/options.h"
@@ -6,7 +6,7 @@
 #include "config.h"
 #include "scd.h"
 
-/* Its help, its range and what it is without. */
+/* Writes the help, the range and the default. */
 static void print_setting(const option *row, const char *dashes, const char *of_bool)
 {
     const char *form = row->form;

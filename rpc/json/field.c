@@ -1,4 +1,4 @@
-/* Names of fields; descriptors hold no json_name. */
+/* Descriptors have no json_name. */
 #include "field.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* What the JSON mapping must know of a field of protobuf-c. */
+/* Properties of fields that the JSON mapping needs. */
 #ifndef RPC_JSON_FIELD_H
 #define RPC_JSON_FIELD_H
 
@@ -12,19 +12,19 @@ typedef ProtobufCFieldDescriptor field_descriptor;
 
 enum { FIELD_NAME_BYTES = 256 };
 
-/* lowerCamelCase of a field's name, as protoc makes it; cut to the size. */
+/* Writes the name of a field in lowerCamelCase, as protoc does, cut to the size. */
 void field_json_name(const field_descriptor *field, char name[FIELD_NAME_BYTES]);
 
-/* The field of that name, lowerCamelCase or the .proto's; NULL = none. */
+/* Returns the field with a name, in lowerCamelCase or as in the .proto, or NULL. */
 const field_descriptor *field_find(const ProtobufCMessageDescriptor *type, const char *name);
 
-/* Where a message has its value, or the pointer to its elements. */
+/* Returns the address of the value of a field, or of the pointer to its elements. */
 static inline void *field_member(const ProtobufCMessage *message, const field_descriptor *field)
 {
     return (char *)(uintptr_t)message + field->offset;
 }
 
-/* Where it has the number of elements, whether it is set, or which case of the oneof is. */
+/* Returns the address of the number of elements, of `has_`, or of the case of the oneof. */
 static inline void *field_quantifier(const ProtobufCMessage *message, const field_descriptor *field)
 {
     return (char *)(uintptr_t)message + field->quantifier_offset;

@@ -1,5 +1,4 @@
-/* JSON to a message: jansson makes a tree of the text, which is walked beside the descriptor. One
- * stack frame a nested message; limits are checked before what they bound is allocated. */
+/* jansson parses the text into a tree, which is walked together with the descriptor. Limits are checked before memory is allocated. */
 #include "json.h"
 
 #include <float.h>
@@ -17,7 +16,7 @@
 typedef struct parsing {
     const lks_rpc_scan_limits *limits;
     lks_rpc_arena *arena;
-    const char *whole; /* what an error of no field is of */
+    const char *whole; /* the name for errors without a field */
     uint32_t elements;
     lks_error *error;
 } parsing;
@@ -35,7 +34,7 @@ static bool no_memory(const parsing *p)
 
 /* ---- numbers ------------------------------------------------------------------ */
 
-/* A number as JSON writes it, alone in a string. */
+/* A JSON number in a string. */
 static json_t *number_of_text(const json_t *string, size_t flags)
 {
     const char *text = json_string_value(string);
@@ -46,7 +45,7 @@ static json_t *number_of_text(const json_t *string, size_t flags)
     return begins && ends ? json_loadb(text, len, JSON_DECODE_ANY | flags, NULL) : NULL;
 }
 
-/* Decimal digits beyond what json_int_t holds. */
+/* A number of more digits than json_int_t holds. */
 static bool is_large(const char *text, size_t len, uint64_t *ret)
 {
     uint64_t value = 0;
@@ -140,7 +139,7 @@ static bool real_of(const json_t *json, double *ret)
 
 static bool parse_float(const parsing *p, const json_path *at, double real, float *ret)
 {
-    /* Half a step above the greatest is rounded to infinity. */
+    /* A value half a step above the greatest float rounds to infinity. */
     if (isfinite(real) && fabs(real) >= (double)FLT_MAX + ldexp(1, 103))
         return wrong(p, at, "out of range");
     *ret = (float)real;
@@ -203,7 +202,7 @@ static bool parse_bytes(const parsing *p, const json_path *at, const json_t *jso
 static bool parse_message(parsing *p, const json_path *at, uint32_t depth, const ProtobufCMessageDescriptor *type,
                           json_t *json, ProtobufCMessage **ret);
 
-/* Writes one value of the field's type to `to`. */
+/* Writes a value of the field's type to `to`. */
 static bool parse_value(parsing *p, const json_path *at, uint32_t depth, const field_descriptor *field, json_t *json,
                         void *to)
 {
@@ -282,7 +281,7 @@ static bool parse_array(parsing *p, const json_path *at, uint32_t depth, const f
     return true;
 }
 
-/* What the key of a map stands for, as a value of the field `key`. */
+/* Converts the name of a member to the field `key` of a map. */
 static bool parse_key(parsing *p, const json_path *at, const field_descriptor *field, const char *key, void *to)
 {
     json_t *json;
@@ -381,7 +380,7 @@ static bool parse_fields(parsing *p, const json_path *at, uint32_t depth, json_t
         if (!field)
             return wrong(p, &path, "unknown field");
         if (met[field - type->fields])
-            return wrong(p, &path, "stands there twice, by two names");
+            return wrong(p, &path, "given twice, by two names");
         met[field - type->fields] = true;
         if (!json_is_null(value) && !parse_field(p, &path, depth, field, value, message))
             return false;

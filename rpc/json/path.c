@@ -1,4 +1,4 @@
-/* Names that came from a peer are cut, and shown without control characters. */
+/* Names from a peer are cut, and written without control characters. */
 #include "path.h"
 
 #include <stdio.h>

@@ -1,5 +1,4 @@
-/* The path of a field in a message that is being parsed or printed, for errors: a chain of the
- * levels, outermost last, that is written out only when there is an error. */
+/* The path of a field in a message that is parsed or printed: a chain of levels, outermost last. It is written only for an error. */
 #ifndef RPC_JSON_PATH_H
 #define RPC_JSON_PATH_H
 
@@ -10,13 +9,13 @@
 #include <protobuf-c/protobuf-c.h>
 
 typedef struct json_path {
-    const struct json_path *outer; /* NULL = the message itself */
-    const char *name;              /* of a field; NULL = an element of the outer one */
-    const char *key;               /* of a map's entry; NULL = by index */
+    const struct json_path *outer; /* NULL: the message itself */
+    const char *name;              /* of a field; NULL: an element of the outer level */
+    const char *key;               /* of the entry of a map; NULL: use the index */
     size_t index;
 } json_path;
 
-/* Sets *error to INVALID_ARGUMENT, applied NO, "PATH: problem". An empty path is `whole`. False. */
+/* Sets *error to INVALID_ARGUMENT, applied NO, "PATH: problem", with `whole` for an empty path. Returns false. */
 bool json_path_fail(const json_path *at, const char *whole, const char *problem, lks_error *error);
 
 #endif

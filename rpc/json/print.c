@@ -1,5 +1,4 @@
-/* A message to JSON: the text is written from left to right into one buffer in the arena, which
- * doubles when it is full. */
+/* The text is written into a buffer in the arena that doubles when it is full. */
 #include "json.h"
 
 #include <inttypes.h>
@@ -20,7 +19,7 @@ enum { FIRST_BYTES = 512, NUMBER_BYTES = 40 };
 typedef struct printing {
     lks_rpc_json_options options;
     lks_rpc_arena *arena;
-    const char *whole; /* what an error of no field is of */
+    const char *whole; /* the name for errors without a field */
     char *text;
     size_t len, room;
     unsigned level;
@@ -30,7 +29,7 @@ typedef struct printing {
 
 /* ---- the text -------------------------------------------------------------------- */
 
-/* Room for `len` more bytes; NULL when there is no memory. */
+/* Returns room for `len` more bytes, or NULL when out of memory. */
 static char *reserve(printing *p, size_t len)
 {
     if (p->no_memory)
@@ -79,7 +78,7 @@ static void put_colon(printing *p)
     put(p, p->options.indent ? ": " : ":");
 }
 
-/* Before each member and each element, and, with `more` false, before the end: [ a, b ] */
+/* Writes what precedes a member or an element, or, with `more` false, the end: [ a, b ] */
 static void put_between(printing *p, bool more, size_t n_before)
 {
     if (more && n_before > 0)
@@ -102,7 +101,7 @@ static void close_with(printing *p, const char *bracket, size_t n)
     put(p, bracket);
 }
 
-/* The text, of len bytes of UTF-8, between quotes. */
+/* Writes a text of len bytes between quotes. */
 static void put_quoted(printing *p, const char *text, size_t len)
 {
     static const char escaped[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
@@ -129,7 +128,7 @@ static void put_quoted(printing *p, const char *text, size_t len)
 
 /* ---- values ------------------------------------------------------------------- */
 
-/* The shortest of the texts that read back as the number; digits are those that always do. */
+/* Writes the shortest text that reads back as the number; `digits` always suffice. */
 static void put_real(printing *p, double real, int digits, bool is_float)
 {
     char text[NUMBER_BYTES];
@@ -145,14 +144,14 @@ static void put_real(printing *p, double real, int digits, bool is_float)
             break;
     }
     for (char *c = text; *c; c++)
-        if (*c == ',') /* the locale's */
+        if (*c == ',') /* the decimal point of the locale */
             *c = '.';
-    put(p, strcmp(text, "-0") == 0 ? "-0.0" : text); /* the whole number has no sign */
+    put(p, strcmp(text, "-0") == 0 ? "-0.0" : text); /* an integer has no sign of zero */
 }
 
 static bool put_string(printing *p, const json_path *at, const char *text)
 {
-    const char *shown = text ? text : ""; /* NULL is an empty one of proto2 that is not set */
+    const char *shown = text ? text : ""; /* NULL: a string of proto2 that is not set */
     size_t len = strlen(shown);
 
     if (!lks_rpc_utf8_valid(shown, len))
@@ -227,17 +226,17 @@ static bool put_value(printing *p, const json_path *at, const field_descriptor *
     case PROTOBUF_C_TYPE_MESSAGE:
         if (*(const ProtobufCMessage *const *)from)
             return put_message(p, at, *(const ProtobufCMessage *const *)from);
-        put(p, "{}"); /* a map's entry may be without a value */
+        put(p, "{}"); /* an entry of a map may have no value */
         break;
     }
     put(p, text);
     return true;
 }
 
-/* A map's key as the name of a member. */
+/* Writes the key of a map as the name of a member. */
 static bool put_key(printing *p, const json_path *at, const field_descriptor *field, const void *from)
 {
-    /* 64 bits are between quotes anyway. */
+    /* 64-bit numbers are between quotes anyway. */
     bool bare = field->type != PROTOBUF_C_TYPE_STRING && lks_rpc_field_size(field->type) < sizeof(uint64_t);
 
     if (bare)
@@ -293,7 +292,7 @@ static bool is_zero(const field_descriptor *field, const void *at)
     return memcmp(at, zero, lks_rpc_field_size(field->type)) == 0; /* -0.0 is not 0 */
 }
 
-/* Whether a field that is not repeated is to be written. */
+/* Returns whether a field that is not repeated is written. */
 static bool is_written(const printing *p, const ProtobufCMessage *message, const field_descriptor *field)
 {
     const void *at = field_member(message, field);

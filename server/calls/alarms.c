@@ -1,6 +1,6 @@
-/* Invariant: an alarm is in the table exactly while it is watched, a lasting alarm, or being
- * asked; one that is only being asked goes with the reply. One timer serves all. ASKED_MAX at most are being asked, the
- * others whose moment came are in `due`, in its order: callers' calls find the store free between them. */
+/* Invariant: an alarm is in the table while it is watched, is lasting, or has a store call under way. One timer serves
+ * all. At most ASKED_MAX store calls are under way; other alarms that rang wait in `due`, in order, so that calls of
+ * clients find the store free between them. */
 #include "calls/alarms.h"
 
 #include <stdlib.h>
@@ -28,11 +28,11 @@ typedef struct alarm_clock {
     UT_hash_handle hh; /* by `text` */
     struct timer when;
     alarms *all;
-    struct question *asking; /* NULL: it is not being asked */
+    struct question *asking; /* NULL: no store call is under way */
     uint32_t watchers;
     uint16_t base_len;
     bool lasting;
-    bool again; /* its moment came while asking */
+    bool again; /* it rang during its store call */
     bool is_due;
     TAILQ_ENTRY(alarm_clock) in_lasting, in_due;
     char text[]; /* base, function, NUL, argument: what the call and the key are of */
@@ -53,7 +53,7 @@ struct alarms {
     size_t n_asked;
     struct loop_timers timers;
     bool stopping;
-    void (*called)(void *arg, const store_call *call); /* NULL: nobody is told */
+    void (*called)(void *arg, const store_call *call); /* NULL: none */
     void *called_arg;
     void (*closed)(void *arg);
     void *arg;
@@ -124,7 +124,7 @@ static void set_due(alarm_clock *a, bool due)
     a->is_due = due;
 }
 
-/* Frees it when nobody wants it any more. */
+/* Frees an alarm that is not watched, lasting, or in use. */
 static void let_go(alarm_clock *a)
 {
     alarms *all = a->all;

@@ -1,13 +1,11 @@
-/* Redis functions have no timers: an alarm is a store call that this server makes at a
- * moment (the end of a lease). It is kept as long as a call that waits here watches it,
- * or until it is done:
+/* Redis functions have no timers. An alarm is a store call that this server makes at a given time, such as the end of a
+ * lease:
  *
- *   watched   by calls that wait: rings as often as it is told to, and goes with the last
- *             of them
- *   lasting   rings until it replies -1, or is refused for good, or the server stops
+ *   watched   by waiting calls: it rings whenever it is set, and goes with the last of them
+ *   lasting   it rings until it replies -1, is refused for good, or the server stops
  *
- * Function and argument name an alarm of a base; its reply is {'OK', ms until again, or
- * -1: not until it is told}. Loop thread only. */
+ * Function and argument name an alarm of a base. Its reply is {'OK', ms until it rings again, or -1: when it is set}.
+ * Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_ALARMS_H
 #define LOCKSTOCK_SERVER_ALARMS_H
 
@@ -33,8 +31,8 @@ void alarms_on_call(alarms *all, void (*called)(void *arg, const store_call *cal
  * is freed. */
 void alarms_close(alarms *all, void (*closed)(void *arg), void *arg);
 
-/* Watches all of a list, which stays the caller's; text is copied. What it gives stands in the list, may be moved, and is
- * to be unwatched. */
+/* Watches all alarms of a list, which stays the caller's; text is copied. The result is part of the list, may be moved,
+ * and must be unwatched. */
 watched *alarms_watch(alarms *all, service_watch *list);
 void alarms_unwatch(alarms *all, watched *list);
 
@@ -42,14 +40,14 @@ void alarms_unwatch(alarms *all, watched *list);
  * new lasting alarm beyond 262,144 of them is ignored. */
 void alarms_set(alarms *all, const service_alarm *what);
 
-/* Makes the store call of an alarm at once, and no other: `is_done` says whether it replied -1. `what` must live until then. */
+/* Makes the store call of an alarm once, at once. `is_done`: it replied -1. `what` must live until then. */
 void alarms_call(alarms *all, const service_alarm *what, unsigned weight, void (*done)(void *arg, bool is_done),
                  void *arg);
 
 /* How many there are, of both kinds. */
 size_t alarms_count(const alarms *all);
 
-/* The server is stopping: lasting alarms are forgotten, there are no more, and none rings. */
+/* The server stops: lasting alarms are dropped, and no alarm rings any more. */
 void alarms_stop(alarms *all);
 
 #endif

@@ -37,7 +37,7 @@ static const char *text_of(const ProtobufCMessage *request, const char *name)
     return *(const char *const *)lks_rpc_field_value(request, field, 0);
 }
 
-/* What the call was about; "": its names are keys, or it has none. */
+/* The target of the call; "": it has none, or its names are keys. */
 static const char *target_of(const ProtobufCMessage *request)
 {
     static const char *const names[] = {"name", "sku", "resource"};
@@ -60,7 +60,7 @@ static const char *removed_of(const ProtobufCMessage *response, char text[REMOVE
     return text;
 }
 
-/* A copy without quotes, which would end its place in the line. */
+/* A copy in which ' replaces ", which would end the value in the log line. */
 static const char *unquoted(const char *text, size_t len, char *to, size_t size)
 {
     size_t n = len < size - 1 ? len : size - 1;
@@ -122,7 +122,7 @@ static int kind_of(lks_code code)
     }
 }
 
-/* What a peer sent is not in the texts of these refusals. */
+/* The texts of these refusals contain nothing that a peer sent. */
 void audit_refusal(audit *a, const lks_rpc_method *method, const caller *from, const char *who, const lks_error *error)
 {
     int kind = kind_of(error->code);

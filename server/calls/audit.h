@@ -1,11 +1,11 @@
-/* What the log tells of calls: who did what others rely on, and who was refused. Of a request only an ADMIN call's reason
- * and what it was done to: its group and name, sku or resource. Never keys, owners, tokens or payloads.
+/* Log events about calls: ADMIN calls, and refusals. Of a request only an ADMIN call's reason and target are logged:
+ * its group and name, sku or resource. Keys, owners, tokens and payloads never are.
  *
- *   event=audit          each call of an ADMIN method that was let in, when it has ended; at any --log-level
- *   event=refused        at level warn: by identity (UNAUTHENTICATED, PERMISSION_DENIED)
- *   event=call-refused   at level debug: before it was looked into, for other reasons
+ *   event=audit          each admitted call of an ADMIN method, at its end; at any --log-level
+ *   event=refused        level warn: refused by identity (UNAUTHENTICATED, PERMISSION_DENIED)
+ *   event=call-refused   level debug: refused for other reasons, before it was planned
  *
- * Refusals are some lines a second of each kind. Loop thread only. */
+ * Refusals are limited to some lines a second of each kind. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_CALLS_AUDIT_H
 #define LOCKSTOCK_SERVER_CALLS_AUDIT_H
 
@@ -22,20 +22,20 @@ typedef struct audit {
     log_rate refusals[AUDIT_KINDS];
 } audit;
 
-/* Who made a call, for when it has ended: its connection may be closed by then. */
+/* The caller of a call, copied: its connection may be closed when the call ends. */
 typedef struct audit_origin {
-    const char *principal; /* "": nobody has to be known here */
+    const char *principal; /* "": there is no policy */
     const char *wire, *from;
 } audit_origin;
 
-/* In the arena. who NULL: nobody has to be known here. */
+/* In the arena. who NULL: there is no policy. */
 audit_origin *audit_origin_new(lks_rpc_arena *arena, const caller *from, const char *who);
 
 /* The call has ended: with a response, or with an error. Not of methods that are not ADMIN. */
 void audit_call(const lks_rpc_method *method, const audit_origin *origin, lks_rpc_slice ns,
                 const ProtobufCMessage *request, const ProtobufCMessage *response, const lks_error *error);
 
-/* method NULL: there is none of the path that came. who NULL: not known. */
+/* method NULL: there is no such method. who NULL: unknown. */
 void audit_refusal(audit *a, const lks_rpc_method *method, const caller *from, const char *who, const lks_error *error);
 
 #endif

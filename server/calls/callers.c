@@ -11,7 +11,7 @@ enum {
     /* In each turn of the loop: what a caller may start; and while others call, what may be started from queues, and what all
      * costly callers together may start on arrival. */
     TURN_NS = 200 * 1000,
-    ALONE_NS = 1000 * 1000,  /* instead, when nobody else had a call for CALLERS_QUIET_NS */
+    ALONE_NS = 1000 * 1000,  /* instead, when no other owner had a call for CALLERS_QUIET_NS */
     LARGE_BYTES = 64 * 1024, /* of a reply */
     COST_FACTOR_MAX = 8,
     OWNERS_SHARE = 32, /* places of one owner, while another calls */
@@ -102,7 +102,7 @@ static void tell_room(caller *c)
         c->on_room(c->arg);
 }
 
-/* Those whose queue became long since they were told to wait are read on. */
+/* Transports that stopped reading resume when their queue has become long. */
 void callers_on_look(uv_timer_t *look)
 {
     callers *all = look->data;
@@ -159,8 +159,7 @@ static uint64_t turn_of_costly(const callers *all)
     return clock_now_ns() < all->light_ns + CALLERS_QUIET_NS ? all->options.turn_ns : ALONE_NS;
 }
 
-/* In this turn of the loop: it used up its share, or those who use up theirs each time have together had
- * what they may. */
+/* In this turn of the loop the caller used up its share, or the costly callers together used up theirs. */
 static bool has_had_its_turn(const caller *c)
 {
     const callers *all = c->all;
@@ -219,7 +218,7 @@ static void serve(callers *all)
             pace_note(&all->pace, c->moved_ns = clock_now_ns());
         run(call);
         uint64_t began_ns = clock_now_ns();
-        tell_room(c); /* who was told to wait takes what it has read by then */
+        tell_room(c); /* a transport that stopped reading hands in what it has read by then */
         all->queue_ns += clock_now_ns() - began_ns;
         unpin(c);
     }
@@ -256,7 +255,6 @@ static void start_or_queue(caller_call *call)
 
 /* ---- a call ------------------------------------------------------------------------- */
 
-/* Whether so many calls queue to take that one more is of no use. */
 static bool queue_is_full(const caller *c)
 {
     uint32_t max = QUEUES * c->all->options.running_max;
@@ -374,8 +372,7 @@ const char *caller_from(const caller *c)
     return c->from;
 }
 
-/* Telling one may end others: the list is walked by moving each that was told to its end,
- * for as many as there were. */
+/* `abandoned` may end other calls, so each call moves to the end of the list before it runs, for as many as there were. */
 void caller_lost(caller *c)
 {
     size_t n = 0;

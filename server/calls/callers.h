@@ -50,13 +50,13 @@ lks_code callers_new(const callers_options *options, callers **ret, lks_error *e
 /* With every caller gone; `closed` runs on the loop when it is freed. */
 void callers_close(callers *all, void (*closed)(void *arg), void *arg);
 
-/* A new connection. `bytes`, its share, must outlive its calls (budget.h sees to that).
- * on_room runs when caller_queues is false again, and may then run more than once; not from inside a function of
- * this header but caller_leave and caller_park; NULL: nobody asks. NULL when out of memory. */
+/* A new connection. `bytes`, its share, must outlive its calls (budget.h ensures that). on_room, which may be NULL,
+ * runs when caller_queues has become false, and may run more than once; of the functions in this header it runs only
+ * from caller_leave and caller_park. Returns NULL when out of memory. */
 caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg), void *arg);
 
-/* Whose connection it is: the address that it comes from, until a call of a principal is admitted. At first it is
- * nobody's, as all such connections together. The name is copied. Out of memory it stays as it was. */
+/* Sets the owner of a connection: the address it comes from, until a call of a principal is admitted. At first all
+ * connections have one owner without a name. The name is copied. Out of memory the owner stays as it was. */
 void caller_set_owner(caller *c, const char *name);
 
 /* How the log names its connection: the wire and the address, which live as long as that. At first "?". */
@@ -64,14 +64,15 @@ void caller_name(caller *c, const char *wire, const char *from);
 const char *caller_wire(const caller *c);
 const char *caller_from(const caller *c);
 
-/* The connection is gone: each of its calls is told (`abandoned`), and the caller is freed
- * with the last of them. Takes NULL. */
+/* The connection is gone: `abandoned` runs for each of its calls, and the caller is freed with the last of them. Takes
+ * NULL. */
 void caller_lost(caller *c);
 
-/* While it is held, no call of it starts: they queue. */
+/* While a caller is held, its calls queue. */
 void caller_hold(caller *c, bool held);
 
-/* What the store answered to a call of it that takes more places than one. Who is new may get large answers. */
+/* The size of a reply to a call of it that takes more places than one. New connections are assumed to receive large
+ * replies. */
 void caller_had_answer(caller *c, size_t bytes);
 
 /* Whether its connection is gone. */
@@ -80,12 +81,12 @@ bool caller_is_lost(const caller *c);
 /* The share that was given. */
 budget_share *caller_bytes(const caller *c);
 
-/* Whether its transport may as well stop reading: calls of it queue, and not for long. When they queue for long, what
- * has not been read only ages where nobody can refuse it. */
+/* Whether its transport should stop reading: calls of it queue, and not for long. When they queue for long, unread
+ * calls would only age where they cannot be refused. */
 bool caller_queues(const caller *c);
 
-/* Whether a call that takes is of use; before anything was done for it. LKS_RESOURCE_EXHAUSTED: it would queue for too
- * long (pace.h). */
+/* Whether a call that takes is of use; to be called before anything is done for it. LKS_RESOURCE_EXHAUSTED: it would
+ * queue for too long (pace.h). */
 lks_code caller_foresee(const caller *c, uint64_t deadline_ns, lks_error *error);
 
 typedef enum call_state {
@@ -106,7 +107,7 @@ typedef struct call_ops {
     void (*abandoned)(struct caller_call *call);
 } call_ops;
 
-/* A call's part in this; inside the struct of whoever runs it. */
+/* A call's part in admission; inside the struct of the module that runs it. */
 typedef struct caller_call {
     caller *caller;
     const call_ops *ops;
@@ -121,9 +122,9 @@ typedef struct caller_call {
     TAILQ_ENTRY(caller_call) in_caller, in_queue;
 } caller_call;
 
-/* Takes a call in, whose public members are set and whose others are zero: it starts
- * before this returns, or queues. principal NULL: nobody's. LKS_RESOURCE_EXHAUSTED: there
- * is no room, and nothing is counted; LKS_CANCELLED: the caller is lost. */
+/* Admits a call of which the public members are set and the others are zero: it starts before this returns, or queues.
+ * principal NULL: unknown. LKS_RESOURCE_EXHAUSTED: there is no room, and nothing is counted; LKS_CANCELLED: the caller
+ * is lost. */
 lks_code caller_admit(caller_call *call, const char *principal, lks_error *error);
 
 /* A running call of a kind that waits: from now on it takes only memory. */

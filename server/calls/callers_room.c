@@ -143,7 +143,7 @@ uint64_t callers_queue_ns(const caller *c)
 
     if (of_owners < before)
         before = of_owners;
-    return pace_foresee(&all->pace, before < all->n_taking ? before : all->n_taking);
+    return pace_expected_ns(&all->pace, before < all->n_taking ? before : all->n_taking);
 }
 
 bool callers_queue_long(const caller *c)

@@ -45,41 +45,41 @@ dispatch *dispatch_new(const dispatch_options *options)
     return d;
 }
 
-void dispatch_judge_by(dispatch *d, const identity *judge)
+void dispatch_set_identity(dispatch *d, const identity *rights)
 {
-    d->judge = judge;
+    d->identity = rights;
 }
 
-/* method NULL: one that is not there, which only who is let in may know. */
-static lks_code judge(const dispatch *d, const credentials *who, const lks_rpc_method *method, identity_verdict *ret,
-                      lks_error *error)
+/* method NULL: there is no such method, which only admitted callers may know. */
+static lks_code check_rights(const dispatch *d, const credentials *who, const lks_rpc_method *method,
+                             identity_verdict *ret, lks_error *error)
 {
     *ret = (identity_verdict){.ns = who->ns};
-    if (who->twice) /* a proxy before us may have looked at the other one */
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "metadata %s: stands twice", who->twice);
-    lks_code code = d->judge ? identity_admit(d->judge, who, method, time(NULL), ret, error) : LKS_OK;
+    if (who->twice) /* a proxy in front of this server may have used the other one */
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "metadata %s: given more than once", who->twice);
+    lks_code code = d->identity ? identity_admit(d->identity, who, method, time(NULL), ret, error) : LKS_OK;
     if (code == LKS_OK && !method)
         code = lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
     return code;
 }
 
-lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
+lks_code dispatch_check(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
                         lks_error *error)
 {
     identity_verdict verdict;
 
-    lks_code code = judge(d, who, method, &verdict, error);
+    lks_code code = check_rights(d, who, method, &verdict, error);
     if (code != LKS_OK)
         audit_refusal(&d->audit, method, from, verdict.principal, error);
     return code;
 }
 
-lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials *who, const char *path,
+lks_code dispatch_check_path(dispatch *d, const caller *from, const credentials *who, const char *path,
                              lks_error *error)
 {
     const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, path);
 
-    return dispatch_judge(d, from, who, route ? route->method : NULL, error);
+    return dispatch_check(d, from, who, route ? route->method : NULL, error);
 }
 
 void dispatch_stop(dispatch *d)
@@ -108,7 +108,7 @@ static uint64_t deadline_of(const dispatch *d, const sink_call *call, uint64_t w
     return call->received_ns + (timeout_ms < limit_ms ? timeout_ms : limit_ms) * 1000000;
 }
 
-/* What holds up the store for long takes more of the room to run: its answers come one after the other. */
+/* A call that holds up the store for long takes more places, because its replies come one after the other. */
 static uint32_t more_places(const plan *p)
 {
     uint32_t weight = 0;
@@ -129,7 +129,7 @@ static void admit(running *r, const char *who)
     running_end(r);
 }
 
-/* False: rounds.error says which quota is used up. */
+/* False: a quota is used up, and rounds.error is set. */
 static bool is_within_quotas(running *r)
 {
     quotas *q = r->target->dispatch->options.quotas;
@@ -146,7 +146,7 @@ static bool is_within_quotas(running *r)
     return !r->call.waits || quotas_wait(q, p->ns, &r->of_namespace, error) == LKS_OK;
 }
 
-/* Unpacks and plans a call; false: rounds.error says why not. */
+/* Unpacks and plans a call; false: rounds.error is set. */
 static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const target *t, lks_rpc_arena *arena)
 {
     const dispatch_options *options = &r->target->dispatch->options;
@@ -171,7 +171,7 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
     if (ns.len == 0)
         ns = lks_rpc_slice_of("default");
     else
-        ns.data = memory_copy_in(arena, ns.data, ns.len); /* who judged may go */
+        ns.data = memory_copy_in(arena, ns.data, ns.len); /* the identity may be replaced */
     const plan settings = {.arena = arena,
                            .ns = ns,
                            .server = options->server,
@@ -187,7 +187,7 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     lks_error error = {0};
     identity_verdict verdict;
     const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, call->path);
-    lks_code code = judge(d, &call->who, route ? route->method : NULL, &verdict, &error);
+    lks_code code = check_rights(d, &call->who, route ? route->method : NULL, &verdict, &error);
 
     if (code == LKS_OK && verdict.ns.len > SERVICE_NAME_BYTES_MAX)
         code = lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
@@ -203,7 +203,7 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
         done(arg, route ? route->method : NULL, NULL, &error);
         return;
     }
-    if (d->judge)
+    if (d->identity)
         budget_set_principal(caller_bytes(call->caller), verdict.principal);
     const target *t = route->target;
     running *r = memory_alloc(sizeof *r);

@@ -41,31 +41,29 @@ typedef struct dispatch_options {
 
 dispatch *dispatch_new(const dispatch_options *options);
 
-/* Calls that come from now on are judged by it; it stays the caller's. At first, and with
- * NULL, everybody may do everything. */
-void dispatch_judge_by(dispatch *d, const identity *judge);
+/* Later calls are checked against it; it stays the caller's. At first, and with NULL, everyone has full access. */
+void dispatch_set_identity(dispatch *d, const identity *rights);
 
-/* The store is about to be closed: it is asked nothing more. What calls have asked it ends as it says; any that would ask
- * more is UNAVAILABLE. */
+/* The store is about to be closed: no more store calls are made. Those under way end normally; a call that needs
+ * another one is UNAVAILABLE. */
 void dispatch_stop(dispatch *d);
 
 /* No call may be under way. Takes NULL. */
 void dispatch_free(dispatch *d);
 
-/* Whether a call of that path would be let in, from there. LKS_UNIMPLEMENTED: there is no such
- * method; who may not know that hears what identity_admit says. */
-lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials *who, const char *path,
+/* Whether a call of that path would be admitted. LKS_UNIMPLEMENTED: there is no such method; a caller without rights
+ * gets the error of identity_admit instead. */
+lks_code dispatch_check_path(dispatch *d, const caller *from, const credentials *who, const char *path,
                              lks_error *error);
 
-/* Whether somebody may do what `method` says: for methods that are not dispatched. */
-lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
+/* Whether the caller may call `method`, which is not dispatched. */
+lks_code dispatch_check(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
                         lks_error *error);
 
-/* Takes a call, as sink.h has it; what is answered lives in the arena. Calls of one order and one
- * group run in their order: a call of another method than an earlier one of its group begins when that is done. */
+/* Takes a call, as sink.h specifies; the response lives in the arena. */
 void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg);
 
-/* Nobody will read the answer of a call that is not done: if it waits, it is withdrawn. */
+/* No one will read the answer of this call, which has not ended: if it waits, it is withdrawn. */
 void dispatch_abandon(running *call);
 
 #endif

@@ -1,5 +1,5 @@
-/* Invariant: what is not said to be allowed is refused, and every refusal of a kind has
- * the same text. Called by dispatch.c. */
+/* Invariant: what the policy does not allow is refused, and every refusal of a kind has the same text. Called by
+ * dispatch.c. */
 #include "calls/identity.h"
 
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include <ini.h>
 #include <openssl/crypto.h>
 
+#include "base/hex.h"
 #include "digest.h"
 #include "memory.h"
 #include "services/service.h"
@@ -257,14 +258,6 @@ static void read_policy(reading *r)
     bad_line(r, "not `key = value`");
 }
 
-static int hex_value(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *at = c ? strchr(digits, c) : NULL;
-
-    return at ? (int)(at - digits) : -1;
-}
-
 static bool parse_digest(const char *text, unsigned char digest[DIGEST_BYTES])
 {
     for (size_t i = 0; i < DIGEST_BYTES; i++) {
@@ -408,33 +401,33 @@ bool identity_required(const identity *i)
     return i->required;
 }
 
-/* ---- judging ------------------------------------------------------------------------ */
+/* ---- admitting ---------------------------------------------------------------------- */
 
-const principal *identity_of_certificate(const identity *i, const char *name)
+/* The principal of a certificate, or without one of a uid. */
+static const principal *of_alias(const identity *i, const char *certificate, uid_t uid)
 {
     const principal *p;
     const alias *a;
 
     TAILQ_FOREACH(p, &i->principals, next)
         TAILQ_FOREACH(a, &p->aliases, next)
-            if (a->certificate && strcasecmp(a->certificate, name) == 0)
+            if (certificate ? a->certificate && strcasecmp(a->certificate, certificate) == 0
+                            : !a->certificate && a->uid == uid)
                 return p;
     return NULL;
+}
+
+const principal *identity_of_certificate(const identity *i, const char *name)
+{
+    return of_alias(i, name, 0);
 }
 
 const principal *identity_of_uid(const identity *i, uid_t uid)
 {
-    const principal *p;
-    const alias *a;
-
-    TAILQ_FOREACH(p, &i->principals, next)
-        TAILQ_FOREACH(a, &p->aliases, next)
-            if (!a->certificate && a->uid == uid)
-                return p;
-    return NULL;
+    return of_alias(i, NULL, uid);
 }
 
-/* Compares with every token there is, in a time that does not tell how well it fits. */
+/* Compares with every token in constant time. */
 static const principal *of_token(const identity *i, lks_rpc_slice text, int64_t now)
 {
     unsigned char digest[DIGEST_BYTES];

@@ -19,8 +19,8 @@ static lks_code on_judge(void *arg, const caller *from, const credentials *who, 
     const intake *i = arg;
     const lks_rpc_method elsewhere = {.path = path, .effect = effect};
 
-    return effect ? dispatch_judge(i->dispatch, from, who, &elsewhere, error)
-                  : dispatch_would_take(i->dispatch, from, who, path, error);
+    return effect ? dispatch_check(i->dispatch, from, who, &elsewhere, error)
+                  : dispatch_check_path(i->dispatch, from, who, path, error);
 }
 
 static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *done_arg)

@@ -1,5 +1,5 @@
-/* Invariant: of each part of the store at most one call is under way; `mark` is what its last answer said, "" when
- * there was none yet. Called by server.c. */
+/* Invariant: of each part of the store at most one call is under way; `mark` is its last reply, "" before the first.
+ * Called by server.c. */
 #include "calls/loss.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { LOOK_MS = 1000, TIMEOUT_MS = 5000, MARK_BYTES = 64 };
 
-/* What is known of one part of the store. */
+/* One part of the store. */
 typedef struct watched_part {
     loss *loss;
     store_part part;
@@ -83,7 +83,7 @@ static watched_part *find_part(loss *l, const store_part *part)
     return w;
 }
 
-/* Those that are no parts any more: slots have moved. */
+/* Drops entries of parts that no longer exist, because slots moved. */
 static void forget_others(loss *l)
 {
     watched_part *w, *next;

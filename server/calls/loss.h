@@ -1,7 +1,6 @@
-/* Notices that the store has lost what it kept although the connection to it lives
- * (FLUSHALL): a mark of its own is gone then. Who waits for a change would not hear of
- * that one, because no function made it. A call a second while anybody waits.
- * Loop thread only. */
+/* Detects that the store lost its data while the connection stayed up (FLUSHALL): then the store's mark is gone. No
+ * function makes such a change, so calls that wait for one get no message. Sends a store call a second while any call
+ * waits. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_LOSS_H
 #define LOCKSTOCK_SERVER_LOSS_H
 
@@ -14,17 +13,17 @@ struct uv_loop_s;
 
 typedef struct loss loss;
 
-/* Wakes everyone (waiters_missed) when it notices. */
+/* Wakes every waiter (waiters_missed) when that happens. */
 loss *loss_new(struct uv_loop_s *loop, store *store, waiters *waiters);
 
-/* The store is heard: asks now, whether or not anybody waits, and from now on. */
+/* The store is connected: asks now, even if no call waits, and periodically from now on. */
 void loss_begin(loss *l);
 
-/* Asks no more. Takes NULL. */
+/* Takes NULL. */
 void loss_stop(loss *l);
 
-/* With no store call under way, before the waiters are closed. Freed when the loop has
- * run on. Takes NULL. */
+/* No store call may be under way, and the waiters must not be closed yet. Freed on the next turn of the loop. Takes
+ * NULL. */
 void loss_close(loss *l);
 
 #endif

@@ -108,7 +108,7 @@ pass *pass_new(const pass_options *options)
                            .n_args = 1,
                            .max_args = 1,
                            .args = p->args,
-                           .of_part = true,
+                           .whole_shard = true,
                            .repeatable = true};
     uv_timer_init(options->loop, &p->timer);
     p->timer.data = p;

@@ -25,7 +25,7 @@ typedef struct pass_options {
     /* The step found elements 2 to n of the reply, which is valid until this returns; NULL: the step failed. Then
      * pass_go_on, now or later. */
     void (*on_step)(void *arg, const store_value *reply);
-    void (*on_end)(void *arg); /* the pass has been through all parts; NULL: nobody asks */
+    void (*on_end)(void *arg); /* the pass has walked all parts; may be NULL */
     void *arg;
 } pass_options;
 
@@ -41,7 +41,7 @@ void pass_go_on(pass *p);
 void pass_stop(pass *p);
 bool pass_is_stopped(const pass *p);
 
-/* With the store closed: no call of it is under way. Freed when the loop has run on. Takes NULL. */
+/* No store call may be under way. Freed on the next turn of the loop. Takes NULL. */
 void pass_close(pass *p);
 
 #endif

@@ -1,5 +1,5 @@
-/* Whether other servers on this store are as this one: version, settings that count for all, policy. Each keeps a note in the
- * store for a while, and reads those of the others. Loop thread only. */
+/* Compares this server with the others on its store: version, policy, and settings that must be the same on all. Each
+ * server keeps a note in the store for a while and reads the others' notes. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_PEERS_H
 #define LOCKSTOCK_SERVER_PEERS_H
 
@@ -27,19 +27,20 @@ typedef struct peers_options {
 /* The options are copied. It looks from peers_begin on. */
 peers *peers_new(const peers_options *options);
 
-/* What this server says of itself from the next look on; copied. */
+/* Sets this server's note, from the next look on; copied. */
 void peers_note(peers *p, const char *note);
 
-/* The store is heard: looks now, and from now on. */
+/* The store is connected: looks now, and periodically from now on. */
 void peers_begin(peers *p);
 
-/* Looks no more. Takes NULL. */
+/* Takes NULL. */
 void peers_stop(peers *p);
 
 /* With no store call under way. Freed when the loop has run on. Takes NULL. */
 void peers_close(peers *p);
 
-/* What differs, for people: each name for which both notes have a value, and not the same. False: nothing. Pure. */
+/* Describes what differs, for people: each name for which both notes have a value and the values differ. False: nothing
+ * differs. Pure. */
 bool peers_differ(const char *here, const char *there, char text[PEERS_TEXT_BYTES]);
 
 #endif

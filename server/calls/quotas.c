@@ -16,7 +16,7 @@
 
 enum { INTERVAL_MS = 1000, ROW = 3 };
 
-/* What a namespace has: by the pass under way so far, and by the last whole one. */
+/* The usage of a namespace: counted so far by the current pass, and by the last complete one. */
 typedef struct usage {
     UT_hash_handle hh;               /* by ns */
     int64_t counting[2], counted[2]; /* keys, bytes */
@@ -28,8 +28,8 @@ struct quotas {
     pass *pass;
     usage *all; /* uthash */
     named_set waiting;
-    bool failed; /* a step of the pass under way */
-    bool told;   /* the log knows that passes fail */
+    bool failed;   /* a step of the pass under way */
+    bool reported; /* that passes fail, in the log */
 };
 
 static usage *usage_of(const quotas *q, lks_rpc_slice ns)
@@ -95,7 +95,7 @@ static void on_step(void *arg, const store_value *reply)
     pass_go_on(q->pass);
 }
 
-static void tell(const quotas *q, const usage *u)
+static void log_change(const quotas *q, const usage *u)
 {
     bool over = is_over(q, u->counting);
 
@@ -108,20 +108,20 @@ static void tell(const quotas *q, const usage *u)
         log_info("within-quota", "namespace=\"%s\"", u->ns);
 }
 
-/* What a pass with a failed step has counted is not all, and is forgotten. */
+/* The counts of a pass with a failed step are incomplete and dropped. */
 static void on_end(void *arg)
 {
     quotas *q = arg;
     usage *u, *next;
 
-    if (q->failed && !q->told)
+    if (q->failed && !q->reported)
         log_warn("quotas-not-counted", "reason=\"%s\"",
                  "the keys of the store cannot be counted, quotas go by what was counted last");
-    q->told = q->failed;
+    q->reported = q->failed;
     HASH_ITER(hh, q->all, u, next)
     {
         if (!q->failed) {
-            tell(q, u);
+            log_change(q, u);
             memcpy(u->counted, u->counting, sizeof u->counted);
         }
         memset(u->counting, 0, sizeof u->counting);

@@ -80,7 +80,7 @@ enum { PARKED_BYTES = 1024 }; /* of an ordinary call; how many calls may be park
 /* Moves the key and the watches of the waiter there, too. */
 static parked *new_parked(running *r)
 {
-    lks_rpc_slice key = r->waiter.key;
+    lks_rpc_slice key = r->work->rounds.plan.wait_key;
     size_t n = 0, i = 0;
 
     for (const watched *w = r->waiter.watches; w; w = w->next)
@@ -93,8 +93,7 @@ static parked *new_parked(running *r)
     for (const watched *w = r->waiter.watches; w; w = w->next, i++)
         p->watches[i] = (watched){.next = i + 1 < n ? &p->watches[i + 1] : NULL, .alarm = w->alarm};
     rounds_pack(&r->work->rounds, p->rounds);
-    key.data = memcpy((char *)p->rounds + rounds_bytes, key.data, key.len);
-    waiters_moved(&r->waiter, key, n > 0 ? p->watches : NULL);
+    waiters_moved(&r->waiter, memcpy((char *)p->rounds + rounds_bytes, key.data, key.len), n > 0 ? p->watches : NULL);
     return p;
 }
 
@@ -251,7 +250,7 @@ static void on_store(void *arg, const store_result *result)
 
 /* ---- begin, resume, abandon --------------------------------------------------------- */
 
-/* When its wait is over; early enough that its last round ends by the deadline. */
+/* The end of its wait: early enough that its last round ends by the deadline. */
 static uint64_t wait_until(const running *r)
 {
     uint64_t wait_ns = (uint64_t)lks_rpc_wait_ms(r->work->rounds.method->method, r->work->rounds.request) * 1000000;
@@ -267,7 +266,7 @@ static running *running_of(caller_call *call)
     return container_of(call, running, call);
 }
 
-/* False: rounds.error says why the call is not begun, although there is room. */
+/* False: rounds.error is set. */
 static bool may_begin(running *r, uint64_t now_ns)
 {
     lks_error *error = &r->work->rounds.error;
@@ -294,8 +293,8 @@ static void on_begin(caller_call *call)
         return;
     }
     if (p->wait_key.len > 0) { /* before the first store call: its message may come before the reply */
-        r->waiter = (waiter){.key = p->wait_key, .on_event = on_waiter_event};
-        waiters_enter(r->target->dispatch->options.waiters, &r->waiter, p->watches, wait_until(r));
+        r->waiter = (waiter){.on_event = on_waiter_event};
+        waiters_enter(r->target->dispatch->options.waiters, &r->waiter, p->wait_key, p->watches, wait_until(r));
     }
     go_on(r, rounds_start(&r->work->rounds, now_ns));
 }

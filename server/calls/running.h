@@ -23,7 +23,7 @@ struct dispatch {
     target *targets;
     lks_rpc_route *routes; /* target: target */
     size_t n_routes;
-    const identity *judge;
+    const identity *identity; /* NULL: everyone has full access */
     audit audit;
     bool stopped; /* no more store calls are made */
 };
@@ -40,7 +40,7 @@ struct running {
     running **handle;
     uint64_t deadline_ns;
     waiter waiter;
-    named_entry *of_namespace; /* that it counts for while it waits; NULL: nobody counts */
+    named_entry *of_namespace; /* the waiters that the call counts among; NULL: they are not limited */
     sink_done *done;
     const sink_lender *lender;
     void *arg;

@@ -1,4 +1,4 @@
-/* A step's own work goes first, then the pass goes on. Called by server.c. */
+/* A step's results are handled before the pass continues. Called by server.c. */
 #include "calls/sweep.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static void on_received(void *arg, const store_result *result)
         bring_home(s);
 }
 
-/* What the step has found, one after the other; then comes the next step. */
+/* Handles the results of the step one after the other, then continues the pass. */
 static void bring_home(sweep *s)
 {
     while (!pass_is_stopped(s->pass) && s->at < s->found->n)

@@ -1,8 +1,6 @@
-/* Finds work that no server has on its list of lasting alarms: a server that made a hold and
- * then died was to give it back in time. Each server looks through the store's keys
- * when it starts to hear it, and every so often, a bounded step at a time. Nothing
- * depends on it but how soon: whoever reads or reserves sees an ended hold as ended.
- * Loop thread only. */
+/* Finds holds that have ended but that no server will expire, because the server that made them died. Each server walks
+ * the store's keys when the store connects, and at intervals, in bounded steps. Only the time of the expiry depends on
+ * it: every reader already treats an ended hold as ended. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_SWEEP_H
 #define LOCKSTOCK_SERVER_SWEEP_H
 
@@ -26,7 +24,7 @@ void sweep_begin(sweep *s);
 /* No step begins from now on. Takes NULL. */
 void sweep_stop(sweep *s);
 
-/* With the store closed: no call of it is under way. Takes NULL. */
+/* No store call may be under way. Takes NULL. */
 void sweep_close(sweep *s);
 
 #endif

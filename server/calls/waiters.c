@@ -24,27 +24,27 @@ struct waiters {
 
 /* ---- waiters ------------------------------------------------------------------ */
 
-static void tell(waiter *w, service_event_kind kind)
+static void send_kind(waiter *w, service_event_kind kind)
 {
     w->on_event(w, (service_event){.kind = kind});
 }
 
 static void on_deadline(struct timer *timer)
 {
-    tell(container_of(timer, waiter, deadline), SERVICE_WAIT_OVER);
+    send_kind(container_of(timer, waiter, deadline), SERVICE_WAIT_OVER);
 }
 
-void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t deadline_ns)
+void waiters_enter(waiters *all, waiter *w, lks_rpc_slice key, service_watch *watches, uint64_t deadline_ns)
 {
     w->watches = alarms_watch(all->alarms, watches);
-    HASH_ADD_KEYPTR(hh, all->by_key, w->key.data, w->key.len, w);
+    HASH_ADD_KEYPTR(hh, all->by_key, key.data, key.len, w);
     w->registered = true;
     TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
     w->deadline.due = on_deadline;
     memory_reserve_timers(&all->deadlines.heap, all->deadlines.heap.n + 1);
     loop_timers_set(&all->deadlines, &w->deadline, deadline_ns);
     if (all->stopping)
-        tell(w, SERVICE_STOPPING);
+        send_kind(w, SERVICE_STOPPING);
 }
 
 void waiters_leave(waiters *all, waiter *w)
@@ -58,10 +58,9 @@ void waiters_leave(waiters *all, waiter *w)
     alarms_unwatch(all->alarms, w->watches);
 }
 
-void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
+void waiters_moved(waiter *w, const char *key, watched *watches)
 {
-    w->key = key;
-    w->hh.key = key.data;
+    w->hh.key = key;
     w->watches = watches;
 }
 
@@ -70,8 +69,8 @@ bool waiters_any(const waiters *all)
     return !TAILQ_EMPTY(&all->waiters);
 }
 
-/* An event may end any waiter, so each waiter moves to the end of the list before it is told. */
-static void tell_all(waiters *all, service_event_kind kind)
+/* An event may end any waiter, so each waiter moves to the end of the list before it gets the event. */
+static void send_all(waiters *all, service_event_kind kind)
 {
     size_t n = 0;
     waiter *w;
@@ -81,34 +80,32 @@ static void tell_all(waiters *all, service_event_kind kind)
     for (; n > 0 && (w = TAILQ_FIRST(&all->waiters)); n--) {
         TAILQ_REMOVE(&all->waiters, w, in_all);
         TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
-        tell(w, kind);
+        send_kind(w, kind);
     }
 }
 
 void waiters_missed(waiters *all)
 {
-    tell_all(all, SERVICE_WOKEN);
+    send_all(all, SERVICE_WOKEN);
 }
 
 void waiters_stop(waiters *all)
 {
     all->stopping = true;
-    tell_all(all, SERVICE_STOPPING);
+    send_all(all, SERVICE_STOPPING);
 }
 
 /* The next waiter of the same key. */
 static waiter *next_of_key(const waiter *w)
 {
-    for (const UT_hash_handle *h = w->hh.hh_next; h; h = h->hh_next) {
-        waiter *next = container_of(h, waiter, hh);
-        if (h->hashv == w->hh.hashv && next->key.len == w->key.len && memcmp(h->key, w->key.data, w->key.len) == 0)
-            return next;
-    }
+    for (const UT_hash_handle *h = w->hh.hh_next; h; h = h->hh_next)
+        if (h->hashv == w->hh.hashv && h->keylen == w->hh.keylen && memcmp(h->key, w->hh.key, h->keylen) == 0)
+            return container_of(h, waiter, hh);
     return NULL;
 }
 
-/* Several waiters have one key when a caller repeated a call: each is told. False: none has it. */
-static bool tell_key(waiters *all, lks_rpc_slice key, service_event event)
+/* Several waiters have one key when a caller repeated a call. False: no waiter has the key. */
+static bool send_to_key(waiters *all, lks_rpc_slice key, service_event event)
 {
     waiter *w, *next;
 
@@ -164,7 +161,7 @@ void waiters_message(waiters *all, const char *data, size_t len)
     if (kind.len != 1)
         return;
     if (*kind.data == 'W') {
-        tell_key(all, rest, (service_event){.kind = SERVICE_WOKEN});
+        send_to_key(all, rest, (service_event){.kind = SERVICE_WOKEN});
     } else if (*kind.data == 'A') {
         lks_rpc_slice ms = word(&rest), base = word(&rest), function = word(&rest);
         if (text_of(number, sizeof number, ms) && text_of(name, sizeof name, function))
@@ -175,7 +172,8 @@ void waiters_message(waiters *all, const char *data, size_t len)
         int64_t numbers[SERVICE_TARGETS_MAX];
         uint32_t n = numbers_of(word(&rest), numbers);
         lks_rpc_slice key = word(&rest), base = word(&rest), function = word(&rest);
-        if (text_of(name, sizeof name, function) && !tell_key(all, key, (service_event){SERVICE_GRANTED, n, numbers}))
+        if (text_of(name, sizeof name, function) &&
+            !send_to_key(all, key, (service_event){SERVICE_GRANTED, n, numbers}))
             alarms_set(all->alarms,
                        &(service_alarm){.base = base, .function = name, .argument = rest, .lasting = true});
     }

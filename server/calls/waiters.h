@@ -22,13 +22,12 @@ typedef struct waiters waiters;
 
 /* A waiting call's part in this; inside the caller's own struct. */
 typedef struct waiter {
-    lks_rpc_slice key; /* messages name it */
     /* The event's numbers are valid until this returns. May leave. */
     void (*on_event)(struct waiter *w, service_event event);
     watched *watches; /* its alarms, while it is registered */
     bool registered;
     struct timer deadline;
-    UT_hash_handle hh; /* by key; several waiters may have one key */
+    UT_hash_handle hh; /* by the key that messages name; several waiters may have one key */
     TAILQ_ENTRY(waiter) in_all;
 } waiter;
 
@@ -38,12 +37,12 @@ waiters *waiters_new(struct uv_loop_s *loop, alarms *alarms);
 /* No waiter may be registered. `closed` runs on the loop. */
 void waiters_close(waiters *all, void (*closed)(void *arg), void *arg);
 
-/* Registers a waiter: key and on_event are set, the rest is zero; the key and the watches stay the caller's. A server
- * that stops tells it before this returns. */
-void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t deadline_ns);
+/* Registers a waiter of which on_event is set and the rest is zero; the key and the watches stay the caller's. When the server stops, on_event runs
+ * before this returns. */
+void waiters_enter(waiters *all, waiter *w, lks_rpc_slice key, service_watch *watches, uint64_t deadline_ns);
 
 /* The waiter's key and watches, which are unchanged, have a new address. */
-void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches);
+void waiters_moved(waiter *w, const char *key, watched *watches);
 
 /* Does nothing when it is not registered. */
 void waiters_leave(waiters *all, waiter *w);

@@ -46,6 +46,11 @@ local function elsewhere(base)
   return n and {'BUCKETED', tonumber(n) or foreign()}
 end
 
+-- Whether this is the pool of a group in buckets.
+local function is_pool(s)
+  return string.find(s.base, '/%d+/0}:$') ~= nil
+end
+
 local function check_version(expected, current)
   if expected ~= 0 and expected ~= current then
     fail('ABORTED', 'expected_version: the current one is ' .. int(current), 'version_mismatch')

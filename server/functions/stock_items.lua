@@ -23,9 +23,10 @@ end
 
 -- closes_in_ms 0: never; retain_ms: for how long an order is remembered; expected_version 0: any
 -- -> {'OK', view}, {'BUCKETED', n}
-local function put_item(s, pool, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms, must_be_new,
-  expected_version)
-  local on_hand, limit = tonumber(total), tonumber(buyer_limit)
+--    in a pool also {'SHORT', units that it needs first}, {'MOVED'}: it has another version
+define_pass('stock_put_item', {}, function(s, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms,
+  must_be_new, expected_version)
+  local pool, on_hand, limit = is_pool(s), tonumber(total), tonumber(buyer_limit)
   local opens_in, closes_in = tonumber(opens_in_ms), tonumber(closes_in_ms)
   if give_back_due(s) then return {'MORE'} end
   local old = item_of(s, sku)
@@ -64,20 +65,6 @@ local function put_item(s, pool, sku, total, buyer_limit, opens_in_ms, closes_in
   if limit == 0 then forget_buyers(s, sku) end
   if not old then list_item(s, sku) end
   return {'OK', view(item)}
-end
-
-define_pass('stock_put_item', {}, function(s, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms,
-  must_be_new, expected_version)
-  return put_item(s, false, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms, must_be_new,
-    expected_version)
-end, SHARED)
-
--- In the pool of a group in buckets
--- -> also {'SHORT', units that the pool needs first}, {'MOVED'}: it has another version
-define_pass('stock_pool_put', {}, function(s, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms,
-  must_be_new, expected_version)
-  return put_item(s, true, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms, must_be_new,
-    expected_version)
 end, SHARED)
 
 -- -> {'OK', view of each, or 0}, {'BUCKETED', n}
@@ -94,9 +81,9 @@ define_pass('stock_get_items', {'no-writes'}, function(s, ...)
 end, SHARED)
 
 -- expected_version 0: any
--- -> {'OK', view, 1 when replayed}, {'BUCKETED', n}
-local function adjust(s, pool, sku, by, adjustment_id, reason, expected_version)
-  local delta = tonumber(by)
+-- -> {'OK', view, 1 when replayed}, {'BUCKETED', n}; in a pool also {'SHORT', units}, {'MOVED'}
+define_pass('stock_adjust', {}, function(s, sku, by, adjustment_id, reason, expected_version)
+  local pool, delta = is_pool(s), tonumber(by)
   local key = s.base .. 'stock:a:' .. adjustment_id
   local record = load_record(s, key, 'adjustment')
   if record then
@@ -125,15 +112,6 @@ local function adjust(s, pool, sku, by, adjustment_id, reason, expected_version)
   local answer = view(item)
   put_text(s, key, cmsgpack.pack({'adjustment', sku, delta, answer}), item[RETAIN])
   return {'OK', answer, 0}
-end
-
-define_pass('stock_adjust', {}, function(s, sku, by, adjustment_id, reason, expected_version)
-  return adjust(s, false, sku, by, adjustment_id, reason, expected_version)
-end, SHARED)
-
--- In the pool of a group in buckets -> also {'SHORT', units}, {'MOVED'}
-define_pass('stock_pool_adjust', {}, function(s, sku, by, adjustment_id, reason, expected_version)
-  return adjust(s, true, sku, by, adjustment_id, reason, expected_version)
 end, SHARED)
 
 -- version: a later item must have a higher one; part: this is a bucket, and the pool has deleted the item

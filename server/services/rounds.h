@@ -1,13 +1,11 @@
-/* The rounds of one call: a plan, its store calls, their replies, and then an answer, a further
- * round or a wait. Who makes the store calls is another's matter, so dispatch, the tests of the
- * services and the fuzzer run the same code.
+/* The rounds of one call: a plan, its store calls, their replies, and then an answer, another round or a wait. The
+ * caller makes the store calls, so dispatch, the tests of the services and the fuzzer run the same code.
  *
  *   rounds_plan --> rounds_start --> CALLS --rounds_reply, of each call--> ANSWERED or FAILED
  *                                      ^                |
  *                                      |<- next round --+
  *                                      |                |
- *                                      \- rounds_wake - WAITS <--rounds_unpack-- packed
- */
+ *                                      \- rounds_wake - WAITS <--rounds_unpack-- packed */
 #ifndef LOCKSTOCK_SERVER_ROUNDS_H
 #define LOCKSTOCK_SERVER_ROUNDS_H
 
@@ -28,7 +26,7 @@ typedef struct rounds {
     const store_value **replies;
     size_t missing; /* of them */
     bool any_succeeded;
-    bool has_waited;       /* there may be something of it in the store that an answer would end */
+    bool has_waited;       /* the store may have an entry of the call that an answer would end */
     service_alarm *alarms; /* asked for by the last step */
     const ProtobufCMessage *response;
     lks_error error;

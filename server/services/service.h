@@ -1,12 +1,10 @@
-/* What a service of lockstockd is made of: for each method a pair of pure
- * functions. `prepare` turns a request into a plan (store calls, or an answer
- * without any); `finish` turns the store's replies into the response. Neither
- * knows a transport, Redis or the loop; both allocate in the call's arena only.
+/* A service of lockstockd is a pair of pure functions for each method. `prepare` turns a request into a plan: store
+ * calls, or an error. `finish` turns the store's replies into the response. Neither knows a transport, Redis or the
+ * loop; both allocate in the call's arena only.
  *
  *   request --prepare--> plan --store--> replies --finish--> response
  *              ^            \--> error                |
- *              \--event-- (waits) <-------------------+
- */
+ *              \--event-- (waits) <-------------------+ */
 #ifndef LOCKSTOCK_SERVER_SERVICE_H
 #define LOCKSTOCK_SERVER_SERVICE_H
 
@@ -49,8 +47,7 @@ typedef struct service_event {
 struct plan;
 struct service;
 
-/* An alarm that a call which waits has an interest in (alarms.h): what it is told of by
- * answer_alarm, or by a message, before its answer. */
+/* An alarm that a waiting call watches (alarms.h). It is set by answer_alarm or by a message. */
 typedef struct service_watch {
     struct watched {
         struct watched *next; /* of the next one */
@@ -88,7 +85,7 @@ typedef struct plan {
     void *state;                        /* what the service keeps in this server; NULL when it has no open */
     void *kept;                         /* what a round keeps for those after it and for finish; in the arena */
     uint64_t now_ns;                    /* CLOCK_MONOTONIC, when this round is planned */
-    uint64_t asked_ns;                  /* the same, before the store was asked what it plans */
+    uint64_t asked_ns;                  /* the same, before this round's store calls */
     char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* the call's own, once plan_id made it up */
     uint32_t repeat_ms;                 /* what its caller has left for the call, and may repeat it in */
     unsigned round;                     /* 0, then one more with each further plan */
@@ -138,23 +135,22 @@ typedef struct service_method {
 typedef struct service_options {
     int64_t sequence_block;  /* ids of a SEQUENCE that a server takes at once */
     bool remembers_refusals; /* refusals may come from this server's memory (recent.h) */
-    /* Where the state is, and how that is: store_look, store_look_primary and their store. NULL: nothing is known of it. */
+    /* The store and its state: store_look and store_look_primary. NULL: unknown. */
     void (*look)(const store *store, store_view *ret);
     bool (*look_primary)(const store *store, size_t i, store_primary *ret);
     const store *store;
-    const struct conditions *conditions; /* what is wrong with the server; NULL: nothing is known of it */
+    const struct conditions *conditions; /* the server's faults; NULL: unknown */
 } service_options;
 
 typedef struct service {
     size_t n_methods;
     const service_method *methods;
-    /* What a service keeps in a server from call to call (a cache, a block of ids):
-     * made with the server, given to each plan as `state`, used on its loop thread
-     * only. NULL: nothing. */
+    /* The state that a service keeps in a server (a cache, a block of ids): made with the server, given to each plan as
+     * `state`, used on its loop thread only. NULL: none. */
     void *(*open)(const service_options *options);
     void (*close)(void *state);
-    /* Told of each store call of the service when a call has planned it, before another call is planned, and when
-     * it has ended, however it did; of alarms of all services when they have ended. NULL: it need not know. */
+    /* Runs for each store call of the service when a call has planned it, before another call is planned, and when it
+     * has ended, however it did; and for each alarm's store call that has ended. May be NULL. */
     void (*on_store_call)(void *state, const store_call *call);
 } service;
 
@@ -185,7 +181,7 @@ extern const service *const all_services[SERVICES];
 /* Declares the pairs of a service that has them in several files, in its header. */
 #define SERVICE_DECLARE(name, Name, request_type, response_type, method_constant) \
     void name##_prepare(const request_type *request, plan *p);                    \
-    void name##_finish(const request_type *request, answer *a, response_type *response);
+    void name##_finish(const request_type *request, answer *a, __typeof__(response_type) *response);
 #define SERVICE_ROW(name, Name, request_type, response_type, method_constant) \
     {&(method_constant), name##_prepare_any, name##_finish_any},
 
@@ -225,7 +221,7 @@ bool plan_calls(const plan *p, const plan_function *function);
  * STORE_WEIGHT_MAX is as much as that. */
 void plan_weighs(plan *p, size_t weight);
 
-/* An id of the call's own, which nobody can guess: the same however often it is planned. Lives with the plan. */
+/* A random id of the call, the same in every round. Lives with the plan. */
 const char *plan_id(plan *p);
 
 /* The call may wait, and messages name it by the last call's base followed by `id`. When an event comes, `prepare` runs
@@ -236,9 +232,8 @@ void plan_waits(plan *p, const char *id);
  * is not copied. */
 void plan_watch(plan *p, const char *function, lks_rpc_slice argument);
 
-/* What is called until it is done when the call may wait in the store and yet ends
- * without an answer, because its caller's connection or the store is gone. As
- * plan_watch; its reply is {'OK', -1}. */
+/* The function to call, until it succeeds, when a call that may have waited in the store ends without an answer: its
+ * connection or the store is gone. As plan_watch; its reply is {'OK', -1}. */
 void plan_undo(plan *p, const char *function, lks_rpc_slice argument);
 
 /* What functions/arguments.h is made of: arguments that follow are of that layout; one more of each kind. Text is

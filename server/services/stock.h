@@ -14,9 +14,6 @@ enum { STOCK_LINES_OF_WEIGHT = 8, STOCK_ITEMS_OF_WEIGHT = 16, STOCK_ORDER_WEIGHT
 /* Checks each line and the sum of the quantities. */
 void stock_check_lines(plan *p, lks_line *const *lines, size_t n);
 
-/* The item that a function gave as `view` (functions/stock_base.lua). Text is not copied. */
-lks_item *stock_item(answer *a, const store_value *view, const char *group, const char *sku);
-
 /* stock_refusals.c: what this server remembers of items that are sold out. The service's open, close and
  * on_store_call: */
 void *stock_open(const service_options *options);

@@ -39,7 +39,7 @@ transfer_step claims_begin(answer *a, transfer *t)
     return TRANSFER_CLAIM;
 }
 
-void plan_claim(plan *p, transfer *t)
+void claim_prepare(plan *p, transfer *t)
 {
     const transfer_order *o = &t->order;
 
@@ -74,7 +74,7 @@ static transfer_step items_looked(answer *a, transfer *t)
     return first != TRANSFER_DONE ? first : TRANSFER_CLAIM;
 }
 
-transfer_step claim_finished(answer *a, transfer *t)
+transfer_step claim_finish(answer *a, transfer *t)
 {
     claims *c = t->claims;
 
@@ -98,7 +98,7 @@ transfer_step claim_finished(answer *a, transfer *t)
 
 /* ---- the other claims ---- */
 
-void plan_look_at_claims(plan *p, transfer *t)
+void look_at_claims_prepare(plan *p, transfer *t)
 {
     for (size_t i = 0; i < t->claims->n_others; i++) {
         const char *id = t->claims->others[i].order_id;
@@ -125,7 +125,7 @@ static int64_t units_of(answer *a, const store_value *reply, const char *sku)
     return 0;
 }
 
-transfer_step look_at_claims_finished(answer *a, transfer *t)
+transfer_step look_at_claims_finish(answer *a, transfer *t)
 {
     claim *other = t->claims->others;
 
@@ -134,7 +134,7 @@ transfer_step look_at_claims_finished(answer *a, transfer *t)
     return TRANSFER_SETTLE_CLAIMS;
 }
 
-void plan_settle_claims(plan *p, transfer *t)
+void settle_claims_prepare(plan *p, transfer *t)
 {
     const claim *other = t->claims->others;
 
@@ -145,13 +145,6 @@ void plan_settle_claims(plan *p, transfer *t)
                                  .units = other[i].units);
 }
 
-transfer_step settle_claims_finished(answer *a, transfer *t)
-{
-    (void)a;
-    (void)t;
-    return TRANSFER_CLAIM;
-}
-
 /* ---- unclaim ---- */
 
 transfer_step claims_end(transfer *t)
@@ -159,7 +152,7 @@ transfer_step claims_end(transfer *t)
     return t->claims && t->claims->claimed_at != 0 && !t->claims->keeps_claim ? TRANSFER_UNCLAIM : TRANSFER_DONE;
 }
 
-void plan_unclaim(plan *p, transfer *t)
+void unclaim_prepare(plan *p, transfer *t)
 {
     const transfer_order *o = &t->order;
 
@@ -167,11 +160,4 @@ void plan_unclaim(plan *p, transfer *t)
     args_stock_unclaim(p, .id = o->id, .buyer = o->buyer, .at = t->claims->claimed_at);
     for (size_t i = 0; i < o->n; i++)
         each_stock_unclaim(p, .sku = o->skus[i]);
-}
-
-transfer_step unclaim_finished(answer *a, transfer *t)
-{
-    (void)a;
-    (void)t;
-    return TRANSFER_DONE;
 }

@@ -12,24 +12,6 @@ enum {
 /* A hundred years: a time in microseconds stays below 2^53. */
 #define SPAN_MAX_MS (36500LL * 24 * 3600 * 1000)
 
-lks_item *stock_item(answer *a, const store_value *view, const char *group, const char *sku)
-{
-    lks_item *item = memory_in(a->arena, sizeof *item);
-
-    *item = (lks_item)LKS_ITEM_INIT;
-    item->group = group;
-    item->sku = sku;
-    item->available = answer_int(a, view, 0);
-    item->reserved = answer_int(a, view, 1);
-    item->sold = answer_int(a, view, 2);
-    item->version = answer_int(a, view, 3);
-    item->per_buyer_limit = answer_int(a, view, 4);
-    item->state = (lks_item_state)answer_enum(a, view, 5, &lockstock__v1__item_state__descriptor);
-    item->opens_in_ms = answer_int(a, view, 6);
-    item->closes_in_ms = answer_int(a, view, 7);
-    return item;
-}
-
 /* ---- PutItem ---- */
 
 void put_item_prepare(const lks_put_item_request *request, plan *p)
@@ -49,11 +31,9 @@ void put_item_prepare(const lks_put_item_request *request, plan *p)
     if (request->buckets > 1 || transfer_in(p)->n_buckets > 0)
         plan_check_range(p, "per_buyer_limit", request->per_buyer_limit, 0, STOCK_BUCKETS_LIMIT_MAX);
     int64_t version = request->expected_version;
-    const plan_function *function =
-        pool_call(p, request->group, &request->sku, &fn_stock_put_item, &fn_stock_pool_put, request->buckets, &version);
     pool_must_be_new(p, request->must_be_new);
     transfer_in(p)->replied = pool_put_replied;
-    if (function)
+    if (pool_call(p, request->group, &request->sku, &fn_stock_put_item, request->buckets, &version))
         args_stock_put_item(p, .sku = request->sku, .total = request->on_hand, .buyer_limit = request->per_buyer_limit,
                             .opens_in_ms = request->opens_in_ms, .closes_in_ms = request->closes_in_ms,
                             .retain_ms = retain_ms, .must_be_new = request->must_be_new, .expected_version = version);
@@ -207,10 +187,8 @@ void adjust_prepare(const lks_adjust_request *request, plan *p)
     plan_check_text(p, "reason", request->reason, 0, STOCK_REASON_BYTES_MAX);
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
     int64_t version = request->expected_version;
-    const plan_function *function =
-        pool_call(p, request->group, &request->sku, &fn_stock_adjust, &fn_stock_pool_adjust, 0, &version);
     transfer_in(p)->replied = pool_adjust_replied;
-    if (function)
+    if (pool_call(p, request->group, &request->sku, &fn_stock_adjust, 0, &version))
         args_stock_adjust(p, .sku = request->sku, .by = request->delta, .adjustment_id = request->adjustment_id,
                           .reason = request->reason, .expected_version = version);
 }

@@ -11,29 +11,38 @@ const bucket_item *look_item(const bucket_look *look, size_t sku, unsigned bucke
 
 /* ---- reading ---- */
 
-/* functions/stock_moves.lua: view_here */
-static bucket_item read_item(answer *a, const store_value *view, bool in_pool)
+/* functions/stock_base.lua: view */
+static bucket_item read_view(answer *a, const store_value *view)
 {
-    if (view->type == STORE_INTEGER)
-        return (bucket_item){.exists = false, .version = view->integer};
-    const int64_t sold_or_lent = answer_int(a, view, 2);
     return (bucket_item){
         .exists = true,
         .available = answer_int(a, view, 0),
         .reserved = answer_int(a, view, 1),
-        .sold = in_pool ? 0 : sold_or_lent,
-        .lent = in_pool ? sold_or_lent : 0,
+        .sold = answer_int(a, view, 2),
         .version = answer_int(a, view, 3),
         .limit = answer_int(a, view, 4),
         .state = (lks_item_state)answer_enum(a, view, 5, &lockstock__v1__item_state__descriptor),
         .opens_in_ms = answer_int(a, view, 6),
         .closes_in_ms = answer_int(a, view, 7),
-        .born = answer_int(a, view, 8),
-        .era = answer_int(a, view, 9),
-        .opens = answer_int(a, view, 10),
-        .closes = answer_int(a, view, 11),
-        .retain = answer_int(a, view, 12),
     };
+}
+
+/* functions/stock_moves.lua: view_here */
+static bucket_item read_bucket_item(answer *a, const store_value *view, bool in_pool)
+{
+    if (view->type == STORE_INTEGER)
+        return (bucket_item){.exists = false, .version = view->integer};
+    bucket_item item = read_view(a, view);
+    if (in_pool) {
+        item.lent = item.sold;
+        item.sold = 0;
+    }
+    item.born = answer_int(a, view, 8);
+    item.era = answer_int(a, view, 9);
+    item.opens = answer_int(a, view, 10);
+    item.closes = answer_int(a, view, 11);
+    item.retain = answer_int(a, view, 12);
+    return item;
 }
 
 enum { MOVE_WORDS = 4 }; /* to, id, units, born */
@@ -88,7 +97,7 @@ bucket_moves look_read(bucket_look *look, answer *a)
     for (unsigned k = 0; k < n; k++)
         for (size_t i = 0; i < look->n_skus && a->error.code == LKS_OK; i++) {
             const store_value *found = answer_at(a, a->replies[k], 1 + i);
-            look->items[i * n + k] = read_item(a, answer_at(a, found, 0), k == 0);
+            look->items[i * n + k] = read_bucket_item(a, answer_at(a, found, 0), k == 0);
             read_moves(a, look, i, k, found, &moves);
         }
     note_changes(look, before, a->plan->asked_ns);
@@ -164,23 +173,37 @@ bool look_found_any(const bucket_look *look)
     return false;
 }
 
+static lks_item *new_item(lks_rpc_arena *arena, const char *group, const char *sku, const bucket_item *of)
+{
+    lks_item *item = memory_in(arena, sizeof *item);
+
+    *item = (lks_item)LKS_ITEM_INIT;
+    item->group = group;
+    item->sku = sku;
+    item->available = of->available > 0 ? of->available : 0;
+    item->reserved = of->reserved;
+    item->sold = of->sold;
+    item->version = of->version;
+    item->per_buyer_limit = of->limit;
+    item->state = of->state;
+    item->opens_in_ms = of->opens_in_ms;
+    item->closes_in_ms = of->closes_in_ms;
+    return item;
+}
+
+lks_item *stock_item(answer *a, const store_value *view, const char *group, const char *sku)
+{
+    const bucket_item item = read_view(a, view);
+
+    return new_item(a->arena, group, sku, &item);
+}
+
 lks_item *look_whole_item(lks_rpc_arena *arena, const bucket_look *look, const char *group, size_t sku)
 {
     if (!look_item(look, sku, 0)->exists)
         return NULL;
     const bucket_item sum = sum_of(look, sku);
-    lks_item *item = memory_in(arena, sizeof *item);
-    *item = (lks_item)LKS_ITEM_INIT;
-    item->group = group;
-    item->sku = look->skus[sku];
-    item->available = sum.available > 0 ? sum.available : 0;
-    item->reserved = sum.reserved;
-    item->sold = sum.sold;
-    item->version = sum.version;
-    item->per_buyer_limit = sum.limit;
-    item->state = sum.state;
-    item->opens_in_ms = sum.opens_in_ms;
-    item->closes_in_ms = sum.closes_in_ms;
+    lks_item *item = new_item(arena, group, look->skus[sku], &sum);
     item->buckets = (int32_t)look->n_buckets;
     return item;
 }

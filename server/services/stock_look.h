@@ -58,6 +58,9 @@ bool look_is_settled(const bucket_look *look); /* look_fits, or nothing changes 
 
 bool look_found_any(const bucket_look *look);
 
+/* The item of a `view` (functions/stock_base.lua), of a group that is not in buckets. Text is not copied. */
+lks_item *stock_item(answer *a, const store_value *view, const char *group, const char *sku);
+
 /* The whole item; NULL: the pool does not have it. */
 lks_item *look_whole_item(lks_rpc_arena *arena, const bucket_look *look, const char *group, size_t sku);
 

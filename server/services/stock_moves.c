@@ -12,7 +12,7 @@ void transfer_plan_call(plan *p, const transfer *t, const plan_function *functio
 
 enum { LINES_OF_WEIGHT = 8 };
 
-void plan_look(plan *p, transfer *t)
+void look_prepare(plan *p, transfer *t)
 {
     for (unsigned k = 0; k <= t->n_buckets; k++) {
         transfer_plan_call(p, t, &fn_stock_look, k, t->look.n_skus);
@@ -33,10 +33,10 @@ transfer_step transfer_look(transfer *t, const char *const *skus, size_t n, tran
 void transfer_plan_look(plan *p, transfer *t, const char *const *skus, size_t n, transfer_decide *looked)
 {
     t->step = transfer_look(t, skus, n, looked);
-    plan_look(p, t);
+    look_prepare(p, t);
 }
 
-transfer_step look_finished(answer *a, transfer *t)
+transfer_step look_finish(answer *a, transfer *t)
 {
     for (size_t k = 0; k < a->n_replies; k++)
         if (answer_says(a->replies[k], "MORE")) {
@@ -46,13 +46,6 @@ transfer_step look_finished(answer *a, transfer *t)
     t->moves = look_read(&t->look, a);
     t->looks++;
     return a->error.code == LKS_OK ? t->looked(a, t) : TRANSFER_DONE;
-}
-
-transfer_step look_follows(answer *a, transfer *t)
-{
-    (void)a;
-    (void)t;
-    return TRANSFER_LOOK;
 }
 
 /* ---- update ---- */
@@ -70,7 +63,7 @@ static bool has_ended(const bucket_item *pool, const bucket_item *item)
     return !pool->exists && item->exists && item->born <= pool->version;
 }
 
-void plan_update(plan *p, transfer *t)
+void update_prepare(plan *p, transfer *t)
 {
     for (size_t i = 0; i < t->look.n_skus; i++)
         for (unsigned k = 1; k <= t->n_buckets; k++) {
@@ -122,7 +115,7 @@ transfer_step transfer_settle(transfer *t)
 
 /* ---- send, receive, acknowledge ---- */
 
-void plan_send(plan *p, transfer *t)
+void send_prepare(plan *p, transfer *t)
 {
     for (size_t i = 0; i < t->moves.n; i++) {
         const bucket_move *m = &t->moves.move[i];
@@ -133,7 +126,7 @@ void plan_send(plan *p, transfer *t)
 }
 
 /* {'SENT', id, units, born}, {'NONE'} */
-transfer_step send_finished(answer *a, transfer *t)
+transfer_step send_finish(answer *a, transfer *t)
 {
     size_t left = 0;
 
@@ -150,7 +143,7 @@ transfer_step send_finished(answer *a, transfer *t)
     return left > 0 ? TRANSFER_RECEIVE : TRANSFER_LOOK;
 }
 
-void plan_receive(plan *p, transfer *t)
+void receive_prepare(plan *p, transfer *t)
 {
     for (size_t i = 0; i < t->moves.n; i++) {
         const bucket_move *m = &t->moves.move[i];
@@ -160,7 +153,7 @@ void plan_receive(plan *p, transfer *t)
     }
 }
 
-transfer_step receive_finished(answer *a, transfer *t)
+transfer_step receive_finish(answer *a, transfer *t)
 {
     for (size_t i = 0; i < a->n_replies; i++)
         if (answer_says(a->replies[i], "NO_ITEM")) /* the pool has a newer item */
@@ -170,7 +163,7 @@ transfer_step receive_finished(answer *a, transfer *t)
 }
 
 /* With CALL, or alone. The replies are not read. */
-void plan_acknowledge(plan *p, transfer *t)
+void acknowledge_prepare(plan *p, transfer *t)
 {
     const bool prepares = p->prepares || p->n_calls == 0;
 

@@ -55,33 +55,34 @@ static transfer_step version_looked(answer *a, transfer *t)
     return TRANSFER_CALL;
 }
 
-const plan_function *pool_call(plan *p, const char *group, const char *const *sku, const plan_function *function,
-                               const plan_function *in_pool, int32_t buckets, int64_t *version)
+bool pool_call(plan *p, const char *group, const char *const *sku, const plan_function *function, int32_t buckets,
+               int64_t *version)
 {
     plan_check_name_or_empty(p, "group", group);
     if (plan_failed(p))
-        return NULL;
+        return false;
     transfer *t = transfer_begin_asked(p, answer_group(group, *sku));
     pool_change *c = change_of(p);
-    if (t->n_buckets == 0 && buckets > 1) {
+    const bool in_pool = t->n_buckets > 0;
+    if (!in_pool && buckets > 1) {
         plan_call(p, &fn_stock_split, t->group, NULL, 0);
         args_stock_split(p, .n = buckets);
-        return NULL;
+        return false;
     }
-    if (t->n_buckets > 0 && buckets != 0 && buckets != (int32_t)t->n_buckets) {
+    if (in_pool && buckets != 0 && buckets != (int32_t)t->n_buckets) {
         lks_error_set(&p->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                       "buckets: the group is in %u buckets, for good", t->n_buckets);
-        return NULL;
+        return false;
     }
     c->expected = *version;
-    if (t->n_buckets > 0 && c->expected != 0 && !c->checked) {
+    if (in_pool && c->expected != 0 && !c->checked) {
         transfer_plan_look(p, t, sku, 1, version_looked);
-        return NULL;
+        return false;
     }
-    if (t->n_buckets > 0 && c->expected != 0)
+    if (in_pool && c->expected != 0)
         *version = c->version;
-    transfer_call(p, t->n_buckets > 0 ? in_pool : function, t->group, NULL, NULL, 0);
-    return t->n_buckets > 0 ? in_pool : function;
+    transfer_call(p, function, t->group, NULL, NULL, 0);
+    return true;
 }
 
 /* ---- PutItem and Adjust ---- */

@@ -6,11 +6,11 @@
 
 typedef struct pool_change pool_change;
 
-/* Plans the call of a method that changes an item: `function`, or `in_pool` where the group is in buckets. Returns the
- * one that it planned, whose arguments follow, with the version that it must expect in *version. Returns NULL when the
- * plan failed or another call was planned. buckets: how many the request wants; 0: any. */
-const plan_function *pool_call(plan *p, const char *group, const char *const *sku, const plan_function *function,
-                               const plan_function *in_pool, int32_t buckets, int64_t *version);
+/* Plans the call of a method that changes an item, in the group or its pool. True: the arguments of `function` follow,
+ * with *version as the version to expect. False: the plan failed, or another call was planned. buckets: how many the
+ * request wants; 0: any. */
+bool pool_call(plan *p, const char *group, const char *const *sku, const plan_function *function, int32_t buckets,
+               int64_t *version);
 
 /* The same for DeleteItem, with all arguments. */
 void pool_delete_call(plan *p, const char *group, const char *const *sku, int64_t version);

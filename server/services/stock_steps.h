@@ -8,11 +8,11 @@
 typedef void transfer_prepare(plan *p, transfer *t);
 
 /* stock_moves.c */
-transfer_prepare plan_look, plan_update, plan_send, plan_receive, plan_acknowledge;
-transfer_decide look_finished, look_follows, send_finished, receive_finished;
+transfer_prepare look_prepare, update_prepare, send_prepare, receive_prepare, acknowledge_prepare;
+transfer_decide look_finish, send_finish, receive_finish;
 
 /* stock_claims.c */
-transfer_prepare plan_claim, plan_look_at_claims, plan_settle_claims, plan_unclaim;
-transfer_decide claim_finished, look_at_claims_finished, settle_claims_finished, unclaim_finished;
+transfer_prepare claim_prepare, look_at_claims_prepare, settle_claims_prepare, unclaim_prepare;
+transfer_decide claim_finish, look_at_claims_finish;
 
 #endif

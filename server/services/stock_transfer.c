@@ -65,13 +65,13 @@ static void prepare_method(plan *p, const transfer *t)
             p->service->methods[i].prepare(t->request, p);
 }
 
-static void plan_own_call(plan *p, transfer *t)
+static void call_prepare(plan *p, transfer *t)
 {
     prepare_method(p, t);
-    plan_acknowledge(p, t);
+    acknowledge_prepare(p, t);
 }
 
-static void plan_expire(plan *p, transfer *t)
+static void expire_prepare(plan *p, transfer *t)
 {
     prepare_method(p, t);
     const plan_function *instead = plan_calls(p, &fn_stock_list_namespace) ? &fn_stock_expire_listed : &fn_stock_expire;
@@ -117,44 +117,40 @@ static bool is_unknown(const answer *a)
     return false;
 }
 
-static transfer_step own_call_finished(answer *a, transfer *t)
+static transfer_step call_finish(answer *a, transfer *t)
 {
     if (t->group && a->n_replies > 0 && answer_says(a->replies[0], "BUCKETED"))
         return learn_buckets(a, t);
     if (says_any(a, "MORE")) {
-        t->rounds--; /* Each of these rounds gives back expired holds, so they end. */
+        const bool is_reader = a->plan->method->effect == LKS_RPC_EFFECT_READ;
+        t->rounds -= is_reader ? 2 : 1; /* These rounds give back expired holds, so they end. */
         t->applied |= t->more_is_applied;
-        return a->plan->method->effect == LKS_RPC_EFFECT_READ ? TRANSFER_EXPIRE : TRANSFER_CALL;
+        return is_reader ? TRANSFER_EXPIRE : TRANSFER_CALL;
     }
     if (t->is_guess && is_unknown(a))
         return transfer_ask_group(a, t);
     return t->replied ? t->replied(a, t) : TRANSFER_DONE;
 }
 
-static transfer_step call_follows(answer *a, transfer *t)
-{
-    (void)a;
-    t->rounds--;
-    return TRANSFER_CALL;
-}
-
 /* ---- the steps ---- */
 
+/* Where a finish may lead: stock_transfer.h and stock_claims.h draw it. */
 static const struct step {
     transfer_prepare *prepare;
-    transfer_decide *finish;
+    transfer_decide *finish; /* NULL: `next` follows */
+    transfer_step next;
 } steps[] = {
-    [TRANSFER_CALL] = {plan_own_call, own_call_finished},      /* -> DONE, or what `replied` returns */
-    [TRANSFER_EXPIRE] = {plan_expire, call_follows},           /* -> CALL */
-    [TRANSFER_LOOK] = {plan_look, look_finished},              /* -> what `looked` returns */
-    [TRANSFER_UPDATE] = {plan_update, look_follows},           /* -> LOOK */
-    [TRANSFER_SEND] = {plan_send, send_finished},              /* -> RECEIVE; nothing was sent: LOOK */
-    [TRANSFER_RECEIVE] = {plan_receive, receive_finished},     /* -> ACKNOWLEDGE or CALL; not received: LOOK */
-    [TRANSFER_ACKNOWLEDGE] = {plan_acknowledge, look_follows}, /* -> LOOK */
-    [TRANSFER_CLAIM] = {plan_claim, claim_finished},           /* -> CALL; too much: LOOK_AT_CLAIMS, DONE */
-    [TRANSFER_LOOK_AT_CLAIMS] = {plan_look_at_claims, look_at_claims_finished}, /* -> SETTLE_CLAIMS */
-    [TRANSFER_SETTLE_CLAIMS] = {plan_settle_claims, settle_claims_finished},    /* -> CLAIM */
-    [TRANSFER_UNCLAIM] = {plan_unclaim, unclaim_finished},                      /* -> DONE */
+    [TRANSFER_CALL] = {.prepare = call_prepare, .finish = call_finish},
+    [TRANSFER_EXPIRE] = {.prepare = expire_prepare, .next = TRANSFER_CALL},
+    [TRANSFER_LOOK] = {.prepare = look_prepare, .finish = look_finish},
+    [TRANSFER_UPDATE] = {.prepare = update_prepare, .next = TRANSFER_LOOK},
+    [TRANSFER_SEND] = {.prepare = send_prepare, .finish = send_finish},
+    [TRANSFER_RECEIVE] = {.prepare = receive_prepare, .finish = receive_finish},
+    [TRANSFER_ACKNOWLEDGE] = {.prepare = acknowledge_prepare, .next = TRANSFER_LOOK},
+    [TRANSFER_CLAIM] = {.prepare = claim_prepare, .finish = claim_finish},
+    [TRANSFER_LOOK_AT_CLAIMS] = {.prepare = look_at_claims_prepare, .finish = look_at_claims_finish},
+    [TRANSFER_SETTLE_CLAIMS] = {.prepare = settle_claims_prepare, .next = TRANSFER_CLAIM},
+    [TRANSFER_UNCLAIM] = {.prepare = unclaim_prepare, .next = TRANSFER_DONE},
 };
 
 static void plan_step(const ProtobufCMessage *request, plan *p)
@@ -182,7 +178,8 @@ bool transfer_finished(const ProtobufCMessage *request, answer *a)
     transfer *t = transfer_of(a);
 
     t->request = request;
-    const transfer_step next = steps[t->step].finish(a, t);
+    const struct step *step = &steps[t->step];
+    const transfer_step next = step->finish ? step->finish(a, t) : step->next;
     if (a->error.code != LKS_OK)
         return false;
     if (next != TRANSFER_DONE)

@@ -135,7 +135,7 @@ void walk_place(const walk *w, plan *p)
     if (slot == WALK_SLOTS)
         slot = first_of(w->listed, false);
     store_call *call = &p->calls[p->n_calls - 1];
-    call->of_part = true;
+    call->whole_shard = true;
     call->slot = (uint16_t)(slot % WALK_SLOTS);
 }
 

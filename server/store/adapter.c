@@ -205,7 +205,7 @@ static bool flush_tls(adapter *a)
 /* Continues the handshake. False when the adapter has ended. */
 static bool shake(adapter *a)
 {
-    tls_state state = tls_shake(a->tls);
+    tls_state state = tls_handshake(a->tls);
 
     watch(a, !flush_tls(a));
     if (state == TLS_OVER) {
@@ -249,7 +249,7 @@ static bool is_too_long(const adapter *a)
 }
 
 /* False when the adapter has ended. */
-static bool take_replies(adapter *a)
+static bool pass_replies(adapter *a)
 {
     for (;;) {
         void *reply = NULL;
@@ -297,7 +297,7 @@ static int read_tls(adapter *a)
             return -1;
         }
         redisReaderFeed(a->context->reader, (const char *)bytes, (size_t)plain);
-        if (!take_replies(a))
+        if (!pass_replies(a))
             return -1;
     }
     return n == sizeof bytes;
@@ -324,7 +324,7 @@ static void read_replies(adapter *a)
             return;
         }
         got = a->context->reader->len - before;
-        if (!take_replies(a))
+        if (!pass_replies(a))
             return;
     }
 }

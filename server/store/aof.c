@@ -33,10 +33,10 @@ typedef enum reading { WHOLE, TORN, MALFORMED, STOPPED } reading;
 
 typedef struct aof {
     FILE *file;
-    off_t size;  /* without zeros at its end */
-    off_t at;    /* read so far */
-    off_t begin; /* of the command that was read last, or could not be read */
-    off_t told;  /* `at` of the last call of progress */
+    off_t size;     /* without zeros at its end */
+    off_t at;       /* read so far */
+    off_t begin;    /* of the command that was read last, or could not be read */
+    off_t reported; /* `at` of the last call of progress */
     aof_progress *progress;
     void *arg;
     char word[WORD_BYTES]; /* the last command's first, if it is short */
@@ -67,11 +67,11 @@ static reading read_number(aof *a, char mark, long *number)
 }
 
 /* Reports progress now and then. */
-static bool goes_on(aof *a)
+static bool may_continue(aof *a)
 {
-    if (!a->progress || a->at - a->told < AOF_PROGRESS_BYTES)
+    if (!a->progress || a->at - a->reported < AOF_PROGRESS_BYTES)
         return true;
-    a->told = a->at;
+    a->reported = a->at;
     return a->progress(a->arg, a->at, a->size);
 }
 
@@ -92,7 +92,7 @@ static reading read_bytes(aof *a, long n, char *word)
         }
         left -= (long)wanted;
         a->at += (off_t)wanted;
-        if (!goes_on(a))
+        if (!may_continue(a))
             return STOPPED;
         if (left == 0 && chunk[wanted - 1] != '\n')
             return MALFORMED;
@@ -172,7 +172,7 @@ static reading read_file(aof *a, off_t *whole)
     *whole = 0;
     while (a->at < a->size) {
         a->begin = a->at;
-        reading r = goes_on(a) ? read_command(a) : STOPPED;
+        reading r = may_continue(a) ? read_command(a) : STOPPED;
         if (r != WHOLE)
             return r == TORN && has_commands_behind(a) ? MALFORMED : r;
         bool begins = strcasecmp(a->word, "MULTI") == 0, ends = strcasecmp(a->word, "EXEC") == 0;

@@ -1,9 +1,49 @@
-/* Puts calls that may share an FCALL together, and sends it. */
+/* Submitted calls, lists of them, and the FCALLs that they share. */
 #ifndef LOCKSTOCK_SERVER_STORE_BATCH_H
 #define LOCKSTOCK_SERVER_STORE_BATCH_H
 
+#include "base/heap.h"
 #include "store/connection.h"
-#include "store/pending.h"
+
+/* The states of pipeline.c's drawing; where a call is kept in each. */
+typedef enum phase {
+    PENDING_QUEUED,    /* the queue */
+    PENDING_OUT,       /* a batch */
+    PENDING_HELD,      /* a confirm, with its answer */
+    PENDING_ABANDONED, /* a batch or a confirm; its deadline was reported */
+    PENDING_PAUSED,    /* only the heap of timers, where QUEUED, OUT and HELD calls are too */
+    PENDING_REFUSED    /* the refused ones */
+} phase;
+
+typedef struct pending {
+    struct timer timer;
+    struct pipeline *pipeline;
+    struct pending *previous, *next;
+    store_call call;
+    size_t bytes;
+    uint64_t deadline_ns;
+    store_done *done;
+    void *arg;
+    phase phase;
+    bool exposed;      /* it may have taken effect: its connection was lost, or too few replicas confirmed it */
+    store_result held; /* of HELD */
+    bool reloaded;     /* its function was missing once */
+    bool alone; /* ELSEWHERE: it shares an FCALL only with calls of its base, so that Redis says where the slot is */
+    const struct errors_row *refusal; /* why it is sent again; static; NULL: it is not */
+    unsigned moves;                   /* MOVED replies */
+} pending;
+
+typedef struct pending_list {
+    pending *first, *last;
+    size_t n;
+    size_t weight; /* of its calls; one that shares no FCALL counts as a full one */
+} pending_list;
+
+void pending_push(pending_list *list, pending *p);
+void pending_remove(pending_list *list, pending *p);
+
+/* Removes and returns the first call; NULL = none. */
+pending *pending_pop(pending_list *list);
 
 /* An FCALL blocks Redis while its calls run, so it stays short. A call that may share one weighs at least 1. */
 enum { BATCH_CALLS_MAX = STORE_WEIGHT_MAX, BATCH_BYTES_MAX = 256 * 1024, BATCH_BUCKETS = 256 };

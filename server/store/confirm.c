@@ -41,6 +41,29 @@ void confirm_free(confirm *c)
     free(c);
 }
 
+void message_add(message_list *list, const char *data, size_t len)
+{
+    message *m = memory_alloc(sizeof *m + len);
+
+    *m = (message){.len = len};
+    memcpy(m->data, data, len);
+    if (list->last)
+        list->last->next = m;
+    else
+        list->first = m;
+    list->last = m;
+}
+
+message *message_take(message_list *list)
+{
+    message *m = list->first;
+
+    list->first = m ? m->next : NULL;
+    if (!list->first)
+        list->last = NULL;
+    return m;
+}
+
 void confirm_hold(confirm *c, pending *call, const store_result *result)
 {
     call->held = *result;

@@ -1,15 +1,32 @@
-/* Answers that wait until enough replicas have the data that they came from. */
+/* Answers and wake messages that wait until enough replicas have the data behind them: a message may contain an answer. */
 #ifndef LOCKSTOCK_SERVER_STORE_CONFIRM_H
 #define LOCKSTOCK_SERVER_STORE_CONFIRM_H
 
-#include "store/connection.h"
-#include "store/pending.h"
+#include "store/batch.h"
 
-/* The calls of one loop turn, which one WAIT confirms. */
+typedef struct message {
+    struct message *next;
+    size_t len;
+    char data[];
+} message;
+
+/* In the order in which they came; zero: empty. */
+typedef struct message_list {
+    message *first, *last;
+} message_list;
+
+/* Adds a copy. */
+void message_add(message_list *list, const char *data, size_t len);
+
+/* Removes and returns the first one, to be freed with free(); NULL = none. */
+message *message_take(message_list *list);
+
+/* The calls of one loop turn, or messages, which one WAIT confirms. */
 typedef struct confirm {
     struct pipeline *pipeline;
-    lks_rpc_arena *arena; /* of their results */
+    lks_rpc_arena *arena; /* of the calls' results */
     pending_list calls;
+    message_list messages;
 } confirm;
 
 confirm *confirm_new(struct pipeline *pipeline);

@@ -49,7 +49,7 @@ struct connection {
     uv_timer_t timer;
     uv_async_t resolved;
     struct resolution *resolution; /* of options.host, from RESOLVING until its answer is used; NULL: none */
-    bool told;                     /* waits_for_address: the address is known since the last loss */
+    bool has_address;              /* waits_for_address: the address is known since the last loss */
     bool due;                      /* the pause is over, and the address is not known */
     uint32_t failures;             /* in a row */
     uint64_t random;
@@ -63,8 +63,7 @@ struct connection {
     uint64_t replies;
     unsigned silent_ticks; /* since the last reply, or since the first command that waits for one */
     bool pinged;           /* on a connection with messages: and no reply has come since */
-    lks_reason retiring_for;
-    char retiring[REASON_BYTES]; /* why; "" = it is not */
+    kept_fault retiring;   /* none: it is not */
 
     close_barrier barrier;
 };
@@ -90,7 +89,7 @@ static void expect(connection *c, const expected *e)
     c->queue[(c->first + c->n++) % c->room] = *e;
 }
 
-static expected take(connection *c)
+static expected next_expected(connection *c)
 {
     expected e = c->queue[c->first];
 
@@ -109,7 +108,7 @@ static void disconnect(connection *c)
     adapter_close(gone);
     uv_timer_stop(&c->timer);
     for (size_t n = c->n; n > 0; n--) {
-        expected e = take(c);
+        expected e = next_expected(c);
         c->was_sent = sent > e.start;
         e.on_reply(e.arg, NULL);
     }
@@ -119,16 +118,16 @@ static void disconnect(connection *c)
 
 void connection_drop(connection *c, store_fault fault)
 {
-    char text[REASON_BYTES]; /* a copy: the fault may be the adapter's */
+    kept_fault kept = {0}; /* the fault may be the adapter's */
 
     if (c->state == PAUSING || c->state == CLOSED)
         return;
-    snprintf(text, sizeof text, "%s", fault.text);
+    fault_keep(&kept, fault);
     c->state = PAUSING;
-    c->told = false;
+    c->has_address = false;
     disconnect(c);
     pause_then_connect(c);
-    c->options.on_down(c->options.arg, (store_fault){fault.reason, text});
+    c->options.on_down(c->options.arg, fault_of(&kept));
 }
 
 static void drop_for(connection *c, const char *what, const char *why)
@@ -174,10 +173,10 @@ static void on_reply(void *arg, const redisReply *reply)
         c->options.on_push(c->options.arg, reply);
         return;
     }
-    expected e = take(c);
+    expected e = next_expected(c);
     e.on_reply(e.arg, reply);
-    if (c->n == 0 && c->retiring[0] != '\0')
-        connection_drop(c, (store_fault){c->retiring_for, c->retiring});
+    if (c->n == 0 && c->retiring.text[0] != '\0')
+        connection_drop(c, fault_of(&c->retiring));
 }
 
 static void on_late(uv_timer_t *timer)
@@ -197,7 +196,7 @@ static void connect_to(connection *c, const char *address)
 
     c->state = CONNECTING;
     c->appended = 0;
-    c->retiring[0] = '\0';
+    fault_keep(&c->retiring, (store_fault){0});
     const adapter_target to = {.path = c->options.path, .address = address, .port = c->options.port};
     const secrets_tls *by = c->options.tls;
     const char *name = by && by->server_name ? by->server_name : c->options.host;
@@ -228,7 +227,7 @@ static void connect_to_one_of(connection *c, struct addrinfo *all)
 }
 
 /* Any thread. */
-static void tell_resolved(void *arg)
+static void wake_loop(void *arg)
 {
     uv_async_send(&((connection *)arg)->resolved);
 }
@@ -266,7 +265,7 @@ static void start_connecting(connection *c)
     struct addrinfo *numeric = resolve_numeric(c->options.host, port);
     if (numeric)
         connect_to_one_of(c, numeric);
-    else if (!(c->resolution = resolve_start(c->options.host, port, tell_resolved, c)))
+    else if (!(c->resolution = resolve_start(c->options.host, port, wake_loop, c)))
         drop_for(c, not_found, "out of memory or threads");
 }
 
@@ -274,7 +273,7 @@ static void on_pause_over(uv_timer_t *timer)
 {
     connection *c = timer->data;
 
-    c->due = c->options.waits_for_address && !c->told;
+    c->due = c->options.waits_for_address && !c->has_address;
     if (!c->due)
         start_connecting(c);
 }
@@ -297,14 +296,14 @@ void connection_move(connection *c, const char *host, uint16_t port, store_fault
     resolve_cancel(c->resolution);
     c->resolution = NULL;
     connection_drop(c, fault);
-    c->told = true;
+    c->has_address = true;
     if (c->state == PAUSING)
         uv_timer_start(&c->timer, on_pause_over, 0, 0);
 }
 
 void connection_confirm(connection *c)
 {
-    c->told = true;
+    c->has_address = true;
     if (c->due && c->state == PAUSING)
         uv_timer_start(&c->timer, on_pause_over, 0, 0);
 }
@@ -361,8 +360,7 @@ void connection_retire(connection *c, store_fault fault)
         connection_drop(c, fault);
         return;
     }
-    c->retiring_for = fault.reason;
-    snprintf(c->retiring, sizeof c->retiring, "%s", fault.text);
+    fault_keep(&c->retiring, fault);
 }
 
 /* ---- commands ------------------------------------------------------------------ */

@@ -52,7 +52,7 @@ static bool lives_on(int pid)
 }
 
 /* Polls, because flock(2) has no timeout, and only while a dead server's redis-server holds the lock. */
-static lks_code take(int dir_fd, const char *dir, lks_error *error)
+static lks_code lock_dir(int dir_fd, const char *dir, lks_error *error)
 {
     uint64_t until_ns = clock_in_ms(WAIT_MS);
     bool has_served;
@@ -133,7 +133,7 @@ lks_code dirlock_take(const char *dir, int *ret, lks_error *error)
     lks_code code = open_dir(dir, &fd, error);
     if (code != LKS_OK)
         return code;
-    if ((code = make_file(fd, dir, "/lock", error)) == LKS_OK && (code = take(fd, dir, error)) == LKS_OK &&
+    if ((code = make_file(fd, dir, "/lock", error)) == LKS_OK && (code = lock_dir(fd, dir, error)) == LKS_OK &&
         (code = make_file(fd, dir, "/redis.log", error)) == LKS_OK)
         code = close_data_to_others(fd, dir, error);
     if (code == LKS_OK)

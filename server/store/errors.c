@@ -2,7 +2,24 @@
  * function itself reports WRONGTYPE and out-of-memory (server/functions/common.lua). */
 #include "store/errors.h"
 
+#include <stdio.h>
 #include <string.h>
+
+bool fault_keep(kept_fault *kept, store_fault fault)
+{
+    const char *text = fault.text ? fault.text : "";
+    bool another = strcmp(kept->text, text) != 0;
+
+    kept->reason = fault.reason;
+    if (another)
+        snprintf(kept->text, sizeof kept->text, "%s", text);
+    return another;
+}
+
+store_fault fault_of(const kept_fault *kept)
+{
+    return kept->text[0] ? (store_fault){kept->reason, kept->text} : (store_fault){0};
+}
 
 static const errors_row rows[] = {
     {"ERR Function not found", ERRORS_RELOAD, LKS_INTERNAL, LKS_APPLIED_NO, 0, LKS_REASON_INTERNAL,

@@ -1,4 +1,4 @@
-/* What Redis' error replies mean for a call. */
+/* Faults of the store, and what Redis' error replies mean for a call. */
 #ifndef LOCKSTOCK_SERVER_STORE_ERRORS_H
 #define LOCKSTOCK_SERVER_STORE_ERRORS_H
 
@@ -8,6 +8,20 @@
 #include "store/store.h"
 
 #define STORE_FAULT(word, text) ((store_fault){LKS_REASON_##word, (text)})
+
+enum { KEPT_FAULT_BYTES = 640 };
+
+/* A fault with a copy of its text; zero: none. */
+typedef struct kept_fault {
+    lks_reason reason;
+    char text[KEPT_FAULT_BYTES];
+} kept_fault;
+
+/* Copies the fault, which may be the kept one. Returns whether its text is another. */
+bool fault_keep(kept_fault *kept, store_fault fault);
+
+/* Valid until the next fault_keep. */
+store_fault fault_of(const kept_fault *kept);
 
 /* What the store does about an error reply. */
 typedef enum errors_action {

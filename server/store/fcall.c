@@ -21,7 +21,7 @@ bool fcall_same_base(const store_call *a, const store_call *b)
  * command must be in one slot. */
 static size_t bases_of(const store_call *const calls[], size_t n, bool cluster)
 {
-    if (calls[0]->of_part)
+    if (calls[0]->whole_shard)
         return 0;
     for (size_t i = 1; i < n; i++)
         if (!fcall_same_base(calls[i], calls[0]))

@@ -16,21 +16,21 @@ enum { VERSION_MIN = 7, WORDS_MAX = SAFETY_WORDS, TEXT_BYTES = 192 };
 /* A step sends words, unless there are none, and checks the reply. */
 typedef struct step {
     size_t (*words)(greeting *g, const char **words);
-    void (*judge)(greeting *g, const redisReply *reply);
+    void (*check)(greeting *g, const redisReply *reply);
 } step;
 
 static void next(greeting *g);
 
-static void refuse(greeting *g, lks_reason reason, const char *text)
+static void drop(greeting *g, lks_reason reason, const char *text)
 {
     connection_drop(g->connection, (store_fault){reason, text});
 }
 
-static void stop(greeting *g, lks_reason reason, const char *text)
+static void set_fatal(greeting *g, lks_reason reason, const char *text)
 {
     if (g->on_fatal)
         g->on_fatal(g->arg, (store_fault){reason, text});
-    refuse(g, reason, text);
+    drop(g, reason, text);
 }
 
 static bool is_error(const redisReply *reply, const char *beginning)
@@ -47,7 +47,7 @@ static const char *setting_of(const greeting *g, const redisReply *reply)
 }
 
 /* Redis' own text is not logged: that of AUTH may contain a user's name. */
-static void refuse_for(greeting *g, const redisReply *reply)
+static void drop_for_reply(greeting *g, const redisReply *reply)
 {
     char text[TEXT_BYTES];
     store_fault fault = STORE_FAULT(STORE_MISFIT, "the store's answer to the greeting is not understood");
@@ -55,7 +55,7 @@ static void refuse_for(greeting *g, const redisReply *reply)
     if (reply->type == REDIS_REPLY_ERROR)
         fault = errors_fault(errors_find(reply->str, reply->len));
     snprintf(text, sizeof text, "%s%s", fault.text, setting_of(g, reply));
-    refuse(g, fault.reason, text);
+    drop(g, fault.reason, text);
 }
 
 /* A field's text; "" = none. */
@@ -96,25 +96,25 @@ static size_t select_words(greeting *g, const char **words)
     return 2;
 }
 
-static void judge_ok(greeting *g, const redisReply *reply)
+static void check_ok(greeting *g, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_STATUS)
         next(g);
     else
-        refuse_for(g, reply);
+        drop_for_reply(g, reply);
 }
 
-static void judge_select(greeting *g, const redisReply *reply)
+static void check_select(greeting *g, const redisReply *reply)
 {
     char text[TEXT_BYTES];
 
     if (is_error(reply, "ERR DB index is out of range")) {
         snprintf(text, sizeof text, "the store has no database %u (--store)", (unsigned)g->db);
-        refuse(g, LKS_REASON_STORE_NO_DATABASE, text);
+        drop(g, LKS_REASON_STORE_NO_DATABASE, text);
     } else if (is_error(reply, "ERR SELECT is not allowed in cluster mode")) {
-        refuse(g, LKS_REASON_STORE_MISFIT, GREETING_OF_CLUSTER);
+        drop(g, LKS_REASON_STORE_MISFIT, GREETING_OF_CLUSTER);
     } else {
-        judge_ok(g, reply);
+        check_ok(g, reply);
     }
 }
 
@@ -127,21 +127,21 @@ static size_t hello_words(greeting *g, const char **words)
     return 1;
 }
 
-static void judge_hello(greeting *g, const redisReply *reply)
+static void check_hello(greeting *g, const redisReply *reply)
 {
     char text[TEXT_BYTES];
 
     if (is_error(reply, "ERR unknown command")) {
-        stop(g, LKS_REASON_STORE_MISFIT, "the store is older than Redis 7.0, or no Redis");
+        set_fatal(g, LKS_REASON_STORE_MISFIT, "the store is older than Redis 7.0, or no Redis");
     } else if (reply->type != REDIS_REPLY_ARRAY) {
-        refuse_for(g, reply);
+        drop_for_reply(g, reply);
     } else if (strtol(field(reply, "version"), NULL, 10) < VERSION_MIN) {
         snprintf(text, sizeof text, "the store is Redis %.32s; 7.0 or newer is needed", field(reply, "version"));
-        stop(g, LKS_REASON_STORE_MISFIT, text);
+        set_fatal(g, LKS_REASON_STORE_MISFIT, text);
     } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {
-        refuse(g, LKS_REASON_STORE_MISFIT, g->sentinel ? "that is no Redis Sentinel" : "that is a Redis Sentinel");
+        drop(g, LKS_REASON_STORE_MISFIT, g->sentinel ? "that is no Redis Sentinel" : "that is a Redis Sentinel");
     } else if (!g->sentinel && !g->any_role && strcmp(field(reply, "role"), "master") != 0) {
-        refuse(g, LKS_REASON_STORE_IS_REPLICA, "the store is a read-only replica");
+        drop(g, LKS_REASON_STORE_IS_REPLICA, "the store is a read-only replica");
     } else {
         snprintf(g->version, sizeof g->version, "%s", field(reply, "version"));
         g->cluster = strcmp(field(reply, "mode"), "cluster") == 0;
@@ -160,12 +160,12 @@ static size_t id_words(greeting *g, const char **words)
     return 2;
 }
 
-static void judge_id(greeting *g, const redisReply *reply)
+static void check_id(greeting *g, const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_STRING)
-        refuse_for(g, reply);
+        drop_for_reply(g, reply);
     else if (strcmp(reply->str, g->id) != 0)
-        refuse(g, LKS_REASON_STORE_CLUSTER_DOWN, "another node of the cluster answers at its address");
+        drop(g, LKS_REASON_STORE_CLUSTER_DOWN, "another node of the cluster answers at its address");
     else
         next(g);
 }
@@ -178,14 +178,14 @@ static size_t config_words(greeting *g, const char **words)
     return safety_words(words);
 }
 
-static void judge_config(greeting *g, const redisReply *reply)
+static void check_config(greeting *g, const redisReply *reply)
 {
     char text[TEXT_BYTES];
 
     g->safety = safety_of(reply);
     if (g->safety.danger && !g->allow_unsafe) {
         snprintf(text, sizeof text, "%s; --allow-unsafe-store accepts that", g->safety.danger);
-        stop(g, LKS_REASON_STORE_UNSAFE, text);
+        set_fatal(g, LKS_REASON_STORE_UNSAFE, text);
         return;
     }
     safety_log(&g->safety, NULL, g->allow_unsafe);
@@ -221,7 +221,7 @@ static bool is_moved(const redisReply *reply)
 }
 
 /* No release had a layout before 3. A later layout must come with a migration of the one before it. */
-static void judge_layout(greeting *g, const char *layout)
+static void check_layout(greeting *g, const char *layout)
 {
     char text[TEXT_BYTES];
     long theirs = strtol(layout, NULL, 10), ours = strtol(GREETING_SCHEMA, NULL, 10);
@@ -235,29 +235,29 @@ static void judge_layout(greeting *g, const char *layout)
              layout,
              theirs > ours ? "a newer lockstockd wrote it, so run that version or a later one"
                            : "it is older than release 0.1.0 and cannot be migrated, so use an empty store");
-    stop(g, LKS_REASON_STORE_MISFIT, text);
+    set_fatal(g, LKS_REASON_STORE_MISFIT, text);
 }
 
 /* Of GET and SET; nil: there was none. */
-static void judge_schema(greeting *g, const redisReply *reply)
+static void check_schema(greeting *g, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_NIL || (g->cluster && is_moved(reply)))
         next(g); /* the node that has the key is asked */
     else if (is_error(reply, "WRONGTYPE"))
-        stop(g, LKS_REASON_FOREIGN_DATA, "the store holds foreign data under " GREETING_SCHEMA_KEY);
+        set_fatal(g, LKS_REASON_FOREIGN_DATA, "the store holds foreign data under " GREETING_SCHEMA_KEY);
     else if (reply->type != REDIS_REPLY_STRING)
-        refuse_for(g, reply);
+        drop_for_reply(g, reply);
     else
-        judge_layout(g, reply->str);
+        check_layout(g, reply->str);
 }
 
 /* ---- the table ----------------------------------------------------------------- */
 
 static const step steps[] = {
-    {auth_words, judge_ok},           {select_words, judge_select},
-    {hello_words, judge_hello},       {id_words, judge_id},
-    {config_words, judge_config},     {get_schema_words, judge_schema},
-    {set_schema_words, judge_schema},
+    {auth_words, check_ok},           {select_words, check_select},
+    {hello_words, check_hello},       {id_words, check_id},
+    {config_words, check_config},     {get_schema_words, check_schema},
+    {set_schema_words, check_schema},
 };
 
 enum { STEPS = sizeof steps / sizeof *steps, STEPS_WITHOUT_LIBRARY = 4 };
@@ -267,7 +267,7 @@ static void on_reply(void *arg, const redisReply *reply)
     greeting *g = arg;
 
     if (reply)
-        steps[g->step++].judge(g, reply);
+        steps[g->step++].check(g, reply);
 }
 
 static void on_library(void *arg, library_verdict verdict, store_fault fault)
@@ -277,9 +277,9 @@ static void on_library(void *arg, library_verdict verdict, store_fault fault)
     if (verdict == LIBRARY_LOADED)
         g->on_passed(g->arg);
     else if (verdict == LIBRARY_FOREIGN)
-        stop(g, fault.reason, fault.text);
+        set_fatal(g, fault.reason, fault.text);
     else
-        refuse(g, fault.reason, fault.text);
+        drop(g, fault.reason, fault.text);
 }
 
 static void next(greeting *g)

@@ -12,9 +12,7 @@
 #include "store/errors.h"
 
 enum {
-    ROLE_CHECK_MS = 1000,
-    SAFETY_CHECK_MS = 30 * 1000,
-    WAIT_MS = 1000,
+    SILENT_MS = 1000,
     TICKS = 2, /* from question to question */
     ROLE_PARTS = 3,
     REPLICA_PARTS = 3,
@@ -30,11 +28,6 @@ enum {
 
 static const long long seconds_max = 1LL << 40;
 
-static uint32_t or_default(uint32_t value, uint32_t otherwise)
-{
-    return value ? value : otherwise;
-}
-
 /* ---- safety -------------------------------------------------------------------- */
 
 static void warn_of_failover(health *h)
@@ -42,13 +35,13 @@ static void warn_of_failover(health *h)
     bool may_lose = h->fails_over && h->store->wait_replicas == 0 && h->safety.known &&
                     (h->safety.min_replicas == 0 || h->safety.max_lag_s == 0);
 
-    if (may_lose && !h->told_may_lose)
+    if (may_lose && !h->logged_may_lose)
         log_warn(
             "store-may-lose",
             "primary=%s reason=\"--wait-replicas and the store's min-replicas-to-write are 0: what is answered may "
             "be lost in a failover\"",
             h->address);
-    h->told_may_lose = may_lose;
+    h->logged_may_lose = may_lose;
 }
 
 static void on_safety(void *arg, const redisReply *reply)
@@ -154,21 +147,21 @@ static void log_lag(health *h)
     for (unsigned i = 0; i < now->replicas && !bad; i++)
         if (now->replica[i].behind_bytes > LAG_BYTES || now->replica[i].silent_s > LAG_S)
             bad = &now->replica[i];
-    if (bad && !h->told_lag)
+    if (bad && !h->logged_lag)
         log_warn("store-replica-lags", "primary=%s replica=%s behind_bytes=%llu silent_s=%lld", h->address,
                  bad->address, (unsigned long long)bad->behind_bytes, (long long)bad->silent_s);
-    h->told_lag = bad;
+    h->logged_lag = bad;
 }
 
 static void log_replicas(health *h)
 {
     unsigned now = h->replication.replicas;
 
-    if (now > h->told_replicas)
+    if (now > h->logged_replicas)
         log_info("store-replicas", "primary=%s connected=%u", h->address, now);
-    else if (now < h->told_replicas)
-        log_warn("store-replica-lost", "primary=%s connected=%u before=%u", h->address, now, h->told_replicas);
-    h->told_replicas = now;
+    else if (now < h->logged_replicas)
+        log_warn("store-replica-lost", "primary=%s connected=%u before=%u", h->address, now, h->logged_replicas);
+    h->logged_replicas = now;
     log_lag(h);
 }
 
@@ -268,7 +261,7 @@ static void ask_probe(health *h)
 
 static uint32_t tick_ms(const health *h)
 {
-    uint32_t ms = or_default(h->store->role_check_ms, ROLE_CHECK_MS) / TICKS;
+    uint32_t ms = h->store->role_check_ms / TICKS;
 
     return ms ? ms : 1;
 }
@@ -277,8 +270,8 @@ static uint32_t tick_ms(const health *h)
  * more. */
 static unsigned patience_of(const health *h)
 {
-    uint32_t wait_ms = h->store->wait_replicas > 0 ? or_default(h->store->wait_ms, WAIT_MS) : 0;
-    unsigned looks = (ROLE_CHECK_MS + wait_ms + tick_ms(h) - 1) / tick_ms(h);
+    uint32_t wait_ms = h->store->wait_replicas > 0 ? h->store->wait_ms : 0;
+    unsigned looks = (SILENT_MS + wait_ms + tick_ms(h) - 1) / tick_ms(h);
 
     return looks < TICKS ? TICKS : looks;
 }
@@ -368,7 +361,7 @@ void health_init(health *h)
 
 void health_start(health *h, connection *c, const safety *found)
 {
-    uint32_t safety_check_ms = or_default(h->store->safety_check_ms, SAFETY_CHECK_MS);
+    uint32_t safety_check_ms = h->store->safety_check_ms;
 
     h->connection = c;
     h->safety = *found;
@@ -393,8 +386,8 @@ void health_stop(health *h)
 
 void health_moved(health *h)
 {
-    h->told_replicas = 0;
-    h->told_lag = false;
+    h->logged_replicas = 0;
+    h->logged_lag = false;
 }
 
 void health_close(health *h, close_barrier *barrier)

@@ -41,11 +41,11 @@ typedef struct health {
     bool asks_safety;
     replication replication; /* as of the last answer on this connection */
     bool asks_role, knows_role;
-    bool by_role;           /* INFO is not permitted */
-    char lack[96];          /* of replicas, for people */
-    unsigned told_replicas; /* what the log said last: connected replicas, */
-    bool told_lag;          /* that one lags, */
-    bool told_may_lose;     /* and that a failover may lose answers */
+    bool by_role;             /* INFO is not permitted */
+    char lack[96];            /* of replicas, for people */
+    unsigned logged_replicas; /* what the log said last: connected replicas, */
+    bool logged_lag;          /* that one lags, */
+    bool logged_may_lose;     /* and that a failover may lose answers */
 
     bool answered;                    /* the probe, on this connection; each of the following is of the last answer */
     bool silent;                      /* no reply of any kind came for too long */

@@ -23,6 +23,7 @@
 #include "log.h"
 #include "memory.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "net/close_barrier.h"
 #include "net/loop_timers.h"
 #include "store/batch.h"
@@ -36,10 +37,8 @@ enum {
     PAUSE_MS = 50,
     FCALLS_ENOUGH = 2, /* of a node of Redis Cluster one: it gets fewer calls, and small FCALLs cost most */
     MOVES_AT_ONCE = 3, /* then each waits for a pause: nodes may not agree yet */
-    REASON_BYTES = 160,
     BYTES_MAX = 64 * 1024 * 1024,
     CALL_BYTES = 128,
-    IN_FLIGHT_MAX = 8192
 };
 
 /* DOWN --pipeline_up--> UP --a function is missing--> LOADING --pipeline_resume--> UP; from both by pipeline_down to
@@ -49,11 +48,12 @@ typedef enum pipeline_state { DOWN, UP, LOADING, ENDED } pipeline_state;
 struct pipeline {
     pipeline_options options;
     pipeline_state state;
-    connection *link;    /* in UP and LOADING */
-    const char *base;    /* of keys that its node of Redis Cluster has; NULL: it is no such node */
-    bool said_forbidden; /* in the log, since pipeline_up */
-    lks_reason reason;   /* why it is DOWN */
-    char text[REASON_BYTES];
+    connection *link;      /* in UP and LOADING */
+    const char *base;      /* of keys that its node of Redis Cluster has; NULL: it is no such node */
+    bool said_forbidden;   /* in the log, since pipeline_up */
+    kept_fault fault;      /* why it is DOWN */
+    message_list messages; /* not asked for yet */
+    bool asks_for_messages;
     pending_list queue;
     pending_list refused;
     struct loop_timers timers; /* of all calls but REFUSED and ABANDONED */
@@ -67,6 +67,7 @@ struct pipeline {
 
 static void set_state(pipeline *p, pipeline_state to);
 static void on_turn(uv_idle_t *turn);
+static void pass_messages(pipeline *p, message_list *messages, bool enough);
 static void run_due(struct timer *timer);
 
 static bool has_link(const pipeline *p)
@@ -204,7 +205,7 @@ void pipeline_reroute(pipeline *p)
             enqueue(p, c);
 }
 
-static void tell_refused(pipeline *p)
+static void end_refused(pipeline *p)
 {
     pending_list refused = p->refused;
 
@@ -241,7 +242,7 @@ static void pause_call(pipeline *p, pending *c)
 
 static void run_due(struct timer *timer)
 {
-    pending *c = (pending *)(void *)timer;
+    pending *c = container_of(timer, pending, timer);
     pipeline *p = c->pipeline;
     bool late = clock_now_ns() >= c->deadline_ns;
 
@@ -258,7 +259,7 @@ static void run_due(struct timer *timer)
     if (late)
         fail_late(p, c);
     else
-        fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, (store_fault){p->reason, p->text});
+        fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, fault_of(&p->fault));
 }
 
 /* ---- out and back -------------------------------------------------------------- */
@@ -343,8 +344,11 @@ static void on_confirmed(void *arg, const redisReply *reply)
     bool enough = reply && confirm_enough(reply, p->options.wait_replicas);
 
     p->fcalls--;
-    if (p->queue.n > 0)
+    if (k->messages.first)
+        p->asks_for_messages = false;
+    if (p->queue.n > 0 || p->messages.first)
         uv_idle_start(&p->turn, on_turn);
+    pass_messages(p, &k->messages, enough);
     for (pending *c; (c = pending_pop(&k->calls));) {
         const store_result held = c->held;
         if (c->phase == PENDING_ABANDONED)
@@ -472,28 +476,42 @@ static void on_batch(void *arg, const redisReply *reply)
         react(p, row);
 }
 
-typedef struct question {
-    pipeline *pipeline;
-    void (*done)(void *arg, bool enough);
-    void *arg;
-} question;
+/* ---- messages ------------------------------------------------------------------- */
 
-static void on_question_confirmed(void *arg, const redisReply *reply)
+static void pass_messages(pipeline *p, message_list *messages, bool enough)
 {
-    question q = *(question *)arg;
+    bool missed = messages->first && !enough;
 
-    free(arg);
-    q.done(q.arg, reply && confirm_enough(reply, q.pipeline->options.wait_replicas));
+    for (message *m; (m = message_take(messages));) {
+        if (enough)
+            p->options.on_message(p->options.arg, m->data, m->len);
+        free(m);
+    }
+    if (missed)
+        p->options.on_missed(p->options.arg);
 }
 
-bool pipeline_confirm(pipeline *p, void (*done)(void *arg, bool enough), void *arg)
+void pipeline_hear(pipeline *p, const char *data, size_t len)
 {
-    if (!has_link(p))
-        return false;
-    question *q = memory_alloc(sizeof *q);
-    *q = (question){p, done, arg};
-    confirm_ask(p->link, p->options.wait_replicas, p->options.wait_ms, p->base, on_question_confirmed, q);
-    return true;
+    message_add(&p->messages, data, len);
+    uv_idle_start(&p->turn, on_turn);
+}
+
+/* At most one question for messages is out. */
+static void confirm_messages(pipeline *p)
+{
+    if (!p->messages.first || p->asks_for_messages)
+        return;
+    if (!has_link(p)) {
+        pass_messages(p, &p->messages, false);
+        return;
+    }
+    confirm *k = confirm_new(p);
+    k->messages = p->messages;
+    p->messages = (message_list){0};
+    p->asks_for_messages = true;
+    p->fcalls++;
+    confirm_ask(p->link, p->options.wait_replicas, p->options.wait_ms, p->base, on_confirmed, k);
 }
 
 static void on_turn(uv_idle_t *turn)
@@ -501,9 +519,10 @@ static void on_turn(uv_idle_t *turn)
     pipeline *p = turn->data;
 
     uv_idle_stop(turn);
-    tell_refused(p);
+    end_refused(p);
     heap_run(&p->timers.heap);
     send_queued(p);
+    confirm_messages(p);
 }
 
 /* ---- the link ------------------------------------------------------------------ */
@@ -529,8 +548,7 @@ void pipeline_up(pipeline *p, connection *link, const char *base)
 
 void pipeline_down(pipeline *p, store_fault fault)
 {
-    p->reason = fault.reason;
-    snprintf(p->text, sizeof p->text, "%s", fault.text);
+    fault_keep(&p->fault, fault);
     if (has_link(p))
         set_state(p, DOWN);
 }
@@ -547,10 +565,8 @@ pipeline *pipeline_new(const pipeline_options *options)
 {
     pipeline *p = memory_alloc(sizeof *p);
 
-    *p = (pipeline){
-        .options = *options, .reason = LKS_REASON_STORE_UNREACHABLE, .text = "the store is not connected yet"};
-    if (p->options.in_flight_max == 0)
-        p->options.in_flight_max = IN_FLIGHT_MAX;
+    *p = (pipeline){.options = *options};
+    fault_keep(&p->fault, STORE_FAULT(STORE_UNREACHABLE, "the store is not connected yet"));
     p->scratch = memory_arena();
     uv_idle_init(options->loop, &p->turn);
     loop_timers_init(&p->timers, options->loop, p);
@@ -571,7 +587,7 @@ void pipeline_close(pipeline *p, void (*closed)(void *arg), void *arg)
 {
     set_state(p, ENDED);
     for (struct timer *first; (first = heap_first(&p->timers.heap));) {
-        pending *c = (pending *)(void *)first;
+        pending *c = container_of(first, pending, timer);
         if (c->phase == PENDING_QUEUED)
             pending_remove(&p->queue, c);
         if (route(p, c) != p)
@@ -580,7 +596,8 @@ void pipeline_close(pipeline *p, void (*closed)(void *arg), void *arg)
             fail(p, c, LKS_UNAVAILABLE, exposure(c), 0, STORE_FAULT(SHUTTING_DOWN, "the store is closing"));
     }
     while (p->refused.n > 0)
-        tell_refused(p);
+        end_refused(p);
+    pass_messages(p, &p->messages, false);
     close_barrier_handle(&p->barrier, &p->turn);
     close_barrier_handle(&p->barrier, &p->timers.uv);
     close_barrier_begin(&p->barrier, p, release, closed, arg);

@@ -13,11 +13,14 @@ typedef struct pipeline pipeline;
 typedef struct pipeline_options {
     struct uv_loop_s *loop;
     const char *digest;     /* appended to a function's name; static */
-    uint32_t in_flight_max; /* then RESOURCE_EXHAUSTED, NO; 0 = 8,192 */
+    uint32_t in_flight_max; /* then RESOURCE_EXHAUSTED, NO */
     unsigned wait_replicas; /* that must have the call's writes before it is answered; 0: none */
     uint32_t wait_ms;       /* after which the call is repeated, or MAYBE */
     /* A function is missing: calls wait until pipeline_resume or pipeline_down. */
     void (*on_missing)(void *arg);
+    void (*on_message)(void *arg, const char *data, size_t len);
+    /* Messages of pipeline_hear were not confirmed and are dropped. */
+    void (*on_missed)(void *arg);
     /* The connection should be retired (static text). */
     void (*on_useless)(void *arg, store_fault fault);
     /* The pipeline that serves a call now; NULL = this one. */
@@ -43,9 +46,8 @@ void pipeline_down(pipeline *pipeline, store_fault fault);
 /* Routes calls that are not out again. */
 void pipeline_reroute(pipeline *pipeline);
 
-/* Reports once whether, within wait_ms, wait_replicas replicas had all writes that Redis had done; false also if the
- * connection is lost. Returns false, and reports nothing, if there is no connection. */
-bool pipeline_confirm(pipeline *pipeline, void (*done)(void *arg, bool enough), void *arg);
+/* A wake message: on_message gets a copy, in the order of the calls, once wait_replicas replicas have the data behind it. */
+void pipeline_hear(pipeline *pipeline, const char *data, size_t len);
 
 /* The functions were loaded. */
 void pipeline_resume(pipeline *pipeline);

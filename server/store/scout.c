@@ -11,7 +11,7 @@
 #include "store/connection.h"
 #include "store/errors.h"
 
-enum { CONNECT_TIMEOUT_MS = 2000, SILENCE_TIMEOUT_MS = 1000, DOUBLINGS_MAX = 4 };
+enum { SILENCE_TIMEOUT_MS = 1000, DOUBLINGS_MAX = 4 };
 
 typedef struct address {
     char host[SLOTS_HOST_BYTES];
@@ -31,7 +31,7 @@ struct scout {
     close_barrier barrier;
 };
 
-static void take_addresses(scout *s, const slots_map *map)
+static void set_addresses(scout *s, const slots_map *map)
 {
     const url *given = s->options.url;
     address *all = memory_alloc((map->n + given->n_hosts) * sizeof *all);
@@ -54,7 +54,7 @@ static void take_addresses(scout *s, const slots_map *map)
 
 /* A node that does not answer is left after one look. A distant node needs more, so each round through all nodes gives them
  * twice as many. */
-static void go_on(scout *s)
+static void try_next(scout *s)
 {
     size_t rounds = s->tries++ / s->n_addresses;
 
@@ -77,7 +77,7 @@ static void on_answer(void *arg, const redisReply *reply)
                         STORE_FAULT(STORE_MISFIT, "the store's answer to CLUSTER NODES is not understood"));
         return;
     }
-    take_addresses(s, &map);
+    set_addresses(s, &map);
     s->options.on_map(s->options.arg, &map);
     slots_clear(&map);
 }
@@ -95,7 +95,7 @@ static void ask(scout *s)
 void scout_look(scout *s, bool elsewhere)
 {
     if (s->greeted ? elsewhere && !s->asking : --s->patience == 0)
-        go_on(s);
+        try_next(s);
     else if (s->greeted)
         ask(s);
 }
@@ -137,7 +137,7 @@ scout *scout_open(const scout_options *options)
     scout *s = memory_alloc(sizeof *s);
 
     *s = (scout){.options = *options, .tries = 1, .patience = 1};
-    take_addresses(s, &(const slots_map){.n = 0});
+    set_addresses(s, &(const slots_map){.n = 0});
     s->at = s->addresses[s->next_address++];
     s->greeting =
         (greeting){.as = options->as, .any_role = true, .on_passed = on_greeted, .on_fatal = on_misfit, .arg = s};
@@ -146,7 +146,7 @@ scout *scout_open(const scout_options *options)
         .tls = options->tls,
         .host = s->at.host,
         .port = s->at.port,
-        .connect_timeout_ms = options->connect_timeout_ms ? options->connect_timeout_ms : CONNECT_TIMEOUT_MS,
+        .connect_timeout_ms = options->connect_timeout_ms,
         .silence_timeout_ms = SILENCE_TIMEOUT_MS,
         .on_up = greeting_start,
         .greeting = &s->greeting,

@@ -16,7 +16,7 @@ typedef struct scout_options {
     const url *url; /* its hosts; outlives the scout, as the next two */
     const login *as;
     const struct secrets_tls *tls;
-    uint32_t connect_timeout_ms; /* 0 = 2,000 */
+    uint32_t connect_timeout_ms;
     /* An answer; valid until it returns. */
     void (*on_map)(void *arg, const slots_map *map);
     /* The node is not in a cluster, or its version does not fit; on_lost follows. */

@@ -58,7 +58,7 @@ typedef struct sentinel {
     close_barrier barrier;
     greeting greeting;
     bool greeted;
-    char said[REASON_BYTES]; /* why it is lost, as logged; "" = it is not */
+    kept_fault said; /* why it is lost, as logged; none: it is not */
     bool leaves;
     uint64_t asking_ns; /* 0 = it is not being asked */
     bool ask_again;
@@ -146,7 +146,7 @@ static bool is_agreed(const sentinels *s, const answer *a, uint64_t now_ns)
     return 2 * n > s->options.url->n_hosts;
 }
 
-static void judge(sentinels *s)
+static void choose_primary(sentinels *s)
 {
     uint64_t now_ns = clock_now_ns();
     const answer *best = NULL;
@@ -276,7 +276,7 @@ static void on_listed(void *arg, const redisReply *reply)
         e->of->refusal = NULL;
     if (e->ask_again)
         ask(e);
-    judge(e->of);
+    choose_primary(e->of);
 }
 
 static void ask(sentinel *e)
@@ -312,9 +312,9 @@ static void on_greeted(void *arg)
 
     connection_ready(e->asks);
     e->greeted = true;
-    if (e->said[0] != '\0')
+    if (e->said.text[0] != '\0')
         log_info("sentinel-back", "sentinel=%s:%u", e->host, e->port);
-    e->said[0] = '\0';
+    fault_keep(&e->said, (store_fault){0});
     ask(e);
 }
 
@@ -336,9 +336,8 @@ static void on_down(void *arg, store_fault fault)
     char text[REASON_BYTES];
 
     say_sentinel(fault.text, text);
-    if (strcmp(e->said, text) != 0)
+    if (fault_keep(&e->said, (store_fault){fault.reason, text}))
         log_warn("sentinel-lost", "sentinel=%s:%u reason=\"%s\"", e->host, e->port, text);
-    snprintf(e->said, sizeof e->said, "%s", text);
     e->greeted = false;
     e->ask_again = false;
     e->asking_ns = 0;

@@ -25,7 +25,7 @@
 #include "store/errors.h"
 #include "store/fcall.h"
 
-enum { CONNECT_TIMEOUT_MS = 2000, SILENCE_TIMEOUT_MS = 10000, UPKEEP_MS = 3600 * 1000, WAIT_MS = 1000 };
+enum { UPKEEP_MS = 3600 * 1000 };
 
 /* ---- the state ------------------------------------------------------------------- */
 
@@ -39,32 +39,24 @@ static bool is_greeted(const shard *s)
     return s->state == SHARD_CHECKING || is_up(s->state);
 }
 
-store_fault shard_fault(const shard *s)
-{
-    return s->text[0] ? (store_fault){s->reason, s->text} : (store_fault){0};
-}
-
 /* Another fault is a change too: people see in the log why the shard still does not serve. */
 static void move(shard *s, shard_state to, store_fault fault)
 {
-    const char *text = fault.text ? fault.text : "";
     shard_state from = s->state;
-    bool another_fault = strcmp(s->text, text) != 0, came_up = is_up(to) && !is_up(from);
+    bool came_up = is_up(to) && !is_up(from);
 
     if (from == SHARD_CLOSED)
         return;
     s->state = to;
-    s->reason = fault.reason;
-    if (another_fault)
-        snprintf(s->text, sizeof s->text, "%s", text);
+    bool another_fault = fault_keep(&s->fault, fault);
     if (to == SHARD_DOWN)
         health_stop(&s->health);
     if (came_up) {
-        s->said_deaf[0] = '\0';
+        fault_keep(&s->said_deaf, (store_fault){0});
         pipeline_up(s->pipeline, s->connection, s->greeting.cluster ? s->part.base : NULL);
         library_keep(s->library, s->connection, s->part.base);
     } else if (!is_up(to)) {
-        pipeline_down(s->pipeline, fault);
+        pipeline_down(s->pipeline, fault_of(&s->fault));
     }
     if (to != SHARD_CLOSED && (another_fault || is_up(from) != is_up(to)))
         s->context->on_change(s->context->arg, s, came_up);
@@ -121,7 +113,7 @@ static void on_down(void *arg, store_fault fault)
 static void begin(shard *s)
 {
     connection_ready(s->connection);
-    move(s, SHARD_CHECKING, shard_fault(s));
+    move(s, SHARD_CHECKING, fault_of(&s->fault));
     health_start(&s->health, s->connection, &s->greeting.safety);
 }
 
@@ -276,7 +268,7 @@ static void on_listening(void *arg)
         check(s);
         return;
     }
-    s->said_deaf[0] = '\0';
+    fault_keep(&s->said_deaf, (store_fault){0});
     s->context->on_listening(s->context->arg);
 }
 
@@ -291,8 +283,8 @@ static void on_message(void *arg, const char *data, size_t len)
 {
     shard *s = arg;
 
-    if (s->heard)
-        heard_add(s->heard, data, len);
+    if (s->context->store->wait_replicas > 0)
+        pipeline_hear(s->pipeline, data, len);
     else
         pass_on(s, data, len);
 }
@@ -311,10 +303,8 @@ static void on_deaf(void *arg, bool was_heard, store_fault fault)
 {
     shard *s = arg;
 
-    if (was_heard && strcmp(s->said_deaf, fault.text) != 0) {
+    if (was_heard && fault_keep(&s->said_deaf, fault))
         log_warn("wake-channel-lost", "reason=\"%s\" reason_word=%s", fault.text, lks_reason_name(fault.reason));
-        snprintf(s->said_deaf, sizeof s->said_deaf, "%s", fault.text);
-    }
     if (!is_greeted(s))
         return;
     s->context->on_lost(s->context->arg);
@@ -326,7 +316,7 @@ static void on_deaf(void *arg, bool was_heard, store_fault fault)
 void shard_look(const shard *s, store_view *ret)
 {
     *ret = (store_view){.ready = s->state == SHARD_SERVING,
-                        .fault = shard_fault(s),
+                        .fault = fault_of(&s->fault),
                         .version = s->greeting.version,
                         .cluster = s->greeting.cluster};
     health_look(&s->health, ret);
@@ -342,18 +332,12 @@ void shard_look_primary(const shard *s, store_primary *ret)
 
 /* ---- opening --------------------------------------------------------------------- */
 
-static uint32_t or_default(uint32_t value, uint32_t otherwise)
-{
-    return value ? value : otherwise;
-}
-
 shard *shard_new(const shard_context *context, const char *base)
 {
     shard *s = memory_alloc(sizeof *s);
 
     s->context = context;
-    s->reason = LKS_REASON_STORE_UNREACHABLE;
-    strcpy(s->text, "connecting");
+    fault_keep(&s->fault, STORE_FAULT(STORE_UNREACHABLE, "connecting"));
     snprintf(s->part.base, sizeof s->part.base, "%s", base);
     s->health = (health){.store = context->store,
                          .address = s->address,
@@ -392,8 +376,10 @@ static void open_pipeline(shard *s)
         .digest = from->library_digest,
         .in_flight_max = from->in_flight_max,
         .wait_replicas = from->wait_replicas,
-        .wait_ms = or_default(from->wait_ms, WAIT_MS),
+        .wait_ms = from->wait_ms,
         .on_missing = on_missing,
+        .on_message = pass_on,
+        .on_missed = on_missed,
         .on_useless = on_useless,
         .route = route,
         .on_moved = on_moved,
@@ -401,9 +387,6 @@ static void open_pipeline(shard *s)
     };
 
     s->pipeline = pipeline_new(&options);
-    if (from->wait_replicas > 0 && from->wake_channel)
-        s->heard = heard_new(
-            &(heard_options){.pipeline = s->pipeline, .on_message = pass_on, .on_missed = on_missed, .arg = s});
 }
 
 void shard_open(shard *s)
@@ -416,8 +399,8 @@ void shard_open(shard *s)
         .host = s->host,
         .port = s->port,
         .waits_for_address = s->context->waits_for_address,
-        .connect_timeout_ms = or_default(from->connect_timeout_ms, CONNECT_TIMEOUT_MS),
-        .silence_timeout_ms = or_default(from->silence_timeout_ms, SILENCE_TIMEOUT_MS),
+        .connect_timeout_ms = from->connect_timeout_ms,
+        .silence_timeout_ms = from->silence_timeout_ms,
         .on_up = greeting_start,
         .greeting = &s->greeting,
         .on_down = on_down,
@@ -454,7 +437,6 @@ static void release(void *owner)
     shard *s = owner;
 
     library_free(s->library);
-    heard_free(s->heard);
     free(s);
 }
 

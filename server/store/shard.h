@@ -10,9 +10,9 @@
 #include <uv.h>
 
 #include "net/close_barrier.h"
+#include "store/errors.h"
 #include "store/greeting.h"
 #include "store/health.h"
-#include "store/heard.h"
 #include "store/library.h"
 #include "store/login.h"
 #include "store/pipeline.h"
@@ -56,7 +56,7 @@ typedef struct shard_context {
     void *arg;
 } shard_context;
 
-enum { SHARD_REASON_BYTES = 256, SHARD_CHANNEL_BYTES = 192 };
+enum { SHARD_CHANNEL_BYTES = 192 };
 
 struct shard {
     const shard_context *context;      /* from here to id: set by shard_new and the caller, then read only */
@@ -67,8 +67,7 @@ struct shard {
     char id[SLOTS_ID_BYTES]; /* which node of a cluster it must be; "": any */
 
     shard_state state;
-    lks_reason reason; /* what is wrong; of a shard that serves: which writes it refuses */
-    char text[SHARD_REASON_BYTES];
+    kept_fault fault; /* what is wrong; of a shard that serves: which writes it refuses */
 
     size_t n_slots; /* from here to in_all the topology's own */
     store_part part;
@@ -79,8 +78,7 @@ struct shard {
     connection *connection;
     subscription *subscription; /* NULL: without a channel to hear */
     char channel[SHARD_CHANNEL_BYTES];
-    char said_deaf[SHARD_REASON_BYTES]; /* why the channel was lost, in the log, since it came up; "": nothing */
-    heard *heard;                       /* NULL: messages are passed on at once */
+    kept_fault said_deaf; /* why the channel was lost, in the log, since the shard came up */
     library *library;
     greeting greeting;
     health health;
@@ -107,9 +105,6 @@ void shard_explain(shard *shard, store_fault fault);
 
 /* Shows the credentials, which have changed, on a connection that lives; later ones show them at first. */
 void shard_reauth(shard *shard);
-
-/* What is wrong with it; text NULL: nothing. Valid until the next change. */
-store_fault shard_fault(const shard *shard);
 
 /* What is known of it. */
 void shard_look(const shard *shard, store_view *ret);

@@ -26,7 +26,7 @@ struct store {
     embedded *embedded; /* NULL unless the URL says so */
     topology *topology;
     char fatal[REASON_BYTES];
-    const char *told_full; /* the text of embedded_full that on_ready got last */
+    const char *reported_full; /* the text of embedded_full that on_ready got last */
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -50,9 +50,9 @@ static void on_ready(void *arg, bool ready, store_fault fault)
 
     if (ready && s->embedded)
         embedded_serves(s->embedded);
-    if (full && full == s->told_full)
+    if (full && full == s->reported_full)
         return;
-    s->told_full = full;
+    s->reported_full = full;
     if (s->options.on_ready)
         s->options.on_ready(s->options.arg, ready, cause);
 }
@@ -129,12 +129,29 @@ static lks_code open_embedded(store *s, const char *from, lks_error *error)
     return code == LKS_OK ? LKS_OK : lks_error_set(error, code, why.applied, "%s: %s", from, why.message);
 }
 
+static void set_default(uint32_t *option, uint32_t value)
+{
+    if (*option == 0)
+        *option = value;
+}
+
+static void set_defaults(store_options *o)
+{
+    set_default(&o->connect_timeout_ms, 2000);
+    set_default(&o->silence_timeout_ms, 10000);
+    set_default(&o->safety_check_ms, 30000);
+    set_default(&o->role_check_ms, 1000);
+    set_default(&o->in_flight_max, 8192);
+    set_default(&o->wait_ms, 1000);
+}
+
 lks_code store_open(const store_options *options, store **ret, lks_error *error)
 {
     store *s = memory_alloc(sizeof *s);
     const char *from = options->url_from ? options->url_from : "store";
 
     *s = (store){.options = *options};
+    set_defaults(&s->options);
     lks_code code = url_parse(options->url, from, &s->url, error);
     if (code != LKS_OK)
         goto failed;

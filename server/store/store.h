@@ -36,8 +36,8 @@ typedef struct store_call {
     size_t n_args;
     size_t max_args; /* room in args */
     lks_rpc_slice *args;
-    unsigned weight; /* 1..STORE_WEIGHT_MAX: it may share an FCALL with other calls of the function; 0: it does not */
-    bool of_part;    /* it is about a whole part (store_part), that of `slot`; `base` may be elsewhere */
+    unsigned weight;  /* 1..STORE_WEIGHT_MAX: it may share an FCALL with other calls of the function; 0: it does not */
+    bool whole_shard; /* it is about a whole part (store_part), that of `slot`; `base` may be elsewhere */
     uint16_t slot;
     bool repeatable; /* it may be sent again after a lost connection: it has a natural id, or only reads */
 } store_call;
@@ -71,7 +71,7 @@ enum { STORE_BASE_BYTES = 32 };
 /* A part of the store has some of the groups, and can fail alone. A single Redis is one part; in Redis Cluster each primary
  * is one. */
 typedef struct store_part {
-    uint16_t slot;               /* one of its slots, for a call with `of_part` */
+    uint16_t slot;               /* one of its slots, for a call with `whole_shard` */
     char base[STORE_BASE_BYTES]; /* a base in that slot */
 } store_part;
 

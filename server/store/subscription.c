@@ -8,7 +8,6 @@
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,15 +16,12 @@
 #include "store/errors.h"
 #include "store/greeting.h"
 
-enum { REASON_BYTES = 256 };
-
 struct subscription {
     subscription_options options;
     connection *connection;
     greeting greeting;
     bool hears;
-    lks_reason reason; /* of the last loss */
-    char text[REASON_BYTES];
+    kept_fault fault; /* of the last loss */
     close_barrier barrier;
 };
 
@@ -91,8 +87,7 @@ static void on_down(void *arg, store_fault fault)
     bool was_heard = s->hears;
 
     s->hears = false;
-    s->reason = fault.reason;
-    snprintf(s->text, sizeof s->text, "%s", fault.text);
+    fault_keep(&s->fault, fault);
     if (s->options.on_deaf)
         s->options.on_deaf(s->options.arg, was_heard, fault);
 }
@@ -104,7 +99,7 @@ bool subscription_hears(const subscription *s)
 
 store_fault subscription_fault(const subscription *s)
 {
-    return s->text[0] ? (store_fault){s->reason, s->text} : (store_fault){0};
+    return fault_of(&s->fault);
 }
 
 subscription *subscription_open(const subscription_options *options, const connection_options *to)

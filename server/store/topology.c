@@ -49,7 +49,6 @@ enum {
     ALL_READY_MS = 2000, /* the first readiness waits so long for all shards */
     LEAVE_MS = 1000,
     SENTINEL_CONNECT_MS = 1000,
-    TEXT_BYTES = 640,
 };
 
 typedef enum topology_state { LEARNING, FORMING, READY, NOT_READY, CLOSING } topology_state;
@@ -58,8 +57,7 @@ struct topology {
     topology_options options;
     shard_context context;
     topology_state state;
-    lks_reason reason; /* what is wrong */
-    char text[TEXT_BYTES];
+    kept_fault fault;
     uint64_t first_ready_ms; /* uv_now, of any shard; 0: none yet */
 
     TAILQ_HEAD(, shard) shards;
@@ -100,7 +98,7 @@ static bool is_worse(const shard *m, const shard *bad)
 
 /* Writes what is wrong: with a shard, or a slot that does not end its move. Counts shards that serve, and that have
  * slots. */
-static lks_reason describe(const topology *t, size_t *n_ready, size_t *n_serving, char text[TEXT_BYTES])
+static lks_reason describe(const topology *t, size_t *n_ready, size_t *n_serving, char text[KEPT_FAULT_BYTES])
 {
     const shard *m, *bad = NULL, *stuck = owners_stuck(&t->owners);
 
@@ -110,27 +108,22 @@ static lks_reason describe(const topology *t, size_t *n_ready, size_t *n_serving
             continue;
         ++*n_serving;
         *n_ready += m->state == SHARD_SERVING;
-        if (m->text[0] && is_worse(m, bad))
+        if (m->fault.text[0] && is_worse(m, bad))
             bad = m;
     }
     text[0] = '\0';
     if (bad && t->only) {
-        snprintf(text, TEXT_BYTES, "%s", bad->text);
+        snprintf(text, KEPT_FAULT_BYTES, "%s", bad->fault.text);
     } else if (bad) {
-        snprintf(text, TEXT_BYTES, "%zu of %zu primaries serve; %s port %u: %s", *n_ready, *n_serving, bad->host,
-                 (unsigned)bad->port, bad->text);
+        snprintf(text, KEPT_FAULT_BYTES, "%zu of %zu primaries serve; %s port %u: %.300s", *n_ready, *n_serving,
+                 bad->host, (unsigned)bad->port, bad->fault.text);
     } else if (stuck) {
-        snprintf(text, TEXT_BYTES,
+        snprintf(text, KEPT_FAULT_BYTES,
                  "slot %u of %s port %u has not ended its move to another node: its groups are not used",
                  (unsigned)t->owners.moving, stuck->host, (unsigned)stuck->port);
         return LKS_REASON_STORE_SLOT_MOVING;
     }
-    return bad ? bad->reason : LKS_REASON_NONE;
-}
-
-static store_fault fault_of(const topology *t)
-{
-    return t->text[0] ? (store_fault){t->reason, t->text} : (store_fault){0};
+    return bad ? bad->fault.reason : LKS_REASON_NONE;
 }
 
 static bool was_ready(const topology *t)
@@ -155,7 +148,7 @@ static void set_state(topology *t, topology_state to)
     t->state = to;
     if (silent)
         return;
-    t->options.on_ready(t->options.arg, to == READY, fault_of(t));
+    t->options.on_ready(t->options.arg, to == READY, fault_of(&t->fault));
     if (became_ready)
         pass_listening(t);
 }
@@ -171,7 +164,7 @@ static bool waits_for_all(topology *t, size_t n_ready, size_t n_serving)
 /* Follows the states of the shards. */
 static void update(topology *t)
 {
-    char text[TEXT_BYTES];
+    char text[KEPT_FAULT_BYTES];
     size_t n_ready, n_serving;
 
     if (t->state == CLOSING)
@@ -180,19 +173,17 @@ static void update(topology *t)
     bool ready = n_ready > 0 && t->state != LEARNING;
     if (ready && waits_for_all(t, n_ready, n_serving))
         return;
-    if (ready == (t->state == READY) && (strcmp(text, t->text) == 0 || (!ready && text[0] == '\0')))
+    if (ready == (t->state == READY) && (strcmp(text, t->fault.text) == 0 || (!ready && text[0] == '\0')))
         return;
-    if (text[0] || ready) {
-        t->reason = reason;
-        strcpy(t->text, text);
-    }
+    if (text[0] || ready)
+        fault_keep(&t->fault, (store_fault){reason, text});
     set_state(t, ready ? READY : was_ready(t) ? NOT_READY : t->state);
 }
 
 bool topology_ready(const topology *t, const char **reason)
 {
     if (reason)
-        *reason = fault_of(t).text;
+        *reason = fault_of(&t->fault).text;
     return t->state == READY;
 }
 
@@ -211,7 +202,7 @@ void topology_look(const topology *t, store_view *ret)
     ret->cluster = ret->cluster || t->scout != NULL;
     ret->fails_over = t->context.fails_over;
     ret->ready = t->state == READY;
-    ret->fault = fault_of(t);
+    ret->fault = fault_of(&t->fault);
     if (t->sentinels)
         sentinels_count(t->sentinels, &ret->sentinels, &ret->sentinels_answering);
 }
@@ -250,7 +241,7 @@ static pipeline *route(void *arg, const store_call *call)
         return NULL;
     if (t->only)
         return t->only->pipeline;
-    const shard *m = t->owners.of[call->of_part ? call->slot : slots_of(call->base)];
+    const shard *m = t->owners.of[call->whole_shard ? call->slot : slots_of(call->base)];
     return m && m->pipeline ? m->pipeline : t->unrouted;
 }
 
@@ -492,11 +483,8 @@ static void on_scout_lost(void *arg, store_fault fault)
     if (t->state == CLOSING)
         return;
     pipeline_down(t->unrouted, fault);
-    if (TAILQ_EMPTY(&t->shards) && strcmp(t->text, fault.text) != 0) {
-        t->reason = fault.reason;
-        snprintf(t->text, sizeof t->text, "%s", fault.text);
+    if (TAILQ_EMPTY(&t->shards) && fault_keep(&t->fault, fault))
         set_state(t, t->state);
-    }
     look_in(t, LOOK_SOON_MS);
 }
 
@@ -624,7 +612,8 @@ topology *topology_open(const topology_options *options)
                                           .route = route,
                                           .arg = t};
 
-    *t = (topology){.options = *options, .reason = LKS_REASON_STORE_UNREACHABLE, .text = "connecting"};
+    *t = (topology){.options = *options};
+    fault_keep(&t->fault, STORE_FAULT(STORE_UNREACHABLE, "connecting"));
     t->context = context_of(t);
     TAILQ_INIT(&t->shards);
     t->meta_slot = slots_of(lks_rpc_slice_of(STORE_META_BASE));

@@ -7,8 +7,6 @@ import importlib.util
 import os
 import re
 import signal
-import ssl
-import socket
 import subprocess
 import sys
 import tempfile
@@ -213,55 +211,6 @@ class Calls(unittest.TestCase):
                                      stock_pb2.AdjustRequest(group="plum", sku="plum", delta=-100, adjustment_id="plum-a")),
                          ("wrong_state", "delta"))
 
-    def test_unknown_methods(self):
-        nothing = self.channel.unary_unary("/lockstock.v1.LockService/Open", lambda b: b, lambda b: b)
-        self.assertEqual(self.reason(grpc.StatusCode.UNIMPLEMENTED, nothing, b""), ("not_supported", ""))
-
-    def test_a_deadline_ends_a_wait(self):
-        self.lock.Acquire(acquire("deadline", "holder"), timeout=LIMIT_S)
-        # The server ends the wait at the deadline too: its word may come first.
-        try:
-            late = self.lock.Acquire(acquire("deadline", "late", wait_ms=50000), timeout=0.2)
-            self.assertEqual(late.outcome, lock_pb2.ACQUIRE_OUTCOME_TIMED_OUT)
-        except grpc.RpcError as error:
-            self.assertEqual(error.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
-
-    def test_a_cancelled_wait_is_withdrawn(self):
-        self.lock.Acquire(acquire("cancel", "holder"), timeout=LIMIT_S)
-        waiting = self.lock.Acquire.future(acquire("cancel", "gone", wait_ms=50000), timeout=LIMIT_S)
-        # It waits when whoever asks is told so: the queue has one.
-        until(lambda: self.lock.Inspect(lock_pb2.InspectRequest(name="cancel"), timeout=LIMIT_S).waiters == 1)
-        self.assertTrue(waiting.cancel())
-        until(lambda: self.lock.Inspect(lock_pb2.InspectRequest(name="cancel"), timeout=LIMIT_S).waiters == 0)
-        next_one = self.lock.Acquire.future(acquire("cancel", "next", wait_ms=50000), timeout=LIMIT_S)
-        self.lock.Release(lock_pb2.ReleaseRequest(names=["cancel"], token=token_of("holder")), timeout=LIMIT_S)
-        self.assertEqual(next_one.result().outcome, lock_pb2.ACQUIRE_OUTCOME_ACQUIRED)
-
-    def test_namespaces_are_apart(self):
-        for ns in ("one", "two"):
-            answer = self.lock.Acquire(acquire("same", ns), timeout=LIMIT_S, metadata=[("lockstock-namespace", ns)])
-            self.assertEqual(answer.outcome, lock_pb2.ACQUIRE_OUTCOME_ACQUIRED)
-
-    def test_gzip(self):
-        names = [f"sku-{i:03}-" + "x" * 100 for i in range(64)]
-        with grpc.insecure_channel(self.server.address, compression=grpc.Compression.Gzip) as channel:
-            stock = service(channel, stock_pb2, "StockService")
-            for name in names:
-                stock.PutItem(stock_pb2.PutItemRequest(group="g", sku=name, on_hand=1), timeout=LIMIT_S)
-            found = stock.BatchGetItems(stock_pb2.BatchGetItemsRequest(group="g", skus=names), timeout=LIMIT_S)
-        self.assertEqual([item.sku for item in found.items], names)
-
-    def test_a_thousand_at_once(self):
-        calls = [self.id.Next.future(id_pb2.NextRequest(kind=id_pb2.ID_KIND_SEQUENCE, name="many"), timeout=LIMIT_S)
-                 for _ in range(1000)]
-        self.assertEqual(len({str(call.result()) for call in calls}), 1000)
-
-    def test_messages_that_are_too_long(self):
-        put = self.channel.unary_unary("/lockstock.v1.StockService/PutItem", lambda b: b, lambda b: b)
-        self.assertEqual(self.reason(grpc.StatusCode.RESOURCE_EXHAUSTED, put, bytes(1048577)), ("too_large", ""))
-        # Of the longest length it is read, and found to be no request.
-        self.assertEqual(self.reason(grpc.StatusCode.INVALID_ARGUMENT, put, bytes(1048576)), ("invalid_field", ""))
-
     def test_health(self):
         ask = health_pb2.HealthCheckRequest
         self.assertEqual(self.health.Check(ask(), timeout=LIMIT_S).status, SERVING)
@@ -325,26 +274,6 @@ class Waiting(unittest.TestCase):
         server.stop()
 
 
-class Unfinished(unittest.TestCase):
-    def test_a_call_that_is_not_sent_whole_ends(self):
-        server = Server("--request-ms", "200")
-        ends = threading.Event()
-        self.addCleanup(ends.set)
-
-        def requests():
-            ends.wait()
-            yield b""
-
-        with grpc.insecure_channel(server.address) as channel:
-            put = channel.stream_unary("/lockstock.v1.StockService/PutItem", lambda b: b, lambda b: b)
-            with self.assertRaises(grpc.RpcError) as caught:
-                put(requests(), timeout=LIMIT_S)
-            self.assertEqual(caught.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
-            self.assertEqual(caught.exception.details(), "the deadline was over before the request was whole")
-            self.assertEqual(dict(caught.exception.trailing_metadata())["lockstock-applied"], "NO")
-        server.stop()
-
-
 class Draining(unittest.TestCase):
     def test_watches_and_waits_are_told(self):
         server = Server()
@@ -362,25 +291,6 @@ class Draining(unittest.TestCase):
             self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
             self.assertEqual(waiting.exception().code(), grpc.StatusCode.UNAVAILABLE)
             self.assertEqual(dict(waiting.exception().trailing_metadata())["lockstock-applied"], "MAYBE")
-
-
-class Stubborn(unittest.TestCase):
-    def test_who_takes_no_answer_does_not_hold_the_server_up(self):
-        server = Server("--drain-ms", "100")
-        host, port = server.address.rsplit(":", 1)
-        fields = ((b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"x"), (b"te", b"trailers"),
-                  (b":path", b"/lockstock.v1.LockService/List"), (b"content-type", b"application/grpc"))
-        fields = sorted(fields, key=lambda field: field[0][:1] != b":")
-        block = b"".join(b"\0" + bytes([len(n)]) + n + bytes([len(v)]) + v for n, v in fields)
-        with socket.create_connection((host, int(port)), LIMIT_S) as plain:
-            # INITIAL_WINDOW_SIZE 0: nothing but headers may come.
-            plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0]) +
-                          bytes([0, 0, len(block), 1, 4, 0, 0, 0, 1]) + block +
-                          bytes([0, 0, 5, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0]))
-            got = b""
-            while b"application/grpc" not in got and b"\x5f" not in got:
-                got += plain.recv(1000)
-            server.stop()
 
 
 class Certificates(unittest.TestCase):
@@ -422,23 +332,6 @@ class Certificates(unittest.TestCase):
         with self.assertRaises(grpc.RpcError) as caught:
             self.check()
         self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
-
-    def test_alpn_is_compulsory(self):
-        host, port = self.server.address.rsplit(":", 1)
-        for protocols in (["h2"], ["http/1.1"], None):
-            context = ssl.create_default_context(cafile=f"{self.dir}/ca.pem")
-            context.load_cert_chain(f"{self.dir}/client.pem", f"{self.dir}/client.key")
-            if protocols:
-                context.set_alpn_protocols(protocols)
-            got = b""
-            try:
-                with socket.create_connection((host, int(port)), LIMIT_S) as plain:
-                    with context.wrap_socket(plain, server_hostname="localhost") as secure:
-                        secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
-                        got = secure.recv(100)
-            except OSError:
-                pass
-            self.assertEqual(len(got) > 0, protocols == ["h2"], protocols)
 
 
 if __name__ == "__main__":

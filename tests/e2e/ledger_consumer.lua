@@ -170,7 +170,7 @@ function case.where_the_naive_one_counts_twice_the_example_does_not()
 end
 
 function case.every_kind_is_copied()
-  local sku, g = "Goods\xc3\xa9 ", {group = group}
+  local sku = "Goods\xc3\xa9 "
   put_goods()
   local function put_sku(on_hand, other) Stock.PutItem{group = group, sku = other or sku, on_hand = on_hand} {} end
   put_sku(0); put_sku(10)

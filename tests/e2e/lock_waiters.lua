@@ -10,7 +10,6 @@ local function until_waiters(n) until_(function() return inspect("hot").waiters 
 -- T holds the lock, and all clients queue for it, half of them at each server first. A client is a channel.
 function setup()
   two_servers()
-  local other
   clients, calls = {}, {}
   call_options = {timeout_ms = 2 * WAIT}
   for i = 1, CLIENTS // 2 + 1 do

@@ -8,7 +8,6 @@
 
 #include <lockstock/lockstock.h>
 
-#include "support/counts.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "test.h"
@@ -94,7 +93,6 @@ struct run {
     int64_t number;
     uint64_t fence;
     /* Done in the function. */
-    server_fixture *kills;
     uint32_t lasts_ms;
     lks_once_outcome other; /* of another attempt at the end of it */
 };
@@ -124,8 +122,6 @@ static lks_once_verdict run_here(void *arg, lks_once_attempt *attempt)
     run->runs++;
     run->number = lks_once_number(attempt);
     run->fence = lks_once_fence(attempt);
-    if (run->kills)
-        server_fixture_kill(run->kills);
     for (long long until_ms = process_now_ms() + run->lasts_ms; process_now_ms() < until_ms;)
         process_pause();
     if (run->lasts_ms != 0)
@@ -208,78 +204,6 @@ TEST(test_an_attempt_of_several_leases_is_kept)
     assert_int_equal(run.number, 1);
 }
 
-/* promise C9 */
-TEST(test_a_result_finds_another_server)
-{
-    struct run run = {.kills = servers[0]}, late = {.runs = 0};
-    char body[32];
-
-    assert_int_equal(once_here(0, "order-1", 0, LEASE_MS, &run, body), LKS_ONCE_EXECUTED);
-    assert_int_equal(once_here(1, "order-1", 0, LEASE_MS, &late, body), LKS_ONCE_REPLAYED);
-    assert_string_equal(body, "here");
-    assert_int_equal(late.runs, 0);
-}
-
-/* The next one runs at once after a failure for now; each has a greater fence. */
-static lks_once_verdict fail_for_now(void *arg, lks_once_attempt *attempt)
-{
-    struct run *run = arg;
-
-    run->number = lks_once_number(attempt);
-    run->fence = lks_once_fence(attempt);
-    return LKS_ONCE_RETRY;
-}
-
-/* promise C8: failures for now and for good */
-TEST(test_failures_for_now_and_for_good)
-{
-    const lks_once_options options = {.scope = "pay", .key = "order-1"};
-    struct run run = {.runs = 0};
-    uint64_t fence = 0;
-    char body[32];
-
-    for (int64_t i = 1; i <= 3; i++) {
-        assert_int_equal(lks_once_run(channels[i % 2], &options, fail_for_now, &run, NULL, NULL), LKS_ONCE_RETRYABLE);
-        assert_int_equal(run.number, i);
-        assert_true(run.fence > fence);
-        fence = run.fence;
-    }
-    assert_int_equal(once_here(0, "order-1", 0, LEASE_MS, &run, body), LKS_ONCE_EXECUTED);
-    assert_int_equal(run.number, 4);
-    assert_true(run.fence > fence);
-}
-
-static lks_once_verdict give_up(void *arg, lks_once_attempt *attempt)
-{
-    ++*(int *)arg;
-    lks_once_set_detail(attempt, "no money");
-    return LKS_ONCE_GIVE_UP;
-}
-
-/* What the one who gave up is told is what all others are told. */
-/* promise C2 */
-TEST(test_a_failure_for_good_is_the_same_for_all)
-{
-    const lks_once_options options = {.scope = "pay", .key = "order-1", .fingerprint = "a", .fingerprint_len = 1};
-    lks_once_options other = options;
-    lks_once_result *results[2];
-    int runs = 0;
-
-    assert_int_equal(lks_once_run(channels[0], &options, give_up, &runs, &results[0], NULL), LKS_ONCE_EXECUTED);
-    assert_int_equal(lks_once_run(channels[1], &options, give_up, &runs, &results[1], NULL), LKS_ONCE_REPLAYED);
-    assert_int_equal(runs, 1);
-    for (size_t i = 0; i < 2; i++) {
-        assert_non_null(results[i]);
-        assert_string_equal(results[i]->failure, "no money");
-        assert_int_equal(results[i]->code, -1);
-        assert_int_equal(results[i]->body_len, 0);
-        assert_int_equal(results[i]->n_headers, 0);
-        lks_once_result_free(results[i]);
-    }
-    other.fingerprint = "b";
-    assert_int_equal(lks_once_run(channels[0], &other, give_up, &runs, NULL, NULL), LKS_ONCE_MISMATCH);
-}
-
 /* ---- limiter --------------------------------------------------------------------------- */
 
 static lks_limiter *new_limiter(int server, lks_algorithm algorithm, int64_t limit, int64_t period_ms,
@@ -303,7 +227,6 @@ static lks_limiter *new_limiter(int server, lks_algorithm algorithm, int64_t lim
 struct asker {
     lks_limiter *limiter;
     int asks;
-    bool waits;
     int allowed;
     lks_error error;
 };
@@ -313,12 +236,11 @@ static void *ask(void *arg)
     struct asker *asker = arg;
 
     for (int i = 0; i < asker->asks && asker->error.code == LKS_OK; i++)
-        asker->allowed += asker->waits ? lks_limiter_wait(asker->limiter, "user-1", 1, LONG_MS, NULL, &asker->error)
-                                       : lks_limiter_allow(asker->limiter, "user-1", 1, NULL, &asker->error);
+        asker->allowed += lks_limiter_allow(asker->limiter, "user-1", 1, NULL, &asker->error);
     return NULL;
 }
 
-static int ask_at_both(lks_limiter *const limiters[2], int asks, bool waits)
+static int ask_at_both(lks_limiter *const limiters[2], int asks)
 {
     enum { ASKERS = 4 };
     struct asker askers[ASKERS];
@@ -326,7 +248,7 @@ static int ask_at_both(lks_limiter *const limiters[2], int asks, bool waits)
     int allowed = 0;
 
     for (size_t i = 0; i < ASKERS; i++) {
-        askers[i] = (struct asker){.limiter = limiters[i % 2], .asks = asks, .waits = waits};
+        askers[i] = (struct asker){.limiter = limiters[i % 2], .asks = asks};
         assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
     }
     for (size_t i = 0; i < ASKERS; i++) {
@@ -346,20 +268,7 @@ TEST(test_a_limit_holds_over_servers)
     for (int i = 0; i < 2; i++)
         limiters[i] =
             new_limiter(i, LKS_ALGORITHM_SLIDING_LOG, 20, 3600000, (lks_limiter_options){.timeout_ms = LIMIT_MS});
-    assert_int_equal(ask_at_both(limiters, 15, false), 20);
-    for (int i = 0; i < 2; i++)
-        lks_limiter_free(limiters[i]);
-}
-
-/* promise C18 */
-TEST(test_those_that_wait_all_come_through)
-{
-    lks_limiter *limiters[2];
-    int asks = (int)counts_of(4, 40);
-
-    for (int i = 0; i < 2; i++)
-        limiters[i] = new_limiter(i, LKS_ALGORITHM_SLIDING_LOG, 5, 200, (lks_limiter_options){.timeout_ms = LIMIT_MS});
-    assert_int_equal(ask_at_both(limiters, asks, true), 4 * asks);
+    assert_int_equal(ask_at_both(limiters, 15), 20);
     for (int i = 0; i < 2; i++)
         lks_limiter_free(limiters[i]);
 }
@@ -483,62 +392,6 @@ TEST(test_the_end_of_the_block_gives_back)
     assert_int_equal(lks_reservation_confirm(again, true, NULL), LKS_CONFIRM_OUTCOME_CANCELLED);
     lks_reservation_free(again);
     assert_int_equal(available_seats(), 1);
-}
-
-TEST(test_the_same_order_is_the_same_reservation)
-{
-    lks_reservation *first = NULL, *same = NULL;
-
-    put_seats(5);
-    assert_int_equal(reserve("order-1", LONG_MS, &first), LKS_RESERVE_OUTCOME_RESERVED);
-    assert_int_equal(reserve("order-1", LONG_MS, &same), LKS_RESERVE_OUTCOME_RESERVED);
-    assert_false(lks_reservation_is_replayed(first));
-    assert_true(lks_reservation_is_replayed(same));
-    assert_false(lks_reservation_is_lost(same));
-    assert_int_equal(available_seats(), 4);
-    assert_int_equal(lks_reservation_confirm(same, false, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
-    assert_int_equal(lks_reservation_cancel(first, NULL, NULL), LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED);
-    lks_reservation_free(first);
-    lks_reservation_free(same);
-    assert_int_equal(available_seats(), 4);
-}
-
-/* Paid for when the hold had ended: it is sold if the stock is still there. */
-TEST(test_what_had_run_out_is_taken_again_if_it_is_there)
-{
-    lks_reservation *reservations[2] = {NULL, NULL};
-
-    put_seats(2);
-    assert_int_equal(reserve("order-1", 50, &reservations[0]), LKS_RESERVE_OUTCOME_RESERVED);
-    assert_int_equal(reserve("order-2", 50, &reservations[1]), LKS_RESERVE_OUTCOME_RESERVED);
-    while (available_seats() != 2)
-        process_pause();
-    for (size_t i = 0; i < 2; i++) {
-        assert_true(lks_reservation_is_lost(reservations[i]));
-        assert_int_equal(lks_reservation_confirm(reservations[i], false, NULL), LKS_CONFIRM_OUTCOME_EXPIRED);
-    }
-    assert_int_equal(lks_reservation_confirm(reservations[0], true, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
-    lks_reservation *other = NULL;
-    assert_int_equal(reserve("order-3", LONG_MS, &other), LKS_RESERVE_OUTCOME_RESERVED);
-    assert_int_equal(lks_reservation_confirm(reservations[1], true, NULL), LKS_CONFIRM_OUTCOME_SOLD_OUT);
-    for (size_t i = 0; i < 2; i++)
-        lks_reservation_free(reservations[i]);
-    assert_int_equal(available_seats(), 0);
-    lks_reservation_free(other);
-    assert_int_equal(available_seats(), 1);
-}
-
-/* A server that dies is no reason for stock to stay reserved: the cancel finds another. */
-TEST(test_a_cancel_finds_another_server)
-{
-    lks_reservation *reservation = NULL;
-
-    put_seats(1);
-    assert_int_equal(reserve("order-1", LONG_MS, &reservation), LKS_RESERVE_OUTCOME_RESERVED);
-    server_fixture_kill(servers[1]);
-    lks_reservation_free(reservation);
-    while (available_seats() != 1)
-        process_pause();
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

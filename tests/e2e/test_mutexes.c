@@ -169,68 +169,6 @@ TEST(test_threads_exclude_each_other)
     assert_int_equal(lks_mutex_free(shared.mutex), LKS_OK);
 }
 
-/* promise M5 */
-TEST(test_busy_and_timed_out)
-{
-    lks_mutex *mutex = new_locked("door", 30000, NULL);
-    struct attempt attempt = {.mutex = mutex};
-
-    assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_BUSY);
-    attempt.timeout_ms = 100;
-    assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_TIMED_OUT);
-    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
-    assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_ACQUIRED);
-    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
-}
-
-TEST(test_a_waiting_thread_is_woken)
-{
-    lks_mutex *mutex = new_locked("door", 30000, NULL);
-    struct attempt attempt = {.mutex = mutex, .timeout_ms = LONG_MS};
-    uint64_t fence = lks_mutex_fence(mutex);
-    pthread_t thread;
-    int64_t waiters;
-
-    assert_int_equal(pthread_create(&thread, NULL, make_attempt, &attempt), 0);
-    do {
-        lks_inspect_response *response = inspect("door");
-        waiters = response->waiters;
-        lks_inspect_response_free(response);
-    } while (waiters == 0);
-    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
-    pthread_join(thread, NULL);
-    assert_int_equal(attempt.result, LKS_LOCK_ACQUIRED);
-    assert_true(attempt.fence > fence);
-    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
-}
-
-/* A wait of more than one lease: its grant is a whole lease nevertheless. */
-/* promise M15 */
-TEST(test_a_wait_longer_than_the_lease)
-{
-    static struct loss loss; /* static: a failed assertion leaves the thread behind */
-    lks_mutex *mutex = new_locked("door", LEASE_MS, NULL), *same = new_mutex("door", LEASE_MS, &loss);
-    static struct attempt attempt;
-    pthread_t thread;
-    int64_t held_ms;
-
-    attempt = (struct attempt){.mutex = same, .timeout_ms = LONG_MS};
-    assert_int_equal(pthread_create(&thread, NULL, make_attempt, &attempt), 0);
-    do {
-        process_pause();
-        lks_inspect_response *response = inspect("door");
-        held_ms = response->n_holders == 1 ? response->holders[0]->held_ms : 0;
-        lks_inspect_response_free(response);
-    } while (held_ms < 2 * LEASE_MS);
-    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
-    pthread_join(thread, NULL);
-    assert_int_equal(attempt.result, LKS_LOCK_ACQUIRED);
-    assert_int_equal(attempt.unlocked, LKS_OK);
-    assert_false(atomic_load(&loss.told));
-    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
-    assert_int_equal(lks_mutex_free(same), LKS_OK);
-}
-
 /* ---- keeping --------------------------------------------------------------------- */
 
 /* promise M7 */
@@ -297,21 +235,6 @@ TEST(test_a_server_that_comes_back)
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_ABORTED);
     assert_int_equal(lks_mutex_lock(mutex, LONG_MS, NULL), LKS_LOCK_ACQUIRED);
     assert_true(lks_mutex_fence(mutex) > fence);
-    unlock_and_free(mutex, LKS_OK);
-}
-
-/* Gone for less than a lease: nothing is lost. */
-TEST(test_a_short_absence_is_survived)
-{
-    struct loss loss = {0};
-    lks_mutex *mutex = new_locked("door", 60000, &loss);
-    struct attempt attempt = {.mutex = mutex};
-
-    server_fixture_kill(server);
-    assert_true(server_fixture_restart(server));
-    assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_BUSY);
-    assert_false(lks_mutex_is_lost(mutex));
-    assert_false(atomic_load(&loss.told));
     unlock_and_free(mutex, LKS_OK);
 }
 

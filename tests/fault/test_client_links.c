@@ -21,7 +21,6 @@ struct told {
 struct caller {
     pthread_t thread;
     size_t number;
-    lks_channel *channel;
     struct server **servers;
     struct told told[CALLS];
 };
@@ -35,7 +34,7 @@ static void *call_and_break(void *arg)
 
         told->repeatable = i % 2 == 0;
         snprintf(told->id, sizeof told->id, "%zu-%zu", caller->number, i);
-        run(caller->channel, told->repeatable ? &server_write : &server_plain, told->id,
+        run(told->repeatable ? &server_write : &server_plain, told->id,
             told->repeatable ? NULL : &(lks_call_options){.timeout_ms = 300 + 100 * (uint32_t)(i % 7)}, NULL,
             &told->error);
         if (i % CALLS_A_BREAK == 0)
@@ -58,18 +57,19 @@ TEST(what_a_call_was_told_is_true)
     size_t ok = 0, no = 0, maybe = 0;
     char urls[256];
     snprintf(urls, sizeof urls, "%s,%s", server_url(servers[0]), server_url(servers[1]));
-    lks_channel *channel = open_channel(urls, (lks_channel_options){.in_flight_max = 8});
+    close_channel();
+    channel = open_channel(urls, (lks_channel_options){.in_flight_max = 8});
     for (uint32_t i = 0; i < 6; i++) {
         server_add_fault(servers[i % 2], (server_fault){SERVER_DROPS_REPLY, 150 * i, 2});
         server_add_fault(servers[i % 2], (server_fault){SERVER_CLOSES, 100 * i + 50, 2});
     }
     for (size_t i = 0; i < THREADS; i++) {
-        callers[i] = (struct caller){.number = i, .channel = channel, .servers = servers};
+        callers[i] = (struct caller){.number = i, .servers = servers};
         assert_int_equal(pthread_create(&callers[i].thread, NULL, call_and_break, &callers[i]), 0);
     }
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(callers[i].thread, NULL);
-    lks_channel_close(channel);
+    close_channel();
     assert_true(server_settle(servers[0]));
     assert_true(server_settle(servers[1]));
 
@@ -113,7 +113,7 @@ static void *call_without_end(void *arg)
         char id[32];
 
         snprintf(id, sizeof id, "%zu-%zu", caller->number, i);
-        run(caller->channel, &server_write, id, NULL, NULL, &caller->error);
+        run_on(caller->channel, &server_write, id, NULL, NULL, &caller->error);
     }
     return NULL;
 }
@@ -122,9 +122,7 @@ static void *call_without_end(void *arg)
 TEST(calls_outlive_a_server_that_dies_again_and_again)
 {
     static struct endless callers[THREADS * 4];
-    struct server *server = server_start(0);
     uint16_t port = server_port(server);
-    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     atomic_bool stop = false;
     for (size_t i = 0; i < THREADS * 4; i++) {
         callers[i] = (struct endless){.number = i, .channel = channel, .stop = &stop};
@@ -142,22 +140,18 @@ TEST(calls_outlive_a_server_that_dies_again_and_again)
     for (size_t i = 0; i < THREADS * 4; i++)
         assert_int_equal(callers[i].error.code, LKS_OK); /* after a try without an answer: applied MAYBE */
     assert_true(alive);
-    lks_channel_close(channel);
-    server_stop(server);
 }
 
 TEST(closing_under_load_ends_each_call_once)
 {
-    struct server *server = server_start(0);
-    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     struct witness *calls = calloc(ASYNC_CALLS, sizeof *calls);
     for (size_t i = 0; i < ASYNC_CALLS; i++) {
-        start(channel, &server_write, "a", NULL, &calls[i]);
+        start(&server_write, "a", NULL, &calls[i]);
         if (i % 3 == 0)
             lks_call_cancel(calls[i].call);
     }
     assert_true(server_await(server, 100));
-    lks_channel_close(channel);
+    close_channel();
     for (size_t i = 0; i < ASYNC_CALLS; i++) {
         lks_code code = lks_call_wait(calls[i].call, NULL);
 
@@ -165,24 +159,21 @@ TEST(closing_under_load_ends_each_call_once)
         assert_int_equal(atomic_load(&calls[i].runs), 1);
         lks_call_free(calls[i].call);
     }
-    server_stop(server);
     free(calls);
 }
 
 TEST(a_channel_may_be_closed_while_it_connects)
 {
-    struct server *server = server_start(0);
     struct witness witness;
-    for (int i = 0; i < 100; i++) {
-        lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
 
-        start(channel, &server_write, "a", NULL, &witness);
-        assert_int_equal(lks_channel_close(channel), LKS_OK);
+    for (int i = 0; i < 100; i++) {
+        reopen((lks_channel_options){0});
+        start(&server_write, "a", NULL, &witness);
+        close_channel();
         assert_int_equal(atomic_load(&witness.runs), 1);
         assert_true(witness.error.code == LKS_CANCELLED || witness.error.code == LKS_OK);
         lks_call_free(witness.call);
     }
-    server_stop(server);
 }
 
 static void *write_without_end(void *arg)
@@ -208,14 +199,14 @@ static void *write_without_end(void *arg)
 TEST(connections_that_break_while_written_to_leave_nothing)
 {
     static struct endless callers[WRITERS];
-    struct server *server = server_start(0);
     lks_channel *channels[CHANNELS];
+    run_ok(&server_read, "");
+    close_channel();
+    assert_true(server_settle(server));
     size_t before = process_fd_count(getpid()), rounds = counts_of(30, 100);
     atomic_bool stop = false;
-    if (strcmp(server_scheme(), "tcp") != 0) {
-        server_stop(server);
+    if (strcmp(server_scheme(), "tcp") != 0)
         skip();
-    }
     for (size_t i = 0; i < CHANNELS; i++)
         channels[i] = open_channel(server_url(server), (lks_channel_options){0});
     for (size_t i = 0; i < WRITERS; i++) {
@@ -224,7 +215,7 @@ TEST(connections_that_break_while_written_to_leave_nothing)
     }
     bool alive = true;
     for (size_t i = 1; i <= rounds && alive; i++) {
-        alive = server_await_accepted(server, CHANNELS * i) && server_await(server, server_seen(server) + WRITERS);
+        alive = server_await_accepted(server, CHANNELS * i + 1) && server_await(server, server_seen(server) + WRITERS);
         server_drop_connections(server);
     }
     atomic_store(&stop, true);
@@ -237,7 +228,6 @@ TEST(connections_that_break_while_written_to_leave_nothing)
         lks_channel_close(channels[i]);
     assert_true(server_settle(server));
     assert_int_equal(process_fd_count(getpid()), before);
-    server_stop(server);
 }
 
-TEST_MAIN()
+TEST_MAIN(.setup = set_up, .teardown = tear_down)

@@ -10,45 +10,56 @@
 
 enum { KILLS = 5, WRITES_PER_KILL = 400, URL_BYTES = 256 };
 
-typedef struct scene {
+static struct {
     redis_fixture *redis;
     store_driver *d;
-} scene;
+} s;
 
-static void start_redis(scene *s, const char *const *args)
+static void start_redis(const char *const *args)
 {
     const redis_fixture_options options = {.append_only = true, .args = args};
 
-    *s = (scene){.redis = redis_fixture_start(&options), .d = store_driver_new()};
-    assert_non_null(s->redis);
+    s.redis = redis_fixture_start(&options);
+    s.d = store_driver_new();
+    assert_non_null(s.redis);
 }
 
-static void open_store(scene *s, const store_options *options)
+static void open_store(const store_options *options)
 {
     store_options full = *options;
 
     if (!full.url)
-        full.url = redis_fixture_url(s->redis);
-    assert_int_equal(store_driver_open(s->d, &full, NULL), LKS_OK);
+        full.url = redis_fixture_url(s.redis);
+    assert_int_equal(store_driver_open(s.d, &full, NULL), LKS_OK);
 }
 
-static void set_up(scene *s)
+static int redis_alone(void **state)
 {
-    start_redis(s, NULL);
-    open_store(s, &(store_options){0});
-    store_driver_wait_ready(s->d, true);
+    (void)state;
+    start_redis(NULL);
+    return 0;
 }
 
-static void tear_down(scene *s)
+static int ready(void **state)
 {
-    store_driver_free(s->d);
-    redis_fixture_free(s->redis);
+    redis_alone(state);
+    open_store(&(store_options){0});
+    store_driver_wait_ready(s.d, true);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    store_driver_free(s.d);
+    redis_fixture_free(s.redis);
+    return 0;
 }
 
 /* Fails unless the reply to the command begins so. */
-static void tell_redis(scene *s, const char *command, const char *expected)
+static void tell_redis(const char *command, const char *expected)
 {
-    char *reply = redis_fixture_command(s->redis, command);
+    char *reply = redis_fixture_command(s.redis, command);
 
     assert_non_null(reply);
     if (strncmp(reply, expected, strlen(expected)) != 0)
@@ -58,15 +69,14 @@ static void tell_redis(scene *s, const char *command, const char *expected)
 
 static bool is_fatal(void *arg)
 {
-    return store_fatal(store_driver_store(((scene *)arg)->d));
+    (void)arg;
+    return store_fatal(store_driver_store(s.d));
 }
 
-TEST(replies_come_as_they_are)
+TEST_WITH(replies_come_as_they_are, ready, end)
 {
-    scene s;
     char bytes[300];
 
-    set_up(&s);
     memset(bytes, 'b', sizeof bytes - 1);
     bytes[sizeof bytes - 1] = '\0';
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .args = {"a", "", bytes}});
@@ -81,18 +91,15 @@ TEST(replies_come_as_they_are)
     assert_outcome(o, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO);
     assert_string_equal(o->message, "refused");
     assert_int_equal(o->reason, LKS_REASON_FOREIGN_DATA);
-    tear_down(&s);
 }
 
 /* promise T9 */
-TEST(combined_calls_each_have_their_effect)
+TEST_WITH(combined_calls_each_have_their_effect, ready, end)
 {
-    scene s;
     enum { N = 500 };
     static outcome *o[N];
     bool seen[N + 1] = {false};
 
-    set_up(&s);
     for (int i = 0; i < N; i++)
         o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}, .weight = i % 2 == 0});
     for (int i = 0; i < N; i++) {
@@ -101,21 +108,18 @@ TEST(combined_calls_each_have_their_effect)
         assert_true(total >= 1 && total <= N && !seen[total]);
         seen[total] = true;
     }
-    tear_down(&s);
 }
 
 /* promise T6 */
-TEST(flushed_functions_are_loaded_unseen)
+TEST_WITH(flushed_functions_are_loaded_unseen, ready, end)
 {
-    scene s;
     outcome *o[50];
 
-    set_up(&s);
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < 25; i++)
             o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}});
         uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
-        tell_redis(&s, "FUNCTION FLUSH", "+OK");
+        tell_redis("FUNCTION FLUSH", "+OK");
         for (int i = 25; i < 50; i++)
             o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}});
         for (int i = 0; i < 50; i++) {
@@ -125,19 +129,16 @@ TEST(flushed_functions_are_loaded_unseen)
     }
     assert_int_equal(outcome_number(store_driver_call(s.d, &(driver_call){.function = "add", .args = {"0"}}), 1), 500);
     assert_int_equal(store_driver_ups(s.d), 1);
-    tear_down(&s);
 }
 
 /* Puts are sent in a stream; the kill hits it somewhere. Each is repeatable, so
  * each must end well, and each that did must be there in the end. */
-TEST(what_was_answered_survives_kill_9)
+TEST_WITH(what_was_answered_survives_kill_9, ready, end)
 {
     static outcome *o[KILLS * WRITES_PER_KILL];
     static char names[KILLS * WRITES_PER_KILL][16];
-    scene s;
     int n = 0;
 
-    set_up(&s);
     for (int kill = 0; kill < KILLS; kill++) {
         int answered = n;
         for (int i = 0; i < WRITES_PER_KILL; i++, n++) {
@@ -161,18 +162,14 @@ TEST(what_was_answered_survives_kill_9)
         assert_string_equal(outcome_text(got, 1), names[i]);
     }
     assert_int_equal(store_driver_ups(s.d), KILLS + 1);
-    tear_down(&s);
 }
 
 /* Calls that must not be repeated: NO had no effect, YES has it once, MAYBE either. */
-TEST(applied_is_told_truly_over_kill_9)
+TEST_WITH(applied_is_told_truly_over_kill_9, ready, end)
 {
     enum { N = 300 };
     static outcome *o[N];
     static char names[N][16];
-    scene s;
-
-    set_up(&s);
     for (int i = 0; i < N; i++) {
         snprintf(names[i], sizeof names[i], "w%d", i);
         o[i] = store_driver_submit(s.d, &(driver_call){.function = "put", .args = {names[i], names[i]}});
@@ -192,14 +189,10 @@ TEST(applied_is_told_truly_over_kill_9)
             fail_msg("call %d ended %s, applied %s, and is %s", i, lks_code_name(o[i]->code),
                      lks_applied_name(o[i]->applied), there ? "there" : "not there");
     }
-    tear_down(&s);
 }
 
-TEST(a_stopped_redis_answers_when_it_goes_on)
+TEST_WITH(a_stopped_redis_answers_when_it_goes_on, ready, end)
 {
-    scene s;
-
-    set_up(&s);
     assert_true(redis_fixture_stop(s.redis));
     store_driver_wait_ready(s.d, false);
     outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = 300});
@@ -207,101 +200,84 @@ TEST(a_stopped_redis_answers_when_it_goes_on)
     assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
     assert_true(redis_fixture_restart(s.redis));
     store_driver_wait_ready(s.d, true);
-    tear_down(&s);
 }
 
 /* promise T2 */
-TEST(full_memory_refuses_and_still_lets_a_server_start)
+TEST_WITH(full_memory_refuses_and_still_lets_a_server_start, ready, end)
 {
-    scene s;
-
-    set_up(&s);
-    tell_redis(&s, "CONFIG SET maxmemory 1", "+OK");
+    tell_redis("CONFIG SET maxmemory 1", "+OK");
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
     assert_outcome(o, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
     assert_true(o->retry_after_ms > 0);
     store_driver_close_store(s.d);
-    open_store(&s, &(store_options){0});
+    open_store(&(store_options){0});
     store_driver_wait_ready(s.d, true);
-    tell_redis(&s, "CONFIG SET maxmemory 0", "+OK");
+    tell_redis("CONFIG SET maxmemory 0", "+OK");
     assert_outcome(store_driver_call(s.d, &(driver_call){.function = "put", .args = {"a", "b"}}), LKS_OK,
                    LKS_APPLIED_YES);
-    tear_down(&s);
 }
 
 /* promise T7: MOVED, ASK, TRYAGAIN, READONLY: retried within the deadline, NO; a replica is left */
-TEST(a_replica_is_waited_out)
+TEST_WITH(a_replica_is_waited_out, ready, end)
 {
-    scene s;
-
-    set_up(&s);
-    tell_redis(&s, "REPLICAOF 127.0.0.1 1", "+OK");
+    tell_redis("REPLICAOF 127.0.0.1 1", "+OK");
     outcome *o = store_driver_submit(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
     store_driver_wait_ready(s.d, false);
     assert_int_equal(o->ends, 0);
-    tell_redis(&s, "REPLICAOF NO ONE", "+OK");
+    tell_redis("REPLICAOF NO ONE", "+OK");
     store_driver_wait(s.d, o);
     assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-    tear_down(&s);
 }
 
 /* promise T1 */
-TEST(too_few_replicas_is_unavailable)
+TEST_WITH(too_few_replicas_is_unavailable, ready, end)
 {
-    scene s;
-
-    set_up(&s);
-    tell_redis(&s, "CONFIG SET min-replicas-to-write 1", "+OK");
+    tell_redis("CONFIG SET min-replicas-to-write 1", "+OK");
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    tear_down(&s);
 }
 
-TEST(a_dropped_client_comes_back)
+TEST_WITH(a_dropped_client_comes_back, ready, end)
 {
-    scene s;
-
-    set_up(&s);
     for (int i = 0; i < 20; i++) {
-        tell_redis(&s, "CLIENT KILL TYPE normal", ":");
+        tell_redis("CLIENT KILL TYPE normal", ":");
         outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
         assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
     }
-    tear_down(&s);
 }
 
 /* promise T12 */
-TEST(unsafe_stores_are_refused)
+TEST_WITH(unsafe_stores_are_refused, NULL, end)
 {
     static const char *const evicting[] = {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", NULL};
-    scene s;
-
-    start_redis(&s, evicting);
-    open_store(&s, &(store_options){0});
-    store_driver_until(s.d, is_fatal, &s);
+    start_redis(evicting);
+    open_store(&(store_options){0});
+    store_driver_until(s.d, is_fatal, NULL);
     store_driver_close_store(s.d);
-    open_store(&s, &(store_options){.allow_unsafe = true});
+    open_store(&(store_options){.allow_unsafe = true});
     store_driver_wait_ready(s.d, true);
-    tell_redis(&s, "CONFIG SET maxmemory-policy noeviction appendonly no", "+OK");
+    tell_redis("CONFIG SET maxmemory-policy noeviction appendonly no", "+OK");
     store_driver_close_store(s.d);
-    open_store(&s, &(store_options){0});
-    store_driver_until(s.d, is_fatal, &s);
-    tear_down(&s);
+    open_store(&(store_options){0});
+    store_driver_until(s.d, is_fatal, NULL);
 }
 
 static bool says_evicts(void *arg)
 {
-    return strstr(store_driver_reason(((scene *)arg)->d), "evicts");
+    (void)arg;
+    return strstr(store_driver_reason(s.d), "evicts");
 }
 
 static bool says_nothing_on_disk(void *arg)
 {
-    return strstr(store_driver_reason(((scene *)arg)->d), "nothing on disk");
+    (void)arg;
+    return strstr(store_driver_reason(s.d), "nothing on disk");
 }
 
 static bool was_asked_twice(void *arg)
 {
-    char *stats = redis_fixture_command(((scene *)arg)->redis, "INFO commandstats");
+    (void)arg;
+    char *stats = redis_fixture_command(s.redis, "INFO commandstats");
     const char *asked = strstr(stats, "cmdstat_config|get:calls=");
     bool twice = asked && atoi(asked + strlen("cmdstat_config|get:calls=")) >= 2;
 
@@ -312,79 +288,63 @@ static bool was_asked_twice(void *arg)
 /* What was right at the start is looked at again: nobody loses locks to a setting that was
  * changed under a server that runs. */
 /* promise B10: a store whose settings become unsafe is not used until they are safe again */
-TEST(a_store_that_becomes_unsafe_is_not_used)
+TEST_WITH(a_store_that_becomes_unsafe_is_not_used, redis_alone, end)
 {
     const driver_call echo = {.function = "echo", .timeout_ms = 60000};
-    scene s;
-
-    start_redis(&s, NULL);
-    open_store(&s, &(store_options){.safety_check_ms = 10});
+    open_store(&(store_options){.safety_check_ms = 10});
     store_driver_wait_ready(s.d, true);
-    tell_redis(&s, "CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru", "+OK");
-    store_driver_until(s.d, says_evicts, &s);
+    tell_redis("CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru", "+OK");
+    store_driver_until(s.d, says_evicts, NULL);
     store_driver_wait_ready(s.d, false);
     outcome *refused = store_driver_call(s.d, &echo);
     assert_outcome(refused, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_non_null(strstr(refused->message, "evicts"));
     assert_null(store_fatal(store_driver_store(s.d)));
-    tell_redis(&s, "CONFIG SET maxmemory-policy noeviction appendonly no", "+OK");
-    store_driver_until(s.d, says_nothing_on_disk, &s);
-    tell_redis(&s, "CONFIG SET appendonly yes", "+OK");
+    tell_redis("CONFIG SET maxmemory-policy noeviction appendonly no", "+OK");
+    store_driver_until(s.d, says_nothing_on_disk, NULL);
+    tell_redis("CONFIG SET appendonly yes", "+OK");
     store_driver_wait_ready(s.d, true);
     assert_outcome(store_driver_call(s.d, &echo), LKS_OK, LKS_APPLIED_YES);
     store_driver_close_store(s.d);
     /* Who accepts that goes on. */
-    open_store(&s, &(store_options){.safety_check_ms = 10, .allow_unsafe = true});
+    open_store(&(store_options){.safety_check_ms = 10, .allow_unsafe = true});
     store_driver_wait_ready(s.d, true);
-    tell_redis(&s, "CONFIG SET maxmemory-policy allkeys-lru", "+OK");
-    tell_redis(&s, "CONFIG RESETSTAT", "+OK");
-    store_driver_until(s.d, was_asked_twice, &s);
+    tell_redis("CONFIG SET maxmemory-policy allkeys-lru", "+OK");
+    tell_redis("CONFIG RESETSTAT", "+OK");
+    store_driver_until(s.d, was_asked_twice, NULL);
     assert_true(store_ready(store_driver_store(s.d), NULL));
-    tear_down(&s);
 }
 
 /* promise T12 */
-TEST(another_layout_is_refused)
+TEST_WITH(another_layout_is_refused, ready, end)
 {
-    scene s;
-
-    set_up(&s);
-    tell_redis(&s, "GET ls:{meta}:schema", "$1\r\n3\r\n");
-    tell_redis(&s, "SET ls:{meta}:schema 2", "+OK");
+    tell_redis("GET ls:{meta}:schema", "$1\r\n3\r\n");
+    tell_redis("SET ls:{meta}:schema 2", "+OK");
     store_driver_close_store(s.d);
-    open_store(&s, &(store_options){0});
-    store_driver_until(s.d, is_fatal, &s);
+    open_store(&(store_options){0});
+    store_driver_until(s.d, is_fatal, NULL);
     assert_non_null(strstr(store_fatal(store_driver_store(s.d)), "layout"));
-    tear_down(&s);
 }
 
 /* promise T12 */
-TEST(an_altered_library_is_refused)
+TEST_WITH(an_altered_library_is_refused, redis_alone, end)
 {
-    scene s;
-
-    start_redis(&s, NULL);
-    tell_redis(&s,
-               "FUNCTION LOAD \"#!lua name=lockstock_7e577e577e577e57\\nredis.register_function('x', function() end)\"",
+    tell_redis("FUNCTION LOAD \"#!lua name=lockstock_7e577e577e577e57\\nredis.register_function('x', function() end)\"",
                "$26");
-    open_store(&s, &(store_options){0});
-    store_driver_until(s.d, is_fatal, &s);
+    open_store(&(store_options){0});
+    store_driver_until(s.d, is_fatal, NULL);
     assert_non_null(strstr(store_fatal(store_driver_store(s.d)), "another text"));
-    tear_down(&s);
 }
 
 /* Two libraries of other servers: one last used long ago, one never noted. */
-TEST(forgotten_libraries_go_after_seven_days)
+TEST_WITH(forgotten_libraries_go_after_seven_days, redis_alone, end)
 {
-    scene s;
-
-    start_redis(&s, NULL);
-    tell_redis(&s, "FUNCTION LOAD \"#!lua name=lockstock_old\\nredis.register_function('f1', function() end)\"", "$13");
-    tell_redis(&s, "FUNCTION LOAD \"#!lua name=lockstock_new\\nredis.register_function('f2', function() end)\"", "$13");
-    tell_redis(&s, "FUNCTION LOAD \"#!lua name=someone\\nredis.register_function('f3', function() end)\"", "$7");
-    tell_redis(&s, "HSET ls:{meta}:libraries old 1000", ":1");
-    tell_redis(&s, "HSET ls:{meta}:libraries someone 1000", ":1");
-    open_store(&s, &(store_options){0});
+    tell_redis("FUNCTION LOAD \"#!lua name=lockstock_old\\nredis.register_function('f1', function() end)\"", "$13");
+    tell_redis("FUNCTION LOAD \"#!lua name=lockstock_new\\nredis.register_function('f2', function() end)\"", "$13");
+    tell_redis("FUNCTION LOAD \"#!lua name=someone\\nredis.register_function('f3', function() end)\"", "$7");
+    tell_redis("HSET ls:{meta}:libraries old 1000", ":1");
+    tell_redis("HSET ls:{meta}:libraries someone 1000", ":1");
+    open_store(&(store_options){0});
     store_driver_wait_ready(s.d, true);
     for (bool gone = false; !gone;) {
         assert_outcome(store_driver_call(s.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
@@ -393,18 +353,17 @@ TEST(forgotten_libraries_go_after_seven_days)
         free(reply);
     }
     assert_outcome(store_driver_call(s.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
-    tell_redis(&s, "HEXISTS ls:{meta}:libraries old", ":0");
-    tell_redis(&s, "HEXISTS ls:{meta}:libraries new", ":1");
-    tell_redis(&s, "HEXISTS ls:{meta}:libraries 7e577e577e577e57", ":1");
-    tell_redis(&s, "FUNCTION LIST LIBRARYNAME lockstock_new", "*1");
-    tell_redis(&s, "FUNCTION LIST LIBRARYNAME someone", "*1");
-    tear_down(&s);
+    tell_redis("HEXISTS ls:{meta}:libraries old", ":0");
+    tell_redis("HEXISTS ls:{meta}:libraries new", ":1");
+    tell_redis("HEXISTS ls:{meta}:libraries 7e577e577e577e57", ":1");
+    tell_redis("FUNCTION LIST LIBRARYNAME lockstock_new", "*1");
+    tell_redis("FUNCTION LIST LIBRARYNAME someone", "*1");
 }
 
 /* ---- the user that docs/store.md asks for --------------------------------------- */
 
 /* The line of the document that begins with ACL SETUSER, with a password. */
-static void make_documented_user(scene *s)
+static void make_documented_user(void)
 {
     FILE *file = fopen(STORE_MD, "r");
     char line[1024] = "", *secret;
@@ -417,7 +376,7 @@ static void make_documented_user(scene *s)
     secret = strstr(line, ">PASSWORD");
     assert_non_null(secret);
     memcpy(secret, ">pass/wor", 9);
-    tell_redis(s, line, "+OK");
+    tell_redis(line, "+OK");
 }
 
 static void on_wake(void *arg, const char *data, size_t len)
@@ -432,39 +391,34 @@ static void on_listening(void *arg)
     (void)arg;
 }
 
-TEST(the_documented_user_is_enough)
+TEST_WITH(the_documented_user_is_enough, redis_alone, end)
 {
-    scene s;
     char url[URL_BYTES];
     lks_error error;
 
-    start_redis(&s, NULL);
-    make_documented_user(&s);
+    make_documented_user();
     snprintf(url, sizeof url, "unix://lockstock:pass%%2fwor@%s", redis_fixture_socket(s.redis));
-    open_store(&s, &(store_options){
-                       .url = url, .wake_channel = "ls:wake:id", .on_wake = on_wake, .on_listening = on_listening});
+    open_store(
+        &(store_options){.url = url, .wake_channel = "ls:wake:id", .on_wake = on_wake, .on_listening = on_listening});
     store_driver_wait_ready(s.d, true); /* which includes that it has subscribed */
     assert_outcome(store_driver_call(s.d, &(driver_call){.function = "add", .args = {"1"}}), LKS_OK, LKS_APPLIED_YES);
-    tell_redis(&s, "FUNCTION FLUSH", "+OK");
+    tell_redis("FUNCTION FLUSH", "+OK");
     assert_outcome(store_driver_call(s.d, &(driver_call){.function = "add", .args = {"1"}}), LKS_OK, LKS_APPLIED_YES);
-    tell_redis(&s, "ACL LOG", "*0"); /* nothing was denied, the upkeep included */
+    tell_redis("ACL LOG", "*0"); /* nothing was denied, the upkeep included */
 
     store_driver_close_store(s.d);
     const store_options release = {.url = url, .library_text = functions_text, .library_digest = functions_digest};
     assert_int_equal(store_driver_open(s.d, &release, &error), LKS_OK);
     store_driver_wait_ready(s.d, true);
-    tear_down(&s);
 }
 
 /* Every command that the library's text names, with as many words as it takes. */
-TEST(the_documented_user_may_run_every_command_of_the_library)
+TEST_WITH(the_documented_user_may_run_every_command_of_the_library, redis_alone, end)
 {
     static const char *const callers[] = {"redis.call('", "redis.pcall('", "write('"};
-    scene s;
     unsigned found = 0;
 
-    start_redis(&s, NULL);
-    make_documented_user(&s);
+    make_documented_user();
     for (size_t i = 0; i < sizeof callers / sizeof *callers; i++) {
         for (const char *at = functions_text; (at = strstr(at, callers[i]));) {
             char command[256], *reply = NULL, of_cluster[16] = " ";
@@ -489,7 +443,7 @@ TEST(the_documented_user_may_run_every_command_of_the_library)
         }
     }
     assert_true(found > 10);
-    tell_redis(&s, "ACL DRYRUN lockstock PUBLISH ls:wake:id x", "+OK");
+    tell_redis("ACL DRYRUN lockstock PUBLISH ls:wake:id x", "+OK");
     static const char *const denied[] = {
         "FLUSHALL", "KEYS ls:*",         "GET foreign",       "CONFIG SET save x",
         "EVAL x 0", "FUNCTION FLUSH",    "SHUTDOWN",          "CLIENT KILL TYPE normal",
@@ -497,27 +451,23 @@ TEST(the_documented_user_may_run_every_command_of_the_library)
     for (size_t i = 0; i < sizeof denied / sizeof *denied; i++) {
         char command[128];
         snprintf(command, sizeof command, "ACL DRYRUN lockstock %s", denied[i]);
-        tell_redis(&s, command, "$");
+        tell_redis(command, "$");
     }
-    tear_down(&s);
 }
 
 /* promise T8 */
-TEST(a_wrong_password_is_not_ready)
+TEST_WITH(a_wrong_password_is_not_ready, redis_alone, end)
 {
-    scene s;
     char url[URL_BYTES];
 
-    start_redis(&s, NULL);
-    make_documented_user(&s);
+    make_documented_user();
     snprintf(url, sizeof url, "unix://lockstock:wrong@%s", redis_fixture_socket(s.redis));
-    open_store(&s, &(store_options){.url = url});
+    open_store(&(store_options){.url = url});
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_string_equal(store_driver_reason(s.d), "the store refuses the credentials");
-    tell_redis(&s, "ACL SETUSER lockstock >wrong", "+OK");
+    tell_redis("ACL SETUSER lockstock >wrong", "+OK");
     store_driver_wait_ready(s.d, true);
-    tear_down(&s);
 }
 
 TEST_MAIN()

@@ -140,8 +140,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
              .at = sizeof handshakes[0]};
     const uint8_t *handshake = handshakes[r.of_client];
     bool broke = feed(&r, sizes, n_sizes);
-    size_t shaken = r.len < sizeof handshakes[0] ? r.len : sizeof handshakes[0];
-    if (memcmp(r.stream, handshake, shaken) != 0)
+    size_t handshake_done = r.len < sizeof handshakes[0] ? r.len : sizeof handshakes[0];
+    if (memcmp(r.stream, handshake, handshake_done) != 0)
         fuzz_expect(broke && r.n_taken == 0);
     else if (r.len >= sizeof handshakes[0])
         fuzz_expect(whole_message(&r, r.at, &ids_len) == (broke ? -1 : 0));

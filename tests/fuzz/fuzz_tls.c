@@ -81,8 +81,8 @@ static void serve(tls *t, tls_state *state, uint8_t *got, size_t *got_len)
     uint8_t buffer[512];
     int n;
 
-    if (*state == TLS_SHAKING)
-        *state = tls_shake(t);
+    if (*state == TLS_HANDSHAKE)
+        *state = tls_handshake(t);
     while (*state == TLS_UP && (n = tls_read(t, buffer, sizeof buffer)) != 0) {
         if (n < 0) {
             *state = TLS_OVER;
@@ -100,7 +100,7 @@ static void check_over(tls *t)
 {
     uint8_t byte = 0;
 
-    fuzz_expect(tls_shake(t) == TLS_OVER && tls_read(t, &byte, 1) == -1 && !tls_write(t, &byte, 1));
+    fuzz_expect(tls_handshake(t) == TLS_OVER && tls_read(t, &byte, 1) == -1 && !tls_write(t, &byte, 1));
 }
 
 /* The client's bytes, as the edits leave them, to the server in pieces. */
@@ -155,7 +155,7 @@ static void with_client(unsigned flags, size_t piece, edits *e, const uint8_t *t
     SSL *client = client_new(flags);
     static uint8_t bytes[BUFFER], got[BUFFER], echoed[BUFFER];
     size_t got_len = 0, echoed_len = 0;
-    tls_state state = TLS_SHAKING;
+    tls_state state = TLS_HANDSHAKE;
     bool wrote = false, failed = false;
     int n = 1, m = 1;
 
@@ -198,7 +198,7 @@ static void with_bytes(size_t piece, fuzz_input in)
     tls *t = tls_accept(with.server);
     static uint8_t got[BUFFER], out[512];
     size_t got_len = 0;
-    tls_state state = TLS_SHAKING;
+    tls_state state = TLS_HANDSHAKE;
 
     fuzz_expect(t);
     while (in.len > 0 && state != TLS_OVER) {

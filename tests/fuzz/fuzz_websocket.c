@@ -40,7 +40,7 @@ static void check_said(run *r, const uint8_t *said, size_t len)
     bool answered = len > 5 && memcmp(said, "HTTP/", 5) == 0;
     const uint8_t *end = answered ? memmem(said, len, "\r\n\r\n", 4) : said;
 
-    fuzz_expect(end && len <= WEBSOCKET_SAY_BYTES_MAX);
+    fuzz_expect(end && len <= WEBSOCKET_OUTPUT_BYTES_MAX);
     if (answered && memcmp(said, "HTTP/1.1 101 ", 13) != 0) {
         fuzz_expect(r->over && !r->opened);
         return;
@@ -56,11 +56,11 @@ static void check_said(run *r, const uint8_t *said, size_t len)
 
 static void say(run *r)
 {
-    uint8_t said[WEBSOCKET_SAY_BYTES_MAX];
-    size_t len = websocket_say(r->w, said);
+    uint8_t said[WEBSOCKET_OUTPUT_BYTES_MAX];
+    size_t len = websocket_output(r->w, said);
 
     check_said(r, said, len);
-    fuzz_expect(websocket_say(r->w, said) == 0);
+    fuzz_expect(websocket_output(r->w, said) == 0);
 }
 
 static void take(run *r, const websocket_piece *piece)
@@ -128,7 +128,7 @@ static bool take_request(void *arg, sp_message *message)
 static void read_as_sp(const run *whole, size_t frame_max, const uint8_t *stream, size_t len)
 {
     sp_run r = {.whole = whole, .next = whole->messages};
-    uint8_t said[SP_SAY_BYTES_MAX];
+    uint8_t said[SP_OUTPUT_BYTES_MAX];
     sp_verdict verdict = SP_FINE;
     sp_reader reader;
 
@@ -138,7 +138,7 @@ static void read_as_sp(const run *whole, size_t frame_max, const uint8_t *stream
         fuzz_expect(verdict != SP_NO_MEMORY);
         fuzz_expect(verdict != SP_FINE || n > 0);
         fuzz_expect(!reader.message || reader.room <= 2 * reader.message->len || reader.room <= ROOM_MIN);
-        sp_say(&reader, said);
+        sp_output(&reader, said);
     }
     fuzz_expect(verdict == SP_BROKEN || r.n == whole->n);
     sp_reader_end(&reader);

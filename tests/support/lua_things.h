@@ -1,4 +1,4 @@
-/* What lua_world.c and lua_calls.c share: objects of scripts that end with their case. */
+/* What lua_world.c, lua_calls.c and lua_manager.c share: objects of scripts that end with their case. */
 #ifndef LOCKSTOCK_TESTS_LUA_THINGS_H
 #define LOCKSTOCK_TESTS_LUA_THINGS_H
 
@@ -25,7 +25,8 @@ const char *const *kept_list(lua_State *L, int index); /* NULL-terminated; NULL 
 const char *text_field(lua_State *L, int index, const char *name);
 lua_Integer number_field(lua_State *L, int index, const char *name);
 
-/* Adds redis-servers, channels and calls to the table at the top. */
+/* Adds redis-servers, channels and calls to the table at the top; sockets of service managers. */
 void lua_world_open_calls(lua_State *L);
+void lua_world_open_manager(lua_State *L);
 
 #endif

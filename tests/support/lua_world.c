@@ -206,9 +206,9 @@ static int p_kill(lua_State *L)
     return 0;
 }
 
-static const luaL_Reg process_methods[] = {{"signal", p_signal}, {"line", p_line}, {"output", p_output},
-                                           {"runs", p_runs},     {"runs", p_runs}, {"ended", p_ended},
-                                           {"pid", p_pid},       {"kill", p_kill}, {NULL, NULL}};
+static const luaL_Reg process_methods[] = {{"signal", p_signal}, {"line", p_line},   {"output", p_output},
+                                           {"runs", p_runs},     {"ended", p_ended}, {"pid", p_pid},
+                                           {"kill", p_kill},     {NULL, NULL}};
 
 /* ---- servers: world.server{store=, args=, env=, scheme=, program=} ------------------------- */
 
@@ -475,5 +475,6 @@ void lua_world_open(lua_State *L)
     lua_setfield(L, -2, "sanitized");
 #endif
     lua_world_open_calls(L);
+    lua_world_open_manager(L);
     lua_setglobal(L, "world");
 }

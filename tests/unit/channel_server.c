@@ -37,7 +37,7 @@ enum {
 
 struct connection {
     int fd;
-    bool shaken;
+    bool handshake_done;
     uint8_t *data;
     size_t len, capacity;
 };
@@ -433,13 +433,13 @@ static bool read_connection(struct server *server, struct connection *connection
 
     size_t at = 0;
     bool open = true;
-    if (!connection->shaken && connection->len >= HANDSHAKE) {
-        connection->shaken = true;
+    if (!connection->handshake_done && connection->len >= HANDSHAKE) {
+        connection->handshake_done = true;
         server->n_shaken++;
         pthread_cond_broadcast(&server->changed);
         at = HANDSHAKE;
     }
-    while (open && connection->shaken && connection->len - at >= LENGTH) {
+    while (open && connection->handshake_done && connection->len - at >= LENGTH) {
         uint64_t length = 0;
 
         for (size_t i = 0; i < LENGTH; i++)

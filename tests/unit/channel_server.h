@@ -88,7 +88,7 @@ size_t server_frames(struct server *server); /* messages that it has seen */
 int32_t server_count(struct server *server, const char *id);
 server_request server_request_at(struct server *server, size_t i);
 
-/* Blocks until it has shaken hands on `n` connections; false after half a minute. */
+/* Blocks until it has handshake_done hands on `n` connections; false after half a minute. */
 bool server_await_accepted(struct server *server, size_t n);
 
 /* Methods of the service: a READ; a WRITE whose natural id the caller sets, and whose field

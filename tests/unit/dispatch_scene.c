@@ -3,22 +3,9 @@
 
 #include "base/clock.h"
 
-/* ---- a store that keeps what it is given until the test answers it ------------ */
+struct scene here;
 
-/* Of quotas, which none of these tests has. */
-bool store_part_from(const store *s, uint32_t from, store_part *ret)
-{
-    (void)s, (void)from, (void)ret;
-    return false;
-}
-
-void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
-{
-    assert_true(s->n < SUBMITTED_MAX);
-    s->submitted[s->n++] = (struct submitted){call, deadline_ns, done, arg};
-}
-
-/* Values here are static: a copy is the value itself. */
+/* Replies are static: a copy is the value itself. */
 const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *value)
 {
     (void)arena;
@@ -27,22 +14,23 @@ const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *val
 
 /* ---- a waiting room that keeps who waits ---------------------------------------- */
 
-void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t deadline_ns)
+void waiters_enter(waiters *all, waiter *w, lks_rpc_slice key, service_watch *watches, uint64_t deadline_ns)
 {
     (void)watches;
     all->entered = w;
+    all->key = key;
     all->deadline_ns = deadline_ns;
 }
 
-void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
+void waiters_moved(waiter *w, const char *key, watched *watches)
 {
-    w->key = key;
+    here.waiters.key.data = key;
     w->watches = watches;
 }
 
-void tell_event(fixture *f, service_event_kind kind)
+void tell_event(service_event_kind kind)
 {
-    f->waiters.entered->on_event(f->waiters.entered, (service_event){.kind = kind});
+    here.waiters.entered->on_event(here.waiters.entered, (service_event){.kind = kind});
 }
 
 void waiters_leave(waiters *all, waiter *w)
@@ -91,92 +79,93 @@ void alarms_on_call(alarms *all, void (*called)(void *arg, const store_call *cal
 
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error)
 {
-    fixture *f = arg;
+    (void)arg;
     (void)method;
-    f->n_done++;
-    f->n_full += error->code == LKS_RESOURCE_EXHAUSTED && error->applied == LKS_APPLIED_NO &&
-                 strcmp(error->message, "that is enough") == 0;
-    f->error = *error;
-    f->response = response;
+    here.n_done++;
+    here.n_full += error->code == LKS_RESOURCE_EXHAUSTED && error->applied == LKS_APPLIED_NO &&
+                   strcmp(error->message, "that is enough") == 0;
+    here.error = *error;
+    here.response = response;
 }
 
-static int setup_with(void **state, uint32_t running_max, uint32_t running_per_caller)
+static int setup_with(uint32_t running_max, uint32_t running_per_caller)
 {
-    fixture *f = calloc(1, sizeof *f);
     lks_error error;
-    const dispatch_options options = {.store = &f->store,
-                                      .waiters = &f->waiters,
-                                      .alarms = &f->alarms,
+    const dispatch_options options = {.store = &here.store,
+                                      .waiters = &here.waiters,
+                                      .alarms = &here.alarms,
                                       .server = "this",
                                       .timeout_ms = 10000,
                                       .timeout_max_ms = 20000};
-
-    f->alarms.store = &f->store;
-    uv_loop_init(&f->loop);
-    const callers_options room = {.loop = &f->loop,
+    const callers_options room = {.loop = &here.loop,
                                   .running_max = running_max,
                                   .running_per_caller = running_per_caller,
                                   .waiting_max = 4,
                                   .waiting_per_caller = 2,
                                   .turn_ns = UINT64_MAX,
                                   .stall_ns = UINT64_MAX};
-    f->arena = lks_rpc_arena_new();
-    f->budget = budget_new(1 << 20);
-    if (callers_new(&room, &f->callers, &error) != LKS_OK)
+
+    memset(&here, 0, sizeof here);
+    here.alarms.store = &here.store;
+    uv_loop_init(&here.loop);
+    here.store.loop = &here.loop;
+    here.arena = lks_rpc_arena_new();
+    here.budget = budget_new(1 << 20);
+    if (callers_new(&room, &here.callers, &error) != LKS_OK)
         return -1;
     for (size_t i = 0; i < PEERS; i++)
-        f->peers[i] = caller_new(f->callers, budget_open(f->budget), NULL, NULL);
-    f->dispatch = dispatch_new(&options);
-    *state = f;
+        here.peers[i] = caller_new(here.callers, budget_open(here.budget), NULL, NULL);
+    here.dispatch = dispatch_new(&options);
     return 0;
 }
 
 int setup(void **state)
 {
-    return setup_with(state, 4, 3);
+    (void)state;
+    return setup_with(4, 3);
 }
 
 int setup_with_room(void **state)
 {
-    return setup_with(state, 1000, 1000);
+    (void)state;
+    return setup_with(1000, 1000);
 }
 
-int setup_with_much_room(void **state)
+void lose(size_t peer)
 {
-    return setup_with(state, 10000, 10000);
-}
+    budget_share *bytes = caller_bytes(here.peers[peer]);
 
-void lose(fixture *f, size_t peer)
-{
-    budget_share *bytes = caller_bytes(f->peers[peer]);
-
-    caller_lost(f->peers[peer]);
+    caller_lost(here.peers[peer]);
     budget_close(bytes);
-    f->peers[peer] = NULL;
+    here.peers[peer] = NULL;
 }
 
 static void on_closed(void *arg)
 {
-    ((fixture *)arg)->closed = true;
+    *(bool *)arg = true;
 }
 
 int teardown(void **state)
 {
-    fixture *f = *state;
+    bool closed = false;
+
+    (void)state;
+    dispatch_stop(here.dispatch);
     for (size_t i = 0; i < PEERS; i++)
-        if (f->peers[i])
-            lose(f, i);
-    if (callers_running(f->callers) > 0)
+        if (here.peers[i])
+            lose(i);
+    for (size_t i = 0; i < here.store.n; i++)
+        if (here.store.asked[i].done)
+            answer_with(i, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    if (callers_any(here.callers))
         return -1;
-    callers_close(f->callers, on_closed, f);
-    uv_run(&f->loop, UV_RUN_DEFAULT);
-    if (!f->closed || uv_loop_close(&f->loop) != 0)
-        return -1;
-    budget_free(f->budget);
-    dispatch_free(f->dispatch);
-    lks_rpc_arena_free(f->arena);
-    free(f);
-    return 0;
+    callers_close(here.callers, on_closed, &closed);
+    while (!closed)
+        uv_run(&here.loop, UV_RUN_DEFAULT);
+    budget_free(here.budget);
+    dispatch_free(here.dispatch);
+    lks_rpc_arena_free(here.arena);
+    return uv_loop_close(&here.loop);
 }
 
 static void keep(void *arg)
@@ -186,16 +175,17 @@ static void keep(void *arg)
 
 static lks_rpc_arena *kept(void *arg)
 {
-    return ((fixture *)arg)->arena;
+    (void)arg;
+    return here.arena;
 }
 
 static const sink_lender keeper = {.give = keep, .take = kept};
 
-void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t peer, const sink_call *change)
+void start(const char *path, const ProtobufCMessage *request, size_t peer, const sink_call *change)
 {
     size_t len = request ? protobuf_c_message_get_packed_size(request) : 0;
-    uint8_t *payload = lks_rpc_arena_alloc(f->arena, len + 1);
-    sink_call *call = lks_rpc_arena_alloc(f->arena, sizeof *call);
+    uint8_t *payload = lks_rpc_arena_alloc(here.arena, len + 1);
+    sink_call *call = lks_rpc_arena_alloc(here.arena, sizeof *call);
 
     if (request)
         protobuf_c_message_pack(request, payload);
@@ -203,34 +193,38 @@ void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t
     call->path = path;
     call->payload = payload;
     call->len = len;
-    call->caller = f->peers[peer];
+    call->caller = here.peers[peer];
     if (!call->lender)
         call->lender = &keeper;
     if (call->received_ns == 0)
         call->received_ns = clock_now_ns();
-    dispatch_call_start(f->dispatch, call, f->arena, on_done, f);
+    dispatch_call_start(here.dispatch, call, here.arena, on_done, NULL);
 }
 
 const char get_item[] = "/lockstock.v1.StockService/GetItem";
 
-void start_get_item(fixture *f, size_t peer, const sink_call *change)
+void start_get_item(size_t peer, const sink_call *change)
 {
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
     request.sku = "tea";
-    start(f, get_item, &request.base, peer, change);
+    start(get_item, &request.base, peer, change);
 }
 
-void answer_with(fixture *f, size_t i, lks_code code, lks_applied applied)
+void answer_with(size_t i, lks_code code, lks_applied applied)
 {
     static const store_value empty = {.type = STORE_ARRAY};
-    const store_result result = {
-        .code = code, .applied = applied, .retry_after_ms = 7, .message = "the store said so", .value = &empty};
-    f->store.submitted[i].done(f->store.submitted[i].arg, &result);
+
+    asked_answer_with(
+        &here.store, i,
+        &(store_result){
+            .code = code, .applied = applied, .retry_after_ms = 7, .message = "the store said so", .value = &empty});
 }
 
-void expect(const fixture *f, lks_code code, lks_applied applied, const char *text)
+void expect(lks_code code, lks_applied applied, const char *text)
 {
-    if (f->n_done != 1 || f->error.code != code || f->error.applied != applied || !strstr(f->error.message, text))
+    if (here.n_done != 1 || here.error.code != code || here.error.applied != applied ||
+        !strstr(here.error.message, text))
         fail_msg("expected one %s, %s, \"%s\"; got %d: %s, %s, \"%s\"", lks_code_name(code), lks_applied_name(applied),
-                 text, f->n_done, lks_code_name(f->error.code), lks_applied_name(f->error.applied), f->error.message);
+                 text, here.n_done, lks_code_name(here.error.code), lks_applied_name(here.error.applied),
+                 here.error.message);
 }

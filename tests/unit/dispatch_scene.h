@@ -8,23 +8,14 @@
 #include <lockstock/v1/stock.lks.h>
 #include <uv.h>
 
+#include "asked_store.h"
 #include "calls/dispatch.h"
-#include "test.h"
 
-enum { SUBMITTED_MAX = 512, PEERS = 10 };
-
-struct store {
-    struct submitted {
-        const store_call *call;
-        uint64_t deadline_ns;
-        store_done *done;
-        void *arg;
-    } submitted[SUBMITTED_MAX];
-    size_t n;
-};
+enum { PEERS = 10 };
 
 struct waiters {
     waiter *entered; /* the last one */
+    lks_rpc_slice key;
     uint64_t deadline_ns;
 };
 
@@ -40,7 +31,8 @@ struct alarms {
     void *done_arg;
 };
 
-typedef struct fixture {
+/* New for each case; calls that are under way in the end are ended then. */
+extern struct scene {
     uv_loop_t loop;
     store store;
     waiters waiters;
@@ -48,27 +40,25 @@ typedef struct fixture {
     budget *budget;
     callers *callers;
     caller *peers[PEERS];
-    bool closed;
     dispatch *dispatch;
     lks_rpc_arena *arena;
     int n_done, n_full; /* n_full: with "that is enough" */
     lks_error error;
     const ProtobufCMessage *response;
-} fixture;
+} here;
 
 extern const char get_item[];
 
 int setup(void **state);
 int setup_with_room(void **state);
-int setup_with_much_room(void **state);
-void lose(fixture *f, size_t peer);
+void lose(size_t peer);
 int teardown(void **state);
 /* Starts a call from connection `peer`; `change` may be NULL. Without another lender it keeps its arena. */
-void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t peer, const sink_call *change);
-void start_get_item(fixture *f, size_t peer, const sink_call *change);
+void start(const char *path, const ProtobufCMessage *request, size_t peer, const sink_call *change);
+void start_get_item(size_t peer, const sink_call *change);
 /* Tells the call that entered last. */
-void tell_event(fixture *f, service_event_kind kind);
-void answer_with(fixture *f, size_t i, lks_code code, lks_applied applied);
-void expect(const fixture *f, lks_code code, lks_applied applied, const char *text);
+void tell_event(service_event_kind kind);
+void answer_with(size_t i, lks_code code, lks_applied applied);
+void expect(lks_code code, lks_applied applied, const char *text);
 
 #endif

@@ -84,9 +84,12 @@ int scene_start(void **state)
 int scene_end(void **state)
 {
     (void)state;
+    if (!here.d)
+        return 0;
     store_driver_close_store(here.d);
     fake_redis_stop(here.fake);
     store_driver_free(here.d);
+    here.d = NULL;
     assert_false(here.listening_while_unready);
     assert_false(here.disorder);
     return 0;

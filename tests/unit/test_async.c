@@ -1,4 +1,4 @@
-/* The operations with callbacks: hold, once, limiter and reservation. The table's cases are what all of them promise. */
+/* The operations with callbacks: hold, once, limiter and reservation. The cases of the table hold for all of them. */
 
 #include <pthread.h>
 
@@ -170,13 +170,15 @@ static void free_reservation(seen *s)
 static const struct op {
     const char *name;
     fake_method method, gives_back; /* FAKE_METHODS: nothing is given back */
+    int refusal;                    /* an outcome after which what an earlier try took is given back; 0 = none */
     lks_code (*start)(seen *s, lks_error *error);
     void (*cancel)(seen *s), (*free)(seen *s);
 } ops[] = {
-    {"hold", FAKE_ACQUIRE, FAKE_RELEASE, start_hold, cancel_hold, free_hold},
-    {"once", FAKE_BEGIN, FAKE_FAIL, start_once, cancel_once, free_once},
-    {"limiter", FAKE_CHECK, FAKE_METHODS, start_check, cancel_check, free_check},
-    {"reservation", FAKE_RESERVE, FAKE_CANCEL, start_reservation, cancel_reservation, free_reservation},
+    {"hold", FAKE_ACQUIRE, FAKE_RELEASE, LKS_ACQUIRE_OUTCOME_BUSY, start_hold, cancel_hold, free_hold},
+    {"once", FAKE_BEGIN, FAKE_FAIL, 0, start_once, cancel_once, free_once},
+    {"limiter", FAKE_CHECK, FAKE_METHODS, 0, start_check, cancel_check, free_check},
+    {"reservation", FAKE_RESERVE, FAKE_CANCEL, LKS_RESERVE_OUTCOME_SOLD_OUT, start_reservation, cancel_reservation,
+     free_reservation},
 };
 enum { OPS = sizeof ops / sizeof *ops };
 
@@ -254,8 +256,11 @@ TEST(a_timeout_is_reported)
 /* What is granted after the cancel is given back. */
 TEST(a_cancel_is_reported_at_once_and_leaves_nothing)
 {
+    const lks_channel_options patient = {.timeout_ms = 120000}; /* so that a call ends by the cancel alone */
+    lks_channel *other = NULL;
     seen s;
 
+    assert_int_equal(lks_channel_open(fake_url(fake), &patient, &other, NULL), LKS_OK);
     for (size_t i = 0; i < OPS; i++) {
         fake_manner manner = {.body = NULL};
         size_t given_back = ops[i].gives_back != FAKE_METHODS ? fake_calls(fake, ops[i].gives_back) : 0;
@@ -263,7 +268,7 @@ TEST(a_cancel_is_reported_at_once_and_leaves_nothing)
 
         manner.holds[ops[i].method] = true;
         fake_behave(fake, manner);
-        start(&ops[i], &s, channel);
+        start(&ops[i], &s, other);
         assert_true(fake_await(fake, ops[i].method, NULL, asked + 1));
         ops[i].cancel(&s);
         if (ops[i].gives_back != FAKE_METHODS)
@@ -279,6 +284,7 @@ TEST(a_cancel_is_reported_at_once_and_leaves_nothing)
         fake_behave(fake, (fake_manner){.body = NULL});
         assert_int_equal(times(&s), 1);
     }
+    lks_channel_close(other);
 }
 
 TEST(the_close_of_the_channel_is_reported)
@@ -300,6 +306,78 @@ TEST(the_close_of_the_channel_is_reported)
         assert_int_equal(s.error.code, LKS_CANCELLED);
         ops[i].free(&s);
         fake_behave(fake, (fake_manner){.body = NULL});
+    }
+}
+
+/* What an answer named is what was asked for: the token, or the order. */
+static void assert_same(const struct op *op, fake_event asked, fake_event given_back)
+{
+    assert_string_equal(given_back.group, asked.group);
+    if (op->method == FAKE_ACQUIRE)
+        assert_string_equal(given_back.token, asked.token);
+    else
+        assert_string_equal(given_back.id, asked.id);
+}
+
+/* promise M6: a doubtful grant is given back, and only that */
+/* promise C23: a doubtful reservation is cancelled */
+TEST(what_may_have_been_granted_is_given_back)
+{
+    static const struct {
+        lks_code fails;
+        lks_applied applied;
+        int outcome;
+    } rows[] = {{LKS_INTERNAL, LKS_APPLIED_NO, 0}, {LKS_INTERNAL, LKS_APPLIED_MAYBE, 0}, {LKS_OK, 0, 99}};
+    seen s;
+
+    for (size_t i = 0; i < OPS; i++) {
+        const struct op *op = &ops[i];
+
+        /* Of a Begin with an unknown answer nobody can say what it began. */
+        for (size_t k = 0; op->gives_back != FAKE_METHODS && k < (op->method == FAKE_BEGIN ? 2 : 3); k++) {
+            fake_manner manner = {.applied = rows[k].applied, .fail_times = 1};
+
+            manner.fails[op->method] = rows[k].fails;
+            manner.outcome[op->method] = rows[k].outcome;
+            fake_behave(fake, manner);
+            start(op, &s, channel);
+            await(&s, 1);
+            assert_false(s.good);
+            assert_int_equal(s.error.code, LKS_INTERNAL);
+            if (k > 0) {
+                assert_int_equal(s.error.applied, LKS_APPLIED_MAYBE);
+                assert_true(fake_await(fake, op->gives_back, NULL, k));
+                assert_same(op, event_of(op->method, k), event_of(op->gives_back, k - 1));
+            }
+            op->free(&s);
+        }
+    }
+}
+
+/* promise M6 */
+/* promise C23 */
+TEST(a_refusal_after_an_unanswered_try_is_reported_when_that_was_given_back)
+{
+    seen s;
+
+    for (size_t i = 0; i < OPS; i++) {
+        fake_manner manner = {.applied = LKS_APPLIED_MAYBE, .fail_times = 1};
+        size_t asked = fake_calls(fake, ops[i].method);
+
+        if (ops[i].refusal == 0)
+            continue;
+        size_t given_back = fake_calls(fake, ops[i].gives_back);
+        manner.fails[ops[i].method] = LKS_UNAVAILABLE;
+        manner.outcome[ops[i].method] = ops[i].refusal;
+        fake_behave(fake, manner);
+        start(&ops[i], &s, channel);
+        await(&s, 1);
+        assert_false(s.good);
+        assert_int_equal(s.error.applied, LKS_APPLIED_NO);
+        assert_int_equal(fake_calls(fake, ops[i].method), asked + 2);
+        assert_int_equal(fake_calls(fake, ops[i].gives_back), given_back + 1);
+        assert_same(&ops[i], event_of(ops[i].method, asked), event_of(ops[i].gives_back, given_back));
+        ops[i].free(&s);
     }
 }
 

@@ -11,8 +11,6 @@
 
 enum { IN_A_ROW = 100, WAKES_MAX = 2, ROUNDS_MAX = 500, TASKS_MAX = 64 };
 
-static struct server *server;
-static lks_channel *channel;
 static long loop_thread;
 
 /* ---- the loop thread ------------------------------------------------------------ */
@@ -65,7 +63,7 @@ static long sleeps(void)
 
 static void call_once(void)
 {
-    assert_int_equal(run(channel, &server_write, "x", NULL, NULL, NULL), LKS_OK);
+    run_ok(&server_write, "x");
 }
 
 /* Calls until the loop thread sleeps through them: it wakes once in a second by itself. */
@@ -81,24 +79,16 @@ static void settle_down(void)
     fail_msg("the loop thread is woken by calls that are alone");
 }
 
-static int set_up(void **state)
+static int set_up_alone(void **state)
 {
     long before[TASKS_MAX];
 
-    (void)state;
-    server = server_start(0);
+    set_up(state);
+    close_channel();
     size_t n = list_threads(before);
     channel = open_channel(server_url(server), (lks_channel_options){0});
     loop_thread = new_thread(before, n);
     call_once();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    lks_channel_close(channel);
-    server_stop(server);
     return 0;
 }
 
@@ -115,7 +105,7 @@ static void *call_and_wait(void *arg)
 {
     struct waiter *w = arg;
 
-    run(channel, w->method, "held", &w->options, NULL, &w->error);
+    run(w->method, "held", &w->options, NULL, &w->error);
     return NULL;
 }
 
@@ -123,7 +113,7 @@ static void *call_and_wait(void *arg)
 static void wait_alone(struct waiter *w, const lks_rpc_method *method, uint32_t timeout_ms)
 {
     settle_down();
-    server_add_fault(server, (server_fault){SERVER_HOLDS, .times = 1});
+    hold(1);
     size_t seen = server_seen(server);
     *w = (struct waiter){.method = method, .options.timeout_ms = timeout_ms};
     assert_int_equal(pthread_create(&w->thread, NULL, call_and_wait, w), 0);
@@ -150,7 +140,7 @@ TEST(the_end_of_a_connection_is_noticed_between_calls)
     settle_down();
     server_drop_connections(server);
     assert_true(server_await_accepted(server, 2));
-    assert_int_equal(run(channel, &server_plain, "a", &once, NULL, NULL), LKS_OK);
+    assert_int_equal(run(&server_plain, "a", &once, NULL, NULL), LKS_OK);
 }
 
 TEST(a_connection_that_ends_under_the_only_call_ends_its_try)
@@ -216,14 +206,14 @@ TEST(calls_that_come_are_not_held_up_and_complete_on_the_loop_thread)
     struct waiter w;
 
     wait_alone(&w, &server_plain, LONG_MS);
-    start(channel, &server_write, "a", NULL, &first);
+    start(&server_write, "a", NULL, &first);
     call_once();
-    assert_ended(&first, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_ok(&first, 1);
     server_release(server);
     assert_told(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
     settle_down();
-    start(channel, &server_write, "b", NULL, &second);
-    assert_ended(&second, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    start(&server_write, "b", NULL, &second);
+    assert_ok(&second, 1);
     assert_true(pthread_equal(first.thread, second.thread));
     assert_false(pthread_equal(first.thread, pthread_self()));
 }
@@ -236,8 +226,8 @@ TEST(asynchronous_calls_are_alone_too)
     settle_down();
     for (int i = 0; i < 200; i++) {
         call_once();
-        start(channel, &server_write, "a", NULL, &witness);
-        assert_ended(&witness, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+        start(&server_write, "a", NULL, &witness);
+        assert_ok(&witness, 1);
     }
 }
 
@@ -246,8 +236,7 @@ TEST(closing_ends_the_only_call)
     struct waiter w;
 
     wait_alone(&w, &server_plain, LONG_MS);
-    assert_int_equal(lks_channel_close(channel), LKS_OK);
-    channel = NULL;
+    close_channel();
     assert_told(&w, LKS_CANCELLED, LKS_APPLIED_MAYBE);
 }
 
@@ -282,8 +271,7 @@ TEST(a_channel_that_is_closed_outlives_who_waited_in_it)
     wait_alone(&w, &server_plain, LONG_MS);
     assert_int_equal(pthread_kill(w.thread, SIGUSR1), 0);
     assert_int_equal(pthread_create(&opener, NULL, open_gate, NULL), 0);
-    assert_int_equal(lks_channel_close(channel), LKS_OK);
-    channel = NULL;
+    close_channel();
     assert_told(&w, LKS_CANCELLED, LKS_APPLIED_MAYBE);
     pthread_join(opener, NULL);
     sigaction(SIGUSR1, &before, NULL);
@@ -310,7 +298,7 @@ static void *call_now_and_then(void *arg)
         char id[32];
 
         snprintf(id, sizeof id, "%u-%d", c->number, i);
-        if (run(channel, &server_write, id, NULL, &response, NULL) == LKS_OK)
+        if (run(&server_write, id, NULL, &response, NULL) == LKS_OK)
             c->right += strcmp(response->id, id) == 0 && response->before == 0;
         if (response)
             lks_message_free(&response->base);
@@ -333,7 +321,7 @@ TEST(synchronous_and_asynchronous_calls_take_turns)
     for (int i = 0; i < CALLS; i++) {
         char id[32];
         snprintf(id, sizeof id, "s-%d", i);
-        start(channel, &server_write, id, NULL, &seen[i]);
+        start(&server_write, id, NULL, &seen[i]);
         if (i % 4 == 0)
             process_pause();
     }
@@ -342,9 +330,9 @@ TEST(synchronous_and_asynchronous_calls_take_turns)
     for (unsigned i = 0; i < CALLERS; i++)
         assert_int_equal(callers[i].right, CALLS);
     for (int i = 0; i < CALLS; i++) {
-        assert_ended(&seen[i], LKS_OK, LKS_APPLIED_UNSPECIFIED);
+        assert_ok(&seen[i], 1);
         assert_true(pthread_equal(seen[i].thread, seen[0].thread));
     }
 }
 
-TEST_MAIN(.setup = set_up, .teardown = tear_down)
+TEST_MAIN(.setup = set_up_alone, .teardown = tear_down)

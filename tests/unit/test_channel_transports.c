@@ -75,13 +75,13 @@ TEST(each_transport_carries_calls)
         assert_int_equal(nng_listen(socket, listen, NULL, 0), 0);
         assert_int_equal(pthread_create(&thread, NULL, serve, &socket), 0);
         snprintf(url, sizeof url, "%s://127.0.0.1:%u%s", transports[i].dialled, port, transports[i].path);
-        lks_channel *channel = open_channel(url, (lks_channel_options){0});
+        channel = open_channel(url, (lks_channel_options){0});
         for (int j = 0; j < 20; j++) {
-            assert_int_equal(run(channel, &server_plain, "a", NULL, &response, NULL), LKS_OK);
+            assert_int_equal(run(&server_plain, "a", NULL, &response, NULL), LKS_OK);
             assert_string_equal(response->id, "nng");
             lks_message_free(&response->base);
         }
-        lks_channel_close(channel);
+        close_channel();
         assert_int_equal(nng_close(socket), 0);
         pthread_join(thread, NULL);
     }

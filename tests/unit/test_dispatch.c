@@ -7,57 +7,50 @@
 /* promise W7: unknown method: UNIMPLEMENTED */
 TEST(an_unknown_method_is_unimplemented)
 {
-    fixture *f = *state;
-    start(f, "/lockstock.v1.StockService/Nothing", NULL, 1, NULL);
-    expect(f, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method");
+    start("/lockstock.v1.StockService/Nothing", NULL, 1, NULL);
+    expect(LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method");
 }
 
 TEST(a_method_of_a_later_version_is_unimplemented)
 {
-    fixture *f = *state;
-    start(f, "/lockstock.v1.IdService/Later", NULL, 1, NULL);
-    expect(f, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method");
-    assert_int_equal(f->store.n, 0);
+    start("/lockstock.v1.IdService/Later", NULL, 1, NULL);
+    expect(LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method");
+    assert_int_equal(here.store.n, 0);
 }
 
 /* promise W1 */
 TEST(a_bad_request_never_reaches_the_store)
 {
-    fixture *f = *state;
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
     request.sku = "\xff";
-    start(f, get_item, &request.base, 1, NULL);
-    expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "sku: ");
-    assert_string_equal(f->error.field, "sku");
-    assert_int_equal(f->store.n, 0);
+    start(get_item, &request.base, 1, NULL);
+    expect(LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "sku: ");
+    assert_string_equal(here.error.field, "sku");
+    assert_int_equal(here.store.n, 0);
 }
 
 /* promise W8: deadline already past: DEADLINE_EXCEEDED, not run; the caller's deadline counts, up to the limit */
 TEST(a_deadline_that_is_over_is_not_run)
 {
-    fixture *f = *state;
     const sink_call late = {.timeout_ms = 10, .received_ns = clock_now_ns() - 11000000};
-    start_get_item(f, 1, &late);
-    expect(f, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "on arrival");
-    assert_int_equal(f->error.reason, LKS_REASON_DEADLINE_BEFORE_START);
-    assert_int_equal(f->store.n, 0);
+    start_get_item(1, &late);
+    expect(LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "on arrival");
+    assert_int_equal(here.error.reason, LKS_REASON_DEADLINE_BEFORE_START);
+    assert_int_equal(here.store.n, 0);
 }
 
 /* promise W8 */
 TEST(a_deadline_is_the_callers_up_to_the_limit)
 {
-    fixture *f = *state;
     uint64_t now = clock_now_ns();
     const uint32_t asked[] = {0, 500, 60000};
     const uint64_t given[] = {10000, 500, 20000};
 
     for (size_t i = 0; i < 3; i++) {
         const sink_call call = {.timeout_ms = asked[i], .received_ns = now};
-        start_get_item(f, i, &call);
-        assert_int_equal(f->store.submitted[i].deadline_ns, now + given[i] * 1000000);
+        start_get_item(i, &call);
+        assert_int_equal(here.store.asked[i].deadline_ns, now + given[i] * 1000000);
     }
-    for (size_t i = 0; i < 3; i++)
-        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
 /* Its own time, whatever the server's limit: a client repeats a call for as long as that,
@@ -65,7 +58,6 @@ TEST(a_deadline_is_the_callers_up_to_the_limit)
 /* promise R20 */
 TEST(a_plan_knows_how_long_it_may_be_repeated)
 {
-    fixture *f = *state;
     const uint32_t asked[] = {0, 500, 60000};
     const char *const told[] = {"check-1 15000", "check-1 5500", "check-1 65000"};
     lks_limit limit = LKS_LIMIT_INIT;
@@ -81,13 +73,11 @@ TEST(a_plan_knows_how_long_it_may_be_repeated)
     request.request_id = "check-1";
     for (size_t i = 0; i < 3; i++) {
         const sink_call call = {.timeout_ms = asked[i]};
-        start(f, "/lockstock.v1.RateLimitService/Check", &request.base, i, &call);
-        lks_rpc_slice id = f->store.submitted[i].call->args[2];
+        start("/lockstock.v1.RateLimitService/Check", &request.base, i, &call);
+        lks_rpc_slice id = here.store.asked[i].call->args[2];
         assert_int_equal(id.len, strlen(told[i]));
         assert_memory_equal(id.data, told[i], id.len);
     }
-    for (size_t i = 0; i < 3; i++)
-        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
 /* What finds no room waits for it: callers.h. */
@@ -95,37 +85,32 @@ TEST(a_plan_knows_how_long_it_may_be_repeated)
  * all */
 TEST(calls_beyond_the_room_of_their_connection_queue)
 {
-    fixture *f = *state;
     for (size_t i = 0; i < 4; i++)
-        start_get_item(f, 1, NULL);
-    assert_int_equal(f->store.n, 3);
-    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, 4);
-    assert_int_equal(f->n_done, 1);
+        start_get_item(1, NULL);
+    assert_int_equal(here.store.n, 3);
+    answer_with(0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.store.n, 4);
+    assert_int_equal(here.n_done, 1);
     for (size_t i = 1; i < 4; i++)
-        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->n_done, 4);
+        answer_with(i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.n_done, 4);
 }
 
 /* promise W11 */
 /* promise K16: a call whose time is over while it queues is not run */
 TEST(a_queued_call_whose_time_is_over_is_not_run)
 {
-    fixture *f = *state;
     const sink_call brief = {.timeout_ms = 50};
     for (size_t i = 0; i < 3; i++)
-        start_get_item(f, 1, NULL);
-    start_get_item(f, 1, &brief);
+        start_get_item(1, NULL);
+    start_get_item(1, &brief);
     uint64_t until_ns = clock_now_ns() + 50 * 1000000;
     while (clock_now_ns() <= until_ns)
         ;
-    assert_int_equal(f->n_done, 0);
-    f->store.submitted[0].done(f->store.submitted[0].arg,
-                               &(store_result){.code = LKS_NOT_FOUND, .applied = LKS_APPLIED_NO, .message = ""});
-    assert_int_equal(f->store.n, 3);
-    assert_int_equal(f->n_done, 2);
-    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    answer_with(f, 2, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.n_done, 0);
+    answer_with(0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.store.n, 3);
+    assert_int_equal(here.n_done, 2);
 }
 
 /* Nor looked at: what a service knows of it is gone as well. */
@@ -133,45 +118,40 @@ TEST(a_queued_call_whose_time_is_over_is_not_run)
 TEST(a_store_that_is_about_to_close_is_asked_nothing_more)
 {
     enum { RUNNING = 3 };
-    fixture *f = *state;
 
     for (size_t i = 0; i < RUNNING + 2; i++)
-        start_get_item(f, 1, NULL);
-    assert_int_equal(f->store.n, RUNNING);
-    dispatch_stop(f->dispatch);
-    f->n_done = 0;
-    start(f, get_item, NULL, 1, NULL); /* that it has no sku is not looked for */
-    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_NO, "shutting down");
-    assert_int_equal(f->error.reason, LKS_REASON_SHUTTING_DOWN);
-    f->n_done = 0;
-    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    while (f->n_done < 3) /* those that queued, too */
-        uv_run(&f->loop, UV_RUN_NOWAIT);
+        start_get_item(1, NULL);
+    assert_int_equal(here.store.n, RUNNING);
+    dispatch_stop(here.dispatch);
+    here.n_done = 0;
+    start(get_item, NULL, 1, NULL); /* that it has no sku is not looked for */
+    expect(LKS_UNAVAILABLE, LKS_APPLIED_NO, "shutting down");
+    assert_int_equal(here.error.reason, LKS_REASON_SHUTTING_DOWN);
+    here.n_done = 0;
+    answer_with(0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    while (here.n_done < 3) /* those that queued, too */
+        uv_run(&here.loop, UV_RUN_NOWAIT);
     for (size_t i = 1; i < RUNNING; i++)
-        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, RUNNING);
+        answer_with(i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.store.n, RUNNING);
 }
 
 TEST(too_many_calls_are_refused_with_a_moment_to_wait)
 {
-    fixture *f = *state;
-    for (size_t i = 0; f->n_done == 0 && i < SUBMITTED_MAX; i++)
-        start_get_item(f, i % PEERS, NULL);
-    expect(f, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "calls under way");
-    assert_int_equal(f->error.reason, LKS_REASON_TOO_MANY_CALLS);
-    assert_true(f->error.retry_after_ms > 0);
-    size_t answered = 0;
-    while (answered < f->store.n)
-        answer_with(f, answered++, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    for (size_t i = 0; here.n_done == 0 && i < ASKED_MAX; i++)
+        start_get_item(i % PEERS, NULL);
+    expect(LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "calls under way");
+    assert_int_equal(here.error.reason, LKS_REASON_TOO_MANY_CALLS);
+    assert_true(here.error.retry_after_ms > 0);
 }
 
-static void start_refund(fixture *f, size_t peer, const sink_call *change)
+static void start_refund(size_t peer, const sink_call *change)
 {
     lks_refund_request request = LKS_REFUND_REQUEST_INIT;
 
     request.group = "g";
     request.request_id = "0123456789abcdef";
-    start(f, "/lockstock.v1.RateLimitService/Refund", &request.base, peer, change);
+    start("/lockstock.v1.RateLimitService/Refund", &request.base, peer, change);
 }
 
 /* One that settles goes before those that queue. */
@@ -179,70 +159,65 @@ static void start_refund(fixture *f, size_t peer, const sink_call *change)
 TEST(a_call_that_would_queue_for_too_long_is_not_even_read)
 {
     enum { QUEUED = 60, PASSED = 40 };
-    fixture *f = *state;
     const sink_call brief = {.timeout_ms = 60};
 
     for (size_t i = 0; i < 3 + QUEUED; i++)
-        start_get_item(f, 1, &(sink_call){.timeout_ms = 20000});
+        start_get_item(1, &(sink_call){.timeout_ms = 20000});
     for (size_t i = 0; i < PASSED; i++) {
         for (uint64_t until_ns = clock_now_ns() + 1000000; clock_now_ns() < until_ns;)
             ;
-        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
-        uv_run(&f->loop, UV_RUN_NOWAIT);
+        answer_with(i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+        uv_run(&here.loop, UV_RUN_NOWAIT);
     }
-    f->n_done = 0;
-    start(f, get_item, NULL, 1, &brief); /* that it has no sku is not looked for */
-    expect(f, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "queue for too long");
-    assert_int_equal(f->error.reason, LKS_REASON_TOO_MANY_CALLS);
-    start_refund(f, 1, &brief);
-    assert_int_equal(f->n_done, 1);
-    for (size_t answered = PASSED; answered < f->store.n; answered++)
-        answer_with(f, answered, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_in_range(f->store.n, 3 + QUEUED, 3 + QUEUED + 1);
+    here.n_done = 0;
+    start(get_item, NULL, 1, &brief); /* that it has no sku is not looked for */
+    expect(LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "queue for too long");
+    assert_int_equal(here.error.reason, LKS_REASON_TOO_MANY_CALLS);
+    start_refund(1, &brief);
+    assert_int_equal(here.n_done, 1);
+    for (size_t answered = PASSED; answered < here.store.n; answered++)
+        answer_with(answered, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_in_range(here.store.n, 3 + QUEUED, 3 + QUEUED + 1);
 }
 
 /* promise K2: a quarter of the room to run is for calls that settle, another for those that take; what settles starts
  * first */
 TEST(a_call_that_settles_overtakes_those_that_take)
 {
-    fixture *f = *state;
     for (size_t i = 0; i < 4; i++)
-        start_get_item(f, 1, NULL);
-    start_refund(f, 1, NULL);
-    assert_int_equal(f->store.n, 3);
-    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, 4);
-    assert_string_equal(f->store.submitted[3].call->function, "rate_refund");
-    size_t answered = 1;
-    while (answered < f->store.n)
-        answer_with(f, answered++, LKS_NOT_FOUND, LKS_APPLIED_NO);
+        start_get_item(1, NULL);
+    start_refund(1, NULL);
+    assert_int_equal(here.store.n, 3);
+    answer_with(0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.store.n, 4);
+    assert_string_equal(here.store.asked[3].call->function, "rate_refund");
 }
 
 /* ---- calls of one message ------------------------------------------------------- */
 
-static void start_of(fixture *f, sink_message *message, const char *path, const ProtobufCMessage *request)
+static void start_of(sink_message *message, const char *path, const ProtobufCMessage *request)
 {
-    start(f, path, request, 1, &(sink_call){.message = message});
+    start(path, request, 1, &(sink_call){.message = message});
 }
 
-static void confirm_of(fixture *f, sink_message *message, const char *group)
+static void confirm_of(sink_message *message, const char *group)
 {
     lks_confirm_request request = LKS_CONFIRM_REQUEST_INIT;
     request.group = group;
     request.order_id = "o";
-    start_of(f, message, "/lockstock.v1.StockService/Confirm", &request.base);
+    start_of(message, "/lockstock.v1.StockService/Confirm", &request.base);
 }
 
-static void get_order_of(fixture *f, sink_message *message, const char *group)
+static void get_order_of(sink_message *message, const char *group)
 {
     lks_get_order_request request = LKS_GET_ORDER_REQUEST_INIT;
     request.group = group;
     request.order_id = "o";
-    start_of(f, message, "/lockstock.v1.StockService/GetOrder", &request.base);
+    start_of(message, "/lockstock.v1.StockService/GetOrder", &request.base);
 }
 
 /* second: NULL for one group. */
-static void renew_of(fixture *f, const char *first, const char *second)
+static void renew_of(const char *first, const char *second)
 {
     char token[] = "0123456789abcdef";
     const char *names[] = {"n"};
@@ -259,50 +234,46 @@ static void renew_of(fixture *f, const char *first, const char *second)
     }
     request.leases = pointers;
     request.n_leases = second ? 2 : 1;
-    start_of(f, NULL, "/lockstock.v1.LockService/Renew", &request.base);
+    start_of(NULL, "/lockstock.v1.LockService/Renew", &request.base);
 }
 
 /* promise CH20 */
 TEST_WITH(calls_of_a_message_wait_for_none_of_it, setup_with_room, teardown)
 {
-    fixture *f = *state;
     sink_message message = {0};
 
-    confirm_of(f, &message, "a");
-    get_order_of(f, &message, "a");
-    confirm_of(f, &message, "a");
-    assert_int_equal(f->store.n, 3);
+    confirm_of(&message, "a");
+    get_order_of(&message, "a");
+    confirm_of(&message, "a");
+    assert_int_equal(here.store.n, 3);
     for (size_t i = 0; i < 3; i++)
-        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->n_done, 3);
+        answer_with(i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.n_done, 3);
 }
 
 /* Answers that hold up the store come one after the other, so that others' come between them. */
 /* promise K11 */
 TEST(a_call_that_weighs_much_takes_more_of_the_room)
 {
-    fixture *f = *state;
     sink_message message = {0};
 
-    start_get_item(f, 1, NULL);
-    confirm_of(f, &message, "a");
-    assert_int_equal(f->store.n, 2);
-    assert_true(f->store.submitted[1].call->weight > 2);
-    start_get_item(f, 2, NULL);
-    assert_int_equal(f->store.n, 2);
-    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, 3);
-    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    answer_with(f, 2, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    start_get_item(1, NULL);
+    confirm_of(&message, "a");
+    assert_int_equal(here.store.n, 2);
+    assert_true(here.store.asked[1].call->weight > 2);
+    start_get_item(2, NULL);
+    assert_int_equal(here.store.n, 2);
+    answer_with(1, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.store.n, 3);
 }
 
-static void answer_at_length(fixture *f, size_t i, size_t len)
+static void answer_at_length(size_t i, size_t len)
 {
     static const char text[100000];
     const store_value element = {.type = STORE_STRING, .string = {text, len}};
     const store_value value = {.type = STORE_ARRAY, .n = 1, .element = &element};
-    const store_result result = {.code = LKS_OK, .value = &value};
-    f->store.submitted[i].done(f->store.submitted[i].arg, &result);
+
+    asked_answer_with(&here.store, i, &(store_result){.code = LKS_OK, .value = &value});
 }
 
 /* Of who is new they may be; then what came lately counts. */
@@ -311,55 +282,52 @@ static void answer_at_length(fixture *f, size_t i, size_t len)
 TEST_WITH(large_answers_are_asked_for_a_few_at_a_time, setup_with_room, teardown)
 {
     enum { CALLS = 200, FEW = 40 };
-    fixture *f = *state;
     lks_get_request request = LKS_GET_REQUEST_INIT;
 
     request.scope = "s";
     request.key = "k";
     for (size_t i = 0; i < CALLS; i++)
-        start(f, "/lockstock.v1.IdempotencyService/Get", &request.base, 1, NULL);
-    size_t n = f->store.n;
+        start("/lockstock.v1.IdempotencyService/Get", &request.base, 1, NULL);
+    size_t n = here.store.n;
     assert_in_range(n, 2, FEW);
     for (size_t i = 0; i < 4; i++)
-        answer_at_length(f, i, 100);
-    assert_true(f->store.n > n + 10);
-    answer_at_length(f, 4, 100000);
-    n = f->store.n;
+        answer_at_length(i, 100);
+    assert_true(here.store.n > n + 10);
+    answer_at_length(4, 100000);
+    n = here.store.n;
     for (size_t i = 5; i < 10; i++)
-        answer_at_length(f, i, 100000);
-    assert_in_range(f->store.n, n, n + 5);
-    for (size_t i = 10; i < f->store.n; i++)
-        answer_at_length(f, i, 100);
-    assert_int_equal(f->store.n, CALLS);
+        answer_at_length(i, 100000);
+    assert_in_range(here.store.n, n, n + 5);
+    for (size_t i = 10; i < here.store.n; i++)
+        answer_at_length(i, 100);
+    assert_int_equal(here.store.n, CALLS);
 }
 
 /* Of those that queue, too: they were let in when nothing was made yet. */
 /* promise K9: a call whose answer cannot fit into its reply is not begun */
 TEST(calls_whose_message_is_full_are_not_begun)
 {
-    fixture *f = *state;
     sink_message message = {0};
 
     for (size_t i = 0; i < 5; i++)
-        get_order_of(f, &message, "a");
-    assert_int_equal(f->store.n, 3);
+        get_order_of(&message, "a");
+    assert_int_equal(here.store.n, 3);
     message.full = "that is enough";
-    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->n_done, 3);
-    assert_int_equal(f->n_full, 2);
+    answer_with(0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.n_done, 3);
+    assert_int_equal(here.n_full, 2);
     for (size_t i = 1; i < 3; i++)
-        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, 3);
+        answer_with(i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.store.n, 3);
 }
 
 TEST(a_namespace_has_a_length)
 {
-    fixture *f = *state;
     char ns[129];
     memset(ns, 'n', sizeof ns);
     const sink_call call = {.who.ns = {.data = ns, .len = sizeof ns}};
-    start_get_item(f, 1, &call);
-    expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "lockstock-namespace");
+    start_get_item(1, &call);
+    expect(LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "lockstock-namespace");
 }
 
 /* Taken from metadata of either wire: the last counts nowhere, nor does the first. */
@@ -367,76 +335,69 @@ TEST(a_namespace_has_a_length)
 TEST(an_entry_that_stands_twice_is_refused)
 {
     static const char *const names[] = {"authorization", "lockstock-namespace"};
-    fixture *f = *state;
 
     for (size_t i = 0; i < 2; i++) {
         sink_call call = {0};
         char text[64];
-        credentials_take(&call.who, names[i], lks_rpc_slice_of(""));
-        credentials_take(&call.who, "other", lks_rpc_slice_of("a"));
-        credentials_take(&call.who, "other", lks_rpc_slice_of("a"));
-        credentials_take(&call.who, names[1 - i], lks_rpc_slice_of("a"));
+        credentials_read(&call.who, names[i], lks_rpc_slice_of(""));
+        credentials_read(&call.who, "other", lks_rpc_slice_of("a"));
+        credentials_read(&call.who, "other", lks_rpc_slice_of("a"));
+        credentials_read(&call.who, names[1 - i], lks_rpc_slice_of("a"));
         assert_null(call.who.twice);
-        credentials_take(&call.who, names[i], lks_rpc_slice_of("a"));
-        snprintf(text, sizeof text, "metadata %s: stands twice", names[i]);
-        f->n_done = 0;
-        start_get_item(f, 1, &call);
-        expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, text);
+        credentials_read(&call.who, names[i], lks_rpc_slice_of("a"));
+        snprintf(text, sizeof text, "metadata %s: given more than once", names[i]);
+        here.n_done = 0;
+        start_get_item(1, &call);
+        expect(LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, text);
         lks_error error = {0};
-        assert_int_equal(dispatch_judge(f->dispatch, f->peers[1], &call.who, &lks_stock_get_item_method, &error),
+        assert_int_equal(dispatch_check(here.dispatch, here.peers[1], &call.who, &lks_stock_get_item_method, &error),
                          LKS_INVALID_ARGUMENT);
     }
-    assert_int_equal(f->store.n, 0);
+    assert_int_equal(here.store.n, 0);
 }
 
 TEST(a_namespace_places_the_keys)
 {
-    fixture *f = *state;
     const sink_call call = {.who.ns = {.data = "a/}b", .len = 4}};
-    start_get_item(f, 1, &call);
-    start_get_item(f, 2, NULL);
-    const lks_rpc_slice named = f->store.submitted[0].call->base;
-    const lks_rpc_slice unnamed = f->store.submitted[1].call->base;
+    start_get_item(1, &call);
+    start_get_item(2, NULL);
+    const lks_rpc_slice named = here.store.asked[0].call->base;
+    const lks_rpc_slice unnamed = here.store.asked[1].call->base;
     assert_int_equal(named.len, strlen("ls:{a%2F%7Db/tea}:"));
     assert_memory_equal(named.data, "ls:{a%2F%7Db/tea}:", named.len);
     assert_memory_equal(unnamed.data, "ls:{default/tea}:", unnamed.len);
-    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
 /* promise W13 */
 TEST(a_call_that_waits_must_be_alone)
 {
-    fixture *f = *state;
     sink_message message = {0};
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
     const sink_call crowded = {.message = &message};
     request.wait_ms = 1;
-    start(f, "/lockstock.v1.LockService/Acquire", &request.base, 1, &crowded);
-    expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "wait_ms: ");
+    start("/lockstock.v1.LockService/Acquire", &request.base, 1, &crowded);
+    expect(LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "wait_ms: ");
 }
 
 /* promise W16 */
 TEST(the_stores_word_is_passed_on)
 {
-    fixture *f = *state;
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
     request.sku = "tea";
-    start(f, "/lockstock.v1.StockService/PutItem", &request.base, 1, NULL);
-    assert_false(f->store.submitted[0].call->repeatable);
-    answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
-    assert_int_equal(f->error.retry_after_ms, 7);
+    start("/lockstock.v1.StockService/PutItem", &request.base, 1, NULL);
+    assert_false(here.store.asked[0].call->repeatable);
+    answer_with(0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    expect(LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
+    assert_int_equal(here.error.retry_after_ms, 7);
 }
 
 /* promise W16: applied: NO has no effect, YES persists, else MAYBE; of a read always NO */
 TEST(a_read_is_never_applied)
 {
-    fixture *f = *state;
-    start_get_item(f, 1, NULL);
-    assert_true(f->store.submitted[0].call->repeatable);
-    answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the store said so");
+    start_get_item(1, NULL);
+    assert_true(here.store.asked[0].call->repeatable);
+    answer_with(0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    expect(LKS_UNAVAILABLE, LKS_APPLIED_NO, "the store said so");
 }
 
 /* Renewing over two groups of which one succeeds: the failure of the other is no
@@ -444,23 +405,21 @@ TEST(a_read_is_never_applied)
 /* promise W16 */
 TEST(part_of_a_call_that_succeeded_makes_it_maybe)
 {
-    fixture *f = *state;
-    renew_of(f, "g0", "g1");
-    assert_int_equal(f->store.n, 2);
-    answer_with(f, 1, LKS_OK, LKS_APPLIED_UNSPECIFIED);
-    assert_int_equal(f->n_done, 0);
-    answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
+    renew_of("g0", "g1");
+    assert_int_equal(here.store.n, 2);
+    answer_with(1, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_int_equal(here.n_done, 0);
+    answer_with(0, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    expect(LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
 }
 
 TEST(a_reply_of_another_shape_is_internal)
 {
-    fixture *f = *state;
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
     request.sku = "tea";
-    start(f, "/lockstock.v1.StockService/PutItem", &request.base, 1, NULL);
-    answer_with(f, 0, LKS_OK, LKS_APPLIED_UNSPECIFIED);
-    expect(f, LKS_INTERNAL, LKS_APPLIED_MAYBE, "another shape");
+    start("/lockstock.v1.StockService/PutItem", &request.base, 1, NULL);
+    answer_with(0, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    expect(LKS_INTERNAL, LKS_APPLIED_MAYBE, "another shape");
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

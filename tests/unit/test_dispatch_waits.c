@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "dispatch_scene.h"
 
-static void start_waiting_of(fixture *f, size_t peer, const sink_call *change)
+static void start_waiting_of(size_t peer, const sink_call *change)
 {
     lks_target target = LKS_TARGET_INIT;
     lks_target *targets[] = {&target};
@@ -14,55 +14,49 @@ static void start_waiting_of(fixture *f, size_t peer, const sink_call *change)
     request.token = "0123456789abcdef";
     request.lease_ms = 1000;
     request.wait_ms = 60000;
-    start(f, "/lockstock.v1.LockService/Acquire", &request.base, peer, change);
+    start("/lockstock.v1.LockService/Acquire", &request.base, peer, change);
 }
 
-static void start_waiting(fixture *f)
+static void start_waiting(void)
 {
-    start_waiting_of(f, 1, NULL);
+    start_waiting_of(1, NULL);
 }
 
 /* The reply of lock_acquire that says so: nobody's lease ends. */
-static void answer_queued(fixture *f, size_t i)
+static void answer_queued(size_t i)
 {
-    static const store_value elements[] = {{.type = STORE_STRING, .string = {"QUEUED", 6}},
-                                           {.type = STORE_INTEGER, .integer = 1},
-                                           {.type = STORE_INTEGER, .integer = 250}};
-    static const store_value queued = {.type = STORE_ARRAY, .n = 3, .element = elements};
-    const store_result result = {.code = LKS_OK, .message = "", .value = &queued};
-    f->store.submitted[i].done(f->store.submitted[i].arg, &result);
+    asked_answer_at(&here.store, i, "QUEUED 1 250");
 }
 
 /* The copy that is taken out is the one that was sent. */
-static void expect_abandoned(const fixture *f)
+static void expect_abandoned(void)
 {
-    const lks_rpc_slice *args = f->store.submitted[0].call->args;
+    const lks_rpc_slice *args = here.store.asked[0].call->args;
     char expected[160];
 
     snprintf(expected, sizeof expected, "ls:{default/n}: lock_abandon %.*s %.*s", (int)args[0].len, args[0].data,
              (int)args[4].len, args[4].data);
-    assert_string_equal(f->alarms.lasting, expected);
-    assert_non_null(strstr(f->alarms.lasting, " this."));
+    assert_string_equal(here.alarms.lasting, expected);
+    assert_non_null(strstr(here.alarms.lasting, " this."));
 }
 
 /* promise W13 */
 TEST(a_call_that_waits_is_there_before_its_store_call)
 {
-    fixture *f = *state;
-    start_waiting(f);
-    assert_non_null(f->waiters.entered);
-    assert_int_equal(f->waiters.entered->key.len, strlen("ls:{default/n}:0123456789abcdef"));
-    assert_int_equal(callers_parked(f->callers), 0);
-    answer_queued(f, 0);
-    assert_int_equal(callers_parked(f->callers), 1);
-    assert_int_equal(f->n_done, 0);
-    tell_event(f, SERVICE_WOKEN);
-    assert_int_equal(f->store.n, 2);
-    assert_string_equal(f->store.submitted[1].call->function, "lock_claim");
-    answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
-    assert_null(f->waiters.entered);
-    expect_abandoned(f);
+    start_waiting();
+    assert_non_null(here.waiters.entered);
+    assert_int_equal(here.waiters.key.len, strlen("ls:{default/n}:0123456789abcdef"));
+    assert_int_equal(callers_parked(here.callers), 0);
+    answer_queued(0);
+    assert_int_equal(callers_parked(here.callers), 1);
+    assert_int_equal(here.n_done, 0);
+    tell_event(SERVICE_WOKEN);
+    assert_int_equal(here.store.n, 2);
+    assert_string_equal(here.store.asked[1].call->function, "lock_claim");
+    answer_with(1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    expect(LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
+    assert_null(here.waiters.entered);
+    expect_abandoned();
 }
 
 /* ---- its arena -------------------------------------------------------------------- */
@@ -106,7 +100,6 @@ static void words_of(const store_call *call, char *text, size_t size)
  * keeps beyond an ordinary call counts as bytes held */
 TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
 {
-    fixture *f = *state;
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
     char first[512], again[512];
@@ -117,41 +110,35 @@ TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
     request.owner = "me";
     request.lease_ms = 1000;
     request.wait_ms = 60000;
-    lent = (struct lent){.arena = f->arena};
-    start(f, "/lockstock.v1.LockService/Acquire", &request.base, 1,
+    lent = (struct lent){.arena = here.arena};
+    start("/lockstock.v1.LockService/Acquire", &request.base, 1,
           &(sink_call){.lender = &lender, .who.ns = lks_rpc_slice_of("shop")});
-    words_of(f->store.submitted[0].call, first, sizeof first);
+    words_of(here.store.asked[0].call, first, sizeof first);
     for (size_t i = 0; i < 2; i++) {
-        answer_queued(f, i);
+        answer_queued(i);
         assert_int_equal(lent.given, i + 1);
         assert_int_equal(lent.taken, i);
-        const lks_rpc_slice *key = &f->waiters.entered->key; /* not what was in the arena */
+        const lks_rpc_slice *key = &here.waiters.key; /* not what was in the arena */
         assert_int_equal(key->len, strlen("ls:{shop/n}:") + 32);
         assert_memory_equal(key->data, "ls:{shop/n}:", strlen("ls:{shop/n}:"));
-        tell_event(f, SERVICE_WOKEN);
-        assert_string_equal(f->store.submitted[i + 1].call->function, "lock_claim");
-        words_of(f->store.submitted[i + 1].call, again, sizeof again);
+        tell_event(SERVICE_WOKEN);
+        assert_string_equal(here.store.asked[i + 1].call->function, "lock_claim");
+        words_of(here.store.asked[i + 1].call, again, sizeof again);
         assert_string_equal(again, first);
     }
     assert_non_null(strstr(first, "ls:{shop/n}: "));
-    answer_with(f, 2, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
-    assert_null(f->waiters.entered);
+    answer_with(2, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    expect(LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
+    assert_null(here.waiters.entered);
 }
 
 /* A long request is held while it waits, and counts. */
 /* promise K17 */
 TEST(what_a_waiting_call_keeps_beyond_an_ordinary_one_counts_as_bytes_held)
 {
-    fixture *f = *state;
     lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
     ProtobufCMessageUnknownField unknown = {
         .tag = 1000, .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, .len = 2003, .data = calloc(1, 2003)};
-    static const store_value elements[] = {{.type = STORE_STRING, .string = {"WAIT", 4}},
-                                           {.type = STORE_INTEGER, .integer = 1},
-                                           {.type = STORE_INTEGER, .integer = 250}};
-    static const store_value wait = {.type = STORE_ARRAY, .n = 3, .element = elements};
-    const store_result waits = {.code = LKS_OK, .message = "", .value = &wait};
 
     memcpy(unknown.data, "\xd0\x0f", 2); /* its length, 2000, then 2000 bytes */
     unknown.len = 2002;
@@ -161,14 +148,14 @@ TEST(what_a_waiting_call_keeps_beyond_an_ordinary_one_counts_as_bytes_held)
     request.wait_ms = 60000;
     request.base.n_unknown_fields = 1;
     request.base.unknown_fields = &unknown;
-    lent = (struct lent){.arena = f->arena};
-    start(f, "/lockstock.v1.IdempotencyService/Begin", &request.base, 1, &(sink_call){.lender = &lender});
-    assert_int_equal(budget_held(f->budget), 0);
-    f->store.submitted[0].done(f->store.submitted[0].arg, &waits);
-    assert_in_range(budget_held(f->budget), 1000, 2500);
-    tell_event(f, SERVICE_WAIT_OVER);
-    answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    assert_int_equal(budget_held(f->budget), 0);
+    lent = (struct lent){.arena = here.arena};
+    start("/lockstock.v1.IdempotencyService/Begin", &request.base, 1, &(sink_call){.lender = &lender});
+    assert_int_equal(budget_held(here.budget), 0);
+    asked_answer_at(&here.store, 0, "WAIT 1 250");
+    assert_in_range(budget_held(here.budget), 1000, 2500);
+    tell_event(SERVICE_WAIT_OVER);
+    answer_with(1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    assert_int_equal(budget_held(here.budget), 0);
     free(unknown.data);
 }
 
@@ -176,44 +163,40 @@ TEST(what_a_waiting_call_keeps_beyond_an_ordinary_one_counts_as_bytes_held)
 /* promise B11: a refusal after a round that had an effect says MAYBE */
 TEST(a_refusal_after_an_effect_says_maybe)
 {
-    static const store_value more = {.type = STORE_STRING, .string = {"MORE", 4}};
-    static const store_value reply = {.type = STORE_ARRAY, .n = 1, .element = &more};
-    const store_result goes_on = {.code = LKS_OK, .applied = LKS_APPLIED_YES, .message = "", .value = &reply};
     lks_trim_ledger_request request = LKS_TRIM_LEDGER_REQUEST_INIT;
-    fixture *f = *state;
 
     request.group = "g";
     request.up_to = "1-0";
-    start(f, "/lockstock.v1.StockService/TrimLedger", &request.base, 1, NULL);
-    f->store.submitted[0].done(f->store.submitted[0].arg, &goes_on);
-    assert_int_equal(f->store.n, 2);
-    assert_string_equal(f->store.submitted[1].call->function, "stock_trim_ledger");
-    answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
+    start("/lockstock.v1.StockService/TrimLedger", &request.base, 1, NULL);
+    asked_answer_at(&here.store, 0, "MORE");
+    assert_int_equal(here.store.n, 2);
+    assert_string_equal(here.store.asked[1].call->function, "stock_trim_ledger");
+    answer_with(1, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    expect(LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
 }
 
 /* promise W13: a call that waits stands alone in its frame; it is parked before its store call */
 /* promise K20 */
+/* promise L34 */
 TEST(events_that_are_pending_start_the_next_rounds_by_priority)
 {
-    fixture *f = *state;
-    start_waiting(f);
-    tell_event(f, SERVICE_WOKEN);
-    tell_event(f, SERVICE_WAIT_OVER);
-    answer_queued(f, 0);
-    assert_int_equal(f->store.n, 2);
-    assert_string_equal(f->store.submitted[1].call->function, "lock_withdraw");
-    answer_queued(f, 1); /* still */
-    assert_string_equal(f->store.submitted[2].call->function, "lock_claim");
-    answer_queued(f, 2);
-    assert_int_equal(callers_parked(f->callers), 1);
-    tell_event(f, SERVICE_ABANDONED);
-    assert_int_equal(f->store.n, 4);
-    assert_string_equal(f->store.submitted[3].call->function, "lock_abandon");
-    assert_int_equal(f->n_done, 0);
-    answer_with(f, 3, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_int_equal(f->n_done, 1);
-    expect_abandoned(f);
+    start_waiting();
+    tell_event(SERVICE_WOKEN);
+    tell_event(SERVICE_WAIT_OVER);
+    answer_queued(0);
+    assert_int_equal(here.store.n, 2);
+    assert_string_equal(here.store.asked[1].call->function, "lock_withdraw");
+    answer_queued(1); /* still */
+    assert_string_equal(here.store.asked[2].call->function, "lock_claim");
+    answer_queued(2);
+    assert_int_equal(callers_parked(here.callers), 1);
+    tell_event(SERVICE_ABANDONED);
+    assert_int_equal(here.store.n, 4);
+    assert_string_equal(here.store.asked[3].call->function, "lock_abandon");
+    assert_int_equal(here.n_done, 0);
+    answer_with(3, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(here.n_done, 1);
+    expect_abandoned();
 }
 
 /* While it is taken out of the queue in the store it has its room to wait and to run: who abandons many calls waits until
@@ -222,109 +205,96 @@ TEST(events_that_are_pending_start_the_next_rounds_by_priority)
  * room to wait */
 TEST(an_abandoned_call_lasts_until_it_is_taken_out_of_the_queue)
 {
-    static const store_value both[] = {{.type = STORE_STRING, .string = {"OK", 2}},
-                                       {.type = STORE_INTEGER, .integer = -1}};
-    static const store_value reply = {.type = STORE_ARRAY, .n = 2, .element = both};
-    const store_result undone = {.code = LKS_OK, .applied = LKS_APPLIED_YES, .message = "", .value = &reply};
-    fixture *f = *state;
 
-    start_waiting(f);
-    answer_queued(f, 0);
-    tell_event(f, SERVICE_ABANDONED);
-    assert_int_equal(f->store.n, 2);
-    assert_string_equal(f->store.submitted[1].call->function, "lock_abandon");
-    assert_int_not_equal(callers_running(f->callers), 0);
-    assert_int_equal(f->n_done, 0);
-    f->store.submitted[1].done(f->store.submitted[1].arg, &undone);
-    expect(f, LKS_CANCELLED, LKS_APPLIED_NO, "gone");
-    assert_int_equal(f->alarms.n_lasting, 0);
-    assert_false(callers_any(f->callers));
+    start_waiting();
+    answer_queued(0);
+    tell_event(SERVICE_ABANDONED);
+    assert_int_equal(here.store.n, 2);
+    assert_string_equal(here.store.asked[1].call->function, "lock_abandon");
+    assert_int_not_equal(callers_running(here.callers), 0);
+    assert_int_equal(here.n_done, 0);
+    asked_answer_at(&here.store, 1, "OK -1");
+    expect(LKS_CANCELLED, LKS_APPLIED_NO, "gone");
+    assert_int_equal(here.alarms.n_lasting, 0);
+    assert_false(callers_any(here.callers));
 }
 
 /* promise L57 */
 TEST(a_grant_in_a_message_is_the_answer)
 {
-    fixture *f = *state;
-    start_waiting(f);
-    answer_queued(f, 0);
-    f->waiters.entered->on_event(f->waiters.entered, (service_event){SERVICE_GRANTED, 1, (int64_t[]){7}});
-    assert_int_equal(f->store.n, 1);
-    assert_int_equal(f->n_done, 1);
-    assert_int_equal(f->error.code, LKS_OK);
-    const lks_acquire_response *response = (const void *)f->response;
+    start_waiting();
+    answer_queued(0);
+    here.waiters.entered->on_event(here.waiters.entered, (service_event){SERVICE_GRANTED, 1, (int64_t[]){7}});
+    assert_int_equal(here.store.n, 1);
+    assert_int_equal(here.n_done, 1);
+    assert_int_equal(here.error.code, LKS_OK);
+    const lks_acquire_response *response = (const void *)here.response;
     assert_int_equal(response->outcome, LKS_ACQUIRE_OUTCOME_ACQUIRED);
     assert_int_equal(response->fences[0]->fence, 7);
     assert_int_equal(response->lease_ms, 1000);
     assert_false(response->replayed);
-    assert_int_equal(f->alarms.n_lasting, 0);
+    assert_int_equal(here.alarms.n_lasting, 0);
 }
 
 /* The reply on its way may be older, and say that the call waits. */
 TEST(a_grant_for_a_call_that_asks_makes_it_ask_again)
 {
-    fixture *f = *state;
-    start_waiting(f);
-    f->waiters.entered->on_event(f->waiters.entered, (service_event){SERVICE_GRANTED, 1, (int64_t[]){7}});
-    assert_int_equal(f->n_done, 0);
-    answer_queued(f, 0);
-    assert_string_equal(f->store.submitted[1].call->function, "lock_claim");
-    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    start_waiting();
+    here.waiters.entered->on_event(here.waiters.entered, (service_event){SERVICE_GRANTED, 1, (int64_t[]){7}});
+    assert_int_equal(here.n_done, 0);
+    answer_queued(0);
+    assert_string_equal(here.store.asked[1].call->function, "lock_claim");
 }
 
 TEST(a_grant_with_too_few_fences_fails_and_is_undone)
 {
-    fixture *f = *state;
-    start_waiting(f);
-    answer_queued(f, 0);
-    tell_event(f, SERVICE_GRANTED);
-    expect(f, LKS_INTERNAL, LKS_APPLIED_MAYBE, "another shape");
-    expect_abandoned(f);
+    start_waiting();
+    answer_queued(0);
+    tell_event(SERVICE_GRANTED);
+    expect(LKS_INTERNAL, LKS_APPLIED_MAYBE, "another shape");
+    expect_abandoned();
 }
 
 /* Redis is away as its wait ends: the answer does not wait, what is left in Redis is seen to. */
 /* promise L52 */
 TEST(a_withdrawal_that_fails_is_made_up_for)
 {
-    fixture *f = *state;
-    start_waiting(f);
-    answer_queued(f, 0);
-    tell_event(f, SERVICE_WAIT_OVER);
-    answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_int_equal(f->n_done, 1);
-    expect_abandoned(f);
+    start_waiting();
+    answer_queued(0);
+    tell_event(SERVICE_WAIT_OVER);
+    answer_with(1, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(here.n_done, 1);
+    expect_abandoned();
 }
 
 /* promise L52: what a call leaves in a queue without an answer is taken out as soon as Redis is there */
 TEST(an_acquire_that_may_have_queued_is_made_up_for)
 {
-    fixture *f = *state;
-    start_waiting(f);
-    answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    expect_abandoned(f);
+    start_waiting();
+    answer_with(0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    expect_abandoned();
 }
 
 /* promise L52 */
 TEST(what_left_nothing_needs_no_lasting_alarm)
 {
-    fixture *f = *state;
-    start_waiting(f);
-    answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_int_equal(f->n_done, 1);
-    assert_string_equal(f->alarms.lasting, "");
+    start_waiting();
+    answer_with(0, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(here.n_done, 1);
+    assert_string_equal(here.alarms.lasting, "");
 }
 
 /* Its place in the queue is kept: the same call goes on at another server. */
 /* promise W14 */
 TEST(a_stopping_server_asks_nothing_more)
 {
-    fixture *f = *state;
-    start_waiting(f);
-    answer_queued(f, 0);
-    tell_event(f, SERVICE_STOPPING);
-    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "shutting down");
-    assert_int_equal(f->error.reason, LKS_REASON_SHUTTING_DOWN);
-    assert_int_equal(f->store.n, 1);
-    assert_string_equal(f->alarms.lasting, "");
+    start_waiting();
+    answer_queued(0);
+    tell_event(SERVICE_STOPPING);
+    expect(LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "shutting down");
+    assert_int_equal(here.error.reason, LKS_REASON_SHUTTING_DOWN);
+    assert_int_equal(here.store.n, 1);
+    assert_string_equal(here.alarms.lasting, "");
 }
 
 /* The wait ends before the deadline by as much as its last round takes; that one has no
@@ -332,84 +302,77 @@ TEST(a_stopping_server_asks_nothing_more)
 /* promise W13 */
 TEST(the_last_round_ends_by_the_deadline)
 {
-    fixture *f = *state;
-    start_waiting_of(f, 1, &(sink_call){.timeout_ms = 2000});
-    uint64_t deadline_ns = f->store.submitted[0].deadline_ns;
-    assert_int_equal(f->waiters.deadline_ns, deadline_ns - 250000000);
-    answer_queued(f, 0);
-    tell_event(f, SERVICE_WAIT_OVER);
-    assert_int_equal(f->store.submitted[1].deadline_ns, deadline_ns);
-    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    start_waiting_of(1, &(sink_call){.timeout_ms = 2000});
+    uint64_t deadline_ns = here.store.asked[0].deadline_ns;
+    assert_int_equal(here.waiters.deadline_ns, deadline_ns - 250000000);
+    answer_queued(0);
+    tell_event(SERVICE_WAIT_OVER);
+    assert_int_equal(here.store.asked[1].deadline_ns, deadline_ns);
 }
 
 /* Without a deadline of its own a call gets the default one after what it asks to wait. */
 TEST(a_wait_does_not_shorten_the_time_to_answer)
 {
-    fixture *f = *state;
     uint64_t now = clock_now_ns();
-    start_waiting(f);
-    assert_true(f->store.submitted[0].deadline_ns >= now + UINT64_C(70000) * 1000000);
-    assert_true(f->waiters.deadline_ns < now + UINT64_C(61000) * 1000000);
-    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    start_waiting();
+    assert_true(here.store.asked[0].deadline_ns >= now + UINT64_C(70000) * 1000000);
+    assert_true(here.waiters.deadline_ns < now + UINT64_C(61000) * 1000000);
 }
 
 /* promise K1: a call that waits takes no room to run, only room to wait */
 /* promise K5 */
 TEST(parked_calls_leave_their_room_to_others)
 {
-    fixture *f = *state;
     for (size_t peer = 2; peer < 4; peer++) {
-        start_waiting_of(f, peer, NULL);
-        start_waiting_of(f, peer, NULL);
+        start_waiting_of(peer, NULL);
+        start_waiting_of(peer, NULL);
     }
     for (size_t i = 0; i < 4; i++)
-        answer_queued(f, i);
-    assert_int_equal(callers_parked(f->callers), 4);
-    start_get_item(f, 2, NULL);
-    assert_int_equal(f->store.n, 5);
-    answer_with(f, 4, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    start_waiting_of(f, 5, NULL); /* one too many that waits */
-    assert_int_equal(f->n_done, 2);
-    assert_int_equal(f->error.code, LKS_RESOURCE_EXHAUSTED);
-    lose(f, 2);
-    lose(f, 3);
-    for (size_t i = 5; i < f->store.n; i++)
-        answer_with(f, i, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, 9);
-    assert_int_equal(f->alarms.n_lasting, 4);
-    assert_int_equal(callers_parked(f->callers), 0);
+        answer_queued(i);
+    assert_int_equal(callers_parked(here.callers), 4);
+    start_get_item(2, NULL);
+    assert_int_equal(here.store.n, 5);
+    answer_with(4, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    start_waiting_of(5, NULL); /* one too many that waits */
+    assert_int_equal(here.n_done, 2);
+    assert_int_equal(here.error.code, LKS_RESOURCE_EXHAUSTED);
+    lose(2);
+    lose(3);
+    for (size_t i = 5; i < here.store.n; i++)
+        answer_with(i, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(here.store.n, 9);
+    assert_int_equal(here.alarms.n_lasting, 4);
+    assert_int_equal(callers_parked(here.callers), 0);
 }
 
 /* It was never asked of the store: nothing is to be withdrawn. */
 /* promise K5 */
 TEST(a_queued_call_of_a_lost_connection_is_not_run)
 {
-    fixture *f = *state;
     for (size_t i = 0; i < 4; i++)
-        start_get_item(f, 1, NULL);
-    lose(f, 1);
-    expect(f, LKS_CANCELLED, LKS_APPLIED_NO, "gone");
+        start_get_item(1, NULL);
+    lose(1);
+    expect(LKS_CANCELLED, LKS_APPLIED_NO, "gone");
     for (size_t i = 0; i < 3; i++)
-        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->store.n, 3);
-    assert_int_equal(f->n_done, 4);
+        answer_with(i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.store.n, 3);
+    assert_int_equal(here.n_done, 4);
 }
 
 /* promise K5: a lost connection takes its calls with it, and no others; nothing of it starts any more */
 TEST(an_abandoned_call_is_withdrawn_alone)
 {
-    fixture *f = *state;
     running *handle = NULL;
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
     request.sku = "tea";
     for (size_t i = 0; i < 3; i++)
-        start_get_item(f, 1, NULL);
-    start(f, get_item, &request.base, 1, &(sink_call){.handle = &handle});
+        start_get_item(1, NULL);
+    start(get_item, &request.base, 1, &(sink_call){.handle = &handle});
     assert_non_null(handle);
     dispatch_abandon(handle);
-    expect(f, LKS_CANCELLED, LKS_APPLIED_NO, "gone");
+    expect(LKS_CANCELLED, LKS_APPLIED_NO, "gone");
     assert_null(handle);
     for (size_t i = 0; i < 3; i++)
-        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    assert_int_equal(f->n_done, 4);
+        answer_with(i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(here.n_done, 4);
 }

@@ -96,7 +96,7 @@ TEST(what_is_no_json_is_told_with_its_place)
 TEST(a_field_stands_once)
 {
     assert_refused("{\"word\":\"a\",\"word\":\"b\"}", "line 1, column 18: not JSON");
-    assert_refused("{\"aBool\":true,\"a_bool\":true}", "a_bool: stands there twice, by two names");
+    assert_refused("{\"aBool\":true,\"a_bool\":true}", "a_bool: given twice, by two names");
     assert_refused("{\"word\":\"a\",\"number\":1}", "number: another field of its oneof is set too");
     assert_int_equal(parse("{\"word\":null,\"number\":1}")->choice_case,
                      LOCKSTOCK__TEST__JSON__EVERYTHING__CHOICE_NUMBER);

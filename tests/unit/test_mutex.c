@@ -272,55 +272,6 @@ TEST(test_refusals_are_told_apart)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-/* A grant that may come all the same must not outlive the call that did not get it. */
-/* promise M6 */
-TEST(test_a_doubtful_grant_is_given_back)
-{
-    lks_mutex *mutex = new_plain("door");
-    lks_error error;
-
-    fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_INTERNAL, .applied = LKS_APPLIED_NO});
-    assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_FAILED);
-    assert_int_equal(error.code, LKS_INTERNAL);
-    fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE});
-    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_FAILED);
-    assert_true(fake_await(fake, FAKE_RELEASE, "door", 1));
-    assert_string_equal(event_of(FAKE_RELEASE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
-    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = 99}); /* of a newer server */
-    assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_FAILED);
-    assert_int_equal(error.code, LKS_INTERNAL);
-    assert_true(fake_await(fake, FAKE_RELEASE, "door", 2));
-    assert_nothing_else_was_released(mutex, 2);
-    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
-}
-
-/* The try without an answer may be granted after the refusal of the next one. */
-/* promise M6: a doubtful grant is given back, and only that */
-TEST(test_a_refusal_after_an_unanswered_try_is_given_back)
-{
-    const lks_acquire_outcome outcomes[] = {LKS_ACQUIRE_OUTCOME_BUSY, LKS_ACQUIRE_OUTCOME_TIMED_OUT};
-    const lks_lock_result results[] = {LKS_LOCK_BUSY, LKS_LOCK_TIMED_OUT};
-    lks_mutex *mutex = new_plain("door");
-    lks_error error;
-
-    for (size_t i = 0; i < 2; i++) {
-        fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE,
-                                        .applied = LKS_APPLIED_MAYBE,
-                                        .fail_times = 1,
-                                        .outcome[FAKE_ACQUIRE] = (int)outcomes[i]});
-        assert_int_equal(lks_mutex_lock(mutex, 5, &error), results[i]);
-        assert_int_equal(error.applied, LKS_APPLIED_NO);
-        assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 2 * (i + 1));
-        assert_int_equal(fake_calls(fake, FAKE_RELEASE), i + 1); /* answered before the refusal is told */
-        assert_string_equal(event_of(FAKE_RELEASE, i).token, event_of(FAKE_ACQUIRE, 2 * i).token);
-    }
-    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_BUSY});
-    assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_BUSY);
-    assert_int_equal(error.applied, LKS_APPLIED_NO);
-    assert_nothing_else_was_released(mutex, 2);
-    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
-}
-
 /* What cannot be given back at once is given back in the background. */
 /* promise M6 */
 TEST(test_a_refused_lock_is_given_back_as_soon_as_a_server_answers)

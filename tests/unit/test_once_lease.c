@@ -118,7 +118,7 @@ TEST(test_a_late_begin_in_doubt_is_given_back)
 
 /* ---- the end -------------------------------------------------------------------------- */
 
-/* promise C8 */
+/* promise C8: failures for now and for good */
 TEST(test_a_failure_for_now)
 {
     struct job job = {.verdict = LKS_ONCE_RETRY, .detail = "bank is closed"};

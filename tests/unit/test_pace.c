@@ -19,12 +19,12 @@ TEST(nothing_is_foreseen_before_enough_was_seen)
     pace p = {0};
 
     pace_begin(&p, 1000 * MS);
-    assert_int_equal(pace_foresee(&p, 1000), 0);
+    assert_int_equal(pace_expected_ns(&p, 1000), 0);
     pass(&p, 1000 * MS, 10 * MS, 31); /* long enough, but too few */
-    assert_int_equal(pace_foresee(&p, 1000), 0);
+    assert_int_equal(pace_expected_ns(&p, 1000), 0);
     pace_begin(&p, 1000 * MS);
     pass(&p, 1000 * MS, MS / 100, 1999); /* many, but in too short a time */
-    assert_int_equal(pace_foresee(&p, 1000), 0);
+    assert_int_equal(pace_expected_ns(&p, 1000), 0);
 }
 
 TEST(a_queue_takes_as_long_as_those_before_did)
@@ -33,8 +33,8 @@ TEST(a_queue_takes_as_long_as_those_before_did)
 
     pace_begin(&p, 1000 * MS);
     pass(&p, 1000 * MS, MS, 32);
-    assert_int_equal(pace_foresee(&p, 1), MS);
-    assert_int_equal(pace_foresee(&p, 500), 500 * MS);
+    assert_int_equal(pace_expected_ns(&p, 1), MS);
+    assert_int_equal(pace_expected_ns(&p, 500), 500 * MS);
 }
 
 TEST(the_pace_follows_what_changes)
@@ -45,10 +45,10 @@ TEST(the_pace_follows_what_changes)
     pace_begin(&p, now_ns);
     now_ns = pass(&p, now_ns, MS, 32);
     now_ns = pass(&p, now_ns, 5 * MS, 32);
-    assert_int_equal(pace_foresee(&p, 1), 2 * MS); /* one window does not tell all */
+    assert_int_equal(pace_expected_ns(&p, 1), 2 * MS); /* one window does not tell all */
     for (int i = 0; i < 40; i++)
         now_ns = pass(&p, now_ns, 5 * MS, 32);
-    assert_in_range(pace_foresee(&p, 1), 5 * MS * 99 / 100, 5 * MS);
+    assert_in_range(pace_expected_ns(&p, 1), 5 * MS * 99 / 100, 5 * MS);
 }
 
 TEST(a_queue_that_begins_anew_knows_nothing)
@@ -58,9 +58,9 @@ TEST(a_queue_that_begins_anew_knows_nothing)
     pace_begin(&p, 1000 * MS);
     pass(&p, 1000 * MS, MS, 64);
     pace_begin(&p, 5000 * MS);
-    assert_int_equal(pace_foresee(&p, 1000), 0);
+    assert_int_equal(pace_expected_ns(&p, 1000), 0);
     pass(&p, 5000 * MS, 2 * MS, 32); /* and what passed meanwhile does not count */
-    assert_int_equal(pace_foresee(&p, 1), 2 * MS);
+    assert_int_equal(pace_expected_ns(&p, 1), 2 * MS);
 }
 
 TEST(too_long_is_a_part_of_the_time_left)

@@ -177,53 +177,6 @@ TEST(test_the_end_of_the_block_cancels)
     lks_reservation_cleanup(&reservation);
 }
 
-/* promise C23: a doubtful Reserve is cancelled, and only that */
-TEST(test_a_doubtful_reserve_is_cancelled)
-{
-    const fake_manner manners[] = {
-        {.fails[FAKE_RESERVE] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE},
-        {.outcome[FAKE_RESERVE] = 99},
-    };
-    lks_reservation *reservation = NULL;
-    lks_error error;
-
-    for (size_t i = 0; i < 2; i++) {
-        fake_behave(fake, manners[i]);
-        assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), 0);
-        assert_int_equal(error.code, LKS_INTERNAL);
-        assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
-        assert_null(reservation);
-        assert_true(fake_await(fake, FAKE_CANCEL, NULL, i + 1));
-        assert_string_equal(event_of(FAKE_CANCEL, i).id, "order-1");
-        assert_string_equal(event_of(FAKE_CANCEL, i).group, "phone");
-    }
-    fake_behave(fake, (fake_manner){.fails[FAKE_RESERVE] = LKS_INTERNAL});
-    assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), 0);
-    assert_cancels(2);
-}
-
-/* The try without an answer may reserve after the refusal of the next one. */
-/* promise C23 */
-TEST(test_a_refusal_after_an_unanswered_try_is_cancelled)
-{
-    lks_reservation *reservation = NULL;
-    lks_error error;
-
-    fake_behave(fake, (fake_manner){.fails[FAKE_RESERVE] = LKS_UNAVAILABLE,
-                                    .applied = LKS_APPLIED_MAYBE,
-                                    .fail_times = 1,
-                                    .outcome[FAKE_RESERVE] = LKS_RESERVE_OUTCOME_SOLD_OUT});
-    assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), LKS_RESERVE_OUTCOME_SOLD_OUT);
-    assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
-    assert_int_equal(error.applied, LKS_APPLIED_NO);
-    assert_null(reservation);
-    assert_int_equal(fake_calls(fake, FAKE_RESERVE), 2);
-    assert_int_equal(fake_calls(fake, FAKE_CANCEL), 1); /* answered before the refusal is told */
-    assert_string_equal(event_of(FAKE_CANCEL, 0).id, "order-1");
-    assert_string_equal(event_of(FAKE_CANCEL, 0).group, "phone");
-    assert_cancels(1);
-}
-
 /* promise C22: the end of the block cancels, by all means; not twice */
 TEST(test_a_cancel_says_what_became_of_it)
 {

@@ -117,7 +117,7 @@ TEST(a_client_reads_replies)
 
     for (size_t m = 0; m < 2; m++) {
         for (size_t piece = 1; piece < 60; piece++) {
-            uint8_t bytes[256], said[SP_SAY_BYTES_MAX];
+            uint8_t bytes[256], said[SP_OUTPUT_BYTES_MAX];
             size_t len = sizeof sp_rep_handshake;
             sp_reader r;
             teardown(NULL);
@@ -127,9 +127,9 @@ TEST(a_client_reads_replies)
             len += put_message(bytes + len, mappings[m], (const uint32_t[]){7}, 1, "no id"); /* somebody else's */
             len += put_message(bytes + len, mappings[m], one_id, 1, "");
             sp_reader_init_client(&r, mappings[m], FRAME_MAX);
-            assert_int_equal(sp_say(&r, said), sizeof handshake);
+            assert_int_equal(sp_output(&r, said), sizeof handshake);
             assert_memory_equal(said, handshake, sizeof handshake);
-            assert_int_equal(sp_say(&r, said), 0);
+            assert_int_equal(sp_output(&r, said), 0);
             for (size_t at = 0; at < len; at += piece)
                 assert_int_equal(read_all(&r, bytes + at, len - at < piece ? len - at : piece), SP_FINE);
             assert_int_equal(took.n, 3);
@@ -152,7 +152,7 @@ TEST(a_client_takes_no_request_and_nothing_too_long)
 
     sp_reader_init_client(&r, SP_OVER_TCP, FRAME_MAX);
     assert_int_equal(read_all(&r, handshake, sizeof handshake), SP_BROKEN);
-    assert_false(r.shaken);
+    assert_false(r.handshake_done);
     sp_reader_end(&r);
     memset(longest, 'x', FRAME_MAX + 1);
     for (size_t len = FRAME_MAX; len <= FRAME_MAX + 1; len++) {
@@ -441,14 +441,14 @@ static const char request[] = "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r
 static sp_reader websocket_reader(void)
 {
     static const websocket_site site = {.path = "/", .subprotocol = sp_rep_subprotocol};
-    uint8_t said[SP_SAY_BYTES_MAX];
+    uint8_t said[SP_OUTPUT_BYTES_MAX];
     sp_reader r;
 
     assert_true(sp_reader_init_websocket(&r, &site, FRAME_MAX));
-    assert_int_equal(sp_say(&r, said), 0);
+    assert_int_equal(sp_output(&r, said), 0);
     assert_int_equal(read_all(&r, request, sizeof request - 1), SP_FINE);
-    assert_true(r.shaken);
-    assert_true(sp_say(&r, said) > 0);
+    assert_true(r.handshake_done);
+    assert_true(sp_output(&r, said) > 0);
     assert_memory_equal(said, "HTTP/1.1 101 ", 13);
     return r;
 }
@@ -488,12 +488,12 @@ TEST(a_websocket_message_that_is_no_request_closes)
 {
     static const char *const messages[] = {"", "abc", "abcd", "abcdefgh"};
     static const uint8_t close[] = {0x88, 2, 1002 >> 8, 1002 & 0xFF};
-    uint8_t bytes[64], said[SP_SAY_BYTES_MAX];
+    uint8_t bytes[64], said[SP_OUTPUT_BYTES_MAX];
     for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
         sp_reader r = websocket_reader();
         size_t len = put_frame(bytes, 0x82, messages[i], strlen(messages[i]));
         assert_int_equal(read_all(&r, bytes, len), SP_BROKEN);
-        assert_int_equal(sp_say(&r, said), sizeof close);
+        assert_int_equal(sp_output(&r, said), sizeof close);
         assert_memory_equal(said, close, sizeof close);
         sp_reader_end(&r);
     }

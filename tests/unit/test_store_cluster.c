@@ -31,6 +31,7 @@ typedef struct fake_node {
 static struct {
     store_driver *d;
     fake_node node[NODES];
+    unsigned listening;
     uv_timer_t far; /* after each HELLO, whose answer it is; no loop: it is answered at once */
 } here;
 
@@ -99,12 +100,29 @@ static void call_itself(char letter)
     fake_redis_answer(here.node[B].fake, "CLUSTER MYID", reply);
 }
 
+static void on_wake(void *arg, const char *data, size_t len)
+{
+    (void)arg;
+    (void)data;
+    (void)len;
+}
+
+static void on_listening(void *arg)
+{
+    (void)arg;
+    here.listening++;
+}
+
 static void open_store_with(uint32_t silence_timeout_ms)
 {
     char url[64];
 
     snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%u", here.node[A].port);
-    const store_options options = {.url = url, .silence_timeout_ms = silence_timeout_ms};
+    const store_options options = {.url = url,
+                                   .silence_timeout_ms = silence_timeout_ms,
+                                   .wake_channel = "ls:wake:test",
+                                   .on_wake = on_wake,
+                                   .on_listening = on_listening};
     assert_int_equal(store_driver_open(here.d, &options, NULL), LKS_OK);
 }
 
@@ -193,6 +211,25 @@ static bool is_whole(void *arg)
     return store_ready(store_driver_store(here.d), &reason) && !reason;
 }
 
+/* The next FCALLs at that node. */
+static void answer_calls(int node, const char *answer, int times)
+{
+    here.node[node].answer = answer;
+    here.node[node].answers = times;
+}
+
+static void stop_node(int node)
+{
+    fake_redis_stop(here.node[node].fake);
+    here.node[node].fake = NULL;
+}
+
+static void open_ready(void)
+{
+    open_store();
+    store_driver_wait_ready(here.d, true);
+}
+
 static void assert_calls(size_t at_a, size_t at_b)
 {
     assert_int_equal(here.node[A].calls, at_a);
@@ -201,8 +238,7 @@ static void assert_calls(size_t at_a, size_t at_b)
 
 TEST(a_call_goes_to_the_node_that_has_its_slot)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_calls(1, 0);
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
@@ -213,12 +249,10 @@ TEST(moved_is_followed_at_once)
 {
     char moved[64];
 
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES); /* B is there */
     snprintf(moved, sizeof moved, "-MOVED 3429 127.0.0.1:%u\r\n", here.node[B].port);
-    here.node[A].answer = moved;
-    here.node[A].answers = 1;
+    answer_calls(A, moved, 1);
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_calls(1, 2);
 }
@@ -228,8 +262,7 @@ TEST(functions_that_two_nodes_lost_are_loaded_at_both)
     static const char missing[] = "-ERR Function not found\r\n";
     char moved[64];
 
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
     snprintf(moved, sizeof moved, "-MOVED 3429 127.0.0.1:%u\r\n", here.node[B].port);
     here.node[A].answer = here.node[B].answer = missing;
@@ -244,11 +277,9 @@ TEST(a_slot_that_moves_is_waited_for_where_it_was)
 {
     char ask[64];
 
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     snprintf(ask, sizeof ask, "-ASK 3429 127.0.0.1:%u\r\n", here.node[B].port);
-    here.node[A].answer = ask;
-    here.node[A].answers = 2;
+    answer_calls(A, ask, 2);
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_calls(3, 0);
 }
@@ -267,11 +298,9 @@ TEST(a_slot_that_does_not_end_its_move_is_told_of)
 {
     char ask[64];
 
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     snprintf(ask, sizeof ask, "-ASK 3429 127.0.0.1:%u\r\n", here.node[B].port);
-    here.node[A].answer = ask;
-    here.node[A].answers = 1 << 30;
+    answer_calls(A, ask, 1 << 30);
     outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .base = low, .timeout_ms = 200});
     assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
     assert_non_null(strstr(o->message, "slot is moving"));
@@ -294,8 +323,7 @@ TEST(a_slot_that_does_not_end_its_move_is_told_of)
 TEST(an_older_claim_changes_nothing)
 {
     claim(A, 5, "0-8191");
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     claim(A, 5, "");
     claim(B, 4, "0-16383");
     until_looked();
@@ -306,8 +334,7 @@ TEST(an_older_claim_changes_nothing)
 TEST(a_newer_claim_counts)
 {
     claim(A, 5, "0-8191");
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     claim(A, 5, "");
     claim(B, 6, "0-16383");
     until_looked();
@@ -330,14 +357,32 @@ TEST(a_password_is_read_again_while_a_node_is_not_open_yet)
     assert_calls(1, 0);
 }
 
+static bool listens_again(void *arg)
+{
+    return here.listening > *(unsigned *)arg && is_whole(NULL);
+}
+
+/* Messages of its groups may have been missed, though the store was ready all the time. */
+/* promise T17 */
+TEST(a_node_that_comes_back_is_told_like_a_store)
+{
+    open_ready();
+    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
+    unsigned before = here.listening;
+    fake_redis_hang_up(here.node[B].fake);
+    store_driver_until(here.d, is_degraded, NULL);
+    assert_true(store_ready(store_driver_store(here.d), NULL));
+    store_driver_until(here.d, listens_again, &before);
+}
+
 /* They were not sent, or may be sent again. */
 TEST(calls_go_to_a_dead_nodes_successor)
 {
     open_store_with(600000); /* not by silence */
     store_driver_wait_ready(here.d, true);
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
-    here.node[A].answer = fake_silent;
-    here.node[A].answers = 1;
+    answer_calls(A, fake_silent, 1);
     outcome *repeated = store_driver_submit(
         here.d, &(driver_call){.function = "echo", .base = low, .weight = 1, .repeatable = true, .timeout_ms = 60000});
     until_looked();
@@ -351,11 +396,9 @@ TEST(calls_go_to_a_dead_nodes_successor)
 
 TEST(calls_that_wait_go_with_their_slot)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
-    fake_redis_stop(here.node[A].fake);
-    here.node[A].fake = NULL;
+    stop_node(A);
     store_driver_until(here.d, is_degraded, NULL);
     outcome *waits = store_driver_submit(here.d, &(driver_call){.function = "echo", .base = low, .weight = 1});
     claim(A, 1, "");
@@ -367,11 +410,9 @@ TEST(calls_that_wait_go_with_their_slot)
 
 TEST(a_dead_node_leaves_the_others_serving)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
-    fake_redis_stop(here.node[B].fake);
-    here.node[B].fake = NULL;
+    stop_node(B);
     store_driver_until(here.d, is_degraded, NULL);
     assert_outcome(call(high), LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
@@ -383,8 +424,7 @@ TEST(a_dead_node_leaves_the_others_serving)
 /* What answers at B's address is another node than the map says: it has none of B's groups. */
 TEST(another_node_at_an_address_is_not_used)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
     call_itself('c');
     fake_redis_hang_up(here.node[B].fake);
@@ -398,8 +438,7 @@ TEST(another_node_at_an_address_is_not_used)
 TEST(a_cluster_that_is_far_away_is_reached)
 {
     uv_timer_init(store_driver_loop(here.d), &here.far);
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     uv_close((uv_handle_t *)&here.far, NULL);
 }
 
@@ -408,8 +447,7 @@ TEST(a_call_of_a_part_goes_to_its_node)
 {
     store_part part;
 
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
     assert_true(store_part_from(store_driver_store(here.d), 0, &part));
     assert_int_equal(part.slot, 0);
@@ -428,12 +466,10 @@ static bool goes_well(void *arg)
 /* A is cut off from the others, but not from here, and it is A that is asked who has which slots. */
 TEST(a_node_that_is_cut_off_is_not_the_only_one_that_is_asked)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
     here.node[A].cut_off = true;
-    here.node[A].answer = "-CLUSTERDOWN The cluster is down\r\n";
-    here.node[A].answers = 1 << 30;
+    answer_calls(A, "-CLUSTERDOWN The cluster is down\r\n", 1 << 30);
     claim(A, 1, "");
     claim(B, 3, "0-16383");
     store_driver_until(here.d, goes_well, NULL);
@@ -449,11 +485,9 @@ static bool is_up_at_a(void *arg)
 TEST(slots_of_a_node_that_was_given_up_are_used_where_they_are)
 {
     claim(B, 5, "8192-16383");
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
-    fake_redis_stop(here.node[B].fake);
-    here.node[B].fake = NULL;
+    stop_node(B);
     until_looked_times(52); /* more than it takes until old claims are forgotten */
     claim(A, 1, "0-16383");
     claim(B, 5, "");
@@ -488,8 +522,7 @@ TEST(who_does_not_serve_is_named_before_who_was_not_tried)
 /* What befalls the slot of {meta} is no matter of the node's other slots. */
 TEST(a_node_whose_slot_of_meta_moves_is_used)
 {
-    open_store();
-    store_driver_wait_ready(here.d, true);
+    open_ready();
     assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
     answer_all("GET", "-ASK 13 127.0.0.1:1\r\n");
     answer_all("SET", "-ASK 13 127.0.0.1:1\r\n");

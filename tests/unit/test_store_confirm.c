@@ -16,7 +16,7 @@ static void set_replicas(unsigned n)
     scene_answer("ROLE", n == 1 ? "[master :9 [[a 1 9]]]" : "[master :9 [[a 1 9] [b 1 9]]]");
 }
 
-static void begin_at(bool cluster)
+static void begin_at(bool cluster, unsigned replicas)
 {
     const store_options options = {.wait_replicas = REPLICAS, .wait_ms = 70, .role_check_ms = 100};
     const store_options listening = scene_listens(options);
@@ -27,22 +27,23 @@ static void begin_at(bool cluster)
     scene_answer("PUBLISH", ":0\r\n");
     scene_answer("EXPIRE", ":1\r\n");
     confirm(":2\r\n");
-    set_replicas(REPLICAS);
+    set_replicas(replicas);
     scene_open(cluster ? &options : &listening);
-    store_driver_wait_ready(here.d, true);
 }
 
 static int begin(void **state)
 {
     (void)state;
-    begin_at(false);
+    begin_at(false, REPLICAS);
+    store_driver_wait_ready(here.d, true);
     return 0;
 }
 
 static int begin_in_a_cluster(void **state)
 {
     (void)state;
-    begin_at(true);
+    begin_at(true, REPLICAS);
+    store_driver_wait_ready(here.d, true);
     return 0;
 }
 
@@ -198,6 +199,14 @@ TEST_WITH(with_too_few_replicas_it_is_not_ready, begin, scene_end)
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     set_replicas(2);
     store_driver_wait_ready(here.d, true);
+}
+
+/* ROLE is answered after the probe where INFO is not permitted. */
+TEST_WITH(it_is_not_ready_before_its_replicas_are_known, NULL, scene_end)
+{
+    begin_at(false, 1);
+    scene_until_reason("the store has 1 replicas");
+    assert_int_equal(store_driver_ups(here.d), 0);
 }
 
 TEST_MAIN()

@@ -13,17 +13,12 @@ static void open_store(const char *words, const char *reply, const char *credent
     scene_open_url(&(store_options){.allow_unsafe = allow_unsafe}, credentials, suffix);
 }
 
-static void close_store(void)
-{
-    scene_end(NULL);
-}
-
 /* Ready, and then closed. */
 static void becomes_ready(void)
 {
     store_driver_wait_ready(here.d, true);
     assert_null(store_fatal(store_driver_store(here.d)));
-    close_store();
+    scene_end(NULL);
 }
 
 /* promise T8 */
@@ -33,11 +28,11 @@ TEST(credentials_and_database_come_first)
     store_driver_wait_ready(here.d, true);
     assert_ptr_equal(strstr(fake_redis_log(here.fake), "AUTH us er pass/word\nSELECT 7\nHELLO\n"),
                      fake_redis_log(here.fake));
-    close_store();
+    scene_end(NULL);
     open_store("", NULL, ":pw@", "", false);
     store_driver_wait_ready(here.d, true);
     assert_ptr_equal(strstr(fake_redis_log(here.fake), "AUTH pw\nHELLO\n"), fake_redis_log(here.fake));
-    close_store();
+    scene_end(NULL);
 }
 
 /* promise T12 */
@@ -63,7 +58,7 @@ TEST(a_store_that_loses_data_by_design_is_refused_unless_allowed)
             scene_until_reason(rows[i].why);
             assert_int_equal(store_driver_fault(here.d), LKS_REASON_STORE_UNSAFE);
             assert_int_equal(store_driver_ups(here.d), 0);
-            close_store();
+            scene_end(NULL);
         } else {
             becomes_ready();
         }
@@ -91,7 +86,7 @@ TEST(a_misfit_is_fatal)
         open_store(rows[i].words, rows[i].reply, "", "", true);
         store_driver_submit(here.d, &(driver_call){.function = "echo"});
         scene_until_fatal(rows[i].why);
-        close_store();
+        scene_end(NULL);
     }
 }
 
@@ -145,11 +140,11 @@ TEST(the_layout_is_noted_where_there_is_none)
     open_store("GET", "$-1\r\n", "", "", false);
     store_driver_wait_ready(here.d, true);
     assert_int_equal(fake_redis_seen(here.fake, "SET ls:{meta}:schema 3 NX GET"), 1);
-    close_store();
+    scene_end(NULL);
     open_store("", NULL, "", "", false);
     store_driver_wait_ready(here.d, true);
     assert_int_equal(fake_redis_seen(here.fake, "SET ls:{meta}:schema"), 0);
-    close_store();
+    scene_end(NULL);
 }
 
 TEST(a_silent_greeting_times_out)

@@ -30,423 +30,396 @@ typedef struct scene {
     unsigned asked, connections;
 } scene;
 
-static void silence(scene *s, bool silent)
+static scene s;
+
+static void silence(bool silent)
 {
-    fake_redis_answer(s->sentinels[0].fake, "SENTINEL", silent ? fake_silent : NULL);
+    fake_redis_answer(s.sentinels[0].fake, "SENTINEL", silent ? fake_silent : NULL);
 }
 
-static void call_itself(scene *s, size_t sentinel, size_t as)
+static void call_itself(size_t sentinel, size_t as)
 {
     char id[16];
 
-    snprintf(id, sizeof id, "$5\r\n%05u\r\n", s->sentinels[as].port);
-    fake_redis_answer(s->sentinels[sentinel].fake, "SENTINEL MYID", id);
+    snprintf(id, sizeof id, "$5\r\n%05u\r\n", s.sentinels[as].port);
+    fake_redis_answer(s.sentinels[sentinel].fake, "SENTINEL MYID", id);
 }
 
 /* The sentinel names that primary, in a configuration of that epoch. */
-static void switch_to(scene *s, size_t sentinel, size_t primary, long epoch)
+static void switch_to(size_t sentinel, size_t primary, long epoch)
 {
-    fake_redis *fake = s->sentinels[sentinel].fake;
+    fake_redis *fake = s.sentinels[sentinel].fake;
     char text[64];
 
     snprintf(text, sizeof text, "[config-epoch %ld]", epoch);
     fake_redis_answer(fake, "SENTINEL MASTER " NAME, text);
-    snprintf(text, sizeof text, "[127.0.0.1 %u]", s->primaries[primary].port);
+    snprintf(text, sizeof text, "[127.0.0.1 %u]", s.primaries[primary].port);
     fake_redis_answer(fake, "SENTINEL GET-MASTER-ADDR-BY-NAME " NAME, text);
 }
 
 /* The first sentinel names that one. */
-static void name_other(scene *s, size_t other)
+static void name_other(size_t other)
 {
     char text[64];
 
-    snprintf(text, sizeof text, "[[ip 127.0.0.1 port %u]]", s->sentinels[other].port);
-    fake_redis_answer(s->sentinels[0].fake, "SENTINEL SENTINELS " NAME, text);
+    snprintf(text, sizeof text, "[[ip 127.0.0.1 port %u]]", s.sentinels[other].port);
+    fake_redis_answer(s.sentinels[0].fake, "SENTINEL SENTINELS " NAME, text);
 }
 
-static void set_role(scene *s, size_t primary, const char *info)
+static void set_role(size_t primary, const char *info)
 {
     char text[128];
 
     snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(info), info);
-    fake_redis_answer(s->primaries[primary].fake, "INFO", text);
+    fake_redis_answer(s.primaries[primary].fake, "INFO", text);
 }
 
-static void start(seat *s, store_driver *d)
+static void start(seat *of)
 {
-    s->fake = fake_redis_start(store_driver_loop(d), NULL, NULL);
-    s->port = fake_redis_listen_tcp(s->fake);
+    of->fake = fake_redis_start(store_driver_loop(s.d), NULL, NULL);
+    of->port = fake_redis_listen_tcp(of->fake);
 }
 
 /* All sentinels name the first primary. */
 static int begin(void **state)
 {
-    static scene s;
-
+    (void)state;
     s = (scene){.d = store_driver_new()};
     for (size_t i = 0; i < SEATS; i++) {
-        start(&s.sentinels[i], s.d);
-        start(&s.primaries[i], s.d);
-        set_role(&s, i, "role:master\r\n");
+        start(&s.sentinels[i]);
+        start(&s.primaries[i]);
+        set_role(i, "role:master\r\n");
     }
     for (size_t i = 0; i < SEATS; i++) {
         fake_redis_answer(s.sentinels[i].fake, "HELLO", "[version 7.0.15 mode sentinel role sentinel]");
         fake_redis_answer(s.sentinels[i].fake, "SENTINEL SENTINELS", "[]");
-        call_itself(&s, i, i);
-        switch_to(&s, i, 0, 0);
+        call_itself(i, i);
+        switch_to(i, 0, 0);
     }
-    *state = &s;
     return 0;
 }
 
 static int end(void **state)
 {
-    scene *s = *state;
-
-    store_driver_close_store(s->d);
+    (void)state;
+    store_driver_close_store(s.d);
     kept_stderr_end();
     for (size_t i = 0; i < SEATS; i++) {
-        fake_redis_stop(s->sentinels[i].fake);
-        fake_redis_stop(s->primaries[i].fake);
+        fake_redis_stop(s.sentinels[i].fake);
+        fake_redis_stop(s.primaries[i].fake);
     }
-    store_driver_free(s->d);
+    store_driver_free(s.d);
     return 0;
 }
 
-static void open_store_with(scene *s, size_t sentinels, store_options options)
+static void open_store_with(size_t sentinels, store_options options)
 {
     char url[TEXT_BYTES] = "redis+sentinel://";
     size_t used = strlen(url);
 
     for (size_t i = 0; i < sentinels; i++)
         used +=
-            (size_t)snprintf(url + used, sizeof url - used, "%s127.0.0.1:%u", i > 0 ? "," : "", s->sentinels[i].port);
+            (size_t)snprintf(url + used, sizeof url - used, "%s127.0.0.1:%u", i > 0 ? "," : "", s.sentinels[i].port);
     snprintf(url + used, sizeof url - used, "/" NAME);
     options.url = url;
     options.role_check_ms = 1000;
-    assert_int_equal(store_driver_open(s->d, &options, NULL), LKS_OK);
+    assert_int_equal(store_driver_open(s.d, &options, NULL), LKS_OK);
 }
 
-static void open_store(scene *s, size_t sentinels)
+static void open_store(size_t sentinels)
 {
-    open_store_with(s, sentinels, (store_options){0});
+    open_store_with(sentinels, (store_options){0});
+}
+
+/* With one sentinel, whose primary serves. */
+static void open_ready(void)
+{
+    open_store(1);
+    store_driver_wait_ready(s.d, true);
 }
 
 /* Whether calls reach this one. */
-static bool serves(scene *s, size_t primary)
+static bool serves(size_t primary)
 {
-    unsigned before = fake_redis_calls(s->primaries[primary].fake);
-    const outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"});
+    unsigned before = fake_redis_calls(s.primaries[primary].fake);
+    const outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
 
-    return o->code == LKS_OK && fake_redis_calls(s->primaries[primary].fake) == before + 1;
+    return o->code == LKS_OK && fake_redis_calls(s.primaries[primary].fake) == before + 1;
 }
 
 static bool is_at_second(void *arg)
 {
-    return serves(arg, 1);
+    (void)arg;
+    return serves(1);
 }
 
 static bool was_asked_often(void *arg)
 {
-    const scene *s = arg;
-
-    return fake_redis_seen(s->waited_for, s->words) >= s->asked;
+    (void)arg;
+    return fake_redis_seen(s.waited_for, s.words) >= s.asked;
 }
 
 /* Until it has answered this `more` times more. */
-static void until_asked(scene *s, const seat *of, const char *words, unsigned more)
+static void until_asked(const seat *of, const char *words, unsigned more)
 {
-    s->waited_for = of->fake;
-    s->words = words;
-    s->asked = fake_redis_seen(of->fake, words) + more;
-    store_driver_until(s->d, was_asked_often, s);
+    s.waited_for = of->fake;
+    s.words = words;
+    s.asked = fake_redis_seen(of->fake, words) + more;
+    store_driver_until(s.d, was_asked_often, NULL);
 }
 
 static bool has_reason(void *arg)
 {
-    const scene *s = arg;
-
-    return strstr(store_driver_reason(s->d), s->words);
+    (void)arg;
+    return strstr(store_driver_reason(s.d), s.words);
 }
 
-static void until_reason(scene *s, const char *text)
+static void until_reason(const char *text)
 {
-    s->words = text;
-    store_driver_until(s->d, has_reason, s);
+    s.words = text;
+    store_driver_until(s.d, has_reason, NULL);
 }
 
-static void tell_switch(scene *s, const char *name, size_t from, size_t to)
+static void tell_switch(const char *name, size_t from, size_t to)
 {
     char text[128], message[256];
 
-    snprintf(text, sizeof text, "%s 127.0.0.1 %u 127.0.0.1 %u", name, s->primaries[from].port, s->primaries[to].port);
+    snprintf(text, sizeof text, "%s 127.0.0.1 %u 127.0.0.1 %u", name, s.primaries[from].port, s.primaries[to].port);
     snprintf(message, sizeof message, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$%zu\r\n%s\r\n", strlen(text),
              text);
-    fake_redis_say_to(s->sentinels[0].fake, "SUBSCRIBE", message);
+    fake_redis_say_to(s.sentinels[0].fake, "SUBSCRIBE", message);
 }
 
 static bool is_not_ready(void *arg)
 {
-    scene *s = arg;
-
-    return !store_ready(store_driver_store(s->d), NULL);
+    (void)arg;
+    return !store_ready(store_driver_store(s.d), NULL);
 }
 
 TEST_WITH(calls_go_where_a_sentinel_says, begin, end)
 {
-    scene *s = *state;
-
-    open_store(s, 1);
-    store_driver_wait_ready(s->d, true);
-    assert_true(serves(s, 0));
-    assert_int_equal(fake_redis_connections(s->primaries[1].fake), 0);
+    open_ready();
+    assert_true(serves(0));
+    assert_int_equal(fake_redis_connections(s.primaries[1].fake), 0);
 }
 
 /* One of three is broken, or somebody else's: the password is not for whom it names, whatever the epoch. */
 TEST_WITH(one_sentinel_of_three_cannot_ask_for_the_password, begin, end)
 {
-    scene *s = *state;
     char *dir = tempdir_make(), path[256];
 
     snprintf(path, sizeof path, "%s/password", dir);
     assert_true(tempdir_write(path, "secret\n"));
-    switch_to(s, 0, 2, 9);
-    open_store_with(s, 3, (store_options){.files = {.password = path}});
-    store_driver_wait_ready(s->d, true);
-    assert_true(serves(s, 0));
-    assert_int_equal(fake_redis_connections(s->primaries[2].fake), 0);
-    set_role(s, 0, "role:slave\r\n"); /* while in doubt, too */
-    store_driver_wait_ready(s->d, false);
-    until_asked(s, &s->sentinels[0], "SENTINEL MASTER", 3);
-    assert_int_equal(fake_redis_connections(s->primaries[2].fake), 0);
-    switch_to(s, 1, 1, 3);
-    switch_to(s, 2, 1, 3);
-    store_driver_until(s->d, is_at_second, s);
-    assert_int_equal(fake_redis_connections(s->primaries[2].fake), 0);
+    switch_to(0, 2, 9);
+    open_store_with(3, (store_options){.files = {.password = path}});
+    store_driver_wait_ready(s.d, true);
+    assert_true(serves(0));
+    assert_int_equal(fake_redis_connections(s.primaries[2].fake), 0);
+    set_role(0, "role:slave\r\n"); /* while in doubt, too */
+    store_driver_wait_ready(s.d, false);
+    until_asked(&s.sentinels[0], "SENTINEL MASTER", 3);
+    assert_int_equal(fake_redis_connections(s.primaries[2].fake), 0);
+    switch_to(1, 1, 3);
+    switch_to(2, 1, 3);
+    store_driver_until(s.d, is_at_second, NULL);
+    assert_int_equal(fake_redis_connections(s.primaries[2].fake), 0);
     tempdir_remove(dir);
 }
 
 /* Those that sentinels name are not of the URL. */
 TEST_WITH(sentinels_that_others_name_do_not_count_for_the_password, begin, end)
 {
-    scene *s = *state;
     char *dir = tempdir_make(), path[256];
 
     snprintf(path, sizeof path, "%s/password", dir);
     assert_true(tempdir_write(path, "secret\n"));
-    name_other(s, 2);
-    switch_to(s, 0, 2, 9);
-    switch_to(s, 2, 2, 9);
-    open_store_with(s, 2, (store_options){.files = {.password = path}});
-    until_asked(s, &s->sentinels[0], "SENTINEL MASTER", 4);
-    until_reason(s, "too few sentinels");
-    assert_int_equal(fake_redis_connections(s->primaries[2].fake), 0);
-    switch_to(s, 1, 2, 9);
-    store_driver_wait_ready(s->d, true);
-    assert_true(serves(s, 2));
+    name_other(2);
+    switch_to(0, 2, 9);
+    switch_to(2, 2, 9);
+    open_store_with(2, (store_options){.files = {.password = path}});
+    until_asked(&s.sentinels[0], "SENTINEL MASTER", 4);
+    until_reason("too few sentinels");
+    assert_int_equal(fake_redis_connections(s.primaries[2].fake), 0);
+    switch_to(1, 2, 9);
+    store_driver_wait_ready(s.d, true);
+    assert_true(serves(2));
     tempdir_remove(dir);
 }
 
 /* promise T23 */
 TEST_WITH(the_store_is_told_which_primary_it_is_first, begin, end)
 {
-    scene *s = *state;
     char expected[128];
 
-    switch_to(s, 0, 0, 7);
-    open_store(s, 1);
-    outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"}); /* submitted before */
+    switch_to(0, 0, 7);
+    open_store(1);
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"}); /* submitted before */
     assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-    const char *first = strstr(fake_redis_log(s->primaries[0].fake), "FCALL ");
+    const char *first = strstr(fake_redis_log(s.primaries[0].fake), "FCALL ");
     snprintf(expected, sizeof expected, "FCALL id_generation_7e577e577e577e57 1 ls:{meta}: 1 127.0.0.1:%u/7\n",
-             s->primaries[0].port);
+             s.primaries[0].port);
     assert_ptr_equal(strstr(first, expected), first);
 }
 
 TEST_WITH(the_newest_configuration_counts, begin, end)
 {
-    scene *s = *state;
-
-    switch_to(s, 0, 0, 7);
-    switch_to(s, 1, 1, 8);
-    switch_to(s, 2, 0, 7);
-    open_store(s, 3);
-    store_driver_until(s->d, is_at_second, s);
-    assert_true(serves(s, 1));
+    switch_to(0, 0, 7);
+    switch_to(1, 1, 8);
+    switch_to(2, 0, 7);
+    open_store(3);
+    store_driver_until(s.d, is_at_second, NULL);
+    assert_true(serves(1));
 }
 
 TEST_WITH(a_sentinel_that_another_names_is_asked_too, begin, end)
 {
-    scene *s = *state;
-
-    name_other(s, 1);
-    open_store(s, 1);
-    store_driver_wait_ready(s->d, true);
-    switch_to(s, 1, 1, 8);
-    store_driver_until(s->d, is_at_second, s);
-    assert_true(serves(s, 1));
+    name_other(1);
+    open_ready();
+    switch_to(1, 1, 8);
+    store_driver_until(s.d, is_at_second, NULL);
+    assert_true(serves(1));
 }
 
 /* It calls itself as before; what the URL says of it is no more. */
 TEST_WITH(a_sentinel_that_has_moved_is_asked_where_it_is, begin, end)
 {
-    scene *s = *state;
-
-    open_store(s, 2);
-    store_driver_wait_ready(s->d, true);
-    fake_redis_stop(s->sentinels[1].fake);
-    s->sentinels[1].fake = NULL;
-    call_itself(s, 2, 1);
-    name_other(s, 2);
-    until_asked(s, &s->sentinels[2], "SENTINEL MASTER", 4);
-    assert_int_equal(fake_redis_connections(s->sentinels[2].fake), 2);
+    open_store(2);
+    store_driver_wait_ready(s.d, true);
+    fake_redis_stop(s.sentinels[1].fake);
+    s.sentinels[1].fake = NULL;
+    call_itself(2, 1);
+    name_other(2);
+    until_asked(&s.sentinels[2], "SENTINEL MASTER", 4);
+    assert_int_equal(fake_redis_connections(s.sentinels[2].fake), 2);
 }
 
 /* The message ends the link at once, before any answer: the primary gets no call that came after it. */
 TEST_WITH(a_primary_that_is_no_more_is_left_at_once, begin, end)
 {
-    scene *s = *state;
-
-    open_store(s, 1);
-    store_driver_wait_ready(s->d, true);
-    silence(s, true);
-    tell_switch(s, NAME, 0, 1);
-    store_driver_until(s->d, is_not_ready, s);
-    assert_non_null(strstr(store_driver_reason(s->d), "the primary no more"));
-    unsigned before = fake_redis_calls(s->primaries[0].fake);
-    outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"});
+    open_ready();
+    silence(true);
+    tell_switch(NAME, 0, 1);
+    store_driver_until(s.d, is_not_ready, NULL);
+    assert_non_null(strstr(store_driver_reason(s.d), "the primary no more"));
+    unsigned before = fake_redis_calls(s.primaries[0].fake);
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_int_equal(fake_redis_calls(s->primaries[0].fake), before);
+    assert_int_equal(fake_redis_calls(s.primaries[0].fake), before);
 }
 
 TEST_WITH(a_switch_of_another_primary_is_nothing, begin, end)
 {
-    scene *s = *state;
-
-    open_store(s, 1);
-    store_driver_wait_ready(s->d, true);
-    tell_switch(s, "toys", 0, 1);
-    until_asked(s, &s->sentinels[0], "SENTINEL MASTER", 1);
-    assert_true(serves(s, 0));
-    assert_int_equal(store_driver_ups(s->d), 1);
+    open_ready();
+    tell_switch("toys", 0, 1);
+    until_asked(&s.sentinels[0], "SENTINEL MASTER", 1);
+    assert_true(serves(0));
+    assert_int_equal(store_driver_ups(s.d), 1);
 }
 
 /* It may have been replaced meanwhile, and have come back as it was. */
 TEST_WITH(a_primary_that_was_lost_is_asked_for_before_it_is_used_again, begin, end)
 {
-    scene *s = *state;
-
-    open_store(s, 1);
-    store_driver_wait_ready(s->d, true);
-    unsigned connections = fake_redis_connections(s->primaries[0].fake);
-    fake_redis_hang_up(s->sentinels[0].fake);
-    silence(s, true);
-    fake_redis_hang_up(s->primaries[0].fake);
-    until_asked(s, &s->sentinels[0], "SENTINEL MASTER", 1);
-    outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"}); /* a second later */
+    open_ready();
+    unsigned connections = fake_redis_connections(s.primaries[0].fake);
+    fake_redis_hang_up(s.sentinels[0].fake);
+    silence(true);
+    fake_redis_hang_up(s.primaries[0].fake);
+    until_asked(&s.sentinels[0], "SENTINEL MASTER", 1);
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"}); /* a second later */
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_int_equal(fake_redis_connections(s->primaries[0].fake), connections);
-    assert_string_equal(store_driver_reason(s->d), "the sentinels have not told the primary");
-    assert_int_equal(store_driver_fault(s->d), LKS_REASON_STORE_FAILING_OVER);
-    silence(s, false);
-    switch_to(s, 0, 1, 8);
-    fake_redis_hang_up(s->sentinels[0].fake);
-    store_driver_wait_ready(s->d, true);
-    assert_true(serves(s, 1));
-    assert_int_equal(fake_redis_connections(s->primaries[0].fake), connections);
+    assert_int_equal(fake_redis_connections(s.primaries[0].fake), connections);
+    assert_string_equal(store_driver_reason(s.d), "the sentinels have not told the primary");
+    assert_int_equal(store_driver_fault(s.d), LKS_REASON_STORE_FAILING_OVER);
+    silence(false);
+    switch_to(0, 1, 8);
+    fake_redis_hang_up(s.sentinels[0].fake);
+    store_driver_wait_ready(s.d, true);
+    assert_true(serves(1));
+    assert_int_equal(fake_redis_connections(s.primaries[0].fake), connections);
 }
 
 /* The newest configuration is that of a sentinel which answers no more; another one knows only of an older. */
 TEST_WITH(an_answer_of_before_does_not_vouch_for_a_primary_that_was_lost, begin, end)
 {
-    scene *s = *state;
-
-    switch_to(s, 0, 1, 8);
-    switch_to(s, 1, 0, 7);
-    open_store(s, 2);
-    store_driver_until(s->d, is_at_second, s);
-    silence(s, true);
-    fake_redis_hang_up(s->sentinels[0].fake);
-    unsigned connections = fake_redis_connections(s->primaries[1].fake);
-    fake_redis_hang_up(s->primaries[1].fake);
-    store_driver_wait_ready(s->d, false);
-    outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"}); /* a second later */
+    switch_to(0, 1, 8);
+    switch_to(1, 0, 7);
+    open_store(2);
+    store_driver_until(s.d, is_at_second, NULL);
+    silence(true);
+    fake_redis_hang_up(s.sentinels[0].fake);
+    unsigned connections = fake_redis_connections(s.primaries[1].fake);
+    fake_redis_hang_up(s.primaries[1].fake);
+    store_driver_wait_ready(s.d, false);
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"}); /* a second later */
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_int_equal(fake_redis_connections(s->primaries[1].fake), connections);
+    assert_int_equal(fake_redis_connections(s.primaries[1].fake), connections);
 }
 
 /* Found by a question each second, also when nobody writes. */
 TEST_WITH(a_primary_that_became_a_replica_is_left, begin, end)
 {
-    scene *s = *state;
-
-    open_store(s, 1);
-    store_driver_wait_ready(s->d, true);
-    set_role(s, 0, "role:slave\r\n");
-    store_driver_wait_ready(s->d, false);
-    switch_to(s, 0, 1, 8);
-    store_driver_until(s->d, is_at_second, s);
-    assert_true(serves(s, 1));
+    open_ready();
+    set_role(0, "role:slave\r\n");
+    store_driver_wait_ready(s.d, false);
+    switch_to(0, 1, 8);
+    store_driver_until(s.d, is_at_second, NULL);
+    assert_true(serves(1));
 }
 
 static bool none_answers(void *arg)
 {
-    scene *s = arg;
     store_view view;
+    (void)arg;
 
-    store_look(store_driver_store(s->d), &view);
+    store_look(store_driver_store(s.d), &view);
     assert_int_equal(view.sentinels, SEATS);
     return view.sentinels_answering == 0;
 }
 
 TEST_WITH(all_sentinels_gone_leave_a_primary_that_serves_in_use, begin, end)
 {
-    scene *s = *state;
-
-    open_store(s, 3);
-    store_driver_wait_ready(s->d, true);
-    assert_false(none_answers(s));
+    open_store(3);
+    store_driver_wait_ready(s.d, true);
+    assert_false(none_answers(NULL));
     for (size_t i = 0; i < SEATS; i++) {
-        fake_redis_stop(s->sentinels[i].fake);
-        s->sentinels[i].fake = NULL;
+        fake_redis_stop(s.sentinels[i].fake);
+        s.sentinels[i].fake = NULL;
     }
-    assert_true(serves(s, 0));
-    store_driver_until(s->d, none_answers, s);
-    fake_redis_hang_up(s->primaries[0].fake);
-    store_driver_wait_ready(s->d, false);
-    outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"});
+    assert_true(serves(0));
+    store_driver_until(s.d, none_answers, NULL);
+    fake_redis_hang_up(s.primaries[0].fake);
+    store_driver_wait_ready(s.d, false);
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_string_equal(store_driver_reason(s->d), "no sentinel answers");
+    assert_string_equal(store_driver_reason(s.d), "no sentinel answers");
 }
 
 TEST_WITH(a_name_that_no_sentinel_knows_is_told, begin, end)
 {
-    scene *s = *state;
-
-    fake_redis_answer(s->sentinels[0].fake, "SENTINEL", "-ERR No such master with that name\r\n");
-    open_store(s, 1);
-    until_reason(s, "the sentinel knows no primary of that name");
-    silence(s, false);
-    store_driver_wait_ready(s->d, true);
+    fake_redis_answer(s.sentinels[0].fake, "SENTINEL", "-ERR No such master with that name\r\n");
+    open_store(1);
+    until_reason("the sentinel knows no primary of that name");
+    silence(false);
+    store_driver_wait_ready(s.d, true);
 }
 
-static void may_not_ask(scene *s, const char *question)
+static void may_not_ask(const char *question)
 {
-    fake_redis_answer(s->sentinels[0].fake, question, "-NOPERM User x has no permissions to run this command\r\n");
-    open_store(s, 1);
-    until_reason(s, "the sentinel denies its user a permission");
-    switch_to(s, 0, 0, 0);
-    store_driver_wait_ready(s->d, true);
+    fake_redis_answer(s.sentinels[0].fake, question, "-NOPERM User x has no permissions to run this command\r\n");
+    open_store(1);
+    until_reason("the sentinel denies its user a permission");
+    switch_to(0, 0, 0);
+    store_driver_wait_ready(s.d, true);
 }
 
 TEST_WITH(a_user_that_may_not_ask_for_the_configuration_is_told, begin, end)
 {
-    may_not_ask(*state, "SENTINEL MASTER " NAME);
+    may_not_ask("SENTINEL MASTER " NAME);
 }
 
 TEST_WITH(a_user_that_may_not_ask_for_the_address_is_told, begin, end)
 {
-    may_not_ask(*state, "SENTINEL GET-MASTER-ADDR-BY-NAME " NAME);
+    may_not_ask("SENTINEL GET-MASTER-ADDR-BY-NAME " NAME);
 }
 
 static void ignore_wake(void *arg, const char *data, size_t len)
@@ -465,71 +438,61 @@ static void ignore_listening(void *arg)
 TEST_WITH(a_primary_that_takes_no_write_is_not_stormed, begin, end)
 {
     enum { ATTEMPTS_MAX = 10 };
-    scene *s = *state;
-
-    fake_redis_answer(s->primaries[0].fake, "FCALL", "-NOREPLICAS Not enough good replicas to write.\r\n");
-    open_store(s, 1);
+    fake_redis_answer(s.primaries[0].fake, "FCALL", "-NOREPLICAS Not enough good replicas to write.\r\n");
+    open_store(1);
     const outcome *o;
     unsigned seconds = 0;
     do {
-        o = store_driver_call(s->d, &(driver_call){.function = "echo"}); /* takes a second */
+        o = store_driver_call(s.d, &(driver_call){.function = "echo"}); /* takes a second */
         seconds++;
         assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    } while (fake_redis_connections(s->primaries[0].fake) < 2);
+    } while (fake_redis_connections(s.primaries[0].fake) < 2);
     assert_string_equal(o->message, "the store has too few replicas");
-    assert_true(fake_redis_connections(s->primaries[0].fake) <= ATTEMPTS_MAX * seconds);
-    fake_redis_answer(s->primaries[0].fake, "FCALL", NULL);
-    store_driver_wait_ready(s->d, true);
-    assert_true(serves(s, 0));
+    assert_true(fake_redis_connections(s.primaries[0].fake) <= ATTEMPTS_MAX * seconds);
+    fake_redis_answer(s.primaries[0].fake, "FCALL", NULL);
+    store_driver_wait_ready(s.d, true);
+    assert_true(serves(0));
 }
 
 /* The connection to the primary lives all the time. */
 TEST_WITH(a_primary_in_doubt_serves_when_what_it_lacked_is_there, begin, end)
 {
-    scene *s = *state;
-
-    open_store_with(s, 1,
-                    (store_options){.wait_replicas = 1,
-                                    .wake_channel = "ls:wake:test",
-                                    .on_wake = ignore_wake,
-                                    .on_listening = ignore_listening});
-    until_reason(s, "the store has 0 replicas");
-    silence(s, true);
-    fake_redis_say_to(s->primaries[0].fake, "SUBSCRIBE", ":1\r\n"); /* no message: that connection is given up */
-    until_asked(s, &s->primaries[0], "INFO", 3);                    /* each second; nobody names a primary meanwhile */
-    silence(s, false);
-    fake_redis_hang_up(s->sentinels[0].fake);
-    set_role(s, 0, WITH_REPLICA);
-    store_driver_wait_ready(s->d, true);
+    open_store_with(1, (store_options){.wait_replicas = 1,
+                                       .wake_channel = "ls:wake:test",
+                                       .on_wake = ignore_wake,
+                                       .on_listening = ignore_listening});
+    until_reason("the store has 0 replicas");
+    silence(true);
+    fake_redis_say_to(s.primaries[0].fake, "SUBSCRIBE", ":1\r\n"); /* no message: that connection is given up */
+    until_asked(&s.primaries[0], "INFO", 3);                       /* each second; nobody names a primary meanwhile */
+    silence(false);
+    fake_redis_hang_up(s.sentinels[0].fake);
+    set_role(0, WITH_REPLICA);
+    store_driver_wait_ready(s.d, true);
 }
 
 TEST_WITH(a_redis_that_is_no_sentinel_is_not_asked, begin, end)
 {
-    scene *s = *state;
-
-    fake_redis_answer(s->sentinels[0].fake, "HELLO", NULL);
-    open_store(s, 1);
-    until_reason(s, "no sentinel answers");
-    assert_int_equal(fake_redis_seen(s->sentinels[0].fake, "SENTINEL"), 0);
+    fake_redis_answer(s.sentinels[0].fake, "HELLO", NULL);
+    open_store(1);
+    until_reason("no sentinel answers");
+    assert_int_equal(fake_redis_seen(s.sentinels[0].fake, "SENTINEL"), 0);
 }
 
 static void tell_again(uv_prepare_t *prepare)
 {
-    tell_switch(prepare->data, NAME, 0, 1);
+    tell_switch(NAME, 0, 1);
 }
 
 /* The node is gone before the sentinels are. */
 TEST_WITH(what_sentinels_tell_while_the_store_closes_is_nothing, begin, end)
 {
-    scene *s = *state;
     static uv_prepare_t each_turn;
 
-    open_store(s, 1);
-    store_driver_wait_ready(s->d, true);
-    uv_prepare_init(store_driver_loop(s->d), &each_turn);
-    each_turn.data = s;
+    open_ready();
+    uv_prepare_init(store_driver_loop(s.d), &each_turn);
     uv_prepare_start(&each_turn, tell_again);
-    store_driver_close_store(s->d);
+    store_driver_close_store(s.d);
     uv_close((uv_handle_t *)&each_turn, NULL);
 }
 
@@ -546,101 +509,96 @@ static bool has_lost_four_times(void *arg)
     return kept_stderr_count("event=sentinel-lost") >= 4;
 }
 
-static void wait_logged(scene *s, const char *text)
+static void wait_logged(const char *text)
 {
-    store_driver_until(s->d, has_logged, (void *)(uintptr_t)text);
+    store_driver_until(s.d, has_logged, (void *)(uintptr_t)text);
 }
 
 static bool was_connected_to_often(void *arg)
 {
-    scene *s = arg;
-
-    return fake_redis_connections(s->sentinels[0].fake) >= s->connections;
+    (void)arg;
+    return fake_redis_connections(s.sentinels[0].fake) >= s.connections;
 }
 
 /* Three more attempts of each of its two connections. */
-static void let_it_try(scene *s)
+static void let_it_try(void)
 {
-    s->connections = fake_redis_connections(s->sentinels[0].fake) + 6;
-    store_driver_until(s->d, was_connected_to_often, s);
+    s.connections = fake_redis_connections(s.sentinels[0].fake) + 6;
+    store_driver_until(s.d, was_connected_to_often, NULL);
 }
 
 /* The password file is at `path`. */
-static void open_with_password(scene *s, const char *path)
+static void open_with_password(const char *path)
 {
     assert_true(tempdir_write(path, "old\n"));
     kept_stderr_begin();
-    open_store_with(s, 1, (store_options){.files = {.sentinel_password = path}});
+    open_store_with(1, (store_options){.files = {.sentinel_password = path}});
 }
 
-static void hang_up_and_refuse(scene *s, bool refuses)
+static void hang_up_and_refuse(bool refuses)
 {
-    fake_redis_answer(s->sentinels[0].fake, "AUTH",
+    fake_redis_answer(s.sentinels[0].fake, "AUTH",
                       refuses ? "-WRONGPASS invalid username-password pair or user is disabled.\r\n" : NULL);
-    fake_redis_hang_up(s->sentinels[0].fake);
+    fake_redis_hang_up(s.sentinels[0].fake);
 }
 
 /* As after a SIGHUP: the connection lives, the next one is refused. */
 /* promise F8 */
 TEST_WITH(each_reason_why_a_sentinel_is_lost_is_logged_once_and_that_it_is_back, begin, end)
 {
-    scene *s = *state;
     char *dir = tempdir_make(), path[128];
 
     snprintf(path, sizeof path, "%s/password", dir);
-    open_with_password(s, path);
-    store_driver_wait_ready(s->d, true);
+    open_with_password(path);
+    store_driver_wait_ready(s.d, true);
     assert_int_equal(kept_stderr_count("sentinel-back"), 0);
-    hang_up_and_refuse(s, true);
-    wait_logged(s, "reason=\"the sentinel refuses the credentials (--store-sentinel-password-file)\"");
-    let_it_try(s);
+    hang_up_and_refuse(true);
+    wait_logged("reason=\"the sentinel refuses the credentials (--store-sentinel-password-file)\"");
+    let_it_try();
     assert_int_equal(kept_stderr_count("event=sentinel-lost"), 2);
     assert_int_equal(kept_stderr_count("reason=\"the connection to the sentinel broke: "), 1);
-    fake_redis_answer(s->sentinels[0].fake, "AUTH", NULL);
-    wait_logged(s, "event=sentinel-back");
+    fake_redis_answer(s.sentinels[0].fake, "AUTH", NULL);
+    wait_logged("event=sentinel-back");
     assert_int_equal(kept_stderr_count("level=info event=sentinel-back sentinel=127.0.0.1:"), 1);
     assert_int_equal(kept_stderr_count("wake-channel-lost"), 0);
-    hang_up_and_refuse(s, true);
-    store_driver_until(s->d, has_lost_four_times, NULL);
-    let_it_try(s);
+    hang_up_and_refuse(true);
+    store_driver_until(s.d, has_lost_four_times, NULL);
+    let_it_try();
     assert_int_equal(kept_stderr_count("event=sentinel-lost"), 4);
     tempdir_remove(dir);
 }
 
 TEST_WITH(a_password_that_a_sentinel_does_not_want_is_told, begin, end)
 {
-    scene *s = *state;
     char *dir = tempdir_make(), path[128];
 
     snprintf(path, sizeof path, "%s/password", dir);
-    fake_redis_answer(s->sentinels[0].fake, "AUTH",
+    fake_redis_answer(s.sentinels[0].fake, "AUTH",
                       "-ERR AUTH <password> called without any password configured for the default user.\r\n");
-    open_with_password(s, path);
-    wait_logged(s, "reason=\"the sentinel has no password, and one was given (--store-sentinel-password-file)\"");
+    open_with_password(path);
+    wait_logged("reason=\"the sentinel has no password, and one was given (--store-sentinel-password-file)\"");
     tempdir_remove(dir);
 }
 
 /* Of the new primary less is not fewer: before it was another's. */
 TEST_WITH(replicas_of_another_primary_are_not_compared, begin, end)
 {
-    scene *s = *state;
     char line[128];
 
     kept_stderr_begin();
-    set_role(s, 0, WITH_REPLICA);
-    open_store(s, 1);
-    store_driver_wait_ready(s->d, true);
-    wait_logged(s, "event=store-replicas");
-    switch_to(s, 0, 1, 8);
-    store_driver_until(s->d, is_at_second, s);
-    set_role(s, 1, WITH_REPLICA);
-    snprintf(line, sizeof line, "event=store-replicas primary=127.0.0.1:%u connected=1", s->primaries[1].port);
-    wait_logged(s, line);
+    set_role(0, WITH_REPLICA);
+    open_ready();
+    wait_logged("event=store-replicas");
+    switch_to(0, 1, 8);
+    store_driver_until(s.d, is_at_second, NULL);
+    set_role(1, WITH_REPLICA);
+    snprintf(line, sizeof line, "event=store-replicas primary=127.0.0.1:%u connected=1", s.primaries[1].port);
+    wait_logged(line);
     assert_int_equal(kept_stderr_count("store-replica-lost"), 0);
-    set_role(s, 1, "role:master\r\n");
+    set_role(1, "role:master\r\n");
     snprintf(line, sizeof line, "event=store-replica-lost primary=127.0.0.1:%u connected=0 before=1",
-             s->primaries[1].port);
-    wait_logged(s, line);
+             s.primaries[1].port);
+    wait_logged(line);
 }
 
 TEST_MAIN()

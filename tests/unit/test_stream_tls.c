@@ -1,5 +1,5 @@
 /* TLS connections on a real loop: what comes through, and peers that are slow, silent or
- * gone while hands are shaken. The protocol echoes. */
+ * gone while hands are handshake_done. The protocol echoes. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -36,7 +36,7 @@ static struct {
     SSL_CTX *context;
     SSL *ssl;
     BIO *in, *out;
-    bool shaken, refused, over, reads;
+    bool handshake_done, refused, over, reads;
     const uint8_t *sending;
     size_t to_send, n_got;
     uint8_t *got;
@@ -178,14 +178,14 @@ static void step(void)
     if (client.reads)
         receive();
     ERR_clear_error();
-    client.shaken = client.shaken || SSL_do_handshake(client.ssl) == 1;
+    client.handshake_done = client.handshake_done || SSL_do_handshake(client.ssl) == 1;
     client.refused = client.refused || ERR_peek_error() != 0;
-    if (client.shaken && client.to_send > 0 && BIO_pending(client.out) == 0) {
+    if (client.handshake_done && client.to_send > 0 && BIO_pending(client.out) == 0) {
         n = SSL_write(client.ssl, client.sending, client.to_send < 65536 ? (int)client.to_send : 65536);
         client.sending += n > 0 ? n : 0;
         client.to_send -= n > 0 ? (size_t)n : 0;
     }
-    while (client.shaken && client.n_got < BIG &&
+    while (client.handshake_done && client.n_got < BIG &&
            (n = SSL_read(client.ssl, client.got + client.n_got, (int)(BIG - client.n_got))) > 0)
         client.n_got += (size_t)n;
     transmit();
@@ -373,7 +373,7 @@ TEST(what_is_no_tls_is_left)
 
 static void step_without_reading(void)
 {
-    client.reads = !client.shaken;
+    client.reads = !client.handshake_done;
     step();
 }
 

@@ -109,7 +109,7 @@ static void meet(void)
     here.piece = WHOLE;
     here.to_feed = NO_LIMIT;
     here.client_error = 0;
-    here.state = TLS_SHAKING;
+    here.state = TLS_HANDSHAKE;
     here.server = tls_accept(here.context);
     here.client = SSL_new(here.client_context);
     here.to_client = BIO_new(BIO_s_mem());
@@ -148,8 +148,8 @@ static bool carry_in(void)
         return false;
     here.to_feed -= (size_t)n;
     assert_true(tls_feed(here.server, bytes, (size_t)n));
-    if (here.state == TLS_SHAKING)
-        here.state = tls_shake(here.server);
+    if (here.state == TLS_HANDSHAKE)
+        here.state = tls_handshake(here.server);
     return true;
 }
 
@@ -426,7 +426,7 @@ TEST(handshakes_that_are_cut_off)
         if (shake())
             all = cut;
         else
-            assert_int_equal(here.state, TLS_SHAKING);
+            assert_int_equal(here.state, TLS_HANDSHAKE);
         part();
     }
     assert_in_range(all, 200, 10000);
@@ -447,7 +447,7 @@ TEST(bytes_that_are_no_tls)
         TEXT("\x80\x09\x01\0\x02\0\0\0\0\0\x10"),                   /* SSL 2 */
         TEXT("\x16\x03\x01\xff\xff\x01\0\0\x05 too long a record"), /* a length of 65,535 */
         TEXT("\x16\x03\x01\0\x04\x02\0\0\0"),                       /* a server's hello */
-        TEXT("\x17\x03\x03\0\x05hello"),                            /* data before hands were shaken */
+        TEXT("\x17\x03\x03\0\x05hello"),                            /* data before hands were handshake_done */
         TEXT("\x15\x03\x01\0\x02\x02\x28"),                         /* a fatal alert */
         {(const char *)noise, sizeof noise},
     };
@@ -460,10 +460,10 @@ TEST(bytes_that_are_no_tls)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         meet();
         assert_true(tls_feed(here.server, (const uint8_t *)cases[c].bytes, cases[c].len));
-        tls_state got = tls_shake(here.server);
+        tls_state got = tls_handshake(here.server);
         if (got != TLS_OVER)
             fail_msg("case %zu: %d", c, (int)got);
-        assert_int_equal(tls_shake(here.server), TLS_OVER); /* for good */
+        assert_int_equal(tls_handshake(here.server), TLS_OVER); /* for good */
         assert_int_equal(tls_read(here.server, &byte, 1), -1);
         assert_false(tls_write(here.server, &byte, 1));
         part();
@@ -578,7 +578,7 @@ TEST(new_keys_from_a_server)
     SSL_set_bio(server, in, out);
     SSL_set_accept_state(server);
     for (bool up = false; !up || !SSL_is_init_finished(server);) {
-        up = tls_shake(client) == TLS_UP;
+        up = tls_handshake(client) == TLS_UP;
         BIO_write(in, bytes, (int)tls_take(client, bytes, sizeof bytes));
         SSL_do_handshake(server);
         if ((got = BIO_read(out, bytes, sizeof bytes)) > 0)

@@ -27,7 +27,7 @@ static uint16_t slot_of(const walk *w)
     plan p = {.calls = &call, .n_calls = 1};
 
     walk_place(w, &p);
-    assert_true(call.of_part);
+    assert_true(call.whole_shard);
     return call.slot;
 }
 

@@ -33,8 +33,8 @@ static struct {
 
 static void say(websocket *w)
 {
-    uint8_t bytes[WEBSOCKET_SAY_BYTES_MAX];
-    size_t len = websocket_say(w, bytes);
+    uint8_t bytes[WEBSOCKET_OUTPUT_BYTES_MAX];
+    size_t len = websocket_output(w, bytes);
 
     assert_true(got.said_len + len <= sizeof got.said);
     memcpy(got.said + got.said_len, bytes, len);

@@ -5,7 +5,7 @@
  *     lks_guard_enter --done--> lks_guard_runs? --yes--> the handler --> lks_guard_leave --done--> answer, free
  *                                             \--no--> answer, free
  *
- * What each guard means to the callers of a method is told in docs/guards.md. */
+ * docs/guards.md says what each guard means to the callers of a method. */
 #ifndef LOCKSTOCK_GUARD_H
 #define LOCKSTOCK_GUARD_H
 
@@ -21,11 +21,11 @@
 extern "C" {
 #endif
 
-/* ---- what a handler may ask, with the context that it was given; thread-safe ------------------------------ */
+/* ---- for handlers, with the context that they got; thread-safe ------------------------------ */
 
-/* Whether the lock or the attempt counts as lost: others may hold it by now, or soon. What the handler writes from
- * then on is to be refused by its fence; what it answers is not stored if another attempt took over. False without
- * such a guard. */
+/* Whether the lock or the attempt counts as lost: others may hold it now, or soon. The resource must refuse later
+ * writes of the handler by their fence; its answer is not stored if another attempt took over. False without such a
+ * guard. */
 bool lks_guard_is_lost(const lks_rpc_context *context);
 
 /* The locks that are held: in the order of their names (strcmp), each once. */
@@ -38,7 +38,7 @@ uint64_t lks_guard_fence(const lks_rpc_context *context, size_t i);
 /* The fence of a lock by its whole name ("stock:42"), prefix included; 0 = there is none of that name. */
 uint64_t lks_guard_fence_of(const lks_rpc_context *context, const char *name);
 
-/* Which attempt this is for its key: 1 = the first; more: one before died, stood still or failed for now, and may have
+/* Which attempt this is for its key: 1 = the first; more: an earlier one died, stopped or failed for now, and may have
  * had some of its effect. 0 = the method has no idempotency guard. */
 int64_t lks_guard_attempt(const lks_rpc_context *context);
 
@@ -53,17 +53,18 @@ typedef struct lks_guarded lks_guarded;
 typedef void lks_guard_done(void *arg);
 
 /* Asks the guards of one call of `method`, one after the other, and runs `done` once all admitted it or one refused
- * it; perhaps before this returns. `guard` and `method` must be constant; `request` is unpacked, is not kept, and
- * has its maps' entries put in order. No guard waits longer than until deadline_ns (CLOCK_MONOTONIC), nor so long
- * that nothing is left. `unanswered_before`: an earlier try of the call may have run, or may run now; so a refusal is an
- * error with applied MAYBE, never the outcome that the guard names for it. *ret is set before `done` can run, and is the caller's to free. On failure `done` does not run,
- * and nothing was sent: LKS_INVALID_ARGUMENT, applied NO: the request has not what a guard needs, naming its path;
- * LKS_RESOURCE_EXHAUSTED: no memory, or the channel's queue is full. Thread-safe; does not block. */
+ * it; perhaps before this returns. `guard` and `method` must be constant; `request` is unpacked, is not kept, and has
+ * its maps' entries put in order. No guard waits longer than until deadline_ns (CLOCK_MONOTONIC), nor so long that
+ * nothing is left. `unanswered_before`: an earlier try of the call may have run, or may run now; so a refusal is an
+ * error with applied MAYBE, never the outcome that the guard names for it. *ret is set before `done` can run, and is
+ * the caller's to free. On failure `done` does not run, and nothing was sent: LKS_INVALID_ARGUMENT, applied NO: the
+ * request has not what a guard needs, naming its path; LKS_RESOURCE_EXHAUSTED: no memory, or the channel's queue is
+ * full. Thread-safe; does not block. */
 lks_code lks_guard_enter(lks_channel *channel, const lks_rpc_guard *guard, const lks_rpc_method *method,
                          ProtobufCMessage *request, uint64_t deadline_ns, bool unanswered_before, lks_guard_done *done,
                          void *arg, lks_guarded **ret, lks_error *error);
 
-/* Nobody wants the call any more: unless `done` has run or is about to, runs it now, and the call is one that was
+/* Stops a call that nobody waits for: unless `done` has run or is about to, runs it now, and the call is one that was
  * refused with LKS_CANCELLED. What was taken, or may still be granted, is given back in the background.
  * Thread-safe; does not block. */
 void lks_guard_cancel(lks_guarded *guarded);
@@ -72,14 +73,15 @@ void lks_guard_cancel(lks_guarded *guarded);
 bool lks_guard_runs(const lks_guarded *guarded);
 
 /* The handler has ended, or is not run after all: with LKS_OK and `response`, else with `error` (its applied too).
- * Stores the result, releases the locks, and runs `done` when both are known to be done, or could not be done within the
- * channel's timeout and the call's deadline: then they go on in the background. Neither `response` nor `error` is kept. Does not block. */
+ * Stores the result, releases the locks, and runs `done` when both are known to be done, or could not be done within
+ * the channel's timeout and the call's deadline: then they go on in the background. Neither `response` nor `error` is
+ * kept. Does not block. */
 void lks_guard_leave(lks_guarded *guarded, lks_code code, const ProtobufCMessage *response, const lks_error *error,
                      lks_guard_done *done, void *arg);
 
 /* After `done` of a call that was refused, or of lks_guard_leave: replaces what stands in *response and *error
- * (error->code is LKS_OK with a response) by what the caller is to be told, where that is something else. A response
- * is made in the arena. */
+ * (error->code is LKS_OK with a response) by what the caller gets, where that is something else. A response is made in
+ * the arena. */
 void lks_guard_answer(const lks_guarded *guarded, lks_rpc_arena *arena, ProtobufCMessage **response, lks_error *error);
 
 /* After `done`. Takes NULL. */

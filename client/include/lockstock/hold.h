@@ -1,6 +1,6 @@
 /* Locks without a thread that waits: a hold is one grant of one or several locks, which belongs to no thread. It is
- * acquired and released with callbacks, is kept like every lease (lease.h), and excludes mutexes and read-write locks of
- * the same group and name.
+ * acquired and released with callbacks, is kept like every lease (lease.h), and excludes mutexes and read-write locks
+ * of the same group and name.
  *
  *     static void granted(void *arg, lks_hold *hold, lks_lock_result result, const lks_error *error)
  *     {
@@ -14,9 +14,9 @@
  *     code = lks_hold_acquire(channel, &options, granted, arg, &hold, &error);
  *
  * Callbacks run once, on the channel's completion thread, never inside the function that starts the operation; a
- * callback that lks_hold_cancel causes runs inside lks_hold_cancel. They must not block. The channel must be closed after
- * its holds were released or freed. All functions are thread-safe, but a hold must not be used while another thread
- * releases or frees it. */
+ * callback that lks_hold_cancel causes runs inside lks_hold_cancel. They must not block. The channel must be closed
+ * after its holds were released or freed. All functions are thread-safe, but a hold must not be used while another
+ * thread releases or frees it. */
 #ifndef LOCKSTOCK_HOLD_H
 #define LOCKSTOCK_HOLD_H
 
@@ -39,7 +39,7 @@ typedef struct lks_hold_options {
     const char *const *names; /* each 1..128 bytes, once: all or none are acquired */
     size_t n_names;           /* at least 1 */
     const char *group;        /* what the names live in; NULL or "" = the only name itself */
-    const char *owner;        /* told to those who ask who holds it, at most 128 bytes; NULL = "host/pid" */
+    const char *owner;        /* reported as the holder, at most 128 bytes; NULL = "host/pid" */
     lks_lock_mode mode;       /* 0 = LKS_LOCK_MODE_EXCLUSIVE */
     int64_t permits;          /* of LKS_LOCK_MODE_PERMIT, as is capacity */
     int64_t capacity;
@@ -56,11 +56,11 @@ typedef struct lks_hold_options {
  * why, as with lks_mutex_lock. error is valid until the callback returns. */
 typedef void lks_hold_done(void *arg, lks_hold *hold, lks_lock_result result, const lks_error *error);
 
-/* Starts to acquire. *ret is set before `done` can run; it is to be released (once held) or freed. On failure nothing was
- * started and `done` does not run: LKS_INVALID_ARGUMENT (no name, several without a group, a lease out of range),
+/* Starts to acquire. *ret is set before `done` can run; it is to be released (once held) or freed. On failure nothing
+ * was started and `done` does not run: LKS_INVALID_ARGUMENT (no name, several without a group, a lease out of range),
  * LKS_RESOURCE_EXHAUSTED (memory, a thread, the channel's queue is full), LKS_FAILED_PRECONDITION (in a forked child),
- * LKS_CANCELLED (the channel is closing). If the channel is closed before an answer came, `done` gets LKS_LOCK_FAILED and
- * LKS_CANCELLED. Does not block. */
+ * LKS_CANCELLED (the channel is closing). If the channel is closed before an answer came, `done` gets LKS_LOCK_FAILED
+ * and LKS_CANCELLED. Does not block. */
 lks_code lks_hold_acquire(lks_channel *channel, const lks_hold_options *options, lks_hold_done *done, void *arg,
                           lks_hold **ret, lks_error *error);
 
@@ -72,16 +72,16 @@ void lks_hold_cancel(lks_hold *hold);
 typedef void lks_hold_released(void *arg, lks_code code, const lks_error *error);
 
 /* Gives a hold back and frees it, in every case but one. `done` may be NULL. LKS_OK: `done` runs when a server has
- * answered, or did not within timeout_ms (0 = the channel's, which is also the longest): then the Release goes on in the background, for a day at
- * most. Otherwise `done` does not run, and the Release could not be started: the locks end with their lease.
- * LKS_FAILED_PRECONDITION, in a forked child: nothing is done, nor freed. Does not block. */
+ * answered, or did not within timeout_ms (0 = the channel's, which is also the longest): then the Release continues in
+ * the background, for a day at most. Otherwise `done` does not run, and the Release could not be started: the locks
+ * end with their lease. LKS_FAILED_PRECONDITION, in a forked child: nothing is done, nor freed. Does not block. */
 lks_code lks_hold_release(lks_hold *hold, uint32_t timeout_ms, lks_hold_released *done, void *arg, lks_error *error);
 
 /* True unless it is held and its lease runs. Does not block, sends nothing. */
 bool lks_hold_is_lost(const lks_hold *hold);
 
-/* The fence of the i-th name, greater than that of every earlier holder; 0 when it was not acquired, or there is no such
- * name. */
+/* The fence of the i-th name, greater than that of every earlier holder; 0 when it was not acquired, or there is no
+ * such name. */
 uint64_t lks_hold_fence(const lks_hold *hold, size_t i);
 
 /* Frees a hold, which is given back in the background if it is held. Not before `done` has run, nor inside on_lost.

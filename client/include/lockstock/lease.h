@@ -24,9 +24,9 @@
 extern "C" {
 #endif
 
-/* How an attempt to lock ended. Only 0 means that the caller holds it; with anything
- * else *error says why. Where an earlier try of the call was not answered, BUSY and TIMED_OUT come after the Release of
- * what it may still take; error->applied is MAYBE if no server answers that within 1 s. Then it goes on in the background. */
+/* How an attempt to lock ended. Only 0 means that the caller holds it; with anything else *error says why. If an
+ * earlier try of the call was not answered, BUSY and TIMED_OUT come after the Release of what that try may still take;
+ * error->applied is MAYBE if no server answers the Release within 1 s. Then it continues in the background. */
 typedef enum lks_lock_result {
     LKS_LOCK_ACQUIRED = 0,
     LKS_LOCK_BUSY,      /* others hold it, and the timeout was 0 */
@@ -57,7 +57,7 @@ typedef void lks_lock_lost(void *arg, const lks_lock_loss *loss);
 
 typedef struct lks_lock_options {
     const char *group;      /* what the name lives in; NULL or "" = the name itself; copied */
-    const char *owner;      /* told to who asks who holds it, at most 128 bytes; NULL = "host/pid"; copied */
+    const char *owner;      /* reported as the holder, at most 128 bytes; NULL = "host/pid"; copied */
     uint32_t lease_ms;      /* 10..86,400,000; 0 = 30,000 */
     uint32_t renew_ms;      /* renewed at least this often, so that a lock taken away is noticed within this time;
                                0 = a third of the lease, which is also the longest */

@@ -33,7 +33,7 @@ enum { LKS_LIMITER_RULES_MAX = 8 };
 typedef struct lks_limiter_rule {
     const char *policy;     /* the name of a stored policy */
     const lks_limit *limit; /* or a limit itself (lockstock/v1/ratelimit.lks.h) */
-    const char *key;        /* what this rule counts, whoever asks; NULL = the key of the call */
+    const char *key;        /* what this rule counts, for all calls; NULL = the key of the call */
 } lks_limiter_rule;
 
 typedef struct lks_limiter_options {
@@ -80,19 +80,20 @@ bool lks_limiter_allow(lks_limiter *limiter, const char *key, int64_t cost, lks_
 /* decision and error as with lks_limiter_allow; valid until the callback returns. */
 typedef void lks_limiter_done(void *arg, bool allowed, const lks_limiter_decision *decision, const lks_error *error);
 
-/* lks_limiter_allow without a thread that waits. `done` runs once, on the channel's completion thread, and must not block.
- * *ret, unless ret is NULL, is the caller's: lks_call_cancel ends the question (error: LKS_CANCELLED, as when the channel is
- * closed), lks_call_free frees it. The limiter must live until `done` has returned. On failure nothing was started and
- * `done` does not run: LKS_RESOURCE_EXHAUSTED, LKS_INVALID_ARGUMENT, LKS_FAILED_PRECONDITION (in a forked child),
- * LKS_CANCELLED (the channel is closing): fail_open is not applied to these. Thread-safe; does not block. */
+/* lks_limiter_allow without a thread that waits. `done` runs once, on the channel's completion thread, and must not
+ * block. *ret, unless ret is NULL, is the caller's: lks_call_cancel ends the question (error: LKS_CANCELLED, as when
+ * the channel is closed), lks_call_free frees it. The limiter must live until `done` has returned. On failure nothing
+ * was started and `done` does not run: LKS_RESOURCE_EXHAUSTED, LKS_INVALID_ARGUMENT, LKS_FAILED_PRECONDITION (in a
+ * forked child), LKS_CANCELLED (the channel is closing): fail_open is not applied to these. Thread-safe; does not
+ * block. */
 lks_code lks_limiter_check_start(lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_done *done, void *arg,
                                  lks_call **ret, lks_error *error);
 
 /* Waits until it is allowed, and charges it: true. Sleeps for as long as the server says
  * and asks again; nothing polls. False at once when it would not be allowed within
  * timeout_ms; then the decision says when it would (-1: never). Also when no server could be asked
- * (and not fail_open), or after lks_limiter_stop (error: LKS_CANCELLED). Those that wait
- * are not in a queue: who asks at the right moment goes first. With a penalty, each
+ * (and not fail_open), or after lks_limiter_stop (error: LKS_CANCELLED). There is no queue
+ * of those that wait: the first to ask at the right moment is allowed. With a penalty, each
  * question counts as a try. */
 bool lks_limiter_wait(lks_limiter *limiter, const char *key, int64_t cost, uint32_t timeout_ms,
                       lks_limiter_decision *decision, lks_error *error);

@@ -43,7 +43,7 @@ lks_lock_result lks_mutex_lock(lks_mutex *mutex, uint32_t timeout_ms, lks_error 
 
 /* Undoes one lock of this thread; the last one releases it at the server, and blocks
  * until that is answered. LKS_OK: it was held all the time. LKS_ABORTED: it had been
- * lost, others may have held it meanwhile (the server is still told, in the
+ * lost, and others may have held it meanwhile (the Release is still sent, in the
  * background). LKS_FAILED_PRECONDITION: this thread does not hold it; nothing was done.
  * Any other code: it is unlocked, but no server has answered yet. The Release is tried in
  * the background until one does, for a day at most; the lock is free at the end of its lease at the latest. */
@@ -55,7 +55,7 @@ lks_code lks_mutex_unlock(lks_mutex *mutex, lks_error *error);
 bool lks_mutex_is_lost(const lks_mutex *mutex);
 
 /* For how long this thread's lock cannot count as lost even if it is not renewed any more, in whole milliseconds:
- * for a deadline that somebody else watches. 0 when it is lost, or less is left. */
+ * for a deadline that another thread or process enforces. 0 when it is lost, or less is left. */
 uint32_t lks_mutex_left_ms(const lks_mutex *mutex);
 
 /* The fence of this thread's lock: greater than that of every earlier holder. 0 when

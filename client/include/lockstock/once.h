@@ -1,5 +1,5 @@
-/* Runs a function once for each key, over all processes and machines: whoever comes
- * first runs it, everyone else gets what it returned, byte for byte.
+/* Runs a function once for each key, over all processes and machines: the first caller
+ * runs it, all others get what it returned, byte for byte.
  *
  *     static lks_once_verdict charge(void *arg, lks_once_attempt *attempt)
  *     {
@@ -68,14 +68,14 @@ typedef struct lks_once_result {
     size_t n_headers;
     const lks_once_header *headers;
     const char *failure; /* of LKS_ONCE_GIVE_UP: its detail, and the code is -1; else NULL */
-    bool replayed;       /* another attempt's: the function did not run, or in vain */
+    bool replayed;       /* another attempt's: the function did not run, or its result was not stored */
 } lks_once_result;
 
 typedef enum lks_once_outcome {
     LKS_ONCE_EXECUTED = 0, /* the function ran, and *ret, what it returned, is stored */
     LKS_ONCE_REPLAYED,     /* it ran before: *ret is what it returned then */
-    LKS_ONCE_RETRYABLE,    /* it ran and said LKS_ONCE_RETRY; no *ret. Should no server have heard of it
-                              (error->applied is not YES), then it is run again when the lease is over */
+    LKS_ONCE_RETRYABLE,    /* it ran and returned LKS_ONCE_RETRY; no *ret. If no server knows it
+                              (error->applied is not YES), it is run again when the lease is over */
     LKS_ONCE_SUPERSEDED,   /* it ran for longer than it had its lease, and another attempt took over: what it
                               returned is dropped. *ret is the other's result, NULL while there is none */
     LKS_ONCE_DOUBTFUL,     /* it ran, and *ret is what it returned; no server said that it is stored, so that
@@ -86,13 +86,12 @@ typedef enum lks_once_outcome {
     LKS_ONCE_BEGUN         /* of lks_once_begin only: the caller runs the attempt and ends it */
 } lks_once_outcome;
 
-/* Runs `function` once. Blocks: for wait_ms at most while another attempt runs, as long
- * as the function runs, and for the result to be stored as long as the lease, or the
- * channel's timeout if that is longer, since a result that is not stored is work that
- * will be done twice: every refusal that may pass is tried again for so long. With every outcome but the first two *error says why; error may
- * be NULL. *ret is set with every outcome, to NULL where there is no result, and is to be
- * freed with lks_once_result_free; ret may be NULL. Where there is no memory for a copy it is NULL too. An attempt that may have begun and is
- * not run is given back in the background. LKS_ONCE_FAILED with
+/* Runs `function` once. Blocks: for wait_ms at most while another attempt runs, as long as the function runs, and for
+ * the result to be stored as long as the lease, or the channel's timeout if that is longer, since a result that is not
+ * stored is work that will be done twice: every refusal that may pass is tried again for so long. With every outcome
+ * but the first two *error says why; error may be NULL. *ret is set with every outcome, to NULL where there is no
+ * result, and is to be freed with lks_once_result_free; ret may be NULL. Where there is no memory for a copy it is
+ * NULL too. An attempt that may have begun and is not run is given back in the background. LKS_ONCE_FAILED with
  * LKS_FAILED_PRECONDITION: on a completion thread, or in a forked child. */
 lks_once_outcome lks_once_run(lks_channel *channel, const lks_once_options *options, lks_once_function *function,
                               void *arg, lks_once_result **ret, lks_error *error);
@@ -108,12 +107,12 @@ void lks_once_result_free(lks_once_result *result);
 /* `result` is to be freed with lks_once_result_free, and may be NULL; error is valid until the callback returns. */
 typedef void lks_once_done(void *arg, lks_once_outcome outcome, lks_once_result *result, const lks_error *error);
 
-/* Starts an attempt. `done` gets LKS_ONCE_BEGUN, and then the caller does what the function of lks_once_run does, on any
- * thread, and calls lks_once_end; or REPLAYED, IN_PROGRESS, MISMATCH or FAILED (with LKS_CANCELLED if the channel was
- * closed), and then the caller calls lks_once_free. *ret is set before `done` can run. timeout_ms is for everything,
- * retries included; 0 = the channel's, after wait_ms. What options points to is copied. On failure nothing was started and
- * `done` does not run: LKS_INVALID_ARGUMENT, LKS_RESOURCE_EXHAUSTED, LKS_FAILED_PRECONDITION (in a forked child),
- * LKS_CANCELLED (the channel is closing). Thread-safe; does not block. */
+/* Starts an attempt. `done` gets LKS_ONCE_BEGUN, and then the caller does what the function of lks_once_run does, on
+ * any thread, and calls lks_once_end; or REPLAYED, IN_PROGRESS, MISMATCH or FAILED (with LKS_CANCELLED if the channel
+ * was closed), and then the caller calls lks_once_free. *ret is set before `done` can run. timeout_ms is for
+ * everything, retries included; 0 = the channel's, after wait_ms. What options points to is copied. On failure nothing
+ * was started and `done` does not run: LKS_INVALID_ARGUMENT, LKS_RESOURCE_EXHAUSTED, LKS_FAILED_PRECONDITION (in a
+ * forked child), LKS_CANCELLED (the channel is closing). Thread-safe; does not block. */
 lks_code lks_once_begin(lks_channel *channel, const lks_once_options *options, uint32_t timeout_ms, lks_once_done *done,
                         void *arg, lks_once_attempt **ret, lks_error *error);
 
@@ -121,14 +120,14 @@ lks_code lks_once_begin(lks_channel *channel, const lks_once_options *options, u
  * LKS_CANCELLED. An attempt that still begins is given back in the background. Thread-safe; does not block. */
 void lks_once_cancel(lks_once_attempt *attempt);
 
-/* Ends an attempt that has begun, and frees it when `done` has returned; `done` gets EXECUTED, RETRYABLE, SUPERSEDED or
- * DOUBTFUL. timeout_ms: how long to try, the channel's timeout at most; 0 = as long as lks_once_run. After another time than
- * 0 it is tried on in the background, for as long as the lease, at least 30 s. Does not block. */
+/* Ends an attempt that has begun, and frees it when `done` has returned; `done` gets EXECUTED, RETRYABLE, SUPERSEDED
+ * or DOUBTFUL. timeout_ms: how long to try, the channel's timeout at most; 0 = as long as lks_once_run. After another
+ * time than 0 it is tried on in the background, for as long as the lease, at least 30 s. Does not block. */
 void lks_once_end(lks_once_attempt *attempt, lks_once_verdict verdict, uint32_t timeout_ms, lks_once_done *done,
                   void *arg);
 
-/* Frees an attempt after `done` has run; one that has begun is given back in the background, so that the next caller runs
- * it. Takes NULL. */
+/* Frees an attempt after `done` has run; one that has begun is given back in the background, so that the next caller
+ * runs it. Takes NULL. */
 void lks_once_free(lks_once_attempt *attempt);
 
 /* For the function: its result, copied; the last counts. LKS_INVALID_ARGUMENT: more than

@@ -8,7 +8,7 @@
  *         lks_reservation_confirm(reservation, true, &error);
  *
  * The stock is held for hold_ms by the store itself: what a process that dies has
- * reserved comes back when that is over, whoever is left.
+ * reserved comes back when that is over, even if no process is left.
  *
  * A reservation is used by one thread at a time, but for lks_reservation_is_lost. The
  * channel must be closed after its reservations were freed. In a forked child every
@@ -40,19 +40,18 @@ typedef struct lks_reservation_order {
     const char *buyer_id; /* where an item has a per-buyer limit; NULL = none */
     const lks_reservation_line *lines;
     size_t n_lines;   /* 1..64, each sku once: all or nothing */
-    uint32_t hold_ms; /* how soon it comes back from the dead: at least 10; 0 = 60,000 */
+    uint32_t hold_ms; /* how soon it comes back after a crash: at least 10; 0 = 60,000 */
     uint32_t keep_ms; /* for so long the hold is extended in the background, until it is confirmed,
                           cancelled or freed; 0 = not at all */
 } lks_reservation_order;
 
-/* Reserves. Blocks like any call. LKS_RESERVE_OUTCOME_RESERVED: *ret is set, to be
- * freed. Any other outcome: nothing is reserved and error->message says what there is;
- * LKS_RESERVE_OUTCOME_UNSPECIFIED (0): the call failed, error->code says why. One that
- * failed in doubt (error->applied is not NO) is cancelled in the background, and its
- * order_id is then used up. So is one that was refused after a try without an answer; that cancel
- * is waited for, 1 s at most, and error->applied is MAYBE if it takes longer. The same order_id with the same lines and buyer is the same
- * reservation, that of a process before this one too; one that is over (sold, cancelled,
- * run out) is lost from the beginning, and a confirm says which. error may be NULL. */
+/* Reserves. Blocks like any call. LKS_RESERVE_OUTCOME_RESERVED: *ret is set, to be freed. Any other outcome: nothing
+ * is reserved and error->message says what there is; LKS_RESERVE_OUTCOME_UNSPECIFIED (0): the call failed, error->code
+ * says why. One that failed in doubt (error->applied is not NO) is cancelled in the background, and its order_id is
+ * then used up. So is one that was refused after a try without an answer; that cancel is waited for, 1 s at most, and
+ * error->applied is MAYBE if it takes longer. The same order_id with the same lines and buyer is the same reservation,
+ * that of a process before this one too; one that is over (sold, cancelled, run out) is lost from the beginning, and a
+ * confirm says which. error may be NULL. */
 lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reservation_order *order,
                                          lks_reservation **ret, lks_error *error);
 
@@ -79,13 +78,13 @@ lks_confirm_outcome lks_reservation_confirm(lks_reservation *reservation, bool r
  * the call failed. Blocks. */
 lks_cancel_outcome lks_reservation_cancel(lks_reservation *reservation, const char *reason, lks_error *error);
 
-/* ---- without a thread that waits ---------------------------------------------------------------------------
- * The same with callbacks, each of which runs once, on the channel's completion thread; one that a cancel causes runs
- * inside lks_reservation_make_cancel. They must not block. Outcomes and errors are those of the functions above; error is
- * valid until the callback returns, and is LKS_CANCELLED if the channel was closed first. On failure of a function that
- * starts something nothing was started and the callback does not run: LKS_INVALID_ARGUMENT, LKS_RESOURCE_EXHAUSTED,
- * LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (the channel is closing). One operation of a reservation at a
- * time; none of them blocks. */
+/* ---- without a thread that waits --------------------------------------------------------------------------- The
+ * same with callbacks, each of which runs once, on the channel's completion thread; one that a cancel causes runs
+ * inside lks_reservation_make_cancel. They must not block. Outcomes and errors are those of the functions above; error
+ * is valid until the callback returns, and is LKS_CANCELLED if the channel was closed first. On failure of a function
+ * that starts something nothing was started and the callback does not run: LKS_INVALID_ARGUMENT,
+ * LKS_RESOURCE_EXHAUSTED, LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (the channel is closing). One
+ * operation of a reservation at a time; none of them blocks. */
 
 typedef void lks_reservation_made(void *arg, lks_reserve_outcome outcome, const lks_error *error);
 
@@ -106,7 +105,7 @@ lks_code lks_reservation_cancel_start(lks_reservation *reservation, const char *
                                       void *arg, lks_error *error);
 
 /* Frees it, and cancels it unless it was confirmed, cancelled, or confirmed in doubt.
- * Waits for the answer, 2 s at most, and goes on in the background after that; on a
+ * Waits for the answer, 2 s at most, and continues in the background after that; on a
  * completion thread it does not wait at all. Takes NULL. */
 void lks_reservation_free(lks_reservation *reservation);
 

@@ -43,7 +43,7 @@ lks_code lks_permit_release(lks_permit *permit, lks_error *error);
 /* Whether it was lost: others may hold what it stood for. As lks_mutex_is_lost. */
 bool lks_permit_is_lost(const lks_permit *permit);
 
-/* What its on_lost is told; never 0. */
+/* Its fence, which on_lost gets too; never 0. */
 uint64_t lks_permit_fence(const lks_permit *permit);
 
 /* As lks_mutex_free; its permits must have been released. */

@@ -94,10 +94,10 @@ lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error 
  * not safe for a socket; LKS_UNAVAILABLE: the address is in use or not ours. Blocks; not to be called from `log`. */
 lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_error *error);
 
-/* Ends the host: takes no new connection and no new call (gRPC clients are told by GOAWAY), lets those that wait, for guards too, run
- * for at most drain_ms, answers the rest UNAVAILABLE, applied NO, waits for the handlers that run and the calls that are
- * deferred (it cannot end them), sends what they answer, and frees. Blocks; not to be called from a handler.
- * Takes NULL. */
+/* Ends the host: takes no new connection and no new call (gRPC clients are told by GOAWAY), lets those that wait, for
+ * guards too, run for at most drain_ms, answers the rest UNAVAILABLE, applied NO, waits for the handlers that run and
+ * the calls that are deferred (it cannot end them), sends what they answer, and frees. Blocks; not to be called from a
+ * handler. Takes NULL. */
 void lks_host_close(lks_host *host, uint32_t drain_ms);
 
 /* ---- for handlers ------------------------------------------------------------------------------------------

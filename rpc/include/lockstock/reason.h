@@ -1,5 +1,4 @@
-/* Why a call failed: one word for a program to decide by. The code says what kind of failure it is, the reason says
- * which one, the message is for people. Words and numbers stay; new ones are added at the end. */
+/* Why a call failed. The code is the kind of failure, the reason is the specific failure, for programs; the message is for people. Words and numbers do not change; new ones are added at the end. */
 #ifndef LOCKSTOCK_REASON_H
 #define LOCKSTOCK_REASON_H
 
@@ -51,16 +50,16 @@ extern "C" {
     X(STORE_MISFIT, 40, "store_misfit", "The store's kind, version, data layout or functions do not fit the server")
 
 typedef enum lks_reason {
-    LKS_REASON_NONE = 0, /* the code says all there is to say, or an older peer did not say more */
+    LKS_REASON_NONE = 0, /* the code is specific enough, or the peer is older */
 #define LKS_REASON_NUMBER(name, number, word, help) LKS_REASON_##name = (number),
     LKS_REASONS(LKS_REASON_NUMBER)
 #undef LKS_REASON_NUMBER
 } lks_reason;
 
-/* "store_loading"; "" for NONE and for a number that is no reason. Static text. Thread-safe. */
+/* Returns a word such as "store_loading"; "" for NONE and for an unknown number. Static text. Thread-safe. */
 const char *lks_reason_name(lks_reason reason);
 
-/* The reason of that word; NONE for a word that this version does not know. Thread-safe. */
+/* Returns the reason for a word; NONE for an unknown word. Thread-safe. */
 lks_reason lks_reason_of(const char *word);
 
 #ifdef __cplusplus

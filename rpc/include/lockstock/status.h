@@ -1,6 +1,4 @@
-/* How a call ended. One vocabulary for client, host and server; the codes are
- * google.rpc.Code. A business refusal (sold out, busy) is an outcome in an OK
- * response and never appears here. */
+/* How a call ended, for client, host and server. The codes are those of google.rpc.Code. A business refusal (sold out, busy) is an outcome in an OK response, not a code. */
 #ifndef LOCKSTOCK_STATUS_H
 #define LOCKSTOCK_STATUS_H
 
@@ -32,8 +30,7 @@ typedef enum lks_code {
     LKS_UNAUTHENTICATED = 16
 } lks_code;
 
-/* Whether a call may have changed anything; the numbers of
- * lockstock.rpc.v1.Applied. UNSPECIFIED reads as MAYBE. */
+/* Whether a call may have changed state. The numbers are those of lockstock.rpc.v1.Applied. UNSPECIFIED means MAYBE. */
 typedef enum lks_applied {
     LKS_APPLIED_UNSPECIFIED = 0,
     LKS_APPLIED_YES = 1,
@@ -46,43 +43,31 @@ typedef enum lks_origin { LKS_ORIGIN_LOCAL = 0, LKS_ORIGIN_PEER = 1 } lks_origin
 
 enum { LKS_ERROR_MESSAGE_MAX = 256, LKS_ERROR_FIELD_MAX = 128 };
 
-/* Filled in by whatever fails, and owns nothing. The code that a function returns tells whether
- * it failed: functions of <lockstock/rpc/...> leave *error as it was when they succeed, those of
- * the client and the host clear it, so that its code is LKS_OK and its message empty. One member is set then, by a
- * generated stub: with code LKS_OK `applied` is MAYBE (or YES) when an earlier try of the call was not answered. If the
- * response is a refusal, that try may still take effect. */
+/* Describes a failure. It owns no memory. The returned code of a function tells whether it failed. On success, functions of <lockstock/rpc/...> do not change *error, and functions of the client and the host clear it: code LKS_OK, an empty message. A generated stub then sets one member: `applied` is MAYBE (or YES) if an earlier try of the call was not answered. If the response is a refusal, that try may still take effect. */
 typedef struct lks_error {
     lks_code code;
     lks_origin origin;
     lks_applied applied;
-    uint32_t retry_after_ms; /* 0 = nothing said */
+    uint32_t retry_after_ms; /* 0: not given */
     char message[LKS_ERROR_MESSAGE_MAX];
     lks_reason reason;
-    char field[LKS_ERROR_FIELD_MAX]; /* "targets[0].name": the path of the field that is wrong; "" = none */
+    char field[LKS_ERROR_FIELD_MAX]; /* "targets[0].name": the path of the invalid field; "": none */
 } lks_error;
 
-/* "OK", "INVALID_ARGUMENT", ...; "UNKNOWN" for a number that is no code.
- * Static text. Thread-safe. */
+/* Returns "OK", "INVALID_ARGUMENT", ...; "UNKNOWN" for an unknown number. Static text. Thread-safe. */
 const char *lks_code_name(lks_code code);
 
-/* "YES", "NO", "MAYBE" (also for UNSPECIFIED). Static text. Thread-safe. */
+/* Returns "YES", "NO" or "MAYBE" (also for UNSPECIFIED). Static text. Thread-safe. */
 const char *lks_applied_name(lks_applied applied);
 
-/* Sets every member of *error (origin LOCAL, retry_after_ms 0) and returns
- * `code`, so that a failing function can `return lks_error_set(...)`. Text over
- * the limit is cut at a whole UTF-8 character. error may be NULL.
- *
- * `reason` becomes the one that the code implies (NOT_FOUND: LKS_REASON_NOT_FOUND), NONE for UNAVAILABLE, ABORTED, UNKNOWN,
- * DATA_LOSS and OUT_OF_RANGE. `field` is taken from a message that begins with a field's path and ": ", as in "lines[0].sku:
- * must not be empty", when the code is one that can be a field's fault: INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS,
- * RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE. */
+/* Sets all members of *error (origin LOCAL, retry_after_ms 0) and returns `code`, so that a function can `return lks_error_set(...)`. A longer text is cut at a whole UTF-8 character. error may be NULL. `reason` is the one that the code implies (NOT_FOUND: LKS_REASON_NOT_FOUND), and NONE for UNAVAILABLE, ABORTED, UNKNOWN, DATA_LOSS and OUT_OF_RANGE. `field` is the path at the beginning of the message, as in "lines[0].sku: must not be empty", for codes that a field can cause: INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE. */
 lks_code lks_error_set(lks_error *error, lks_code code, lks_applied applied, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 4, 5)))
 #endif
     ;
 
-/* The same with a reason of the caller's choice; NONE: the one that the code implies. */
+/* The same with a reason; NONE: the one that the code implies. */
 lks_code lks_error_set_reason(lks_error *error, lks_code code, lks_applied applied, lks_reason reason,
                               const char *format, ...)
 #if defined(__GNUC__)
@@ -90,7 +75,7 @@ lks_code lks_error_set_reason(lks_error *error, lks_code code, lks_applied appli
 #endif
     ;
 
-/* As before any failure: code LKS_OK, an empty message. error may be NULL. */
+/* Sets code LKS_OK and an empty message. error may be NULL. */
 void lks_error_clear(lks_error *error);
 
 #ifdef __cplusplus

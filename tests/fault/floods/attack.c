@@ -17,6 +17,15 @@ bool attacker_open(attacker *a, raw *r)
     return true;
 }
 
+static bool fill(bytes *b, flood *f, const attack *of)
+{
+    if (of->fill)
+        return of->fill(b, f);
+    for (size_t i = 0; i < FLOOD_FRAMES; i++)
+        h2_put_frame(b, of->frame.type, of->frame.flags, of->frame.id, of->frame.data, of->frame.len);
+    return true;
+}
+
 /* Whoever is thrown out comes again. */
 static void run_flood(attacker *a)
 {
@@ -38,7 +47,7 @@ static void run_flood(attacker *a)
         while (goes) {
             if (!again) {
                 b.len = 0;
-                again = a->attack->fill(&b, &f);
+                again = fill(&b, &f, a->attack);
             }
             goes = raw_send(&r, b.data, b.len);
         }

@@ -24,6 +24,8 @@ enum {
     ON_PORTS = ON_TCP | ON_TLS | ON_H2,
 };
 
+enum { FLOOD_FRAMES = 2000 };
+
 typedef struct attack attack;
 
 typedef struct attacker {
@@ -45,12 +47,19 @@ typedef struct flood {
 struct attack {
     const char *name;
     unsigned wires;
-    /* Runs until it is stopped. NULL: a flood, by `open` and `fill`. */
+    /* Runs until it is stopped. NULL: a flood, by `open` and `fill` or `frame`. */
     void (*run)(attacker *a);
     /* What a connection begins with, after preface or greeting; may be NULL. */
     void (*open)(bytes *b, flood *f);
     /* Some kilobytes more. True: they may be sent again as they are. */
     bool (*fill)(bytes *b, flood *f);
+    /* Without `fill`: FLOOD_FRAMES times this frame of HTTP/2. */
+    struct {
+        uint8_t type, flags;
+        uint32_t id;
+        const char *data;
+        size_t len;
+    } frame;
     /* Before it, with a connection of the others'; may be NULL. */
     void (*prepare)(void);
     /* It fills all places for connections. */

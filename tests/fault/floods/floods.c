@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "attack.h"
-#include "honest.h"
 #include "others.h"
 #include "support/counts.h"
 #include "support/process.h"
@@ -285,11 +284,6 @@ static void test_row(void **state)
     assert_true(counts_of(0, 1) == 0 || target_stop());
 }
 
-static int start_for_honest(void **state)
-{
-    return start_target(false, false) ? 0 : -1;
-}
-
 static int stop_after(void **state)
 {
     if (counts_of(0, 1) == 1)
@@ -342,16 +336,6 @@ static void add_attacks(const attack *list)
     }
 }
 
-static void add_honest(const char *name, CMUnitTestFunction test)
-{
-    static wire wires[] = {WIRE_GRPC, WIRE_GRPCS};
-
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(rows[n_rows].name, sizeof rows[n_rows].name, "%s %s", name, target_wire_name(wires[i]));
-        test_add_with(rows[n_rows++].name, test, start_for_honest, stop_after, &wires[i]);
-    }
-}
-
 int main(void)
 {
     struct rlimit files;
@@ -365,8 +349,6 @@ int main(void)
     add_attacks(floods_h2);
     add_attacks(floods_sp);
     add_attacks(floods_tls);
-    add_honest("deadlines", honest_deadlines);
-    add_honest("one_stream_too_many", honest_one_stream_too_many);
     print_head();
     int failed = TEST_RUN(.teardown_all = stop_at_last);
     raw_cleanup();

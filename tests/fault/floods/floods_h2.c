@@ -6,7 +6,6 @@
 #include "attack.h"
 
 enum {
-    MANY = 2000,
     OPEN_STREAMS = 250,
     ENTRY_BYTES = 4000,
     FRAME_MAX = 16384,
@@ -37,63 +36,12 @@ static void open_calls(bytes *b, flood *f)
         open_call(b, f);
 }
 
-static bool repeat(bytes *b, uint8_t type, uint8_t flags, uint32_t id, const void *data, size_t len)
-{
-    for (size_t i = 0; i < MANY; i++)
-        h2_put_frame(b, type, flags, id, data, len);
-    return true;
-}
-
-static bool window_updates(bytes *b, flood *f)
-{
-    (void)f;
-    return repeat(b, NGHTTP2_WINDOW_UPDATE, 0, 0, "\0\0\0\1", 4);
-}
-
-static bool stream_window_updates(bytes *b, flood *f)
-{
-    (void)f;
-    return repeat(b, NGHTTP2_WINDOW_UPDATE, 0, 1, "\0\0\0\1", 4);
-}
-
-/* A byte that says that there is no padding, and nothing else. */
-static bool padding(bytes *b, flood *f)
-{
-    (void)f;
-    return repeat(b, NGHTTP2_DATA, NGHTTP2_FLAG_PADDED, 1, "\0", 1);
-}
-
-static bool much_padding(bytes *b, flood *f)
-{
-    static const uint8_t frame[256] = {255};
-
-    (void)f;
-    return repeat(b, NGHTTP2_DATA, NGHTTP2_FLAG_PADDED, 1, frame, sizeof frame);
-}
-
-static bool empty_data(bytes *b, flood *f)
-{
-    (void)f;
-    return repeat(b, NGHTTP2_DATA, 0, 1, "", 0);
-}
-
-/* DATA of a call that is over: the engine has forgotten it. */
-static bool late_data(bytes *b, flood *f)
-{
-    (void)f;
-    return repeat(b, NGHTTP2_DATA, 0, 1, "x", 1);
-}
+static const char much_padding[256] = {(char)255};
 
 static void open_reset_call(bytes *b, flood *f)
 {
     open_call(b, f);
     h2_put_frame(b, NGHTTP2_RST_STREAM, 0, 1, "\0\0\0\10", 4);
-}
-
-static bool unknown_frames(bytes *b, flood *f)
-{
-    (void)f;
-    return repeat(b, 0xEE, 0, 0, "", 0);
 }
 
 static bool long_unknown_frames(bytes *b, flood *f)
@@ -106,53 +54,24 @@ static bool long_unknown_frames(bytes *b, flood *f)
     return true;
 }
 
-static bool pings(bytes *b, flood *f)
-{
-    (void)f;
-    return repeat(b, NGHTTP2_PING, 0, 0, "12345678", 8);
-}
-
-static bool ping_answers(bytes *b, flood *f)
-{
-    (void)f;
-    return repeat(b, NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, "12345678", 8);
-}
-
-static bool settings(bytes *b, flood *f)
-{
-    (void)f;
-    return repeat(b, NGHTTP2_SETTINGS, 0, 0, "", 0);
-}
-
 /* Each frame says 2,000 times a window, and each time that of all open streams changes. */
 static bool long_settings(bytes *b, flood *f)
 {
     bytes entries = {0};
 
     (void)f;
-    for (size_t i = 0; i < MANY; i++)
+    for (size_t i = 0; i < FLOOD_FRAMES; i++)
         bytes_put(&entries, i % 2 ? "\0\4\0\0\1\0" : "\0\4\0\0\2\0", 6);
     h2_put_frame(b, NGHTTP2_SETTINGS, 0, 0, entries.data, entries.len);
     bytes_free(&entries);
     return true;
 }
 
-static bool priorities(bytes *b, flood *f)
-{
-    (void)f;
-    return repeat(b, NGHTTP2_PRIORITY, 0, 3, "\0\0\0\0\20", 5);
-}
-
-static bool goaways(bytes *b, flood *f)
-{
-    (void)f;
-    return repeat(b, NGHTTP2_GOAWAY, 0, 0, "\0\0\0\0\0\0\0\0", 8);
-}
-
 static bool continuations(bytes *b, flood *f)
 {
     h2_put_frame(b, NGHTTP2_HEADERS, 0, take_id(f), "", 0);
-    repeat(b, NGHTTP2_CONTINUATION, 0, f->next_id - 2, "", 0);
+    for (size_t i = 0; i < FLOOD_FRAMES; i++)
+        h2_put_frame(b, NGHTTP2_CONTINUATION, 0, f->next_id - 2, "", 0);
     return false;
 }
 
@@ -300,20 +219,26 @@ static bool gzip_of_nothing(bytes *b, flood *f)
 }
 
 const attack floods_h2[] = {
-    {.name = "window_updates", .wires = ON_H2, .fill = window_updates},
-    {.name = "stream_window_updates", .wires = ON_H2, .open = open_call, .fill = stream_window_updates},
-    {.name = "padding", .wires = ON_H2, .open = open_call, .fill = padding},
-    {.name = "much_padding", .wires = ON_H2, .open = open_call, .fill = much_padding},
-    {.name = "empty_data", .wires = ON_H2, .open = open_call, .fill = empty_data},
-    {.name = "late_data", .wires = ON_H2, .open = open_reset_call, .fill = late_data},
-    {.name = "unknown_frames", .wires = ON_H2, .fill = unknown_frames},
+    {.name = "window_updates", .wires = ON_H2, .frame = {NGHTTP2_WINDOW_UPDATE, 0, 0, "\0\0\0\1", 4}},
+    {.name = "stream_window_updates",
+     .wires = ON_H2,
+     .open = open_call,
+     .frame = {NGHTTP2_WINDOW_UPDATE, 0, 1, "\0\0\0\1", 4}},
+    {.name = "padding", .wires = ON_H2, .open = open_call, .frame = {NGHTTP2_DATA, NGHTTP2_FLAG_PADDED, 1, "\0", 1}},
+    {.name = "much_padding",
+     .wires = ON_H2,
+     .open = open_call,
+     .frame = {NGHTTP2_DATA, NGHTTP2_FLAG_PADDED, 1, much_padding, sizeof much_padding}},
+    {.name = "empty_data", .wires = ON_H2, .open = open_call, .frame = {NGHTTP2_DATA, 0, 1, "", 0}},
+    {.name = "late_data", .wires = ON_H2, .open = open_reset_call, .frame = {NGHTTP2_DATA, 0, 1, "x", 1}},
+    {.name = "unknown_frames", .wires = ON_H2, .frame = {0xEE, 0, 0, "", 0}},
     {.name = "long_unknown_frames", .wires = ON_H2, .fill = long_unknown_frames},
-    {.name = "pings", .wires = ON_H2, .fill = pings},
-    {.name = "ping_answers", .wires = ON_H2, .fill = ping_answers},
-    {.name = "settings", .wires = ON_H2, .fill = settings},
+    {.name = "pings", .wires = ON_H2, .frame = {NGHTTP2_PING, 0, 0, "12345678", 8}},
+    {.name = "ping_answers", .wires = ON_H2, .frame = {NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, "12345678", 8}},
+    {.name = "settings", .wires = ON_H2, .frame = {NGHTTP2_SETTINGS, 0, 0, "", 0}},
     {.name = "long_settings", .wires = ON_H2, .open = open_calls, .fill = long_settings},
-    {.name = "priorities", .wires = ON_H2, .fill = priorities},
-    {.name = "goaways", .wires = ON_H2, .fill = goaways},
+    {.name = "priorities", .wires = ON_H2, .frame = {NGHTTP2_PRIORITY, 0, 3, "\0\0\0\0\20", 5}},
+    {.name = "goaways", .wires = ON_H2, .frame = {NGHTTP2_GOAWAY, 0, 0, "\0\0\0\0\0\0\0\0", 8}},
     {.name = "continuations", .wires = ON_H2, .fill = continuations},
     {.name = "rapid_resets", .wires = ON_H2, .fill = rapid_resets},
     {.name = "parked_resets", .wires = ON_H2, .fill = parked_resets, .prepare = hold_the_lock},

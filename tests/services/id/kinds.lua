@@ -1,4 +1,4 @@
--- UUID_V7 and SEQUENCE, and what of a request is refused.
+-- UUID_V7, SEQUENCE, and invalid requests.
 require "id"
 
 -- ---- UUID_V7 ----
@@ -106,7 +106,7 @@ local function begin(call)
 end
 
 -- promise D18
--- Both find enough in the block when they come; the first leaves too little.
+-- Both are planned while the block has enough; the first leaves too little.
 function case.calls_that_queue_get_no_number_twice()
   with_blocks(); eq(next_of "s", 1)
   local first, second = plan(60), plan(60)

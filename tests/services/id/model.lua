@@ -1,6 +1,6 @@
--- Servers that come, work, freeze and go, on a clock that runs, jumps and steps back, over a store that loses its data:
--- whatever happens, no id comes twice, and those of one life of a server increase. And the naive maker of snowflakes,
--- which fails in the same world: worker from the configuration, time from the wall.
+-- Servers start, work, freeze and end, with a clock that jumps and is set back, over a store that loses its data: no id
+-- comes twice, and those of one run of a server increase. The naive way, worker from the configuration and time from
+-- the wall clock, fails in the same world.
 -- promise D5: a reassigned worker never repeats an id: the end of each range is written ahead and stays
 -- promise D6: a server's ids increase, its clock or grants going back or not
 -- promise D10: after Redis lost data nothing is granted for one lease, and nothing before that ever
@@ -28,7 +28,7 @@ end
 -- Hours, and long ranges with few ids in them.
 local WIDE = {asks = 700, advances = 240, steps_back = 20, lost_replies = 10, ends = 25, losses = 5,
   ms = {1, 30, 300, 1000, 3000, 7000, 3600000}, few = 60, many_of = 20}
--- Milliseconds, all used up: who makes ids of a time that others had too, makes the same.
+-- Milliseconds, all used up: two makers with the same time and worker make the same ids.
 local NARROW = {asks = 580, advances = 140, steps_back = 100, lost_replies = 30, ends = 120, losses = 30,
   ms = {1, 2, 5, 10, 30, 60, LEASE}, few = 40, many_of = 3}
 
@@ -42,7 +42,7 @@ local function latest_ms()
     .. "end\nreturn string.format('%.0f', latest)"))
 end
 
--- With so few workers each passes from hand to hand.
+-- With so few workers each has many owners.
 local FEW = "local WORKERS = 8"
 local function few_workers() harness.alter("local WORKERS = 1024", FEW) end
 
@@ -91,8 +91,8 @@ local function run(course, steps)
     harness.server_ends(name)
     last[name], n.lives = nil, n.lives + 1
   end
-  -- What is not survived is a loss while the clock is behind what was granted before; so it must not step back before a
-  -- server has noticed the loss, either.
+  -- A loss while the clock is behind what was granted before is not survived; so the clock is not set back before a
+  -- server has noticed the loss.
   local function lose_the_data()
     lost = math.max(lost, latest_ms())
     if behind and lost > clock_ms() then ms(math.tointeger(lost - clock_ms())) end
@@ -127,7 +127,7 @@ function case.no_id_comes_twice_in_seconds()
   rounds(4, 100, function() run(NARROW, 800) end)
 end
 
--- Within a second everything happens to one worker that can: handed on, clock back, lost.
+-- Everything that can happen to one worker happens within a second: another owner, clock back, loss.
 function case.a_bad_second()
   each(repeated(30, true), function()
     local given = {}
@@ -142,7 +142,7 @@ end
 
 -- ---- the naive form ----
 
--- As in many a utility class: remembers the last ms, in memory.
+-- Like many utility classes: it remembers the last ms in memory.
 local function naive(worker)
   local last, sequence = 0, 0
   return function(wall)
@@ -162,7 +162,7 @@ end
 
 function case.the_naive_form_fails()
   eq(naive_doubles(1000, 1001, false), 0)
-  -- The clock is set back, and comes to the same ms again: running, or restarted.
+  -- The clock is set back and comes to the same ms again: running, or restarted.
   eq(naive_doubles(1000, 1000, true, 7), 10)
   local maker = naive(7)
   local a = maker(1000)

@@ -1,7 +1,7 @@
--- SNOWFLAKE and Decode: the bits, what is granted to whom, and what is refused.
+-- SNOWFLAKE and Decode: the bits, grants and refusals.
 require "id"
 
--- Time passes for the servers, and the clock of Redis stays: then it stepped back.
+-- Time passes for the servers, but not by Redis' clock: it was set back.
 local function lag(n)
   ms(n); ms(-n)
 end
@@ -151,17 +151,16 @@ function case.a_running_server_goes_on()
     last = eq(snowflake(), above(last))
     ms(400)
   end
-  -- Its ids stay where they were until the clock is there: no second of them a second.
+  -- Its ids do not follow the clock until the clock has caught up.
   eq(at_of(last), within(0, clock_ms() + 3600000 - 1))
 end
 
 local function primary_is(generation) fcall("id_generation", "ls:{meta}:", "1", generation) end
--- What a primary granted and did not pass on: the worker of an id is lost.
+-- As if a primary had granted the worker of an id and had not replicated it.
 local function lose_the_worker_of(id) redis("HDEL", WORKERS, tostring(worker_of(id))) end
 local function far_behind(lost) eq(at_of(snowflake()), above(at_of(lost) + RANGE + AHEAD)) end
 
 -- promise T23: after a failover that lost answers: fences go up, no SNOWFLAKE comes twice, who has read a lost entry of a ledger is told
--- What a primary granted and did not pass on is not granted again by the next one.
 function case.another_primary_grants_nothing_before_all_that_may_be_lost_is_over()
   primary_is "a/1"
   local lost = snowflake()
@@ -173,7 +172,7 @@ function case.the_same_primary_goes_on_at_once()
   primary_is "a/1"; snowflake(); primary_is "a/1"; harness.server "other"; snowflake()
 end
 
--- What CLUSTER NODES says of the node that runs the functions.
+-- The line of CLUSTER NODES for the node that runs the functions.
 local function cluster_epoch(epoch) redis("SET", "ls:test:myself", "id host myself - 0 0 " .. epoch .. " connected") end
 
 -- promise T23
@@ -212,7 +211,7 @@ function case.a_grant_that_was_not_heard_of()
 end
 
 -- promise D5
--- The reply may still come: what it says must stay true.
+-- The reply may still come, and must be true then.
 function case.an_end_that_was_written_stays()
   redis("HSET", WORKERS, "floor", "0")
   local ends = clock_ms() + RANGE
@@ -272,7 +271,7 @@ function case.calls_at_once_that_use_up_a_range()
   harness.alter("RANGE_MS = 1000", "RANGE_MS = 5")
   local answers = Id.Next.together(repeated(3, {kind = "SNOWFLAKE", count = 10000}))
   eq(#answers[1].ids, 10000); eq(#answers[2].ids, 10000)
-  -- Asks again, which calls sent together do not in a harness.
+  -- It must ask again, which calls in one FCALL do not do in a harness.
   eq({answers[3].response == nil, answers[3].error.code}, {true, "OK"})
 end
 

@@ -39,14 +39,14 @@ function case.a_lease_that_is_over_is_taken_over()
   complete("k 200 late", first) "SUPERSEDED"; begin "k T1" "REPLAY 2 200 in time"
 end
 
--- What a Lua expression makes of the values v of key k's record.
+-- The value of a Lua expression over the values v of key k's record.
 local function of_record(expression)
   return redis("EVAL", "local v = {struct.unpack('<c1ddddBc0Bc0Hc0', redis.call('GET', KEYS[1]))} return " .. expression,
     "1", key "r:k")
 end
 
 function case.a_lease_ends_at_its_end()
-  -- The clock is set, not moved: the instant of the end itself is meant.
+  -- The clock is set, not moved: exactly the end.
   begin "k T1"
   local ends = tonumber(of_record "string.format('%.0f', v[4])")
   local seconds, us = redis("TIME"):match("(%d+)\n(%d+)")
@@ -134,7 +134,7 @@ function case.fences_never_go_back()
     if move ~= 0 then pass(move) end
     fail_retryable "k"
   end
-  -- Forgotten: the time goes on.
+  -- The record has ended, but time goes on.
   pass(1000); redis("DEL", key "r:k"); begin "k T1" "EXECUTE 1" {fence = above(last)}
 end
 

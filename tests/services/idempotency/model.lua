@@ -1,5 +1,5 @@
--- Random calls over several keys and a driven clock against a small model: what each answers, who waits, who is told and
--- what becomes of those must be what the model says. The model knows only the contract.
+-- Random calls over several keys, with a driven clock, against a small model of the contract: answers, waiting calls,
+-- and what becomes of them.
 require "idempotency"
 
 local KEYS, TOKENS, WAITERS, TICK = 3, 8, 12, 1000
@@ -7,7 +7,7 @@ local records, waiters, fences, now -- waiters in the order of their coming; fen
 
 local function leased(r) return r.state == "IN_PROGRESS" and r.ends > now end
 
--- What a Begin is answered, and what it changes.
+-- The answer of a Begin, and what it changes.
 local function model_begin(r, token, fingerprint, lease)
   if r.state ~= "NONE" and r.fingerprint ~= fingerprint then return "MISMATCH" end
   if r.state == "COMPLETED" or r.state == "FAILED_FINAL" then return "REPLAY " .. r.attempt .. " " .. r.result end
@@ -46,7 +46,7 @@ local function drop(w)
   end
 end
 
--- Tells the calls of a record that servers park, and what each is answered.
+-- Wakes the parked calls of a record; the answer of each.
 local function model_wake(r, servers)
   local answers = {}
   for _, server in ipairs(servers) do
@@ -142,7 +142,7 @@ end
 
 -- ---- events ----
 
--- The alarm of one who waits.
+-- The alarm of a waiting call.
 local function do_ring()
   if #waiters == 0 then return end
   local w = pick_from(waiters)

@@ -2,7 +2,7 @@
 -- promise I16: byte-identical replay: zero bytes, code, headers in order, 256 KiB
 require "idempotency"
 
--- Completes the key, which is then told to whoever asks.
+-- Completes the key; Begin and Get return it then.
 local function keeps(k, result)
   result = with({code = 200, body = "", headers = {}}, result)
   begin(k .. " T1"); Idempotency.Complete(with({scope = "s", key = k, fence = fence()}, result)) "STORED"

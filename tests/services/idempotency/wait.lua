@@ -1,5 +1,4 @@
--- Begins that wait: who is told when an attempt ends, who runs then, and what becomes of a waiter whose time, connection
--- or server ends.
+-- Begins that wait: messages when an attempt ends, who runs then, and waiters whose time, connection or server ends.
 require "idempotency"
 
 -- promise I17: waiters get the replay the moment it is stored; one message a server

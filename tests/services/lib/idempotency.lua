@@ -6,7 +6,7 @@
 --   get "k" "COMPLETED 1 200 body"        and "NONE"
 --   forget "k" "OK"                       Delete
 --   wait "S1 k T2" "WAITS"                a Begin at S1 that may wait
---   deliver() "S1 T2 EXECUTE 2"           wakes all that servers are told of, until nobody is; what they are answered
+--   deliver() "S1 T2 EXECUTE 2"           wakes the calls of all messages, until there are none; their answers
 
 require "servers"
 
@@ -25,7 +25,7 @@ function fence() return last_fence end
 
 lines["Idempotency.Begin"] = function(r)
   if r.outcome == "EXECUTE" then last_fence = r.fence end
-  -- What does not belong to the outcome is not there.
+  -- Fields of other outcomes are not set.
   eq(r.fence ~= 0, r.outcome == "EXECUTE")
   eq(r.result ~= nil, r.outcome == "REPLAY")
   if r.outcome ~= "IN_PROGRESS" then eq(r.retry_after_ms, 0) end
@@ -71,7 +71,7 @@ function consume(ticket, consumer, more)
     consumer_id = consumer and token_of(consumer) or ""}, more))
 end
 
--- A key of a record: key "r:k", and "w:k" of who waits; key "t:<ticket>".
+-- A key of a record: key "r:k", "w:k" of its waiters; key "t:<ticket>".
 function key(text)
   local kind, of = text:match("^(%a):(.*)$")
   return "ls:{default/s/" .. of .. "}:idem:" .. kind
@@ -91,7 +91,7 @@ wait = word(function(more, server, k, token)
   return park(server, k, token, "Idempotency.Begin", begin_request(k, token, with({wait_ms = WAIT}, more)))
 end)
 
--- The alarm that the last wait asked for, or that of any server and record; ms until again.
+-- Runs the alarm of the last wait, or of any server and record; ms until again.
 function ring(server, k)
   return harness.ring("idempotency_lease_over", server and "ls:{default/s/" .. k .. "}:" or alarm.base, server or alarm.argument)
 end

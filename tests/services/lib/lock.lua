@@ -8,8 +8,8 @@
 --   force_release "a" "T1 T2"                 the holders removed
 --   check_fence "disk 7" "STALE 9"            reset_fence "disk 7" "9"
 
--- The lease of acquire and renew. Cases stay hundreds of seconds away from its end, on either side, so that the
--- time they take themselves is of no matter.
+-- The lease of acquire and renew. Cases stay hundreds of seconds away from its end, so that their own time does not
+-- matter.
 LEASE = 1000000
 
 function target(text)

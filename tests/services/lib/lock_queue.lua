@@ -1,11 +1,11 @@
--- Calls that wait for locks, and what their servers are told. The clock stands still: an offer lapses when the script
--- says so.
+-- Calls that wait for locks, and the messages to their servers. The clock stands still: the script decides when an
+-- offer lapses.
 --
 --   wait "S1 T2 a b:S" "QUEUED"          an Acquire at S1 that may wait
 --   release_at "S1 T1 a" "RELEASED"      a Release by way of S1
---   messages() "S1:W T2 S1:A a"          what servers were told since: look after T2, an alarm of a, R = granted to T2
---   told_of_grant "S1 T2" "ACQUIRED"     T2 is told of the last grant to it
---   deliver() "T2 T3"                    wakes all that are told, until nobody is; who got something
+--   messages() "S1:W T2 S1:A a"          messages since the last call: look at T2, an alarm of a, R = granted to T2
+--   told_of_grant "S1 T2" "ACQUIRED"     gives T2 the message of the last grant to it
+--   deliver() "T2 T3"                    wakes the calls of all messages, until there are none; who was granted
 --   ring_alarms()                        makes the calls of alarms that are due
 
 require "lock"
@@ -24,7 +24,7 @@ local function now_ms()
   return (redis_number "GET ls:test:clock_still_us" + (redis_number "GET ls:test:clock_offset_us" or 0)) // 1000
 end
 
--- Of several the earliest counts.
+-- The earliest of several counts.
 local function set_alarm(server, name, in_ms)
   local id = server .. " " .. name
   alarms[id] = math.min(alarms[id] or math.huge, now_ms() + in_ms)
@@ -67,7 +67,7 @@ release_at = word(function(_, server, ...)
   return said
 end)
 
--- Makes something of all calls of a token that a server parks; the last answer.
+-- Does something with all calls of a token that a server parks; the last answer.
 local function by_all(server, token, happens)
   local said
   for _, call in ipairs(waiting_of(server, token)) do
@@ -128,7 +128,7 @@ function deliver()
   return table.concat(got, " ")
 end
 
--- Who waits for a name, in order; how many keys of queues there are.
+-- The waiters of a name, in order; the number of queue keys.
 function queue(name)
   local list = {}
   for token in redis("ZRANGE", key("w:" .. name), "0", "-1"):gmatch("[^\n]+") do list[#list + 1] = token:match("^[^.]*") end

@@ -13,7 +13,7 @@ local EPOCH = 1767225600000000 -- 2026-01-01T00:00:00Z
 local LIFE, LONG_LIFE = "return math.ceil(span / 1000)", "return int(math.ceil(span / 1000) + 3600000)"
 local advanced
 
--- Redis ends keys by its own clock, which runs on where the script's stands still: so it does that an hour later.
+-- Redis ends keys by its own clock, which runs on while the script's stands still; so keys get an hour more.
 function setup()
   harness.alter(LIFE, LONG_LIFE)
   redis("SET ls:test:clock_still_us " .. EPOCH)
@@ -21,7 +21,7 @@ function setup()
 end
 -- Keys written from now on end when they should, by the real clock.
 function let_keys_end() harness.alter(LIFE, LIFE) end
--- Logs in chunks of three entries, so that those of a short case have several.
+-- Logs in chunks of three entries, so that short cases have several chunks.
 function shorten_chunks() harness.alter(LIFE .. "\nend", LONG_LIFE .. "\nend\nCHUNK, LOOK = 3, 2") end
 
 function now_us() return EPOCH + advanced end

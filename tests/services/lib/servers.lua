@@ -1,7 +1,7 @@
--- The servers of a script where calls wait: S1 to S4 subscribe, and park calls. Nothing moves but by a line of the
--- script. `waits` is what a call that waits answers; on_parked(call) is told of each.
+-- The servers of a script where calls wait: S1 to S4 subscribe, and park calls. Nothing happens except by the script's
+-- lines. `waits` is the answer of a waiting call; on_parked(call) runs for each.
 --
---   woken "S1 T2"   timed_out "S1 T2"   abandoned "S1 T2"   what the event makes of the last call of that token there
+--   woken "S1 T2"   timed_out "S1 T2"   abandoned "S1 T2"   the answer after the event of that token's last call
 
 WAIT = 80000000
 waits = "WAITS"
@@ -13,11 +13,11 @@ function servers_reset()
   server_up "S2"
 end
 
--- It listens, or not: what was not read is lost; its calls stay parked.
+-- Messages that a server misses are lost; its calls stay parked.
 function server_up(server) harness.listen(server, true) end
 function server_down(server) harness.listen(server, false) end
 
--- Starts a call; key and token are for finding it.
+-- Starts a call; find uses key and token.
 function park(server, key, token, method, request)
   local call = {server = server, key = key, token = token, method = method,
     number = harness.plan(server, method, request)}
@@ -36,7 +36,7 @@ function said_of(call)
   return queued
 end
 
--- All that wait, of a server and a token; where none does any more, none.
+-- All waiting calls of a server and a token.
 function waiting_of(server, token)
   local list = {}
   for _, call in ipairs(calls) do
@@ -45,7 +45,7 @@ function waiting_of(server, token)
   return list
 end
 
--- Of a server and a token, the last that waits; where none does any more, the last that did.
+-- The last waiting call of a server and a token, else the last call.
 function find(server, token)
   local list = waiting_of(server, token)
   if #list > 0 then return list[#list] end

@@ -2,7 +2,7 @@
 --
 --   put "a 10"                              PutItem, which must not fail
 --   stock "a" "8 2 0"                       GetItem: available, reserved, sold
---   deduct "o1 bob a:2 b:1" "DEDUCTED a:8 b:4"             the lines that are told of, with what is available
+--   deduct "o1 bob a:2 b:1" "DEDUCTED a:8 b:4"             the lines of the answer, with what is available
 --   reserve "o1 bob 60000 a:2" "RESERVED a:8"              for 60,000 ms
 --   confirm "o1" "CONFIRMED CONFIRMED bob a:2:0"           and its order: state, buyer, sku:quantity:returned
 --   reacquire "o1"   extend "o1 60000"   cancel "o1 why"   take_back "r1 o1 a:1"
@@ -91,7 +91,7 @@ BY_KIND = {PUT = {1, 0, 0}, ADJUSTED = {1, 0, 0}, TRANSFERRED = {1, 0, 0}, DEDUC
 function ledger(more) return read("", more) end
 function trim(up_to, more) return Stock.TrimLedger(with({group = "g", up_to = up_to}, more)) end
 
--- The ms after which the last call asks for stock_expire as a lasting alarm; -1 when it does not.
+-- The ms after which the last call asks for stock_expire as a lasting alarm; -1: it does not.
 function alarm_ms()
   for _, a in ipairs(harness.alarms()) do
     if a.lasting and a["function"] == "stock_expire" then return a.in_ms end
@@ -100,7 +100,7 @@ function alarm_ms()
 end
 -- Runs stock_expire of the group as a server's lasting alarm would; the ms it replies.
 function ring(group) return harness.ring("stock_expire", "ls:{default/" .. (group or "g") .. "}:") end
--- What a step of the sweep finds from this cursor on: OK, the next cursor ("": the end), and what is overdue, a line each.
+-- One step of the sweep from a cursor: OK, the next cursor ("": the end), and what is overdue, a line each.
 function overdue(cursor) return fcall("stock_find_overdue", "ls:{sweep}:", "1", cursor or "0") end
 
 function key(text) return "ls:{default/g}:stock:" .. text end
@@ -131,7 +131,7 @@ N = 4 -- buckets of a group
 function put_in(text, buckets, more) return Stock.PutItem(put_request(split(text)[1], number(split(text)[2]),
   with({buckets = buckets or N}, more))) end
 
--- An order that lives in that bucket; each call another one.
+-- Another order of that bucket with each call.
 local orders = 0
 function order_in(bucket)
   while true do
@@ -142,7 +142,7 @@ function order_in(bucket)
   end
 end
 
--- What a bucket, or the pool (0), has by itself: available, reserved, sold.
+-- What a bucket, or the pool (0), has: available, reserved, and sold or lent.
 function bucket_key(bucket, text) return ("ls:{default/g/%d/%d}:stock:%s"):format(N, harness.bucket_name(bucket), text) end
 function in_bucket(sku, bucket)
   return redis("EVAL", "local text = redis.call('GET', KEYS[1])\n"
@@ -151,7 +151,7 @@ function in_bucket(sku, bucket)
     .. "return string.format('%d %d %d', i[2], i[10], i[3])", "1", bucket_key(bucket, "i:" .. sku))
 end
 
--- While f runs, the part of the library with that text fails, as where a server dies before it is called.
+-- While f runs, the part of the library with that text fails, as when a server dies before the call.
 function losing(text, f)
   harness.alter(text, "fail('INTERNAL', 'lost') " .. text)
   f()

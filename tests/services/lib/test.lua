@@ -1,11 +1,11 @@
--- The words of every script. A step is a call of a method, written as a request, and then what it must answer:
+-- The words of every script. A step is a call of a method, written as a request, and then its answer:
 --
 --   Lock.Inspect{group = "g", name = "a"} "FREE" {last_fence = 0, holders = {}}
 --
--- A text is the answer's line: its outcome, "again" behind it where it is a replay, else OK; of an error its code,
--- what was applied, and its message. "BUSY..." means: begins so. A table is a part of the response: fields that are
--- not in it may be anything, lists are as long as they say, a function is a check of its value (about, above, any).
--- The files beside this one have shorter words for one service: acquire "T1 a b:S" "ACQUIRED".
+-- A text is the answer's line: its outcome, "again" after it for a replay, else OK; of an error its code, what was
+-- applied, and its message. "BUSY..." means: begins so. A table is a part of the response: other fields may be
+-- anything, lists have that length, and a function checks a value (about, above, any). The files beside this one have
+-- shorter words for one service: acquire "T1 a b:S" "ACQUIRED".
 
 -- ---- cases ----------------------------------------------------------------------------
 
@@ -23,8 +23,8 @@ function run_case(name)
   cases[name]()
 end
 
--- Runs the body so often with other random numbers, each time on an empty store: more often in ctest's label soak.
--- LOCKSTOCK_SEED, which a failure tells, repeats a run.
+-- Runs the body several times with other random numbers, each time on an empty store; more often in ctest's label soak.
+-- LOCKSTOCK_SEED, which a failure prints, repeats a run.
 function rounds(fast, full, body)
   local start = tonumber(os.getenv("LOCKSTOCK_SEED")) or os.time()
   for seed = start, start + (os.getenv("LOCKSTOCK_SOAK") and full or fast) - 1 do
@@ -88,12 +88,12 @@ local function check(holds, wish)
 end
 function above(x) return check(function(got) return got > x end, "above " .. x) end
 function within(a, b) return check(function(got) return got >= a and got <= b end, a .. " to " .. b) end
--- A time left, less the little that the test took.
+-- A time left, less the time that the test took.
 function about(ms) return within(ms - 90000, ms) end
 any = check(function() return true end, "anything")
 function containing(text) return check(function(got) return got:find(text, 1, true) end, "..." .. text .. "...") end
 
--- A text is called with what it must be.
+-- A text is called with the expected text.
 function says(got, expected)
   local start = expected:match("^(.*)%.%.%.$")
   if not (got == expected or start and got:sub(1, #start) == start) then differ(got, expected, "") end
@@ -122,13 +122,13 @@ function line_of(response, error)
   return (response.outcome or "OK") .. (response.replayed and " again" or "")
 end
 
--- How a word library puts the response to a method in a line: lines["Lock.Inspect"] = function(response) ... end
+-- Words of a service put a response in one line: lines["Lock.Inspect"] = function(response) ... end
 lines = {}
 
 -- The last error; its code is OK after a response.
 last_error = {code = "OK"}
 
--- What stands for an answer in a script; its fields are those of the response.
+-- An answer in a script; its fields are those of the response.
 function answer(method, response, error)
   last_error = error
   local line = response and lines[method]
@@ -136,7 +136,7 @@ function answer(method, response, error)
     text = line and line(response) or line_of(response, error)}, Answer)
 end
 
--- Lock.Acquire{...} and Lock.Acquire.together{...}: all of them in one FCALL.
+-- Lock.Acquire{...}; Lock.Acquire.together{...} sends all requests in one FCALL.
 local Method = {}
 function Method.__call(m, request) return answer(m.name, harness.call(m.name, request)) end
 function Method.__index(m, what)
@@ -184,7 +184,7 @@ function with(request, more)
   return copy
 end
 
--- A word that takes its arguments as one text, and behind it fields that the request is to have besides.
+-- A word takes its arguments as one text, and after it more fields of the request.
 function word(f)
   return function(text, more) return f(more or {}, table.unpack(split(text or ""))) end
 end
@@ -196,7 +196,7 @@ function repeated(n, of)
 end
 function long(n) return ("x"):rep(n) end
 
--- "T1" is short for a token as long as it must be.
+-- "T1" stands for a token of the right length.
 function token_of(alias) return alias .. ("."):rep(16 - #alias) end
 
 -- ---- the store ------------------------------------------------------------------------
@@ -211,7 +211,7 @@ function eval(script, ...) return harness.redis("EVAL", script, "0", ...) end
 -- One function of the library.
 function fcall(name, base, ...) return harness.redis("FCALL", name .. "_" .. harness.digest, "1", base, ...) end
 
--- From now on the store's clock moves by the script alone.
+-- From now on only the script moves the store's clock.
 function hold_clock()
   local seconds, us = redis("TIME"):match("(%d+)\n(%d+)")
   redis(("SET ls:test:clock_still_us %d%06d"):format(seconds, us))
@@ -225,13 +225,13 @@ function unchanged()
   if now ~= remembered then differ(now, remembered, "the store has changed") end
 end
 
--- The keys that do not end; none should.
+-- Keys without an end; there should be none.
 function endless_keys()
   return eval("local found = {}\nfor _, key in ipairs(redis.call('KEYS', 'ls:{*')) do\n"
     .. "  if redis.call('PTTL', key) <= 0 then found[#found + 1] = key end\nend\nreturn table.concat(found, ' ')")
 end
 
--- Whether Redis' commands were run that often while f ran.
+-- How often Redis ran the command while f ran.
 function commands_of(command, f)
   local before = harness.commands(command)
   f()
@@ -243,7 +243,7 @@ function all_commands()
   return n
 end
 
--- A body run once for each row on an empty store.
+-- Runs a body for each row on an empty store.
 function each(rows, body)
   for _, row in ipairs(rows) do
     harness.reset()
@@ -256,8 +256,8 @@ end
 
 foreign = "FAILED_PRECONDITION NO the store holds foreign data under this name"
 
--- Rows of what is done to a key, ? stands for it; the key; and the names of the calls in `tries` that meet it: they are
--- refused and change nothing. Before it, prepare() runs, and the key is removed unless it is changed in place.
+-- Rows of what is done to a key (?), the key, and the names of the calls in `tries` that read it: they are refused and
+-- change nothing. prepare() runs first, and the key is removed unless it is changed in place.
 function refuses_foreign(rows, tries, prepare)
   for _, row in ipairs(rows) do
     for name in row[3]:gmatch("%S+") do
@@ -291,7 +291,7 @@ function refuses(method, good)
   end
 end
 
--- The same for bytes; the field stands anywhere in the text.
+-- The same for bytes; the field's name is anywhere in the text.
 function refuses_bytes(method, rows)
   remember()
   for i, row in ipairs(rows) do
@@ -301,7 +301,7 @@ function refuses_bytes(method, rows)
   end
 end
 
--- How many calls of the method one FCALL may carry, going by the weight of what this one plans.
+-- How many calls of the method one FCALL may carry, by their weight.
 function sharing(method, request)
   local n, weight = harness.planned(harness.plan("server", method, request))
   eq(n, above(0))

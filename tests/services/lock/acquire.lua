@@ -1,4 +1,4 @@
--- Acquire: who gets a lock, who is told who has it, and that a token is granted once whatever is sent again.
+-- Acquire: who gets a lock, what the others are told, and that a repeated token is granted once.
 -- promise L10: a lease that is over stands in nobody's way
 require "lock"
 
@@ -73,7 +73,6 @@ function case.a_lease_excludes_others_until_its_end()
 end
 
 -- promise L9
--- With a clock that stands still: to the microsecond.
 function case.a_lease_ends_at_its_end_and_not_before()
   harness.alter("redis.call('TIME')", "{'1700000000', '0'}"); acquire("T1 a", {lease_ms = 10})
   redis "INCRBY ls:test:clock_offset_us 9999"; acquire "T2 a" "BUSY a held by T1" {holder = {lease_ms = 0}}
@@ -94,7 +93,7 @@ end
 -- promise L29: names cannot move a key or reach another namespace
 function case.namespaces_do_not_see_each_other()
   acquire "T1 a"; harness.namespace "other"; inspect "a" "FREE"; acquire "T1 a" "ACQUIRED"; release "T1" "RELEASED"
-  -- Names that would lead into "default" if they were not encoded.
+  -- Names that would reach "default" if they were not encoded.
   for i, odd in ipairs{"default/g}:lock:n:a", "}", "a}:{", "../default"} do
     harness.namespace(odd); acquire("N" .. i .. " a") "ACQUIRED"; release("N" .. i) "RELEASED"
   end
@@ -132,7 +131,7 @@ end
 -- promise L8: never a second grant of a token, its record lost
 function case.a_lost_record_does_not_let_a_token_in_twice()
   acquire "T1 a:S"; redis("DEL", key "t:T1"); acquire "T1 a:S" "TOKEN_SPENT"; inspect "a" {holders = {{}}}
-  -- Forgotten, its lease over, but still in the name's hash.
+  -- Its record is gone and its lease has expired, but it is still in the name's hash.
   pass(1000); acquire "T1 a:S" "ACQUIRED"; inspect "a" "SHARED T1"
   release "T1" "RELEASED"; acquire "T2 a" "ACQUIRED"
   redis("DEL", key "t:T2"); acquire "T2 a" "TOKEN_SPENT"
@@ -144,7 +143,7 @@ function case.foreign_data_is_refused_and_left_alone()
     "SET ls:{default/g}:lock:n:a foreign", "HSET ls:{default/g}:lock:n:a f foreign",
     "SETRANGE ls:{default/g}:lock:n:a 18 x", "SET ls:{default/g}:lock:t:T1.............. foreign",
     "RPUSH ls:{default/g}:lock:t:T1.............. foreign",
-    -- as long as ours, and like them but for the first byte
+    -- as long as ours, with another first byte
     "SET ls:{default/g}:lock:n:a xE-foreign-and-longer-than-all-that-is-kept-of-a-name-with-one-holder",
     "EVAL redis.call('SET','ls:{default/g}:lock:t:T1..............','xH-foreign-and-longer'..string.char(32)..'a'.."
       .. "string.char(32)..'b') 0",

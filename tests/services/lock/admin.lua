@@ -1,4 +1,4 @@
--- Inspect, List, ForceRelease: seeing what is held, and taking it away.
+-- Inspect, List, ForceRelease.
 require "lock"
 
 -- promise L23: Inspect: mode, capacity, holders, last_fence
@@ -39,7 +39,7 @@ function case.a_clock_that_stepped_back_gives_no_negative_times()
 end
 
 -- promise L25
--- The lock is free by the time when a holder's record is read.
+-- The lock becomes free before a holder's record is read.
 function case.a_forced_release_of_a_holder_whose_record_is_foreign_is_told()
   acquire "T1 a:S"; acquire "T2 a:S"; redis("DEL", key "t:T1"); redis("RPUSH", key "t:T1", "foreign")
   inspect "a" "SHARED  T2"; force_release "a" " T2"; inspect "a" "FREE"
@@ -118,7 +118,7 @@ function case.list_finds_all_by_pages_of_any_size()
 end
 
 -- promise L24
--- Keys of others come and go, so that Redis' table grows and shrinks under way.
+-- Keys of others come and go, so that Redis' table grows and shrinks meanwhile.
 function case.list_misses_nothing_that_stays_while_much_changes()
   take_many(50)
   for size = 1, 7, 3 do
@@ -141,7 +141,7 @@ function case.a_page_does_a_bounded_amount_of_work()
 end
 
 -- promise B3
--- Holders count as well: a page ends within a step too, and all are on some page.
+-- Holders count as well: a page may end within a step, and every lock is on some page.
 function case.a_page_reads_few_large_locks()
   local n, holders = 20, 600
   for i = 0, n * holders - 1 do

@@ -1,5 +1,5 @@
--- Calls that share an FCALL answer what the same calls answer one after the other, and leave the same behind: random
--- calls of few tokens and names are made twice. The clock stands still within a batch.
+-- Calls that share an FCALL answer and leave what the same calls do one after the other: random calls of few tokens and
+-- names are made twice. The clock stands still within a batch.
 -- promise L49
 require "lock"
 
@@ -28,7 +28,7 @@ local makes = {
 }
 local methods = {"Lock.Acquire", "Lock.Acquire", "Lock.Acquire", "Lock.Release", "Lock.Release", "Lock.Renew"}
 
--- What an answer tells; of several holders it may tell any.
+-- The text of an answer; a BUSY may name any of several holders.
 local function note(log, answered)
   log[#log + 1] = tostring(answered):gsub(" by .*", "")
   local r = answered.response
@@ -46,7 +46,7 @@ local function run(together, steps)
     local method = Lock[step.method:match("%.(.*)")]
     local answers = together and method.together(step.requests) or {}
     for i, request in ipairs(step.requests) do
-      -- The release of a token that nobody has seen has a second round, which is never shared.
+      -- The Release of an unknown token has a second round, which is never shared.
       if not together or not answers[i].response and answers[i].error.code == "OK" then answers[i] = method(request) end
       note(log, answers[i])
     end
@@ -78,7 +78,7 @@ local function try_all(...)
   return (texts(Lock.Acquire.together(list)):gsub("%-of%-sixteen%-bytes", ""))
 end
 
--- The name and who has it are read for the first of them; of the others, whether their tokens are known.
+-- The first call reads the name and its holder; the others only look whether their tokens are known.
 function case.tries_of_a_taken_name_read_it_once()
   Lock.Acquire(try_of(0)) "ACQUIRED"
   eq(commands_of("get", function()

@@ -1,11 +1,11 @@
--- What one FCALL does for those who wait is bounded for all its calls together, and nothing that it meets on the way,
--- under names of others, makes an error of it after it has written.
+-- What one FCALL does for waiters is bounded for all its calls together, and no foreign data under names of others
+-- makes it fail after a write.
 require "lock_queue"
 
 local OVER = 1000 -- a lease that is over after over()
 local function over() pass(2 * OVER / 1000) end
 
--- The name is held by "T<name>", and so many readers wait for it at S1.
+-- "T<name>" holds the name, and n readers wait for it at S1.
 local function a_crowd_waits(name, n)
   acquire("T" .. name .. " " .. name) "ACQUIRED"
   for i = 0, n - 1 do wait(("S1 %s%d %s:S"):format(name, i, name)) "QUEUED" end
@@ -34,7 +34,7 @@ function case.calls_that_travel_together_share_what_they_may_do_for_others()
   end
 end
 
--- Tries of the names in one FCALL; how each ends: "BUSY ACQUIRED".
+-- Tries of the names in one FCALL: "BUSY ACQUIRED".
 local function try_together(...)
   local names, outcomes = {...}, {}
   local answers = Lock.Acquire.together(repeated(#names, function(i)
@@ -45,7 +45,7 @@ local function try_together(...)
 end
 
 -- promise B17
--- The first has done all that an FCALL may do; who comes behind it still takes what is free.
+-- The first call has used up what an FCALL may do; the next ones still take what is free.
 function case.a_try_behind_a_crowd_is_granted()
   acquire("T1 crowd", {lease_ms = OVER})
   for i = 1, 200 do wait("S1 R" .. i .. " crowd:S") "QUEUED" end
@@ -56,7 +56,7 @@ function case.a_try_behind_a_crowd_is_granted()
   eq(holders_kept "crowd", within(1, 128))
 end
 
--- Semaphores of which one lease is over, and more leases run than are looked at in any case.
+-- Semaphores with one expired lease, and more running leases than are looked at in any case.
 local function large_semaphores()
   for _, name in ipairs{"s0", "s1"} do
     acquire("L" .. name .. " " .. name .. ":P1/9000", {lease_ms = OVER}) "ACQUIRED"
@@ -70,7 +70,7 @@ local function large_semaphores()
 end
 
 -- promise B17
--- The second semaphore is read by a later call.
+-- A later call reads the second semaphore.
 function case.a_call_behind_a_large_semaphore_reads_no_more()
   large_semaphores(); over()
   eq(commands_of("hgetall", function() try_together("s0", "s1") "BUSY BUSY" end), 1)
@@ -91,7 +91,6 @@ end
 local other_capacity = "FAILED_PRECONDITION NO targets[0].capacity: another one is in use"
 
 -- promise B18: a refusal removes what is over, hands over, and is NO; the next one reads no holders
--- All holders are read once after a lease has ended, however many are refused.
 function case.a_refusal_is_not_paid_for_twice()
   acquire("T1 a:P1/5", {lease_ms = OVER}) "ACQUIRED"; acquire "T2 a:P1/5" "ACQUIRED"
   over()
@@ -101,7 +100,6 @@ function case.a_refusal_is_not_paid_for_twice()
 end
 
 -- promise B18
--- What a refused call removes lets those have their turn who waited for it.
 function case.a_refusal_that_finds_a_lease_over_hands_over()
   acquire("T1 a:P3/5", {lease_ms = OVER}) "ACQUIRED"; acquire "T2 a:P1/5" "ACQUIRED"; wait "S1 T3 a:P4/5" "QUEUED"
   over(); messages(); acquire "T4 a:P1/6" (other_capacity); deliver() "T3"; inspect "a" "PERMIT/5 T2=1 T3=4"
@@ -133,7 +131,7 @@ function case.a_waiter_with_a_foreign_name_is_barred_and_bars()
 end
 
 -- promise L56
--- Its server gone, it is in nobody's way, wherever else it stands.
+-- When its server is gone, it bars nobody, whatever else it waits for.
 function case.a_dead_waiter_with_a_foreign_name_is_passed_over()
   with_b_foreign(function()
     server_down "S2"; release "T1" "RELEASED"; deliver() "T4"
@@ -141,7 +139,7 @@ function case.a_dead_waiter_with_a_foreign_name_is_passed_over()
 end
 
 -- promise L56
--- The same where a lease ends by itself, and where a refused call finds it over.
+-- The same when a lease ends by itself, and when a refused call finds it expired.
 function case.no_look_at_the_names_of_others_is_an_error()
   each(spoilt, function(command)
     acquire("T1 a:P3/5", {lease_ms = OVER}) "ACQUIRED"; acquire "T6 a:P1/5" "ACQUIRED"
@@ -151,7 +149,7 @@ function case.no_look_at_the_names_of_others_is_an_error()
   end)
 end
 
--- Several names of a call are read before the first is written, also where they bar nobody.
+-- Even where they bar nobody.
 function case.all_names_of_a_call_are_read_before_one_is_written()
   acquire("T1 a:S", {lease_ms = OVER}) "ACQUIRED"; acquire("T2 b:S", {lease_ms = OVER}) "ACQUIRED"
   acquire "T3 c" "ACQUIRED"; wait "S1 T4 a:S c" "QUEUED"; wait "S1 T5 b:S c" "QUEUED"
@@ -159,14 +157,13 @@ function case.all_names_of_a_call_are_read_before_one_is_written()
   wait "S1 T7 a:S b:S" (foreign); unchanged()
 end
 
--- The same where a second holder makes a hash of what its one holder was.
+-- A second holder makes a hash of the only holder.
 function case.where_holders_are_kept_is_looked_at_before_one_is_written()
   acquire "T1 a:S b:S" "ACQUIRED"
   spoil "SET h:b foreign"; remember(); acquire "T2 a:S b:S" (foreign); unchanged()
 end
 
 -- promise L56
--- Who is in the way is told after all is done.
 function case.a_foreign_record_of_the_holder_is_nobodys_error()
   acquire "T1 a" "ACQUIRED"
   redis("SET", key "t:T1", "foreign"); acquire "T2 a" "BUSY a held by "
@@ -200,7 +197,6 @@ local tries = {
 }
 
 -- promise L25
--- Whatever key is foreign: a call acts, or is refused and has not acted.
 function case.no_call_acts_and_is_refused_for_foreign_data()
   local wrong = {}
   all_kinds_of_keys()

@@ -1,5 +1,5 @@
--- Fences: each grant of a name has a greater one than every grant before it, also when the clock steps back or the key
--- is lost; and the fence register.
+-- Fences: each grant of a name has a greater fence than all before it, even when the clock is set back or the key is
+-- lost; and the fence register.
 require "lock"
 
 local function now_us()
@@ -43,7 +43,7 @@ function case.a_fence_outlives_release_and_expiry()
   pass(1000); inspect "a" "FREE" {last_fence = first + 1}; acquire "T3 a" {fences = {{fence = first + 2}}}
 end
 
--- So one that is given after the key was lost is greater.
+-- A grant after the key was lost has a greater one.
 function case.a_fence_is_an_instant_where_the_clock_has_not_stepped_back()
   acquire "T1 a"; release "T1"; pass(10)
   local now = now_us()
@@ -95,14 +95,14 @@ function case.a_foreign_register_is_left_alone()
 end
 
 -- promise B8: CheckFence and ResetFence refuse what no clock can have given
--- One call with a number that is no fence would make every holder STALE for good.
+-- A number that is no fence would make every holder STALE for good.
 function case.what_no_clock_can_have_given_is_refused()
   local refused = "INVALID_ARGUMENT NO fence: over 24 hours ahead of the store's clock, no lock can have given it"
   local given = fence_of(acquire "T1 a")
   check_fence("row " .. given) "OK ..."
   remember(); check_fence "row 9007199254740991" (refused); check_fence("row " .. given + 90000000000)(refused)
   reset_fence "row 9007199254740991" (refused); unchanged(); check_fence("row " .. given) "OK ..."
-  -- What was given before the clock stepped back is taken.
+  -- A fence from before the clock was set back is accepted.
   pass(-80000); check_fence("row " .. given) "OK ..."; check_fence("row " .. given + 1) "OK ..."
 end
 
@@ -117,7 +117,7 @@ function case.a_register_is_reset()
   reset_fence "never -1" "INVALID_ARGUMENT NO fence: must be 0 to 9007199254740991"
 end
 
--- What fences are for: the lease of a frozen holder is over, the next one has written, and the first wakes up.
+-- The lease of a frozen holder expires, the next one writes, and the first wakes up.
 function case.a_late_holder_is_kept_out()
   local frozen = fence_of(acquire "T1 a")
   pass(1000)

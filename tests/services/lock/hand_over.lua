@@ -1,5 +1,5 @@
--- A Release grants at once what its own server parks, one move at a time: whom, from when on, who is told, and what
--- becomes of it where nobody is told any more. Turns that are offered: wait.lua.
+-- A Release grants at once what its own server parks: to whom, from when on, which messages are sent, and what happens
+-- when they are lost. Offers: wait.lua.
 require "lock_queue"
 
 local DAY = 86400000
@@ -55,7 +55,7 @@ function case.all_names_are_granted_at_once()
   release_at "S1 T4"; eq(queue_keys(), 0)
 end
 
--- What is first in a queue is not always what the short way knows.
+-- Cases that the short way leaves to the general one.
 function case.whoever_is_first_is_granted()
   acquire "T1 a"; wait "S1 T2 a:S"; wait "S1 T3 a b"; wait "S1 T4 a"
   release_at "S1 T1 a"; deliver() "T2"
@@ -88,7 +88,7 @@ function case.each_call_has_the_lease_that_it_asked_for()
 end
 
 -- promise L57
--- Of a lease that ends later than the one before it, and of one that ends sooner.
+-- A lease that ends later than the one before, and one that ends sooner.
 function case.fences_rise_also_when_the_clock_steps_back()
   local before = fence_of(acquire "T1 a")
   wait("S1 T2 a", {lease_ms = 10 * LEASE}); wait "S1 T3 a"; pass(-3000)
@@ -100,7 +100,7 @@ function case.fences_rise_also_when_the_clock_steps_back()
 end
 
 -- promise L57
--- They look at the end of the lease before; a sooner one they are told.
+-- They look at the end of the lease before; a sooner end is a message.
 function case.those_behind_have_their_turn_when_the_lease_ends()
   acquire "T1 a"; wait "S1 T2 a"; wait("S1 T3 a", {lease_ms = LEASE // 10}); wait "S2 T4 a"
   pass(500); release_at "S1 T1"; deliver() "T2"
@@ -109,7 +109,7 @@ function case.those_behind_have_their_turn_when_the_lease_ends()
   pass(200); ring_alarms(); deliver() "T4"
 end
 
--- Where the name's key would end too soon after its last lease.
+-- When the name's key would end too soon after its last lease.
 function case.a_long_lease_keeps_the_names_key()
   acquire("T1 a", {lease_ms = DAY}); wait("S1 T2 a", {lease_ms = DAY}); redis("PEXPIRE", key "n:a", "1000000")
   pass(7200); release_at "S1 T1"; messages() "S1:R T2"; eq(ttl "n:a", above(2 * DAY)); eq(ttl "t:T2", above(DAY))
@@ -222,13 +222,13 @@ function case.keys_of_a_queue_end_however_it_was_made()
   acquire "T1 a"; wait "S1 T2 a"; redis("DEL", key "s:a"); wait "S1 T3 a"
   lasts "s:a"; redis("DEL", key "s:a"); wait "S2 T4 a:S"; lasts "s:a"
   redis("DEL", key "w:a"); wait "S2 T5 a"; lasts "w:a"
-  -- One that went as a whole, and is made again by the same call.
+  -- A queue that was removed as a whole, and is made again by the same call.
   acquire "T6 c"; wait "S1 T7 b c"; server_down "S1"; wait "S2 T8 b c"; queue "b" "T8"
   lasts("w:b", "s:b", "n:b")
 end
 
 -- promise L43
--- The name's own key is kept for so long already that it stays where it is; the queue's do with it.
+-- The name's key is already kept long enough; the queue's keys end with it.
 function case.keys_of_a_queue_end_with_its_names()
   acquire "T1 a"; wait "S1 T2 a:S"; redis("PEXPIRE", key "w:a", "1000000")
   redis("PEXPIRE", key "s:a", "1000000"); renew("T1 a", {lease_ms = DAY}) "RENEWED"
@@ -238,9 +238,9 @@ end
 -- ---- resources ----
 
 -- promise L42: a hand-over is a constant number of commands
--- Some of them are of the clock that tests move.
+-- Some use the clock that tests move.
 function case.a_hand_over_on_one_server_is_few_commands_for_any_number_of_waiters()
-  -- Of the Release that hands over and of the Acquire that queues behind so many others.
+  -- The Release that hands over, and the Acquire that queues behind many others.
   local function spent(waiters)
     harness.reset(); setup(); acquire "H0 a"
     for i = 1, waiters do wait("S1 H" .. i .. " a") "QUEUED" end

@@ -1,5 +1,5 @@
--- Random calls against a small model: what each answers, and who holds what after it, must be what the model says. The
--- model forgets nothing and knows only the contract: no summary, no lazy purge, no record.
+-- Random calls against a small model of the contract, which has no summaries, lazy removal or records: each answer, and
+-- who holds what after it.
 require "lock"
 
 local NAMES, TOKENS, TICK = 4, 40, 1000
@@ -23,7 +23,7 @@ local function end_leases()
   end
 end
 
--- Whether the holders of a name bar the target; whether for another capacity.
+-- Whether the holders of a name bar the target, and whether because of another capacity.
 local function bars(holders, wanted)
   local first, used = holders[1], 0
   if not first then return false end

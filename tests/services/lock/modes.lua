@@ -1,4 +1,4 @@
--- Modes: who may hold a name beside whom, semaphores, and many holders of one name, some of whose leases are over.
+-- Modes: which holders exclude each other, semaphores, and many holders of one name with some expired leases.
 -- promise L10
 -- promise L23
 require "lock"
@@ -66,7 +66,7 @@ function case.permits_come_back_when_leases_end()
 end
 
 -- promise L18: only the token renews and releases
--- What nobody stopped by is left where it is: a release among leases that are over.
+-- Expired leases that stop nobody stay: a release among them.
 function case.leases_that_are_over_do_not_confuse_the_count()
   acquire("T1 a:P1/9", {lease_ms = 1000000}); acquire("T2 a:P1/9", {lease_ms = 3000000}); pass(1500)
   acquire "T3 a:P1/9" "ACQUIRED"; release "T3" "RELEASED"
@@ -86,7 +86,6 @@ function case.a_renewal_does_not_hide_the_end_of_another_lease()
   pass(1500); acquire "T3 a:P1/2" "ACQUIRED"; inspect "a" "PERMIT/2 T1=1 T3=1"
 end
 
--- Being refused again and again does not read all holders again and again.
 function case.holders_are_read_once_after_a_lease_has_ended()
   acquire("T1 a:S", {lease_ms = 1000000}); acquire("T2 a:S", {lease_ms = 3000000}); pass(1500)
   eq(commands_of("hgetall", function()
@@ -109,7 +108,7 @@ function case.a_name_has_a_bounded_number_of_holders()
     acquire("T" .. i .. " a:S", {lease_ms = i < 10 and LEASE or 3 * LEASE}) "ACQUIRED"
     if i % 100 == 0 then harness.forget() end
   end
-  -- While nobody's lease is over, that is known without reading them.
+  -- When no lease has expired, that is known without reading them.
   eq(commands_of("hgetall", function()
     acquire "T4096 a:S" "RESOURCE_EXHAUSTED NO targets[0]: has 4096 holders"
   end), 0)

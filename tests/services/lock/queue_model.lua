@@ -12,7 +12,7 @@ require "lock_queue"
 local NAMES, TOKENS, TICK, CAPACITY, CALLS = 4, 60, 1000, 3, 150
 local tokens, now, last_number
 
--- A token is UNSEEN, STANDING, ABSENT, HELD or SPENT; its targets say what it holds or waits for.
+-- A token is UNSEEN, STANDING (queued), ABSENT, HELD or SPENT; its targets are what it holds or waits for.
 local function start()
   now, last_number = 0, 0
   tokens = repeated(TOKENS, function(i)
@@ -20,7 +20,7 @@ local function start()
   end)
 end
 
--- Whether nobody who holds, or stands before t, is in its way.
+-- Whether no holder and no waiter before t bars it.
 local function is_free_for(t)
   for _, w in ipairs(t.targets) do
     local permits = 0
@@ -146,7 +146,7 @@ local function do_release()
   if one then one.held = false else t.life = "SPENT" end
 end
 
--- One that parks a copy of a token that stands.
+-- A server that parks a copy of a queued token.
 local function server_of(t) return (t.copies.S1 == 0 or t.copies.S2 > 0 and pick(2) == 1) and "S2" or "S1" end
 
 local function do_time_out()
@@ -156,7 +156,7 @@ local function do_time_out()
   t.life = "SPENT"
 end
 
--- It stands as long as any copy is parked.
+-- It is queued as long as any copy is parked.
 local function do_abandon()
   local t = any_token()
   if t.life ~= "STANDING" then return end
@@ -166,7 +166,7 @@ local function do_abandon()
   if t.copies.S1 + t.copies.S2 == 0 then t.life = "ABSENT" end
 end
 
--- A server's subscription is away for a moment: it looks at all that it parks.
+-- A server loses its subscription for a moment: it looks at everything that it parks.
 local function do_interrupt()
   local server = parking_server()
   server_down(server); server_up(server)
@@ -175,7 +175,7 @@ local function do_interrupt()
   end
 end
 
--- Who has lost one name of several still holds the rest.
+-- A token that has lost one name of several still holds the others.
 local function do_force_release()
   local name = pick(NAMES)
   force_release("n" .. name)
@@ -207,7 +207,7 @@ end
 
 -- ---- when servers fail ----
 
--- Who holds and who stands, as it is and not as it should be; no two holders that exclude each other.
+-- The real holders and waiters; no two holders exclude each other.
 local function look_at_holders()
   for _, t in ipairs(tokens) do
     t.life = "UNSEEN"
@@ -228,7 +228,7 @@ local function look_at_holders()
   end
 end
 
--- One that was told nothing, or too late, or whose server was away.
+-- A waiter that got no message, or too late, or whose server was away.
 local function chaos_call()
   local t, server = any_token(), parking_server()
   local function come()
@@ -246,7 +246,7 @@ local function chaos_call()
     10, function() pass(3) promote("n" .. pick(NAMES)) end, 5, function() pass(TICK) end}
 end
 
--- Wakes all of a token's calls; whether one of them waits on.
+-- Wakes all calls of a token; whether one still waits.
 local function look_at_calls(t)
   local waits_on = false
   for _, server in ipairs{"S1", "S2"} do
@@ -255,7 +255,7 @@ local function look_at_calls(t)
   return waits_on
 end
 
--- What servers do once they live and are heard: look at all they park, and at the ends they were told of.
+-- What servers do when they are alive: look at everything they park, and at the ends they know of.
 local function heal()
   server_up "S1"; server_up "S2"; pass(3)
   for _, t in ipairs(tokens) do look_at_calls(t) end

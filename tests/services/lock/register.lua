@@ -1,6 +1,6 @@
--- Workers that are forced out of their leases, freeze, wake late and write, over a register of fences: hours of leases,
--- on a driven clock that also steps back, and with data that is lost. A grant's fence is always the highest; who writes
--- with an older one is refused, and no fence has two owners.
+-- Workers that lose their leases, freeze, wake late and write, over a register of fences, in hours of leases, with a
+-- clock that is set back and data that is lost. A new fence is always the highest, writes with an older one are
+-- refused, and no fence has two owners.
 require "lock"
 
 local WORKERS, LEASE_SECONDS = 8, 60
@@ -33,7 +33,7 @@ function case.no_fence_goes_back()
       fences[i], grants = granted, grants + 1
       eq(write(i), true)
     end
-    -- A worker that holds, or believes so, writes: right only if nobody came after it.
+    -- A worker that holds, or believes so, writes: accepted only if nobody held after it.
     local function try_to_write(i)
       local taken = eq(write(i), fences[i] == granted)
       if not taken then late = late + 1 end

@@ -1,5 +1,4 @@
--- Renew and Release: only the token keeps or gives back, all or nothing, and the same answer to the same call sent
--- again.
+-- Renew and Release: only the token's holder, all or nothing, and the same answer to a repeat.
 require "lock"
 
 local function renews(text, lease_ms, said, left_ms)
@@ -133,13 +132,12 @@ end
 
 -- promise L27: Renew, Release, ForceRelease without memory; not Acquire
 -- promise B6: a Release of a token that is not known leaves a mark, and needs memory for it; any other does not
--- Redis refuses what takes memory; what gives it back goes on.
 function case.locks_are_kept_and_given_back_when_memory_is_short()
   local base = "ls:{default/g}:"
   acquire "T1 a"; acquire "T2 b:S"; redis "CONFIG SET maxmemory 1"; redis "SET any thing" "OOM..."
   fcall("lock_acquire", base, "6", token_of "T5", "owner", "1000", "0", ".", "c") "OOM ..." -- RESOURCE_EXHAUSTED NO
   renew "T1" "RENEWED"; release "T1" "RELEASED"
-  -- A mark for each token that anybody makes up would be memory without end.
+  -- A mark for each made-up token would need memory without end.
   fcall("lock_release_unseen", base, "3", token_of "T3", "S1", "a") "OOM ..."
   fcall("lock_release", base, "3", token_of "T3", "S1", "a") "UNSEEN..."; inspect "b" "SHARED T2"
   force_release "b" "T2"

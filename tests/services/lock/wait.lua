@@ -1,5 +1,4 @@
--- Waiting, one move at a time: who has the next turn, who is told, and what it costs. What becomes of a waiter whose
--- time, connection or server ends: wait_ends.lua.
+-- Waiting: whose turn it is, which messages are sent, and the cost. The end of a wait: wait_ends.lua.
 -- promise L48
 require "lock_queue"
 
@@ -216,7 +215,6 @@ function case.foreign_data_is_refused_and_left_alone()
 end
 
 -- promise B7
--- Entries that nobody had to read so far are read before anything is changed.
 function case.foreign_entries_are_refused_and_left_alone()
   acquire "T1 a b:S"; acquire("T3 b:S", {lease_ms = LEASE // 2})
   redis("HSET", key "h:b", "foreign-token-of-16", "foreign-and-as-long-as-it-likes"); remember()

@@ -1,5 +1,4 @@
--- Waiting, one move at a time: what becomes of an offer that nobody claims, and of a waiter whose time, connection or
--- server ends, or whose token comes again.
+-- Waiting: offers that nobody claims, waiters whose time, connection or server ends, and repeated tokens.
 -- promise L33
 require "lock_queue"
 
@@ -12,7 +11,7 @@ function case.an_offer_that_nobody_claims_passes_on()
   release "T1"; messages() "S1:W T2 S1:A a S2:A a"
   pass(3)
   eq(promote "a", -1) -- nobody is left to wait
-  -- S1 has not claimed: T3 is passed over too, and told so.
+  -- S1 has not claimed: T3 is passed over too, and S1 gets a message.
   messages() "S1:W T3 S2:W T4"; inspect "a" "FREE"
   woken "S2 T4" "ACQUIRED"; wait "S2 T5 a" "QUEUED"
   woken "S1 T3" "QUEUED" -- it was only slow: back at its number
@@ -44,7 +43,7 @@ function case.waiters_of_a_server_that_is_gone_are_passed_over_at_once()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"; wait "S2 T4 a"
   wait "S2 T5 a"; server_down "S1"; release "T1"; messages() "S2:W T4 S2:A a"
   queue "a" "T5"; woken "S2 T4" "ACQUIRED"
-  -- It lives, and listens again: every call is looked at.
+  -- It is alive again: it looks at every call.
   server_up "S1"; woken "S1 T3" "QUEUED"; woken "S1 T2" "QUEUED"; queue "a" "T2 T3 T5"
 end
 
@@ -60,7 +59,7 @@ function case.entries_of_dead_servers_block_nobody()
 end
 
 -- promise L50: who is barred only by others' waiters is looked at each 300 ms; lease + 1 s with a dead or frozen server ahead
--- Nobody holds b: W is barred by V alone, whose server says nothing any more.
+-- Nobody holds b: only V bars W, and V's server does not answer any more.
 function case.a_waiter_blocked_only_by_dead_ones_is_looked_at()
   acquire "T1 x"; wait "S1 V x y" "QUEUED"; wait "S2 W y" "QUEUED"
   messages(); eq(promote "y", 300)
@@ -74,7 +73,7 @@ function case.a_waiter_behind_a_dead_writer_is_looked_at()
 end
 
 -- promise L50
--- When W came, x was held; it is told when nobody holds it any more.
+-- x was held when W came; W gets a message when it is free.
 function case.room_that_comes_later_is_looked_at_too()
   acquire "T1 x"; acquire "T2 y"; wait "S1 V x y" "QUEUED"; wait "S2 W y" "QUEUED"
   release "T2"; messages() "S1:A y S2:A y"
@@ -82,7 +81,7 @@ function case.room_that_comes_later_is_looked_at_too()
 end
 
 -- promise L50
--- W waits behind V, which waits behind U, which is dead; and V's server does not look.
+-- W waits behind V, which waits behind the dead U; and V's server does not look.
 function case.a_waiter_that_blocks_a_blocker_is_looked_at()
   server_up "S3"; acquire "T1 x"; wait "S1 U x y" "QUEUED"; wait "S3 V y z" "QUEUED"; wait "S2 W z" "QUEUED"
   server_down "S1"; messages()
@@ -91,7 +90,7 @@ function case.a_waiter_that_blocks_a_blocker_is_looked_at()
 end
 
 -- promise L50
--- A server is frozen: it is heard, but claims nothing.
+-- A frozen server has a subscription, but claims nothing.
 function case.a_frozen_server_costs_half_a_second()
   acquire "T1 a"; wait "S1 V a" "QUEUED"; wait "S2 W a" "QUEUED"
   pass(1000)
@@ -117,7 +116,7 @@ function case.an_offer_to_a_dead_server_blocks_no_try()
 end
 
 -- promise L53
--- Its own waiting call went with the server.
+-- The token's waiting call ended with its server.
 function case.a_try_with_the_token_that_waits_is_granted()
   acquire "T1 a"; wait "S1 T2 a b" "QUEUED"; wait "S1 T3 a" "QUEUED"
   wait "S1 T4 c a" "QUEUED"; acquire "T2 a b" "BUSY a held by T1"
@@ -205,7 +204,7 @@ function case.only_who_parks_a_waiter_abandons_it()
   wait "S2 T2 a" -- sent again to another server
   abandoned "S1 T2"; queue "a" "T2"
   wait "S2 T3 a"
-  -- Sent again to the same one, on another connection.
+  -- Repeated to the same server on another connection.
   wait "S1 T4 a"
   local first = calls[#calls]
   wait "S1 T4 a"; harness.event(first.number, "ABANDONED"); queue "a" "T2 T3 T4"
@@ -255,7 +254,7 @@ function case.a_lost_copy_takes_out_itself_alone()
   acquire "T1 a"; wait "S1 T2 a" "QUEUED"; wait "S2 T2 a" "QUEUED"
   abandoned "S2 T2" "CANCELLED..." -- the one that came last
   queue "a" "T2"
-  -- Of a copy that is not there any more: it changes nothing.
+  -- For a copy that does not exist any more: changes nothing.
   fcall("lock_abandon", "ls:{default/g}:", "1", token_of "T2" .. " S1.gone"); queue "a" "T2"
   release "T1"; messages() "S1:W T2"; woken "S1 T2" "ACQUIRED"
 end
@@ -273,7 +272,6 @@ function case.the_turn_of_a_copy_outlives_the_others_server()
 end
 
 -- promise L51
--- Who waits longest keeps its place as long.
 function case.a_copy_that_waits_less_shortens_nothing()
   acquire "T1 a"; wait "S1 T2 a" "QUEUED"; wait("S2 T2 a", {lease_ms = 1000, wait_ms = 1}) "QUEUED"
   eq(ttl "t:T2", above(WAIT + LEASE))

@@ -1,12 +1,12 @@
--- Policies that change at random while three servers, each with a cache of its own, go by them: no server goes by
--- numbers that were replaced more than a second ago, and what is admitted stays within the bound of the numbers that
--- admitted it, what the old ones had let in counted.
+-- Policies change at random while three servers use them, each with its own memory: no server uses numbers that were
+-- replaced more than a second ago, and what is admitted stays within the bound of the numbers that admitted it,
+-- counting what the old ones have admitted.
 require "ratelimit"
 
 local PERIOD = 20000000 -- microseconds
 local policies
 
--- The bucket's rate, ten a period, stays: its burst is what changes.
+-- The bucket's rate stays ten a period; its burst changes.
 local function put_change(p)
   local units = 1 + pick(9)
   local limit = p.name == "BUCKET" and "BUCKET 10/20000 burst=" .. units or p.name .. " " .. units .. "/20000"
@@ -14,7 +14,7 @@ local function put_change(p)
   p.changes[#p.changes + 1] = {at = now_us(), units = units}
 end
 
--- The most that any numbers allow which were in force within the last second; whether `units` are among them.
+-- The highest of the numbers that were in force within the last second; whether `units` was one of them.
 local function most_in_force(p, units)
   local most, known = 0, false
   for i = #p.changes, 1, -1 do
@@ -25,7 +25,7 @@ local function most_in_force(p, units)
   return most, known
 end
 
--- What was just admitted, against the bound of `units`.
+-- Checks what was just admitted against the bound of `units`.
 local function expect_bound(p, units)
   local now, sum = now_us(), 0
   local window = now - now % PERIOD

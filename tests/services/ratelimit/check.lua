@@ -1,4 +1,4 @@
--- Check: what each outcome and number of an answer means, what is charged, and that a repeat is the first answer.
+-- Check: outcomes and numbers of an answer, what is charged, and repeats.
 -- promise R8: reset_after_ms, banned_ms
 require "ratelimit"
 
@@ -31,7 +31,7 @@ function case.each_algorithm_tells_its_numbers()
 end
 
 -- promise R2: SLIDING_LOG: at most limit in every window
--- What a burst does at the edge of a window: the first algorithm's weakness, which the others are for.
+-- A burst at the edge of a window, which only the first algorithm admits.
 function case.at_the_edge_of_a_window()
   advance(999)
   for _, name in ipairs{"FIXED", "LOG", "WINDOW", "BUCKET"} do check("bob " .. name .. " 5/1000", 5) "ALLOWED:..." end
@@ -62,7 +62,7 @@ function case.a_bucket_holds_its_burst()
 end
 
 -- promise R4
--- Ten million a second is a unit each tenth of a microsecond; three a second is one each 333,333 and a third.
+-- Ten million a second are one each tenth of a microsecond; three a second are one each 333,333 and a third.
 function case.rates_are_exact_below_a_microsecond()
   local fast, third = "bob BUCKET 10000000/1000 burst=10", "bob BUCKET 3/1000 burst=2"
   check(fast, 7) "ALLOWED:..."; check(fast, 4) "DENIED:..."
@@ -84,8 +84,7 @@ function case.a_cost_is_that_many_units()
 end
 
 -- promise R9
--- More than fits at once never passes: that is a refusal like any other, for a policy may have become smaller than what
--- its callers ask.
+-- A cost above the limit is DENIED and not an error, because a policy may be smaller than what its callers ask.
 function case.more_than_ever_fits_is_denied_for_good()
   remember(); check("bob FIXED 5/1000", 6) "DENIED: DENIED 5 5 -1 0 0"
   check("bob LOG 5/1000", 6) "DENIED: DENIED 5 5 -1 0 0"; check("bob WINDOW 5/1000", 6) "DENIED: DENIED 5 5 -1 0 0"
@@ -167,7 +166,6 @@ function case.many_servers_share_a_counter()
 end
 
 -- promise R34
--- Calls that travel in one FCALL are charged one after the other.
 function case.calls_may_travel_together()
   local request = check_request "bob FIXED 2/1000 after=4 ban=500;bob LOG 3/1000;eve BUCKET 5/1000"
   for i, one in ipairs(RateLimit.Check.together(repeated(6, request))) do
@@ -192,7 +190,7 @@ function case.a_peek_tells_and_charges_nothing()
 end
 
 -- promise R12
--- Where the next try would begin a ban: it would not pass, though nobody is banned.
+-- The next try would begin a ban: it would not pass, although there is no ban.
 function case.a_peek_foresees_a_ban()
   local rule = "bob FIXED 9/1000 after=1 ban=500"
   check(rule); advance(100); peek(rule, 1) "DENIED: DENIED 9 8 900 900 0"
@@ -230,7 +228,6 @@ end
 -- promise R5
 -- promise R20
 -- promise R21
--- A policy may get other numbers between a call and its repeat.
 function case.a_repeat_survives_a_change_of_its_policy()
   put_policy("api", "FIXED 5/10000"); check_id("bob @api", 1, "r") "ALLOWED: ALLOWED 5 4 0 10000 0"
   put_policy("api", "LOG 1/1000"); check_id("bob @api", 1, "r") "ALLOWED replayed: ALLOWED 5 4 0 10000 0"
@@ -239,7 +236,6 @@ end
 -- promise R5
 -- promise R20
 -- promise R21
--- Or be deleted.
 function case.a_repeat_survives_the_end_of_its_policy()
   put_policy("api", "FIXED 5/10000"); check_id("bob FIXED 5/10000;bob @api", 1, "r") "ALLOWED:..."
   delete_policy "api" "OK"; check_id("bob FIXED 5/10000;bob @api", 1, "r") "ALLOWED replayed:..."
@@ -253,7 +249,7 @@ function case.a_refusal_leaves_no_record_and_may_change()
 end
 
 -- promise R20
--- What charged anything is an effect, whatever the outcome of the whole.
+-- What was charged is an effect, whatever the outcome of the whole.
 function case.a_partly_charged_check_is_recorded()
   check "bob FIXED 1/1000"; independent("bob FIXED 1/1000;bob LOG 3/1000", {request_id = "r"}) "DENIED:..."
   independent("bob FIXED 1/1000;bob LOG 3/1000", {request_id = "r"}) "DENIED replayed:..."
@@ -265,7 +261,7 @@ end
 -- promise R33: every key ends; counters of a key and entries of a log are bounded
 function case.a_request_is_remembered_while_it_may_come_again()
   each({ -- rules, the ms that its caller has left, those that it is kept, units
-    -- As long as its caller goes on, and 5 s more.
+    -- As long as its caller may repeat it, and 5 s more.
     {"bob FIXED 5/1000", 1000, 6000, 1},
     {"eve FIXED 5/1000", 30000, 35000, 1},
     {"ann FIXED 5/1000", 4294967295, 86405000, 1},
@@ -284,8 +280,8 @@ function case.a_request_is_remembered_while_it_may_come_again()
 end
 
 -- promise R20
--- A bucket of 100 that gets one back a second: the first answer is lost, the same comes again after more than a period,
--- and nobody pays twice or cannot be paid back.
+-- A bucket of 100 that gains one a second: the first answer is lost, and the repeat comes after more than a period. It
+-- is charged once and can be refunded.
 function case.a_slow_retry_is_charged_once()
   local rules = "bob BUCKET 1/1000 burst=100"
   check_id(rules, 60, "r") "ALLOWED:..."

@@ -1,5 +1,4 @@
--- What the store can hold or do that it should not: foreign data under our keys changes nothing, what must work when
--- memory is short does, an error after a write is MAYBE.
+-- Foreign data changes nothing, functions that free memory work without memory, and an error after a write is MAYBE.
 -- promise R39: an error after a write: INTERNAL, MAYBE; a reply of another shape: INTERNAL
 require "ratelimit"
 
@@ -53,7 +52,7 @@ function case.foreign_data_changes_nothing()
 end
 
 -- promise R33
--- Nothing that never ends comes in the place of a chunk that was lost.
+-- A lost chunk is not replaced by one that never ends.
 function case.a_chunk_of_a_log_that_was_lost_is_not_left_in_part()
   check "a LOG 5/1000"; redis("DEL", key "l:a:L,5,1000:0"); check "a LOG 5/1000" "ALLOWED: ALLOWED 5 3 0 1000 0"
   redis("EXISTS", key "l:a:L,5,1000:0") "0"
@@ -62,7 +61,7 @@ function case.a_chunk_of_a_log_that_was_lost_is_not_left_in_part()
 end
 
 -- promise R2
--- A chunk ends by itself when all of it is over, also one of which a part was passed over before.
+-- A chunk that was passed over in part ends when all of it has expired.
 function case.what_was_in_a_chunk_that_has_ended_counts_no_more()
   check("a LOG 9/1000", 1); advance(1); check("a LOG 9/1000", 2); advance(999)
   check("a LOG 9/1000", 3) "ALLOWED: ALLOWED 9 4 0 1000 0"
@@ -71,7 +70,7 @@ end
 
 -- promise R12
 -- promise R38: Peek, Refund and Reset work without memory
--- That a Check then is refused is shown with a real server: tests/e2e/test_ratelimit.c.
+-- tests/e2e/test_ratelimit.c shows with a real server that a Check is refused then.
 function case.when_memory_is_short()
   check_id("a FIXED 5/1000;a LOG 5/1000", 3, "r") "ALLOWED:..."
   redis "CONFIG SET maxmemory 1"; remember(); peek("a FIXED 5/1000", 1) "ALLOWED: ALLOWED 5 2 0 1000 0"

@@ -71,7 +71,7 @@ function case.an_unlimited_policy_is_nothing_else()
   }
 end
 
--- The ends of what is good, and that they are counted exactly.
+-- The largest valid numbers are counted exactly.
 function case.the_largest_numbers_work()
   advance(1) -- not at the beginning of a window
   for _, row in ipairs{
@@ -94,7 +94,7 @@ function case.the_largest_numbers_work()
   check("a FIXED 5/1000", {group = LONGEST, request_id = LONGEST, rules = {{key = LONGEST}}, cost = MOST}) "DENIED:..."
 end
 
--- Products of up to 85 bits: a unit more or less would be told.
+-- Products of up to 85 bits: one unit more or less would be seen.
 function case.long_products_are_exact()
   for i = 0, 39 do
     local cost, rule = UNITS - 1 - i * 23456789017, "k" .. i .. " BUCKET 999999999989/31622399999 burst=1000000000000"

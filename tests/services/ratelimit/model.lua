@@ -1,9 +1,9 @@
--- Random schedules against a model that knows no algorithm's trick: it keeps every charge and counts anew each time, in
--- exact integers. Each answer is compared to the letter; each wait that is told is asked for exactly then, and a
--- millisecond before; and what was admitted is held against the bound of each algorithm at every instant.
+-- Random schedules against a model that keeps every charge and counts again each time, in exact integers. Each answer
+-- is compared; each wait of an answer is tried at its end and a millisecond before; and what was admitted is checked
+-- against the bound of each algorithm at every time.
 require "ratelimit"
 
--- Limits under test. Periods are minutes, so that real time does not matter beside them. In microseconds.
+-- Limits under test. Periods are minutes, so that real time does not matter. In microseconds.
 local S = 1000000
 local function limit(rule, kind, units, period, burst, after, ban, factor, most, shadow)
   return {rule = rule, kind = kind, limit = units, period = period * S, burst = burst or units, after = after or 0,
@@ -29,7 +29,7 @@ local function window_of(at, period) return at - (at + base) % period end
 
 -- ---- what a counter says ----
 
--- Units charged in (after, until], those given back not counted.
+-- Units charged in (after, until], without refunds.
 local function units(c, after, till)
   local sum = 0
   for i = #c.charges, 1, -1 do
@@ -41,7 +41,7 @@ local function units(c, after, till)
 end
 local function round_up(a, b) return -(-a // b) end
 
--- How many units would pass at a later instant, nothing else happening; negative when over.
+-- How many units would pass at a later time if nothing else happened; negative when over.
 local function room(l, c, at)
   local start = window_of(at, l.period)
   if l.kind == "F" then return l.limit - units(c, start - 1, at) end
@@ -72,7 +72,7 @@ end
 
 local function tries_of(c, l, at) return c.tries_window == window_of(at, l.period) and c.tries or 0 end
 
--- Whether the rule would let it pass at a later instant.
+-- Whether the rule would let the check pass at a later time.
 local function passes(l, c, cost, at)
   if l.after > 0 and (at < c.ban_end or tries_of(c, l, at) >= l.after) then return false end
   return room(l, c, at) >= cost
@@ -137,7 +137,7 @@ end
 
 local WORDS = {[0] = "ALLOWED", "DENIED", "BANNED"}
 
--- What the check answers, and what it charges in the model; whether that is an effect.
+-- The answer of the check, and its charges in the model; whether that is an effect.
 local function decide(a, at)
   local all_pass, worst, charged, parts = true, 0, {}, {}
   for _, r in ipairs(a.rules) do
@@ -167,13 +167,13 @@ local function decide(a, at)
   return WORDS[worst] .. table.concat(parts), charged, worst == 0 or #charged > 0
 end
 
--- Asks again when it was told to, and a millisecond before; then the clock stays there.
+-- Asks again at the time of the answer, and a millisecond before; then the clock stays there.
 local function step_wait(a, wait_ms)
   advance(wait_ms - 1); eq(send(a, {peek = true}).outcome == "ALLOWED", false)
   advance(1); send(a, {peek = true}) "ALLOWED:..."
 end
 
--- Until when a check is remembered: while it may be repeated, and what it charged counts.
+-- Until when a check is remembered: while it may be repeated, and while its charges count.
 local function end_of(charged, at)
   local ends = at + 6 * S -- the harness' second, and the margin
   for _, x in ipairs(charged) do ends = math.max(ends, as_new_at(x.limit, x.counter, at)) end
@@ -202,7 +202,7 @@ local function step_check()
       wait, never = math.max(wait, r.retry_after_ms), never or r.retry_after_ms < 0
     end
   end
-  -- What was charged beside a rule that refuses may be in the way of the repeat.
+  -- Charges beside a rule that refuses may stop the repeat.
   if wait > 0 and not never and #charged == 0 and pick(20) == 0 then step_wait(a, wait) end
 end
 

@@ -1,22 +1,21 @@
--- What people write by hand, made to fail by a schedule and not by luck: each is run step by step as two clients would,
--- and beside it the same through the service.
+-- Limiters that people write by hand fail, step by step as two clients would run them; beside each, the same through
+-- the service.
 require "ratelimit"
 
 local function incr(name) return redis_number("INCR naive:" .. name) end
 
--- INCR, then EXPIRE when it was the first: a client that dies between the two leaves a counter that never ends, and a
--- key that is locked out for ever.
+-- INCR, then EXPIRE when it was the first: a client that dies between the two leaves a counter that never ends.
 function case.incr_then_expire_locks_out_for_ever()
   eq(incr "bob", 1)
-  -- It dies here: EXPIRE naive:bob 1 is never sent.
+  -- It dies here and never sends EXPIRE naive:bob 1.
   local last
   for _ = 1, 10 do last = incr "bob" end
   eq(last, above(5)); redis "PTTL naive:bob" "-1"
-  -- A Check is one function: there is nothing between counting and the end.
+  -- A Check is one function: nothing can happen between counting and setting the end.
   check "bob FIXED 5/1000" "ALLOWED:..."; eq(ttl "k:bob", above(0))
 end
 
--- GET, compare, INCR: two that read before either wrote are both let in.
+-- GET, compare, INCR: two clients that read before either wrote are both admitted.
 function case.get_then_incr_lets_two_in()
   redis "SET naive:bob 4"
   redis "GET naive:bob" "4" -- both go on
@@ -28,7 +27,7 @@ function case.get_then_incr_lets_two_in()
   peek(rule, 1) "ALLOWED:..."; check(rule) "ALLOWED:..."; check(rule) "DENIED:..."
 end
 
--- A counter a window: twice the limit within two milliseconds. That is what FIXED_WINDOW promises and no more; the other
+-- One counter a window admits twice the limit within two milliseconds. FIXED_WINDOW promises no more; the other
 -- algorithms refuse it.
 function case.a_counter_a_window_admits_twice_the_limit()
   local function admitted(try)
@@ -46,7 +45,7 @@ function case.a_counter_a_window_admits_twice_the_limit()
   end)
 end
 
--- Two counters, one after the other: the second refuses, and the first was charged for nothing.
+-- Two counters, one after the other: the second refuses, but the first was charged.
 function case.one_limit_after_the_other_charges_for_nothing()
   redis "SET naive:all 100"
   for _ = 1, 5 do
@@ -60,7 +59,7 @@ function case.one_limit_after_the_other_charges_for_nothing()
   many(5, rules, "DENIED:..."); advance(1000); check(rules) {rules = {{remaining = 4}, {}}}
 end
 
--- A client that sends again what it got no answer to is charged twice.
+-- A client that repeats a call without answer is charged twice.
 function case.a_repeat_is_charged_twice()
   incr "bob" -- the reply is lost
   eq(incr "bob", 2)

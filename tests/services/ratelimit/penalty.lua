@@ -1,4 +1,4 @@
--- Penalties: what counts as a try, how long a ban is, and that a ban never shortens a wait.
+-- Penalties: tries, lengths of bans, and that a ban never shortens a wait.
 -- promise R8
 require "ratelimit"
 
@@ -39,7 +39,7 @@ function case.tries_of_another_window_do_not_count()
 end
 
 -- promise R17
--- The window's own wait is the longer one.
+-- The window's wait is the longer one.
 function case.a_ban_never_shortens_a_wait()
   local rule = "bob FIXED 1/1000 after=1 ban=100"
   check(rule); check(rule) "BANNED: BANNED 1 0 1000 1000 100"
@@ -48,8 +48,7 @@ function case.a_ban_never_shortens_a_wait()
 end
 
 -- promise R17
--- Where units flow back sooner than the tries' window ends, the next try would begin a ban: the wait that is told leads
--- past it.
+-- When units come back before the tries' window ends, the next try would begin a ban: the answer's wait ends after it.
 function case.a_wait_leads_past_the_next_ban()
   local rule = "bob BUCKET 10/1000 burst=1 after=2 ban=100"
   check(rule) "ALLOWED: ALLOWED 10 0 0 100 0"; check(rule) "DENIED: DENIED 10 0 1000 100 0"
@@ -74,7 +73,7 @@ function case.without_a_factor_bans_are_alike()
 end
 
 -- promise R18
--- As long free as the last ban was, or a period: then the next is a first one.
+-- After as long without a ban as the last one was, or a period, the next is a first one.
 function case.escalation_is_forgotten()
   each({
     {"bob FIXED 1/100 after=1 ban=300 factor=3", 300 + 299, 900 + 900},
@@ -84,7 +83,7 @@ function case.escalation_is_forgotten()
     check(rule); banned(rule, 300); advance(not_yet); check(rule)
     banned(rule, 900); advance(forgotten); check(rule); banned(rule, 300)
   end)
-  -- Also while tries are counted from before that on.
+  -- Even while earlier tries still count.
   local slower = "eve FIXED 100/10000 after=1 ban=1000 factor=3"
   harness.reset(); setup(); check(slower); banned(slower, 1000)
   advance(10500); check(slower); advance(4500); banned(slower, 1000)
@@ -111,14 +110,12 @@ function case.independent_rules_count_each_try()
   independent(); independent(); independent() "BANNED: DENIED 1 0 1000 1000 0: BANNED 9 7 500 1000 500"
 end
 
--- What is banned is the key under that limit: nothing else.
 function case.a_ban_is_of_one_counter()
   check "bob FIXED 1/1000 after=1 ban=500"; check "bob FIXED 1/1000 after=1 ban=500" "BANNED:..."
   check "eve FIXED 1/1000 after=1 ban=500" "ALLOWED:..."; check "bob LOG 1/1000 after=1 ban=500" "ALLOWED:..."
 end
 
 -- promise R33
--- A ban outlives the window and the counter.
 function case.a_ban_is_kept_until_it_is_forgotten()
   local rule = "bob FIXED 1/100 after=1 ban=9000 factor=2"
   check(rule); check(rule) "BANNED:..."
@@ -127,7 +124,7 @@ function case.a_ban_is_kept_until_it_is_forgotten()
 end
 
 -- promise R18
--- Numbers of a policy may change under a ban: it stays, the next is as the policy says.
+-- The numbers of a policy change during a ban: the ban stays, and the next uses the new numbers.
 function case.a_policy_may_change_under_a_ban()
   put_policy("api", "FIXED 1/1000 after=1 ban=500 factor=10"); check "bob @api"; banned("bob @api", 500)
   put_policy("api", "FIXED 1/1000 after=1 ban=50 factor=10 max=60"); banned("bob @api", 500); advance(1000)

@@ -1,4 +1,4 @@
--- Limits by name, on several servers; each has a cache of its own.
+-- Policies on several servers, each with its own memory.
 -- promise R13
 require "ratelimit"
 
@@ -14,7 +14,7 @@ function case.a_policy_is_what_was_put()
 end
 
 -- promise R26
--- What holds when a field was left out is told.
+-- The answer has the defaults of fields that were not set.
 function case.defaults_are_told()
   put_policy("api", "BUCKET 5/1000 after=1 ban=1")
     {policy = {shadow = false, limit = {burst = 5, penalty = {factor = 1, max_ban_ms = 366 * 24 * 3600 * 1000}}}}
@@ -37,7 +37,7 @@ function case.versions_are_compared_and_never_used_twice()
 end
 
 -- promise R33
--- The marks of what was deleted, and of the last change, go when the clock is a day past them.
+-- Marks of deleted policies, and of the last change, end a day after the clock has passed them.
 function case.what_is_left_of_policies_ends()
   put_policy("api", "FIXED 5/1000"); delete_policy "api" "OK"
   for _, mark in ipairs{"ls:{default/policies}:rate:v", "ls:{default/policies}:rate:c"} do
@@ -109,7 +109,7 @@ function case.that_there_is_none_is_known_as_long()
 end
 
 -- promise R30
--- Put through one server; in force on it at once, on the others within a second.
+-- In force at once on the server that changed it, on the others within a second.
 function case.a_change_is_in_force_within_a_second()
   local function on_each(said)
     for _, server in ipairs{"one", "two", "three"} do harness.server(server); check "bob @api" (said) end
@@ -138,7 +138,7 @@ end
 local ALGORITHMS = {"FIXED", "LOG", "WINDOW", "BUCKET"}
 
 -- promise R31
--- What was charged under the old numbers counts under the new ones.
+-- Charges under the old numbers count under the new ones.
 function case.other_numbers_keep_the_counter()
   each(ALGORITHMS, function(algorithm)
     put_policy("api", algorithm .. " 5/1000"); check("bob @api", 2) "ALLOWED:..."
@@ -174,7 +174,7 @@ end
 function case.a_shadow_counts_and_lets_pass()
   put_policy("api", "FIXED 1/1000", {shadow = true}); check "bob @api" "ALLOWED: ALLOWED 1 0 0 1000 0"
   advance(100); check "bob @api" "ALLOWED: ALLOWED 1 0 900 900 0"
-  -- Beside a rule that denies it is not charged either.
+  -- It is not charged beside a rule that denies either.
   check "eve @api;bob FIXED 1/1000" "ALLOWED:..."; check "dan @api;bob FIXED 1/1000" "DENIED:..."
   peek("dan @api", 1) "ALLOWED: ALLOWED 1 1 0 0 0"
   put_policy("api", "FIXED 1/1000"); check "bob @api" "DENIED: DENIED 1 0 900 900 0"
@@ -200,7 +200,7 @@ function case.an_unlimited_policy_is_told_as_such()
 end
 
 -- promise R41
--- Not even a key, or a record of the request: there is nothing to give back.
+-- Nothing is written, because there is nothing to give back.
 function case.an_unlimited_policy_counts_nothing()
   put_unlimited "api"; check "bob @api" ("ALLOWED: " .. UNLIMITED)
   remember(); check_id("bob @api", 9007199254740991, "r1")("ALLOWED: " .. UNLIMITED)
@@ -208,7 +208,7 @@ function case.an_unlimited_policy_counts_nothing()
 end
 
 -- promise R41
--- Beside it, others are judged and charged as without it.
+-- Other rules are checked and charged as without it.
 function case.an_unlimited_policy_lets_others_judge()
   put_unlimited "api"; check_id("bob @api;bob FIXED 1/1000;eve @api", 0, "r1")
     ("ALLOWED: " .. UNLIMITED .. ": ALLOWED 1 0 0 1000 0: " .. UNLIMITED)
@@ -217,7 +217,7 @@ function case.an_unlimited_policy_lets_others_judge()
 end
 
 -- promise R41
--- What was counted before it was unlimited is not forgotten by that.
+-- Counters from before it was unlimited stay.
 function case.a_policy_may_become_unlimited_and_back()
   put_policy("api", "FIXED 1/60000"); check_id("bob @api", 0, "r1") "ALLOWED: ALLOWED 1 0 0 60000 0"
   put_unlimited "api"; check "bob @api" "ALLOWED:..."

@@ -1,5 +1,5 @@
--- Refund and Reset: what was charged is given back once, and never more than the counter still holds; and what a counter
--- leaves in the store.
+-- Refund and Reset: a charge is returned once, and never more than the counter still holds; and what a counter leaves
+-- in the store.
 require "ratelimit"
 
 local ALL = "bob FIXED 9/1000;bob LOG 9/1000;bob WINDOW 9/1000;eve BUCKET 9/1000"
@@ -29,7 +29,7 @@ function case.what_was_never_charged_cannot_be_refunded()
   refund "s" "UNKNOWN"
 end
 
--- A check with an empty group is in that of its one key.
+-- A check with an empty group is in the group of its key.
 function case.a_refund_needs_the_group_of_its_check()
   check("bob FIXED 1/1000", {group = "", request_id = "r"}) "ALLOWED:..."; refund("r", "bob") "REFUNDED"
 end
@@ -40,7 +40,7 @@ function case.the_repeat_of_a_refunded_check_charges_nothing()
 end
 
 -- promise R24
--- The window has passed: that is still a refund, of nothing.
+-- The window has passed: REFUNDED, but nothing is returned.
 function case.a_fixed_window_that_is_over_gives_nothing_back()
   advance(900)
   check_id("bob FIXED 9/1000;bob LOG 9/1000;bob WINDOW 9/1000;bob BUCKET 9/1000;bob LOG 90000/90000", 5, "r") "ALLOWED:..."
@@ -49,7 +49,7 @@ function case.a_fixed_window_that_is_over_gives_nothing_back()
 end
 
 -- promise R24
--- Of the window before, what it counts for is given back.
+-- A charge of the window before is returned with its present weight.
 function case.a_sliding_window_gives_back_what_it_still_counts()
   local rule = "bob WINDOW 10/1000"
   advance(900); check_id(rule, 8, "r") "ALLOWED:..."
@@ -58,7 +58,7 @@ function case.a_sliding_window_gives_back_what_it_still_counts()
 end
 
 -- promise R24
--- What has flowed back is not given back a second time.
+-- Units that have flowed back are not returned again.
 function case.a_bucket_gives_back_what_has_not_flowed_back()
   local rule = "bob BUCKET 10/1000 burst=10"
   each({
@@ -95,7 +95,7 @@ function case.a_log_is_as_new_when_the_last_charge_that_stands_is_over()
 end
 
 -- promise R24
--- A counter that began anew does not give back what another one was charged.
+-- A counter that began again does not return charges of the one before.
 function case.a_reset_counter_gives_nothing_back()
   advance(10); check_id(ALL, 5, "r") "ALLOWED:..."; reset "bob" "OK"; reset "eve" "OK"
   advance(1); check(ALL, 9) "ALLOWED:..."; refund "r" "REFUNDED"
@@ -103,7 +103,7 @@ function case.a_reset_counter_gives_nothing_back()
 end
 
 -- promise R24
--- Nor one whose policy was changed in between.
+-- Nor when the policy has changed.
 function case.a_changed_policy_gives_nothing_back()
   each({"FIXED", "LOG", "WINDOW", "BUCKET"}, function(algorithm)
     put_policy("api", algorithm .. " 9/1000"); check_id("bob @api", 5, "r") "ALLOWED:..."
@@ -141,7 +141,7 @@ function case.every_key_ends_when_it_matters_no_more()
   -- A log whose policy has a longer period than before.
   put_policy("api", "LOG 5/3600000"); check "e @api"; put_policy("api", "LOG 5/7200000"); check "e @api"
   ends("l:e:@api,L:0", 3.75)
-  -- Of several counters the last one's end.
+  -- The latest end of several counters.
   check "a FIXED 2/7200000"; ends("k:a", 1.75); check "a FIXED 2/3600000"; ends("k:a", 1.75)
   advance(HOUR * 2); check "a FIXED 2/3600000"; ends("k:a", 0.75)
 end
@@ -154,7 +154,7 @@ function case.a_denied_check_writes_nothing()
 end
 
 -- promise R33
--- Counters of a key that are over go with the next write; there are at most 128.
+-- Expired counters of a key are removed by the next write; there are at most 128.
 function case.counters_of_a_key_are_bounded()
   for i = 1, 128 do check("bob FIXED " .. i .. "/1000") "ALLOWED:..." end
   remember(); check "bob FIXED 129/1000" "RESOURCE_EXHAUSTED NO..."; unchanged()
@@ -172,7 +172,7 @@ end
 
 -- promise R2
 -- promise R33
--- A log is kept in chunks of 512 entries. What is over goes with the next charge, and the count is exact all the same.
+-- A log is kept in chunks of 512 entries. Expired entries are removed with the next charge, and the count is exact.
 function case.chunks_of_a_log_go_when_all_of_them_is_over()
   local rule = "bob LOG 1000/1000"
   for i = 1, 1000 do
@@ -194,7 +194,7 @@ function case.chunks_of_a_log_go_when_all_of_them_is_over()
 end
 
 -- promise R24
--- What was given back does not count in what its chunk costs as a whole.
+-- Refunded entries do not count in the cost of their chunk.
 function case.a_chunk_costs_what_was_not_given_back()
   local rule = "bob LOG 1000/1000"
   for i = 0, 599 do
@@ -207,7 +207,7 @@ function case.a_chunk_costs_what_was_not_given_back()
 end
 
 -- promise R40: a clock that steps back admits no more
--- A clock that steps back lets nothing pass a second time.
+-- After the clock was set back nothing passes twice.
 function case.a_clock_set_back_admits_no_more()
   local rules = "bob FIXED 5/1000;bob LOG 5/1000;bob WINDOW 5/1000;bob BUCKET 5/1000"
   advance(100000); check(rules, 5) "ALLOWED:..."

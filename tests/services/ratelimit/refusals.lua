@@ -1,5 +1,5 @@
--- DENIED and BANNED from a server's memory: only where the store would have said it too, at most 20 ms ago, never past
--- the moment at which it was told that the check may pass, and not past a change through this server.
+-- DENIED and BANNED from a server's memory: only where the store would answer the same, at most 20 ms old, never after
+-- the check may pass, and not after a change through this server.
 -- promise R44: DENIED and BANNED from memory: to Checks of one rule and one unit, at most 20 ms old, never when it may pass; ended by Refund and Reset through this server
 require "ratelimit"
 
@@ -37,7 +37,7 @@ function case.it_is_known_for_20_ms_and_asked_for_once_from_10_ms_on()
   advance(1); asks(RULE, denied(990)); knows(RULE, denied(990)); advance(KNOWN); asks(RULE, denied(970))
 end
 
--- When the call that asks again gets no answer, what is known still ends.
+-- A call that asks again and fails does not lengthen the memory.
 function case.it_is_not_known_for_longer_when_asking_fails()
   local text = "local remaining = algorithm.remaining(record, rule, now, key)"
   use_up(RULE, 1); asks(RULE, denied(1000)); advance(ASK); harness.alter(text, "error('x') " .. text)
@@ -46,7 +46,7 @@ function case.it_is_not_known_for_longer_when_asking_fails()
   check(RULE) "INTERNAL..."
 end
 
--- Durations are rounded up: the last millisecond is the store's.
+-- Durations are rounded up: the store decides about the last millisecond.
 function case.it_is_not_known_when_it_may_pass()
   use_up(RULE, 1); advance(995); asks(RULE, denied(5)); advance(3)
   knows(RULE, denied(2)); advance(1); asks(RULE, denied(1)); asks(RULE, denied(1))
@@ -58,14 +58,14 @@ function case.what_is_another_question_is_asked()
   use_up(RULE, 1); asks(RULE, denied(1000)); asks("eve FIXED 1/1000", allowed)
   asks("bob FIXED 2/1000", "ALLOWED: ALLOWED 2 1 0 1000 0"); asks(RULE, allowed, {group = "h"})
   harness.namespace "other"; asks(RULE, allowed); harness.namespace "default"
-  -- These look, may be repeats, or are of more than one rule or unit.
+  -- A peek, a possible repeat, several rules, or several units.
   asks(RULE, denied(1000), {peek = true, cost = 1}); asks(RULE, denied(1000), {cost = 1, request_id = "r"})
   asks("bob FIXED 1/1000;bob FIXED 3/1000", "DENIED: DENIED 1 0 1000 1000 0: ALLOWED 3 3 0 0 0")
   asks(RULE, "DENIED: DENIED 1 0 -1 1000 0", 2); asks(RULE, "DENIED: DENIED 1 0 -1 1000 0", 2)
   knows(RULE, denied(1000))
 end
 
--- A denied try counts towards the ban; one that is banned does not.
+-- A denied try counts towards the ban; a banned one does not.
 function case.of_a_rule_with_a_penalty_only_the_ban_is_remembered()
   local rule = "bob FIXED 1/1000 after=3 ban=2000"
   use_up(rule, 1); asks(rule, denied(1000)); asks(rule, denied(1000))
@@ -91,7 +91,7 @@ function case.what_gives_back_through_this_server_ends_it_at_once()
   asks(RULE, "ALLOWED: ALLOWED 1 0 0 1000 0")
 end
 
--- Through another one, and a store that was emptied: within 20 ms, and the call that asks again ends it for all.
+-- Through another server, or after the store was emptied: within 20 ms, and the call that asks again ends it for all.
 function case.what_gives_back_elsewhere_is_seen_within_20_ms()
   local rule = "bob FIXED 3/1000"
   use_up(rule, 3); asks(rule, "DENIED: DENIED 3 0 1000 1000 0"); harness.server "B"; reset "bob" "OK"

@@ -1,4 +1,4 @@
--- Calls of several groups in one FCALL: each sees its own group only, and an error is its own.
+-- Calls of several groups in one FCALL: each sees only its own group, and gets only its own error.
 require "stock"
 
 local GROUPS = {"a", "b", "c", "d"}
@@ -36,8 +36,8 @@ function case.a_lock_of_each_group_is_taken()
   end
 end
 
--- However many of the calls these are: a call alone is answered without a list. As a node of a cluster is asked: bases
--- are arguments.
+-- For any number of calls; a single call is answered without a list. As a node of a cluster is called: bases are
+-- arguments.
 function case.calls_of_groups_that_are_here_run()
   harness.alter("return this_node() == '' or", "return not string.find(base, 'away') and")
   for name, call in pairs{lock_promote = {"2 ls:{default/", "}: name"}, stock_expire = {"1 ls:{default/", "}:"}} do

@@ -1,13 +1,12 @@
--- Calls of one function that share an FCALL, and so a state, are answered as the same calls one by one, and leave the
--- same behind: batches at random, once together in one group, once one by one in another. The clock stands still within
--- a batch.
+-- Calls of one function that share an FCALL, and so a state, answer and leave what the same calls do one by one: random
+-- batches, once together in one group, once one by one in another. The clock stands still within a batch.
 require "ratelimit"
 
 local BATCH, LIMITS = 64, {"FIXED 7/60000", "LOG 40/60000", "LOG 6/60000", "WINDOW 9/60000", "BUCKET 7/60000",
   "BUCKET 13/97000 burst=5", "FIXED 5/60000 after=7 ban=20000 factor=3 max=150000", "LOG 9/41000 after=5 ban=30000",
   "BUCKET 6/60000 burst=2 after=3 ban=5000 factor=2"}
 
--- The requests together, and the same ones in the other group one by one; field: where the group stands.
+-- The requests together, and the same ones one by one in the other group; field: the one that has the group.
 local function compare(method, requests, field)
   local function of(group) return function(i) return with(requests[i], {[field] = group}) end end
   local answers = method.together(repeated(#requests, of "together"))
@@ -47,7 +46,7 @@ function case.checks_are_answered_as_alone()
 end
 
 -- promise R43
--- A counter more than a key may have is refused in its place; those before and behind it are not.
+-- Only the counter that exceeds the most that a key may have is refused.
 function case.a_key_that_is_full_refuses_only_what_is_new()
   local requests = repeated(130, function(i) return check_request("bob FIXED " .. 1 + (i - 1) % 129 .. "/60000") end)
   for from = 1, 130, 60 do compare(RateLimit.Check, {table.unpack(requests, from, math.min(from + 59, 130))}, "group") end
@@ -55,7 +54,6 @@ function case.a_key_that_is_full_refuses_only_what_is_new()
 end
 
 -- promise R43
--- What is read of a key and written: once, however many Checks there are.
 function case.a_key_is_read_once_and_written_once()
   local requests = repeated(BATCH, check_request "bob LOG 100/60000")
   RateLimit.Check.together{requests[1]}; redis "CONFIG RESETSTAT"

@@ -1,5 +1,5 @@
--- How many calls of each method an FCALL may carry: none holds Redis for long, however large what is asked. What a unit
--- of weight takes is measured by bench/fcall_time.py.
+-- How many calls of each method an FCALL may carry, so that none keeps Redis for long. bench/fcall_time.py measures a
+-- unit of weight.
 -- promise B1: an FCALL carries at most 64 units of weight; a call's weight follows from the most that it may have to do
 
 local TOKEN = "token-of-a-holder"
@@ -19,7 +19,6 @@ function case.weights_of_lock_calls()
   carries(1, "Lock.List", {}); carries(64, "Lock.CheckFence", {resource = "name", fence = 1})
 end
 
--- The order may have 64 lines.
 function case.weights_of_order_calls()
   local order = {group = "g", order_id = "o"}
   for n, expected in pairs{[1] = 64, [64] = 7} do

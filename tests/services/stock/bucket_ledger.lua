@@ -1,4 +1,4 @@
--- The ledger of a group in buckets: one to all who read it, and where they go on.
+-- The ledger of a group in buckets: readers see one ledger, and continue in it.
 require "stock"
 
 local LEDGER_2, KEPT = bucket_key(2, "ledger"), bucket_key(2, "kept"):gsub("stock:", "")
@@ -10,7 +10,7 @@ local function sale(bucket) deduct(order_in(bucket) .. " - a:1") "DEDUCTED..." e
 local function all() return ledger{limit = 1000}.entries end
 
 -- promise SB19: one ledger, in order, without a gap, by any limit
--- The clock of bucket 2 is behind: what it writes next may stand before what others have written.
+-- The clock of bucket 2 is behind: its next entry may belong before entries of others.
 function case.an_entry_is_told_when_no_other_can_stand_before_it()
   local text = "{'OK', oldest, time_ms(), after}"
   put_in "a 40"
@@ -24,7 +24,7 @@ end
 -- promise SB20: TRIMMED of the whole
 function case.a_trimmed_ledger_says_so()
   put_in "a 40"; sales(12)
-  -- Ids that no bucket has given, and that are of no bucket.
+  -- Ids that no bucket has given, and ids of no bucket.
   read "5-640" "TRIMMED"; read "5-700" "TRIMMED"
   local entries = all()
   local first, middle, last = entries[3].id, entries[10].id, entries[#entries].id
@@ -68,7 +68,7 @@ function case.next_after_goes_on_behind_what_was_told()
 end
 
 -- promise SB23
--- The buckets that have nothing would wait.
+-- Buckets without new entries would wait.
 function case.next_after_is_of_all_buckets_when_one_answers_a_reader_that_would_wait()
   put_in "a 40"
   local _, position = count_rest("", 1000)
@@ -95,7 +95,7 @@ function case.next_after_is_a_place_to_trim_up_to()
 end
 
 -- promise SB23
--- As after a failover: bucket 2 has lost what the reader has had, and the last that it had is of another bucket.
+-- As after a failover: bucket 2 has lost what the reader has read, and the reader's last entry is of another bucket.
 function case.a_reader_of_a_lost_history_is_told_whichever_bucket_lost_it()
   put_in "a 40"; redis("COPY", LEDGER_2, KEPT); sale(2); sale(1)
   local _, position = count_rest("", 100)
@@ -105,7 +105,7 @@ function case.a_reader_of_a_lost_history_is_told_whichever_bucket_lost_it()
 end
 
 -- promise SB23
--- Bucket 2 writes, after the reader has had an entry of bucket 1, one whose id is lower.
+-- After the reader has read an entry of bucket 1, bucket 2 writes one with a lower id.
 function case.what_is_written_after_the_clock_was_set_back_is_not_missed()
   put_in "a 40"; redis("COPY", LEDGER_2, KEPT); sale(2)
   redis("EVAL", "local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]\n"

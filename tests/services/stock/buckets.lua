@@ -1,4 +1,4 @@
--- Groups in buckets: an item that is kept in several groups, and is one item to all who ask.
+-- Groups in buckets: an item is kept in several groups, and is one item for callers.
 require "stock"
 
 local function each_bucket(f)
@@ -15,7 +15,7 @@ function case.an_item_is_spread_over_its_buckets()
   redis("EXISTS", key "i:a") "0"
 end
 
--- CRC16 as Redis Cluster has it, of what stands in braces.
+-- CRC16 of Redis Cluster, of the text in braces.
 local function slot_of(text)
   local crc = 0
   for i = 1, #text do
@@ -57,7 +57,7 @@ local function is_after(id, last)
   local last_at, last_seq = last:match("^(%d+)-(%d+)$")
   return tonumber(at) > tonumber(last_at) or at == last_at and tonumber(seq) > tonumber(last_seq)
 end
--- What the ledger adds up to: available, reserved, sold; entries are read `limit` at a time, and their ids increase.
+-- The sum of the ledger: available, reserved, sold. Entries are read `limit` at a time, and their ids increase.
 local function ledger_sum(sku, limit)
   local sum, after, last = {0, 0, 0}, "", "0-0"
   repeat
@@ -85,7 +85,7 @@ end
 local RECEIVE = "put_field(s, key, field, struct.pack(CAME_FORMAT, born, id))"
 local FORGET = "if units > 0 and id == tonumber(move_id) then"
 
--- Sum of what is in buckets, without what is on its way.
+-- Available units in all buckets and the pool, without those on their way.
 local function in_buckets(sku)
   local sum = 0
   each_bucket(function(k) sum = sum + (tonumber(in_bucket(sku, k):match("^%d+")) or 0) end)
@@ -109,7 +109,7 @@ end
 function case.a_move_that_was_lost_is_finished_by_the_next_who_needs_it()
   put_in "a 40"
   losing(RECEIVE, function() sell(1, "- a:15") "INTERNAL..." end)
-  -- All there is, so also what is on its way to another bucket.
+  -- All units, so also those on their way to another bucket.
   sell(3, "- a:40") "DEDUCTED a:0"; stock "a" "0 0 40"; ledger_sum("a", 100) "0 0 40"
 end
 
@@ -118,7 +118,7 @@ end
 function case.a_move_that_came_is_not_added_again()
   put_in "a 40"
   local id = order_in(1)
-  -- The order was made with the units that have come; its source has not been told.
+  -- The order was made with units that were received; their source does not know.
   losing(FORGET, function() deduct(id .. " - a:15") "INTERNAL MAYBE..." end)
   deduct(id .. " - a:15") "DEDUCTED again a:0"; eq(in_buckets "a", 25)
   sell(2, "- a:25") "DEDUCTED a:0"; sell(1, "- a:1") "SOLD_OUT a:0"
@@ -146,7 +146,7 @@ function case.sold_out_is_not_told_while_a_unit_is_on_its_way()
 end
 
 -- promise SB5
--- Two servers look, and then both send: the second one is told the first one's move.
+-- Two servers look, and then both send: the second one gets the first one's move.
 function case.a_move_under_way_is_shared()
   put_in("a 40", 2, {group = "d"})
   local id, d = order_in(1), {group = "d"}
@@ -159,7 +159,8 @@ function case.a_move_under_way_is_shared()
 end
 
 -- promise SB7
--- Each time a server looks from bucket to bucket, a unit goes from one that it has not seen yet to one that it has seen.
+-- Each time a server looks from bucket to bucket, a unit moves from one that it has not seen yet to one that it has
+-- seen.
 function case.sold_out_is_not_told_of_a_unit_that_moves_behind_the_look()
   local text = "local reply = {'OK'}\n  for i, sku in ipairs({...}) do\n    local found"
   put_in "a 4"
@@ -187,7 +188,6 @@ end
 end
 
 -- promise SB8: SOLD_OUT from memory ends with what comes back in any bucket
--- What was given back in a bucket ends what is remembered of all of them.
 function case.a_remembered_sold_out_ends_with_what_comes_back_anywhere()
   harness.options{remembers_refusals = true}; harness.server "remembers"; put_in "a 4"
   local id = order_in(2)
@@ -256,7 +256,7 @@ function case.delete_needs_that_nothing_is_reserved_anywhere()
 end
 
 -- promise SB12
--- The pool's item has ended, and buckets were not told.
+-- The pool's item has ended, but buckets still have it.
 function case.a_deleted_item_that_a_bucket_still_has_ends_there_too()
   put_in "a 20"
   losing("if not item or item[BORN] > tonumber(born) then return {'OK'} end", function()
@@ -299,7 +299,7 @@ function case.a_hold_of_a_bucket_ends_by_itself()
   ms(60000); sell(2, "- a:4") "DEDUCTED a:0"; order(id) "EXPIRED  a:4:0"; reacquire(id) "SOLD_OUT EXPIRED  a:4:0"
 end
 
--- What it lacks by then is in another bucket.
+-- The units are in another bucket by then.
 function case.a_hold_that_is_over_takes_units_of_other_buckets()
   put_in "a 8"
   local id = order_in(1)
@@ -312,7 +312,7 @@ end
 -- promise SB2: a server remembers how many buckets a group has, and a wrong memory does no harm
 function case.a_server_that_remembers_wrongly_asks_the_group()
   put_in "a 8"; sell(1, "- a:1")
-  -- The store was emptied, and the group is another one now.
+  -- The store was emptied, and the group was made again.
   redis "FLUSHALL"; put "a 5"; sell(1, "- a:1") "DEDUCTED a:4"
   redis "FLUSHALL"; put_in("a 8", 2); harness.server "other"; deduct "o - a:1"
   harness.server "harness"; deduct "o - a:1" "DEDUCTED again a:3"
@@ -320,7 +320,6 @@ end
 
 -- promise SB1
 -- promise SB2
--- One call, to the bucket of the order.
 function case.an_order_that_its_bucket_can_serve_is_one_call()
   put_in "a 400"; sell(1, "- a:1")
   eq(commands_of("fcall", function() sell(2, "- a:1") end), 1)
@@ -377,7 +376,7 @@ function case.a_repeat_that_is_refused_leaves_the_claim_of_the_first()
   deduct(id .. " bob a:2") "SOLD_OUT a:1"; sell(3, "bob a:2") "BUYER_LIMIT..."
 end
 
--- Nothing would ever end a key that is made without an item.
+-- Only an item ends the key.
 function case.a_late_move_of_an_item_that_is_gone_leaves_no_key()
   put_in "a 40"; delete "a" "OK"
   remember()
@@ -389,13 +388,13 @@ end
 
 -- ---- what a failover has lost ----
 
--- What a bucket, or the pool, has of the item now ...
+-- Keeps what a bucket, or the pool, has of the item ...
 local function keep(bucket)
   for _, of in ipairs{"i", "m"} do
     redis("COPY", bucket_key(bucket, of .. ":a"), "ls:kept:" .. of .. ":" .. bucket, "REPLACE")
   end
 end
--- ... is what a failover leaves of it.
+-- ... so that a failover can bring it back.
 local function set_back(bucket)
   redis("DEL", bucket_key(bucket, "m:a"))
   for _, of in ipairs{"i", "m"} do
@@ -409,7 +408,7 @@ function case.an_item_of_which_units_were_lost_on_their_way_can_be_deleted()
   set_back(2); delete "a" "OK"; stock "a" "NOT_FOUND..."
 end
 
--- It is lost that the first bucket had given units.
+-- The first bucket has forgotten that it gave units.
 local function sell_twice()
   put_in "a 40"; keep(1); sell(2, "- a:16") "DEDUCTED a:0"
   set_back(1); ms(1000); sell(2, "- a:30") "DEDUCTED a:0"
@@ -437,7 +436,7 @@ local function make_again(on_hand)
 end
 
 -- promise SB25
--- The buckets have the item that was made later.
+-- The buckets have the later item.
 function case.a_pool_that_was_set_back_to_a_deleted_item_answers_and_can_be_deleted()
   put_in "a 40"; keep(0); make_again(40); set_back(0)
   sell(2, "- a:16") "SOLD_OUT..."; delete "a" "OK"

@@ -1,4 +1,4 @@
--- Deduct: sold at once, all lines or none, once an order.
+-- Deduct: all lines or none, once for each order.
 require "stock"
 
 -- promise S2: on_hand = available + reserved + sold
@@ -20,7 +20,7 @@ end
 function case.a_repeat_is_the_first_answer()
   put "a 10"; put "b 10"; deduct "o1 bob a:2 b:1"; deduct "o2 bob a:8"
   remember(); deduct "o1 bob a:2 b:1" "DEDUCTED again a:8 b:9"
-  -- The same lines, however ordered, are the same order; they are told as it is asked for.
+  -- The same lines in another order are the same order; the answer has the order of the request.
   deduct "o1 bob b:1 a:2" "DEDUCTED again b:9 a:8"; unchanged()
 end
 
@@ -56,7 +56,7 @@ function case.sells_only_in_its_window()
   window("a", 100000, 200000); remember(); deduct "o1 - a:1" "NOT_OPEN a:10"; unchanged()
   ms(100000); deduct "o1 - a:1" "DEDUCTED a:9"
   ms(100000); remember(); deduct "o2 - a:1" "CLOSED a:9"; unchanged()
-  -- What was sold is still the first answer.
+  -- A later change of the item does not change the first answer.
   deduct "o1 - a:1" "DEDUCTED again a:9"
 end
 
@@ -79,7 +79,7 @@ function case.a_buyer_gets_no_more_than_the_limit()
   deduct "o2 bob a:2" "BUYER_LIMIT a:98"; deduct "o1 bob a:2" "DEDUCTED again a:98"
   deduct "o2 bob a:1" "DEDUCTED a:97"; deduct "o3 bob a:1" "BUYER_LIMIT a:97"; deduct "o3 eve a:3" "DEDUCTED a:94"
   remember(); deduct "o4 - a:1" "INVALID_ARGUMENT NO buyer_id:..."; unchanged()
-  -- Another limit leaves the counts; none ends them.
+  -- Another limit keeps the counts; no limit ends them.
   put("a 100", {per_buyer_limit = 4}); deduct "o5 bob a:1" "DEDUCTED a:93"; deduct "o6 bob a:1" "BUYER_LIMIT a:93"
   put "a 100"; deduct "o6 bob a:9" "DEDUCTED a:84"
   put("a 100", {per_buyer_limit = 1}); deduct "o7 bob a:1" "DEDUCTED a:83"; deduct "o8 bob a:1" "BUYER_LIMIT a:83"
@@ -91,7 +91,7 @@ function case.orders_are_remembered_as_long_as_the_longest_of_their_items()
   put "b 10" -- 30 days
   deduct "o1 - a:1"; deduct "o2 - b:1 a:1"; deduct "o3 - a:1 b:1"; eq(ttl "o:o1", within(1, 60000))
   keeps("o:o2", 30 * DAY); keeps("o:o3", 30 * DAY)
-  -- When it is over, the order is unknown and its id is free.
+  -- Afterwards the order is unknown and its id is free.
   redis("PEXPIRE", key "o:o1", "0"); order "o1" "NOT_FOUND NO order_id:..."
 end
 
@@ -113,7 +113,6 @@ function case.sixty_four_lines()
 end
 
 -- promise S12: combined calls are as separate ones
--- Calls that the store sends as one see each other's effects, in order.
 function case.calls_may_travel_together()
   put "a 5"
   local answers = Stock.Deduct.together{deduct_request("o1", "-", "a:4"), deduct_request("o1", "eve", "a:4"),

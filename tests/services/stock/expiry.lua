@@ -1,8 +1,7 @@
--- A hold that is over is seen by nobody, and is given back by whoever writes, by a server's lasting alarm, or after the
--- search for orphans.
+-- Expired holds: nobody sees them; writers, a server's lasting alarm or the search for orphans give them back.
 require "stock"
 
--- One item of which n orders hold a unit each, all of them over; 10 are left.
+-- An item with n expired holds of one unit each, and 10 more units.
 local function many_holds(n)
   put("a " .. n + 10)
   for i = 0, n - 1 do reserve("o" .. i .. " - 600000 a:1") "RESERVED..." end
@@ -29,7 +28,7 @@ local function items(list)
 end
 local function batch(group) return items(Stock.BatchGetItems{group = group, skus = {"a", "b"}}.items) end
 
--- A namespace's items come in no order.
+-- The items of a namespace have no order.
 local function list(group)
   local found, token = {}, ""
   repeat
@@ -41,7 +40,7 @@ local function list(group)
   return items(found)
 end
 
--- What every reader says.
+-- What every reader answers.
 local function all_readers()
   return table.concat({items{stock "a".item, stock("a", {group = "a"}).item}, batch "g", batch "", list "g", list ""}, "\n")
 end
@@ -84,7 +83,7 @@ function case.some_hundred_holds_are_counted_and_not_written()
 end
 
 -- promise S40
--- What waits for either ledger is told.
+-- Readers that wait for either ledger get a message.
 function case.a_list_gives_back_in_each_group()
   put "a 10"; put("a 10", {group = "h"}); reserve "o1 - 100000 a:1"; reserve("o1 - 100000 a:2", {group = "h"})
   redis "SADD ls:{default/g}:stock:r server"; redis "SADD ls:{default/h}:stock:r server"; ms(100000)
@@ -106,33 +105,33 @@ function case.lines_count_too()
   for _, sku in ipairs(skus(64)) do put(sku .. " 100") end
   for i = 1, 40 do reserve("o" .. i .. " - 100000 " .. ones(64)) end
   ms(100000)
-  -- 600 lines, and what the last of them has more: also for calls that travel together.
+  -- 600 lines, and the rest of the last hold; for calls that share an FCALL as well.
   eq(ring(), 0); eq(held_orders(), 30)
   fcall("stock_expire", "ls:{default/g}:", "0", "0", "0") "OK\n0\n\nOK\n0\n\nOK\n0\n\n"; eq(held_orders(), 20)
   stock "s63" "100 0 0"; eq(held_orders(), 10)
 end
 
 -- promise B4: reads of one FCALL count the holds that are over once
--- Readers that travel together count what is over once.
+-- Readers that share an FCALL count expired holds once.
 function case.a_frame_of_reads_counts_holds_once()
   local function together(n)
     for _, one in ipairs(Stock.GetItem.together(repeated(n, {sku = "a", group = "g"}))) do one "260 0 0" end
   end
   many_holds(250); redis "CONFIG RESETSTAT"; together(20); eq(harness.commands "zrangebyscore", 1)
   eq(harness.commands "get", within(250, 260))
-  -- The next FCALL counts anew.
+  -- The next FCALL counts again.
   together(2); eq(harness.commands "zrangebyscore", 2)
 end
 
 -- promise S40
--- Calls that travel together share what one call gives back.
+-- Calls that share an FCALL share what one call gives back.
 function case.a_frame_of_calls_gives_back_some_hundred()
   many_holds(400); Stock.Reserve.together(repeated(3, reserve_request("new", "-", "60000", "a:1")))
   eq(held_orders(), 100)
 end
 
 -- promise S39: what a refused call gave back is no effect of it: NO
--- What was over is given back; the call itself has changed nothing.
+-- Expired holds were given back; the call itself has changed nothing.
 function case.a_refusal_that_gave_back_is_still_no_effect()
   local function over(id)
     reserve(id .. " bob 100000 a:4"); ms(100000)
@@ -144,14 +143,14 @@ function case.a_refusal_that_gave_back_is_still_no_effect()
   over "o4"; delete "a" "OK"
 end
 
--- An item that nobody holds does not look at the holds of others.
+-- An item without holds does not look at the holds of others.
 function case.a_sale_gives_back_only_where_it_matters()
   put "a 10"; put "b 10"; reserve "o1 - 100000 a:4"; ms(100000)
   deduct "o2 - b:1"; eq(held_orders(), 1); deduct "o3 - b:1 a:10" "DEDUCTED b:8 a:0"; eq(held_orders(), 0)
 end
 
 -- promise S38: buyer counts fall on cancel, expiry, return; only their own
--- Held before there was a limit, or before it was set anew: counts that are not theirs do not fall.
+-- Held before there was a limit, or under another limit: the buyer counts do not decrease.
 function case.only_its_own_count_falls()
   put "a 10"; reserve "o1 bob 100000 a:2"; put("a 10", {per_buyer_limit = 3}); reserve "o2 bob 100000 a:3"
   put "a 10"; put("a 10", {per_buyer_limit = 2}); deduct "o3 bob a:2"; ms(100000)
@@ -159,7 +158,7 @@ function case.only_its_own_count_falls()
 end
 
 -- promise S37
--- An order's record that someone has removed holds nothing, and its id is free.
+-- A hold without an order record holds nothing, and its id is free.
 function case.a_lost_record_is_passed_by()
   put "a 10"; reserve "o1 - 100000 a:2"; reserve "o2 - 100000 a:3"; redis("DEL", key "o:o1", key "o:o2")
   deduct "o2 - a:5"; ms(100000); stock "a" "0 5 5"; eq(ring(), -1)
@@ -180,7 +179,7 @@ end
 -- promise S42: the sweep finds what nobody gives back, step by step; a killed server's holds end
 function case.what_nobody_gives_back_is_found()
   put "a 10"; put("a 10", {group = "h}"}); reserve "o1 - 100000 a:1"; reserve("o1 - 500000 a:1", {group = "h}"})
-  -- Not ours.
+  -- Foreign data.
   redis "ZADD other:{x}:stock:x 1 o1"; redis "SET ls:{y}:stock:x 1"; ms(100000); overdue() "OK\n\n"
   ms(2000); overdue() "OK\n\nls:{default/g}:\n"
   harness.namespace "other"; put "a 10"; reserve "o1 - 500000 a:1"; ms(400000)

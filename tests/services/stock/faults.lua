@@ -1,5 +1,4 @@
--- What the store can hold or do that it should not: foreign data under our keys changes nothing, an error after a write
--- is told as MAYBE, and without memory stock still comes back.
+-- Foreign data changes nothing, an error after a write is MAYBE, and stock comes back without memory.
 -- promise T9: an unknown error may have come after a write: INTERNAL, MAYBE; WRONGTYPE is told by the function
 require "stock"
 
@@ -73,7 +72,7 @@ function case.foreign_data_changes_nothing()
   end)
 end
 
--- Whoever meets the hold of such an order changes nothing either.
+-- Calls that meet the hold of such an order change nothing either.
 function case.a_foreign_order_among_those_that_are_over()
   put "a 10"; put "b 10"; reserve "o1 - 100000 a:1"; reserve "o2 - 100000 a:1"
   ms(100000); redis("SET", key "o:o2", "x"); remember()
@@ -84,7 +83,7 @@ function case.a_foreign_order_among_those_that_are_over()
 end
 
 -- promise S53: without memory what gives back, confirms or extends works; what takes does not
--- What takes stock, or leaves a key where there was none, is refused; what gives it back, and what pays for it, is not.
+-- Functions that take stock or make keys are refused; those that give back or confirm are not.
 function case.stock_comes_back_when_memory_is_short()
   local function try(name, args) return fcall(name, "ls:{default/g}:", table.unpack(split(args))) end
   put("a 10", {per_buyer_limit = 10}); put "b 10"
@@ -108,7 +107,7 @@ function case.an_error_after_a_write_is_maybe()
   deduct "o - a:1" "INTERNAL MAYBE..."
 end
 
--- What is over is given back whole; where that fails in the middle nobody knows.
+-- Expired holds are given back completely; after an error in the middle the result is unknown.
 function case.an_error_while_giving_back_is_maybe()
   put "a 10"; reserve "o1 - 100000 a:1"; ms(100000); harness.alter("write('ZREM'", "write('NOSUCH'")
   reserve "o2 - 100000 a:1" "INTERNAL MAYBE..."
@@ -120,7 +119,7 @@ function case.an_error_before_a_write_is_no()
   deduct "o - a:1" "INTERNAL NO..."; unchanged()
 end
 
--- A reply of a shape that finish does not know neither crashes nor passes.
+-- A reply of an unexpected shape neither crashes nor succeeds.
 function case.a_reply_of_another_shape_is_an_error()
   put "a 10"; harness.alter("if not due then return {'MORE'} end", "if true then return {'OK', 'x'} end")
   stock "a" "INTERNAL..."

@@ -26,7 +26,7 @@ function case.put_item_names_what_is_wrong()
     not_any("opens_in_ms", -1, math.maxinteger), not_any("closes_in_ms", -1, math.maxinteger),
     not_any("order_retain_ms", 59999, -1, math.maxinteger), not_any("expected_version", -1, MOST + 1),
     {{"closes_in_ms", opens_in_ms = 1000, closes_in_ms = 1000}})
-  -- The ends of what is good.
+  -- The largest and smallest valid values.
   local ends = {group = LONGEST, sku = LONGEST, on_hand = MOST, per_buyer_limit = MOST, opens_in_ms = CENTURY - 1,
     closes_in_ms = CENTURY, order_retain_ms = 60000}
   Stock.PutItem(ends) {item = {available = MOST, per_buyer_limit = MOST, opens_in_ms = CENTURY - 1, closes_in_ms = CENTURY}}
@@ -64,7 +64,7 @@ function case.adjust_names_what_is_wrong()
   Stock.Adjust(with(good, {reason = long(256), adjustment_id = LONGEST})) {item = any}
 end
 
--- Rows of lines that are bad in an order, or a return.
+-- Rows of lines that are invalid in an order, or a return.
 local function bad_lines(...)
   local rows = {}
   for i, row in ipairs{...} do rows[i] = {row[1], lines = lines_of(table.unpack(split(row[2])))} end

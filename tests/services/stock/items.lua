@@ -21,7 +21,6 @@ function case.put_over_an_item_changes_on_hand()
   put "a 4"; stock "a" "0 0 4"; eq(version "a", before + 3)
   ledger() "PUT a 10, DEDUCTED a 4 o1, PUT a -3, PUT a -3"
   remember(); Stock.PutItem(put_request("a", 3)) "FAILED_PRECONDITION NO on_hand:..."; unchanged()
-  -- What is reserved counts as well.
   change_item("a", RESERVED, 1); Stock.PutItem(put_request("a", 4)) "FAILED_PRECONDITION NO on_hand:..."
 end
 
@@ -91,7 +90,7 @@ function case.adjust_keeps_to_its_conditions()
   end
   remember(); try(now - 1) "ABORTED NO expected_version:..."; unchanged(); try(now) "11 0 0"
   ledger() {entries = {{reason = ""}, {reason = "found behind the shelf"}}}
-  -- A repeat is recognised before its version, which its effect has moved, is looked at.
+  -- A repeat is recognised before the version is checked, which its effect has changed.
   try(now) "11 0 0 again"
 end
 
@@ -110,7 +109,7 @@ function case.delete_forgets_all_but_the_ledger_and_versions()
   delete "a" "OK"; stock "a" "NOT_FOUND NO sku:..."
   ledger() "PUT a 10, DEDUCTED a 4 o1, DELETED a 6"; redis("EXISTS", key "b:a", key "skus") "0"
   delete "a" "NOT_FOUND NO sku:..."
-  -- Not even when the clock steps back.
+  -- Not even when the clock is set back.
   pass(-3600)
   local later = eq(put("a 10", {per_buyer_limit = 5}).item.version, above(before))
   delete "a" "OK"
@@ -127,7 +126,7 @@ function case.delete_keeps_to_its_conditions()
 end
 
 -- promise S28: names cannot move a key or reach another namespace
--- No name moves a key or is taken for another.
+-- No name reaches another key.
 function case.names_are_only_names()
   local names = {"a", "a}", "{a}", "a:b", "a/b", "a%2Fb", "a%", "%41", "a b", "a*", "a?", "[a]", "\\a", "\n", "é",
     "e\u{301}", "日本", "\u{1F512}", "-", "0"}
@@ -146,7 +145,7 @@ function case.names_are_only_names()
       Stock.GetOrder{group = "g", order_id = sku} {order = {buyer_id = sku}}
       Stock.GetItem{group = "g", sku = sku}(("%d 0 1"):format(n))
     end)
-  -- The first braces of a key, by which Redis places it, hold namespace and group. A hash has no others.
+  -- The first braces of a key, which place it, hold namespace and group. There are no others.
   for line in eval("local keys = redis.call('KEYS', 'ls:{*')\nfor i, key in ipairs(keys) do\n"
     .. "  keys[i] = redis.call('TYPE', key).ok .. ' ' .. string.gsub(key, '\\n', '_')\nend return keys"):gmatch("[^\n]+") do
     local kind, rest = line:match("^(%a+) ls:{[^{}]*}:stock:(.*)$")

@@ -1,5 +1,4 @@
--- Waiting for the ledger, one move at a time: who is told of an entry, what a reader that is looked at again gets, and
--- what waiting leaves behind.
+-- Waiting for the ledger: which servers get a message, what a woken reader gets, and what waiting leaves in the store.
 require "stock"
 require "servers"
 
@@ -8,14 +7,14 @@ function setup() servers_reset() end
 local READERS = key "r"
 local WOKEN = "W ls:{default/g}:ledger"
 
--- What the servers were told since the last look: "S1:<message> ...".
+-- Messages to servers since the last call: "S1:<message> ...".
 local function messages()
   local list = harness.messages()
   for i, m in ipairs(list) do list[i] = m[1] .. ":" .. m[2] end
   return table.concat(list, " ")
 end
 
--- A ReadLedger that may wait; the number of the call is the last of `calls`.
+-- A ReadLedger that may wait; its call is the last of `calls`.
 local function wait(server, after, more)
   park(server, "", "", "Stock.ReadLedger", with({group = "g", after = after, wait_ms = WAIT}, more))
   return calls[#calls]
@@ -47,14 +46,14 @@ function case.an_entry_wakes_whoever_waits()
   deduct "o2 - a:1"; messages() ""
 end
 
--- An order that is held and cancelled; what is told of it.
+-- A reserved and cancelled order; its entries.
 local function two_entries(id)
   reserve(id .. " - 60000 a:1"); cancel(id)
   return ("RESERVED a 1 %s, CANCELLED a 1 %s"):format(id, id)
 end
 
 -- promise SB21: an entry of any bucket wakes a reader, also while it is asking
--- In whichever bucket; also who waits since before the group was one.
+-- An entry of any bucket, and a reader that has waited since before the group had buckets.
 function case.an_entry_of_any_bucket_wakes()
   local early = waits_at("S2", "")
   put_in("a 10", 3) {item = any}; messages()("S2:" .. WOKEN); eq(wake(early).entries[1].kind, "PUT")
@@ -90,7 +89,6 @@ function case.every_change_wakes()
   end
   wakes(function() put "a 10" end, "PUT a 10") -- of a group that is not there
   wakes(function() adjust "a -3 adj" end, "ADJUSTED a -3 adj"); wakes(function() delete "a" end, "DELETED a 7")
-  -- An emptied ledger is waited for like one that never was.
   trim "9007199254740991-0" "OK"
   wakes(function() put "b 1" end, "PUT b 1")
 end
@@ -124,7 +122,7 @@ function case.what_is_there_is_not_waited_for()
   local entries = ledger().entries
   remember(); said_of(wait("S1", "")) "PUT a 10, DEDUCTED a 1 o1"
   said_of(wait("S1", entries[1].id)) "DEDUCTED a 1 o1"
-  -- Without wait_ms nothing is written, also where there is nothing.
+  -- Without wait_ms nothing is written, even when there is nothing to read.
   said_of(wait("S1", entries[2].id, {wait_ms = 0})) ""; unchanged()
 end
 
@@ -134,7 +132,7 @@ function case.trimmed_is_told_at_once()
   local first = last_id()
   local reader = waits_at("S1", first)
   deduct "o1 - a:1"; trim(last_id()) "OK"
-  -- Woken, it finds that what it waited for is gone.
+  -- The entries that it waited for were trimmed.
   wake(reader) "TRIMMED"
   remember(); said_of(wait("S1", first)) "TRIMMED"; unchanged()
 end
@@ -164,7 +162,7 @@ function case.at_its_deadline_it_is_answered()
   local last = last_id()
   local reader, late = waits_at("S1", last), waits_at("S1", last)
   remember(); wake(reader, "DEADLINE") "" {oldest_id = last}; unchanged()
-  -- An entry whose message is still on its way.
+  -- The message of the entry has not arrived yet.
   deduct "o1 - a:1"; wake(late, "DEADLINE") "DEDUCTED a 1 o1"
 end
 
@@ -196,7 +194,7 @@ function case.a_server_that_is_gone_is_forgotten()
 end
 
 -- promise SL3: where nobody waits an order looks once
--- And its entries are one of the stream.
+-- Its entries are one entry of the stream.
 function case.with_nobody_waiting_a_sale_is_one_look_dearer()
   for _, sku in ipairs{"a", "b", "c"} do put(sku .. " 10") end
   redis "CONFIG RESETSTAT"; deduct "o1 - a:1 b:1 c:1"

@@ -1,4 +1,4 @@
--- ListItems: a group in order, a namespace without.
+-- ListItems: a group in order, or a namespace.
 -- promise S28
 require "stock"
 
@@ -12,7 +12,7 @@ local function several(text, more)
   for sku in text:gmatch("[^,]+") do Stock.PutItem(put_request(sku, 1, more)) {item = any} end
 end
 
--- All pages of a namespace, sorted, each item once; no page over its size.
+-- All pages of a namespace, sorted, each item once; no page exceeds its size.
 local function all_pages(prefix, size)
   local found, seen, token = {}, {}, ""
   repeat
@@ -41,12 +41,12 @@ end
 function case.a_group_page_by_page()
   several("a,a b,a%,b")
   local page = list{group = "g", page_size = 2} "g/a g/a b"
-  -- What comes and goes between pages does not disturb the others.
+  -- Items that come and go between pages do not disturb the others.
   Stock.DeleteItem{group = "g", sku = "a b"} "OK"
   several("a a,a c")
   page = list{group = "g", page_size = 2, page_token = page.next_page_token} "g/a c g/a%"
   list{group = "g", page_size = 2, page_token = page.next_page_token} "g/b" {next_page_token = ""}
-  -- A page that ends with the last item is the last.
+  -- A page that ends with the last item is the last page.
   list{group = "g", page_size = 5} {items = {{}, {}, {}, {}, {}}, next_page_token = ""}
 end
 
@@ -82,15 +82,14 @@ function case.a_namespace_of_many_keys()
     end
     harness.forget()
   end
-  -- Far more keys than a call looks at.
+  -- Many more keys than a call looks at.
   eval "for i = 1, 30000 do redis.call('SET', 'ls:{default/g}:stock:o:' .. i, '') end"; table.sort(expected)
   expected = table.concat(expected, " ")
   all_pages("", 0)(expected); all_pages("", 7)(expected)
-  -- A call with nothing to show still ends, and says that there is more.
+  -- A call that finds nothing still ends, with a token for more.
   list{prefix = "nothing"} {items = {}, next_page_token = function(token) if token == "" then return "more" end end}
 end
 
--- Neither a pattern, nor what other names hold.
 function case.a_prefix_is_only_a_prefix()
   several("a,[a]b,x}:stock:i:ab"); deduct "o}:stock:i:ac - a:1" "DEDUCTED..."
   list{prefix = "[a]"} {items = {{sku = "[a]b"}}}; list{prefix = "a"} {items = {{sku = "a"}}}
@@ -112,13 +111,13 @@ function case.a_page_token_is_checked()
     "N0:{x/g/a", "Ga", "N 0", "N-1", "N000000000000000000001", "N0:g/a/b"} do
     list{page_token = token} "INVALID_ARGUMENT NO page_token:..."
   end
-  -- A made-up one leads nowhere else than into the caller's namespace.
+  -- A made-up token does not lead out of the caller's namespace.
   harness.namespace "other"; put "b 1"; harness.namespace "default"; list{page_token = "N:g/b"} ""
   list{page_token = "N:g/a"} "g/a"
 end
 
 -- promise B3
--- A page of a thousand is made in steps; a name space's is a step long.
+-- A page of a thousand is made in steps; a page of a namespace is one step.
 function case.a_large_page_is_made_in_steps()
   local all
   for i = 0, 1009 do put(("s%04d %d"):format(i, i)) end
@@ -131,13 +130,13 @@ function case.a_large_page_is_made_in_steps()
 end
 
 -- promise B3
--- What a caller makes up is not looked at without end.
+-- A made-up token of any length is bounded work.
 function case.a_page_token_has_a_bounded_number_of_places()
   list{page_token = "N" .. (":g/a"):rep(501)} "INVALID_ARGUMENT NO page_token:..."
   list{page_token = "N" .. (":g/a"):rep(500)} {items = any}
 end
 
--- A scan takes its time: others are not kept waiting behind several.
+-- A scan takes long, so it shares no FCALL.
 function case.scans_travel_alone()
   eq(sharing("Stock.ListItems", {}), 1)
 end

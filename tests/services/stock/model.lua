@@ -1,13 +1,13 @@
--- Random requests against the service and against a model of it, written from docs/stock.md and not from the
--- functions: every answer; after each request the items, and what the ledger adds up to.
+-- Random requests against a model that was written from docs/stock.md: every answer; and after each request the items,
+-- and the sum of the ledger.
 require "stock"
 
--- Holds last, and the clock moves, by so much that the run itself takes no time.
+-- Holds last, and the clock moves, so long that the time of the run does not matter.
 local UNIT, RUN = 10000000, 3600000
 local NAMES, BUYERS, ORDERS, ADJUSTMENTS, RETURNS = {"a", "b:b", "c"}, {"", "bob", "eve"}, 40, 20, 30
 
--- The third group is in buckets. What it tells of a line is of one bucket, so only what is told of SOLD_OUT is compared;
--- which was first of two entries of one millisecond in different buckets is not known.
+-- The third group is in buckets. Its lines are of one bucket, so only those of SOLD_OUT are compared; the order of two
+-- entries of one millisecond in different buckets is unknown.
 local GROUPS = {"g", "h{}:/", "s{}:/"}
 local ENCODED = {"g", "h%7B%7D%3A%2F", "s%7B%7D%3A%2F"}
 local SPLIT = 3
@@ -74,7 +74,7 @@ local function refusal_of(item, buyer, quantity)
   return item.available < quantity and "SOLD_OUT" or nil
 end
 
--- What stands in the way of a new order, with the lines told.
+-- Why a new order is refused, with the lines of the answer.
 local function refusal(m, asked)
   for _, gravest in ipairs{"UNKNOWN_SKU", "NOT_OPEN", "CLOSED", "BUYER_LIMIT", "SOLD_OUT"} do
     local told = ""
@@ -105,7 +105,7 @@ local function make_order(m, id, asked)
   m.orders[id] = asked
 end
 
--- What keeps an expired order from its stock.
+-- Why an expired order cannot get its stock again.
 local function barred(m, o)
   local outcome
   for _, line in ipairs(o.lines) do
@@ -147,7 +147,6 @@ local function model_cancel(m, id)
   return (again and "CANCELLED again " or "CANCELLED ") .. text_of(o)
 end
 
--- No lines: all that is left.
 local function model_take_back(m, o, lines)
   if o.how == "NONE" then return "UNKNOWN_ORDER none" end
   local back, sum, known, too_many = {}, 0, 0, o.state ~= "CONFIRMED"
@@ -192,7 +191,7 @@ local function read_on(g)
   end
 end
 
--- Units of holds that are over and that no writer has met since.
+-- Units of expired holds that no writer has given back yet.
 local function not_in_ledger(m, name)
   local sum = 0
   for _, o in ipairs(m.orders) do
@@ -434,7 +433,7 @@ local function step_lasting_alarm(g)
   for _, name in ipairs(NAMES) do eq(not_in_ledger(m, name), 0) end
 end
 
--- Records end, as after their retention. In buckets an order counts towards a limit as long as it is remembered.
+-- All records end. In buckets an order counts towards a limit as long as it is remembered.
 local function records_end()
   local split = groups[SPLIT]
   for name, item in pairs(split.items) do

@@ -1,4 +1,4 @@
--- Confirm, ExtendHold and Cancel: what becomes of an order that holds stock.
+-- Confirm, ExtendHold and Cancel.
 -- promise S52
 require "stock"
 
@@ -18,9 +18,8 @@ function case.confirm_sells_what_is_held()
   eq(version "a", above(before)); order "o1" "CONFIRMED bob a:2:0 b:1:0"; redis("EXISTS", key "x") "0"
   keeps("o:o1", 30 * DAY)
   ledger() "PUT a 10, PUT b 5, RESERVED a 2 o1, RESERVED b 1 o1, CONFIRMED a 2 o1, CONFIRMED b 1 o1"
-  -- It stays sold when the hold would have ended.
+  -- It stays sold after the end of the hold.
   ms(60000); stock "a" "8 0 2"; eq(ring(), -1); stock "a" "8 0 2"
-  -- And counts for its buyer.
   deduct "o2 bob a:2" "BUYER_LIMIT a:8"
 end
 
@@ -29,10 +28,10 @@ function case.confirm_again_is_the_first_answer()
   local again = "CONFIRMED again CONFIRMED bob a:2:0 b:1:0"
   two_items(); held("o1", 60000); confirm "o1"; remember()
   confirm "o1" (again); reacquire "o1" (again); unchanged()
-  -- Also when something came back meanwhile, or all of it.
+  -- Even when a part came back meanwhile, or all of it.
   take_back "r1 o1 a:1"; confirm "o1" (again)
   take_back "r2 o1"; confirm "o1" (again)
-  -- What was sold at once is confirmed.
+  -- A Deduct is confirmed already.
   deduct "o2 eve b:1"; confirm "o2" "CONFIRMED again CONFIRMED eve b:1:0"
 end
 
@@ -46,7 +45,6 @@ function case.confirm_refuses_what_is_not_held()
 end
 
 -- promise S43
--- The sale was made when it was reserved.
 function case.confirm_needs_no_open_window()
   window("a", 0, 100000); reserve "o1 - 600000 a:1"; reserve "o2 - 150000 a:1"; ms(200000)
   confirm "o1" "CONFIRMED CONFIRMED  a:1:0"; reacquire "o2" "CONFIRMED CONFIRMED  a:1:0"; stock "a" "8 0 2"
@@ -63,7 +61,7 @@ function case.an_expired_order_takes_its_stock_again()
       .. "DEDUCTED a 2 o1, DEDUCTED b 1 o1")
     keeps("o:o1", 30 * DAY); confirm "o1" "CONFIRMED again CONFIRMED bob a:2:0 b:1:0"
     reserve "o1 bob 100000 a:2 b:1" "RESERVED again a:8 b:4"
-    -- It counts for its buyer again, and comes back like any other.
+    -- It counts for its buyer again, and can be returned.
     deduct "o2 bob a:2" "BUYER_LIMIT a:8"
     take_back "r1 o1"; deduct "o2 bob a:3" "DEDUCTED a:7"
   end)
@@ -73,17 +71,17 @@ end
 function case.an_expired_order_whose_stock_is_gone()
   two_items(); held("o1", 100000); ms(100000); deduct "o2 eve b:5"
   remember(); reacquire "o1" "SOLD_OUT EXPIRED bob a:2:0 b:1:0"; unchanged()
-  -- A refusal may change.
+  -- A refusal is not remembered.
   adjust "b 1 more"
-  -- But the buyer bought in the meantime.
+  -- The buyer has bought meanwhile.
   deduct "o3 bob a:2"; remember(); reacquire "o1" "EXPIRED EXPIRED bob a:2:0 b:1:0"; unchanged()
   take_back "r3 o3"; reacquire "o1" "CONFIRMED CONFIRMED bob a:2:0 b:1:0"
-  -- Without the item, and with one that has come in its place.
+  -- Without the item, and with a later item of the same sku.
   reserve "o4 - 100000 b:1"; put "c 5"; reserve "o5 - 100000 c:5"; ms(100000)
   delete "c" "OK"; reacquire "o5" "SOLD_OUT EXPIRED  c:5:0"
   put "c 5"; reacquire "o5" "CONFIRMED CONFIRMED  c:5:0"; stock "c" "0 0 5"
   take_back "r5 o5 c:2"; stock "c" "2 0 3"
-  -- A limit that came later, and nobody to count for.
+  -- A limit that was set later, and an order without buyer.
   put "d 5"; reserve "o6 - 100000 d:1"; put("d 5", {per_buyer_limit = 5}); ms(100000)
   reacquire "o6" "EXPIRED EXPIRED  d:1:0"
 end
@@ -143,7 +141,6 @@ end
 
 -- promise S44
 -- promise S46
--- So that it is not taken again.
 function case.an_expired_order_can_be_cancelled()
   each({false, true}, function(given_back)
     two_items(); held("o1", 100000); ms(100000)

@@ -1,5 +1,5 @@
--- SOLD_OUT from a server's memory: only where the store would have said it too, at most 20 ms ago, only to orders that
--- were never sent, and not past a change through this server.
+-- SOLD_OUT from a server's memory: only where the store would answer the same, at most 20 ms old, only to orders that
+-- were never sent, and not after a change through this server.
 -- promise S54: SOLD_OUT from memory: to a fresh order of one line, of an item without a limit, at most 20 ms old; asked again from 10 ms on by one call
 require "stock"
 
@@ -24,7 +24,6 @@ function case.sold_out_is_told_again_without_the_store()
   knows(first_reserve, "o2 - 60000 a:1", "SOLD_OUT a:0", h); knows(first, "o3 - a:1", "SOLD_OUT a:0", h)
 end
 
--- It may have been sold.
 function case.a_repeat_is_always_looked_up()
   put "a 2"; first "o1 - a:1" "DEDUCTED a:1"; first_reserve "o2 - 60000 a:1" "RESERVED a:0"
   first "o3 - a:1" "SOLD_OUT a:0"
@@ -42,14 +41,14 @@ local function through_b(f)
   harness.server "B"; f(); harness.server "A"
 end
 
--- While one call asks again, the others are told what is known: up to its 20 ms.
+-- While one call asks again, the others get the remembered answer until its 20 ms are over.
 function case.one_call_asks_again_for_all()
   put "a 0"; first "o1 - a:1" "SOLD_OUT a:0"
   ms(ASK)
   through_b(function() adjust "a 1 back" "1 0 0" end) -- it is put back through another server
   first "o2 - a:2" "SOLD_OUT a:1"
   for _, id in ipairs{"o2", "o3", "o4"} do knows(first, id .. " - a:2", "SOLD_OUT a:1") end
-  -- It was granted: nothing is known any more.
+  -- It was granted: nothing is remembered any more.
   ms(ASK); asks(first, "o5 - a:1", "DEDUCTED a:0"); asks(first, "o6 - a:2", "SOLD_OUT a:0")
 end
 
@@ -84,13 +83,13 @@ end
 
 local function learn_sold_out() first "o - a:1" "SOLD_OUT a:0" end
 local function plan(method, request) return harness.plan("A", method, request) end
--- Whether a first try's plan asks the store.
+-- Whether the plan of a first try asks the store.
 local function would_ask()
   return (harness.planned(plan("Stock.Deduct", with(deduct_request("o", "-", "a:1"), {fresh = true})))) == 1
 end
 
 -- promise S55
--- A call of its frame that comes behind it does not overtake it; and one whose answer never came may have run.
+-- A later call of its frame does not overtake the change; and a change without answer may have run.
 function case.a_change_ends_it_when_it_is_planned_and_again_when_it_has_ended()
   put "a 0"; learn_sold_out(); eq(would_ask(), false)
   local change = plan("Stock.Adjust", {group = "g", sku = "a", delta = 1, adjustment_id = "id"})
@@ -100,7 +99,7 @@ function case.a_change_ends_it_when_it_is_planned_and_again_when_it_has_ended()
   answer("Stock.Adjust", harness.answer(change)) "INTERNAL..."; eq(would_ask(), true)
 end
 
--- The call that asks again is under way, and may be for long.
+-- The call that asks again may take long.
 function case.it_is_not_known_for_longer_while_a_call_asks()
   put "a 0"; learn_sold_out(); ms(ASK); eq(would_ask(), true)
   ms(KNOWN - ASK - 1); eq(would_ask(), false)
@@ -108,7 +107,7 @@ function case.it_is_not_known_for_longer_while_a_call_asks()
 end
 
 -- promise S55
--- Those of alarms too, whoever had them set.
+-- Calls of alarms too.
 function case.store_calls_that_give_nothing_back_leave_it()
   put "a 0"
   local function ends(name, group, whether)
@@ -142,7 +141,7 @@ function case.an_order_of_several_lines_is_asked_for()
   asks(first, "o4 - a:1 b:1", "SOLD_OUT a:0"); knows(first, "o5 - a:1", "SOLD_OUT a:0")
 end
 
--- Who has bought is over the limit, others find it sold out.
+-- A buyer is over the limit, for others the item is sold out.
 function case.an_item_with_a_buyers_limit_is_asked_for()
   put("a 1", {per_buyer_limit = 1}); first "o1 bob a:1" "DEDUCTED a:0"
   asks(first, "o2 eve a:1", "SOLD_OUT a:0"); asks(first, "o3 eve a:1", "SOLD_OUT a:0")
@@ -163,7 +162,6 @@ function case.it_is_of_one_item_of_one_group_of_one_namespace()
   asks(first, "o2 - a:1", "UNKNOWN_SKU a:0")
 end
 
--- The group of a request without one is its sku.
 function case.a_group_that_is_not_named_is_the_same_group()
   put("a 0", {group = ""}); asks(first, "o1 - a:1", "SOLD_OUT a:0", {group = ""})
   knows(first, "o2 - a:1", "SOLD_OUT a:0", {group = "a"}); adjust("a 1 more", {group = "a"}) "1 0 0"

@@ -1,4 +1,4 @@
--- Reserve: held for a while, all lines or none, once an order.
+-- Reserve: all lines or none, once for each order.
 -- promise S2
 -- promise S8
 require "stock"
@@ -10,7 +10,7 @@ function case.holds_and_tells_what_is_left()
   eq(alarm_ms(), 60000); stock "a" "8 2 0"; stock "b" "0 5 0"
   order "o1" "RESERVED bob a:2:0 b:5:0" {order = {hold_ms = within(1, 60000), group = "g", order_id = "o1"}}
   ledger() "PUT a 10, PUT b 5, RESERVED a 2 o1, RESERVED b 5 o1"
-  -- It would be lost with its record: that stays until the hold ends.
+  -- Without its record the hold would be lost: the record stays until the hold ends.
   eq(ttl "o:o1", -1)
 end
 
@@ -22,7 +22,7 @@ function case.a_repeat_is_the_first_answer()
   eq(alarm_ms(), again.hold_ms)
   -- It is not a longer hold.
   reserve "o1 bob 600000 a:2 b:1" "RESERVED again a:8 b:9" {hold_ms = within(1, 40000)}; unchanged()
-  -- Whatever has become of the order since.
+  -- Whatever state the order has now.
   confirm "o1"; reserve "o1 bob 60000 a:2 b:1" "RESERVED again a:8 b:9" {hold_ms = 0}; eq(alarm_ms(), -1)
   take_back "r o1"; reserve "o1 bob 60000 a:2 b:1" "RESERVED again a:8 b:9"
   ms(40000); reserve "o2 bob 60000 a:8" "RESERVED again a:0" {hold_ms = 0}
@@ -37,7 +37,7 @@ function case.an_order_id_means_one_order()
     reserve("o1 bob 60000 " .. other) "ALREADY_EXISTS NO order_id:..."
   end
   reserve "o1 eve 60000 a:2 b:1" "ALREADY_EXISTS NO order_id:..."
-  -- Sold at once and held are two things.
+  -- A Deduct and a Reserve are different orders.
   deduct "o1 bob a:2 b:1" "ALREADY_EXISTS NO order_id:..."
   reserve "o2 bob 60000 a:2 b:1" "ALREADY_EXISTS NO order_id:..."; unchanged()
 end
@@ -63,7 +63,7 @@ function case.what_is_held_counts_for_its_buyer()
   put("a 10", {per_buyer_limit = 3}); reserve "o1 bob 60000 a:2"; reserve "o2 bob 60000 a:2" "BUYER_LIMIT a:8"
   deduct "o2 bob a:2" "BUYER_LIMIT a:8"; reserve "o2 eve 60000 a:3" "RESERVED a:5"
   ms(60000)
-  -- And no more when it is over; the hash of a buyer who has nothing has no entry of theirs.
+  -- The hold has expired; a buyer without units has no entry in the hash.
   reserve "o3 bob 60000 a:3" "RESERVED a:7"; redis("HGETALL", key "b:a") "bob\n3\n"
 end
 
@@ -100,7 +100,7 @@ end
 function case.orders_are_remembered_as_long_as_the_longest_of_their_items()
   put("a 10", {order_retain_ms = 60000}); put("b 10", {order_retain_ms = 120000}); reserve "o1 - 100000 a:1 b:1"
   reserve "o2 - 100000 b:1 a:1"; reserve "o3 - 100000 a:1"
-  -- As it was when they were made.
+  -- The settings of the time when they were made.
   put("b 10", {order_retain_ms = 240000}); confirm "o1"; cancel "o2"; ms(100000)
   ring(); eq(ttl "o:o1", within(60001, 120000)); eq(ttl "o:o2", within(60001, 120000))
   eq(ttl "o:o3", within(1, 60000))

@@ -1,4 +1,4 @@
--- Return: what was sold comes back, whole or in parts, once a return_id.
+-- Return: whole or in parts, once for each return_id.
 require "stock"
 
 -- Order "o1" of bob: two of a, one of b.
@@ -15,7 +15,7 @@ function case.all_that_is_left_comes_back()
   stock "b" "5 0 0"; eq(version "a", above(before)); order "o1" "RETURNED bob a:2:2 b:1:1"
   ledger() "PUT a 10, PUT b 5, DEDUCTED a 2 o1, DEDUCTED b 1 o1, RETURNED a 2 r1, RETURNED b 1 r1"
   redis("EXISTS", key "b:a") "0"; deduct "o2 bob a:3" "DEDUCTED a:7"
-  -- The order is as it was first answered.
+  -- The answer shows the order as it was at the first call.
   deduct "o1 bob a:2 b:1" "DEDUCTED again a:8 b:4"
 end
 
@@ -38,7 +38,7 @@ function case.a_return_is_made_once()
     take_back(other) "ALREADY_EXISTS NO return_id:..."
   end
   unchanged()
-  -- The lines in another sequence are the same ones.
+  -- The same lines in another order are the same return.
   deduct "o3 eve a:2 b:1"; take_back "r4 o3 a:1 b:1"
   take_back "r4 o3 b:1 a:1" "RETURNED again CONFIRMED eve a:2:1 b:1:1"
 end
@@ -67,7 +67,7 @@ function case.what_was_not_sold_does_not_come_back()
 end
 
 -- promise S51
--- The order's own account goes on when its item, or the buyers' counts, are no more.
+-- The order's returns are counted even when its item, or the buyers' counts, have ended.
 function case.what_comes_back_belongs_to_the_item_it_was_sold_from()
   sold(); delete "a"; take_back "r1 o1 a:1" "RETURNED CONFIRMED bob a:2:1 b:1:0"
   put("a 10", {per_buyer_limit = 3}); deduct "o2 bob a:3"
@@ -76,7 +76,7 @@ function case.what_comes_back_belongs_to_the_item_it_was_sold_from()
   eq(version "a", before); stock "b" "5 0 0"; deduct "o3 bob a:1" "BUYER_LIMIT a:7"
   ledger() ("PUT a 10, PUT b 5, DEDUCTED a 2 o1, DEDUCTED b 1 o1, DELETED a 8, PUT a 10, DEDUCTED a 3 o2, "
     .. "RETURNED b 1 r2")
-  -- Counts that began after the sale do not fall with it.
+  -- Counts that began after the sale do not decrease.
   put "a 10"; put("a 10", {per_buyer_limit = 3}); deduct "o4 bob a:2"; take_back "r3 o2 a:3"
   stock "a" "8 0 2"; deduct "o5 bob a:2" "BUYER_LIMIT a:8"
 end

@@ -1,6 +1,5 @@
--- Calls that share an FCALL: random batches of one function, over few items, orders and buyers of a few groups, do what
--- the same calls do one by one in another namespace: every reply, and all that the store holds in the end. And whom an
--- error in writing down what they changed concerns.
+-- Calls that share an FCALL: random batches of one function do what the same calls do one by one in another namespace:
+-- every reply, and everything that is stored. And which calls get the error of a failed write.
 require "stock"
 
 local GROUPS, SKUS, BATCH = 3, 4, 64
@@ -11,7 +10,7 @@ local function sku() return "s" .. pick(SKUS) end
 local function order_id() return "o" .. pick(24) end
 local function buyer() return "buyer" .. pick(3) end
 local function hold() return 1000 * (1 + pick(5)) end
--- 1 to SKUS different ones.
+-- 1 to SKUS different skus.
 local function some_lines(most)
   local first, words = pick(SKUS), {}
   for i = 0, pick(3) // 2 * pick(SKUS) do words[#words + 1] = ("s%d %d"):format((first + i) % SKUS, 1 + pick(most)) end
@@ -21,7 +20,7 @@ local function maybe(of, value) return pick(of) == 0 and value or 0 end
 local function args(...) return table.concat({...}, " ") end
 local function cancelled() return args(order_id(), "why") end
 
--- How often each is called, its name and its arguments.
+-- How often each function is called, its name and its arguments.
 local functions = {
   6, "stock_deduct", function() return args(order_id(), buyer(), some_lines(3)) end,
   8, "stock_reserve", function() return args(order_id(), buyer(), hold(), some_lines(3)) end,
@@ -68,7 +67,7 @@ local function expect_same_replies(name, calls)
   end
 end
 
--- All keys of a namespace with what they hold; of a ledger its entries, however they are packed.
+-- All keys of a namespace with their contents; of a ledger its entries, however they are packed.
 local held_by = [[
 local out = {}
 for _, key in ipairs(redis.call('KEYS', 'ls:{' .. ARGV[1] .. '/*')) do
@@ -105,7 +104,7 @@ function case.a_batch_does_what_its_calls_do_one_by_one()
       choose(things)
       expect_same_replies(name, repeated(n, function() return {pick(GROUPS), make()} end))
       if i % 20 == 0 then eq(eval(held_by, "A"), eval(held_by, "B")) end
-      -- As if the records that have an end had come to it.
+      -- As if all records with an end had ended.
       if i == 50 then
         eval("for _, key in ipairs(redis.call('KEYS', 'ls:{*stock:[oat]:*')) do\n"
           .. "  if redis.call('PTTL', key) > 0 then redis.call('DEL', key) end\nend")
@@ -117,7 +116,7 @@ end
 
 -- ---- whom an error in writing concerns ----
 
--- What each of these Deducts in one FCALL is told.
+-- The answers of these Deducts in one FCALL.
 local function told_together()
   local answers = Stock.Deduct.together{deduct_request("new", "bob", "a:2"), deduct_request("old", "bob", "b:1"),
     deduct_request("other", "bob", "nothing:1"), deduct_request("new", "bob", "a:2"), deduct_request("late", "bob", "a:2"),
@@ -131,7 +130,7 @@ local function two_items()
 end
 
 -- promise S58: an error in writing is of the calls that changed something, and of those that met it
--- Each that changed something, and each that met what one of them changed: its answer rests on it.
+-- The error goes to each call that changed something, and to each that read such a change.
 function case.an_error_in_writing_is_of_the_calls_that_it_concerns()
   two_items(); told_together() "DEDUCTED, DEDUCTED again, UNKNOWN_SKU, DEDUCTED again, SOLD_OUT, SOLD_OUT"
   harness.reset(); two_items(); redis("DEL", key "ledger"); redis("SET", key "ledger", "foreign")
@@ -141,7 +140,7 @@ function case.an_error_in_writing_is_of_the_calls_that_it_concerns()
   told_together() "MAYBE, DEDUCTED again, UNKNOWN_SKU, MAYBE, MAYBE, SOLD_OUT"
 end
 
--- What an item has is read once, and written once if it has changed, whoever asks.
+-- An item is read once, and written once if it has changed, for all calls.
 function case.a_batch_reads_and_writes_an_item_once()
   two_items(); redis "CONFIG RESETSTAT"; told_together()
   eq(harness.commands "set", 2) -- "a", the order "new"
@@ -158,7 +157,6 @@ function case.a_batch_looks_once_for_holds_that_are_over()
   end), 1)
 end
 
--- Orders that are remembered for different times.
 function case.a_batch_keeps_each_order_as_long_as_its_item_says()
   put("a 3", {order_retain_ms = 60000}); put("b 3", {order_retain_ms = 600000})
   Stock.Deduct.together{deduct_request("a", "-", "a:1"), deduct_request("b", "-", "b:1")}

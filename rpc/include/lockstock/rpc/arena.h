@@ -1,5 +1,4 @@
-/* A request's memory: everything that lives as long as one call is allocated
- * here and freed at once by a reset. Not thread-safe: one owner at a time. */
+/* Memory of a call, freed together by a reset. Not thread-safe: one owner at a time. */
 #ifndef LOCKSTOCK_RPC_ARENA_H
 #define LOCKSTOCK_RPC_ARENA_H
 
@@ -11,42 +10,41 @@
 extern "C" {
 #endif
 
-/* Bytes that someone else owns; not NUL-terminated. */
+/* Bytes that are owned elsewhere; not NUL-terminated. */
 typedef struct lks_rpc_slice {
     const char *data;
     size_t len;
 } lks_rpc_slice;
 
-/* The bytes of a C string, without its NUL. */
+/* Returns the bytes of a C string without its NUL. */
 lks_rpc_slice lks_rpc_slice_of(const char *text);
 
 typedef struct lks_rpc_arena lks_rpc_arena;
 
-/* A new, empty arena; NULL when out of memory. lks_rpc_arena_free takes NULL. */
+/* Returns a new, empty arena, or NULL when out of memory. lks_rpc_arena_free takes NULL. */
 lks_rpc_arena *lks_rpc_arena_new(void);
 void lks_rpc_arena_free(lks_rpc_arena *arena);
 
-/* Bytes of memory that it has taken. */
+/* Returns the bytes that the arena has allocated. */
 size_t lks_rpc_arena_bytes(const lks_rpc_arena *arena);
 
-/* Forgets everything allocated; keeps one block for the next call. */
+/* Frees everything in the arena, and keeps one block for the next call. */
 void lks_rpc_arena_reset(lks_rpc_arena *arena);
 
-/* `size` bytes, zeroed, aligned for any type; NULL when out of memory. Size 0
- * gives a valid pointer. */
+/* Returns `size` zeroed bytes, aligned for any type, or NULL when out of memory. Size 0 gives a valid pointer. */
 void *lks_rpc_arena_alloc(lks_rpc_arena *arena, size_t size);
 
-/* A copy of the bytes with a NUL after them. */
+/* Returns a copy of the bytes with a NUL after them, or NULL when out of memory. */
 char *lks_rpc_arena_copy(lks_rpc_arena *arena, const void *data, size_t len);
 
-/* printf into the arena; NULL when out of memory. */
+/* printf into the arena. Returns NULL when out of memory. */
 char *lks_rpc_arena_printf(lks_rpc_arena *arena, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
 
-/* For protobuf-c: allocates here, free is a no-op. Lives as long as the arena. */
+/* Returns an allocator for protobuf-c. Its free does nothing. Valid as long as the arena. */
 ProtobufCAllocator *lks_rpc_arena_allocator(lks_rpc_arena *arena);
 
 #ifdef __cplusplus

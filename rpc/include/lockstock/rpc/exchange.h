@@ -23,55 +23,44 @@
 extern "C" {
 #endif
 
-/* One entry of a server's method table: a method and what the server keeps for it. */
+/* An entry of a server's method table: a method, and data of the server. */
 typedef struct lks_rpc_route {
     const lks_rpc_method *method;
     const void *target;
 } lks_rpc_route;
 
-/* Orders a table by path, once, before the first lookup. LKS_ALREADY_EXISTS when
- * two entries have one path; the message names it. */
+/* Sorts a table by path. Call it once, before the first lookup. LKS_ALREADY_EXISTS: two entries have the same path, which the message names. */
 lks_code lks_rpc_routes_sort(lks_rpc_route *routes, size_t n, lks_error *error);
 
-/* The entry of `path` in a sorted table; NULL when there is none. Thread-safe. */
+/* Returns the entry of `path` in a sorted table, or NULL. Thread-safe. */
 const lks_rpc_route *lks_rpc_route_find(const lks_rpc_route *routes, size_t n, const char *path);
 
-/* Scans (lks_rpc_scan_defaults) and unpacks a request of `method`. *ret lives in
- * the arena. LKS_INVALID_ARGUMENT, applied NO, naming the field; or
- * LKS_RESOURCE_EXHAUSTED, applied NO, when out of memory. */
+/* Scans (lks_rpc_scan_defaults) and unpacks a request of `method`. *ret is in the arena. LKS_INVALID_ARGUMENT, applied NO: the message names the field. LKS_RESOURCE_EXHAUSTED, applied NO: out of memory. */
 lks_code lks_rpc_request_unpack(const lks_rpc_method *method, const void *payload, size_t len, lks_rpc_arena *arena,
                                 ProtobufCMessage **ret, lks_error *error);
 
-/* The same, within other limits. */
+/* The same with other limits. */
 lks_code lks_rpc_request_unpack_within(const lks_rpc_method *method, const void *payload, size_t len,
                                        const lks_rpc_scan_limits *limits, lks_rpc_arena *arena, ProtobufCMessage **ret,
                                        lks_error *error);
 
-/* An initialised response of `method` in the arena; NULL when out of memory. */
+/* Returns an initialised response of `method` in the arena, or NULL when out of memory. */
 ProtobufCMessage *lks_rpc_response_new(const lks_rpc_method *method, lks_rpc_arena *arena);
 
-/* Makes *ret the result of a call that succeeded: packs the response into the
- * arena. Out of memory: *ret becomes RESOURCE_EXHAUSTED with the applied that
- * lks_rpc_applied_of gives. */
+/* Makes *ret the result of a successful call: packs the response into the arena. When out of memory, *ret becomes RESOURCE_EXHAUSTED with the `applied` of lks_rpc_applied_of. */
 void lks_rpc_result_ok(const lks_rpc_method *method, const ProtobufCMessage *response, lks_rpc_arena *arena,
                        Lockstock__Rpc__V1__Result *ret);
 
-/* Makes *ret the result of a call that failed; the text is copied into the arena.
- * (lks_rpc_result_of does not copy.) */
+/* Makes *ret the result of a failed call, and copies the text into the arena. (lks_rpc_result_of does not copy.) */
 void lks_rpc_result_fail(const lks_error *error, lks_rpc_arena *arena, Lockstock__Rpc__V1__Result *ret);
 
-/* What a call of `method` whose handler succeeded has to say when its response is
- * lost here: NO for READ, else YES. */
+/* Returns the `applied` of a successful call whose response is lost here: NO for READ, else YES. */
 lks_applied lks_rpc_applied_of(const lks_rpc_method *method);
 
-/* An initialised reply of n initialised results in the arena; NULL when out of
- * memory. */
+/* Returns an initialised reply of n initialised results in the arena, or NULL when out of memory. */
 Lockstock__Rpc__V1__Reply *lks_rpc_reply_new(size_t n, lks_rpc_arena *arena);
 
-/* Makes a reply fit `bytes_max`: a result that does not fit becomes
- * RESOURCE_EXHAUSTED with a truthful `applied`, the others stay. methods[i]
- * belongs to results[i] and is NULL for an unknown one. Returns the packed size,
- * for lockstock__rpc__v1__reply__pack. bytes_max is at least 64 bytes a result. */
+/* Makes a reply fit `bytes_max`, which must be at least 64 bytes for each result. A result that does not fit becomes RESOURCE_EXHAUSTED with a correct `applied`. methods[i] is the method of results[i], or NULL if unknown. Returns the packed size, for lockstock__rpc__v1__reply__pack. */
 size_t lks_rpc_reply_fit(Lockstock__Rpc__V1__Reply *reply, const lks_rpc_method *const *methods, size_t bytes_max);
 
 #ifdef __cplusplus

@@ -24,26 +24,18 @@ extern "C" {
 
 enum { LKS_RPC_FRAME_VERSION = 0, LKS_RPC_FRAME_CALLS_MAX = 256, LKS_RPC_MESSAGE_BYTES_MAX = 1 << 20 };
 
-/* A request message. LKS_DATA_LOSS: not a Frame, so that no answer would be
- * understood: close the connection. LKS_INVALID_ARGUMENT: without a call, or with
- * more than calls_max (0 = LKS_RPC_FRAME_CALLS_MAX); LKS_UNIMPLEMENTED: an unknown
- * version: answer it with one result. *ret lives in the arena; payloads and metadata's values
- * are where they were, in `data`. */
+/* Unpacks a request message. LKS_DATA_LOSS: not a Frame; close the connection. LKS_INVALID_ARGUMENT: no call, or more than calls_max (0: LKS_RPC_FRAME_CALLS_MAX). LKS_UNIMPLEMENTED: an unknown version; answer with one result. *ret is in the arena; payloads and values of metadata point into `data`. */
 lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, lks_rpc_arena *arena,
                               Lockstock__Rpc__V1__Frame **ret, lks_error *error);
 
-/* A reply message. LKS_INTERNAL: not a Reply with `n_calls` results (one result
- * alone also answers a frame of several, when the frame was refused whole). *ret is kept as a
- * frame is. */
+/* Unpacks a reply message. LKS_INTERNAL: not a Reply with `n_calls` results (a single result also answers a frame of several calls if the whole frame was refused). Memory as above. */
 lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_rpc_arena *arena,
                               Lockstock__Rpc__V1__Reply **ret, lks_error *error);
 
-/* A failed result for `error`; text points into *error. */
+/* Returns a failed result for `error`. Texts point into *error. */
 void lks_rpc_result_of(const lks_error *error, Lockstock__Rpc__V1__Result *ret);
 
-/* The other way: what a peer's result says, origin PEER; an unspecified
- * `applied` becomes MAYBE, an unknown code LKS_UNKNOWN, an unknown reason NONE,
- * and a field that is too long for lks_error empty. */
+/* Converts the result of a peer, origin PEER. An unspecified `applied` becomes MAYBE, an unknown code LKS_UNKNOWN, an unknown reason NONE, and a field that is too long for lks_error empty. */
 lks_code lks_rpc_result_error(const Lockstock__Rpc__V1__Result *result, lks_error *error);
 
 #ifdef __cplusplus

@@ -1,6 +1,4 @@
-/* What is to be done around a method's handler: the option (lockstock.rpc.v1.guard) as the generated skeleton holds it.
- * options.proto says what each part means. Static and constant; paths exist, and lead where options.proto says: the
- * generator has seen to it. Strings are "" where the option is empty. */
+/* The guard of a method: the option (lockstock.rpc.v1.guard) in the generated skeleton. options.proto describes each part. Static and constant. The generator has checked all paths. Strings are "" if the option is empty. */
 #ifndef LOCKSTOCK_RPC_GUARD_H
 #define LOCKSTOCK_RPC_GUARD_H
 
@@ -12,15 +10,14 @@
 extern "C" {
 #endif
 
-/* The paths end with NULL. An outcome is the number of a value of lks_rpc_guard.outcome's enum; 0 = the refusal is
- * told by a code. */
+/* Paths end with NULL. An outcome is a number of the enum of lks_rpc_guard.outcome; 0: the refusal is a code. */
 typedef struct lks_rpc_guard_limit {
     const char *const *key;
-    const char *name; /* NULL or "": the method's path */
+    const char *name; /* NULL or "": the path of the method */
     const char *group;
-    const char *policy; /* "": limit and period_ms */
+    const char *policy; /* "": use limit and period_ms */
     int64_t limit, period_ms, burst;
-    int algorithm; /* as lockstock.v1.Algorithm; 0 = SLIDING_WINDOW */
+    int algorithm; /* of lockstock.v1.Algorithm; 0: SLIDING_WINDOW */
     bool fail_open;
     int denied;
 } lks_rpc_guard_limit;
@@ -42,7 +39,7 @@ typedef struct lks_rpc_guard_lock {
     int busy;
 } lks_rpc_guard_lock;
 
-/* NULL: not there. */
+/* NULL: none. */
 typedef struct lks_rpc_guard {
     const lks_rpc_guard_limit *rate_limit;
     const lks_rpc_guard_idempotency *idempotency;

@@ -1,5 +1,4 @@
-/* A typed service as a server sees it: methods bound to handlers. The generated
- * skeleton makes one from typed handlers; `host/` runs it. */
+/* A service of a server: methods bound to handlers. A generated skeleton makes it from typed handlers; liblockstock-host runs it. */
 #ifndef LOCKSTOCK_RPC_SERVICE_H
 #define LOCKSTOCK_RPC_SERVICE_H
 
@@ -15,10 +14,9 @@
 extern "C" {
 #endif
 
-/* What a handler may know of its call beside the request. Valid until the
- * handler returns, or the call is finished that it deferred (lockstock/host.h). */
+/* The context of a call. Valid until the handler returns, or until a deferred call is finished (lockstock/host.h). */
 typedef struct lks_rpc_context {
-    lks_rpc_arena *arena; /* memory for the response; freed after it was sent */
+    lks_rpc_arena *arena; /* memory for the response, freed after it is sent */
     const lks_rpc_method *method;
     uint64_t deadline_ns; /* CLOCK_MONOTONIC */
     size_t n_metadata;
@@ -26,33 +24,29 @@ typedef struct lks_rpc_context {
         const char *key;
         lks_rpc_slice value;
     } * metadata;
-    const char *certificate;     /* the name in the caller's verified certificate; NULL = none */
-    struct lks_guarded *guarded; /* what the guards of the method hold (lockstock/guard.h); NULL = it has none */
+    const char *certificate;     /* the name in the caller's verified certificate; NULL: none */
+    struct lks_guarded *guarded; /* the state of the guards (lockstock/guard.h); NULL: no guards */
 } lks_rpc_context;
 
 typedef struct lks_rpc_service lks_rpc_service;
 
-/* Runs one call of `service`: a generated skeleton's casts the messages to their
- * types and calls the typed handler. `response` is initialised; what it points to must live in the
- * arena or be static. Returns LKS_OK, or a code with *error set (applied too).
- * May block; runs on a worker thread, several at a time. */
+/* Runs a call of `service`. The function of a generated skeleton casts the messages to their types and calls the typed handler. `response` is initialised; it must point into the arena or to static memory. Returns LKS_OK, or a code with *error set, also its `applied`. May block; runs on several worker threads at a time. */
 typedef lks_code lks_rpc_handler(const lks_rpc_service *service, lks_rpc_context *context,
                                  const ProtobufCMessage *request, ProtobufCMessage *response, lks_error *error);
 
 typedef struct lks_rpc_binding {
     const lks_rpc_method *method;
     lks_rpc_handler *handle;
-    const lks_rpc_guard *guard; /* what is to be done around it; NULL = nothing */
+    const lks_rpc_guard *guard; /* NULL: none */
 } lks_rpc_binding;
 
 struct lks_rpc_service {
     const char *name; /* "shop.v1.ShopService" */
     size_t n_bindings;
     const lks_rpc_binding *bindings;
-    const void *handlers; /* the typed handlers, of a type that the bindings know */
-    void *self;           /* given to each handler */
-    /* For reflection: the .proto file and all that it imports, as a serialised google.protobuf.FileDescriptorSet;
-     * descriptor.proto and lockstock/rpc/v1/options.proto may be left out. NULL: nothing is told. */
+    const void *handlers; /* the typed handlers, whose type the bindings know */
+    void *self;           /* passed to each handler */
+    /* For reflection: the .proto file and its imports as a serialised google.protobuf.FileDescriptorSet; descriptor.proto and lockstock/rpc/v1/options.proto may be left out. NULL: not in reflection. */
     const void *descriptors;
     size_t n_descriptors;
 };

@@ -1,4 +1,4 @@
-/* Strict UTF-8, as RFC 3629 has it. */
+/* Strict UTF-8 (RFC 3629). */
 #ifndef LOCKSTOCK_RPC_UTF8_H
 #define LOCKSTOCK_RPC_UTF8_H
 
@@ -9,8 +9,7 @@
 extern "C" {
 #endif
 
-/* Whether all of it is UTF-8: no overlong form, no surrogate, nothing above
- * U+10FFFF, no character cut short. NUL is a character. Pure; thread-safe. */
+/* Returns whether the text is UTF-8: no overlong form, no surrogate, nothing above U+10FFFF, no incomplete character. NUL is a character. Thread-safe. */
 bool lks_rpc_utf8_valid(const void *text, size_t len);
 
 #ifdef __cplusplus
