@@ -6,8 +6,9 @@ script imports. The build directory knows the first (build.ninja and what the co
 a program, such as a page, belongs to the tests whose sources name it.
 
 If all of them would take longer than --seconds, those run that are most likely to notice, and the others are left to
-./test.sh. First come tests that are changed themselves, then tests named for a changed file, then tests that reach it
-by build/mutants/trace.json (tests/mutations/mutate.py trace), most of it in the least time first, then the quickest.
+./test.sh. First come tests that are changed themselves, which always run, then tests named for a changed file, then
+tests that reach it by build/mutants/trace.json (tests/mutations/mutate.py trace), most of it in the least time first,
+then the quickest.
 """
 import argparse
 import collections
@@ -160,6 +161,11 @@ def affected(tests, graph, files):
     return closures
 
 
+def is_changed(closure, files):
+    """Whether a file of the test itself has changed."""
+    return any(os.path.relpath(path, ROOT) in files for path in own_sources(closure))
+
+
 def ranks(closures, tests, traced, files):
     """Tests in the order in which they should run."""
     reach = {name: sum(len(ids) for file, (_, ids) in one["files"].items() if file in files)
@@ -168,23 +174,23 @@ def ranks(closures, tests, traced, files):
     words = {word for stem in stems for word in stem.split("_")}
 
     def rank(name):
-        own = {os.path.relpath(path, ROOT) for path in own_sources(closures[name])}
         short = re.sub(r"^test_", "", name.split("/")[1])
-        return (not own & set(files), short not in stems,
+        return (not is_changed(closures[name], files), short not in stems,
                 not reach.get(name), not words & set(short.split("_")),
                 tests[name]["seconds"] / (reach.get(name) or 1))
 
     return sorted(closures, key=rank)
 
 
-def choose(ordered, tests, closures, dirty, seconds, jobs):
-    """(tests to run, tests to leave): as many as fit, what must be built for them counted once."""
+def choose(ordered, always, tests, closures, dirty, seconds, jobs):
+    """(tests to run, tests to leave): as many as fit, what must be built for them counted once, and no long ones."""
     built, spent, chosen, left = set(), 0.0, [], []
     for name in ordered:
         new = {path for path in closures[name] & dirty if path not in built}
         cost = sum(COMPILE_S if path.endswith(".o") else LINK_S for path in new if MADE.search(path))
         cost = (cost + tests[name]["seconds"]) / jobs
-        if spent + cost > seconds and chosen:
+        fits = spent + cost <= seconds and tests[name]["seconds"] <= seconds / 2
+        if not fits and name not in always:
             left.append(name)
             continue
         spent += cost
@@ -208,14 +214,19 @@ def dirty_outputs(graph, files):
 
 
 def run(tests, end, jobs):
-    """Runs tests in their order; none begins that would not be done by the end. Returns who failed and who did not run."""
+    """Runs tests in their order, until the end except those that are changed. Returns the names of those that failed and
+    of those that did not run or were cut short."""
     failed, late = [], []
 
     def one(test):
-        if time.monotonic() + test["seconds"] > end:
+        left = test["timeout"] if test["changed"] else min(end - time.monotonic(), test["timeout"])
+        if not test["changed"] and test["seconds"] > left:
             late.append(test["name"])
             return
-        outcome, seconds, text = runner.run(test, {}, test["timeout"])
+        outcome, seconds, text = runner.run(test, {}, left)
+        if outcome == "hung" and left < test["timeout"]:
+            late.append(test["name"])
+            return
         if outcome in ("failed", "hung"):
             failed.append(test["name"])
             print(text)
@@ -237,7 +248,7 @@ def main():
     parser.add_argument("base", nargs="?", help="a commit; files changed since then, committed or not")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "asan")
     parser.add_argument("--seconds", type=float, default=40, help="how long building and running may take, by estimate")
-    parser.add_argument("--end", type=float, default=50, help="after so many seconds no test begins")
+    parser.add_argument("--end", type=float, default=55, help="after so many seconds no test runs")
     parser.add_argument("--list", action="store_true", help="show the tests and run nothing")
     options = parser.parse_args()
     begin = time.monotonic()
@@ -249,7 +260,8 @@ def main():
     closures = affected(tests, graph, files)
     ordered = ranks(closures, tests, traced, files)
     dirty = dirty_outputs(graph, files)
-    chosen, left = choose(ordered, tests, closures, dirty, options.seconds, jobs)
+    always = {name for name in ordered if is_changed(closures[name], files)}
+    chosen, left = choose(ordered, always or ordered[:1], tests, closures, dirty, options.seconds, jobs)
     print(f"{len(files)} files changed; {len(closures)} tests can break, {len(chosen)} run", flush=True)
     if options.list or not chosen:
         print("\n".join(chosen))
@@ -257,6 +269,8 @@ def main():
     wanted = {os.path.relpath(path, options.build) for name in chosen for path in programs(tests[name], graph) & dirty}
     if wanted:
         subprocess.run(["ninja", "-C", options.build, f"-j{jobs}", "--quiet", *wanted], check=True)
+    for name in chosen:
+        tests[name]["changed"] = name in always
     failed, late = run([tests[name] for name in chosen], begin + options.end, jobs + 1)
     left += late
     if left:

@@ -117,8 +117,8 @@ class Score:
     def __init__(self, options):
         self.options = options
         self.catalog = tree.read_json(tree.CATALOG, {})
-        self.traced = tree.read_json(TRACE, {})
         self.tests = {test["name"]: test for test in runner.tests_of(tree.BUILD)}
+        self.traced = {name: one for name, one in tree.read_json(TRACE, {}).items() if name in self.tests}
         self.counts = {}
         self.survivors = []
 
