@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-# promise CL7: shells complete every command, method, flag and what flags choose from, `--flag=value` too, and
-#   programs behind `--`
+# promise CL7: shells complete every command, method, flag and value, `--flag=value` too, and programs behind `--`
 """lockstock completion: what bash, zsh and fish complete.
 
     cli_completion.py LOCKSTOCK LOCKSTOCKD

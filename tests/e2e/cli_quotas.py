@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# promise K18: a namespace that has reached its quota gets no more calls that take, by what the last whole pass
-#   counted; others, reads, and what keeps or ends go on
+# promise K18: a namespace at its quota gets no more calls that take, by the count of the last complete pass; other
+#   namespaces, reads, and calls that keep or end continue
 """Quotas of a namespace: what it stores and how many of its calls wait.
 
     cli_quotas.py LOCKSTOCK LOCKSTOCKD

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-# promise CL4: flags beat the environment, which beats the file; a field is given once; a number in the place of a
-#   word must be given; what is not understood is refused, a misspelt variable too, and the error names the flag; no
-#   connection is taken for a standard file that is closed; lists are read to their end; a refusal, a wrong call, a
-#   server that is away have exit codes of their own
-# promise CL5: text of others moves no terminal, and no column when it is wide; times have units
+# promise CL4: flags override the environment, which overrides the file; a field is given once; unknown flags, words
+#   and variables are refused by name; a closed standard stream is not replaced by a connection; lists are read to their
+#   end; a refusal, a wrong call and an unreachable server have exit codes of their own
+# promise CL5: text from others cannot move the cursor, and wide characters keep columns aligned; times have units
 """lockstock SERVICE METHOD against a real lockstockd: every method, its flags, its answers and its exit codes.
 
     cli_rpc.py LOCKSTOCK LOCKSTOCKD

@@ -114,9 +114,9 @@ class Room(Case):
         self.assertTrue(gone(program))
         self.leave()
 
-    # promise CL1: programs of two `lockstock run` never run at once, also when a holder is killed, when what renews
-    #   is frozen past the lease, and whatever they started; a lock that is taken away ends the program within a second,
-    #   and never with 0
+    # promise CL1: programs of two `lockstock run` never run at the same time, also if a holder is killed or its
+    #   keeper is frozen past the lease, and this includes all their child processes; a lock that is taken away ends the
+    #   program within a second, and never with 0
     def test_a_keeper_that_is_frozen_past_its_lease(self):
         first = self.enter("never", SHORT, shell=True)
         program, _ = self.is_in(first)
@@ -223,7 +223,7 @@ class Run(Case):
                  code=AROUND + UNAVAILABLE)
         self.assertIn("LOCKSTOCK_FENCE", self.out("run", "--help"))
 
-    # promise CL2: exit codes and signals are passed through; at a terminal ^C comes once, and the program dies with
+    # promise CL2: exit codes and signals are passed on; at a terminal ^C arrives once, and the program ends with
     #   `lockstock`
     def test_signals_are_passed_on(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
@@ -390,7 +390,7 @@ class Once(Case):
 
 
 class Limit(Case):
-    # promise CL3: `once` keeps what a program wrote and its exit code, but not what failed for now; `limit` runs
+    # promise CL3: `once` keeps the output and exit code of a program, but not temporary failures; `limit` runs
     #   nothing over the limit
     def test_only_as_often_as_the_rate_says(self):
         limit = ("limit", "--key", "mail", "--rate", "2/1h")

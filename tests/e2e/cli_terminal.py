@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# promise CL8: each command and each method runs at a terminal; `watch` draws there what fits, follows its size, and
-#   leaves it as it was, however it ends; elsewhere it writes rows
+# promise CL8: each command and each method runs at a terminal; `watch` draws what fits, follows its size, and
+#   restores it however it ends; elsewhere it writes rows
 """lockstock at a pseudo-terminal: each command and each method, and the live table of watch.
 
     cli_terminal.py LOCKSTOCK LOCKSTOCKD

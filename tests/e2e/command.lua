@@ -64,7 +64,8 @@ function case.settings_that_do_not_fit_the_store_are_refused()
   ends("--check-config --wait-replicas 1 --store redis://h", 0, {"are good"})
 end
 
--- promise F3: a setting that cannot be used, a key that stands twice in a file, a NUL in one, is told before a Redis
+-- promise F3: an unusable setting, a duplicate key or a NUL in a file is reported with file and line before Redis is
+--   started or its directory created; errors that no restart fixes have an exit code of their own
 -- is started or its directory made, with file and line; what no further start mends has an exit code of its own
 function case.settings_are_checked_and_printed_without_a_start()
   local store = "--store embedded:" .. dir .. "/made "
@@ -113,7 +114,8 @@ function case.bad_addresses_come_first()
   eq(read_file(file), "precious")
 end
 
--- promise F6: RLIMIT_NOFILE is raised at start; where it does not suffice that is told, and fewer connections are let in
+-- promise F6: RLIMIT_NOFILE is raised at start; if it does not suffice the log says so, and fewer connections are
+--   accepted
 function case.descriptors_are_counted_at_start()
   local function under(ulimit, connections)
     return world.process{"sh", "-c", ulimit .. '; exec "$@"', "sh", world.program, "--listen", "tcp://127.0.0.1:0",
@@ -158,7 +160,8 @@ function case.a_store_that_is_broken_has_an_exit_code_of_its_own()
   ends(flags, 78, {"is damaged at byte 0,", data})
 end
 
--- promise T18: a socket that was removed is made again; its path may be long; a large file is mended beside the loop,
+-- promise T18: a removed socket is created again; its path may be long; a large file is repaired beside the loop, with
+--   progress, and can be stopped, also at the first start
 -- is told how far, and can be stopped, at the first start too
 -- A file of 64 GiB, all of it a hole, takes minutes to read before anything is served.
 function case.a_start_that_takes_long_can_be_stopped()

@@ -61,7 +61,7 @@ function case.an_execute_outlives_its_server()
   complete "k 200 x" "STORED"
 end
 
--- promise I34: a frozen attempt that wakes late overwrites nothing
+-- promise I34: a frozen attempt that continues late overwrites nothing
 function case.an_attempt_that_wakes_late_overwrites_nothing()
   use(1); begin("k T1", {lease_ms = 300}) "EXECUTE 1"
   local late = fence()
@@ -72,7 +72,7 @@ function case.an_attempt_that_wakes_late_overwrites_nothing()
   use(1); begin "k T3" "REPLAY 2 200 second"
 end
 
--- promise I35: what was answered outlives the store's and the server's kill
+-- promise I35: answered results survive the kill of the store and of the server
 function case.what_was_stored_outlives_its_store()
   local own = server()
   begin "stored T1" "EXECUTE 1"
@@ -115,7 +115,7 @@ function case.five_hundred_get_the_same_bytes()
   eq(ran "publish" - told, 2) -- one message a server
 end
 
--- promise I36: 500 who wait over two servers get the same bytes; those of a dead server wait at another
+-- promise I36: 500 waiters over two servers get the same bytes; those of a dead server wait at another
 function case.the_waiters_of_a_dead_server_wait_at_another()
   begin "k T1" "EXECUTE 1"
   local first, calls = fence(), wait_all(500)

@@ -103,7 +103,7 @@ function case.killed_at_each_point()
   expect_equal()
 end
 
--- promise SL16: it trims what is committed, no more and no less
+-- promise SL16: it trims exactly the committed entries
 function case.what_is_not_committed_is_not_trimmed()
   put_goods()
   kill_at("applied", 1)
@@ -180,7 +180,7 @@ function case.every_kind_is_copied()
   put_sku(5); put_sku(5, "goods\xc3\xa9"); expect_equal() -- another one, though a text column might not know
 end
 
--- promise SL17: what was trimmed unread is said, before the first start too
+-- promise SL17: lost unread entries are reported, also before the first start
 function case.what_was_trimmed_unread_is_said()
   put_goods(); trim_all(); expect_lost()
   group = "shop 2"
@@ -194,7 +194,7 @@ function case.groups_share_a_database()
   group = "one"; sell(40); expect_equal()
 end
 
--- promise SL19: a ledger that was forgotten is begun anew where the copy is empty, and nowhere else
+-- promise SL19: a consumer restarts a lost ledger from the beginning only where its copy is empty
 function case.a_forgotten_ledger_is_begun_anew()
   local function forget() redis("DEL", "ls:{default/shop%201}:stock:ledger") end
   put_goods()

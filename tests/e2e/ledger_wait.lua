@@ -73,7 +73,7 @@ function case.a_server_that_stops_lets_its_readers_go()
   reader "PUT a 10"
 end
 
--- promise SL13: no reader is forgotten when its server dies or misses a message; nobody polls
+-- promise SL13: a reader keeps waiting when its server dies or misses a message; nobody polls
 -- Redis forgets who reads and who listens: the server looks again by itself.
 function case.a_message_that_is_missed_is_made_up_for()
   put "a 10"

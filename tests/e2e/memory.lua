@@ -1,7 +1,8 @@
 -- Redis' memory is flat where everything that is created also ends: cycles of a load that uses all services, then days
 -- pass, by a clock that the script moves, until all is gone that is to go. What may stay is written in the docs, and
 -- nothing else does; the memory of Redis and of lockstockd stays where it was after the second cycle.
--- promise E7: each key has a TTL or an end that the docs name; when that is over, it is gone, and Redis' memory is
+-- promise E7: each key has a TTL or an end that the docs name; after that it is gone, and Redis uses as much memory as
+--   before
 -- what it was
 require "idempotency"
 require "ratelimit"

@@ -1,6 +1,7 @@
 -- What lockstockd tells a service manager. The script is the manager: it has the socket.
--- promise F7: a service manager is told by `$NOTIFY_SOCKET`, a path or an abstract name: ready when it serves, each
---   reload and why one failed, why it is not ready, its end, and that its loop runs; no child of it has the socket
+-- promise F7: a service manager is informed through `$NOTIFY_SOCKET`, a path or an abstract name: when the server is
+--   ready, of each reload and its failure, why it is not ready, of its end, and that its loop runs; no child process has
+--   the socket
 -- promise CL6
 require "stock"
 
@@ -99,8 +100,8 @@ function case.a_reload_that_fails_is_in_the_status_until_one_succeeds()
   s:stop()
 end
 
--- promise F8: why the store, or a sentinel, is away is told in words, in the log and to the manager, once a reason; a
---   file that cannot be read, with the setting and the reason; a % that is no encoding, with what to write
+-- promise F8: the reason why the store or a sentinel is unreachable is in the log and in the manager's status, once
+--   for each reason; an unreadable file is named with its setting; a % that is no escape with its correction
 function case.a_store_that_is_away_is_in_the_status()
   local broke, unreachable = "the connection to the store broke: ", "the store cannot be reached: "
   store = world.redis{append_only = true}

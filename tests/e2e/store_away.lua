@@ -32,7 +32,8 @@ function case.a_call_without_a_store_is_refused()
   until_(function() return deduct("o1 - a:1").response or eq(last_error.applied, "NO") and nil end)
 end
 
--- promise T21: TLS to the store: who it must be, who we must be; a password that changes counts on SIGHUP without a
+-- promise T21: TLS to the store: its identity and ours; SIGHUP changes the password without losing a call; wrong files
+--   leave everything unchanged
 -- call lost; wrong files leave all as it was
 function case.a_password_that_changes_is_read_on_sighup()
   local path = write(world.dir() .. "/password", "first\n")

@@ -15,7 +15,7 @@ static bool is_of(const lks_rpc_method *method, const char *service)
 }
 
 /* Every right there is, against every method: what it does not say is refused. */
-/* promise A2: a right is an effect in a service; each allows its methods and no other: PERMISSION_DENIED, NO */
+/* promise A2: a right is an effect in a service; each right allows its methods and no other: PERMISSION_DENIED, NO */
 TEST(each_right_allows_its_methods_and_no_other)
 {
     sp_caller *c = over_tcp();
@@ -35,7 +35,7 @@ TEST(each_right_allows_its_methods_and_no_other)
     sp_caller_close(c);
 }
 
-/* promise A1: with a policy file nobody unknown may do anything: UNAUTHENTICATED, NO */
+/* promise A1: with a policy file an unknown caller may do nothing: UNAUTHENTICATED, NO */
 TEST(who_is_not_known_may_do_nothing)
 {
     static const char *const tokens[] = {NULL, "", "unknown", "shop-ended" SECRET, "ops", "OPS" SECRET};
@@ -71,7 +71,8 @@ static void expect_shop(sp_caller *c)
 
 /* Over TLS in plain and under WebSocket. */
 /* promise A4 */
-/* promise A6: a client's certificate is asked for, valid now, of the authority, for clients */
+/* promise A6: a client certificate is requested and must be valid now, signed by the authority, and meant for clients
+ * promise A6: a client certificate is requested and must be valid now, signed by the authority, and meant for clients */
 TEST(a_certificate_is_a_principal)
 {
     const char *const urls[] = {here.tls_url, here.wss_url};
@@ -136,7 +137,7 @@ static void assert_same_refusal(sp_caller *c, const char *method, const void *th
     assert_int_equal(asks(c, method, missing, token, ns), code);
 }
 
-/* promise A3: a principal stays in its namespace; a refusal does not tell what exists */
+/* promise A3: a principal stays in its namespace; a refusal does not show what exists */
 TEST(a_refusal_does_not_tell_what_exists)
 {
     static char secret_name[] = PAYLOAD, none[] = "no-such-thing";
@@ -256,7 +257,8 @@ TEST(tokens_rotate)
     sp_caller_close(c);
 }
 
-/* promise A10: SIGHUP: tokens and certificates change, connections live on; one wrong file leaves all as it was */
+/* promise A10: SIGHUP replaces tokens and certificates and keeps connections; one wrong file leaves everything
+ * unchanged */
 TEST(certificates_rotate)
 {
     sp_caller *old = over_tls("shop");

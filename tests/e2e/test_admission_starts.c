@@ -67,7 +67,7 @@ TEST(beyond_this_machine_only_safe_or_insecure)
 }
 
 /* promise WS8: origins that are none, or that no address would heed, are refused */
-/* promise A11: beyond this machine only with TLS and a policy, or --insecure; a setting that would do nothing is
+/* promise A11: addresses other than loopback need TLS and a policy, or --insecure; a setting without effect is
  * refused */
 TEST(settings_that_would_do_nothing_are_refused)
 {
@@ -219,8 +219,8 @@ TEST(refused_calls_are_logged_and_no_secret_is)
 }
 
 /* Who did it, to what, and what became of it. */
-/* promise K12: a refused call leaves a line with wire, address, code and reason; an ADMIN call one with who, what and
- * the outcome */
+/* promise K12: a refused call is logged with transport, address, code and reason; an ADMIN call with caller, action
+ * and outcome */
 TEST(admin_calls_are_logged)
 {
     lks_force_release_request request = LKS_FORCE_RELEASE_REQUEST_INIT;

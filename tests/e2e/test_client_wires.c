@@ -193,7 +193,7 @@ static void assert_taken(const char *url, lks_channel_options options)
     lks_channel_close(channel);
 }
 
-/* promise C35: TLS: only with a server whose certificate is signed by whom we trust, valid, and for its name */
+/* promise C35: TLS: only a server whose certificate is valid, for its name, and signed by a trusted authority */
 TEST(a_server_must_show_a_certificate_for_its_name)
 {
     char by_address[64], as_plain[64], as_tls[64];
@@ -226,7 +226,7 @@ TEST(a_server_may_ask_for_a_certificate)
                    "TLS: ");
 }
 
-/* promise C36: TLS: our certificate; files that cannot be used are refused by name */
+/* promise C36: TLS: the client's own certificate; unusable files are refused by name */
 TEST(files_that_cannot_be_used_are_named)
 {
     const char *ca = path("ca.pem");

@@ -208,7 +208,7 @@ TEST(double_clicks_at_two_hosts_have_one_effect_each_over_tcp)
 }
 
 /* promise GD20: double clicks at two hosts have one effect each, over tcp, nng and gRPC; without guards two; a killed
- * process bars nothing beyond its leases */
+ * process blocks nothing beyond its leases */
 TEST(double_clicks_at_two_hosts_have_one_effect_each_over_nng)
 {
     expect_one_each(NNG);
@@ -245,7 +245,7 @@ static lks_call *run_in_first(lks_channel **way)
 }
 
 /* promise GD20 */
-/* promise E17: ... killed in the handler: nothing is locked beyond the lease, and the repeat runs as attempt 2 */
+/* promise E17: ... killed in the handler: no lock outlives its lease, and the repeat runs as attempt 2 */
 TEST(a_process_killed_in_a_handler_bars_nothing_beyond_its_leases)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -271,10 +271,10 @@ TEST(a_process_killed_in_a_handler_bars_nothing_beyond_its_leases)
 
 /* Past its leases another host runs the call. What the frozen handler writes afterwards is refused by its fence, its
  * result is not stored, and its caller is told what the other one stored. */
-/* promise GD9: a handler frozen beyond its leases: its write is refused by the fence, its result is not stored, its
- * caller is told the other's */
-/* promise E18: ... frozen in the handler: its late write is refused by its fence, and its caller told what the next
- * attempt did */
+/* promise GD9: a handler frozen beyond its leases: the fence refuses its write, its result is not stored, and its
+ * caller gets the other result */
+/* promise E18: ... frozen in the handler: the fence refuses its late write, and its caller gets the result of the
+ * next attempt */
 TEST(a_handler_frozen_beyond_its_leases_writes_nothing_and_tells_what_the_other_did)
 {
     buy_request request = order(o1, x_alone, 1);

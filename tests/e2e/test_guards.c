@@ -10,7 +10,7 @@
 
 /* ---- locks ------------------------------------------------------------------------------------- */
 
-/* promise GD3: locks are held while the handler runs and no longer; it is told their fences */
+/* promise GD3: locks are held exactly while the handler runs, and it gets their fences */
 /* promise E15: ... two orders for the same item run one after the other */
 TEST(locks_are_held_while_the_handler_runs_and_no_longer)
 {
@@ -46,7 +46,7 @@ TEST(a_handler_is_told_the_fences_of_its_locks_in_the_order_of_their_names)
 }
 
 /* With two threads, eight calls wait in the queue of one lock: none of the threads waits with them. */
-/* promise GD16: calls that wait for guards keep no thread */
+/* promise GD16: calls that wait for guards occupy no thread */
 TEST(calls_that_wait_for_a_lock_keep_no_thread)
 {
     enum { WAIT = 8 };
@@ -95,8 +95,8 @@ TEST(a_wait_is_cut_to_the_deadline_of_the_call)
     let_end(s);
 }
 
-/* promise GD1: a key: one value as it is, several never the same as others, whichever path they are of; an absent
- * field is not set; what is not set or too long is INVALID_ARGUMENT by its path; names in order, each once, 16 at
+/* promise GD1: a key: one value is used as it is, several never equal other values, from whichever path; an absent
+ * field is unset; an unset or long key is INVALID_ARGUMENT by its path; names are sorted, without duplicates, 16 at
  * most */
 TEST(what_a_guard_needs_must_be_in_the_request)
 {
@@ -167,7 +167,7 @@ TEST(a_repeat_waits_for_the_response_of_a_call_that_runs)
 }
 
 /* Each code of a handler that says for good what became of the call, and each that may pass. */
-/* promise GD7: definite errors and those that took effect are repeated, those that may pass run again */
+/* promise GD7: definite errors and errors with an effect are replayed; temporary errors run again */
 TEST(an_error_for_good_is_repeated_and_one_that_may_pass_runs_again)
 {
     static const struct {
@@ -296,7 +296,7 @@ static void expect_outcome(const lks_rpc_method *method, const buy_request *requ
     free_response(response);
 }
 
-/* promise GD11: a refusal is told by a code, or by the outcome named for it */
+/* promise GD11: a refusal is a code, or the outcome named for it */
 TEST(a_refusal_is_told_by_a_code)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
@@ -442,7 +442,7 @@ TEST(a_caller_is_not_told_by_an_outcome_that_its_own_first_try_runs)
 }
 
 /* What a call took before it was refused is given back: the repeat runs, as the second attempt. */
-/* promise GD12: what was taken for a call that is refused is given back */
+/* promise GD12: locks, units and attempts taken for a refused call are given back */
 TEST(a_call_that_is_refused_by_its_lock_may_come_again)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
@@ -460,8 +460,8 @@ TEST(a_call_that_is_refused_by_its_lock_may_come_again)
 /* ---- nobody can be asked ---------------------------------------------------------------------------- */
 
 /* promise GD13 */
-/* promise GD22: after an unanswered try of a call a refusal is told by a code and MAYBE, never by the outcome; a
- * later try says so on the wire, in gRPC by its header */
+/* promise GD22: after an unanswered try a refusal is a code with MAYBE, never the outcome; a later try is marked on
+ * the wire, in gRPC by its header */
 TEST(without_lockstockd_a_call_is_refused_by_the_guard_that_could_not_ask)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -501,7 +501,7 @@ TEST(a_lockstockd_that_does_not_answer_is_told_in_time)
     expect_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, error.message);
 }
 
-/* promise GD13: nobody can be asked: UNAVAILABLE, NO, naming the guard; a limit with fail_open lets pass */
+/* promise GD13: without lockstockd: UNAVAILABLE, NO, naming the guard; a limit with fail_open allows */
 TEST(a_limit_that_opens_is_a_limit_while_it_can_be_asked)
 {
     buy_request request = order(o1, NULL, 0);

@@ -132,7 +132,7 @@ TEST(the_attempt_that_begins_for_a_caller_who_went_away_is_given_back)
     expect_given_back(&guarded_once);
 }
 
-/* promise GD14: a caller who goes away leaves queues; attempts that begin for it are given back */
+/* promise GD14: a caller that disconnects leaves queues; attempts that begin for it are given back */
 TEST(the_attempt_that_begins_before_locks_for_a_caller_who_went_away_is_given_back)
 {
     expect_given_back(&guarded_buy);
@@ -189,8 +189,8 @@ TEST(a_handler_whose_caller_goes_away_ends_and_its_result_is_stored)
 }
 
 /* Nobody renewed what it held while it waited for a thread: others may hold it by now. */
-/* promise GD15: who goes away, or is refused at the end of a drain, after being admitted holds nothing; who lost its
- * locks then does not run */
+/* promise GD15: a call whose caller disconnects, or that a drain refuses after its admission, holds nothing; a call
+ * that lost its locks before it runs does not run */
 TEST(a_call_whose_locks_were_lost_before_a_thread_was_free_does_not_run)
 {
     buy_request second = order(o2, x_alone, 1);
@@ -340,8 +340,8 @@ TEST(a_deferred_call_may_be_finished_before_its_handler_returns)
     assert_int_equal(holders(item_x), 0);
 }
 
-/* promise GD18: a deferred call ends by lks_host_finish, before or after its handler's return, keeps no thread, and
- * is waited for */
+/* promise GD18: a deferred call ends by lks_host_finish, before or after its handler returns; it occupies no thread,
+ * and the host waits for it */
 TEST(a_deferred_call_whose_work_cannot_be_started_is_finished_with_the_error)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -358,7 +358,7 @@ TEST(a_deferred_call_whose_work_cannot_be_started_is_finished_with_the_error)
     host = NULL;
 }
 
-/* promise GD19: it is told once that its caller is gone or its deadline over */
+/* promise GD19: a deferred call is informed once that its caller is gone or its deadline over */
 TEST(a_deferred_call_is_told_that_its_caller_is_gone)
 {
     buy_request request = order(o1, x_alone, 1);

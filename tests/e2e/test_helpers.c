@@ -192,8 +192,8 @@ TEST(test_a_killed_attempt_is_taken_over)
     process_free(killed);
 }
 
-/* promise C13: two processes run once; the frozen one cannot overwrite; the killed one is taken over; several leases
- * are kept */
+/* promise C13: two processes run once; a frozen process cannot overwrite the result; a killed one is replaced;
+ * several leases are kept */
 TEST(test_an_attempt_of_several_leases_is_kept)
 {
     struct run run = {.lasts_ms = 2 * KEPT_MS, .other = LKS_ONCE_EXECUTED};
@@ -291,7 +291,7 @@ TEST(test_what_was_charged_is_refunded_once)
     lks_limiter_free(limiter);
 }
 
-/* promise C19: a limit over two servers; a refund once; servers away and back */
+/* promise C19: a limit holds over two servers; a refund counts once; servers may go and come back */
 TEST(test_a_limiter_without_servers)
 {
     lks_limiter *closed =
@@ -373,7 +373,8 @@ TEST(test_what_a_killed_process_reserved_comes_back)
     process_free(p);
 }
 
-/* promise C27: what a killed process reserved comes back, not before; the end of the block gives back at once */
+/* promise C27: a killed process's reservation comes back at the end of its hold; the end of the block gives back at
+ * once */
 TEST(test_the_end_of_the_block_gives_back)
 {
     put_seats(2);

@@ -204,7 +204,7 @@ TEST(test_many_locks_are_held_over_several_leases)
 
 /* ---- losing ---------------------------------------------------------------------- */
 
-/* promise M11: lost a tenth before the end, counted from the sending */
+/* promise M11: a lock is lost a tenth before its lease ends, counted from the sending */
 TEST(test_a_frozen_server_loses_its_locks)
 {
     struct loss loss = {0};

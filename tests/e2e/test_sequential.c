@@ -99,10 +99,10 @@ static void run_threads(fixture *f, size_t n)
 
 /* promise E1: available >= 0 and on_hand = available + reserved + sold at each look, through two servers, while 200
  * threads reserve, confirm, cancel, return and adjust; also when holds end */
-/* promise E2: the ledger, entry by entry, never leads below zero, each line goes through its states, and in the end
- * it, the items, the orders and what was told are the same */
+/* promise E2: the ledger never leads below zero at any entry, each line passes through its states, and in the end
+ * ledger, items, orders and answers agree */
 /* promise E3: no buyer is ever over the limit, by the ledger */
-/* promise E4: every effect that is repeated, at once, later, or by another server, changes nothing and is the first
+/* promise E4: a repeat of any effect, at once, later, or through another server, changes nothing and gets the first
  * answer */
 /* promise E5: a Cancel before its Reserve; more is never returned than was sold */
 TEST(each_answer_is_that_of_a_sequential_model)

@@ -53,7 +53,7 @@ function case.what_a_failed_withdrawal_left_blocks_nobody()
   use(2); until_(function() return tostring(acquire "T3 y") == "ACQUIRED" end)
 end
 
--- promise L55: Redis emptied on a living connection: all that wait look again
+-- promise L55: if Redis is emptied on a living connection, all waiters look again
 function case.nobody_waits_on_when_redis_is_emptied()
   require "stock"
   require "idempotency"

@@ -195,7 +195,7 @@ static void *write_without_end(void *arg)
 
 /* Where libnng hangs or leaks: each time all connections break in the middle of messages.
  * What a channel had open is closed at the latest with it. */
-/* promise C34: connections that break leave nothing; why there is none is told; names are resolved */
+/* promise C34: broken connections leave nothing behind; the reason for having none is reported; names are resolved */
 TEST(connections_that_break_while_written_to_leave_nothing)
 {
     static struct endless callers[WRITERS];

@@ -1,8 +1,7 @@
 /* A real Sentinel set loses its primary in the middle of a sale: what a failover may lose is counted, and a primary
  * that was replaced gets no call any more. */
-/* promise T19: the primary that sentinels name: by the newest configuration, followed at once; one that is no more is
- * left at once, and one that was lost is asked for before it is used again; a password is shown only where most
- * sentinels of the URL agree */
+/* promise T19: the primary is the one that sentinels name by the newest configuration; a demoted primary is left at
+ * once; a lost one is verified before use; a password is sent only where most sentinels of the URL agree */
 
 #include <pthread.h>
 #include <signal.h>
@@ -320,8 +319,8 @@ TEST(what_no_replica_had_is_lost_and_counted)
     close_server();
 }
 
-/* promise T20: with `--wait-replicas` no answer and no wake message comes before so many replicas have what it tells
- * of; what fewer confirmed is asked again or MAYBE; with fewer connected the server is not ready */
+/* promise T20: with `--wait-replicas` no answer or wake message comes before that many replicas have the change; with
+ * fewer confirmations the call is asked again or MAYBE; with fewer connected the server is not ready */
 TEST(what_a_replica_has_confirmed_is_not_lost)
 {
     static const char *const wait[] = {"--wait-replicas", "1", NULL};

@@ -217,8 +217,8 @@ TEST(links_in_the_directory_are_not_followed)
     open_store(NULL);
 }
 
-/* promise F2: the embedded store's directory is this user's alone; links in it are not followed; its data is closed
- * to others */
+/* promise F2: the embedded store's directory belongs to this user alone; links in it are not followed; others cannot
+ * read its data */
 TEST(a_directory_of_others_is_refused)
 {
     assert_int_equal(mkdir(s.dir, 0700), 0);

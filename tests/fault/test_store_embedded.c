@@ -143,7 +143,7 @@ TEST(redis_is_set_up_as_promised)
 }
 
 /* Of this process' descriptors redis-server has the lock, and no other. */
-/* promise T14: the data directory has one server; a dead one is waited out */
+/* promise T14: a data directory has one server; the rest of a dead server is waited for */
 TEST(only_the_lock_is_inherited)
 {
     char path[64], target[PATH_MAX];
@@ -165,9 +165,8 @@ TEST(only_the_lock_is_inherited)
     close(open_here);
 }
 
-/* promise T15: a killed server takes its redis-server along; an ended redis-server is started again, after pauses
- * that grow while it serves only for moments; one that fails in itself is not, nor any while less than 1 MiB of its
- * disk is free, which is told */
+/* promise T15: a killed server ends its redis-server; an ended redis-server is restarted, after growing pauses if it
+ * keeps ending; not if it fails by itself, and not with less than 1 MiB of free disk, which is reported */
 TEST(an_ended_redis_is_started_again)
 {
     open_store(NULL);
@@ -572,8 +571,8 @@ TEST(answers_survive_kill_9_on_a_slow_disk)
 #endif
 
 /* A kill may leave half a record at the end of the file. It is kept beside. */
-/* promise T16: what was answered survives kill -9, of redis-server and of lockstockd; a cut transaction never runs in
- * half */
+/* promise T16: answered changes survive kill -9 of redis-server and of lockstockd; a cut transaction never runs in
+ * part */
 TEST(a_cut_record_is_dropped)
 {
     open_store(NULL);

@@ -106,7 +106,7 @@ TEST(options_that_are_set_apart_are_one_guard)
     assert_string_equal(guard->outcome, "outcome");
 }
 
-/* promise GN1: a binding holds all that its guard says, to the byte, however the options are set apart */
+/* promise GN1: a binding contains exactly what its guard says, however the options are written */
 TEST(a_string_is_as_it_was_written)
 {
     assert_string_equal(guard_of(&guard_v1_guard_text_method)->idempotency->scope, "a \x22"
@@ -145,10 +145,11 @@ TEST(each_path_leads_through_the_request)
 }
 
 /* promise GN2: a part of a guard that only a later version knows is an error */
-/* promise GN3: what no server would take, or would guard nothing, is an error at generation: empty guards, missing
- * keys, numbers and lengths out of range, several locks without a group */
-/* promise GN4: so is a path that leads nowhere, through a oneof or to what is no key, or that stands there twice */
-/* promise GN5: and an outcome that the response cannot tell, or that nothing tells */
+/* promise GN3: a guard that no server would accept, or that guards nothing, is an error at generation: empty guards,
+ * missing keys, numbers and lengths out of range, several locks without a group */
+/* promise GN4: a path that does not exist, leads through a oneof or to a type that cannot be a key, or is given twice
+ * is an error */
+/* promise GN5: an outcome that the response cannot hold, or that no field holds, is an error */
 TEST(what_is_wrong_is_refused_line_by_line)
 {
     assert_int_equal(system(ERRORS_COMMAND), 0);

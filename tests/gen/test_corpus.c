@@ -1,7 +1,8 @@
 /* The corpus, as a case of a program, which is what mutations need. */
-/* promise GN8: nested enums may call values the same */
-/* promise GN9: any name of a field or method compiles, or is a clash with file, line and both origins */
-/* promise GN10: what is made compiles without a warning, as C11, C17 and C++17, and so does text given as literals */
+/* promise GN8: values of nested enums may have the same names */
+/* promise GN9: any name of a field or method compiles, or is a clash that is reported with file, line and both
+ * origins */
+/* promise GN10: generated code compiles without a warning as C11, C17 and C++17, also with literals as text */
 #include "test.h"
 
 TEST_WITH(what_is_made_of_odd_protos_compiles_and_the_rest_is_refused, NULL, NULL)

@@ -219,7 +219,7 @@ TEST_WITH(skeleton_calls_the_handler_of_each_method, NULL, NULL)
     }
 }
 
-/* promise CH13: a skeleton tells by reflection what it serves, with all it imports */
+/* promise CH13: a skeleton describes by reflection all that it serves, with its imports */
 TEST_WITH(a_skeleton_carries_its_descriptors, NULL, NULL)
 {
     static const shop_v1_shop_handlers handlers = SHOP_V1_SHOP_HANDLERS(shop_);
@@ -255,7 +255,7 @@ TEST_WITH(method_constants_carry_the_options, NULL, NULL)
     assert_null(all->undo);
 }
 
-/* promise CH14: what a cancelled call may have left at a server is undone, with its metadata, by the method's option
+/* promise CH14: the effect that a cancelled call may have had is undone, with its metadata, by the method's option
  * `undo` */
 TEST_WITH(what_undoes_a_call_is_made_of_it, NULL, NULL)
 {
@@ -307,7 +307,7 @@ TEST_WITH(constants_are_those_of_the_contract, NULL, NULL)
     assert_int_equal(gift, 1);
 }
 
-/* promise GN6: an enum's values have names as texts, any number has one */
+/* promise GN6: an enum's values have names as text, and any number has one */
 TEST_WITH(an_enum_names_its_values, NULL, NULL)
 {
     assert_string_equal(shop_v1_order_state_name(SHOP_V1_ORDER_STATE_OPEN), "OPEN");

@@ -1,5 +1,9 @@
 /* GetStatus: what a server knows of itself and of its store. */
-/* promise CL6: `doctor` says what is wrong with a server, its store, what that keeps, clocks and latency, each with what to do, and ends with a code that says how bad it is; GetStatus answers whatever the store does, without asking it; within two seconds log, GetStatus, `status`, `doctor` and systemd say that the store does not answer, is out of memory or cannot write to its disk, and that a certificate ends within 14 days or has ended, once, until it is over; servers of one store say when they differ; each primary's replicas are shown, with how far they are behind */
+/* promise CL6: `doctor` reports what is wrong with a server, its store, durability, clocks and latency, what to do
+ * about each, and a severity as its exit code; GetStatus answers without asking the store; log, GetStatus, `status`,
+ * `doctor` and systemd report within two seconds, and once, a store that does not answer, is out of memory or cannot
+ * write, and certificates that end within 14 days; servers of one store report differences; each primary's replicas
+ * and their lag are shown */
 #include "conditions.h"
 #include "lockstock/v1/admin.lks.h"
 #include "support/service_harness.h"

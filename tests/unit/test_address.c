@@ -1,7 +1,7 @@
 /* Addresses to listen on. A unix socket replaces a dead socket of the same user, and
  * nothing else; and it is not made where others could put theirs in its place. */
-/* promise F1: `unix://` replaces a dead socket of the same user and nothing else; a socket is not created where others
- * could replace it */
+/* promise F1: `unix://` replaces a dead socket of the same user and nothing else; a socket is not created where
+ * others could replace it */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -244,8 +244,8 @@ TEST(a_call_watches_all_that_it_waits_for)
 }
 
 /* One call waits on while thousands of names were waited for, each until a day later. */
-/* promise L54: alarms and waiters are found in as few steps among many; an alarm goes with the last who watches it;
- * of many that ring at once 256 are asked at a time; at the limit of lasting alarms those that there are still move */
+/* promise L54: alarms and waiters are found in constant time; an alarm ends with its last watcher; of many due alarms
+ * 256 are asked at a time; at the limit of lasting alarms existing ones still move */
 TEST(names_once_waited_for_are_forgotten)
 {
     char name[32];

@@ -320,7 +320,7 @@ static void assert_same(const struct op *op, fake_event asked, fake_event given_
 }
 
 /* promise M6: a doubtful grant is given back, and only that */
-/* promise C23: a doubtful reservation is cancelled */
+/* promise C23: a doubtful Reserve is cancelled, and no other */
 TEST(what_may_have_been_granted_is_given_back)
 {
     static const struct {

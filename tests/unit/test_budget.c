@@ -1,5 +1,5 @@
 /* Bytes held for connections, against limits of a connection, a principal and the server. */
-/* promise CN8: freed memory goes back to the system once after a peak, not while it swings */
+/* promise CN8: freed memory returns to the system once after a peak, not while use goes up and down */
 /* promise K8 */
 
 #include "net/admission/budget.h"

@@ -355,9 +355,9 @@ static void pass(size_t first, size_t n)
     here.costs_ns = 0;
 }
 
-/* promise K15: a connection whose calls queue for long, or stand still, is read on */
+/* promise K15: a connection whose calls queue for long, or do not move, is read further */
 /* promise K14: a call that takes and would queue for too long is refused at once, before its request is read, with
- * the time after which to come again; one that settles is not */
+ * the time after which to retry; a call that settles is not */
 TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
 {
     enum { QUEUED = 60, PASSED = 40 };
@@ -437,7 +437,7 @@ TEST_WITH(costly_connections_share_a_turn, setup_short_turns, teardown)
 }
 
 /* promise K13: connections whose calls are costly to start share one turn of the loop, a short one while others have
- * calls; others start theirs at once */
+ * calls; other connections start theirs at once */
 TEST_WITH(costly_connections_give_way, setup_short_turns, teardown)
 {
     caller *costly = connect_one(), *light = connect_one();
@@ -500,8 +500,8 @@ TEST(owners_take_turns_before_their_connections)
     }
 }
 
-/* promise K19: an owner, which is a principal or an unknown caller's address, has a share of what runs and of a turn
- * while another calls, and a share of the queue, however many connections it has */
+/* promise K19: an owner (a principal, or the address of an unknown caller) has a share of the running calls and of a
+ * turn while another calls, and a share of the queue, however many connections it has */
 TEST_WITH(an_owner_has_a_share_while_another_calls, setup_shares, teardown)
 {
     caller *many[] = {connect_of("many"), connect_of("many")}, *other = connect_of("other");
@@ -605,7 +605,7 @@ TEST(waiting_has_limits_of_a_connection_a_principal_and_the_server)
     assert_int_equal(wait_as(b, "billing"), LKS_OK);
 }
 
-/* promise K4: a call that was woken runs before calls that take */
+/* promise K4: a woken call runs before calls that take */
 TEST(a_woken_call_runs_before_calls_that_take)
 {
     caller *c = connect_one();

@@ -266,7 +266,7 @@ TEST(several_threads_may_wait_for_one_call)
 
 /* ---- deadlines ---------------------------------------------------------------- */
 
-/* promise W18: the client: a deadline tells how far the call came; a cancelled call says whether it was sent */
+/* promise W18: the client: a deadline error says how far the call came; a cancelled call says whether it was sent */
 TEST(a_deadline_tells_how_far_the_call_came)
 {
     lks_call_options brief = {.timeout_ms = 150};
@@ -318,7 +318,7 @@ TEST(the_channel_has_a_default_timeout)
 
 /* ---- limits ------------------------------------------------------------------- */
 
-/* promise CH3: what insists outlasts refusals that may pass, and a full queue; what ends or keeps something insists */
+/* promise CH3: calls that retry refusals outlast a full queue; calls that end or keep something are of this kind */
 TEST(a_full_queue_takes_only_calls_that_insist)
 {
     lks_rpc_method settling = server_write;
@@ -341,7 +341,7 @@ TEST(a_full_queue_takes_only_calls_that_insist)
     run_ok(&server_write, "b");
 }
 
-/* promise CH2: calls that wait never take the room of others; 10,000 on one channel */
+/* promise CH2: waiting calls do not use the room of other calls; 10,000 may wait on one channel */
 TEST(calls_that_wait_leave_room_for_others)
 {
     struct witness calls[5];
@@ -383,7 +383,7 @@ TEST(what_cannot_be_sent_is_refused_at_once)
     assert_int_equal(server_seen(server), 1);
 }
 
-/* promise F4: a bool is said in three ways; what is wrong with a URL is said, and where the URL stands, without its
+/* promise F4: a bool has three spellings; errors in a URL name the problem and the place of the setting, without its
  * password */
 TEST(urls_are_checked)
 {

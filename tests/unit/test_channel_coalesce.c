@@ -1,7 +1,7 @@
 /* Calls that share a message: which do, which do not, and that each keeps its own answer, error, place and end. The server
  * counts messages. */
 /* promise CH18: each call of a message has its own answer, error, deadline, metadata and end; a lost connection is
- * told to each */
+ * reported to each */
 #include "unit/channel_fixture.h"
 #include "test.h"
 
@@ -77,8 +77,8 @@ TEST(calls_gather_while_frames_are_under_way)
     }
 }
 
-/* promise CH15: calls gather while four messages of their kind are under way, at most 64 and 16 KiB of them, in their
- * order; none waits for others while fewer are */
+/* promise CH15: calls gather while four messages of their kind are in flight, at most 64 calls and 16 KiB, in order;
+ * with fewer in flight no call waits for others */
 TEST(what_gathers_keeps_to_the_bytes_of_a_frame)
 {
     enum { N = 8, BYTES = 3000 };
@@ -152,8 +152,8 @@ TEST(what_settles_shares_with_its_like_only)
 }
 
 /* A channel that takes only short answers does not know how long those of a message are together. */
-/* promise CH16: no call travels with others that waits, may not be sent again or is long; nor one of a method that
- * does not say so, or of a channel of short messages; those that settle travel with their like */
+/* promise CH16: calls that wait, that may not be repeated, or that are long travel alone, and so do calls of methods
+ * without the option and of channels with short messages; calls that settle travel together */
 TEST(a_channel_of_short_messages_shares_none)
 {
     struct witness calls[3 * FRAMES];
@@ -167,7 +167,7 @@ TEST(a_channel_of_short_messages_shares_none)
     assert_ok(calls, 3 * FRAMES);
 }
 
-/* promise CH17: room is counted in calls, however few messages they are in */
+/* promise CH17: room is counted in calls, not in messages */
 TEST(the_room_of_a_connection_is_counted_in_calls)
 {
     enum { ROOM = FRAMES + 5, N = 9 };
@@ -247,8 +247,8 @@ TEST(an_answer_to_none_or_to_all_is_each_ones)
 }
 
 /* The answers to others filled the reply. A server without room names a time, and is left alone. */
-/* promise CH19: a call that finds no room among the others' answers is tried again alone, once, unless the server names a
- * time or it might run twice */
+/* promise CH19: a call refused for lack of room in a shared reply is tried again alone, once, unless the server names
+ * a time or the call might run twice */
 TEST(a_call_without_room_among_others_is_tried_alone)
 {
     static const struct {

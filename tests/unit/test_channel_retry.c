@@ -1,6 +1,6 @@
 /* What is sent again, what never is, and what `applied` then says: NO for a call that reached no server, MAYBE for one that
  * may have reached one. */
-/* promise C31: what was written when the connection ended is lost, MAYBE */
+/* promise C31: a message that was written when the connection ended is lost: MAYBE */
 /* promise C33 */
 #include "unit/channel_fixture.h"
 #include "test.h"
@@ -123,8 +123,8 @@ TEST(refusals_are_final_unless_they_may_pass_and_the_call_insists)
 
 /* ---- what is not --------------------------------------------------------------- */
 
-/* promise W17: the client: a reply lost after sending is asked for again when the call has a natural id or reads,
- * else MAYBE; one lost try makes the call MAYBE */
+/* promise W17: the client: a lost reply is asked for again if the call has a natural id or reads, else it is MAYBE;
+ * one lost try makes the call MAYBE */
 TEST(a_call_that_may_have_been_applied_is_not_repeated_without_an_id)
 {
     const struct {
@@ -212,7 +212,8 @@ TEST(refusals_that_come_late_are_heard)
     assert_in_range(server_seen(server), 2, 4);
 }
 
-/* promise CH1: a refusal that comes late is heard; every try NO is NO; a lost answer tells what was said before */
+/* promise CH1: late refusals are received; if every try is NO the call is NO; a lost answer keeps the earlier refusal
+ * as its cause */
 TEST(what_was_said_before_is_told_with_a_lost_answer)
 {
     lks_error error;
@@ -248,7 +249,7 @@ TEST(replies_that_are_none_are_internal_and_those_too_long_are_lost)
 
 /* A server that does not read: the kernel takes some messages, a part of one, and none of the others. What is taken back
  * was not seen. A half written message is ended, or what comes behind it would be read as its rest. */
-/* promise C30: a half written message is ended, one that was not begun is taken back and NO */
+/* promise C30: a half written message is finished; a message that was not begun is taken back and NO */
 TEST(a_half_written_message_is_ended)
 {
     enum { CALLS = 40, BYTES = 900000 };

@@ -10,7 +10,7 @@
 #include "test.h"
 
 /* Both calls have the one slot, one after the other. */
-/* promise C32: an answer is only its own request's */
+/* promise C32: an answer goes only to its own request */
 TEST(a_late_answer_reaches_no_call)
 {
     struct witness old, new;
@@ -59,7 +59,7 @@ static void assert_unreachable(const char *url, const char *why)
         fail_msg("\"%s\" instead of \"%s\"", error.message, why);
 }
 
-/* promise C34: connections that break leave nothing; why there is none is told; names are resolved */
+/* promise C34: broken connections leave nothing behind; the reason for having none is reported; names are resolved */
 TEST(a_server_that_cannot_be_reached_is_named_with_the_reason)
 {
     char url[64], long_name[300] = "tcp://";
@@ -86,7 +86,7 @@ static void *answer_in_http(void *arg)
     return NULL;
 }
 
-/* promise C33: a message that is too long, or a server of something else, ends the connection */
+/* promise C33: a message over the limit, or a server of another protocol, ends the connection */
 TEST(a_server_of_another_protocol_is_refused)
 {
     uint16_t port;

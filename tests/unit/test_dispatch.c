@@ -97,7 +97,7 @@ TEST(calls_beyond_the_room_of_their_connection_queue)
 }
 
 /* promise W11 */
-/* promise K16: a call whose time is over while it queues is not run */
+/* promise K16: a call whose deadline passes in the queue does not run */
 TEST(a_queued_call_whose_time_is_over_is_not_run)
 {
     const sink_call brief = {.timeout_ms = 50};
@@ -180,8 +180,8 @@ TEST(a_call_that_would_queue_for_too_long_is_not_even_read)
     assert_in_range(here.store.n, 3 + QUEUED, 3 + QUEUED + 1);
 }
 
-/* promise K2: a quarter of the room to run is for calls that settle, another for those that take; what settles starts
- * first */
+/* promise K2: a quarter of the room to run is reserved for calls that settle, another for calls that take; calls that
+ * settle start first */
 TEST(a_call_that_settles_overtakes_those_that_take)
 {
     for (size_t i = 0; i < 4; i++)
@@ -277,8 +277,8 @@ static void answer_at_length(size_t i, size_t len)
 }
 
 /* Of who is new they may be; then what came lately counts. */
-/* promise K11: what weighs much in the store takes more of the room to run, and eight times as much while its answers
- * may be large; calls that settle have a bound of their connection */
+/* promise K11: a call that is costly for the store takes more of the room to run, and eight times as much while its
+ * answers may be large; calls that settle are bounded for each connection */
 TEST_WITH(large_answers_are_asked_for_a_few_at_a_time, setup_with_room, teardown)
 {
     enum { CALLS = 200, FEW = 40 };
@@ -304,7 +304,7 @@ TEST_WITH(large_answers_are_asked_for_a_few_at_a_time, setup_with_room, teardown
 }
 
 /* Of those that queue, too: they were let in when nothing was made yet. */
-/* promise K9: a call whose answer cannot fit into its reply is not begun */
+/* promise K9: a call whose answer cannot fit into its reply does not begin */
 TEST(calls_whose_message_is_full_are_not_begun)
 {
     sink_message message = {0};
@@ -391,7 +391,7 @@ TEST(the_stores_word_is_passed_on)
     assert_int_equal(here.error.retry_after_ms, 7);
 }
 
-/* promise W16: applied: NO has no effect, YES persists, else MAYBE; of a read always NO */
+/* promise W16: applied: NO has no effect, YES persists, else MAYBE; a read is always NO */
 TEST(a_read_is_never_applied)
 {
     start_get_item(1, NULL);

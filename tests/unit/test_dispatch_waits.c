@@ -96,8 +96,8 @@ static void words_of(const store_call *call, char *text, size_t size)
 }
 
 /* Without a token: the one that was made up is the call's for as long as it waits. */
-/* promise K17: a call that waits gives its arena back, keeps what it was asked, and is made again from that; what it
- * keeps beyond an ordinary call counts as bytes held */
+/* promise K17: a waiting call frees its arena, keeps its request, and is restored from it; bytes beyond those of an
+ * ordinary call count as held */
 TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
 {
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
@@ -160,7 +160,7 @@ TEST(what_a_waiting_call_keeps_beyond_an_ordinary_one_counts_as_bytes_held)
 }
 
 /* TrimLedger goes by steps: when one of them is refused, those before have had their effect. */
-/* promise B11: a refusal after a round that had an effect says MAYBE */
+/* promise B11: a refusal after a round with an effect is MAYBE */
 TEST(a_refusal_after_an_effect_says_maybe)
 {
     lks_trim_ledger_request request = LKS_TRIM_LEDGER_REQUEST_INIT;
@@ -175,7 +175,7 @@ TEST(a_refusal_after_an_effect_says_maybe)
     expect(LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
 }
 
-/* promise W13: a call that waits stands alone in its frame; it is parked before its store call */
+/* promise W13: a waiting call is alone in its frame; it is parked before its store call */
 /* promise K20 */
 /* promise L34 */
 TEST(events_that_are_pending_start_the_next_rounds_by_priority)
@@ -201,8 +201,8 @@ TEST(events_that_are_pending_start_the_next_rounds_by_priority)
 
 /* While it is taken out of the queue in the store it has its room to wait and to run: who abandons many calls waits until
  * that is done. */
-/* promise K20: what an abandoned call left in the store is ended in its owner's turn, and until then the call has its
- * room to wait */
+/* promise K20: the store state of an abandoned call is undone in its owner's turn, and until then the call counts as
+ * waiting */
 TEST(an_abandoned_call_lasts_until_it_is_taken_out_of_the_queue)
 {
 
@@ -267,7 +267,7 @@ TEST(a_withdrawal_that_fails_is_made_up_for)
     expect_abandoned();
 }
 
-/* promise L52: what a call leaves in a queue without an answer is taken out as soon as Redis is there */
+/* promise L52: queue entries that a call left without an answer are removed as soon as Redis answers */
 TEST(an_acquire_that_may_have_queued_is_made_up_for)
 {
     start_waiting();
@@ -319,7 +319,7 @@ TEST(a_wait_does_not_shorten_the_time_to_answer)
     assert_true(here.waiters.deadline_ns < now + UINT64_C(61000) * 1000000);
 }
 
-/* promise K1: a call that waits takes no room to run, only room to wait */
+/* promise K1: a waiting call uses no room to run, only room to wait */
 /* promise K5 */
 TEST(parked_calls_leave_their_room_to_others)
 {
@@ -359,7 +359,7 @@ TEST(a_queued_call_of_a_lost_connection_is_not_run)
     assert_int_equal(here.n_done, 4);
 }
 
-/* promise K5: a lost connection takes its calls with it, and no others; nothing of it starts any more */
+/* promise K5: a lost connection ends its calls and no others; none of its calls starts any more */
 TEST(an_abandoned_call_is_withdrawn_alone)
 {
     running *handle = NULL;

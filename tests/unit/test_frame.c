@@ -252,8 +252,8 @@ TEST(field_and_reason_travel)
 }
 
 /* Of an older peer, which has no such fields, nothing is guessed; what a newer one says need not be known here. */
-/* promise W19: a failure says its reason in a word of the table, and the field that is wrong, over SP and gRPC; a
- * peer of another version may say less */
+/* promise W19: a failure has a reason of the table and the wrong field, over SP and gRPC; a peer of another version
+ * may send less */
 TEST(a_peer_of_another_version_says_less)
 {
     char longest[2 * LKS_ERROR_FIELD_MAX];

@@ -222,7 +222,7 @@ TEST(a_call_alone_is_told_so)
     answer_unavailable(&f->keeper.started[0]);
 }
 
-/* promise W12: one call of a frame spoils no other; a response that does not fit is refused alone */
+/* promise W12: a call of a frame affects no other; a response that does not fit is refused alone */
 TEST(the_reply_comes_with_the_last_call_in_the_order_of_the_calls)
 {
     fixture *f = *state;
@@ -276,7 +276,7 @@ TEST(a_response_that_does_not_fit_spoils_no_other)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
-/* promise W10: not a frame: the connection is closed; a frame that cannot be served is refused whole */
+/* promise W10: input that is no frame closes the connection; a frame that cannot be served is refused as a whole */
 TEST(an_unknown_version_is_unimplemented)
 {
     fixture *f = *state;
@@ -311,8 +311,8 @@ TEST(what_is_no_frame_loses_its_connection)
 }
 
 /* Each call has its own answer: a caller that matches them must not hang. */
-/* promise W15: SIGTERM: finish what runs within the drain limit, refuse the rest with UNAVAILABLE and NO, exit 0;
- * peers that take no answers hold it up for two seconds more, all of them together */
+/* promise W15: SIGTERM: running calls finish within the drain limit, others are refused with UNAVAILABLE and NO, exit
+ * 0; clients that do not read answers delay it by two seconds in all */
 /* promise K7: a draining server answers each call of a frame */
 TEST(a_draining_server_answers_each_call)
 {
@@ -329,7 +329,7 @@ TEST(a_draining_server_answers_each_call)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
-/* promise K8: bytes held are bounded by connection, principal and server, and leave room for one more */
+/* promise K8: held bytes are bounded by connection, principal and server, and leave room for one more message */
 TEST(a_message_beyond_its_connections_bytes_is_refused)
 {
     fixture *f = *state;

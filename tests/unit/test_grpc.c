@@ -3,7 +3,7 @@
 
 /* ---- unary calls ---------------------------------------------------------------------- */
 
-/* promise F5: an `authorization` or `lockstock-namespace` that stands twice is INVALID_ARGUMENT, over SP and gRPC */
+/* promise F5: a duplicate `authorization` or `lockstock-namespace` is INVALID_ARGUMENT, over SP and gRPC */
 TEST(a_header_that_stands_twice_is_told)
 {
     static const char *const fields[] = {"authorization", "Bearer x", "lockstock-namespace", "shop", "authorization",
@@ -18,7 +18,7 @@ TEST(a_header_that_stands_twice_is_told)
 }
 
 /* promise GD22 */
-/* promise G1: a unary call is one whole message and its answer one, with status 0 */
+/* promise G1: a unary call is one complete message, and its answer is one with status 0 */
 TEST(a_call_and_its_answer)
 {
     static const char *const fields[] = {"grpc-timeout",
@@ -165,8 +165,8 @@ TEST(gzip_both_ways)
 }
 
 /* promise G1 */
-/* promise G3: what is no gRPC is 405 or 415; an unknown method is told at once, to who is let in, and who still sends
- * is told to stop after the answer */
+/* promise G3: a request that is not gRPC gets 405 or 415; an unknown method is refused at the headers for callers
+ * with access; a client that still sends is told to stop after the answer */
 TEST(requests_that_are_refused)
 {
     static const char *const wrong_timeout[] = {"grpc-timeout", "soon", NULL};
@@ -218,8 +218,8 @@ TEST(who_is_not_let_in_is_refused_at_the_headers)
 }
 
 /* A method that is open to everybody takes no more than it needs. */
-/* promise G11: messages come in any pieces; nothing that is too long, compressed or not, takes memory, and blocks
- * that make nothing no time */
+/* promise G11: messages arrive in any pieces; messages over the limit take no memory, compressed or not, and empty
+ * blocks take no time */
 TEST(open_methods_take_short_messages)
 {
     static const char prefix[] = {0, 0, 0, 16, 1};
@@ -289,8 +289,8 @@ TEST(calls_beyond_the_limit_are_refused)
 }
 
 /* Who has calls that queue is not read, until none does. */
-/* promise G14: calls that wait have streams of their own, so that what ends their wait finds one; who has calls that
- * queue is read no further */
+/* promise G14: waiting calls have streams of their own, so that the call that ends their wait finds one; a connection
+ * with queued calls is not read further */
 TEST(calls_that_queue_stop_the_reading)
 {
     h2_peer *p = start();
@@ -322,7 +322,7 @@ TEST(calls_that_queue_stop_the_reading)
 
 /* ---- lost calls ------------------------------------------------------------------------ */
 
-/* promise G5: a call that is cancelled, or whose connection is gone, is lost, alone */
+/* promise G5: a call that is cancelled, or whose connection is lost, is lost alone */
 TEST(a_cancelled_call_is_lost_alone)
 {
     h2_peer *p = start();
@@ -369,7 +369,7 @@ static bool is_told_twice(void)
     return h2_peer_goaways(here.peers[0], last, errors) >= 2;
 }
 
-/* promise G8: a draining server says so twice, refuses what is new, answers what it has */
+/* promise G8: a draining server sends GOAWAY twice, refuses new calls and answers the calls it has */
 TEST(draining_lets_calls_end)
 {
     int32_t last[H2_PEER_GOAWAYS_MAX];

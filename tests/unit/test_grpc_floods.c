@@ -98,8 +98,8 @@ static size_t count_resets(size_t n, uint64_t a_second, bool ours)
 }
 
 /* A hundred deadlines a second are no flood. */
-/* promise G7: what brings nothing is struck before nghttp2 reads it; too much of it ends the connection, and what
- * follows is not looked at */
+/* promise G7: frames without effect are charged before nghttp2 reads them; too many end the connection, and the rest
+ * of the input is ignored */
 TEST(resets_have_a_rate)
 {
     assert_int_equal(count_resets(4000, 100, false), 4000);

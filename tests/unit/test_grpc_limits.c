@@ -99,8 +99,8 @@ TEST(who_reads_nothing_is_closed)
 }
 
 /* What a connection holds is counted, and beyond its part it gets errors; nothing else is lost. */
-/* promise G6: bytes held count on the connection's share, for as long as they are held; an ordinary call that runs or
- * waits has its place there and does not count */
+/* promise G6: bytes count on the connection's share as long as they are held; a running or waiting call of usual size
+ * has its own place and does not count */
 TEST(what_is_beyond_the_budget_is_refused)
 {
     static const char piece[100];
@@ -243,8 +243,8 @@ TEST(streams_must_go_on)
 }
 
 /* A connection that has sent no whole call is idle, whatever it began. */
-/* promise G12: a request comes whole within `grpc-timeout` or `--request-ms`, or ends: DEADLINE_EXCEEDED, NO; headers
- * that are not whole end the connection; who sends no whole call is idle */
+/* promise G12: a request must be complete within `grpc-timeout` or `--request-ms`: DEADLINE_EXCEEDED, NO; incomplete
+ * headers end the connection; a client without a complete call counts as idle */
 TEST(who_only_begins_calls_is_idle)
 {
     const streams_options soon = {.connections_max = 100, .idle_ms = 50};
@@ -263,7 +263,8 @@ TEST(who_only_begins_calls_is_idle)
 }
 
 /* An answer that is taken too slowly ends: alone while others are taken, else with its connection. */
-/* promise G13: an answer that is not taken is dropped in time, alone; when none is taken, with its connection */
+/* promise G13: an answer that the client does not read is dropped in time, alone; when none is read, with its
+ * connection */
 TEST(who_takes_no_answers_is_given_up)
 {
     start_with(NULL, 0);

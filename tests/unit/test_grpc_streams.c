@@ -3,7 +3,7 @@
 
 /* ---- streaming methods ----------------------------------------------------------------------- */
 
-/* promise G9: streaming methods need their right, take and send any number of messages, and end once */
+/* promise G9: streaming methods need their right, receive and send any number of messages, and end once */
 TEST(streams_go_both_ways)
 {
     static const char *const fields[] = {"x-asked", "this", NULL};

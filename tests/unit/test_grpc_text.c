@@ -1,5 +1,5 @@
 /* What gRPC writes into headers: timeouts, messages, details. */
-/* promise G10: timeouts, messages and details are as gRPC writes them */
+/* promise G10: timeouts, messages and details have the format of gRPC */
 
 #include "base/base64.h"
 #include "net/grpc/grpc_text.h"

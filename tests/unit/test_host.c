@@ -217,7 +217,8 @@ TEST(a_response_too_long_is_told_truly)
 }
 
 /* A string may be as long as a message, whatever lockstockd takes for itself. */
-/* promise CH8: a host's string is as long as a message; an unknown value is refused, or reaches who wants it */
+/* promise CH8: a host's string may be as long as a message; an unknown enum value is refused, or passed to handlers
+ * that accept it */
 TEST(a_string_may_be_as_long_as_a_message)
 {
     enum { LONG = 2 << 20, SMALL = 100 };

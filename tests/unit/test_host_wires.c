@@ -167,7 +167,7 @@ static unsigned expect_ok(void *caller)
 
 /* ---- cases ------------------------------------------------------------------------------------- */
 
-/* promise CH9: a host serves every wire alike; too much is refused, or is not read */
+/* promise CH9: a host serves every transport in the same way; calls over the limits are refused or not read */
 static void a_handler_knows_its_call(void **state)
 {
     void *caller = start((lks_host_options){.timeout_ms = 60000});
@@ -335,7 +335,7 @@ static void calls_of_a_lost_connection_are_not_run(void **state)
     assert_int_equal(the_shop.bought, 0);
 }
 
-/* promise CH11: calls that are cancelled, or of a lost connection, are not run unless a thread has them */
+/* promise CH11: cancelled calls and calls of a lost connection do not run unless a thread runs them already */
 static void a_cancelled_call_is_not_run(void **state)
 {
     static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
@@ -399,7 +399,7 @@ static void closing_lets_what_waits_run(void **state)
     assert_int_equal(the_shop.bought, 1);
 }
 
-/* promise CH12: a host that closes refuses what waits, waits for what runs, and tells gRPC clients */
+/* promise CH12: a closing host refuses waiting calls, waits for running ones, and informs gRPC clients */
 static void closing_at_once_refuses_what_waits(void **state)
 {
     void *caller = start_with_a_call_that_waits();

@@ -248,8 +248,8 @@ TEST(a_service_may_be_named_with_its_package)
 }
 
 /* Only "Bearer" says a token, and one of no bytes is none. */
-/* promise A4: a token counts until its end, only as Bearer, before certificate and uid; a wrong one is not made good
- * by them */
+/* promise A4: a token is valid until it expires, only as Bearer, and is checked before certificate and uid; a wrong
+ * token fails although those are right */
 TEST(other_schemes_are_nobody)
 {
     static const char *const headers[] = {"Basic sesame",    "Digest sesame", "Bearer",         "Bearer ",
@@ -323,7 +323,7 @@ TEST(the_page_shows_files_that_are_right)
     identity_free(i);
 }
 
-/* promise A5: what could be read in two ways in a policy or token file is refused, with its line */
+/* promise A5: an ambiguous line in a policy or token file is refused with its line number */
 TEST(files_that_are_wrong_are_refused)
 {
     static const struct {
@@ -381,7 +381,7 @@ TEST(files_that_are_wrong_are_refused)
     assert_null(i);
 }
 
-/* promise K10: who may not know it does not hear that a method is not there */
+/* promise K10: a caller without access does not learn that a method does not exist */
 TEST(who_is_known_is_known_without_a_method)
 {
     identity *i = load("[shop]\ncertificate = shop.internal\nStockService = READ\n", NULL);

@@ -65,7 +65,7 @@ static const char *print(const void *message, lks_rpc_json_options options)
     return text.data;
 }
 
-/* promise J1: what is wrong is named by its path: "lines[2].sku: unknown field" */
+/* promise J1: an error names its path: "lines[2].sku: unknown field" */
 TEST(the_path_of_what_is_wrong_is_named)
 {
     assert_refused("{\"colour\":1}", "colour: unknown field");
@@ -92,7 +92,7 @@ TEST(what_is_no_json_is_told_with_its_place)
                    "line 1, column 31: a number is out of range; one beyond 2^63-1 is to be a string");
 }
 
-/* promise J2: a field stands once, by whichever name, and one field of a oneof */
+/* promise J2: a field is given once, by either name, and one field of a oneof */
 TEST(a_field_stands_once)
 {
     assert_refused("{\"word\":\"a\",\"word\":\"b\"}", "line 1, column 18: not JSON");
@@ -141,7 +141,7 @@ TEST(an_enum_is_closed_unless_the_limits_open_it)
     assert_string_equal(print(message, (lks_rpc_json_options){0}), "{\"aShape\":77}");
 }
 
-/* promise J4: what is taken passes the wire scanner: no NUL, depth, elements, lengths */
+/* promise J4: accepted JSON passes the wire scanner: no NUL, depth, elements, lengths */
 TEST(text_is_as_the_scanner_wants_it)
 {
     const lks_rpc_scan_limits tight = {.depth = 3, .elements = 3, .string_bytes = 4, .bytes_bytes = 4};

@@ -95,7 +95,7 @@ static void end(bool lost)
     lease_drop(&lease);
 }
 
-/* promise M7: a lease is renewed while it is held; a renewal in flight at its end is without effect */
+/* promise M7: a lock is renewed at a third of its lease while it is held, and not after the unlock */
 TEST(a_lease_lives_until_its_renewal_is_answered)
 {
     begin(LEASE_ALWAYS, 60000);
@@ -122,7 +122,7 @@ TEST(each_renewal_is_followed_by_the_next)
 }
 
 /* Without a call of its own the keeper tries again: the error says nothing about the lease. */
-/* promise C6: a lease is renewed while it is needed, again after a failure, not after its end */
+/* promise C6: a lease is extended while it is needed, again after a failure, and not after its end */
 TEST(a_renewal_that_fails_is_repeated)
 {
     static const lks_code codes[] = {LKS_RESOURCE_EXHAUSTED, LKS_INTERNAL, LKS_FAILED_PRECONDITION};
@@ -234,7 +234,7 @@ TEST(a_lost_lease_stays_lost)
 }
 
 /* promise C7 */
-/* promise M13: a lost lease stays lost, is reported once and is not renewed */
+/* promise M13: a lost lock stays lost, is reported once, and is not renewed */
 TEST(a_lease_that_is_lost_at_once_is_not_renewed)
 {
     begin(LEASE_ALWAYS, 1);

@@ -41,7 +41,7 @@ static fake_event check_of(size_t i)
 
 /* ---- what is asked --------------------------------------------------------------- */
 
-/* promise C14: limiter: one Check with the rules, copied; bad ones are named */
+/* promise C14: limiter: one Check with a copy of the rules; wrong rules are named */
 TEST(test_an_allow_is_one_check)
 {
     lks_limiter *limiter = new_plain();
@@ -125,7 +125,8 @@ TEST(test_bad_options_are_named)
 
 /* ---- what is decided ---------------------------------------------------------------- */
 
-/* promise C15: the rule that denies for longest, or for ever, or passes most narrowly is told */
+/* promise C15: the decisive rule is reported: the one that denies for longest, or for ever, or that passes most
+ * narrowly */
 TEST(test_denied_and_banned)
 {
     lks_limiter *limiter = new_plain();
@@ -175,8 +176,8 @@ TEST(test_one_of_several_rules_decides)
     lks_limiter_free(limiter);
 }
 
-/* promise C16: closed while nobody can be asked, open if made so, never on an error in the question or on what does
- * not pass */
+/* promise C16: without a server a limiter refuses, or allows if it was created so; it never allows after an error in
+ * the request or without an answer that passes */
 TEST(test_without_a_server_it_is_closed_or_open)
 {
     static const struct {
@@ -265,7 +266,7 @@ TEST(test_no_server_can_be_reached)
 
 /* ---- answers that are lost ------------------------------------------------------------- */
 
-/* promise C17: remembered: asked again as the same; refunded; only what was allowed */
+/* promise C17: a lost answer: the Check is sent again as the same request; Refund returns only what was allowed */
 TEST(test_a_lost_answer_is_asked_for_again)
 {
     const fake_manner lossy = {.fails[FAKE_CHECK] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1};
@@ -341,7 +342,7 @@ TEST(test_only_what_was_allowed_is_refunded)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* promise C18: a wait sleeps as long as it is told, never in vain, and can be stopped */
+/* promise C18: a wait sleeps as long as the server says, does not begin when it cannot succeed, and can be stopped */
 TEST(test_a_wait_sleeps_as_long_as_it_is_told)
 {
     enum { RETRY_MS = 120 };

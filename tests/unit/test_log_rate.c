@@ -1,5 +1,5 @@
 /* Lines that others cause: so many a second, and the rest counted. */
-/* promise CN10: lines that peers cause are 10 a second of each reason, the rest is counted */
+/* promise CN10: log lines that peers cause are limited to 10 a second for each reason, and the rest is counted */
 
 #include "base/log_rate.h"
 #include "test.h"

@@ -1,7 +1,7 @@
 /* A channel's loop and its guests: threads that do the loop thread's work while that sleeps. */
-/* promise CH22: who waits for a synchronous call that is alone reads its answer, and the loop thread sleeps on; that
- * takes its place again for a task, another source, a timer and the end of the connection, without waiting for it;
- * completions run on the loop thread as ever */
+/* promise CH22: the caller of a single synchronous call reads its answer itself while the loop thread sleeps; the
+ * loop thread takes over for a task, another source, a timer or the end of the connection; completions always run on
+ * the loop thread */
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -200,8 +200,8 @@ TEST(sources_that_a_guest_adds_changes_and_takes_away)
 
 /* ---- who is in --------------------------------------------------------------------------------- */
 
-/* promise CH21: a call that is alone is sent by its own thread in the place of the loop thread, which sleeps on,
- * wakes in time for what that leaves behind, and never runs beside it */
+/* promise CH21: a single call is sent by its own thread as a guest of the loop, while the loop thread sleeps; the
+ * loop thread wakes in time for timers of the guest and never runs beside it */
 TEST(one_guest_at_a_time_and_none_where_work_waits)
 {
     assert_false(loop_enter(&loop)); /* nobody sleeps */

@@ -96,9 +96,9 @@ TEST(each_offer_is_another)
 }
 
 /* Each has a mark of its own; a part that does not answer keeps no other from being asked. */
-/* promise T22: in Redis Cluster a call goes to the primary that has its slot by the newest claim, MOVED is followed,
- * a slot that moves is waited for, and told of when that is for long; a dead part leaves the others; groups, locks
- * and overdue holds of all nodes are found, and slots that move meanwhile are not missed */
+/* promise T22: in Redis Cluster a call goes to the primary with the newest claim to its slot, MOVED is followed, a
+ * moving slot is waited for and reported if that takes long; a dead shard leaves the others; lists and sweeps cover
+ * all nodes and miss no moving slot */
 TEST(each_part_of_the_store_is_asked)
 {
     static const struct {

@@ -390,7 +390,7 @@ TEST(test_a_release_is_not_given_up)
     lks_channel_close(impatient);
 }
 
-/* promise M18: the scoped form; what is held is not freed */
+/* promise M18: the scoped form unlocks; a held lock is not freed */
 TEST(test_what_is_held_is_not_freed)
 {
     lks_mutex *mutex = new_plain("door"), *same = new_plain("door");
@@ -605,7 +605,7 @@ static int try_all_in_child(lks_mutex *mutex, lks_permit *permit, lks_semaphore 
     return wrong;
 }
 
-/* promise M19: a child of fork holds nothing */
+/* promise M19: a child of fork holds no lock */
 TEST(test_a_forked_child_holds_nothing)
 {
     lks_mutex *mutex = new_plain("door");

@@ -43,7 +43,7 @@ static void assert_is_lost_in_time(lks_mutex *mutex, uint64_t got_ns, uint64_t l
 
 /* A server that is reached and does not answer. */
 /* promise M11 */
-/* promise M14: a lost lock: LOST when locked again, ABORTED when unlocked, a Release goes out */
+/* promise M14: a lost lock: LOST when locked again, ABORTED when unlocked, and a Release is sent */
 TEST(test_a_lease_that_nobody_renews_is_lost_in_time)
 {
     struct witness witness = WITNESS_INIT;
@@ -75,7 +75,7 @@ TEST(test_a_lease_that_nobody_renews_is_lost_in_time)
 }
 
 /* It is told at once, not when the lease would have ended. */
-/* promise M12: LOST is told at once */
+/* promise M12: LOST is reported at once */
 TEST(test_the_server_says_lost)
 {
     enum { LONG_LEASE_MS = 24000 }; /* of which 16 s are left at a renewal */
@@ -251,7 +251,7 @@ static void be_slow(void *arg, const lks_lock_loss *loss)
     atomic_store(&slow->ended, true);
 }
 
-/* promise M17: callbacks: what is legal; free waits for them */
+/* promise M17: what callbacks may call; free waits for them */
 TEST(test_free_waits_for_the_callback)
 {
     struct slow slow = {0};

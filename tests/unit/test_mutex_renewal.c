@@ -145,7 +145,7 @@ TEST(test_the_watchdog_comes_and_goes)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-/* promise M10: one thread, which comes and goes; nothing is left */
+/* promise M10: one thread, which starts and ends with the locks and leaves nothing behind */
 TEST(test_nothing_is_left_of_a_thousand_cycles)
 {
     lks_mutex *mutex = new_locked("door", LEASE_MS, NULL);

@@ -184,7 +184,7 @@ TEST(test_a_replay_without_a_result_is_an_error)
 }
 
 /* promise C3: IN_PROGRESS with retry_after, MISMATCH, failures apart */
-/* promise C5: an attempt that may have begun and is not run is given back, and only that */
+/* promise C5: an attempt that may have begun and does not run is given back, and no other */
 TEST(test_refusals_are_told_apart)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -295,7 +295,8 @@ static lks_once_verdict say_what_is_no_text(void *arg, lks_once_attempt *attempt
 
 /* Refused later it would be too late: the server says no to a result that is not UTF-8,
  * and the function is run again. */
-/* promise C11: what a function may say; what could not be stored is refused when it is said; options in range */
+/* promise C11: what a function may return; a result that cannot be stored is refused when it is set; options have
+ * ranges */
 TEST(test_what_is_not_utf8_is_refused_at_once)
 {
     struct job jobs[] = {{.verdict = LKS_ONCE_GIVE_UP}, {.verdict = LKS_ONCE_STORE}};
@@ -433,7 +434,7 @@ TEST(test_no_server_can_be_reached)
 }
 
 /* One more than the channel has room for is refused before anything is sent. */
-/* promise C12: a full channel begins nothing; nothing is left under way */
+/* promise C12: a full channel begins no attempt and leaves no call behind */
 TEST(test_a_full_channel_begins_nothing)
 {
     enum { ROOM = 4 };

@@ -31,8 +31,8 @@ TEST(test_the_lease_is_extended_while_it_runs)
     assert_true(event_of(FAKE_EXTEND, 1).at_ns - event_of(FAKE_BEGIN, 0).at_ns >= SHORT_MS / 2 * UINT64_C(1000000));
 }
 
-/* promise C7: lost: at once when told, a tenth before the end counted from the sending, for good; a late EXECUTE is
- * confirmed */
+/* promise C7: a lease is lost at once when the server says so, and otherwise a tenth before its end, counted from the
+ * sending; a lost lease stays lost; a late EXECUTE is confirmed */
 /* promise C10 */
 TEST(test_lost_is_told_at_once)
 {
@@ -166,7 +166,7 @@ TEST(test_a_failure_for_good)
 }
 
 /* A Complete whose answer was lost is sent again; the fence says that it is one. */
-/* promise C9: a lost or refused Complete is sent again, for as long as a lease; else DOUBTFUL */
+/* promise C9: a lost or refused Complete is sent again for as long as the lease lasts; else the result is DOUBTFUL */
 TEST(test_a_lost_complete_is_sent_again)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -251,7 +251,7 @@ TEST(test_a_result_that_may_not_be_stored_is_doubtful)
     assert_nothing_else_came(FAKE_FAIL, 0); /* its effect may be there: it is not given back */
 }
 
-/* promise C10: SUPERSEDED: told, with the winner's result if there is one */
+/* promise C10: SUPERSEDED is reported, with the winner's result if there is one */
 TEST(test_the_winners_result_is_given)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};

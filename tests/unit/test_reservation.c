@@ -88,7 +88,7 @@ TEST(test_options_are_sent)
     lks_reservation_free(reservation);
 }
 
-/* promise C21: refusals apart, with what there is; bad orders are named */
+/* promise C21: refusals are distinct and say what is available; wrong orders are named */
 TEST(test_bad_orders_are_named)
 {
     const lks_reservation_line many[65] = {{.sku = "phone", .quantity = 1}, {.sku = "cover", .quantity = 1}},
@@ -177,7 +177,7 @@ TEST(test_the_end_of_the_block_cancels)
     lks_reservation_cleanup(&reservation);
 }
 
-/* promise C22: the end of the block cancels, by all means; not twice */
+/* promise C22: the end of the block cancels, however the block ends, and once */
 TEST(test_a_cancel_says_what_became_of_it)
 {
     lks_error error;
@@ -257,7 +257,7 @@ TEST(test_it_may_be_freed_on_a_completion_thread)
 
 /* ---- confirming ---------------------------------------------------------------------------- */
 
-/* promise C20: reservation: Reserve and Confirm as ordered; fresh only with an id of its own */
+/* promise C20: reservation: Reserve and Confirm as ordered; an order is new only with an id of its own */
 TEST(test_what_had_run_out_can_be_taken_again)
 {
     lks_reservation *reservation = make(&plain);
@@ -301,7 +301,7 @@ TEST(test_what_could_not_be_sold_is_cancelled)
     }
 }
 
-/* promise C24: what may be sold is not cancelled; what could not be sold is */
+/* promise C24: an order that may be sold is not cancelled; one that could not be sold is */
 TEST(test_what_may_be_sold_is_not_cancelled)
 {
     const fake_manner manners[] = {
@@ -399,7 +399,7 @@ TEST(test_what_is_taken_up_again_is_extended_at_once)
 }
 
 /* Counted from the first try the hold is over before the answer to the second comes. */
-/* promise C25: kept for keep_ms at most; lost by time or by a server's word */
+/* promise C25: a reservation is kept for keep_ms at most; it is lost when its time is over or a server says so */
 TEST(test_a_hold_whose_first_answer_was_lost_is_kept)
 {
     enum { PAUSE_MS = SHORT_MS + 100 };
@@ -421,7 +421,7 @@ TEST(test_a_hold_whose_first_answer_was_lost_is_kept)
 
 /* ---- processes and many ------------------------------------------------------------------------ */
 
-/* promise C26: a child of fork owns nothing */
+/* promise C26: a child of fork owns no reservation and no attempt */
 TEST(test_not_in_a_forked_child)
 {
     lks_reservation_order order = plain;

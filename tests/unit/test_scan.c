@@ -245,7 +245,7 @@ TEST(limits_elements)
     REFUSED("\x7a\x01x\x7a\x01x\x7a\x01x\x7a\x01x\x7a\x01x", "text: too many elements in the whole message");
 }
 
-/* promise W6: what a message claims takes no memory: depth, elements and sizes are limited before it is unpacked */
+/* promise W6: sizes that a message claims take no memory: depth, elements and sizes are limited before unpacking */
 TEST(limits_sizes)
 {
     limits.string_bytes = 3;
@@ -262,7 +262,7 @@ TEST(limits_sizes)
             "blob: too many bytes");
 }
 
-/* promise W5: an unknown field is ignored, but not any number of them */
+/* promise W5: an unknown field is ignored, but only a limited number of them */
 TEST(limits_unknown_fields)
 {
     limits.unknown = 2;

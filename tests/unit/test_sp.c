@@ -110,7 +110,7 @@ TEST(messages_may_come_in_any_pieces)
 }
 
 /* The client's: it expects what a server says, and says what a server expects. */
-/* promise C33: a message that is too long, or a server of something else, ends the connection */
+/* promise C33: a message over the limit, or a server of another protocol, ends the connection */
 TEST(a_client_reads_replies)
 {
     const sp_mapping mappings[] = {SP_OVER_TCP, SP_OVER_UNIX};
@@ -321,8 +321,8 @@ TEST(who_had_enough_is_given_no_more)
 
 /* Wherever in a message the room ends, and however it comes: its ids are known, its bytes
  * are not kept, and the next one is as ever. */
-/* promise CN4: a message without room is skipped, each of its calls refused, RESOURCE_EXHAUSTED, NO; the next is as
- * ever */
+/* promise CN4: a message without room is skipped and each of its calls refused with RESOURCE_EXHAUSTED, NO; the next
+ * message is served normally */
 TEST(what_finds_no_room_is_skipped_but_for_its_ids)
 {
     static const uint32_t hops[] = {1, 2, 0x80000003};

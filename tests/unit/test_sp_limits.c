@@ -112,8 +112,8 @@ TEST(the_end_of_a_peer_that_takes_nothing_is_seen)
     }
 }
 
-/* promise CN1: the end of a peer is seen while its calls queue, while it takes nothing, on TCP and unix sockets,
- * closed, reset or half closed; what it left unread is not run */
+/* promise CN1: the end of a peer is noticed while its calls queue and while it reads nothing, on TCP and unix
+ * sockets, closed, reset or half closed; calls that it left unread do not run */
 TEST(the_end_of_a_peer_on_a_unix_socket_is_seen)
 {
     char *dir = tempdir_make();
@@ -172,9 +172,9 @@ TEST(a_costly_peer_is_read_in_turns)
 
 /* What makes room for it is another's work, or the store's: that does not take it at once. When the test was so slow that
  * the peer is not costly any more, it is tried again. */
-/* promise CN3: who has cost much queues until it leaked away; dear bytes are read in small pieces; while another
- * works, all connections of an owner count together, and may use a quarter of the time; what was left over is taken
- * in the connection's turn */
+/* promise CN3: a connection that used much waits until its use has decayed; costly bytes are read in small pieces;
+ * while others work, all connections of an owner count together and may use a quarter of the time; leftover input is
+ * read in the connection's turn */
 TEST(what_a_costly_peer_has_left_over_is_taken_in_its_turn)
 {
     enum { COSTLY_NS = 100 * 1000 * 1000 };
@@ -255,7 +255,8 @@ TEST(the_idlest_is_given_up_for_a_newcomer)
     stop();
 }
 
-/* promise CN9: a newcomer takes the idlest place of nobody known: by address, wire, in all; unix sockets keep room */
+/* promise CN9: a new connection replaces the longest idle connection of an unknown caller: by address, transport and
+ * in all; unix sockets keep room */
 TEST(who_is_known_is_not_given_up)
 {
     const streams_options one = {.connections_max = 1};
@@ -311,8 +312,8 @@ static int newcomers[600];
 
 /* A connection that comes too early is put off, but comes in; other addresses are served before it. */
 /* promise CN9 */
-/* promise CN11: an address of which many connections were thrown out opens new ones at a limited rate; nobody waits
- * for one that left meanwhile; others do not notice; time pays; what is kept is bounded */
+/* promise CN11: an address with many connections closed for misuse opens new ones at a limited rate; a pause ends
+ * when its client leaves; other addresses are not affected; the rate recovers with time; the table is bounded */
 TEST(an_address_that_breaks_the_rules_is_let_in_slowly)
 {
     enum { OFFENCES = 30 };
@@ -431,9 +432,9 @@ static bool is_free_after_reading(void)
 }
 
 /* Output is held until the kernel has it; and no call starts while much of it waits. */
-/* promise CN5: what is half read, left over and not sent is held of the budget until it is gone */
-/* promise CN6: while 1 MiB of answers waits, no call of the connection starts; over gRPC, what opens the windows is
- * read meanwhile */
+/* promise CN5: partly read, left over and unsent bytes count on the budget until they are gone */
+/* promise CN6: while 1 MiB of answers waits, no call of the connection starts; over gRPC, window updates are still
+ * read */
 TEST(output_is_held_and_holds_calls_back)
 {
     static char big[BIG];
@@ -500,7 +501,7 @@ TEST(who_does_not_finish_a_message_is_closed)
 
 /* The time is a message's, not the connection's: also where each piece has the end of one
  * and the beginning of the next. */
-/* promise CN7: a message that is not whole in 30 s ends the connection; the time is each message's */
+/* promise CN7: a message that is not complete within 30 s ends the connection; the time is counted for each message */
 TEST(who_is_slow_but_finishes_is_not_closed)
 {
     enum { REQUEST_MS = 1500, MESSAGES = 2000, LEN = 13 };

@@ -20,7 +20,7 @@
 /* promise W19 */
 /* promise T1: LOADING, BUSY, CLUSTERDOWN, MASTERDOWN, NOREPLICAS, MISCONF, FUNCTION KILL: UNAVAILABLE, NO, retry
  * after */
-/* promise T2: OOM: RESOURCE_EXHAUSTED, NO; what gives back still works */
+/* promise T2: OOM: RESOURCE_EXHAUSTED, NO; calls that return units still work */
 /* promise T8 */
 /* promise T9 */
 TEST(each_error_reply_has_its_meaning)

@@ -227,8 +227,8 @@ static void many_targets(void)
 }
 
 /* More of them than there are places to look for a companion. */
-/* promise T11: only calls of one function that allow it share an FCALL, and a short one; in Redis Cluster several
- * bases are arguments, and what is elsewhere is asked for by its key */
+/* promise T11: only calls of one function that allows it share an FCALL, up to its limits; in Redis Cluster bases are
+ * arguments, and a call of another slot is sent by its key */
 TEST(what_differs_is_told_apart_among_many)
 {
     many_targets();

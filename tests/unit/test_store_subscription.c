@@ -315,7 +315,7 @@ TEST(a_store_that_comes_back_is_ready_when_it_hears_again)
 }
 
 /* What is heard leads to calls, which need the store. */
-/* promise T17: wake messages come in order; after a lost subscription the server is told to look again */
+/* promise T17: wake messages arrive in order; after a lost subscription the server looks again */
 TEST(its_owner_is_told_when_the_store_can_be_asked)
 {
     start_stage("GET", fake_silent, 50, 0);

@@ -295,8 +295,8 @@ static void drip(void)
         dripped++;
 }
 
-/* promise A9: who is slow, silent, gone or hostile in the handshake or after takes bounded memory and time, and is
- * told why */
+/* promise A9: a slow, silent, lost or hostile peer takes bounded memory and time, in the TLS handshake and after it,
+ * and gets the reason */
 TEST(who_does_not_shake_hands_is_left)
 {
     for (int how = 0; how < 3; how++) {

@@ -289,7 +289,7 @@ TEST(client_certificates)
         s, sizeof s - 1 \
     }
 
-/* promise A7: its name is the first DNS name, else the common name; one that could be cut short is none */
+/* promise A7: a certificate's name is its first DNS name, else its common name; a name with a NUL is no name */
 TEST(names_of_certificates)
 {
     static char long_name[300];

@@ -139,8 +139,8 @@ TEST(heavy_ones_rest_after_a_long_piece_while_a_light_one_is_active)
     assert_int_equal(turn(), 2);
 }
 
-/* promise CN2: heavy connections have a part of a turn together, a longer one alone, round and round by owner and
- * then by connection; after a long piece they rest while a light one is active */
+/* promise CN2: heavy connections share a part of each turn, a longer part when they are alone, in rotation by owner
+ * and then by connection; after a long piece they pause while a light one is active */
 TEST(heavy_ones_alone_have_longer_turns)
 {
     work(0, 5 * US, 100);

@@ -178,7 +178,8 @@ TEST(missed_messages_wake_everyone)
     assert_string_equal(told, "0 woken; 1 woken; ");
 }
 
-/* promise W14: SIGTERM: parked calls end at once with UNAVAILABLE and keep their place; nothing more is asked */
+/* promise W14: SIGTERM: parked calls end at once with UNAVAILABLE and keep their place; the store is not asked any
+ * more */
 TEST(stopping_is_told_to_those_that_wait_and_to_those_that_come)
 {
     enter("ls:{ns/g}:a", FAR_MS, NULL);

@@ -38,7 +38,7 @@ local function ask(text, hits, domain)
   return RateLimit.ShouldRateLimit{domain = domain or "web", hits_addend = hits or 0, descriptors = descriptors}
 end
 
--- promise EV1: a descriptor without a policy is OK, nothing is counted
+-- promise EV1: a descriptor without a policy is OK and is not counted
 function case.a_descriptor_without_a_policy_is_unlimited()
   remember()
   for _ = 1, 3 do ask "client=bob;client=alice x1000000" "OK: OK: OK" end
@@ -54,7 +54,7 @@ function case.a_policy_is_named_by_domain_and_entries()
   ask "client=bob path=x" "OK: OK"
 end
 
--- promise EV3: the most specific wins: value, beginning, key alone; the first entry counts most
+-- promise EV3: the most specific policy wins: value, prefix, key alone; the first entry counts most
 function case.the_most_specific_policy_wins()
   put_policy("web/path/client", "FIXED 100/1000"); put_policy("web/path=login/client", "FIXED 50/1000")
   put_policy("web/path=login/client=bob", "FIXED 7/1000")
@@ -64,14 +64,14 @@ function case.the_most_specific_policy_wins()
   ask "path=login client=bob" "OK: OK 49 1.000 50/1 web/path=login/client"
 end
 
--- promise EV4: percent-encoded: no value names another policy than one of its keys
+-- promise EV4: percent-encoded: no value can select a policy other than its key's
 -- Values of a request cannot choose the policy of another key.
 function case.no_value_names_another_policy()
   put_policy("web/path=a/client", "FIXED 1/1000"); ask "path=a/client=bob" "OK: OK"
   put_policy("web/path=a%2Fb", "FIXED 5/1000"); ask "path=a/b" "OK: OK 4 1.000 5/1 web/path=a%2Fb"
 end
 
--- promise EV5: each judged by itself, in order; overall OVER_LIMIT if any is
+-- promise EV5: each descriptor is decided by itself, in order; overall OVER_LIMIT if any is
 function case.descriptors_are_judged_each_by_itself()
   put_policy("web/a", "FIXED 1/1000"); put_policy("web/b", "FIXED 10/1000")
   ask "a=1;b=1" "OK: OK 0 1.000 1/1 web/a: OK 9 1.000 10/1 web/b"
@@ -79,7 +79,7 @@ function case.descriptors_are_judged_each_by_itself()
   ask "b=1;b=1" "OK: OK 7 1.000 10/1 web/b: OK 6 1.000 10/1 web/b"
 end
 
--- promise EV6: hits_addend of the descriptor, else the request's, else 1; 0 of a descriptor is a look
+-- promise EV6: hits_addend of the descriptor, else the request's, else 1; 0 in a descriptor is a peek
 function case.hits_are_the_requests_or_the_descriptors()
   put_policy("web/a", "FIXED 100/1000"); ask("a=1", 10) "OK: OK 90 1.000 100/1 web/a"
   ask("a=1 x5;a=1", 10) "OK: OK 85 1.000 100/1 web/a: OK 75 1.000 100/1 web/a"
@@ -94,7 +94,7 @@ function case.no_hits_are_a_look()
   ask "a=1" "OK: OK 0 1.000 1/1 web/a"; ask "a=1 x0" "OVER: OVER 0 1.000 1/1 web/a"
 end
 
--- promise EV7: current_limit with Envoy's units, WEEK = 7; left out where it cannot be said
+-- promise EV7: current_limit with Envoy's units, WEEK = 7; absent when the period is not a unit
 -- Envoy's week is 7; a period without a unit is not in the answer.
 function case.units_are_envoys()
   for limit, told in pairs{["9/1000"] = " 9/1 web/a", ["9/60000"] = " 9/2 web/a", ["9/3600000"] = " 9/3 web/a",
@@ -111,7 +111,7 @@ function case.a_shadow_is_never_over()
   ask "a=1" "OK: OK 0 1.000 1/1 web/a"
 end
 
--- promise EV18: an unlimited policy is OK, stands before what is less specific, and counts nothing
+-- promise EV18: an unlimited policy is OK, precedes less specific ones, and counts nothing
 -- It is preferred to less specific ones, which then count nothing.
 function case.an_unlimited_policy_is_ok_and_not_counted()
   put_policy("web/client", "FIXED 1/1000"); put_policy("web/client=b*", "FIXED 1/1000")
@@ -144,7 +144,8 @@ function case.the_counter_is_that_of_check()
   ask("a=x/y", 0, "g") "OK: OK 9 1.000 10/1 g/a"
 end
 
--- promise EV11: changes of policies are followed within a second, on this server at once; an unchanged domain is not read again
+-- promise EV11: changes of policies take effect within a second, on the same server at once; an unchanged domain is
+--   not read again
 function case.another_servers_change_is_followed_within_a_second()
   put_policy("web/a", "FIXED 1/60000"); ask "a=1" "OK: OK 0 60.000 1/2 web/a"
   harness.server "other"; put_policy("web/a", "FIXED 5/60000"); put_policy("web/a=1", "FIXED 7/60000")
@@ -157,7 +158,7 @@ function case.namespaces_have_policies_of_their_own()
   for _, other in ipairs{"elsewhere", "defaulx"} do harness.namespace(other); ask "a=1" "OK: OK" end
 end
 
--- promise EV13: what cannot be judged hides no other descriptor, and no value makes the call fail
+-- promise EV13: a descriptor that fails hides no other descriptor, and no value makes the call fail
 -- Nothing in a request makes it, or other descriptors, fail.
 function case.what_cannot_be_judged_hides_nothing_else()
   put_policy("web/a", "FIXED 1/1000"); ask "a=1;x1;b=1 =2;c=1" "OK: OK 0 1.000 1/1 web/a: UNKNOWN: UNKNOWN: OK"
@@ -166,7 +167,7 @@ function case.what_cannot_be_judged_hides_nothing_else()
   ask "a=1 x18446744073709551615" "OVER: OVER 1 0.000 1/1 web/a"
 end
 
--- promise EV14: a long value is hashed, by all of it; its beginning still counts
+-- promise EV14: a long value is hashed as a whole; its prefix still matches
 -- Two values that differ in the last byte have different counters; and their beginning still matches.
 function case.a_long_value_is_limited_like_any_other()
   put_policy("web/a", "FIXED 2/1000")
@@ -198,7 +199,7 @@ function case.values_are_bytes()
   of "x\xff\xfe\0y" "OK: OK 4 1.000 5/1 web/a=x%FF%FE%00y"; of "x\xff\xfe\0z" "OK: OK 1 1.000 2/1 web/a"
 end
 
--- promise EV15: a star at a value's end stands for the rest; any entry may go without its value
+-- promise EV15: a star at the end of a value matches any rest; any entry may have no value
 function case.a_star_stands_for_the_rest_of_a_value()
   put_policy("web/path", "FIXED 100/1000"); put_policy("web/path=%2Fapi%2F*", "FIXED 50/1000")
   put_policy("web/path=%2Fapi%2Fv1*", "FIXED 20/1000"); put_policy("web/path=%2Fapi%2Fv1", "FIXED 5/1000")
@@ -223,7 +224,7 @@ function case.any_entry_may_go_without_its_value()
   ask "path=login;client=bob" "OK: OK: OK" -- whole descriptors only
 end
 
--- promise EV16: a descriptor's own limit stands before policies, and has one counter
+-- promise EV16: a descriptor's own limit precedes policies and has one counter
 -- A descriptor's own limit is preferred to any policy.
 function case.a_limit_that_comes_along_counts()
   put_policy("web/a", "FIXED 100/1000"); ask "a=1 !2/2" "OK: OK 1 60.000 2/2 "

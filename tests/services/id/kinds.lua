@@ -55,7 +55,7 @@ function case.a_sequence_counts()
   redis "TTL ls:{default/s}:id:s" "-1"
 end
 
--- promise D17: ends at 2^53-1: OUT_OF_RANGE, nothing taken
+-- promise D17: ends at 2^53-1: OUT_OF_RANGE, no number is taken
 function case.a_sequence_ends()
   redis "SET ls:{default/s}:id:s 9007199254740981"; eq(next_ids("SEQUENCE", "s", 10).ids[10], 9007199254740991)
   next_ids("SEQUENCE", "s", 1) "OUT_OF_RANGE NO name: ..."
@@ -66,7 +66,7 @@ end
 local function with_blocks() harness.options{sequence_block = 100} end
 local function numbers(first, n) return repeated(n, function(i) return first + i - 1 end) end
 
--- promise D18: blocks: SERVER, increasing in a server, each number once, one store call a block
+-- promise D18: blocks: SERVER, increasing within a server, each number once, one store call for a block
 function case.a_block_is_taken_ahead()
   with_blocks()
   eq(store_calls(function()
@@ -123,7 +123,7 @@ function case.a_call_that_queues_may_find_its_block_gone()
   eq(begin(call)[1], 101)
 end
 
--- promise D19: at most 512 sequences are kept, the longest unused is forgotten
+-- promise D19: at most 512 sequences are kept; the least recently used is dropped
 function case.only_so_many_sequences_are_kept()
   with_blocks()
   for i = 0, KEPT - 1 do eq(next_of("n" .. i), 1) end
@@ -134,7 +134,7 @@ end
 
 -- ---- input ----
 
--- promise D20: bad input: INVALID_ARGUMENT, field named, nothing changed
+-- promise D20: bad input: INVALID_ARGUMENT, field named, no change
 function case.bad_input_is_named()
   refuses(Id.Next, {count = 1}) {
     {"kind", kind = 0}, {"kind", kind = 4}, {"count", kind = "SNOWFLAKE", count = -1},
@@ -146,7 +146,7 @@ function case.bad_input_is_named()
   refuses(Id.Decode, {}) {{"id", id = 0}, {"id", id = -1}, {"id", id = math.mininteger}}; eq(next_of(long(128)), 1)
 end
 
--- promise D12: foreign data: FAILED_PRECONDITION, nothing changed
+-- promise D12: foreign data: FAILED_PRECONDITION, no change
 function case.a_foreign_sequence_is_left_alone()
   redis "SET ls:{default/s}:id:s text"; redis "RPUSH ls:{default/t}:id:s text"; remember()
   next_ids("SEQUENCE", "s", 1)(foreign); next_ids("SEQUENCE", "t", 1)(foreign); unchanged()

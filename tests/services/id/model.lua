@@ -3,7 +3,7 @@
 -- the wall clock, fails in the same world.
 -- promise D5: a reassigned worker never repeats an id: the end of each range is written ahead and stays
 -- promise D6: a server's ids increase, its clock or grants going back or not
--- promise D10: after Redis lost data nothing is granted for one lease, and nothing before that ever
+-- promise D10: after Redis lost data no range is granted for one lease, and none before that time ever
 require "id"
 
 local SERVERS = 12

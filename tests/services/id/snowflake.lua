@@ -20,7 +20,8 @@ local NEW = "UNAVAILABLE NO kind: the store is new..."
 
 -- ---- the bits ----
 
--- promise D1: SNOWFLAKE: 41 bits of ms, 10 of worker, 12 of sequence; Decode takes it apart, at_ms since 1970, asking nobody
+-- promise D1: SNOWFLAKE: 41 bits of ms, 10 of worker, 12 of sequence; Decode splits an id, at_ms since 1970, without
+--   the store
 function case.decode_takes_an_id_apart()
   eq(store_calls(function()
     for _, row in ipairs{{1, 0, 0, 1}, {1 << 12, 0, 1, 0}, {1 << 22, 1, 0, 0},
@@ -62,7 +63,8 @@ function case.a_late_grant_takes_nothing_back()
   s:grant(old); eq(s:take(0, 1), {102 << 22 | 5 << 12})
 end
 
--- promise D2: count ids, 4096 a ms and then the next ms; time of the clock; a range used up is followed by the next
+-- promise D2: count ids, 4096 in a ms and then the next ms; their time is the clock's; a range that is used up is
+--   followed by the next
 function case.ids_are_of_the_time()
   local begun = clock_ms() -- Redis' clock goes on, this server's is only moved
   for i = 1, 5 do
@@ -82,7 +84,7 @@ end
 
 -- ---- grants ----
 
--- promise D3: one call of the store a second, whatever the traffic
+-- promise D3: one call of the store a second, however many ids are asked for
 function case.a_range_is_asked_for_once_a_second()
   local last
   eq(store_calls(function()
@@ -94,7 +96,8 @@ function case.a_range_is_asked_for_once_a_second()
   end), 1)
 end
 
--- promise D8: workers are leased, one a server, of the whole store; calls at once burn none; a worker of the present first
+-- promise D8: a worker is leased to one server of the whole store; concurrent calls share it; a worker whose time has
+--   passed is preferred
 function case.each_server_has_a_worker()
   local a = snowflake()
   harness.server "B"; eq(worker_of(snowflake()), 1)
@@ -116,7 +119,7 @@ function case.a_worker_is_leased()
   eq(worker_of(eq(snowflake(), above(b))), worker_of(a))
 end
 
--- promise D7: a server that lost its worker stops with its range and takes another
+-- promise D7: a server that lost its worker stops at the end of its range and takes another worker
 function case.a_server_that_lost_its_worker_takes_another()
   local a = snowflake()
   others_have(0, 0, clock_ms())
@@ -160,7 +163,8 @@ local function primary_is(generation) fcall("id_generation", "ls:{meta}:", "1", 
 local function lose_the_worker_of(id) redis("HDEL", WORKERS, tostring(worker_of(id))) end
 local function far_behind(lost) eq(at_of(snowflake()), above(at_of(lost) + RANGE + AHEAD)) end
 
--- promise T23: after a failover that lost answers: fences go up, no SNOWFLAKE comes twice, who has read a lost entry of a ledger is told
+-- promise T23: after a failover that lost answers: fences increase, no SNOWFLAKE repeats, and a reader of a lost
+--   ledger entry is informed
 function case.another_primary_grants_nothing_before_all_that_may_be_lost_is_over()
   primary_is "a/1"
   local lost = snowflake()

@@ -1,7 +1,7 @@
 -- Begin and the states of a record: each row of the table in docs/idempotency.md.
 require "idempotency"
 
--- promise I1: one EXECUTE at a time; the others IN_PROGRESS with what is left of its lease, sent together too
+-- promise I1: one EXECUTE at a time; the others are IN_PROGRESS with the rest of its lease, also when sent together
 -- promise I2: COMPLETED: every Begin is REPLAY
 function case.one_executes_and_the_others_get_its_result()
   get "k" "NONE"; begin "k T1" "EXECUTE 1"
@@ -18,7 +18,8 @@ function case.a_lost_execute_is_found_again_by_its_token()
   pass(600); begin "k T2" "EXECUTE 2"
 end
 
--- promise I4: ... after its lease, if nobody took over: the same with a new lease; after its end: a new attempt
+-- promise I4: ... after its lease, if nobody took over: the same attempt with a new lease; after its end: a new
+--   attempt
 function case.an_attempt_whose_lease_ran_out_goes_on_if_nobody_took_over()
   local first = begin "k T1" "EXECUTE 1".fence
   pass(1000); get "k" {record = {lease_ms = 0}}; begin "k T1" "EXECUTE 1" {fence = first}
@@ -27,8 +28,8 @@ function case.an_attempt_whose_lease_ran_out_goes_on_if_nobody_took_over()
   complete("k 0", {fence = first}) "STORED" -- late, but the only one
 end
 
--- promise I5: a lease that is over is taken over, with the next attempt
--- promise I6: what comes late is SUPERSEDED or LOST, and changes nothing
+-- promise I5: an expired lease is taken over, with the next attempt number
+-- promise I6: a late result is SUPERSEDED or LOST and changes nothing
 function case.a_lease_that_is_over_is_taken_over()
   local first = {fence = begin "k T1".fence}
   pass(999 - 99); begin "k T2" "IN_PROGRESS 1"
@@ -70,7 +71,7 @@ function case.what_failed_for_now_is_tried_again()
   begin "k T2" "EXECUTE 3" -- an attempt that ended is no more, so this is a new one
 end
 
--- promise I8: Fail FINAL: every Begin replays it, told from any result
+-- promise I8: Fail FINAL: every Begin replays it, distinct from any result
 -- promise I9
 -- promise I15
 function case.what_failed_for_good_is_replayed()
@@ -180,7 +181,7 @@ function case.what_was_forgotten_runs_anew()
   fail_final "k" "SUPERSEDED"; begin "k T1" "EXECUTE 1"
 end
 
--- promise I23: without memory: Begin and IssueTicket are refused, what ends an attempt works, results are stored
+-- promise I23: without memory: Begin and IssueTicket are refused, calls that end an attempt work, results are stored
 function case.results_are_stored_when_memory_is_short()
   local k, l, m = begin "k T1".fence, begin "l T1".fence, begin "m T1".fence
   local ticket = issue(600000)
@@ -198,7 +199,7 @@ end
 
 -- ---- foreign data ----
 
--- promise I24: foreign data: FAILED_PRECONDITION, nothing changed
+-- promise I24: foreign data: FAILED_PRECONDITION, no change
 function case.foreign_data_is_left_alone()
   each({{"DEL", "HSET ? x y"}, {"GET", "SET ? x"}, {"GET", "SETRANGE ? 0 X"}, {"GET", "SETRANGE ? 33 xx"}, -- its token's length
   }, function(row)

@@ -1,5 +1,5 @@
 -- Bad input to IdempotencyService: its code, the field's name, and nothing changed.
--- promise I25: bad input: INVALID_ARGUMENT, field named, nothing changed
+-- promise I25: bad input: INVALID_ARGUMENT, field named, no change
 require "idempotency"
 
 local TOKEN = "0123456789abcdef"

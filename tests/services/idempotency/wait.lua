@@ -72,7 +72,7 @@ end
 
 -- ---- the wait is over ----
 
--- promise I20: wait_ms over: IN_PROGRESS with retry_after_ms, and nothing begun
+-- promise I20: wait_ms over: IN_PROGRESS with retry_after_ms, and no attempt begins
 function case.when_its_time_is_over_it_is_told_how_long_the_lease_runs()
   begin "k T1"; wait "S1 k T2"; pass(300); remember()
   timed_out "S1 T2" "IN_PROGRESS 1" {retry_after_ms = about(LEASE - 300000)}; unchanged()
@@ -123,7 +123,7 @@ function case.messages_that_were_missed_are_made_up_for()
   complete "k 200"; deliver() "S1 T3 REPLAY 2 200"
 end
 
--- promise I22: who waits is known as long as anyone waits; the key ends
+-- promise I22: a waiter is known as long as it waits; the key expires
 function case.who_waits_is_known_as_long_as_anyone_waits()
   begin "k T1"; wait("S1 k T2", {wait_ms = 500000}); eq(ttl "w:k", about(510000))
   wait("S1 k T3", {wait_ms = 2000000}); eq(ttl "w:k", about(2010000))

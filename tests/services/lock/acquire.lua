@@ -1,5 +1,5 @@
 -- Acquire: who gets a lock, what the others are told, and that a repeated token is granted once.
--- promise L10: a lease that is over stands in nobody's way
+-- promise L10: an expired lease blocks nobody
 require "lock"
 
 -- promise L1: ACQUIRED: token, group, a fence a target in order, lease_ms
@@ -8,7 +8,7 @@ function case.a_free_lock_is_acquired()
   inspect "a" "EXCLUSIVE T1"
 end
 
--- promise L2: BUSY: holder's owner, name, lease left; nothing changed
+-- promise L2: BUSY: the holder's owner, name and rest of the lease; no change
 function case.a_held_lock_is_busy_and_tells_its_holder()
   acquire "T1 a"; pass(400)
   acquire "T2 a" "BUSY a held by T1" {holder = {lease_ms = about(LEASE - 400000)}, fences = {}, token = token_of "T2"}
@@ -27,7 +27,7 @@ function case.all_targets_are_taken_at_once()
   inspect "c" "EXCLUSIVE T1"; inspect "a" "SHARED T1"; inspect "b" "PERMIT/5 T1=2"
 end
 
--- promise L4: the same token again is the same grant
+-- promise L4: the same token again gets the same grant
 function case.the_same_token_again_is_the_same_grant()
   local first = acquire "T1 a b:S"
   remember(); pass(400)
@@ -43,7 +43,7 @@ function case.the_same_token_for_other_targets_is_refused()
   release "T1"; acquire "T2 p:P1/5"; acquire "T2 p:P2/5" (refused)
 end
 
--- promise L6: TOKEN_SPENT: released, in part, lost, taken away
+-- promise L6: TOKEN_SPENT: released, in part, lost, or released by force
 function case.a_released_token_is_spent()
   acquire "T1 a"; release "T1"; acquire "T1 a" "TOKEN_SPENT"; acquire "T1 b" "TOKEN_SPENT"; inspect "a" "FREE"
 end
@@ -80,7 +80,7 @@ function case.a_lease_ends_at_its_end_and_not_before()
   redis "INCRBY ls:test:clock_offset_us 1"; acquire "T1 a" "TOKEN_SPENT"; acquire "T2 a" "ACQUIRED"
 end
 
--- promise L28: an empty token is made up; an empty group is the one name
+-- promise L28: an empty token is generated; an empty group is that of the one name
 function case.an_empty_token_is_made_up_and_an_empty_group_is_the_name()
   local request = {targets = {{name = "lone name", mode = "SHARED"}}, lease_ms = LEASE}
   local one = Lock.Acquire(request) "ACQUIRED"
@@ -128,7 +128,7 @@ function case.calls_sent_together_are_one_after_the_other()
   for i = 2, 3 do eq(fence_of(answers[i]), above(fence_of(answers[i - 1]))) end
 end
 
--- promise L8: never a second grant of a token, its record lost
+-- promise L8: no second grant for a token, also if its record is lost
 function case.a_lost_record_does_not_let_a_token_in_twice()
   acquire "T1 a:S"; redis("DEL", key "t:T1"); acquire "T1 a:S" "TOKEN_SPENT"; inspect "a" {holders = {{}}}
   -- Its record is gone and its lease has expired, but it is still in the name's hash.
@@ -137,7 +137,7 @@ function case.a_lost_record_does_not_let_a_token_in_twice()
   redis("DEL", key "t:T2"); acquire "T2 a" "TOKEN_SPENT"
 end
 
--- promise L48: foreign data: FAILED_PRECONDITION, nothing changed
+-- promise L48: foreign data: FAILED_PRECONDITION, no change
 function case.foreign_data_is_refused_and_left_alone()
   each({
     "SET ls:{default/g}:lock:n:a foreign", "HSET ls:{default/g}:lock:n:a f foreign",

@@ -14,7 +14,7 @@ function case.inspect_shows_each_holder()
   pass(300); inspect "a" "FREE"; unchanged()
 end
 
--- promise L25: ForceRelease: removes and tells all; they are out
+-- promise L25: ForceRelease: removes all holders and reports them; they hold nothing
 function case.a_forced_release_removes_every_holder()
   acquire "T1 a:S b"; acquire("T2 a:S", {lease_ms = 10}); acquire "T3 a:S"; pass(500)
   force_release "a" "T1 T3"; inspect "a" "FREE"
@@ -131,7 +131,7 @@ function case.list_misses_nothing_that_stays_while_much_changes()
 end
 
 -- promise L24
--- promise B3: a page of List, ListItems ends after a bounded amount of work, whatever a page token says
+-- promise B3: a page of List or ListItems ends after a bounded amount of work, whatever its page token contains
 function case.a_page_does_a_bounded_amount_of_work()
   acquire "T1 a"; eval "for i = 1, 20000 do redis.call('HSET', 'ls:{default/g}:stock:i:' .. i, 'f', '1') end"
   eq(commands_of("scan", function()

@@ -13,7 +13,8 @@ end
 
 -- ---- one bound for all calls of an FCALL ----
 
--- promise B17: what an FCALL does for those who wait, and reads of holders, is bounded for all its calls together; who is not served is looked at again, and a try on what nobody holds is still granted
+-- promise B17: the work of an FCALL for waiters and its reads of holders are bounded for all its calls together;
+--   waiters that it leaves are visited again; a try on free names is still granted
 function case.calls_that_travel_together_share_what_they_may_do_for_others()
   local n, readers, offered, more = 8, 60, 0, 0
   for i = 0, n - 1 do a_crowd_waits("n" .. i, readers) end
@@ -90,7 +91,7 @@ end
 
 local other_capacity = "FAILED_PRECONDITION NO targets[0].capacity: another one is in use"
 
--- promise B18: a refusal removes what is over, hands over, and is NO; the next one reads no holders
+-- promise B18: a refusal removes expired leases, hands over and is NO; the next refusal reads no holders
 function case.a_refusal_is_not_paid_for_twice()
   acquire("T1 a:P1/5", {lease_ms = OVER}) "ACQUIRED"; acquire "T2 a:P1/5" "ACQUIRED"
   over()
@@ -121,7 +122,7 @@ local function with_b_foreign(body)
   end)
 end
 
--- promise L56: foreign data under the names, or in the records, of others bars them and is no error after a write
+-- promise L56: foreign data under names or in records of others blocks these names and causes no error after a write
 function case.a_waiter_with_a_foreign_name_is_barred_and_bars()
   with_b_foreign(function()
     local before = redis("DEBUG", "DIGEST-VALUE", key "n:b")

@@ -86,7 +86,7 @@ function case.registers_are_apart_and_stay()
 end
 
 -- promise L48
--- promise B9: ResetFence sets a register, or forgets it
+-- promise B9: ResetFence sets a register or deletes it
 function case.a_foreign_register_is_left_alone()
   redis "SET ls:{default/a}:lock:r foreign"; check_fence "a 7" (foreign)
   redis "GET ls:{default/a}:lock:r" "foreign"
@@ -94,7 +94,7 @@ function case.a_foreign_register_is_left_alone()
   reset_fence "b 0" (foreign)
 end
 
--- promise B8: CheckFence and ResetFence refuse what no clock can have given
+-- promise B8: CheckFence and ResetFence refuse values that no clock can have given
 -- A number that is no fence would make every holder STALE for good.
 function case.what_no_clock_can_have_given_is_refused()
   local refused = "INVALID_ARGUMENT NO fence: over 24 hours ahead of the store's clock, no lock can have given it"

@@ -6,7 +6,8 @@ local DAY = 86400000
 
 -- ---- turns ----
 
--- promise L57: a Release grants at once what its own server parks in one copy: in its turn, a lease and a fence as ever; others are offered theirs
+-- promise L57: a Release grants at once to the next waiter if its own server parks it in one copy, in order, with the
+--   usual lease and fence; waiters of other servers get an offer
 function case.a_release_grants_what_its_own_server_parks()
   local before = fence_of(acquire "T1 a")
   wait "S1 T2 a" "QUEUED"; wait "S1 T3 a" "QUEUED"
@@ -117,7 +118,7 @@ end
 
 -- ---- nobody is told ----
 
--- promise L58: such a grant that nobody was told is taken back and keeps its number; one that somebody was told stays
+-- promise L58: such a grant is taken back and keeps its number if no caller received it; a received grant stays
 function case.a_grant_that_nobody_was_told_is_taken_back()
   acquire "T1 a"; wait "S1 T2 a"; wait "S2 T3 a"; wait "S1 T4 a"
   release_at "S1 T1"; inspect "a" "EXCLUSIVE T2"
@@ -193,7 +194,8 @@ end
 
 -- ---- the way into a queue ----
 
--- promise L59: the usual way into a queue is that of any other: its end, one place a token, nothing of foreign data changed
+-- promise L59: the usual way into a queue has the same checks: expiry, one place for a token, no change of foreign
+--   data
 function case.who_comes_to_a_queue_stands_at_its_end()
   acquire "T1 a"
   for _, call in ipairs{"S2 T2 a", "S1 T3 a", "S2 T4 a", "S1 T5 a"} do wait(call) "QUEUED" end
@@ -217,7 +219,7 @@ local function lasts(...)
   for _, name in ipairs{...} do eq(ttl(name), above(WAIT + LEASE - 1)) end
 end
 
--- promise L43: no key of the queue is left, each ends
+-- promise L43: no key of the queue remains, and each expires
 function case.keys_of_a_queue_end_however_it_was_made()
   acquire "T1 a"; wait "S1 T2 a"; redis("DEL", key "s:a"); wait "S1 T3 a"
   lasts "s:a"; redis("DEL", key "s:a"); wait "S2 T4 a:S"; lasts "s:a"

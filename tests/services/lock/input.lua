@@ -1,5 +1,5 @@
 -- Bad input to LockService: its code, the field's name, and nothing changed.
--- promise L47: bad input: INVALID_ARGUMENT, field named, nothing changed
+-- promise L47: bad input: INVALID_ARGUMENT, field named, no change
 require "lock"
 
 local TOKEN, LONG = "0123456789abcdef", long(129)

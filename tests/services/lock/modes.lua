@@ -101,7 +101,8 @@ function case.one_request_may_mix_modes()
 end
 
 -- promise L14: 4,096 holders of a name
--- promise B2: thousands of holders are handed on unread and described in parts; a full name is known without reading them
+-- promise B2: a hand-over does not read the thousands of holders of a name, and views describe them in parts; a full
+--   name is detected without reading them
 function case.a_name_has_a_bounded_number_of_holders()
   local most = 4096
   for i = 0, most - 1 do

@@ -2,11 +2,13 @@
 -- promise L36
 -- compatible with the holders and with all that stand before it, as if they held. The model is that sentence; it has one
 -- list, no queue a name, no offers.
--- promise L30: waiting: FIFO, nobody overtakes whom it would bar; all modes; all names at once; no starvation
--- promise L31: promote on release, withdrawal, expiry, ForceRelease
+-- promise L30: waiting: FIFO, nobody overtakes a waiter that it would block; all modes; all names at once; no
+--   starvation
+-- promise L31: the next waiters are promoted on release, withdrawal, expiry and ForceRelease
 -- promise L43
 -- promise L57
--- promise L51: copies of one waiting Acquire: all are told and get the grant, a lost one takes out itself alone; at most 16
+-- promise L51: copies of one waiting Acquire: all are informed and get the grant, a lost copy removes only itself; at
+--   most 16
 require "lock_queue"
 
 local NAMES, TOKENS, TICK, CAPACITY, CALLS = 4, 60, 1000, 3, 150

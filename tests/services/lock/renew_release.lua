@@ -131,7 +131,7 @@ function case.records_of_one_name_are_kept_as_long_as_stated()
 end
 
 -- promise L27: Renew, Release, ForceRelease without memory; not Acquire
--- promise B6: a Release of a token that is not known leaves a mark, and needs memory for it; any other does not
+-- promise B6: a Release of an unknown token leaves a mark and needs memory for it; no other Release does
 function case.locks_are_kept_and_given_back_when_memory_is_short()
   local base = "ls:{default/g}:"
   acquire "T1 a"; acquire "T2 b:S"; redis "CONFIG SET maxmemory 1"; redis "SET any thing" "OOM..."

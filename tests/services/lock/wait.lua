@@ -39,7 +39,8 @@ function case.a_free_name_is_acquired_without_waiting()
   wait "S1 T1 a b:S" "ACQUIRED"; wait "S1 T2 b:S" "ACQUIRED"; eq(queue_keys(), 0)
 end
 
--- promise L34: an offer of at most 0.5 s, claimed by the parking server; the lease starts at the claim
+-- promise L34: an offer lasts at most 0.5 s, is claimed by the server that parks the call, and the lease starts at the
+--   claim
 function case.the_lease_begins_at_the_claim()
   acquire "T1 a"; wait "S1 T2 a"
   local before = fence_of(acquire "T3 b")
@@ -120,7 +121,7 @@ function case.force_release_hands_over()
   deliver() "T2"; acquire "T1 a" "TOKEN_SPENT"
 end
 
--- promise L33: the timer: alarms for the end of each lease, told when sooner
+-- promise L33: alarms are set for the end of each lease, and moved when it comes sooner
 function case.a_waiter_arms_an_alarm_for_each_lease()
   acquire "T1 a"; pass(400); wait "S1 T2 b a" "QUEUED"
   eq(harness.alarms(calls[1].number), { -- b is free
@@ -193,7 +194,7 @@ function case.every_key_of_the_queue_ends()
   redis("PEXPIRETIME", key "w:a")(ends); redis("PEXPIRETIME", key "s:a")(ends)
 end
 
--- promise L45: the order outlives the clock stepping back ; an offer does not bar for longer
+-- promise L45: the order survives a clock that steps back; an offer does not block for longer
 function case.a_clock_that_steps_back_keeps_the_order()
   acquire "T1 a"; wait "S1 T2 a"; pass(-3000); wait "S2 T3 a:S"; queue "a" "T2 T3"
   release "T1"; messages() "S1:W T2 S1:A a S2:A a"
@@ -201,7 +202,7 @@ function case.a_clock_that_steps_back_keeps_the_order()
   promote "a"; deliver() "T3"
 end
 
--- promise B7: foreign data at any key of a lock: nothing is changed
+-- promise B7: foreign data at any key of a lock: no change
 function case.foreign_data_is_refused_and_left_alone()
   for i, command in ipairs{"SET w:b foreign", "SET s:b foreign", "SET n:b foreign", "SETRANGE n:b 0 x",
     "SETRANGE n:b 1 x", "SET h:b foreign"} do

@@ -5,7 +5,7 @@ require "lock_queue"
 -- ---- offers ----
 
 -- promise L34
--- promise L35: a server that is gone or silent does not hold up the rest
+-- promise L35: a server that is gone or silent does not delay the rest
 function case.an_offer_that_nobody_claims_passes_on()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"; wait "S2 T4 a"
   release "T1"; messages() "S1:W T2 S1:A a S2:A a"
@@ -48,7 +48,7 @@ function case.waiters_of_a_server_that_is_gone_are_passed_over_at_once()
 end
 
 -- promise L35
--- promise L53: a try on what nobody holds or can claim is granted, however many died
+-- promise L53: a try on names that nobody holds or can claim is granted, however many waiters died
 function case.entries_of_dead_servers_block_nobody()
   acquire "T1 b"
   for i = 0, 999 do wait("S1 D" .. i .. " a b") "QUEUED" end
@@ -58,7 +58,8 @@ function case.entries_of_dead_servers_block_nobody()
   release "T3"; release "T1"; eq(queue_keys(), 0); acquire "T4 a b" "ACQUIRED"; eq(queue_keys(), 0)
 end
 
--- promise L50: who is barred only by others' waiters is looked at each 300 ms; lease + 1 s with a dead or frozen server ahead
+-- promise L50: a waiter blocked only by other waiters is visited each 300 ms; it waits for lease + 1 s behind a dead
+--   or frozen server
 -- Nobody holds b: only V bars W, and V's server does not answer any more.
 function case.a_waiter_blocked_only_by_dead_ones_is_looked_at()
   acquire "T1 x"; wait "S1 V x y" "QUEUED"; wait "S2 W y" "QUEUED"
@@ -140,7 +141,7 @@ function case.a_clock_set_back_an_hour_does_not_keep_an_offer()
   release "T5"; pass(-3600); acquire "T7 b:P1/200" "ACQUIRED"
 end
 
--- promise L36: tokens are re-read after a lost subscription
+-- promise L36: tokens are read again after a lost subscription
 function case.messages_that_were_missed_are_read_again()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"; release "T1"
   server_down "S1" -- its messages are lost
@@ -156,7 +157,7 @@ end
 
 -- ---- withdrawal ----
 
--- promise L37: TIMED_OUT: withdrawn; a grant that came first wins
+-- promise L37: TIMED_OUT: the waiter is withdrawn; an earlier grant wins
 function case.a_waiter_whose_time_is_over_is_withdrawn()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"
   timed_out "S1 T2" "TIMED_OUT a held by T1" {holder = {lease_ms = above(0)}}; queue "a" "T3"
@@ -183,7 +184,7 @@ function case.a_lapsed_offer_times_out()
   deliver() "T3"
 end
 
--- promise L38: the connection goes: withdrawn, not spent; only its own
+-- promise L38: a lost connection withdraws its waiters without spending their tokens, and no others
 function case.an_abandoned_waiter_keeps_its_number()
   acquire "T1 a"; wait "S1 T2 a"; wait "S1 T3 a"; abandoned "S1 T2" "CANCELLED NO..."
   queue "a" "T3"; wait "S2 T2 a" "QUEUED"; queue "a" "T2 T3"
@@ -211,7 +212,7 @@ function case.only_who_parks_a_waiter_abandons_it()
   release "T1"; deliver() "T2"
 end
 
--- promise L39: Release withdraws, leaves a tombstone, ends the parked call
+-- promise L39: Release withdraws, leaves a tombstone and ends the parked call
 function case.a_release_withdraws()
   acquire "T1 a"; wait "S1 T2 a b"; wait "S2 T3 a"
   release "T2 c" "NOT_HELD" -- not its name

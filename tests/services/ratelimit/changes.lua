@@ -57,8 +57,8 @@ local function step_check()
   expect_bound(p, p.name == "BUCKET" and most or limit)
 end
 
--- promise R30: a change is in force on all servers within a second; what is cached is bounded
--- promise R31: other numbers keep the counter within the new bound; another algorithm starts anew
+-- promise R30: a change takes effect on all servers within a second; the cache is bounded
+-- promise R31: new limits keep the counter within the new bound; another algorithm starts afresh
 function case.changes_are_in_force_within_a_second_and_keep_their_bound()
   rounds(4, 80, function() -- of 2,500 steps
     policies = {}

@@ -5,7 +5,8 @@ require "ratelimit"
 -- promise R15: more than `after` tries in one window ban the key
 -- promise R19: "1 s, 5 allowed, over 7 tries locked for 2 s"
 -- The example of the contract.
--- promise E11: five a second, over seven tries locked out for two seconds: which try gets what; others are not hit;
+-- promise E11: five a second, and over seven tries a ban of two seconds: which try gets which answer; others are not
+--   affected;
 -- it ends
 function case.five_a_second_over_seven_tries_locked_for_two()
   local rule = "bob FIXED 5/1000 after=7 ban=2000"
@@ -206,7 +207,7 @@ end
 -- ---- request_id ----
 
 -- promise R5
--- promise R20: request_id: the first answer, replayed, while the call may be repeated and what it charged counts
+-- promise R20: request_id: the first answer is replayed while the call may be repeated and its charge counts
 function case.a_repeat_is_the_first_answer()
   local rules = "bob FIXED 3/90000;bob LOG 3/90000;bob WINDOW 3/90000;bob BUCKET 3/90000"
   local first = tostring(check_id(rules, 2, "r"))

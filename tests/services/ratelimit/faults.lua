@@ -44,7 +44,7 @@ local rows = {
   {"LPUSH ? x", P .. "c", "delete"},
 }
 
--- promise R37: foreign data: FAILED_PRECONDITION, nothing changed
+-- promise R37: foreign data: FAILED_PRECONDITION, no change
 function case.foreign_data_changes_nothing()
   refuses_foreign(rows, tries, function()
     put_policy("api", "FIXED 5/1000"); check_id(RULES, 1, "r") "ALLOWED:..."

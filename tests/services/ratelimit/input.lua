@@ -2,7 +2,7 @@
 -- promise R4
 -- promise R13
 -- promise R14
--- promise R36: bad input: INVALID_ARGUMENT, field named, nothing changed
+-- promise R36: bad input: INVALID_ARGUMENT, field named, no change
 require "ratelimit"
 
 local LONGEST, LONG, MOST = long(128), long(129), 9007199254740991
@@ -64,7 +64,7 @@ function case.limits_name_what_is_wrong()
   }
 end
 
--- promise R41: unlimited: allowed, nothing is counted or remembered; told as such, with neither limit nor shadow
+-- promise R41: unlimited: allowed, not counted or remembered, and reported as unlimited, without limit or shadow
 function case.an_unlimited_policy_is_nothing_else()
   refuses(RateLimit.PutPolicy, {name = "api", unlimited = true}) {
     {"limit", limit = limit_of "FIXED 5/1000"}, {"shadow", shadow = true},

@@ -17,7 +17,7 @@ function case.a_try_is_one_whatever_it_costs()
   banned(rule, 100, 1)
 end
 
--- promise R17: banned tries neither count nor lengthen; a ban never shortens a wait
+-- promise R17: tries during a ban neither count nor prolong it; a ban never shortens a wait
 function case.banned_tries_neither_count_nor_lengthen()
   local rule = "bob FIXED 1/1000 after=2 ban=1500"
   check(rule); check(rule); banned(rule, 1500); remember()
@@ -63,7 +63,7 @@ local function bans(rule, ...)
   end
 end
 
--- promise R18: factor, max_ban_ms; escalation is forgotten
+-- promise R18: factor, max_ban_ms; escalation ends with time
 function case.each_further_ban_is_longer()
   bans("bob FIXED 1/100 after=1 ban=100 factor=2 max=700", 100, 200, 400, 700, 700)
 end

@@ -5,7 +5,7 @@ require "ratelimit"
 local function list(size, token) return RateLimit.ListPolicies{page_size = size, page_token = token} end
 local UNLIMITED = "ALLOWED 9007199254740991 9007199254740991 0 0 0"
 
--- promise R26: PutPolicy, GetPolicy: what holds, defaults told; NOT_FOUND
+-- promise R26: PutPolicy, GetPolicy: the policy in force with its defaults; NOT_FOUND
 function case.a_policy_is_what_was_put()
   local put = put_policy("api", "BUCKET 5/1000 burst=10 after=7 ban=2000 factor=3 max=9000", {shadow = true})
     {policy = {name = "api", version = now_us()}}.policy
@@ -21,7 +21,7 @@ function case.defaults_are_told()
   eq(put_policy("api", "FIXED 5/1000").policy.limit.penalty, nil)
 end
 
--- promise R27: expected_version: ABORTED with the current one; none used twice
+-- promise R27: expected_version: ABORTED with the current one; no version is used twice
 -- promise R28: ListPolicies in order, by pages; DeletePolicy
 function case.versions_are_compared_and_never_used_twice()
   put_policy("api", "FIXED 5/1000", {expected_version = 3}) "ABORTED NO expected_version:..."
@@ -170,7 +170,7 @@ end
 
 -- ---- shadow ----
 
--- promise R32: shadow counts and reports, and lets pass
+-- promise R32: shadow counts and reports, and allows
 function case.a_shadow_counts_and_lets_pass()
   put_policy("api", "FIXED 1/1000", {shadow = true}); check "bob @api" "ALLOWED: ALLOWED 1 0 0 1000 0"
   advance(100); check "bob @api" "ALLOWED: ALLOWED 1 0 900 900 0"

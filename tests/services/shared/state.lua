@@ -27,7 +27,7 @@ local function random_rules()
   return table.concat(words, ";")
 end
 
--- promise R43: Checks that share an FCALL are answered as alone; a key is read once and written once
+-- promise R43: Checks that share an FCALL are answered as if alone; a key is read once and written once
 function case.checks_are_answered_as_alone()
   rounds(6, 100, function() -- of 50 batches
     shorten_chunks()
@@ -79,7 +79,7 @@ local function begin_batch(n)
   return last.outcome == "EXECUTE" and last.fence
 end
 
--- promise I37: Begins that share an FCALL are answered as alone; the record is read once and written once
+-- promise I37: Begins that share an FCALL are answered as if alone; the record is read once and written once
 function case.begins_are_answered_as_alone()
   rounds(5, 50, function() -- of 100 batches
     local fence = 1

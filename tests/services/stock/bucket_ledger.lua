@@ -49,7 +49,8 @@ local function count_rest(position, limit)
   return n, position
 end
 
--- promise SB23: by `next_after` a reader misses nothing, also of what is written behind it in time, and is told TRIMMED whichever bucket lost what it has read; it is a place to trim up to, too
+-- promise SB23: a reader that follows `next_after` misses no entry, also of those written late, and gets TRIMMED if
+--   any bucket lost entries that it had read; the value is also a valid place to trim to
 function case.next_after_goes_on_behind_what_was_told()
   put_in "a 40"; sales(30)
   local entries = all()

@@ -37,7 +37,7 @@ function case.buckets_lie_in_slots_far_apart()
   end
 end
 
--- promise SB1: an order lives in the bucket that its id says, and is found there again
+-- promise SB1: an order is in the bucket that its id selects, and is found there again
 function case.an_order_lives_in_its_bucket()
   put_in "a 40"
   local id = order_in(3)
@@ -92,7 +92,7 @@ local function in_buckets(sku)
   return sum
 end
 
--- promise SB3: units on their way are not lost: a repeat, or whoever needs them, finishes the move
+-- promise SB3: units in transit are not lost: a repeat, or any call that needs them, finishes the move
 -- promise SB5
 function case.a_move_that_was_lost_is_finished_by_a_repeat()
   put_in "a 40"
@@ -127,7 +127,7 @@ end
 
 -- promise SB3
 -- promise SB5
--- promise SB24: units that a server which died has left on their way come home by the sweep of another
+-- promise SB24: units that a dead server left in transit are returned by the sweep of another
 function case.a_move_that_was_lost_is_found_when_it_is_overdue()
   put_in "a%} 40"; overdue() "OK\n\n"
   losing(RECEIVE, function() sell(1, "- a%}:15") "INTERNAL..." end)
@@ -187,7 +187,7 @@ end
   sell(4, "- a:1") "SOLD_OUT a:0"
 end
 
--- promise SB8: SOLD_OUT from memory ends with what comes back in any bucket
+-- promise SB8: SOLD_OUT from memory ends when units return in any bucket
 function case.a_remembered_sold_out_ends_with_what_comes_back_anywhere()
   harness.options{remembers_refusals = true}; harness.server "remembers"; put_in "a 4"
   local id = order_in(2)
@@ -200,7 +200,7 @@ end
 
 -- ---- items ----
 
--- promise SB9: the number of buckets is for good
+-- promise SB9: the number of buckets is permanent
 function case.the_number_of_buckets_is_for_good()
   put_in "a 10"; remember(); put_in("a 10", 8) "FAILED_PRECONDITION NO buckets:..."
   put_in("b 10", 1) "FAILED_PRECONDITION NO buckets:..."; unchanged()
@@ -236,7 +236,7 @@ function case.adjust_takes_from_all_buckets()
 end
 
 -- promise SB11
--- promise E13: Adjust with the version that was looked at changes nothing when somebody was faster
+-- promise E13: Adjust with the version that was read changes nothing when another call was faster
 function case.an_expected_version_is_of_the_whole_item()
   put_in "a 20"
   local before = version "a"
@@ -266,7 +266,7 @@ function case.a_deleted_item_that_a_bucket_still_has_ends_there_too()
   gone "a"
 end
 
--- promise SB13: buckets get what PutItem could not tell them
+-- promise SB13: a bucket that PutItem did not reach gets the item later
 -- PutItem was lost between the pool and the buckets.
 function case.a_bucket_without_the_item_gets_it()
   losing("local born, era, item = tonumber(made), tonumber(set), item_of(s, sku)", function()
@@ -275,7 +275,7 @@ function case.a_bucket_without_the_item_gets_it()
   stock "a" "20 0 0"; sell(1, "- a:1") "DEDUCTED..."; stock "a" "19 0 1"
 end
 
--- promise SB15: lists tell one item
+-- promise SB15: lists show one item
 function case.lists_tell_one_item()
   put_in "b 20"; put_in "a 10"; put("c 5", {group = "h"}); sell(2, "- a:1 b:1")
   local page = Stock.ListItems{group = "g", page_size = 1} {items = {{sku = "a", available = 9}}}
@@ -339,7 +339,7 @@ function case.a_buyer_has_one_limit_in_all_buckets()
   sell(4, "- a:1") "INVALID_ARGUMENT NO buyer_id:..."; stock "a" {item = {per_buyer_limit = 3}}
 end
 
--- promise SB17: what came back does not count; a claim without an order counts for 15 s
+-- promise SB17: returned units do not count; a claim without an order counts for 15 s
 function case.what_comes_back_does_not_count_for_the_limit()
   put_with_limit(400, 2)
   local sold, held = order_in(1), order_in(2)
@@ -402,7 +402,8 @@ local function set_back(bucket)
   end
 end
 
--- promise SB25: what a failover has lost of a move keeps nobody from the item: it can be put, adjusted, deleted, and units of an item that was made later are not asked for
+-- promise SB25: a move that a failover lost does not block the item: it can be put, adjusted and deleted, and units of
+--   an item that was created later are not asked for
 function case.an_item_of_which_units_were_lost_on_their_way_can_be_deleted()
   put_in "a 40"; keep(2); sell(2, "- a:20") "DEDUCTED a:0"
   set_back(2); delete "a" "OK"; stock "a" "NOT_FOUND..."
@@ -449,7 +450,7 @@ function case.units_of_an_item_that_was_made_later_are_not_asked_for()
   set_back(0); set_back(2); sell(2, "- a:12") "DEDUCTED..."
 end
 
--- promise SB26: holds that are over, however many, keep nobody from the item
+-- promise SB26: expired holds, however many, do not block the item
 function case.many_holds_that_are_over_keep_nobody_from_the_item()
   put_in "a 1200"
   for _ = 1, 210 do reserve(order_in(1) .. " - 60000 a:1") end

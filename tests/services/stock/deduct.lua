@@ -16,7 +16,7 @@ function case.one_line_needs_no_group()
   deduct("o1 - a:1", {group = "a"}) "DEDUCTED again a:9"
 end
 
--- promise S7: the same order_id is the first answer, replayed
+-- promise S7: the same order_id gets the first answer, replayed
 function case.a_repeat_is_the_first_answer()
   put "a 10"; put "b 10"; deduct "o1 bob a:2 b:1"; deduct "o2 bob a:8"
   remember(); deduct "o1 bob a:2 b:1" "DEDUCTED again a:8 b:9"
@@ -44,7 +44,7 @@ end
 
 -- promise S4: all lines or none
 -- promise S9: a refusal leaves no record
--- promise S52: GetOrder: state, hold_ms, lines with what came back; NOT_FOUND
+-- promise S52: GetOrder: state, hold_ms, lines with returned units; NOT_FOUND
 function case.a_refusal_changes_nothing_and_may_change()
   put "a 3"; put "b 10"; remember(); deduct "o1 - b:1 a:4" "SOLD_OUT a:3"
   unchanged(); order "o1" "NOT_FOUND NO order_id:..."
@@ -72,7 +72,7 @@ function case.the_gravest_refusal_is_told_with_its_lines()
   deduct "o bob ok:5 few:2" "DEDUCTED ok:0 few:8"
 end
 
--- promise S10: buyer_id compulsory where an item has a limit
+-- promise S10: buyer_id is required where an item has a limit
 -- promise S11: per_buyer_limit; only orders made while it was set count
 function case.a_buyer_gets_no_more_than_the_limit()
   put("a 100", {per_buyer_limit = 3}); deduct "o1 bob a:2" "DEDUCTED a:98"
@@ -112,7 +112,7 @@ function case.sixty_four_lines()
   change_item("s63", AVAILABLE, 0); remember(); deduct("o2 - " .. ones(64)) "SOLD_OUT s63:0"; unchanged()
 end
 
--- promise S12: combined calls are as separate ones
+-- promise S12: combined calls behave like separate ones
 function case.calls_may_travel_together()
   put "a 5"
   local answers = Stock.Deduct.together{deduct_request("o1", "-", "a:4"), deduct_request("o1", "eve", "a:4"),

@@ -9,7 +9,7 @@ local function many_holds(n)
 end
 local function held_orders() return redis_number("ZCARD", key "x") end
 
--- promise S36: a hold that is over is back the moment anyone reads or writes
+-- promise S36: the units of an expired hold are available to every read and write at once
 -- promise S37: expiry: order EXPIRED, counts back, entries, once
 function case.stock_is_back_the_moment_its_hold_ends()
   put "a 10"; reserve "o1 bob 600000 a:4"; ms(590000); stock "a" "6 4 0"; reserve "o2 - 60000 a:7" "SOLD_OUT a:6"
@@ -111,7 +111,7 @@ function case.lines_count_too()
   stock "s63" "100 0 0"; eq(held_orders(), 10)
 end
 
--- promise B4: reads of one FCALL count the holds that are over once
+-- promise B4: reads of one FCALL count expired holds once
 -- Readers that share an FCALL count expired holds once.
 function case.a_frame_of_reads_counts_holds_once()
   local function together(n)
@@ -130,7 +130,7 @@ function case.a_frame_of_calls_gives_back_some_hundred()
   eq(held_orders(), 100)
 end
 
--- promise S39: what a refused call gave back is no effect of it: NO
+-- promise S39: units that a refused call returned from expired holds do not count as its effect: NO
 -- Expired holds were given back; the call itself has changed nothing.
 function case.a_refusal_that_gave_back_is_still_no_effect()
   local function over(id)
@@ -149,7 +149,7 @@ function case.a_sale_gives_back_only_where_it_matters()
   deduct "o2 - b:1"; eq(held_orders(), 1); deduct "o3 - b:1 a:10" "DEDUCTED b:8 a:0"; eq(held_orders(), 0)
 end
 
--- promise S38: buyer counts fall on cancel, expiry, return; only their own
+-- promise S38: buyer counts fall on cancel, expiry and return, each its own
 -- Held before there was a limit, or under another limit: the buyer counts do not decrease.
 function case.only_its_own_count_falls()
   put "a 10"; reserve "o1 bob 100000 a:2"; put("a 10", {per_buyer_limit = 3}); reserve "o2 bob 100000 a:3"
@@ -167,7 +167,7 @@ end
 
 -- ---- lasting alarms ----
 
--- promise S41: the lasting alarm says when it is due again
+-- promise S41: the lasting alarm returns when it is due next
 function case.a_lasting_alarm_comes_when_the_next_hold_ends()
   hold_clock(); put "a 10"; eq(ring(), -1)
   reserve "o1 - 100000 a:1"; reserve "o2 - 900000 a:1"; reserve "o3 - 900001 a:1"; ms(100000); eq(ring(), 800000)
@@ -176,7 +176,7 @@ function case.a_lasting_alarm_comes_when_the_next_hold_ends()
   ms(799990); eq(ring(), 50); ms(50); eq(ring(), -1)
 end
 
--- promise S42: the sweep finds what nobody gives back, step by step; a killed server's holds end
+-- promise S42: the sweep finds expired holds that no call returned, step by step; a killed server's holds end
 function case.what_nobody_gives_back_is_found()
   put "a 10"; put("a 10", {group = "h}"}); reserve "o1 - 100000 a:1"; reserve("o1 - 500000 a:1", {group = "h}"})
   -- Foreign data.

@@ -1,5 +1,5 @@
 -- Foreign data changes nothing, an error after a write is MAYBE, and stock comes back without memory.
--- promise T9: an unknown error may have come after a write: INTERNAL, MAYBE; WRONGTYPE is told by the function
+-- promise T9: an unknown error may come after a write: INTERNAL, MAYBE; WRONGTYPE is reported by the function
 require "stock"
 
 local tries = {
@@ -64,7 +64,7 @@ local rows = {
 }
 
 -- promise S3: counts, buyer counts, order and ledger change together
--- promise S32: foreign data: FAILED_PRECONDITION, nothing changed
+-- promise S32: foreign data: FAILED_PRECONDITION, no change
 function case.foreign_data_changes_nothing()
   refuses_foreign(rows, tries, function()
     put("a 10", {per_buyer_limit = 5}); put("b 10", {per_buyer_limit = 5})
@@ -82,7 +82,7 @@ function case.a_foreign_order_among_those_that_are_over()
   end
 end
 
--- promise S53: without memory what gives back, confirms or extends works; what takes does not
+-- promise S53: without memory calls that return, confirm or extend work; calls that take do not
 -- Functions that take stock or make keys are refused; those that give back or confirm are not.
 function case.stock_comes_back_when_memory_is_short()
   local function try(name, args) return fcall(name, "ls:{default/g}:", table.unpack(split(args))) end

@@ -1,6 +1,6 @@
 -- Bad input: INVALID_ARGUMENT, the field's name first, nothing changed.
 -- promise S27
--- promise S30: bad input: INVALID_ARGUMENT, field named, nothing changed
+-- promise S30: bad input: INVALID_ARGUMENT, field named, no change
 -- promise SL12: wait_ms: 0..86,400,000
 require "stock"
 

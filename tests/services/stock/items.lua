@@ -72,7 +72,7 @@ function case.adjust_adds_and_takes()
 end
 
 -- promise S13
--- promise S22: Adjust: once an adjustment_id; told in the ledger with its reason
+-- promise S22: Adjust: once for an adjustment_id; recorded in the ledger with its reason
 function case.adjust_once_an_id()
   put "a 10"; put "b 10"
   local first = adjust "a 5 adj"

@@ -60,7 +60,7 @@ function case.tells_what_was_trimmed_unread()
   unchanged()
 end
 
--- promise B5: TrimLedger forgets at most some 4,000 entries of the stream a call, and the server goes on
+-- promise B5: TrimLedger removes at most some 4,000 entries of the stream in a call, and the server continues
 -- In steps of 4,000 entries; readers of the rest get TRIMMED from the first step on.
 function case.a_long_ledger_is_trimmed_in_steps()
   put "a 1"
@@ -190,7 +190,7 @@ function case.trimming_nothing_makes_no_ledger()
   trim "1-0" "OK"; eq(harness.snapshot(), "")
 end
 
--- promise S26: the ledger ends by TrimLedger only, or emptied without items
+-- promise S26: the ledger ends by TrimLedger only, or when it is empty and without items
 function case.an_emptied_ledger_ends_where_no_items_are()
   local ids = five_entries()
   trim(ids[5]) "OK"; eq(ttl "ledger", -1)

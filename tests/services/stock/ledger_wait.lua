@@ -52,7 +52,7 @@ local function two_entries(id)
   return ("RESERVED a 1 %s, CANCELLED a 1 %s"):format(id, id)
 end
 
--- promise SB21: an entry of any bucket wakes a reader, also while it is asking
+-- promise SB21: an entry of any bucket wakes a reader, also while it reads
 -- An entry of any bucket, and a reader that has waited since before the group had buckets.
 function case.an_entry_of_any_bucket_wakes()
   local early = waits_at("S2", "")
@@ -93,7 +93,7 @@ function case.every_change_wakes()
   wakes(function() put "b 1" end, "PUT b 1")
 end
 
--- promise SL2: a server is told once for all its readers; nobody who is not waiting any more
+-- promise SL2: a server gets one message for all its readers, and none for readers that stopped waiting
 function case.a_server_is_told_once()
   for _, sku in ipairs{"a", "b", "c"} do put(sku .. " 10") end
   local last, readers = last_id(), {}
@@ -116,7 +116,7 @@ end
 
 -- ---- what a reader gets ----
 
--- promise SL6: what is there is not waited for; reading without wait_ms writes nothing
+-- promise SL6: a read with entries does not wait; a read without wait_ms writes nothing
 function case.what_is_there_is_not_waited_for()
   put "a 10"; deduct "o1 - a:1"
   local entries = ledger().entries
@@ -137,7 +137,7 @@ function case.trimmed_is_told_at_once()
   remember(); said_of(wait("S1", first)) "TRIMMED"; unchanged()
 end
 
--- promise SL4: a woken reader keeps its limit, and waits on when there is nothing for it
+-- promise SL4: a woken reader keeps its limit, and waits on when there is no entry for it
 function case.a_woken_reader_keeps_its_limit()
   put "a 10"
   local reader = waits_at("S1", last_id(), {limit = 2})
@@ -156,7 +156,7 @@ function case.woken_for_nothing_it_waits_on()
   deduct "o - a:1"; messages()("S1:" .. WOKEN); wake(reader) "DEDUCTED a 1 o"
 end
 
--- promise SL5: wait_ms over: OK without entries, or with what came unseen
+-- promise SL5: wait_ms over: OK without entries, or with entries that came unnoticed
 function case.at_its_deadline_it_is_answered()
   put "a 10"
   local last = last_id()
@@ -168,7 +168,7 @@ end
 
 -- ---- what waiting leaves behind ----
 
--- promise SL8: what waiting writes ends with the longest wait
+-- promise SL8: the keys of waiting end with the longest wait
 function case.a_registration_ends_with_the_longest_wait()
   waits_at("S1", ""); eq(ttl "r", within(WAIT - 20000, WAIT))
   waits_at("S1", "", {wait_ms = DAY}); keeps("r", DAY); waits_at("S2", "", {wait_ms = 1}); keeps("r", DAY)
@@ -193,7 +193,7 @@ function case.a_server_that_is_gone_is_forgotten()
   redis("EXISTS", READERS) "0"; wake(reader) "DEDUCTED a 1 o1"
 end
 
--- promise SL3: where nobody waits an order looks once
+-- promise SL3: without readers an order looks once
 -- Its entries are one entry of the stream.
 function case.with_nobody_waiting_a_sale_is_one_look_dearer()
   for _, sku in ipairs{"a", "b", "c"} do put(sku .. " 10") end
@@ -212,7 +212,7 @@ function case.without_memory_it_waits_and_trims()
   redis "CONFIG SET maxmemory 0"; deduct "o2 - a:1"; wake(reader) "DEDUCTED a 1 o2"
 end
 
--- promise SL11: foreign data under the readers' key: FAILED_PRECONDITION, nothing changed
+-- promise SL11: foreign data under the readers' key: FAILED_PRECONDITION, no change
 function case.foreign_readers_stop_what_needs_them()
   put "a 10"; redis("SET", READERS, "foreign"); remember(); deduct "o1 - a:1" (foreign)
   said_of(wait("S1", last_id())) (foreign); unchanged()

@@ -462,20 +462,20 @@ end
 -- promise S17
 -- promise S22
 -- promise SB6
--- promise S35: Reserve again: the first answer, hold_ms what is left; CANCELLED after a Cancel
+-- promise S35: Reserve again: the first answer with the rest of the hold; CANCELLED after a Cancel
 -- promise S36
 -- promise S37
 -- promise S38
 -- promise S41
 -- promise S43: Confirm: CONFIRMED, again the first answer; EXPIRED, CANCELLED, UNKNOWN_ORDER
 -- promise S44: reacquire_if_expired: sold again if it is there and the limit allows; SOLD_OUT, EXPIRED
--- promise S45: ExtendHold: EXTENDED from now, shorter too; or what the order is
+-- promise S45: ExtendHold: EXTENDED from now, also shorter; otherwise the state of the order
 -- promise S46: Cancel: CANCELLED, ALREADY_CONFIRMED; an expired order too; the ledger has the reason
--- promise S47: Cancel of what is unknown: a late Reserve, Deduct, Confirm is refused, for 30 days
+-- promise S47: Cancel of an unknown order: a late Reserve, Deduct or Confirm is refused for 30 days
 -- promise S48: Return: whole or in parts, RETURNED when all is back
 -- promise S49: a return_id means one return
--- promise S50: TOO_MANY leaves nothing behind
--- promise S51: what comes back belongs to the item it was sold from
+-- promise S50: TOO_MANY changes nothing
+-- promise S51: returned units belong to the item that they were sold from
 -- promise S52
 function case.random_requests_do_as_the_model()
   rounds(8, 100, function() -- of 1,000 requests

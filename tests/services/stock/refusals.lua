@@ -61,7 +61,8 @@ function case.what_another_server_gives_back_is_seen_after_20_ms()
   knows(first, "o3 - a:1", "SOLD_OUT a:0"); ms(KNOWN); asks(first, "o3 - a:1", "DEDUCTED a:3")
 end
 
--- promise S55: it ends with what gives units back through this server, when that arrives and when it is done, alarms too
+-- promise S55: SOLD_OUT from memory ends with any call or alarm of this server that returns units, when it arrives and
+--   when it is done
 function case.what_this_server_gives_back_is_there_at_once()
   each({
     function() put "a 3" end,

@@ -3,7 +3,8 @@
 -- promise S8
 require "stock"
 
--- promise S34: Reserve: held, told for how long; its record stays until the hold ends; the lasting alarm is left
+-- promise S34: Reserve: held, with the rest of its time; its record stays until the hold ends; the lasting alarm
+--   remains
 -- promise S52
 function case.holds_and_tells_what_is_left()
   put "a 10"; put "b 5"; reserve "o1 bob 60000 a:2 b:5" "RESERVED a:8 b:0" {hold_ms = 60000}

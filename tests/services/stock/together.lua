@@ -89,7 +89,7 @@ end
 table.sort(out)
 return out]]
 
--- promise S57: calls of an FCALL do what they do one by one: each sees what those before it changed
+-- promise S57: calls of an FCALL do the same as one by one: each sees the changes of those before it
 function case.a_batch_does_what_its_calls_do_one_by_one()
   rounds(6, 200, function() -- of 100 batches
     local now_us = 1800000000000000
@@ -129,7 +129,7 @@ local function two_items()
   put "a 3"; put "b 3"; deduct "old bob b:1"
 end
 
--- promise S58: an error in writing is of the calls that changed something, and of those that met it
+-- promise S58: a write error belongs to the calls that changed something and to those that read the change
 -- The error goes to each call that changed something, and to each that read such a change.
 function case.an_error_in_writing_is_of_the_calls_that_it_concerns()
   two_items(); told_together() "DEDUCTED, DEDUCTED again, UNKNOWN_SKU, DEDUCTED again, SOLD_OUT, SOLD_OUT"
@@ -148,7 +148,7 @@ function case.a_batch_reads_and_writes_an_item_once()
   eq(harness.commands "get", 9); eq(harness.commands "xadd", 1); eq(harness.commands "exists", 1)
 end
 
--- promise S59: what is over is looked for once an FCALL and group
+-- promise S59: expired holds are looked for once in an FCALL for each group
 function case.a_batch_looks_once_for_holds_that_are_over()
   two_items(); reserve "over bob 1000 a:2"; ms(1000)
   eq(commands_of("zrangebyscore", function()
