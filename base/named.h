@@ -12,8 +12,8 @@ typedef struct named_entry {
 /* tsearch's, by name; NULL at first. */
 typedef void *named_set;
 
-/* The entry of that name with one member more. A new one has `size` bytes, all zero behind its named_entry, and one member.
- * NULL when out of memory. */
+/* The entry of that name with one member more. A new one has `size` bytes, all zero behind its named_entry, and one
+ * member. NULL when out of memory. */
 void *named_enter(named_set *all, const char *name, size_t size);
 
 /* One member less; without members the entry is freed. Takes NULL. */

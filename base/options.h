@@ -1,5 +1,5 @@
-/* The options of a program, from one table: flags of the command line, variables LOCKSTOCK_* of the environment and lines of a
- * settings file. Parsing, --help, completion and the manual pages all read the table. */
+/* The options of a program, from one table: flags of the command line, variables LOCKSTOCK_* of the environment and
+ * lines of a settings file. Parsing, --help, completion and the manual pages all read the table. */
 #ifndef LOCKSTOCK_BASE_OPTIONS_H
 #define LOCKSTOCK_BASE_OPTIONS_H
 
@@ -47,7 +47,8 @@ const option *options_find(const option *options, size_t n, const char *name, si
 
 enum { OPTION_WHY_BYTES = 96 };
 
-/* Checks the text and stores it, except for a list. Returns false with the reason, "must be ...", if the text is wrong. */
+/* Checks the text and stores it, except for a list. Returns false with the reason, "must be ...", if the text is
+ * wrong. */
 bool options_store(const option *o, void *into, const char *text, char why[OPTION_WHY_BYTES]);
 
 /* Offers "--name" of each option to a search for similar words. */
@@ -80,12 +81,12 @@ bool argument_is(const argument *arg, const char *name);
 
 /* ---- environment and file ------------------------------------------------------------ */
 
-/* Takes one value. `where` names its place: "LOCKSTOCK_IN_FLIGHT", "FILE:12: in-flight". Without an option, `text` says what is
- * wrong at that place. Both texts are valid during the call. Returning false ends the reading. */
+/* Takes one value. `where` names its place: "LOCKSTOCK_IN_FLIGHT", "FILE:12: in-flight". Without an option, `text`
+ * says what is wrong at that place. Both texts are valid during the call. Returning false ends the reading. */
 typedef bool options_take_value(void *arg, const option *o, const char *where, const char *text);
 
-/* Calls take for each variable that sets an option. A variable that sets none but is similar to one that does is an error;
- * others may belong to other programs. Returns false if it found an error or take returned false. */
+/* Calls take for each variable that sets an option. A variable that sets none but is similar to one that does is an
+ * error; others may belong to other programs. Returns false if it found an error or take returned false. */
 bool options_read_environment(const option *options, size_t n, options_take_value *take, void *arg);
 
 /* Calls take for each line of the file. Only lists may have several lines. Returns false as above. */

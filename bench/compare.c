@@ -116,7 +116,8 @@ double compare_median(const contender *c, compared of, size_t rounds)
 
 /* ---- --compare ----------------------------------------------------------------- */
 
-/* Adds the rivals that do the same work. Locks, and scenarios without rivals, are compared with a Deduct of redis-benchmark. */
+/* Adds the rivals that do the same work. Locks, and scenarios without rivals, are compared with a Deduct of redis-
+ * benchmark. */
 static size_t add_rivals(contender *all, const scenario *s, unsigned in_flight)
 {
     bool deducts = strcmp(s->name, "deduct") == 0 || strcmp(s->name, "deduct-hot") == 0 || s->sold_out;

@@ -1,4 +1,5 @@
-/* Compares lockstock with alternatives in slices that take turns on one Redis, so that other load of the machine affects all of them. Each ratio is of two slices of one round; minimum, median and maximum are over the rounds. */
+/* Compares lockstock with alternatives in slices that take turns on one Redis, so that other load of the machine
+ * affects all of them. Each ratio is of two slices of one round; minimum, median and maximum are over the rounds. */
 #ifndef LOCKSTOCK_BENCH_COMPARE_H
 #define LOCKSTOCK_BENCH_COMPARE_H
 
@@ -25,7 +26,8 @@ typedef struct contender {
     char checked[CHECK_BYTES];
 } contender;
 
-/* Measures `rounds` slices of each contender, in turns. Returns false after printing an error. Call compare_free in any case. */
+/* Measures `rounds` slices of each contender, in turns. Returns false after printing an error. Call compare_free in
+ * any case. */
 bool compare_run(contender *c, size_t n, const bench_options *o, const place *p);
 void compare_free(contender *c, size_t n);
 

@@ -1,4 +1,5 @@
-/* `live` counts running operations and generators. When it is 0, the run is over and no thread uses lanes and operations. */
+/* `live` counts running operations and generators. When it is 0, the run is over and no thread uses lanes and
+ * operations. */
 #include "drive.h"
 
 #include <pthread.h>
@@ -15,7 +16,8 @@ typedef enum phase { WARM_UP, MEASURED, STOPPING } phase;
 
 struct drive;
 
-/* The records of one thread: the completion thread of a channel, or a caller with --sync. A thread that starts calls has a lane of its own, for calls that the client refuses. */
+/* The records of one thread: the completion thread of a channel, or a caller with --sync. A thread that starts calls
+ * has a lane of its own, for calls that the client refuses. */
 typedef struct lane {
     struct drive *drive;
     lks_channel *channel;
@@ -229,7 +231,8 @@ static void *call_and_wait(void *arg)
     return NULL;
 }
 
-/* Gives this thread, and those that it starts, the lowest priority. In an open loop the client stands for many machines, and must not take CPU from the server. */
+/* Gives this thread, and those that it starts, the lowest priority. In an open loop the client stands for many
+ * machines, and must not take CPU from the server. */
 static void lower_priority(void)
 {
     setpriority(PRIO_PROCESS, (id_t)gettid(), 19);

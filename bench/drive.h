@@ -1,4 +1,7 @@
-/* Runs operations of a scenario against a server and records each call. An operation is one or several calls, one after another. A closed loop has a fixed number of operations at once; each that ends starts another. An open loop starts operations on a schedule, independently of answers, and measures latencies from the scheduled time, so that a slow server does not lower the load (no coordinated omission). */
+/* Runs operations of a scenario against a server and records each call. An operation is one or several calls, one
+ * after another. A closed loop has a fixed number of operations at once; each that ends starts another. An open loop
+ * starts operations on a schedule, independently of answers, and measures latencies from the scheduled time, so that
+ * a slow server does not lower the load (no coordinated omission). */
 #ifndef LOCKSTOCK_BENCH_DRIVE_H
 #define LOCKSTOCK_BENCH_DRIVE_H
 
@@ -54,10 +57,12 @@ typedef struct drive_options {
     bool sync; /* a thread for each running operation */
 } drive_options;
 
-/* Runs the operations and adds to *m and *all. Returns false after printing an error if the channels cannot be opened. */
+/* Runs the operations and adds to *m and *all. Returns false after printing an error if the channels cannot be
+ * opened. */
 bool drive_run(const drive_options *options, measure *m, tally *all);
 
-/* For scenarios: calls a method with the timeout of the run plus wait_ms. scenario_answered receives the answer, with --sync before drive_call returns. It is not called if drive_call returns an error. */
+/* For scenarios: calls a method with the timeout of the run plus wait_ms. scenario_answered receives the answer,
+ * with --sync before drive_call returns. It is not called if drive_call returns an error. */
 lks_code drive_call(op *o, const lks_rpc_method *method, const void *request, uint32_t wait_ms, lks_error *error);
 
 /* For scenarios: a call has ended. more: the operation has another call. */

@@ -1,4 +1,6 @@
-/* guard_cpu: prints the CPU time that guards cost a host. Slices of calls take turns on two methods: one with all three guards, and one whose handler does the same with lks_limiter, lks_once and lks_mutex. With the arguments "host" and the URL of lockstockd it is the host. */
+/* guard_cpu: prints the CPU time that guards cost a host. Slices of calls take turns on two methods: one with all
+ * three guards, and one whose handler does the same with lks_limiter, lks_once and lks_mutex. With the arguments
+ * "host" and the URL of lockstockd it is the host. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

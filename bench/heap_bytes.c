@@ -1,4 +1,5 @@
-/* Preloaded into lockstockd: writes the number of allocated bytes, with the overhead of the allocator, as a 64-bit number to the file that HEAP_BYTES names. */
+/* Preloaded into lockstockd: writes the number of allocated bytes, with the overhead of the allocator, as a 64-bit
+ * number to the file that HEAP_BYTES names. */
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdatomic.h>

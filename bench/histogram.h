@@ -1,4 +1,5 @@
-/* An HDR histogram of nanoseconds from 1 ns to 18 minutes; longer values count as 18 minutes. A bucket is at most 1/128 of its values wide. Not thread-safe. Debian 12 has no HdrHistogram_c. */
+/* An HDR histogram of nanoseconds from 1 ns to 18 minutes; longer values count as 18 minutes. A bucket is at most
+ * 1/128 of its values wide. Not thread-safe. Debian 12 has no HdrHistogram_c. */
 #ifndef LOCKSTOCK_BENCH_HISTOGRAM_H
 #define LOCKSTOCK_BENCH_HISTOGRAM_H
 

@@ -1,4 +1,5 @@
-/* lockstock-bench: measures lockstockd, alone or compared with alternatives (docs/performance.md). Exit code: 0 measured, and all checks passed; 1 not; 2 invalid flags. */
+/* lockstock-bench: measures lockstockd, alone or compared with alternatives (docs/performance.md). Exit code: 0
+ * measured, and all checks passed; 1 not; 2 invalid flags. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,6 @@
-/* parked [calls] [locks] [connections]: prints the memory of waiting calls. Acquires (20,000) wait for locks (one each) on connections (10), over tcp:// and over grpc://. Prints the bytes that lockstockd has allocated for each connection and call, and its resident memory. */
+/* parked [calls] [locks] [connections]: prints the memory of waiting calls. Acquires (20,000) wait for locks (one
+ * each) on connections (10), over tcp:// and over grpc://. Prints the bytes that lockstockd has allocated for each
+ * connection and call, and its resident memory. */
 #include <fcntl.h>
 #include <lockstock/v1/lock.lks.h>
 #include <stdio.h>

@@ -26,7 +26,8 @@ typedef struct cpu_times {
     double client, server, redis; /* seconds of all threads so far; below 0: not known */
 } cpu_times;
 
-/* Starts what the options require and waits until the server is ready. fsync: "always", "everysec" or "none". Returns false after printing an error; nothing is left then. */
+/* Starts what the options require and waits until the server is ready. fsync: "always", "everysec" or "none".
+ * Returns false after printing an error; nothing is left then. */
 bool place_open(const bench_options *options, const char *fsync, place *ret);
 
 /* Ends the started programs and removes the directory. */
@@ -44,7 +45,8 @@ double cpu_of(pid_t pid);
 /* Writes the path of a program beside this one. If there is none, writes its name, for PATH, and returns false. */
 bool place_find(const char *program, char path[PATH_MAX]);
 
-/* Starts argv with standard output and error on `output` (-1: /dev/null). The program ends with this process. Returns 0 if it cannot be started. */
+/* Starts argv with standard output and error on `output` (-1: /dev/null). The program ends with this process.
+ * Returns 0 if it cannot be started. */
 pid_t place_spawn(const char *const argv[], int output);
 
 #endif

@@ -1,4 +1,5 @@
-/* The programs make calls until they are ended. Redis counts the calls of redis-benchmark; the gRPC client counts its own in shared memory. */
+/* The programs make calls until they are ended. Redis counts the calls of redis-benchmark; the gRPC client counts
+ * its own in shared memory. */
 #include "rival_outside.h"
 
 #include <errno.h>

@@ -149,9 +149,12 @@ static void pipeline(hand *h)
 
 /* ---- locks as they are written on Redis without a server ----------------------------- */
 
-/* Two of these locks have a lease and a compare-and-delete. They are not fair: the client that releases the lock often takes it again, so only a change of the holder counts as a hand-off. The third is a bare list: fair and fast, but lost if its holder dies. None has a fence. */
+/* Two of these locks have a lease and a compare-and-delete. They are not fair: the client that releases the lock
+ * often takes it again, so only a change of the holder counts as a hand-off. The third is a bare list: fair and
+ * fast, but lost if its holder dies. None has a fence. */
 
-/* KEYS: the lock and its list; ARGV: the token. The list has at most one element; the client that pops it tries again. */
+/* KEYS: the lock and its list; ARGV: the token. The list has at most one element; the client that pops it tries
+ * again. */
 static const char release_and_tell[] = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end\n"
                                        "redis.call('DEL', KEYS[1], KEYS[2])\n"
                                        "redis.call('LPUSH', KEYS[2], '1')\n"

@@ -197,7 +197,8 @@ static bool slice(drive_options *d, double rate, double *answered, double *ended
     return ran;
 }
 
-/* Measures the answers a second of an open loop at ten times the capacity, divided by the capacity. The note says how many times the capacity this machine could offer. */
+/* Measures the answers a second of an open loop at ten times the capacity, divided by the capacity. The note says
+ * how many times the capacity this machine could offer. */
 static bool measure_overload(size_t at, const bench_options *o, json_t *results)
 {
     const scenario *s = scenario_find("deduct");

@@ -1,4 +1,5 @@
-/* All rivals do the same work: one line of quantity 1, an order id of 36 bytes, a record kept for 30 days; a lease of one minute. */
+/* All rivals do the same work: one line of quantity 1, an order id of 36 bytes, a record kept for 30 days; a lease
+ * of one minute. */
 #include "work.h"
 
 #include <stdio.h>

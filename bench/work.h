@@ -1,4 +1,5 @@
-/* The Redis commands of rivals: the library function that lockstockd calls (FCALL), or a minimal script with the same answer, without ledger, limits, versions, queues and replays. */
+/* The Redis commands of rivals: the library function that lockstockd calls (FCALL), or a minimal script with the
+ * same answer, without ledger, limits, versions, queues and replays. */
 #ifndef LOCKSTOCK_BENCH_WORK_H
 #define LOCKSTOCK_BENCH_WORK_H
 

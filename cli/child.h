@@ -1,4 +1,5 @@
-/* A program that runs while this process holds something for it. It receives the signals of this process and ends with it. One at a time. */
+/* A program that runs while this process holds something for it. It receives the signals of this process and ends
+ * with it. One at a time. */
 #ifndef LOCKSTOCK_CLI_CHILD_H
 #define LOCKSTOCK_CLI_CHILD_H
 
@@ -12,7 +13,8 @@ typedef struct child {
     int status;  /* from waitpid, after it has ended */
 } child;
 
-/* Turns signals that would end this process, and SIGCHLD, into events that can be read from the returned descriptor. Blocking calls are not interrupted. Returns -1 after printing an error. Call it once. */
+/* Turns signals that would end this process, and SIGCHLD, into events that can be read from the returned descriptor.
+ * Blocking calls are not interrupted. Returns -1 after printing an error. Call it once. */
 int signals_catch(void);
 
 typedef struct signal_event {
@@ -23,7 +25,9 @@ typedef struct signal_event {
 /* Reads the next event. Returns false if there is none. */
 bool signals_next(signal_event *ret);
 
-/* Runs argv[0], looked up in PATH, with the variables ("NAME=value", NULL-terminated) added to the environment, and its standard output to `output` unless that is -1. It exits with 126 or 127 if it cannot be run. It ends when the calling thread ends. Returns false after printing an error. */
+/* Runs argv[0], looked up in PATH, with the variables ("NAME=value", NULL-terminated) added to the environment, and
+ * its standard output to `output` unless that is -1. It exits with 126 or 127 if it cannot be run. It ends when the
+ * calling thread ends. Returns false after printing an error. */
 bool child_start(child *c, char *const argv[], const char *const variables[], int output);
 
 /* Forwards a signal to the program or its group, unless the terminal has sent it to them already. */

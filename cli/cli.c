@@ -124,7 +124,8 @@ static bool is_empty(const cli *c, const option *o)
     return o->type == OPTION_TEXT ? !*(const char *const *)(const void *)at : *(const int64_t *)(const void *)at == 0;
 }
 
-/* Sources are read from the strongest to the weakest: an option that is set stays as it is. An empty text sets nothing. */
+/* Sources are read from the strongest to the weakest: an option that is set stays as it is. An empty text sets
+ * nothing. */
 static bool take_setting(void *arg, const option *o, const char *where, const char *text)
 {
     cli *c = arg;

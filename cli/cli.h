@@ -41,13 +41,16 @@ void cli_write_time(int64_t at_ms, char text[CLI_TIME_BYTES]);
 /* Takes a flag that all commands have. */
 options_result cli_take(cli *c, arguments *args, const argument *arg);
 
-/* Takes all arguments up to the end or "--": flags of the set, flags of all commands, and one word without a flag if word is not NULL and *word is not set. Returns false after printing an error. */
+/* Takes all arguments up to the end or "--": flags of the set, flags of all commands, and one word without a flag if
+ * word is not NULL and *word is not set. Returns false after printing an error. */
 bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **word);
 
-/* Prints that an argument is unknown. Does not print the value of a flag, which may be a secret. Suggests a similar flag of the set, of the request's type (both may be NULL) or of all commands. */
+/* Prints that an argument is unknown. Does not print the value of a flag, which may be a secret. Suggests a similar
+ * flag of the set, of the request's type (both may be NULL) or of all commands. */
 void cli_unknown(const option_set *set, const ProtobufCMessageDescriptor *type, const argument *arg);
 
-/* cli_settle reads environment and file after all flags; cli_open opens the channel. They print an error unless they return EXIT_DONE. */
+/* cli_settle reads environment and file after all flags; cli_open opens the channel. They print an error unless they
+ * return EXIT_DONE. */
 exit_code cli_settle(cli *c);
 exit_code cli_open(const cli *c, lks_channel **ret);
 

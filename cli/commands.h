@@ -1,4 +1,5 @@
-/* The commands that are not methods of the contract. This table is their only list: running, --help, completion and the manual page use it. */
+/* The commands that are not methods of the contract. This table is their only list: running, --help, completion and
+ * the manual page use it. */
 #ifndef LOCKSTOCK_CLI_COMMANDS_H
 #define LOCKSTOCK_CLI_COMMANDS_H
 

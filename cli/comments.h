@@ -14,9 +14,9 @@ typedef struct comments comments;
 comments *comments_new(void);
 void comments_free(comments *all);
 
-/* Each returns the comment of an element as it is in the file, with a space before each line; "" if there is none. Names are full:
- * "lockstock.v1.LockService" and "Acquire", "lockstock.v1.Target" and "mode". A member NULL: the comment of the type itself. Valid
- * until comments_free. */
+/* Each returns the comment of an element as it is in the file, with a space before each line; "" if there is none.
+ * Names are full: "lockstock.v1.LockService" and "Acquire", "lockstock.v1.Target" and "mode". A member NULL: the
+ * comment of the type itself. Valid until comments_free. */
 const char *comments_of_service(const comments *all, const char *service, size_t len, const char *method);
 const char *comments_of_message(const comments *all, const char *message, const char *field);
 const char *comments_of_enum(const comments *all, const char *type, const char *value);

@@ -1,5 +1,5 @@
-/* lockstock completion SHELL: prints the script of the shell (cli/completion/) with a row for each word and each flag of the
- * grammar. The script does not run lockstock. */
+/* lockstock completion SHELL: prints the script of the shell (cli/completion/) with a row for each word and each
+ * flag of the grammar. The script does not run lockstock. */
 #include "completion.h"
 
 #include <stdio.h>

@@ -404,7 +404,8 @@ static bool differ(int64_t a, int64_t b, int64_t within, char by[WORDS_BYTES])
     return difference > CLOCK_MS + within;
 }
 
-/* Leases are durations on the store's clock, so a difference breaks nothing. But displayed times are wrong, and setting a clock moves the ends of leases. */
+/* Leases are durations on the store's clock, so a difference breaks nothing. But displayed times are wrong, and
+ * setting a clock moves the ends of leases. */
 static void check_clock(const diagnosis_facts *facts, findings *f)
 {
     static const char remedy[] = "synchronize the clocks of all machines: NTP, chrony or systemd-timesyncd";

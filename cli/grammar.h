@@ -1,4 +1,5 @@
-/* Everything that can be typed: commands, methods, their flags and the values of these. For completion and manual pages. */
+/* Everything that can be typed: commands, methods, their flags and the values of these. For completion and manual
+ * pages. */
 #ifndef LOCKSTOCK_CLI_GRAMMAR_H
 #define LOCKSTOCK_CLI_GRAMMAR_H
 

@@ -37,7 +37,7 @@ const option once_options[] = {
 };
 const size_t once_options_len = sizeof once_options / sizeof *once_options;
 
-typedef struct running {
+typedef struct attempt {
     char *const *argv;
     child child;
     int output; /* the reading end; -1 = at its end */

@@ -8,8 +8,8 @@
 
 typedef enum options_result { OPTIONS_OTHER, OPTIONS_TAKEN, OPTIONS_WRONG } options_result;
 
-/* Sets the member of the option that `arg` names. Returns OPTIONS_OTHER if the set has no such option, and OPTIONS_WRONG after
- * printing an error. */
+/* Sets the member of the option that `arg` names. Returns OPTIONS_OTHER if the set has no such option, and
+ * OPTIONS_WRONG after printing an error. */
 options_result options_take(const option_set *set, arguments *args, const argument *arg);
 
 /* Returns the value of a flag, or NULL after printing that there is none. */
@@ -18,8 +18,8 @@ const char *options_value(arguments *args, const argument *arg);
 /* Replaces `field` by `flag` in an error message that begins with "field:". Returns false if it begins otherwise. */
 bool options_rename(lks_error *error, const char *field, const char *flag);
 
-/* Replaces the parameter of the library that an error message begins with by the flag of the same name: "options.lease_ms: ..."
- * becomes "--lease: ...". */
+/* Replaces the parameter of the library that an error message begins with by the flag of the same name:
+ * "options.lease_ms: ..." becomes "--lease: ...". */
 void options_name_flag(const option *options, size_t n, lks_error *error);
 
 /* Prints a line for each option, for --help. */

@@ -19,7 +19,9 @@ probe probe_store(lks_channel *channel);
 /* Returns whether there was no answer. */
 bool probe_is_down(const probe *p);
 
-/* Calls `each` for every server of --server with its URL, which is valid as long as the arena, and a channel to it. Closes the channel unless `each` sets *channel to NULL. Returns the highest code that `each` returned; prints errors of its own. */
+/* Calls `each` for every server of --server with its URL, which is valid as long as the arena, and a channel to it.
+ * Closes the channel unless `each` sets *channel to NULL. Returns the highest code that `each` returned; prints
+ * errors of its own. */
 typedef exit_code probe_each(void *arg, const char *url, lks_channel **channel);
 exit_code probe_servers(const cli *c, probe_each *each, void *arg);
 

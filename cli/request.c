@@ -1,4 +1,6 @@
-/* The value of a message is JSON ("{...}"), or A=B for a message of two fields (--line phone=2), or field=value,field=value; the name of the first field may be left out if its value has no equals sign (--target door,mode=shared). */
+/* The value of a message is JSON ("{...}"), or A=B for a message of two fields (--line phone=2), or
+ * field=value,field=value; the name of the first field may be left out if its value has no equals sign (--target
+ * door,mode=shared). */
 #include "request.h"
 
 #include <errno.h>
@@ -174,7 +176,8 @@ static json_t *pair_of(const field_descriptor *flag, const field_descriptor *fie
     return NULL;
 }
 
-/* Puts one part of "door,mode=shared". A first part with an equals sign must name a field, so that a misspelt field does not become the value of the first. */
+/* Puts one part of "door,mode=shared". A first part with an equals sign must name a field, so that a misspelt field
+ * does not become the value of the first. */
 static bool put_part(json_t *json, const field_descriptor *flag, const field_descriptor *field, const char *part,
                      bool first)
 {
@@ -212,7 +215,8 @@ static json_t *parts_of(const field_descriptor *flag, const field_descriptor *fi
     return NULL;
 }
 
-/* Returns whether the text is "phone=2" rather than "sku=phone,quantity=2". A second value that is a text may contain a comma. */
+/* Returns whether the text is "phone=2" rather than "sku=phone,quantity=2". A second value that is a text may
+ * contain a comma. */
 static bool is_pair(const ProtobufCMessageDescriptor *type, const char *text)
 {
     if (type->n_fields != 2 || type->fields[0].type != PROTOBUF_C_TYPE_STRING ||

@@ -27,25 +27,30 @@ typedef struct request {
 bool request_init(request *r, const ProtobufCMessageDescriptor *type);
 void request_clear(request *r);
 
-/* Adds the fields of a JSON object. Flags override them, lists are joined. "@FILE" reads a file, "@-" standard input. Returns false after printing an error. */
+/* Adds the fields of a JSON object. Flags override them, lists are joined. "@FILE" reads a file, "@-" standard
+ * input. Returns false after printing an error. */
 bool request_take_json(request *r, const char *text);
 
-/* Sets the field that a flag names. Only lists may be given more than once. Returns OPTIONS_OTHER if there is no such field. */
+/* Sets the field that a flag names. Only lists may be given more than once. Returns OPTIONS_OTHER if there is no
+ * such field. */
 options_result request_take_flag(request *r, arguments *args, const argument *arg);
 
-/* Sets the next of the first fields, in their order without `group`, from a word without a flag; a list takes all further words. Returns false after printing an error. */
+/* Sets the next of the first fields, in their order without `group`, from a word without a flag; a list takes all
+ * further words. Returns false after printing an error. */
 bool request_take_word(request *r, const argument *arg);
 
 /* Returns whether a field was given, by flags or by JSON. */
 bool request_has(const request *r, const char *field);
 
-/* Checks that the numbers among the first fields were given. A missing one would be 0: `stock put SKU` would empty the item. Returns false after printing an error. */
+/* Checks that the numbers among the first fields were given. A missing one would be 0: `stock put SKU` would empty
+ * the item. Returns false after printing an error. */
 bool request_is_complete(const request *r);
 
 /* Returns the field of the n-th word, or NULL. */
 const ProtobufCFieldDescriptor *request_position(const ProtobufCMessageDescriptor *type, unsigned n);
 
-/* Replaces the field at the beginning of an error by its flag: "lines[0].quantity: ..." becomes "--line 1: quantity: ...". Changes nothing if the request has JSON. */
+/* Replaces the field at the beginning of an error by its flag: "lines[0].quantity: ..." becomes "--line 1: quantity:
+ * ...". Changes nothing if the request has JSON. */
 void request_name_flag(const request *r, lks_error *error);
 
 /* Creates the message, in the arena. */

@@ -137,7 +137,8 @@ static bool removed_nothing(const ProtobufCMessage *answer)
     return ((const lks_force_release_response *)(const void *)answer)->n_removed == 0;
 }
 
-/* A server refused the call, but an earlier try without an answer may still take effect. Calls the method that undoes it. */
+/* A server refused the call, but an earlier try without an answer may still take effect. Calls the method that
+ * undoes it. */
 static exit_code refused(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
                          const lks_error *error)
 {

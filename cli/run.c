@@ -5,7 +5,7 @@
  *      `---not taken, a signal--> over (releasing, if it has just been granted)
  *
  * This process has no threads: it starts the program, passes signals on, and ends it in time. What speaks with the
- * servers is the keeper (keeper.h). */
+ * servers is the lock process (lock_process.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -18,11 +18,11 @@
 #include "child.h"
 #include "cli.h"
 #include "help.h"
-#include "keeper.h"
+#include "lock_process.h"
 
 enum { RELEASE_MS = 10000 }; /* then the lease ends it */
 
-#define AT(member) offsetof(keeper_options, member)
+#define AT(member) offsetof(lock_process_options, member)
 const option run_options[] = {
     {"lock", OPTION_TEXT, AT(name), "NAME", "the lock's name"},
     {"group", OPTION_TEXT, AT(group), "NAME", "what the name lives in; else the name itself"},
@@ -34,12 +34,12 @@ const size_t run_options_len = sizeof run_options / sizeof *run_options;
 
 typedef enum phase { WAITING, RUNNING, STOPPING, RELEASING, OVER } phase;
 
-typedef struct running {
+typedef struct held_run {
     phase phase;
-    keeper *keeper;
+    lock_process *locker;
     child child;
     char *const *argv;
-    const keeper_options *options;
+    const lock_process_options *options;
     uint64_t kill_ns;    /* STOPPING: 0 = it was */
     uint64_t give_up_ns; /* RELEASING */
     int code;
@@ -50,7 +50,7 @@ static void stop(running *r)
     uint64_t now_ns = clock_now_ns();
 
     child_stop(&r->child);
-    r->kill_ns = now_ns + keeper_margin_ns(r->keeper) / 4 * 3;
+    r->kill_ns = now_ns + lock_process_margin_ns(r->locker) / 4 * 3;
     r->phase = STOPPING;
 }
 
@@ -58,7 +58,7 @@ static void release(running *r)
 {
     r->phase = RELEASING;
     r->give_up_ns = clock_now_ns() + RELEASE_MS * NS_PER_MS;
-    keeper_release(r->keeper);
+    lock_process_release(r->locker);
 }
 
 static void start(running *r)
@@ -66,10 +66,10 @@ static void start(running *r)
     char fence[64], name[256];
     const char *const variables[] = {fence, name, NULL};
 
-    snprintf(fence, sizeof fence, "LOCKSTOCK_FENCE=%" PRIu64, keeper_fence(r->keeper));
+    snprintf(fence, sizeof fence, "LOCKSTOCK_FENCE=%" PRIu64, lock_process_fence(r->locker));
     snprintf(name, sizeof name, "LOCKSTOCK_LOCK=%s", r->options->name);
     if (child_start(&r->child, r->argv, variables, -1)) {
-        keeper_guard(r->keeper, r->child.group);
+        lock_process_guard(r->locker, r->child.group);
         r->phase = RUNNING;
         return;
     }
@@ -79,23 +79,23 @@ static void start(running *r)
 
 static void on_news(running *r)
 {
-    switch (keeper_next(r->keeper)) {
-    case KEEPER_HELD:
+    switch (lock_process_next(r->locker)) {
+    case LOCK_PROCESS_HELD:
         if (r->phase == WAITING)
             start(r);
         break;
-    case KEEPER_LOST:
+    case LOCK_PROCESS_LOST:
         if (r->phase == RUNNING)
             stop(r);
         break;
-    case KEEPER_FAILED:
+    case LOCK_PROCESS_FAILED:
         if (r->phase == WAITING)
-            r->code = EXIT_AROUND + (int)keeper_code(r->keeper);
-        else if (keeper_code(r->keeper) == EXIT_LOST)
+            r->code = EXIT_AROUND + (int)lock_process_code(r->locker);
+        else if (lock_process_code(r->locker) == EXIT_LOST)
             r->code = EXIT_LOST;
         r->phase = r->phase == WAITING || r->phase == RELEASING ? OVER : r->phase;
         break;
-    case KEEPER_DONE:
+    case LOCK_PROCESS_DONE:
         r->phase = OVER;
         break;
     default:
@@ -111,7 +111,7 @@ static void on_child_end(running *r)
         r->phase = OVER;
         return;
     }
-    keeper_guard(r->keeper, 0);
+    lock_process_guard(r->locker, 0);
     r->code = child_code(&r->child);
     release(r);
 }
@@ -126,7 +126,7 @@ static void on_signals(running *r)
                 on_child_end(r);
         } else if (r->phase == WAITING) {
             r->code = EXIT_SIGNAL + event.number;
-            if (keeper_fence(r->keeper) == 0)
+            if (lock_process_fence(r->locker) == 0)
                 r->phase = OVER;
             else
                 release(r);
@@ -141,7 +141,7 @@ static uint64_t due_ns(const running *r)
 {
     switch (r->phase) {
     case RUNNING:
-        return keeper_certain_ns(r->keeper);
+        return lock_process_certain_ns(r->locker);
     case STOPPING:
         return r->kill_ns ? r->kill_ns : UINT64_MAX;
     case RELEASING:
@@ -167,9 +167,9 @@ static void on_time(running *r)
 static int run_until_over(running *r, int signals)
 {
     while (r->phase != OVER) {
-        struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = keeper_fd(r->keeper), .events = POLLIN}};
+        struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = lock_process_fd(r->locker), .events = POLLIN}};
         uint64_t due = due_ns(r), now = clock_now_ns(), left_ms = due > now ? (due - now) / NS_PER_MS + 1 : 0;
-        /* A keeper that has said that the lock is lost has no more to say. */
+        /* After it reported the loss, the lock process writes nothing more. */
         int n = poll(fds, r->phase == STOPPING ? 1 : 2, due == UINT64_MAX || left_ms > INT_MAX ? -1 : (int)left_ms);
         if (n > 0 && fds[0].revents)
             on_signals(r);
@@ -181,7 +181,7 @@ static int run_until_over(running *r, int signals)
     return r->code;
 }
 
-static exit_code run_locked(cli *c, const keeper_options *options, arguments *args)
+static exit_code run_locked(cli *c, const lock_process_options *options, arguments *args)
 {
     running r = {.argv = args->argv + args->at, .options = options};
     exit_code code = cli_settle(c);
@@ -189,17 +189,17 @@ static exit_code run_locked(cli *c, const keeper_options *options, arguments *ar
     if (code != EXIT_DONE)
         return EXIT_AROUND + code;
     int signals = signals_catch();
-    r.keeper = signals >= 0 ? keeper_start(c, options) : NULL;
-    if (!r.keeper)
+    r.locker = signals >= 0 ? lock_process_start(c, options) : NULL;
+    if (!r.locker)
         return EXIT_AROUND + EXIT_OTHER;
     int ended = run_until_over(&r, signals);
-    keeper_free(r.keeper);
+    lock_process_free(r.locker);
     return (exit_code)ended;
 }
 
 static exit_code run_named(cli *c, arguments *args, const char *command, bool by_word)
 {
-    keeper_options options = {0};
+    lock_process_options options = {0};
 
     if (!cli_take_all(OPTION_SET(run_options, &options), c, args, by_word ? &options.name : NULL))
         return EXIT_AROUND + EXIT_USAGE;

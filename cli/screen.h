@@ -24,7 +24,8 @@ void screen_wait(int64_t ms);
 /* The current size. */
 void screen_size(size_t *rows, size_t *columns);
 
-/* Draws the screen from the top, line by line. Lines are cut to the columns, and left out below the last row. They are UTF-8 without control characters. */
+/* Draws the screen from the top, line by line. Lines are cut to the columns, and left out below the last row. They
+ * are UTF-8 without control characters. */
 void screen_begin(void);
 void screen_line(const char *line);
 void screen_heading(const char *line); /* bold */

@@ -1,4 +1,5 @@
-/* Words of the command line for names of descriptors: "force-release" for ForceRelease, "exclusive" for LOCK_MODE_EXCLUSIVE. */
+/* Words of the command line for names of descriptors: "force-release" for ForceRelease, "exclusive" for
+ * LOCK_MODE_EXCLUSIVE. */
 #ifndef LOCKSTOCK_CLI_WORDS_H
 #define LOCKSTOCK_CLI_WORDS_H
 
@@ -19,7 +20,8 @@ void words_of_field(const ProtobufCFieldDescriptor *field, char word[WORDS_BYTES
 /* Writes the name of its flag: the same, and the singular for a list. */
 void words_of_flag(const ProtobufCFieldDescriptor *field, char word[WORDS_BYTES]);
 
-/* Returns whether a word of len bytes names the field: the word above, "lease-ms", "order" for "order_id", and the singular for a list. */
+/* Returns whether a word of len bytes names the field: the word above, "lease-ms", "order" for "order_id", and the
+ * singular for a list. */
 bool words_mean_field(const char *word, size_t len, const ProtobufCFieldDescriptor *field);
 
 /* Returns whether the field is a duration: an int64 "..._ms". */

@@ -1,4 +1,5 @@
-/* STEM.lks_client.{h,c}: typed stubs over lockstock/call.h. A callback is called with its own type, by a function that casts. */
+/* STEM.lks_client.{h,c}: typed stubs over lockstock/call.h. A callback is called with its own type, by a function
+ * that casts. */
 #include "emit.h"
 
 #include <string.h>

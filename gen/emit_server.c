@@ -1,4 +1,5 @@
-/* STEM.lks_server.{h,c}: typed handlers bound to methods. The skeleton allocates nothing and has no state. A service without methods has no skeleton. */
+/* STEM.lks_server.{h,c}: typed handlers bound to methods. The skeleton allocates nothing and has no state. A service
+ * without methods has no skeleton. */
 #include "emit.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
-/* protoc-gen-lockstock, a plugin of protoc: reads a CodeGeneratorRequest from stdin and writes a CodeGeneratorResponse to stdout. Errors in a .proto go into the response, which then has no files. Errors in the request go to stderr, with an exit status. */
+/* protoc-gen-lockstock, a plugin of protoc: reads a CodeGeneratorRequest from stdin and writes a
+ * CodeGeneratorResponse to stdout. Errors in a .proto go into the response, which then has no files. Errors in the
+ * request go to stderr, with an exit status. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Makes C names from names of a .proto: those of the table in gen/README.md, and those of protoc-c. Results are in the pool. */
+/* Makes C names from names of a .proto: those of the table in gen/README.md, and those of protoc-c. Results are in
+ * the pool. */
 #ifndef LOCKSTOCK_GEN_MANGLE_H
 #define LOCKSTOCK_GEN_MANGLE_H
 
@@ -30,10 +31,12 @@ bool mangle_is_left_by_protobuf_c(const char *name, size_t len);
 /* "shop/v1/shop.proto" -> "shop_2fv1_2fshop_2eproto"; unique for each path. */
 char *mangle_guard(gen_pool *pool, const char *path);
 
-/* Returns whether a name has only letters, digits and underscores, and begins with a letter (names that begin with an underscore are reserved). */
+/* Returns whether a name has only letters, digits and underscores, and begins with a letter (names that begin with
+ * an underscore are reserved). */
 bool mangle_is_prefix(const char *name);
 
-/* protoc-c's spellings of "shop.v1.BuyRequest": Shop__V1__BuyRequest, shop__v1__buy_request, SHOP__V1__BUY_REQUEST. Also for a part of a name. */
+/* protoc-c's spellings of "shop.v1.BuyRequest": Shop__V1__BuyRequest, shop__v1__buy_request, SHOP__V1__BUY_REQUEST.
+ * Also for a part of a name. */
 char *mangle_pb_type(gen_pool *pool, const char *full_name);
 char *mangle_pb_lower(gen_pool *pool, const char *full_name);
 char *mangle_pb_upper(gen_pool *pool, const char *full_name);

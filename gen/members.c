@@ -1,4 +1,5 @@
-/* The members of messages as protoc-c names them, so that equal names are found; and the setters for members of oneofs. */
+/* The members of messages as protoc-c names them, so that equal names are found; and the setters for members of
+ * oneofs. */
 #include <string.h>
 
 #include "mangle.h"

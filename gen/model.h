@@ -1,4 +1,5 @@
-/* The elements to generate, with their C names. Built once from protoc's request, then only read. It is in the pool, and points into the request. */
+/* The elements to generate, with their C names. Built once from protoc's request, then only read. It is in the pool,
+ * and points into the request. */
 #ifndef LOCKSTOCK_GEN_MODEL_H
 #define LOCKSTOCK_GEN_MODEL_H
 

@@ -16,7 +16,8 @@ typedef struct gen_names {
 /* Adds a name. `at` is its place; `wanted`: its file is generated now. Returns the name. */
 const char *names_add(gen_names *names, gen_pool *pool, const char *name, const char *at, bool wanted);
 
-/* Reports each pair of elements with equal names of which at least one is wanted, in the order of adding. No name may be added afterwards. */
+/* Reports each pair of elements with equal names of which at least one is wanted, in the order of adding. No name
+ * may be added afterwards. */
 void names_clashes(gen_names *names, gen_pool *pool, FILE *errors);
 
 #endif

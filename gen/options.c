@@ -1,5 +1,5 @@
-/* An extension may come as several entries, such as (guard).lock.a and (guard).lock.b. Their payloads are joined before they are
- * decoded, which Protobuf defines as merging them. */
+/* An extension may come as several entries, such as (guard).lock.a and (guard).lock.b. Their payloads are joined
+ * before they are decoded, which Protobuf defines as merging them. */
 #include "options.h"
 
 #include <string.h>
@@ -24,7 +24,8 @@ typedef struct bytes {
     size_t len;
 } bytes;
 
-/* Joins the payloads of all entries of a length-delimited extension. protobuf-c keeps each with its length before it. */
+/* Joins the payloads of all entries of a length-delimited extension. protobuf-c keeps each with its length before
+ * it. */
 static bool read_bytes(const ProtobufCMessage *options, uint32_t number, gen_pool *pool, bytes *ret)
 {
     size_t room = 0;
@@ -96,8 +97,8 @@ static const ProtobufCMessageDescriptor no_fields = {
     .field_ranges = &(const ProtobufCIntRange){0},
 };
 
-/* Returns a part of a guard, or NULL if the guard has none. Sets *known to false if the part is invalid or has unknown fields, which
- * the generated code would silently ignore. */
+/* Returns a part of a guard, or NULL if the guard has none. Sets *known to false if the part is invalid or has
+ * unknown fields, which the generated code would silently ignore. */
 static void *read_part(const ProtobufCMessage *guard, uint32_t number, const ProtobufCMessageDescriptor *type,
                        gen_pool *pool, bool *known)
 {
@@ -108,8 +109,8 @@ static void *read_part(const ProtobufCMessage *guard, uint32_t number, const Pro
     return part;
 }
 
-/* Returns NULL if the payload is not a guard, or has unknown fields. The entries of its parts are joined as well, because
- * protobuf-c loses numbers when it merges two entries of a message. */
+/* Returns NULL if the payload is not a guard, or has unknown fields. The entries of its parts are joined as well,
+ * because protobuf-c loses numbers when it merges two entries of a message. */
 static const Lockstock__Rpc__V1__Guard *read_guard(const bytes *payload, gen_pool *pool)
 {
     enum { RATE_LIMIT = 1, IDEMPOTENCY = 2, LOCK = 3 };

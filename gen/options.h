@@ -1,4 +1,5 @@
-/* Reads the options of lockstock/rpc/v1/options.proto from the unknown fields of the options that protoc sends; protobuf-c does not know extensions. */
+/* Reads the options of lockstock/rpc/v1/options.proto from the unknown fields of the options that protoc sends;
+ * protobuf-c does not know extensions. */
 #ifndef LOCKSTOCK_GEN_OPTIONS_H
 #define LOCKSTOCK_GEN_OPTIONS_H
 

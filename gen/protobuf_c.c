@@ -1,4 +1,5 @@
-/* protoc-c gets the files without services, for which it generates unused code that does not compile if a method is named Return or Register. An option makes strings `const char *`, so that literals need no cast. */
+/* protoc-c gets the files without services, for which it generates unused code that does not compile if a method is
+ * named Return or Register. An option makes strings `const char *`, so that literals need no cast. */
 #include "protobuf_c.h"
 
 #include <spawn.h>

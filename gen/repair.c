@@ -63,7 +63,8 @@ static void write_word(FILE *out, const char *word, size_t len, char before)
         fprintf(out, "%.*s%s", (int)len, word, is_member(next) && mangle_is_left_by_protobuf_c(word, len) ? "_" : "");
 }
 
-/* Writes the initialiser of the next union of a message. *from is the struct of the message, or the text after its last union. */
+/* Writes the initialiser of the next union of a message. *from is the struct of the message, or the text after its
+ * last union. */
 static void write_initialiser(FILE *out, const char **from)
 {
     static const char begin[] = "union {\n", bytes[] = "ProtobufCBinaryData ";

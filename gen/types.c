@@ -69,7 +69,8 @@ static const char *define(const gen_scope *scope, const char *at, const char *na
     return names_add(&scope->model->names, scope->model->pool, name, at, scope->file->wanted);
 }
 
-/* Returns the length of the prefix with the name of the enum, which is 12 for ORDER_STATE_OPEN of OrderState; 0 unless all values have it. */
+/* Returns the length of the prefix with the name of the enum, which is 12 for ORDER_STATE_OPEN of OrderState; 0
+ * unless all values have it. */
 static size_t common_prefix(gen_pool *pool, const enum_proto *proto)
 {
     const char *prefix = pool_format(pool, "%s_", mangle_upper(pool, mangle_snake(pool, proto->name)));

@@ -1,4 +1,5 @@
-/* Frees an object once its handles and its parts have closed. Inside the object's struct, zero at first. Loop thread only.
+/* Frees an object once its handles and its parts have closed. Inside the object's struct, zero at first. Loop thread
+ * only.
  *
  *   close_barrier_add for each --> close_barrier_begin --the last has closed--> `release`, then `closed`
  */
@@ -28,8 +29,8 @@ void close_barrier_done(void *barrier);
 /* Adds a handle and closes it. Its `data` is the barrier's from now on. */
 void close_barrier_handle(close_barrier *b, void *uv_handle);
 
-/* Once everything has closed, at once if it has, `release` frees the owner, and then `closed` runs. Call it last: the owner may be
- * gone when it returns. */
+/* Once everything has closed, at once if it has, `release` frees the owner, and then `closed` runs. Call it last:
+ * the owner may be gone when it returns. */
 void close_barrier_begin(close_barrier *b, void *owner, void (*release)(void *owner), void (*closed)(void *arg),
                          void *arg);
 

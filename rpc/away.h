@@ -1,4 +1,5 @@
-/* What the end of a call says: that nobody could be asked, or something about the question; and whether a try is in doubt. */
+/* What the end of a call says: that nobody could be asked, or something about the question; and whether a try is in
+ * doubt. */
 #ifndef LOCKSTOCK_RPC_AWAY_H
 #define LOCKSTOCK_RPC_AWAY_H
 

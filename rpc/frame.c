@@ -1,4 +1,5 @@
-/* A message is scanned before it is unpacked, so that memory is proportional to the received bytes and not to claimed lengths. protobuf-c packs. Unpacking is done here: it copies only texts, which need a NUL. */
+/* A message is scanned before it is unpacked, so that memory is proportional to the received bytes and not to
+ * claimed lengths. protobuf-c packs. Unpacking is done here: it copies only texts, which need a NUL. */
 #include <stdio.h>
 #include <string.h>
 

@@ -49,7 +49,8 @@ static bool all_zero(const void *data, size_t len)
     return true;
 }
 
-/* Returns whether the struct has a `has_` member for the field: optional numbers and bytes of proto2 and proto3. Strings and messages have a pointer instead. */
+/* Returns whether the struct has a `has_` member for the field: optional numbers and bytes of proto2 and proto3.
+ * Strings and messages have a pointer instead. */
 static bool has_presence(const ProtobufCFieldDescriptor *field)
 {
     return field->label == PROTOBUF_C_LABEL_OPTIONAL && (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) == 0 &&
@@ -61,7 +62,8 @@ static bool is_present(const ProtobufCMessage *message, const ProtobufCFieldDesc
     return *(const protobuf_c_boolean *)member(message, field->quantifier_offset) != 0;
 }
 
-/* Returns whether a field is sent and not empty. A number with presence may be 0; other fields must not be zero. A member of a oneof must be selected. A default that is not sent does not count. */
+/* Returns whether a field is sent and not empty. A number with presence may be 0; other fields must not be zero. A
+ * member of a oneof must be selected. A default that is not sent does not count. */
 static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
@@ -167,7 +169,8 @@ bool lks_rpc_end_first_try(const lks_rpc_method *method, ProtobufCMessage *reque
     return true;
 }
 
-/* Returns the text at `path`, or NULL if it is not set or a repeated message on the path has not exactly one element. */
+/* Returns the text at `path`, or NULL if it is not set or a repeated message on the path has not exactly one
+ * element. */
 static char *text_at(const ProtobufCMessage *message, const char *path)
 {
     size_t len = strcspn(path, ".");

@@ -1,4 +1,6 @@
-/* One pass over the bytes, one stack frame for each nested message, no allocation. protobuf-c unpacks a message that passes without loss, into memory that is bounded by the limits and not by claimed lengths. The path of a field is computed only for an error. */
+/* One pass over the bytes, one stack frame for each nested message, no allocation. protobuf-c unpacks a message that
+ * passes without loss, into memory that is bounded by the limits and not by claimed lengths. The path of a field is
+ * computed only for an error. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -108,7 +108,8 @@ static bool may_be_a_fields_fault(lks_code code)
            code == LKS_OUT_OF_RANGE;
 }
 
-/* Returns the length of the path at the beginning of a message, as in "lines[0].sku: must be...", or 0. A message that was cut inside the path has none. */
+/* Returns the length of the path at the beginning of a message, as in "lines[0].sku: must be...", or 0. A message
+ * that was cut inside the path has none. */
 static size_t path_len(const char *message)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", digits[] = "0123456789";

@@ -1,4 +1,5 @@
-/* The wire format of https://protobuf.dev/programming-guides/encoding/ without groups. It is stricter than protobuf-c where protobuf-c guesses, and protobuf-c reads what passes in the same way. */
+/* The wire format of https://protobuf.dev/programming-guides/encoding/ without groups. It is stricter than
+ * protobuf-c where protobuf-c guesses, and protobuf-c reads what passes in the same way. */
 #include "wire.h"
 
 enum {

@@ -9,7 +9,8 @@
 #include "net/wires.h"
 #include "store/store.h"
 
-/* Reads the files that are named, too. starts: the addresses must also be free. On success *ret is the caller's to free. The error names the setting. */
+/* Reads the files that are named, too. starts: the addresses must also be free. On success *ret is the caller's to
+ * free. The error names the setting. */
 lks_code check_settings(const settings *config, bool starts, identity **ret, lks_error *error);
 
 /* Warns about files with unsafe modes: a policy that others may write, a key that others may read. */

@@ -1,5 +1,5 @@
-/* Invariant: the log has a line for each change, and `ready` last where calls can be served. Called by server.c, and read
- * by services/admin.c. */
+/* Invariant: the log has a line for each change, and `ready` last where calls can be served. Called by server.c, and
+ * read by services/admin.c. */
 #include "conditions.h"
 
 #include <stdio.h>

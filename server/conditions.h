@@ -31,12 +31,12 @@ typedef struct conditions {
 /* Nothing is known of the store yet, so nothing can be served; that is not logged. */
 void conditions_init(conditions *c);
 
-/* text: what is wrong; NULL: nothing is. reason: as a word, for the log. Returns whether that is new, and then has logged it: a beginning once, another text,
- * an end. */
+/* text: what is wrong; NULL: nothing is. reason: as a word, for the log. Returns whether that is new, and then has
+ * logged it: a beginning once, another text, an end. */
 bool conditions_set(conditions *c, condition_about about, bool blocks, lks_reason reason, const char *text);
 
-/* Whether calls can be served. *reason, if not NULL: what is wrong, what blocks first; NULL: nothing. Valid until the next
- * change. */
+/* Whether calls can be served. *reason, if not NULL: what is wrong, what blocks first; NULL: nothing. Valid until
+ * the next change. */
 bool conditions_ready(const conditions *c, const char **reason);
 
 /* The i-th thing that is wrong; false: there is none. */

@@ -56,8 +56,8 @@ typedef struct settings {
 
 typedef enum config_action { CONFIG_RUN, CONFIG_CHECK, CONFIG_PRINT, CONFIG_HELP, CONFIG_VERSION } config_action;
 
-/* Fills in *config from flags, environment and file. LKS_INVALID_ARGUMENT names the flag, the variable, or the file and the
- * line. The caller frees the config in any case. */
+/* Fills in *config from flags, environment and file. LKS_INVALID_ARGUMENT names the flag, the variable, or the file
+ * and the line. The caller frees the config in any case. */
 lks_code config_load(int argc, char **argv, settings *config, config_action *action, lks_error *error);
 void config_free(settings *config);
 
@@ -75,8 +75,8 @@ void config_each_action(void (*visit)(void *arg, const char *flag, const char *h
 /* Prints every flag with its default. */
 void config_print_help(void);
 
-/* Prints every setting that has a value, as a file that --config reads, and the source of each. Prints stars for the password in
- * the store's URL. */
+/* Prints every setting that has a value, as a file that --config reads, and the source of each. Prints stars for the
+ * password in the store's URL. */
 void config_print(const settings *config);
 
 #endif

@@ -1,6 +1,7 @@
 /* Memory of lockstockd. Never returns NULL: out of memory the server logs that and aborts. What peers can make it
- * allocate is limited and refused before (callers.h, budget.h), so then the machine has no memory left. All state is in
- * Redis, and callers get the errors of a killed server. Libraries (rpc, net) return NULL or RESOURCE_EXHAUSTED instead. */
+ * allocate is limited and refused before (callers.h, budget.h), so then the machine has no memory left. All state is
+ * in Redis, and callers get the errors of a killed server. Libraries (rpc, net) return NULL or RESOURCE_EXHAUSTED
+ * instead. */
 #ifndef LOCKSTOCK_SERVER_MEMORY_H
 #define LOCKSTOCK_SERVER_MEMORY_H
 
@@ -18,7 +19,7 @@ void *memory_alloc(size_t size);
 /* A copy with a NUL after it. */
 char *memory_copy(const char *text, size_t len);
 
-/* Room for that many timers (net/heap.h). */
+/* Room for that many timers (base/heap.h). */
 struct heap;
 void memory_reserve_timers(struct heap *heap, size_t timers);
 

@@ -5,8 +5,8 @@
 #include "calls/peers.h"
 #include "config.h"
 
-/* Version, policy, and the settings that must be alike on all servers of a store; the others are for one machine. Reads the
- * policy's file. */
+/* Version, policy, and the settings that must be alike on all servers of a store; the others are for one machine.
+ * Reads the policy's file. */
 void note_of(const settings *config, char note[PEERS_NOTE_BYTES]);
 
 #endif

@@ -1,4 +1,5 @@
-/* Invariant: each datagram has the complete state, so a later one replaces one that found no room. Called by server.c. */
+/* Invariant: each datagram has the complete state, so a later one replaces one that found no room. Called by
+ * server.c. */
 #include "notify.h"
 
 #include <errno.h>

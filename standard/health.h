@@ -1,4 +1,6 @@
-/* grpc.health.v1.Health: whether this server serves, for all its services together. lockstockd serves while its store is ready and it is not draining; a host until it closes. Loop thread only. Source: github.com/grpc/grpc/blob/master/doc/health-checking.md */
+/* grpc.health.v1.Health: whether this server serves, for all its services together. lockstockd serves while its
+ * store is ready and it is not draining; a host until it closes. Loop thread only. Source:
+ * github.com/grpc/grpc/blob/master/doc/health-checking.md */
 #ifndef LOCKSTOCK_STANDARD_HEALTH_H
 #define LOCKSTOCK_STANDARD_HEALTH_H
 

@@ -1,4 +1,6 @@
-/* grpc.reflection.v1 and v1alpha: the descriptors of all services, so that grpcurl, buf curl and Postman need no .proto. Both versions have the same bytes. Loop thread only. Source: github.com/grpc/grpc/blob/master/doc/server-reflection.md */
+/* grpc.reflection.v1 and v1alpha: the descriptors of all services, so that grpcurl, buf curl and Postman need no
+ * .proto. Both versions have the same bytes. Loop thread only. Source: github.com/grpc/grpc/blob/master/doc/server-
+ * reflection.md */
 #ifndef LOCKSTOCK_STANDARD_REFLECTION_H
 #define LOCKSTOCK_STANDARD_REFLECTION_H
 
@@ -13,11 +15,13 @@ typedef struct reflection reflection;
 
 enum { REFLECTION_METHODS = 2 };
 
-/* Serialised google.protobuf.FileDescriptorSets, made by the build: the services of lockstockd, and those of every server (reflection and health), with their imports. */
+/* Serialised google.protobuf.FileDescriptorSets, made by the build: the services of lockstockd, and those of every
+ * server (reflection and health), with their imports. */
 extern const unsigned char contract_files[], standard_files[];
 extern const size_t contract_files_len, standard_files_len;
 
-/* Reads one or several concatenated sets. The first of several files with one name counts. LKS_RESOURCE_EXHAUSTED: out of memory; LKS_INTERNAL: not a set. */
+/* Reads one or several concatenated sets. The first of several files with one name counts. LKS_RESOURCE_EXHAUSTED:
+ * out of memory; LKS_INTERNAL: not a set. */
 lks_code reflection_new(const void *files, size_t len, reflection **ret, lks_error *error);
 
 /* Returns whether a file defines the service "package.Name". */

@@ -6,12 +6,12 @@
  *                |                                     v or sent again after a pause
  *                +-----------------------------------PAUSED
  *
- * The deadline and a cancel settle a call from every state. A message that is still SENDING is taken back first: whether
- * that is too late decides between NO and MAYBE.
+ * The deadline and a cancel settle a call from every state. A message that is still SENDING is taken back first:
+ * whether that is too late decides between NO and MAYBE.
  *
- * Invariants: a call is settled exactly once, on the loop thread, and what it then says of `applied` is true of all its
- * tries together. It lives while it has references: the loop thread's until its completion has run, the user's until
- * lks_call_free, one of each wait and of a posted cancel. */
+ * Invariants: a call is settled exactly once, on the loop thread, and what it then says of `applied` is true of all
+ * its tries together. It lives while it has references: the loop thread's until its completion has run, the user's
+ * until lks_call_free, one of each wait and of a posted cancel. */
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -158,7 +158,8 @@ static void enter(lks_call *call, call_state state)
     pthread_mutex_unlock(&call->lock);
 }
 
-/* The state ends by itself then, or at the deadline. A timer that is set for earlier stays: most calls are over before. */
+/* The state ends by itself then, or at the deadline. A timer that is set for earlier stays: most calls are over
+ * before. */
 static void wake_at(lks_call *call, uint64_t at_ns)
 {
     uint64_t deadline_ns = request_of(call)->deadline_ns;
@@ -601,8 +602,8 @@ lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, cons
     return LKS_OK;
 }
 
-/* Starts a call without `done` that this thread waits for. If this thread could send it, it also reads the answer, as long
- * as nothing else is to be done. The call may be complete then. */
+/* Starts a call without `done` that this thread waits for. If this thread could send it, it also reads the answer,
+ * as long as nothing else is to be done. The call may be complete then. */
 static void run(lks_channel *channel, lks_call *call)
 {
     if (!channel_enter(channel, &call->start))

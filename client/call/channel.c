@@ -1,5 +1,5 @@
-/* Invariant: the loop thread ends only when every admitted call is settled and has completed; nothing posts calls to the
- * loop after that. */
+/* Invariant: the loop thread ends only when every admitted call is settled and has completed; nothing posts calls to
+ * the loop after that. */
 #include "client/call/channel.h"
 
 #include <signal.h>

@@ -1,9 +1,9 @@
-/* Inside a channel: its servers, the queues of calls for them, and the thread that runs it all, which is the completion
- * thread of docs/client.md. That thread, the loop thread, owns everything that is not marked shared: it runs what other
- * threads post, fires timers, gives calls to connections and runs the completions, and holds no lock meanwhile. While it
- * sleeps, a thread may borrow its loop to send its own call (channel_start) and to read the answer (channel_enter):
- * "loop thread" in client/call and client/wire means whichever thread has the loop. Completions run on the loop thread
- * alone, but that of a call that its own thread waits for. */
+/* Inside a channel: its servers, the queues of calls for them, and the thread that runs it all, which is the
+ * completion thread of docs/client.md. That thread, the loop thread, owns everything that is not marked shared: it
+ * runs what other threads post, fires timers, gives calls to connections and runs the completions, and holds no lock
+ * meanwhile. While it sleeps, a thread may borrow its loop to send its own call (channel_start) and to read the
+ * answer (channel_enter): "loop thread" in client/call and client/wire means whichever thread has the loop.
+ * Completions run on the loop thread alone, but that of a call that its own thread waits for. */
 #ifndef LOCKSTOCK_CLIENT_CALL_CHANNEL_H
 #define LOCKSTOCK_CLIENT_CALL_CHANNEL_H
 
@@ -53,23 +53,24 @@ struct lks_channel {
     loop_task close;
 };
 
-/* Counts a call in; if that fails, nothing is counted. LKS_RESOURCE_EXHAUSTED: the queue is full (for a call that insists
- * there is more room); LKS_CANCELLED: the channel is being closed; LKS_FAILED_PRECONDITION: in a child of fork. Shared. */
+/* Counts a call in; if that fails, nothing is counted. LKS_RESOURCE_EXHAUSTED: the queue is full (for a call that
+ * insists there is more room); LKS_CANCELLED: the channel is being closed; LKS_FAILED_PRECONDITION: in a child of
+ * fork. Shared. */
 lks_code channel_admit(lks_channel *channel, bool insist, lks_error *error);
 
 /* Counts an admitted call out that was not started, or is settled. Shared. */
 void channel_dismiss(lks_channel *channel);
 
-/* Runs the task that starts an admitted call. If that is the only call and the loop thread sleeps, this thread runs the
- * task and writes, so that the loop thread wakes for the answer only; else the loop thread does, for many calls at once.
- * Shared. */
+/* Runs the task that starts an admitted call. If that is the only call and the loop thread sleeps, this thread runs
+ * the task and writes, so that the loop thread wakes for the answer only; else the loop thread does, for many calls
+ * at once. Shared. */
 void channel_start(lks_channel *channel, loop_task *start);
 
 /* The same; returns whether this thread has run the task, and keeps the loop until channel_exit. Shared. */
 bool channel_enter(lks_channel *channel, loop_task *start);
 
-/* With the loop borrowed: waits for bytes on the connection and handles them. False: the loop is given back, because the
- * loop thread is needed, or the connection cannot be read here. */
+/* With the loop borrowed: waits for bytes on the connection and handles them. False: the loop is given back, because
+ * the loop thread is needed, or the connection cannot be read here. */
 bool channel_read(lks_channel *channel, struct connection *connection);
 
 /* Gives the loop back. What is left to do is the loop thread's. */

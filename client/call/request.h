@@ -1,5 +1,5 @@
-/* What a call sends. It is made once, at the start, because the caller may free its request before a second try. Constant
- * after request_new. */
+/* What a call sends. It is made once, at the start, because the caller may free its request before a second try.
+ * Constant after request_new. */
 #ifndef LOCKSTOCK_CLIENT_CALL_REQUEST_H
 #define LOCKSTOCK_CLIENT_CALL_REQUEST_H
 
@@ -26,22 +26,22 @@ struct request {
 /* The most bytes of a message of several calls. A longer call has a message of its own. */
 enum { REQUEST_FRAME_BYTES_MAX = 16 * 1024 };
 
-/* Copies everything into one allocation, freed with free(). Fills in an empty natural id if the method says so. `options`
- * may be NULL; `defaults` are the channel's. LKS_INVALID_ARGUMENT: a request of another method, metadata that cannot be
- * sent, or too many bytes; LKS_RESOURCE_EXHAUSTED: out of memory. */
+/* Copies everything into one allocation, freed with free(). Fills in an empty natural id if the method says so.
+ * `options` may be NULL; `defaults` are the channel's. LKS_INVALID_ARGUMENT: a request of another method, metadata
+ * that cannot be sent, or too many bytes; LKS_RESOURCE_EXHAUSTED: out of memory. */
 lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *message, const lks_call_options *options,
                      const lks_channel_options *defaults, struct request **ret, lks_error *error);
 
 /* The most bytes that it adds to a frame. `again`: an earlier try may have reached a server. */
 size_t request_bytes_max(const struct request *request, bool again);
 
-/* Adds it to a frame and returns the end. `unanswered`: an earlier try may have taken effect. timeout_ms: the time that is
- * left for the call. */
+/* Adds it to a frame and returns the end. `unanswered`: an earlier try may have taken effect. timeout_ms: the time
+ * that is left for the call. */
 uint8_t *request_write(const struct request *request, bool again, bool unanswered, uint32_t timeout_ms, uint8_t *at);
 
-/* For a cancelled call that may have reached a server: starts the call that the option `undo` of its method names, in the
- * background; without the option nothing. It names the call by the id that all tries had, so a server that gets a late
- * copy knows that it is over. */
+/* For a cancelled call that may have reached a server: starts the call that the option `undo` of its method names,
+ * in the background; without the option nothing. It names the call by the id that all tries had, so a server that
+ * gets a late copy knows that it is over. */
 void request_undo(const struct request *request, lks_channel *channel);
 
 #endif

@@ -1,7 +1,7 @@
-/* Invariants: `end` points at the last task's `next`, or at `first` when there is none. wake_fd is written once for each
- * sleep of the loop thread, at most. The loop thread and a guest never run at the same time: the loop thread does not
- * leave loop_wait while there is a guest, but for one that waits in loop_stay. From that one it takes the loop back; the
- * guest then only takes the lock once more.
+/* Invariants: `end` points at the last task's `next`, or at `first` when there is none. wake_fd is written once for
+ * each sleep of the loop thread, at most. The loop thread and a guest never run at the same time: the loop thread
+ * does not leave loop_wait while there is a guest, but for one that waits in loop_stay. From that one it takes the
+ * loop back; the guest then only takes the lock once more.
  *
  * epoll reports the edge of wake_fd to the loop thread, which need not read it. A guest polls its level. */
 #include "client/loop/loop.h"

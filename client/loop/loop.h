@@ -1,9 +1,9 @@
-/* A channel's event loop: tasks that other threads post, descriptors, and timers. One thread, the loop thread, runs it and
- * takes tasks in the order of posting. A task is embedded in its object, so posting cannot fail; it may be posted again
- * once it runs. No other lock of the library is taken under the loop's.
+/* A channel's event loop: tasks that other threads post, descriptors, and timers. One thread, the loop thread, runs
+ * it and takes tasks in the order of posting. A task is embedded in its object, so posting cannot fail; it may be
+ * posted again once it runs. No other lock of the library is taken under the loop's.
  *
- * While the loop thread sleeps, another thread may borrow the loop, as its guest: it does what the loop thread would do,
- * and may wait for one source, while the loop thread sleeps on. */
+ * While the loop thread sleeps, another thread may borrow the loop, as its guest: it does what the loop thread would
+ * do, and may wait for one source, while the loop thread sleeps on. */
 #ifndef LOCKSTOCK_CLIENT_LOOP_LOOP_H
 #define LOCKSTOCK_CLIENT_LOOP_LOOP_H
 
@@ -69,15 +69,16 @@ void loop_raise(struct loop *loop, loop_signal *signal);
 /* The first call of a signal's task. */
 void loop_lower(loop_signal *signal);
 
-/* Any thread: borrows the loop, if the loop thread sleeps and has nothing to do; false otherwise. The loop thread does not
- * run before loop_leave, so a guest must not take long. It is not cancelled meanwhile. */
+/* Any thread: borrows the loop, if the loop thread sleeps and has nothing to do; false otherwise. The loop thread
+ * does not run before loop_leave, so a guest must not take long. It is not cancelled meanwhile. */
 bool loop_enter(struct loop *loop);
 
-/* Guest: waits for one source and runs its `ready`, while the loop thread sleeps on. False: the loop thread is needed, a
- * timer is due, or nothing came for long; then the guest has left. */
+/* Guest: waits for one source and runs its `ready`, while the loop thread sleeps on. False: the loop thread is
+ * needed, a timer is due, or nothing came for long; then the guest has left. */
 bool loop_stay(struct loop *loop, loop_source *source);
 
-/* Guest: the loop thread watches the source again that guests waited for, because something is still to come from it. */
+/* Guest: the loop thread watches the source again that guests waited for, because something is still to come from
+ * it. */
 void loop_give_back(struct loop *loop);
 
 /* Guest: gives the loop back. wake: it leaves work behind, other than timers and sources. */
@@ -86,8 +87,8 @@ void loop_leave(struct loop *loop, bool wake);
 /* Drops all tasks, and from now on those that are posted, so that they may be freed. Not while the loop thread runs. */
 void loop_close(struct loop *loop);
 
-/* Waits for a task or a source, until `until_ns` (CLOCK_NEVER; 0: does not wait). Returns the chain of all tasks; NULL when
- * there is none. */
+/* Waits for a task or a source, until `until_ns` (CLOCK_NEVER; 0: does not wait). Returns the chain of all tasks;
+ * NULL when there is none. */
 loop_task *loop_wait(struct loop *loop, uint64_t until_ns);
 
 /* Loop thread: watches a source from now on; false when the system has no memory for it. */

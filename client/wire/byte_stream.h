@@ -1,5 +1,5 @@
-/* Bytes to and from a server over TCP, TLS or a unix socket, without blocking. A stream may be opened again after it was
- * closed. All functions run on the loop thread, and so do the callbacks.
+/* Bytes to and from a server over TCP, TLS or a unix socket, without blocking. A stream may be opened again after it
+ * was closed. All functions run on the loop thread, and so do the callbacks.
  *
  *   CLOSED --open--> [RESOLVING] --> CONNECTING, one address after the other --> [HANDSHAKE] --> UP
  *     ^                  |               |                                            |           |

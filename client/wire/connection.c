@@ -1,9 +1,9 @@
-/*   PAUSED --timer--> CONNECTING --link_up--> UP
+/* PAUSED --timer--> CONNECTING --link_up--> UP
  *     ^ ^---link_down, timer---/              |
  *     +-----------------link_down-------------+
  *
- * Invariant: a slot is only SENDING or AWAITING while the state is UP. A call is in calls[place] of its slot exactly while
- * call->slot is that slot. */
+ * Invariant: a slot is only SENDING or AWAITING while the state is UP. A call is in calls[place] of its slot exactly
+ * while call->slot is that slot. */
 #include "client/wire/connection.h"
 
 #include <stdio.h>

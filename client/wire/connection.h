@@ -29,8 +29,8 @@ typedef enum connection_lane {
     LANES
 } connection_lane;
 
-/* What its channel and its connection tell a call. What becomes of one that connection_send took: sending, or no_memory;
- * then
+/* What its channel and its connection tell a call. What becomes of one that connection_send took: sending, or
+ * no_memory; then
  *
  *   sending --> sent --> answered, malformed or lost
  *       \-----> unsent
@@ -101,7 +101,8 @@ uint32_t connection_room(const struct connection *c, connection_lane lane);
 /* Sends the first call of a queue, and those behind it that share its message. The connection is up and has room. */
 void connection_send(struct connection *c, connection_lane lane, const frame_queue *queue);
 
-/* Takes the message of a call back that is not sent yet. Each of its calls learns that it is unsent, or, too late, sent. */
+/* Takes the message of a call back that is not sent yet. Each of its calls learns that it is unsent, or, too late,
+ * sent. */
 void connection_withdraw(frame_call *call);
 
 /* A sent call that waits for its answer no longer. */

@@ -73,8 +73,8 @@ struct link {
 struct engine {
     bool (*is_address)(const char *scheme, const char *address);
 
-    /* Makes link->transport; false when out of memory. `close` runs when the loop thread has ended, also while slots are
-     * in use; no callback follows. */
+    /* Makes link->transport; false when out of memory. `close` runs when the loop thread has ended, also while slots
+     * are in use; no callback follows. */
     bool (*open)(struct link *link);
     void (*close)(struct link *link);
 

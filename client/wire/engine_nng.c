@@ -1,10 +1,11 @@
-/* The engine for nng+tcp:// and nng+ws://: REQ sockets of libnng with one dialer each, and a pool of contexts, one for
- * each message under way. libnng takes a message off its context only when a connection takes it: nobody has seen one
- * that is still there. docs/client.md lists the faults of libnng 1.5.2; because of them a socket that lost its connection
- * is replaced.
+/* The engine for nng+tcp:// and nng+ws://: REQ sockets of libnng with one dialer each, and a pool of contexts, one
+ * for each message under way. libnng takes a message off its context only when a connection takes it: nobody has
+ * seen one that is still there. docs/client.md lists the faults of libnng 1.5.2; because of them a socket that lost
+ * its connection is replaced.
  *
- * Invariant: libnng's threads post finished operations to the loop and note which pipe is up; the loop thread does all
- * else. An operation is in `busy` from its send until its task ran that ends it; its slot may have left it before. */
+ * Invariant: libnng's threads post finished operations to the loop and note which pipe is up; the loop thread does
+ * all else. An operation is in `busy` from its send until its task ran that ends it; its slot may have left it
+ * before. */
 #include "client/wire/engine.h"
 
 #include <stdio.h>
@@ -326,8 +327,8 @@ static operation *operation_new(req_socket *r)
     }
     o->finished.run = run_finished;
     o->socket = r;
-    /* libnng would send the request again on its own, every minute and when the peer is lost, whether it may be repeated
-     * or not. */
+    /* libnng would send the request again on its own, every minute and when the peer is lost, whether it may be
+     * repeated or not. */
     if (nng_ctx_set_ms(o->context, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE) != 0 ||
         nng_aio_alloc(&o->aio, on_finished, o) != 0) {
         nng_ctx_close(o->context);

@@ -1,7 +1,8 @@
-/* The client's own engine, for tcp://, tls:// and unix://: SP's request protocol (net/sp/sp.h) over a stream of bytes.
+/* The client's own engine, for tcp://, tls:// and unix://: SP's request protocol (net/sp/sp.h) over a stream of
+ * bytes.
  *
- * Invariant: the message of a slot is slot->operation, and in the output queue, exactly while the slot is SENDING: until
- * the stream has taken its last byte. */
+ * Invariant: the message of a slot is slot->operation, and in the output queue, exactly while the slot is SENDING:
+ * until the stream has taken its last byte. */
 #include "client/wire/engine.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* The shop's files: one for each kind of goods ("shelf"), and one for payments. A caller that reads a shelf and writes it
- * later overwrites what others wrote meanwhile. The shelf only refuses a write with a lower fence than it has seen, as a
- * row of a database does with WHERE fence <= ?. */
+/* The shop's files: one for each kind of goods ("shelf"), and one for payments. A caller that reads a shelf and
+ * writes it later overwrites what others wrote meanwhile. The shelf only refuses a write with a lower fence than it
+ * has seen, as a row of a database does with WHERE fence <= ?. */
 #ifndef EXAMPLE_SHOP_SHELF_H
 #define EXAMPLE_SHOP_SHELF_H
 

@@ -43,8 +43,9 @@ void exact_close(void);
 /* Puts the goods on sale; prints "sale RUN GROUP". */
 lks_code exact_put(const char *urls, int64_t stock, size_t n_buyers, lks_error *error);
 
-/* Reads "INDEX STATE" of each buyer from standard input: bought, sold-out, asks or none. Asks again for those that have
- * no answer ("told ..."), compares all with the records of the servers, and prints "exact SOLD ORDERS" or "flaw WHY". */
+/* Reads "INDEX STATE" of each buyer from standard input: bought, sold-out, asks or none. Asks again for those that
+ * have no answer ("told ..."), compares all with the records of the servers, and prints "exact SOLD ORDERS" or "flaw
+ * WHY". */
 lks_code exact_check(const char *urls, const char *run, const char *group, int64_t stock, size_t n_buyers,
                      lks_error *error);
 

@@ -44,7 +44,7 @@ void admission_begin(guest *g)
 
 void admission_set_idle(admission *all, guest *g, bool idle, bool has_certificate)
 {
-    places_set_quiet(all->places, &g->place, idle && !has_certificate && !budget_principal(g->bytes));
+    places_set_idle(all->places, &g->place, idle && !has_certificate && !budget_principal(g->bytes));
 }
 
 void admission_follow_principal(admission *all, guest *g)

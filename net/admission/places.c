@@ -1,5 +1,5 @@
-/* Invariant: each group that a place is `in` counts it, and has it on its list of quiet places, idlest first,
- * exactly while it is quiet. Groups of wires and addresses exist while they have a place. Called by admission.c. */
+/* Invariant: each group that a place is `in` counts it, and has it on its list of idle places, idlest first,
+ * exactly while it is idle. Groups of wires and addresses exist while they have a place. Called by admission.c. */
 #include "net/admission/places.h"
 
 #include <search.h>
@@ -22,7 +22,7 @@ typedef struct place_group {
         uint8_t bytes[8];     /* of an origin, or a wire's name */
     } key;
     uint32_t n, max; /* max 0: no limit */
-    TAILQ_HEAD(, place) quiet;
+    TAILQ_HEAD(, place) idle;
 } place_group;
 
 struct places {
@@ -40,8 +40,8 @@ places *places_new(const places_options *options)
     all->options = *options;
     all->everyone.max = options->all;
     all->network.max = options->all > options->for_unix ? options->all - options->for_unix : 1;
-    TAILQ_INIT(&all->everyone.quiet);
-    TAILQ_INIT(&all->network.quiet);
+    TAILQ_INIT(&all->everyone.idle);
+    TAILQ_INIT(&all->network.idle);
     return all;
 }
 
@@ -65,7 +65,7 @@ static place_group *find_or_add(places *all, const place_group *wanted)
     if (!g)
         return NULL;
     *g = *wanted;
-    TAILQ_INIT(&g->quiet);
+    TAILQ_INIT(&g->idle);
     found = tsearch(g, &all->groups, by_key);
     if (!found || *found != g)
         free(g);
@@ -100,7 +100,7 @@ static void forget_unused(places *all, place_group *g)
 
 /* ---- places ----------------------------------------------------------------------- */
 
-/* Whether a group has room for a new connection, which it counts already. Gives up quiet connections to make room;
+/* Whether a group has room for a new connection, which it counts already. Gives up idle connections to make room;
  * for a network connection only those of the network. */
 static bool has_room(places *all, const place *p, size_t limit)
 {
@@ -108,10 +108,10 @@ static bool has_room(places *all, const place *p, size_t limit)
     place_group *among = limit == BY_ALL && p->in[BY_NETWORK] ? p->in[BY_NETWORK] : g;
 
     while (g && g->max > 0 && g->n > g->max) {
-        place *idlest = TAILQ_FIRST(&among->quiet);
+        place *idlest = TAILQ_FIRST(&among->idle);
         if (!idlest)
             return false;
-        all->options.give_up(idlest);
+        all->options.close_idle(idlest);
     }
     return true;
 }
@@ -138,24 +138,24 @@ const char *places_take(places *all, place *p, const char *wire, const place_ori
     return full;
 }
 
-void places_set_quiet(places *all, place *p, bool quiet)
+void places_set_idle(places *all, place *p, bool idle)
 {
     (void)all;
-    if (!p->taken || quiet == p->is_quiet)
+    if (!p->taken || idle == p->is_idle)
         return;
-    p->is_quiet = quiet;
+    p->is_idle = idle;
     for (size_t i = 0; i < PLACE_LIMITS; i++)
-        if (p->in[i] && quiet)
-            TAILQ_INSERT_TAIL(&p->in[i]->quiet, p, quiet[i]);
+        if (p->in[i] && idle)
+            TAILQ_INSERT_TAIL(&p->in[i]->idle, p, idle[i]);
         else if (p->in[i])
-            TAILQ_REMOVE(&p->in[i]->quiet, p, quiet[i]);
+            TAILQ_REMOVE(&p->in[i]->idle, p, idle[i]);
 }
 
 void places_leave(places *all, place *p)
 {
     if (!p->taken)
         return;
-    places_set_quiet(all, p, false);
+    places_set_idle(all, p, false);
     p->taken = false;
     for (size_t i = 0; i < PLACE_LIMITS; i++) {
         if (p->in[i]) {

@@ -1,5 +1,5 @@
 /* Limits the number of connections: in all, for each wire, and for each address. Some places are reserved for unix
- * sockets. When a limit is reached, a new connection replaces the idlest `quiet` connection under that limit: one
+ * sockets. When a limit is reached, a new connection replaces the idlest `idle` connection under that limit: one
  * without a known principal and without work. Loop thread only. */
 #ifndef LOCKSTOCK_NET_ADMISSION_PLACES_H
 #define LOCKSTOCK_NET_ADMISSION_PLACES_H
@@ -22,16 +22,16 @@ enum { PLACE_LIMITS = 4 };
 /* A connection's place; inside its struct. */
 typedef struct place {
     struct place_group *in[PLACE_LIMITS]; /* NULL: not counted there */
-    TAILQ_ENTRY(place) quiet[PLACE_LIMITS];
-    bool taken, is_quiet;
+    TAILQ_ENTRY(place) idle[PLACE_LIMITS];
+    bool taken, is_idle;
 } place;
 
 typedef struct places_options {
-    uint32_t all;              /* at least 1 */
-    uint32_t per_wire;         /* 0: no limit */
-    uint32_t per_address;      /* 0: no limit */
-    uint32_t for_unix;         /* of all, for unix sockets only */
-    void (*give_up)(place *p); /* must call places_leave before it returns */
+    uint32_t all;                 /* at least 1 */
+    uint32_t per_wire;            /* 0: no limit */
+    uint32_t per_address;         /* 0: no limit */
+    uint32_t for_unix;            /* of all, for unix sockets only */
+    void (*close_idle)(place *p); /* must call places_leave before it returns */
 } places_options;
 
 /* NULL when out of memory. */
@@ -40,12 +40,12 @@ places *places_new(const places_options *options);
 /* No place may be taken. Takes NULL. */
 void places_free(places *all);
 
-/* Takes a place for a new connection, which is not quiet. wire: static, shorter than 8 bytes. Returns NULL, or the
+/* Takes a place for a new connection, which is not idle. wire: static, shorter than 8 bytes. Returns NULL, or the
  * limit that was reached ("connections", "connections of one wire", ...). */
 const char *places_take(places *all, place *p, const char *wire, const place_origin *origin);
 
-/* Marks it as quiet, as the least idle one, or as not quiet. */
-void places_set_quiet(places *all, place *p, bool quiet);
+/* Marks it as idle, as the least idle one, or as not idle. */
+void places_set_idle(places *all, place *p, bool idle);
 
 /* Does nothing when it has no place. */
 void places_leave(places *all, place *p);

@@ -81,7 +81,7 @@ void stream_close(stream *s)
 /* ---- places ----------------------------------------------------------------------- */
 
 /* The peer sees only the close; it may connect again. */
-static void give_up(place *p)
+static void close_idle(place *p)
 {
     stream *s = container_of(p, stream, guest.place);
 
@@ -391,7 +391,7 @@ static bool make_parts(streams *all)
                    .per_wire = all->options.connections_per_wire,
                    .per_address = all->options.connections_per_address,
                    .for_unix = all->options.connections_for_unix,
-                   .give_up = give_up},
+                   .close_idle = close_idle},
         .turns = {.loop = all->options.loop, .now_ns = clock_now_ns, .serve = stream_take_turn},
     };
 

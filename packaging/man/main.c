@@ -1,4 +1,5 @@
-/* lockstock-man: writes a manual page in the language of scdoc, for the build. `lockstock-man TEMPLATE` replaces lines "@name@" of a template; `lockstock-man --service NAME` writes the page of a service from its .proto. */
+/* lockstock-man: writes a manual page in the language of scdoc, for the build. `lockstock-man TEMPLATE` replaces
+ * lines "@name@" of a template; `lockstock-man --service NAME` writes the page of a service from its .proto. */
 #include <stdio.h>
 #include <string.h>
 

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* Writes a text literally; `...` becomes bold. White space becomes one space, an empty line begins a paragraph; all are indented by `tabs`. */
+/* Writes a text literally; `...` becomes bold. White space becomes one space, an empty line begins a paragraph; all
+ * are indented by `tabs`. */
 void scd_text(const char *text, int tabs);
 
 /* The same for part of a line. */
@@ -24,7 +25,8 @@ void man_server_flags(void); /* ... and as flags */
 void man_bench_flags(void);  /* flags of lockstock-bench */
 void man_bench_scenarios(void);
 
-/* Writes the page of a service, named as on the command line ("lock"). Returns 1 if there is none, or when out of memory; else 0. */
+/* Writes the page of a service, named as on the command line ("lock"). Returns 1 if there is none, or when out of
+ * memory; else 0. */
 int man_service(const char *service);
 
 #endif

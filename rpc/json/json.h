@@ -1,4 +1,8 @@
-/* Protobuf messages as JSON: the proto3 JSON mapping (https://protobuf.dev/programming-guides/json/). A separate library, so that only programs that use JSON link libjansson. It differs from the mapping where descriptors of protobuf-c lack information: the option json_name is not known, a map is recognised by the name and the fields of its entries, and google.protobuf.Timestamp and the like are ordinary messages. A number above 2^63-1 must be a string. */
+/* Protobuf messages as JSON: the proto3 JSON mapping (https://protobuf.dev/programming-guides/json/). A separate
+ * library, so that only programs that use JSON link libjansson. It differs from the mapping where descriptors of
+ * protobuf-c lack information: the option json_name is not known, a map is recognised by the name and the fields of
+ * its entries, and google.protobuf.Timestamp and the like are ordinary messages. A number above 2^63-1 must be a
+ * string. */
 #ifndef LOCKSTOCK_RPC_JSON_H
 #define LOCKSTOCK_RPC_JSON_H
 
@@ -10,7 +14,11 @@
 #include <lockstock/status.h>
 #include <protobuf-c/protobuf-c.h>
 
-/* Parses a message of `type`. Fields are named in lowerCamelCase or as in the .proto; null means not set; 64-bit numbers are strings or numbers; enums are names or numbers; bytes are base64, also url-safe, padded or not. The limits are those of lks_rpc_scan: the packed message passes the scan. *ret is in the arena and does not point into `text`. LKS_INVALID_ARGUMENT, applied NO: not JSON, or the error names a field ("lines[2].sku: unknown field"). LKS_RESOURCE_EXHAUSTED, applied NO: out of memory. Thread-safe. */
+/* Parses a message of `type`. Fields are named in lowerCamelCase or as in the .proto; null means not set; 64-bit
+ * numbers are strings or numbers; enums are names or numbers; bytes are base64, also url-safe, padded or not. The
+ * limits are those of lks_rpc_scan: the packed message passes the scan. *ret is in the arena and does not point into
+ * `text`. LKS_INVALID_ARGUMENT, applied NO: not JSON, or the error names a field ("lines[2].sku: unknown field").
+ * LKS_RESOURCE_EXHAUSTED, applied NO: out of memory. Thread-safe. */
 lks_code lks_rpc_json_parse(const ProtobufCMessageDescriptor *type, const void *text, size_t len,
                             const lks_rpc_scan_limits *limits, lks_rpc_arena *arena, ProtobufCMessage **ret,
                             lks_error *error);
@@ -21,7 +29,9 @@ typedef struct lks_rpc_json_options {
     bool indent;         /* write a line for each field, indented by two spaces a level */
 } lks_rpc_json_options;
 
-/* Prints a message as JSON into the arena, with a NUL after it. Unknown fields are left out. An enum value without a name is a number. LKS_INVALID_ARGUMENT, applied NO, with the path of the field: a string is not UTF-8. LKS_RESOURCE_EXHAUSTED, applied NO: out of memory. Thread-safe. */
+/* Prints a message as JSON into the arena, with a NUL after it. Unknown fields are left out. An enum value without a
+ * name is a number. LKS_INVALID_ARGUMENT, applied NO, with the path of the field: a string is not UTF-8.
+ * LKS_RESOURCE_EXHAUSTED, applied NO: out of memory. Thread-safe. */
 lks_code lks_rpc_json_print(const ProtobufCMessage *message, const lks_rpc_json_options *options, lks_rpc_arena *arena,
                             lks_rpc_slice *ret, lks_error *error);
 

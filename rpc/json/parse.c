@@ -1,4 +1,5 @@
-/* jansson parses the text into a tree, which is walked together with the descriptor. Limits are checked before memory is allocated. */
+/* jansson parses the text into a tree, which is walked together with the descriptor. Limits are checked before
+ * memory is allocated. */
 #include "json.h"
 
 #include <float.h>

@@ -1,4 +1,5 @@
-/* The path of a field in a message that is parsed or printed: a chain of levels, outermost last. It is written only for an error. */
+/* The path of a field in a message that is parsed or printed: a chain of levels, outermost last. It is written only
+ * for an error. */
 #ifndef RPC_JSON_PATH_H
 #define RPC_JSON_PATH_H
 

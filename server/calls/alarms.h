@@ -36,8 +36,8 @@ void alarms_close(alarms *all, void (*closed)(void *arg), void *arg);
 watched *alarms_watch(alarms *all, service_watch *list);
 void alarms_unwatch(alarms *all, watched *list);
 
-/* Rings in in_ms; -1 = never. Of several times the earliest counts. Unless it is lasting it is ignored when no call watches it; a
- * new lasting alarm beyond 262,144 of them is ignored. */
+/* Rings in in_ms; -1 = never. Of several times the earliest counts. Unless it is lasting it is ignored when no call
+ * watches it; a new lasting alarm beyond 262,144 of them is ignored. */
 void alarms_set(alarms *all, const service_alarm *what);
 
 /* Makes the store call of an alarm once, at once. `is_done`: it replied -1. `what` must live until then. */

@@ -8,8 +8,8 @@ enum {
     QUEUES = 16,      /* calls that take may queue, for each that may run */
     SETTLING = 4,     /* calls of one caller that settle may queue, for each that may run, besides those that waited */
     SMALL_QUEUE = 64, /* of one owner, when others queue nearly all there may be */
-    /* In each turn of the loop: what a caller may start; and while others call, what may be started from queues, and what all
-     * costly callers together may start on arrival. */
+    /* In each turn of the loop: what a caller may start; and while others call, what may be started from queues, and
+     * what all costly callers together may start on arrival. */
     TURN_NS = 200 * 1000,
     ALONE_NS = 1000 * 1000,  /* instead, when no other owner had a call for CALLERS_QUIET_NS */
     LARGE_BYTES = 64 * 1024, /* of a reply */
@@ -263,7 +263,8 @@ static bool queue_is_full(const caller *c)
     return left == 0 || (c->owner->n_taking >= SMALL_QUEUE && c->owner->n_taking >= left);
 }
 
-/* Calls that settle are refused for those of their own caller only. All that were parked may have been woken at once. */
+/* Calls that settle are refused for those of their own caller only. All that were parked may have been woken at
+ * once. */
 static bool too_many_settle(const caller *c)
 {
     const callers_options *o = &c->all->options;
@@ -271,7 +272,7 @@ static bool too_many_settle(const caller *c)
     return c->n_queued[true] >= (uint64_t)SETTLING * o->running_per_caller + o->waiting_per_caller;
 }
 
-lks_code caller_foresee(const caller *c, uint64_t deadline_ns, lks_error *error)
+lks_code caller_refuse_if_late(const caller *c, uint64_t deadline_ns, lks_error *error)
 {
     uint64_t ns = callers_queue_ns(c), now_ns = ns > 0 ? clock_now_ns() : 0;
 
@@ -372,7 +373,8 @@ const char *caller_from(const caller *c)
     return c->from;
 }
 
-/* `abandoned` may end other calls, so each call moves to the end of the list before it runs, for as many as there were. */
+/* `abandoned` may end other calls, so each call moves to the end of the list before it runs, for as many as there
+ * were. */
 void caller_lost(caller *c)
 {
     size_t n = 0;

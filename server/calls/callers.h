@@ -1,6 +1,6 @@
-/* Admission of calls. A caller is a connection; it counts its calls that run and that wait against limits of its own, of the
- * server and of its principal. A call that finds no room to run queues. A caller knows its calls, so that the loss of a
- * connection ends exactly these.
+/* Admission of calls. A caller is a connection; it counts its calls that run and that wait against limits of its
+ * own, of the server and of its principal. A call that finds no room to run queues. A caller knows its calls, so
+ * that the loss of a connection ends exactly these.
  *
  *   NEW --admit--> QUEUED --begin--> RUNNING --park--> PARKED --resume--> WOKEN
  *    ^ \--refused                     ^  |                                 |
@@ -9,14 +9,13 @@
  *
  * With room, an admitted call skips QUEUED, and a resumed one WOKEN.
  *
- * Calls that settle (they end or keep something: Release, Renew, Confirm) find room when those that take do not: they start
- * first, and each kind has a quarter of the room to run that the other cannot use.
- * A call that takes is refused at once when it would queue for too long, which is estimated from the number of calls before it
- * and the rate at which such calls began lately. So under overload an admitted call is answered in time.
- * A caller's starts have a limit in each turn of the loop; then it is the others' turn.
- * All connections of one owner (a principal, or the address of an unknown caller) share these turns while another owner
- * calls, and have a share of the calls that run. So an owner of many connections gets no more than an owner of one.
- * Loop thread only. */
+ * Calls that settle (they end or keep something: Release, Renew, Confirm) find room when those that take do not:
+ * they start first, and each kind has a quarter of the room to run that the other cannot use. A call that takes is
+ * refused at once when it would queue for too long, which is estimated from the number of calls before it and the
+ * rate at which such calls began lately. So under overload an admitted call is answered in time. A caller's starts
+ * have a limit in each turn of the loop; then it is the others' turn. All connections of one owner (a principal, or
+ * the address of an unknown caller) share these turns while another owner calls, and have a share of the calls that
+ * run. So an owner of many connections gets no more than an owner of one. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_CALLERS_H
 #define LOCKSTOCK_SERVER_CALLERS_H
 
@@ -85,9 +84,9 @@ budget_share *caller_bytes(const caller *c);
  * calls would only age where they cannot be refused. */
 bool caller_queues(const caller *c);
 
-/* Whether a call that takes is of use; to be called before anything is done for it. LKS_RESOURCE_EXHAUSTED: it would
- * queue for too long (pace.h). */
-lks_code caller_foresee(const caller *c, uint64_t deadline_ns, lks_error *error);
+/* Refuses a call that would queue for more than a quarter of its remaining time (base/pace.h), with LKS_RESOURCE_EXHAUSTED. Call it before
+ * any work is done for the call. */
+lks_code caller_refuse_if_late(const caller *c, uint64_t deadline_ns, lks_error *error);
 
 typedef enum call_state {
     CALL_NEW,     /* not admitted, or left */

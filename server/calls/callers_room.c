@@ -1,7 +1,7 @@
-/* Room for calls: to run, to queue and to wait. Called by callers.c.
- * Invariant: a caller is on its owner's list `ready` of a kind exactly while it has a queued call of that kind and its own
- * limits allow one more; an owner is on the server's list exactly while its own list is not empty. So the next call to start is
- * found in the same time however many queue. */
+/* Room for calls: to run, to queue and to wait. Called by callers.c. Invariant: a caller is on its owner's list
+ * `ready` of a kind exactly while it has a queued call of that kind and its own limits allow one more; an owner is
+ * on the server's list exactly while its own list is not empty. So the next call to start is found in the same time
+ * however many queue. */
 #include <string.h>
 
 #include "base/clock.h"

@@ -88,8 +88,8 @@ void callers_note_owner(callers *all, const owner *o, uint64_t now_ns);
 /* Whether another owner had a call lately. */
 bool callers_contended(const callers *all, const owner *o);
 
-/* Whether one more call of that kind fits: into `max` places; into the owner's share, which counts while another owner calls; and
- * into all limits of the caller, its owner and the server. */
+/* Whether one more call of that kind fits: into `max` places; into the owner's share, which counts while another
+ * owner calls; and into all limits of the caller, its owner and the server. */
 bool callers_fit(const running_calls *running, uint32_t max, bool settles);
 bool callers_have_share(const callers *all, const owner *o, bool settles);
 bool callers_have_room(const caller *c, bool settles);

@@ -1,6 +1,6 @@
 /* Identifies callers and checks their rights. A caller is identified by a bearer token, by the name in its client
- * certificate, or, on a unix socket, by its user id. Without a policy file everyone has full access; with one, callers have only
- * the rights that it grants. Loop thread only.
+ * certificate, or, on a unix socket, by its user id. Without a policy file everyone has full access; with one,
+ * callers have only the rights that it grants. Loop thread only.
  *
  * The policy file (ini) has a section for each principal:
  *
@@ -10,9 +10,10 @@
  *     uid = 1001
  *     StockService = READ, WRITE     ; or ADMIN; * = every service; its package may precede it
  *
- * The token file has a line for each token: SHA-256 of the token in hex, the principal, and optionally when it ends (seconds
- * since 1970). A principal may have two tokens, so that one can replace the other. # begins a comment.
- * Ambiguous files are refused: a certificate, uid or token that is given more than once, a line too long for its buffer.
+ * The token file has a line for each token: SHA-256 of the token in hex, the principal, and optionally when it ends
+ * (seconds since 1970). A principal may have two tokens, so that one can replace the other. # begins a comment.
+ * Ambiguous files are refused: a certificate, uid or token that is given more than once, a line too long for its
+ * buffer.
  *
  *     9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 billing 1798761600
  */

@@ -1,7 +1,7 @@
-/* A pass looks at all keys of the store, one bounded step at a time, one part of the store after the other. It costs the store a
- * small share of its time, however many keys there are: at most one step is under way, and the next begins PASS_STEP_MS after
- * the one before is done with. A step that fails ends its part; the next pass looks at it again.
- * Loop thread only. */
+/* A pass looks at all keys of the store, one bounded step at a time, one part of the store after the other. It costs
+ * the store a small share of its time, however many keys there are: at most one step is under way, and the next
+ * begins PASS_STEP_MS after the one before is done with. A step that fails ends its part; the next pass looks at it
+ * again. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_PASS_H
 #define LOCKSTOCK_SERVER_PASS_H
 

@@ -1,7 +1,8 @@
 /* Invariant: one call is under way at most. Called by server.c.
  *
- * A server that has ended cannot take its note away, and may have been this one before it was started again. So a note counts
- * only when it was written after the first look, whose own note ends at `since`: all are kept for the same time. */
+ * A server that has ended cannot take its note away, and may have been this one before it was started again. So a
+ * note counts only when it was written after the first look, whose own note ends at `since`: all are kept for the
+ * same time. */
 #include "calls/peers.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Runs a call: its rounds of store calls, its parking, its end. Invariant: `done` runs exactly once for a call, after the call has
- * left its caller. */
+/* Runs a call: its rounds of store calls, its parking, its end. Invariant: `done` runs exactly once for a call,
+ * after the call has left its caller. */
 #include "calls/running.h"
 
 #include <stdlib.h>
@@ -25,8 +25,8 @@ static alarms *alarms_of(const running *r)
 
 /* ---- the end ------------------------------------------------------------------------ */
 
-/* What the call may have left in the store is removed there as soon as possible. `done` comes last: the transport may reset the
- * arena. */
+/* What the call may have left in the store is removed there as soon as possible. `done` comes last: the transport
+ * may reset the arena. */
 void running_end(running *r)
 {
     const rounds *answered = &r->work->rounds;
@@ -61,8 +61,8 @@ static void on_undone(void *arg, bool is_done)
     running_end(r);
 }
 
-/* Removes from the store what an abandoned call has left there, as a part of the call: with its places, in its owner's turn. So an
- * owner that abandons many calls waits for that. False: nothing is left. */
+/* Removes from the store what an abandoned call has left there, as a part of the call: with its places, in its
+ * owner's turn. So an owner that abandons many calls waits for that. False: nothing is left. */
 static bool undo(running *r)
 {
     const service_alarm *left = rounds_undo(&r->work->rounds);

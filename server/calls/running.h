@@ -28,8 +28,8 @@ struct dispatch {
     bool stopped; /* no more store calls are made */
 };
 
-/* One call. call.state is its state (callers.h). Its work is in an arena that the engine lends it, except while it is PARKED
- * or WOKEN: then `parked` has what it needs to resume. */
+/* One call. call.state is its state (callers.h). Its work is in an arena that the engine lends it, except while it
+ * is PARKED or WOKEN: then `parked` has what it needs to resume. */
 struct running {
     const target *target;
     struct work *work;

@@ -1,5 +1,5 @@
-/* Invariant: from waiters_enter to waiters_leave a waiter is in the list, in the table by its key and among the deadlines, and
- * watches its alarms. One timer serves all deadlines. */
+/* Invariant: from waiters_enter to waiters_leave a waiter is in the list, in the table by its key and among the
+ * deadlines, and watches its alarms. One timer serves all deadlines. */
 #include "calls/waiters.h"
 
 #include <stdio.h>

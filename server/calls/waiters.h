@@ -1,6 +1,6 @@
-/* Delivers events to calls that wait: a message that names the call, the end of its wait, the end of the server. A call
- * registers before its first store call, because a message may arrive before the reply. Nothing is polled. Whether a call
- * is parked is the call's own state (callers.h); it gets events in any state. Loop thread only. */
+/* Delivers events to calls that wait: a message that names the call, the end of its wait, the end of the server. A
+ * call registers before its first store call, because a message may arrive before the reply. Nothing is polled.
+ * Whether a call is parked is the call's own state (callers.h); it gets events in any state. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_WAITERS_H
 #define LOCKSTOCK_SERVER_WAITERS_H
 
@@ -37,8 +37,8 @@ waiters *waiters_new(struct uv_loop_s *loop, alarms *alarms);
 /* No waiter may be registered. `closed` runs on the loop. */
 void waiters_close(waiters *all, void (*closed)(void *arg), void *arg);
 
-/* Registers a waiter of which on_event is set and the rest is zero; the key and the watches stay the caller's. When the server stops, on_event runs
- * before this returns. */
+/* Registers a waiter of which on_event is set and the rest is zero; the key and the watches stay the caller's. When
+ * the server stops, on_event runs before this returns. */
 void waiters_enter(waiters *all, waiter *w, lks_rpc_slice key, service_watch *watches, uint64_t deadline_ns);
 
 /* The waiter's key and watches, which are unchanged, have a new address. */

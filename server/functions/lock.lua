@@ -498,7 +498,7 @@ local function hand_over(base, now, server, name, key, fence, kept, end_us)
   local layout, state, number = struct.unpack('<BBd', text)
   local copy, words, only = string.match(text, '^(%S*) (%S* ([^ ,!]+))$', TOKEN_BYTES + 1)
   local lease_ms = only == name and lease_to_grant(server, copy)
-  if layout ~= LAYOUT or state ~= STANDS or not lease_ms then return false end
+  if layout ~= LAYOUT or state ~= QUEUED or not lease_ms then return false end
   local lease_end_us = now + lease_ms * 1000
   if kept < lease_end_us + FENCE_RETAIN_MS * 1000 or lease_end_us < end_us then return false end
   if tell_granted(base, server, token, copy, int(fence)) == 0 then

@@ -44,7 +44,7 @@ local NAME, NAME_BYTES = '<BBBdd', 19
 local HELD, HELD_BYTES = '<BBBdddddd', 51 -- the token follows
 local ENTRY, ENTRY_BYTES = '<ddd', 24
 local TOKEN, TOKEN_BYTES = '<BBdd', 18
-local FREE, EXCLUSIVE, HOLDS, STANDS = 70, 69, 72, 81 -- F, E, H, Q
+local FREE, EXCLUSIVE, HOLDS, QUEUED = 70, 69, 72, 81 -- F, E, H, Q
 local STATES = {[72] = 'H', [88] = 'X', [81] = 'Q', [79] = 'O', [65] = 'A'}
 local ONE_HOLDER, SEVERAL_HOLDERS = {[69] = 'E', [83] = 'S', [80] = 'P'}, {[115] = 'S', [112] = 'P'}
 local ONE_OF, SEVERAL_OF = {E = 69, S = 83, P = 80}, {S = 115, P = 112}

@@ -49,8 +49,8 @@ typedef struct rounds_packed rounds_packed;
 size_t rounds_packed_bytes(const rounds *r);
 void rounds_pack(const rounds *r, rounds_packed *place);
 
-/* Unpacks a call, which WAITS, into the arena of `settings`, a plan of which arena, server, service, state and now_ns are
- * set. `packed` must outlive the call. The only step that may follow is rounds_wake. */
+/* Unpacks a call, which WAITS, into the arena of `settings`, a plan of which arena, server, service, state and
+ * now_ns are set. `packed` must outlive the call. The only step that may follow is rounds_wake. */
 void rounds_unpack(rounds *r, const service_method *method, const rounds_packed *packed, const plan *settings);
 
 /* What must be called in the store when the call has FAILED; NULL: nothing. */

@@ -1,5 +1,5 @@
-/* StockService: ListItems. Invariant: a page token cannot lead out of the caller's namespace, because every key is made
- * of that namespace and of encoded parts.
+/* StockService: ListItems. Invariant: a page token cannot lead out of the caller's namespace, because every key is
+ * made of that namespace and of encoded parts.
  *
  *   "G" sku                                continues after this sku of the group, encoded
  *   "N" cursor { ":" group "/" sku }...    in a token of walk.h: a cursor of a scan ("" = all keys were seen), and encoded

@@ -1,12 +1,12 @@
-/* Invariant: no event after `lost` or adapter_close, and memory stays until the loop has closed the handle, so an event may
- * close its own adapter.
+/* Invariant: no event after `lost` or adapter_close, and memory stays until the loop has closed the handle, so an
+ * event may close its own adapter.
  *
  *   CONNECTING --writable, no error--> OPEN --error, EOF, garbage--> lost
  *        |   \--with TLS--> SHAKING --up---^ \
  *        \--------- error ----\----------------------------------> lost
  *
- * With TLS, hiredis only formats commands and parses replies. No more than ENCRYPT_BYTES are encrypted before the kernel has
- * taken them, because encrypted bytes count as sent. */
+ * With TLS, hiredis only formats commands and parses replies. No more than ENCRYPT_BYTES are encrypted before the
+ * kernel has taken them, because encrypted bytes count as sent. */
 #include "store/adapter.h"
 
 #include <errno.h>

@@ -36,7 +36,8 @@ typedef struct adapter_target {
 lks_code adapter_open(struct uv_loop_s *loop, const adapter_target *to, struct tls_context *context_of_tls,
                       const char *name, const adapter_events *events, adapter **ret, lks_error *error);
 
-/* The peer was greeted: from now on a reply may take 64 MiB of memory, before that 1 MiB. A longer one ends the connection. */
+/* The peer was greeted: from now on a reply may take 64 MiB of memory, before that 1 MiB. A longer one ends the
+ * connection. */
 void adapter_trust(adapter *adapter);
 
 /* Appends a copy of a command to the output: in RESP, or as words without NUL. */

@@ -1,15 +1,15 @@
-/* Invariant: after aof_mend the file ends with a whole command outside of any transaction. No answered call is removed: an
- * answer is sent only after its whole transaction was written, so a torn command is the last one. If commands follow it,
- * the file is damaged, and stays as it is.
+/* Invariant: after aof_mend the file ends with a whole command outside of any transaction. No answered call is
+ * removed: an answer is sent only after its whole transaction was written, so a torn command is the last one. If
+ * commands follow it, the file is damaged, and stays as it is.
  *
- * redis-server can do this (aof-load-truncated, which is switched off), but version 7.0 only if the file ends between two
- * commands. If it was killed in the middle of a command inside MULTI, it keeps the MULTI and the commands before the torn
- * one, and at the next load runs the half transaction together with the first whole one after it (valkey-io/valkey#4342).
- * An order would be sold in half, or twice. It also takes damage in the middle for a torn end if a length there is too
- * long.
+ * redis-server can do this (aof-load-truncated, which is switched off), but version 7.0 only if the file ends
+ * between two commands. If it was killed in the middle of a command inside MULTI, it keeps the MULTI and the
+ * commands before the torn one, and at the next load runs the half transaction together with the first whole one
+ * after it (valkey-io/valkey#4342). An order would be sold in half, or twice. It also takes damage in the middle for
+ * a torn end if a length there is too long.
  *
- * After a power loss the file may end with zeros in place of bytes that never reached the disk. No command ends with zero,
- * so the file counts as ending before them.
+ * After a power loss the file may end with zeros in place of bytes that never reached the disk. No command ends with
+ * zero, so the file counts as ending before them.
  *
  *   file     command*
  *   command  '*' count CRLF ('$' length CRLF bytes CRLF)*count   |   '#' text CRLF */
@@ -142,8 +142,8 @@ static bool is_head(const char *text)
     return n > 0 && strspn(word + 2, letters) == n && strncmp(word + 2 + n, "\r\n", 2) == 0;
 }
 
-/* Whether a command begins behind the one that could not be read. A value that looks like one counts: refusing a file is
- * better than cutting off commands. */
+/* Whether a command begins behind the one that could not be read. A value that looks like one counts: refusing a
+ * file is better than cutting off commands. */
 static bool has_commands_behind(const aof *a)
 {
     char chunk[CHUNK_BYTES + 1];
@@ -164,7 +164,8 @@ static bool has_commands_behind(const aof *a)
     return false;
 }
 
-/* Reads the file; *whole: where its last command outside of a transaction ends. MALFORMED: it is damaged at a->begin. */
+/* Reads the file; *whole: where its last command outside of a transaction ends. MALFORMED: it is damaged at
+ * a->begin. */
 static reading read_file(aof *a, off_t *whole)
 {
     bool inside = false;
@@ -208,8 +209,8 @@ static off_t size_without_zeros(FILE *file)
     return size;
 }
 
-/* Whether there are files that a manifest should name. Two files without data do not count: redis-server makes them before
- * its first manifest, and may have been killed then. */
+/* Whether there are files that a manifest should name. Two files without data do not count: redis-server makes them
+ * before its first manifest, and may have been killed then. */
 static bool has_data(const char *dir)
 {
     static const char prefix[] = "appendonly.aof.";

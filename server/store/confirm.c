@@ -1,8 +1,9 @@
-/* Invariant: the reply covers all writes that this Redis had done when it ran the question, of all connections, because an
- * answer may tell of another connection's write. WAIT covers only the last command (Redis 7.0) or the last write (7.2) of its
- * own connection, and answers at once on a connection that has written nothing. So a write stands before it: PUBLISH, which
- * replicas receive; in a cluster, where they do not, EXPIRE of a key of the node, which needs no memory. Redis refuses that
- * if the key's slot is elsewhere, and then nothing is confirmed. Used by pipeline.c. */
+/* Invariant: the reply covers all writes that this Redis had done when it ran the question, of all connections,
+ * because an answer may tell of another connection's write. WAIT covers only the last command (Redis 7.0) or the
+ * last write (7.2) of its own connection, and answers at once on a connection that has written nothing. So a write
+ * stands before it: PUBLISH, which replicas receive; in a cluster, where they do not, EXPIRE of a key of the node,
+ * which needs no memory. Redis refuses that if the key's slot is elsewhere, and then nothing is confirmed. Used by
+ * pipeline.c. */
 #include "store/confirm.h"
 
 #include <hiredis/hiredis.h>

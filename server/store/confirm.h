@@ -1,4 +1,5 @@
-/* Answers and wake messages that wait until enough replicas have the data behind them: a message may contain an answer. */
+/* Answers and wake messages that wait until enough replicas have the data behind them: a message may contain an
+ * answer. */
 #ifndef LOCKSTOCK_SERVER_STORE_CONFIRM_H
 #define LOCKSTOCK_SERVER_STORE_CONFIRM_H
 
@@ -35,8 +36,8 @@ void confirm_free(confirm *confirm);
 /* Keeps a copy of the call's result with it (pending.held). */
 void confirm_hold(confirm *confirm, pending *call, const store_result *result);
 
-/* Asks Redis whether `replicas` replicas have, within `wait_ms`, all writes before this question. base: of keys that the node
- * of Redis Cluster has; NULL: it is no such node. on_reply passes its reply to confirm_enough. */
+/* Asks Redis whether `replicas` replicas have, within `wait_ms`, all writes before this question. base: of keys that
+ * the node of Redis Cluster has; NULL: it is no such node. on_reply passes its reply to confirm_enough. */
 void confirm_ask(connection *link, unsigned replicas, uint32_t wait_ms, const char *base, connection_reply *on_reply,
                  void *arg);
 

@@ -32,8 +32,8 @@ typedef struct connection_options {
     void *greeting;
     /* It was lost or could not be made; its commands have ended before. */
     void (*on_down)(void *arg, store_fault fault);
-    /* A reply to no command, or the answer to PING on a connection with messages; valid until it returns. NULL: a reply to no
-     * command drops the connection. */
+    /* A reply to no command, or the answer to PING on a connection with messages; valid until it returns. NULL: a
+     * reply to no command drops the connection. */
     void (*on_push)(void *arg, const struct redisReply *reply);
     void *arg;
 } connection_options;

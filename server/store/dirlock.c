@@ -1,5 +1,5 @@
-/* Invariant: the lock is the flock on the directory itself, which removing a file in it does not change. DIR/lock only says
- * who has it. Used by embedded.c. */
+/* Invariant: the lock is the flock on the directory itself, which removing a file in it does not change. DIR/lock
+ * only says who has it. Used by embedded.c. */
 #include "store/dirlock.h"
 
 #include <errno.h>
@@ -40,7 +40,8 @@ static int read_note(int dir_fd, bool *has_served)
     return (int)strtol(text, NULL, 10);
 }
 
-/* Whether the process still lives after a second, in which a killed one ends. A zombie is dead: its descriptors are closed. */
+/* Whether the process still lives after a second, in which a killed one ends. A zombie is dead: its descriptors are
+ * closed. */
 static bool lives_on(int pid)
 {
     struct pollfd end = {.fd = pid > 0 ? pidfd_open(pid, 0) : -1, .events = POLLIN};

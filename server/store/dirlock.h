@@ -7,14 +7,15 @@
 
 #include <lockstock/status.h>
 
-/* Makes the directory if it is missing, checks that it and its files belong to this user alone, closes its data to others,
- * and locks it. If the server in DIR/lock is dead, waits up to 10 s until its redis-server has ended. *ret is a descriptor of
- * the directory, which the caller closes; it holds the lock, as does each inherited copy.
- * LKS_UNAVAILABLE: another server has it; LKS_INVALID_ARGUMENT: the directory cannot be made or locked, belongs to another
- * user or is writable for others, or `lock` or `redis.log` in it is no plain file of this user. */
+/* Makes the directory if it is missing, checks that it and its files belong to this user alone, closes its data to
+ * others, and locks it. If the server in DIR/lock is dead, waits up to 10 s until its redis-server has ended. *ret
+ * is a descriptor of the directory, which the caller closes; it holds the lock, as does each inherited copy.
+ * LKS_UNAVAILABLE: another server has it; LKS_INVALID_ARGUMENT: the directory cannot be made or locked, belongs to
+ * another user or is writable for others, or `lock` or `redis.log` in it is no plain file of this user. */
 lks_code dirlock_take(const char *dir, int *ret, lks_error *error);
 
-/* Writes to DIR/lock who holds the lock (0: nobody), and whether a store was ever served from there. Returns 0 or an errno. */
+/* Writes to DIR/lock who holds the lock (0: nobody), and whether a store was ever served from there. Returns 0 or an
+ * errno. */
 int dirlock_note(int dir_fd, int pid, bool has_served);
 
 /* Whether DIR/lock says that; false if it is missing. */

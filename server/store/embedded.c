@@ -1,6 +1,6 @@
-/* Invariant: one redis-server for each directory. After it was locked the directory is only used through its descriptor,
- * wherever its path leads. redis-server inherits the descriptor, so the lock lasts while either process lives; the kernel
- * kills redis-server when its parent ends.
+/* Invariant: one redis-server for each directory. After it was locked the directory is only used through its
+ * descriptor, wherever its path leads. redis-server inherits the descriptor, so the lock lasts while either process
+ * lives; the kernel kills redis-server when its parent ends.
  *
  *   RUNNING --ended--> PAUSING --pause over, room on the disk--> MENDING --mended--> RUNNING
  *      \--close--> STOPPING --ended--> closed
@@ -11,8 +11,8 @@
  *   DIR/redis.sock     its socket, for this user alone
  *   DIR/appendonlydir  the data
  *
- * redis-server opens the socket relative to DIR, and this process through the descriptor, because a socket's path has at
- * most 107 bytes. */
+ * redis-server opens the socket relative to DIR, and this process through the descriptor, because a socket's path
+ * has at most 107 bytes. */
 #include "store/embedded.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Invariant: a reply that no function of the library gives is INTERNAL, MAYBE. Used by the pipeline and the tests of the
- * services. */
+/* Invariant: a reply that no function of the library gives is INTERNAL, MAYBE. Used by the pipeline and the tests of
+ * the services. */
 #include "store/fcall.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@ bool fcall_same_base(const store_call *a, const store_call *b)
     return a->base.len == b->base.len && memcmp(a->base.data, b->base.data, a->base.len) == 0;
 }
 
-/* One for all, or one for each call. None for a call of a whole part, and for several bases in a cluster, where all keys of a
- * command must be in one slot. */
+/* One for all, or one for each call. None for a call of a whole part, and for several bases in a cluster, where all
+ * keys of a command must be in one slot. */
 static size_t bases_of(const store_call *const calls[], size_t n, bool cluster)
 {
     if (calls[0]->whole_shard)

@@ -23,8 +23,8 @@ fcall *fcall_new(const store_call *const calls[], size_t n, const char *digest, 
 /* Whether the node does not have the sub-call's slot, and so did nothing. */
 bool fcall_is_elsewhere(const store_value *reply);
 
-/* The result of a sub-call: ERR is a status, any other reply an answer. Logs the detail of an ERR. `message` and `value`
- * belong to the reply. */
+/* The result of a sub-call: ERR is a status, any other reply an answer. Logs the detail of an ERR. `message` and
+ * `value` belong to the reply. */
 store_result fcall_result(const store_value *reply, const char *function);
 
 #endif

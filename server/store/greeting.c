@@ -1,5 +1,6 @@
-/* Invariant: a connection passes only after each step of the table has, in order, one command at a time. A cause that may
- * change (credentials, LOADING, a replica) drops the connection; one in the store's design or data is fatal too. */
+/* Invariant: a connection passes only after each step of the table has, in order, one command at a time. A cause
+ * that may change (credentials, LOADING, a replica) drops the connection; one in the store's design or data is fatal
+ * too. */
 #include "store/greeting.h"
 
 #include <hiredis/hiredis.h>

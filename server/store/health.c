@@ -243,8 +243,8 @@ static void on_probe(void *arg, const redisReply *reply)
     h->on_change(h->arg);
 }
 
-/* SETRANGE of nothing into a key that does not exist makes no key and is in no append-only file; but Redis checks before
- * it runs it what it checks before each write: memory, the disk, replicas, the cluster. */
+/* SETRANGE of nothing into a key that does not exist makes no key and is in no append-only file; but Redis checks
+ * before it runs it what it checks before each write: memory, the disk, replicas, the cluster. */
 static void ask_probe(health *h)
 {
     char key[KEY_BYTES];

@@ -28,8 +28,8 @@ typedef void library_done(void *arg, library_verdict verdict, store_fault fault)
 /* Loads the library if it is missing. One call at a time. `done` is not called if the connection is lost. */
 void library_ensure(library *library, connection *connection, library_done *done, void *arg);
 
-/* Notes under `base` that the library is used, and deletes those that were not used for 7 days. Runs in the background, once
- * at a time; logs failures. */
+/* Notes under `base` that the library is used, and deletes those that were not used for 7 days. Runs in the
+ * background, once at a time; logs failures. */
 void library_keep(library *library, connection *connection, const char *base);
 
 #endif

@@ -1,5 +1,5 @@
-/* Invariant: a submitted call ends exactly once, and never inside pipeline_submit. NO only if no byte of it can have reached
- * Redis, or Redis refused it before running it.
+/* Invariant: a submitted call ends exactly once, and never inside pipeline_submit. NO only if no byte of it can have
+ * reached Redis, or Redis refused it before running it.
  *
  *   submit --> QUEUED --turn--> OUT --reply--> done
  *      |        ^  |             | \--deadline--> ABANDONED (done, MAYBE) --reply, loss--> freed
@@ -228,7 +228,8 @@ static void fail_late(pipeline *p, pending *c)
          c->refusal ? errors_fault(c->refusal) : (store_fault){unsent, "the store was not reached in time"});
 }
 
-/* Sends the call again after a pause. If its deadline is earlier, it fails now, because at the deadline its caller has gone. */
+/* Sends the call again after a pause. If its deadline is earlier, it fails now, because at the deadline its caller
+ * has gone. */
 static void pause_call(pipeline *p, pending *c)
 {
     if (clock_in_ms(2 * PAUSE_MS) >= c->deadline_ns) {
@@ -377,8 +378,8 @@ static void react(pipeline *p, const errors_row *row)
     }
 }
 
-/* While Redis has one FCALL to run and the next to continue with, calls wait until they fill one: sent now, they would only
- * wait in Redis' socket. */
+/* While Redis has one FCALL to run and the next to continue with, calls wait until they fill one: sent now, they
+ * would only wait in Redis' socket. */
 static bool waits_for_others(const pipeline *p)
 {
     return p->fcalls >= (p->base ? 1 : FCALLS_ENOUGH) && p->queue.weight < STORE_WEIGHT_MAX;

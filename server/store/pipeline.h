@@ -36,8 +36,8 @@ pipeline *pipeline_new(const pipeline_options *options);
 /* As store_submit, through the pipeline that `route` names. */
 void pipeline_submit(pipeline *pipeline, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 
-/* From now on calls go out over this connection. base: of keys that its node of Redis Cluster has, which stays the caller's
- * and may change; NULL: it is no such node. */
+/* From now on calls go out over this connection. base: of keys that its node of Redis Cluster has, which stays the
+ * caller's and may change; NULL: it is no such node. */
 void pipeline_up(pipeline *pipeline, connection *connection, const char *base);
 
 /* Calls wait for a connection, within the grace that store.h states. The text is copied. */
@@ -46,7 +46,8 @@ void pipeline_down(pipeline *pipeline, store_fault fault);
 /* Routes calls that are not out again. */
 void pipeline_reroute(pipeline *pipeline);
 
-/* A wake message: on_message gets a copy, in the order of the calls, once wait_replicas replicas have the data behind it. */
+/* A wake message: on_message gets a copy, in the order of the calls, once wait_replicas replicas have the data
+ * behind it. */
 void pipeline_hear(pipeline *pipeline, const char *data, size_t len);
 
 /* The functions were loaded. */

@@ -1,4 +1,5 @@
-/* Used by greeting.c before a connection is used, and by health.c later, because settings of a running Redis can change. */
+/* Used by greeting.c before a connection is used, and by health.c later, because settings of a running Redis can
+ * change. */
 #include "store/safety.h"
 
 #include <hiredis/hiredis.h>

@@ -52,8 +52,8 @@ static void set_addresses(scout *s, const slots_map *map)
     s->n_addresses = n;
 }
 
-/* A node that does not answer is left after one look. A distant node needs more, so each round through all nodes gives them
- * twice as many. */
+/* A node that does not answer is left after one look. A distant node needs more, so each round through all nodes
+ * gives them twice as many. */
 static void try_next(scout *s)
 {
     size_t rounds = s->tries++ / s->n_addresses;

@@ -29,8 +29,8 @@ typedef struct scout_options {
 /* Connects to the first host and asks it; reconnects until scout_close. Calls nothing back before it returns. */
 scout *scout_open(const scout_options *options);
 
-/* Asks the node again, unless an answer is due. With `elsewhere`, or without a connection, connects to another node and asks
- * that. */
+/* Asks the node again, unless an answer is due. With `elsewhere`, or without a connection, connects to another node
+ * and asks that. */
 void scout_look(scout *scout, bool elsewhere);
 
 /* `closed` runs on the loop, last. */

@@ -20,8 +20,8 @@ typedef struct secrets {
     char *passwords[2]; /* of both logins, from files; NULL: none */
 } secrets;
 
-/* Fills in a zeroed one, or replaces its contents; a failure changes nothing. The strings of `of` and `files` must outlive
- * it. LKS_INVALID_ARGUMENT names the setting or the file. */
+/* Fills in a zeroed one, or replaces its contents; a failure changes nothing. The strings of `of` and `files` must
+ * outlive it. LKS_INVALID_ARGUMENT names the setting or the file. */
 lks_code secrets_load(secrets *secrets, const store_files *files, const url *of, lks_error *error);
 
 void secrets_clear(secrets *secrets);

@@ -1,12 +1,12 @@
-/* Invariant: on_primary names an address only by an answer to a question sent after the last sentinels_doubt, with the
- * highest epoch of the last ANSWER_KEPT_MS; with a password, of addresses that most sentinels of the URL name.
+/* Invariant: on_primary names an address only by an answer to a question sent after the last sentinels_doubt, with
+ * the highest epoch of the last ANSWER_KEPT_MS; with a password, of addresses that most sentinels of the URL name.
  *
  *   each sentinel:  connection --greeted--> asked: MYID, MASTER, GET-MASTER-ADDR-BY-NAME, SENTINELS
  *                   subscription to +switch-master --message--> asked at once
  *
- * MASTER has the epoch and comes before the address: if the configuration changes between both, the address is newer than
- * the epoch, never older, and the next question corrects that. The leader answers with the new address before it publishes
- * +switch-master. */
+ * MASTER has the epoch and comes before the address: if the configuration changes between both, the address is newer
+ * than the epoch, never older, and the next question corrects that. The leader answers with the new address before
+ * it publishes +switch-master. */
 #include "store/sentinels.h"
 
 #include <hiredis/hiredis.h>

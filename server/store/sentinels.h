@@ -1,9 +1,9 @@
 /* Asks Redis Sentinel for the primary. Loop thread only.
  *
- * Connects to all sentinels of a set, those of the URL and those that they name, asks each every second and subscribes to
- * +switch-master. The newest configuration (the highest epoch) of the last seconds counts, because a sentinel that was cut
- * off from the others does not know of a failover. If the primary gets a password, an address counts only if most sentinels
- * of the URL name it. */
+ * Connects to all sentinels of a set, those of the URL and those that they name, asks each every second and
+ * subscribes to +switch-master. The newest configuration (the highest epoch) of the last seconds counts, because a
+ * sentinel that was cut off from the others does not know of a failover. If the primary gets a password, an address
+ * counts only if most sentinels of the URL name it. */
 #ifndef LOCKSTOCK_SERVER_STORE_SENTINELS_H
 #define LOCKSTOCK_SERVER_STORE_SENTINELS_H
 

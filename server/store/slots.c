@@ -1,5 +1,5 @@
-/* CLUSTER NODES contains epochs, unlike CLUSTER SLOTS, so that the old view of a node that was cut off can be recognized.
- * Its lines:
+/* CLUSTER NODES contains epochs, unlike CLUSTER SLOTS, so that the old view of a node that was cut off can be
+ * recognized. Its lines:
  *
  *   <id> <host>:<port>[@<bus port>[,<name>...]] <flag>[,<flag>...] <its primary> <ping> <pong> <epoch> <link> <slots>...
  *

@@ -36,8 +36,8 @@ typedef struct slots_map {
     slots_node *node;
 } slots_map;
 
-/* Reads the reply to CLUSTER NODES; `asked` is the host of the node, which may not know its own address. Returns false, with
- * nothing to free, if it is another text or has more than SLOTS_NODES_MAX lines. */
+/* Reads the reply to CLUSTER NODES; `asked` is the host of the node, which may not know its own address. Returns
+ * false, with nothing to free, if it is another text or has more than SLOTS_NODES_MAX lines. */
 bool slots_read(slots_map *ret, const char *text, size_t len, const char *asked);
 void slots_clear(slots_map *map);
 

@@ -25,8 +25,8 @@ typedef struct store_value {
 /* A copy that lives in the arena. */
 const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *value);
 
-/* The calls of one FCALL: a unit of weight blocks Redis for at most a quarter of a millisecond (bench/fcall_time.py), so that
- * an FCALL takes not much over 16 ms. */
+/* The calls of one FCALL: a unit of weight blocks Redis for at most a quarter of a millisecond
+ * (bench/fcall_time.py), so that an FCALL takes not much over 16 ms. */
 enum { STORE_WEIGHT_MAX = 64 };
 
 /* A call of a function of the library. What is pointed to stays the caller's and must live until the call is done. */
@@ -68,14 +68,15 @@ typedef struct store store;
 
 enum { STORE_BASE_BYTES = 32 };
 
-/* A part of the store has some of the groups, and can fail alone. A single Redis is one part; in Redis Cluster each primary
- * is one. */
+/* A part of the store has some of the groups, and can fail alone. A single Redis is one part; in Redis Cluster each
+ * primary is one. */
 typedef struct store_part {
     uint16_t slot;               /* one of its slots, for a call with `whole_shard` */
     char base[STORE_BASE_BYTES]; /* a base in that slot */
 } store_part;
 
-/* For a store that is not embedded; each may be NULL. The strings must outlive the store; store_reload reads the files again. */
+/* For a store that is not embedded; each may be NULL. The strings must outlive the store; store_reload reads the
+ * files again. */
 typedef struct store_files {
     const char *ca;                                /* PEM: the CA of the store's certificates; NULL: the system's CAs */
     const char *certificate;                       /* PEM: the client certificate */
@@ -99,45 +100,46 @@ typedef struct store_options {
     uint32_t safety_check_ms;    /* 0 = 30,000: how often settings are checked */
     uint32_t role_check_ms;      /* 0 = 1,000: how often role and replicas are checked */
     uint32_t in_flight_max;      /* 0 = 8,192; then RESOURCE_EXHAUSTED */
-    /* So many replicas must have a call's writes, and the data of its answer, before it is answered; 0 = none. If fewer have
-     * confirmed that after wait_ms (0 = 1,000), the call is repeated if it may be, else it is UNAVAILABLE, MAYBE. With fewer
-     * connected the store is not ready. */
+    /* So many replicas must have a call's writes, and the data of its answer, before it is answered; 0 = none. If
+     * fewer have confirmed that after wait_ms (0 = 1,000), the call is repeated if it may be, else it is
+     * UNAVAILABLE, MAYBE. With fewer connected the store is not ready. */
     unsigned wait_replicas;
     uint32_t wait_ms;
-    /* Called on each change of readiness or fault, on the loop. Ready with a fault: a part of the store is not ready, or
-     * refuses some calls. */
+    /* Called on each change of readiness or fault, on the loop. Ready with a fault: a part of the store is not
+     * ready, or refuses some calls. */
     void (*on_ready)(void *arg, bool ready, store_fault fault);
-    /* A channel to subscribe to, on a second connection; NULL = none. It must outlive the store. The store becomes ready only
-     * after it has subscribed, and stays ready if the subscription is lost. */
+    /* A channel to subscribe to, on a second connection; NULL = none. It must outlive the store. The store becomes
+     * ready only after it has subscribed, and stays ready if the subscription is lost. */
     const char *wake_channel;
     /* A message's payload, valid until it returns. On the loop. */
     void (*on_wake)(void *arg, const char *data, size_t len);
-    /* Messages come from now on, and earlier ones may have been missed. Called after the store became ready, and again after
-     * the channel or a part of the store was lost. On the loop. */
+    /* Messages come from now on, and earlier ones may have been missed. Called after the store became ready, and
+     * again after the channel or a part of the store was lost. On the loop. */
     void (*on_listening)(void *arg);
     /* Called now and then until store_open returns: whether to give up; NULL: never. */
     bool (*told_to_stop)(void *arg);
     void *arg;
 } store_options;
 
-/* Checks the URL and, for embedded:, locks DIR and starts its redis-server (main thread only). Connects in the background,
- * again and again, with backoff. LKS_INVALID_ARGUMENT: the URL; for embedded: as embedded_open. */
+/* Checks the URL and, for embedded:, locks DIR and starts its redis-server (main thread only). Connects in the
+ * background, again and again, with backoff. LKS_INVALID_ARGUMENT: the URL; for embedded: as embedded_open. */
 lks_code store_open(const store_options *options, store **ret, lks_error *error);
 
-/* Reads the files again. New connections use them; live ones get a new password at once, without losing a call. A failure
- * changes nothing; LKS_INVALID_ARGUMENT names the file. */
+/* Reads the files again. New connections use them; live ones get a new password at once, without losing a call. A
+ * failure changes nothing; LKS_INVALID_ARGUMENT names the file. */
 lks_code store_reload(store *store, lks_error *error);
 
-/* Sends a call with the others of this loop turn. After deadline_ns (CLOCK_MONOTONIC) it ends with LKS_DEADLINE_EXCEEDED: NO
- * if it was not sent, else MAYBE. While the store is not ready it ends with LKS_UNAVAILABLE, NO, unless the store becomes ready
- * within 1 s and the deadline. */
+/* Sends a call with the others of this loop turn. After deadline_ns (CLOCK_MONOTONIC) it ends with
+ * LKS_DEADLINE_EXCEEDED: NO if it was not sent, else MAYBE. While the store is not ready it ends with
+ * LKS_UNAVAILABLE, NO, unless the store becomes ready within 1 s and the deadline. */
 void store_submit(store *store, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 
-/* The first part whose `slot` is `from` or above; false: there is none. A part keeps its slot and base while it has that
- * slot. */
+/* The first part whose `slot` is `from` or above; false: there is none. A part keeps its slot and base while it has
+ * that slot. */
 bool store_part_from(const store *store, uint32_t from, store_part *ret);
 
-/* Whether the store is ready. *reason, if not NULL: what is wrong, also with a part of a ready store; NULL = nothing. */
+/* Whether the store is ready. *reason, if not NULL: what is wrong, also with a part of a ready store; NULL =
+ * nothing. */
 bool store_ready(const store *store, const char **reason);
 
 /* The state of the store. Text is valid until the loop runs again. */
@@ -187,8 +189,8 @@ int64_t store_certificate_ends(const store *store);
 /* Why the server must exit: found after connecting, as another data layout or an unsafe store. NULL = it must not. */
 const char *store_fatal(const store *store);
 
-/* Ends calls under way with UNAVAILABLE and stops an embedded redis-server; `closed` runs on the loop after the store was
- * freed. No call may be submitted any more. */
+/* Ends calls under way with UNAVAILABLE and stops an embedded redis-server; `closed` runs on the loop after the
+ * store was freed. No call may be submitted any more. */
 void store_close(store *store, void (*closed)(void *arg), void *arg);
 
 #endif

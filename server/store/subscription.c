@@ -1,5 +1,5 @@
-/* Invariant: after SUBSCRIBE was confirmed only PING is sent, so every reply is a message, {"pong", ""}, or an error instead
- * of a pong. Used by shard.c and sentinels.c.
+/* Invariant: after SUBSCRIBE was confirmed only PING is sent, so every reply is a message, {"pong", ""}, or an error
+ * instead of a pong. Used by shard.c and sentinels.c.
  *
  *   connection up --> greeting --passed--> SUBSCRIBE --confirmed--> listening
  *        ^----------------------- lost, refused -------------------------/

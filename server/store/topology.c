@@ -1,6 +1,6 @@
-/* Invariant: each slot's calls go to the shard that the newest known claim names: the one of the highest epoch by CLUSTER
- * NODES, or what MOVED said since. A call whose slot has no open shard yet waits in `unrouted`, a pipeline that is never
- * up. In a store of one shard that one has all slots.
+/* Invariant: each slot's calls go to the shard that the newest known claim names: the one of the highest epoch by
+ * CLUSTER NODES, or what MOVED said since. A call whose slot has no open shard yet waits in `unrouted`, a pipeline
+ * that is never up. In a store of one shard that one has all slots.
  *
  *   URL ------------------------- address --> the only shard
  *   sentinels -- the primary's address -----> the only shard
@@ -10,15 +10,15 @@
  *
  *   LEARNING --the shard of {meta} serves--> FORMING --all serve, or some for 2 s--> READY <--> NOT_READY
  *
- * and from each to CLOSING. LEARNING: it is not known whether the data layout fits, so only the shard that has {meta}
- * is opened.
+ * and from each to CLOSING. LEARNING: it is not known whether the data layout fits, so only the shard that has
+ * {meta} is opened.
  *
- * The scout, a connection of its own, asks every second, five times a second while a shard that has slots does not serve,
- * and then each time another node: one that was cut off from the others knows nothing new.
+ * The scout, a connection of its own, asks every second, five times a second while a shard that has slots does not
+ * serve, and then each time another node: one that was cut off from the others knows nothing new.
  *
  * ASK is not followed: a slot that moves is split between two nodes, and a function has to see all keys of its
- * group. The base, which a call declares as its key, is no key that exists; so from the moment at which a slot begins to
- * move its owner answers ASK to every call, the other node MOVED, and none runs until all has moved.
+ * group. The base, which a call declares as its key, is no key that exists; so from the moment at which a slot
+ * begins to move its owner answers ASK to every call, the other node MOVED, and none runs until all has moved.
  *
  * A shard that lost its slots is kept until its replies have had time to come. */
 #include "store/topology.h"
@@ -448,8 +448,8 @@ static void on_look(uv_timer_t *timer)
     bool whole = is_whole(t);
 
     t->looks_soon = whole ? 0 : t->looks_soon + 1;
-    /* The cluster may have been made anew; later, a node that is away may have been given up, and its slots be of a node
-     * with a lower epoch. */
+    /* The cluster may have been made anew; later, a node that is away may have been given up, and its slots be of a
+     * node with a lower epoch. */
     if (t->looks_soon >= LOOKS_SOON_MAX)
         owners_forget(&t->owners, t->looks_soon == LOOKS_SOON_MAX);
     look_in(t, whole || t->looks_soon > LOOKS_SOON_MAX ? LOOK_MS : LOOK_SOON_MS);

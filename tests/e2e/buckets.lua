@@ -57,8 +57,8 @@ local function expect_ledger(available, units)
   eq({sum, sum_sold}, {available, units})
 end
 
--- promise SB7
--- Most units are in no bucket when the sale begins, so each has to be moved there, and the last ones from wherever they are.
+-- promise SB7 Most units are in no bucket when the sale begins, so each has to be moved there, and the last ones
+-- from wherever they are.
 function case.many_buyers_get_a_hundred_units()
   buyers = count(1500, 10000)
   put("hot 50", {buckets = 8}); adjust "hot 50 more"
@@ -70,8 +70,8 @@ function case.many_buyers_get_a_hundred_units()
   expect_ledger(0, 100)
 end
 
--- As many units as buyers, half of them returned: in the end all others are sold, and servers were killed while units were
--- under way.
+-- As many units as buyers, half of them returned: in the end all others are sold, and servers were killed while
+-- units were under way.
 function case.nothing_is_lost_on_the_way()
   buyers = count(600, 6000)
   put("hot 0", {buckets = 8}); adjust("hot " .. buyers .. " more")

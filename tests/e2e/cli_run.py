@@ -161,6 +161,7 @@ class Room(Case):
         os.kill(first.pid, signal.SIGCONT)
         self.assertEqual(first.wait(LIMIT_S), OK)
 
+    # promise CL1
     def test_a_lock_that_is_taken_away_ends_the_program(self):
         first = self.enter("never", lease="3s")
         program, _ = self.is_in(first)
@@ -179,6 +180,7 @@ class Room(Case):
         self.assertEqual(first.wait(LIMIT_S), LOST)
         self.assertIn(b"lockstock: the lock is lost: it was taken away", first.stderr.read())
 
+    # promise CL1
     def test_a_long_lease_does_not_keep_a_loss_from_being_noticed(self):
         first = self.enter("never", lease="10m")
         program, _ = self.is_in(first)

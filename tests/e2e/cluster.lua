@@ -148,7 +148,8 @@ function case.buyers_are_exact_while_each_primary_is_replaced()
   sell("replaced", steps(list))
 end
 
--- What a replica had confirmed is not lost with its primary. One after the other, and each becomes its successor's replica.
+-- What a replica had confirmed is not lost with its primary. One after the other, and each becomes its successor's
+-- replica.
 function case.with_wait_replicas_buyers_are_exact_while_each_primary_is_killed()
   local list = {}
   for _ = 1, 2 do server{store = url, args = {"--wait-replicas", "1"}} end

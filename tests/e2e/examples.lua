@@ -1,5 +1,5 @@
--- Each example runs once against a server and prints what its page says. Code in README and docs/ is a file of examples/,
--- or a part of one, to the letter.
+-- Each example runs once against a server and prints what its page says. Code in README and docs/ is a file of
+-- examples/, or a part of one, to the letter.
 
 -- The program, the page that shows it, and what it prints.
 local examples = {

@@ -105,8 +105,9 @@ static bool is_taken(const guarded_shop *shop, const lks_rpc_context *context)
     return taken;
 }
 
-/* Returns when the gate is open, or `until` is set (NULL = never). The gate is a file that is looked for again and again:
- * the shop may run in several processes, which are stopped and killed, and a file needs none of them to be told. */
+/* Returns when the gate is open, or `until` is set (NULL = never). The gate is a file that is looked for again and
+ * again: the shop may run in several processes, which are stopped and killed, and a file needs none of them to be
+ * told. */
 static void await_gate(const guarded_shop *shop, const atomic_bool *until)
 {
     while (access(shop->gate, F_OK) != 0 && !(until && atomic_load(until)))

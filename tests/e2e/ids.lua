@@ -1,5 +1,6 @@
--- Ids from four lockstockd on one Redis, while servers are killed and restarted, Redis is killed and restarted, loses its
--- data once, and its clock is set back and forth: none comes twice, and those of one life of a server increase.
+-- Ids from four lockstockd on one Redis, while servers are killed and restarted, Redis is killed and restarted,
+-- loses its data once, and its clock is set back and forth: none comes twice, and those of one life of a server
+-- increase.
 local SERVERS, COUNT, HOUR_US = 4, 10000, 3600000000
 local clock, lives
 

@@ -1,5 +1,5 @@
--- examples/ledger: the consumer is killed at named points and at random, with two lockstockd selling, and every row of its
--- database equals the item; the naive one, killed at the same point, counts twice.
+-- examples/ledger: the consumer is killed at named points and at random, with two lockstockd selling, and every row
+-- of its database equals the item; the naive one, killed at the same point, counts twice.
 require "stock"
 
 local SKUS, ON_HAND = 8, 1000000

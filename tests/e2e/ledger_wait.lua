@@ -31,9 +31,9 @@ function case.nothing_to_read_is_an_answer_too()
   wait_for_entry(last_id(), 50)() ""
 end
 
--- promise SL13
--- Time itself is under test: a reader that polls would do so within a second. Each second a server sends eleven commands,
--- however many callers wait: three ask for the mark of the store, three probe it, five are its note.
+-- promise SL13 Time itself is under test: a reader that polls would do so within a second. Each second a server
+-- sends eleven commands, however many callers wait: three ask for the mark of the store, three probe it, five are
+-- its note.
 function case.many_wait_and_nobody_asks()
   local readers, commands = {}, function() return tonumber(redis("INFO", "stats"):match "total_commands_processed:(%d+)") end
   put "a 10"

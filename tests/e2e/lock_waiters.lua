@@ -1,5 +1,5 @@
--- Many waiters of one lock over two servers: while they wait, some cancel, some are gone, and one server is killed. Whoever
--- is left is granted once, one at a time, and nothing is left of the queue.
+-- Many waiters of one lock over two servers: while they wait, some cancel, some are gone, and one server is killed.
+-- Whoever is left is granted once, one at a time, and nothing is left of the queue.
 require "lock"
 
 local CLIENTS, EACH, WAIT = 15, count(20, 67), 240000

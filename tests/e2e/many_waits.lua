@@ -1,4 +1,5 @@
--- One channel on a real server: ten thousand Acquires wait on it, and the Release that they wait for goes out past them.
+-- One channel on a real server: ten thousand Acquires wait on it, and the Release that they wait for goes out past
+-- them.
 require "lock"
 
 local WAIT = 600000
@@ -24,8 +25,8 @@ function case.a_release_goes_out_past_thousands_of_waits()
   eq(number_done(calls), 1)
 end
 
--- The server refuses it without the store, after it has read all calls that were sent before it. A slow machine refuses it
--- because calls queue for too long.
+-- The server refuses it without the store, after it has read all calls that were sent before it. A slow machine
+-- refuses it because calls queue for too long.
 local function wait_until_read()
   local refused = Lock.Acquire{wait_ms = WAIT}.error
   if refused.code ~= "INVALID_ARGUMENT" then says(refused.reason, "too_many_calls") end

@@ -1,5 +1,5 @@
--- More calls than the store can take, until it takes them again: calls whose time is over are not run, those that end or
--- keep something are not refused, and then all is as before. The store is a redis-server that is stopped.
+-- More calls than the store can take, until it takes them again: calls whose time is over are not run, those that
+-- end or keep something are not refused, and then all is as before. The store is a redis-server that is stopped.
 require "lock"
 require "stock"
 
@@ -13,9 +13,8 @@ local function deduct_start(order, timeout_ms)
   return start(Stock.Deduct, deduct_request(order, "-", "a:1"), {timeout_ms = timeout_ms or 60000})
 end
 
--- promise K16
--- Whose time is over first, the server's or the client's, is chance: it is tried until some calls were not run, and some
--- may have been.
+-- promise K16 Whose time is over first, the server's or the client's, is chance: it is tried until some calls were
+-- not run, and some may have been.
 function case.calls_whose_time_is_over_are_not_run()
   local ordered, round = 0, 0
   server({args = FEW}, EAGER)

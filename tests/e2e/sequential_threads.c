@@ -1,6 +1,6 @@
-/* What a thread does: orders from their beginning to their end, with repeats of each step, adjustments, looks; now and
- * then a lock and a limit, which have calls of their own among the others. Invariant: an order is its thread's alone, so
- * only what becomes of the items depends on the others. */
+/* What a thread does: orders from their beginning to their end, with repeats of each step, adjustments, looks; now
+ * and then a lock and a limit, which have calls of their own among the others. Invariant: an order is its thread's
+ * alone, so only what becomes of the items depends on the others. */
 #include "sequential.h"
 
 #include <stdio.h>

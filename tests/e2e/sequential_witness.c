@@ -1,7 +1,8 @@
-/* The order of all calls. Effects stand in the order of the ledger; `p` effects have happened at place p. When one of
- * them happened is known within its call: not before the call began, nor before an earlier effect's call began; not after
- * it ended, nor after a later effect's call ended. So a call may stand at those places that may have been the present
- * while it was under way. Invariant: nothing here is told a call's neighbours but by those times and the ledger. */
+/* The order of all calls. Effects stand in the order of the ledger; `p` effects have happened at place p. When one
+ * of them happened is known within its call: not before the call began, nor before an earlier effect's call began;
+ * not after it ended, nor after a later effect's call ended. So a call may stand at those places that may have been
+ * the present while it was under way. Invariant: nothing here is told a call's neighbours but by those times and the
+ * ledger. */
 #include "sequential.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
--- A flash sale while answers are lost, and while redis-server and lockstockd are killed again and again: buyers send the
--- same orders again, stock stays exact, and what was sold once stays sold.
+-- A flash sale while answers are lost, and while redis-server and lockstockd are killed again and again: buyers send
+-- the same orders again, stock stays exact, and what was sold once stays sold.
 require "stock"
 
 function setup() call_options = {timeout_ms = 240000} end
@@ -57,8 +57,8 @@ function case.redis_is_killed() sell_and_kill(count(2500, 12000), count(2000, 10
 function case.lockstockd_is_killed() sell_and_kill(count(2500, 12000), count(2000, 10000), count(4, 50), {"lockstockd"}) end
 function case.both_are_killed() sell_and_kill(count(2000, 10000), 100, count(4, 40), {"redis", "lockstockd"}) end
 
--- A redis-server in front of the real one in PATH, for only that is to be slow: a sanitizer's runtime does not want to be
--- preloaded over.
+-- A redis-server in front of the real one in PATH, for only that is to be slow: a sanitizer's runtime does not want
+-- to be preloaded over.
 function case.both_are_killed_with_a_slow_disk()
   local dir = world.dir()
   local calls, link, program = dir .. "/calls", dir .. "/slow.so", dir .. "/redis-server"
@@ -71,6 +71,8 @@ function case.both_are_killed_with_a_slow_disk()
   eq(#read_file(calls), above(0))
 end
 
+-- promise S7
+-- promise W17
 -- The first answer to each order is lost: the client asks again and is told what became of the order.
 function case.every_answer_is_lost_once()
   local s = server()

@@ -1,5 +1,5 @@
--- What callers see when the store changes under a lockstockd that runs: it is away, its memory is short, its settings lose
--- data, its clock steps, its password is another one.
+-- What callers see when the store changes under a lockstockd that runs: it is away, its memory is short, its
+-- settings lose data, its clock steps, its password is another one.
 require "lock"
 require "stock"
 

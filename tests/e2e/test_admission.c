@@ -71,8 +71,9 @@ static void expect_shop(sp_caller *c)
 
 /* Over TLS in plain and under WebSocket. */
 /* promise A4 */
-/* promise A6: a client certificate is requested and must be valid now, signed by the authority, and meant for clients
- * promise A6: a client certificate is requested and must be valid now, signed by the authority, and meant for clients */
+/* promise A6: a client certificate is requested and must be valid now, signed by the authority, and meant for
+ * clients promise A6: a client certificate is requested and must be valid now, signed by the authority, and meant
+ * for clients */
 TEST(a_certificate_is_a_principal)
 {
     const char *const urls[] = {here.tls_url, here.wss_url};

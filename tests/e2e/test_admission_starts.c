@@ -242,7 +242,8 @@ TEST(admin_calls_are_logged)
     assert_true(process_wait_line(server_fixture_process(here.server), said, NULL, 0, SAID_TIMEOUT_MS));
 }
 
-/* Whatever --log-level says, and though nobody waits for the answer: the store stands still until the caller has left. */
+/* Whatever --log-level says, and though nobody waits for the answer: the store stands still until the caller has
+ * left. */
 TEST(an_admin_call_of_one_who_has_left_is_logged)
 {
     lks_force_release_request request = LKS_FORCE_RELEASE_REQUEST_INIT;

@@ -510,8 +510,8 @@ TEST(a_limit_that_opens_is_a_limit_while_it_can_be_asked)
     expect_refused(&guarded_open, &request, LKS_RESOURCE_EXHAUSTED, "over the limit of buyer_id");
 }
 
-/* The handler's effect has happened: the caller is told so although it cannot be stored; it is stored once lockstockd is
- * back. */
+/* The handler's effect has happened: the caller is told so although it cannot be stored; it is stored once
+ * lockstockd is back. */
 /* promise GD10: a result that cannot be stored in time is stored later */
 TEST(a_result_that_cannot_be_stored_in_time_is_told_and_stored_later)
 {

@@ -1,4 +1,5 @@
-/* A guard as it is written in a .proto, run around the handler of a generated skeleton and called by a generated stub. */
+/* A guard as it is written in a .proto, run around the handler of a generated skeleton and called by a generated
+ * stub. */
 /* promise GD11 */
 
 #include <lockstock/guard.h>

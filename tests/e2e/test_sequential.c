@@ -1,6 +1,6 @@
-/* A thousand threads on two servers, over channels that they share: each answer is the one that a sequential model gives,
- * with calls that ride together, batches that share what they read, and refusals from memory. LOCKSTOCK_SEED=n varies
- * the run. */
+/* A thousand threads on two servers, over channels that they share: each answer is the one that a sequential model
+ * gives, with calls that ride together, batches that share what they read, and refusals from memory.
+ * LOCKSTOCK_SEED=n varies the run. */
 /* promise S56: of many calls at once each is answered as in a sequence, with shared FCALLs, shared messages and
  * SOLD_OUT from memory */
 

@@ -1,5 +1,5 @@
--- Calls that wait, on two servers and one Redis, while a server is killed or frozen and Redis is away or emptied: whoever
--- waits is granted as soon as nothing is in the way. No wait ends by itself before ctest ends the test.
+-- Calls that wait, on two servers and one Redis, while a server is killed or frozen and Redis is away or emptied:
+-- whoever waits is granted as soon as nothing is in the way. No wait ends by itself before ctest ends the test.
 require "lock"
 
 local WAIT = 600000

@@ -1,6 +1,6 @@
-/* Whatever comes over an SP connection, whenever its messages are answered and its
- * output is taken: it is not read while its calls queue, each reply goes to its request's ids, what was held back comes when there is room again, and nothing is
- * held when the connection is gone.
+/* Whatever comes over an SP connection, whenever its messages are answered and its output is taken: it is not read
+ * while its calls queue, each reply goes to its request's ids, what was held back comes when there is room again,
+ * and nothing is held when the connection is gone.
  *
  *   flags (1)  steps: op (1) argument (1) ...; see step()
  *   flags: 1 unix mapping; 2 any bytes may come, else requests of ours only; 12 how many

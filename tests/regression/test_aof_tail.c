@@ -191,8 +191,8 @@ TEST(test_damage_is_left_alone)
         assert_damaged(damaged[i].text, strlen(damaged[i].text), damaged[i].at);
 }
 
-/* Eight bytes that are changed anywhere before the last transaction never cost what is behind them: the file is refused, or
- * is read as before where a value has changed. */
+/* Eight bytes that are changed anywhere before the last transaction never cost what is behind them: the file is
+ * refused, or is read as before where a value has changed. */
 /* promise T16 */
 TEST(test_damage_in_the_middle_cuts_nothing)
 {
@@ -335,8 +335,8 @@ static lks_code mend_with(const char *name, const char *text, bool has_served, l
     return code;
 }
 
-/* Without its manifest a store looks like a new one. What a redis-server leaves that was killed at its very first start is
- * one. */
+/* Without its manifest a store looks like a new one. What a redis-server leaves that was killed at its very first
+ * start is one. */
 /* promise T16 */
 TEST(test_a_missing_manifest_is_no_new_store)
 {

@@ -9,7 +9,8 @@ struct uv_loop_s;
 
 typedef struct fake_redis fake_redis;
 
-/* Answers beside RESP, and RESP in short: a list of strings, numbers and lists in brackets, "[subscribe x :1 [a b]]". */
+/* Answers beside RESP, and RESP in short: a list of strings, numbers and lists in brackets, "[subscribe x :1 [a
+ * b]]". */
 extern const char fake_usual[];  /* what a good Redis says; to an FCALL, {{'DONE'}...} */
 extern const char fake_silent[]; /* nothing, ever */
 extern const char fake_stuck[];  /* nothing, nor to what follows on the connection */
@@ -23,8 +24,8 @@ typedef const char *fake_script(void *arg, size_t argc, const char *const *argv)
 fake_redis *fake_redis_start(struct uv_loop_s *loop, fake_script *script, void *arg);
 
 /* From now on commands that begin with these words ("CONFIG", "SENTINEL MASTER shop") are answered so, until another
- * answer for the same words; NULL: as if it had not been set. Of several that fit, the one that was set last counts. It is
- * copied. */
+ * answer for the same words; NULL: as if it had not been set. Of several that fit, the one that was set last counts.
+ * It is copied. */
 void fake_redis_answer(fake_redis *fake, const char *words, const char *reply);
 
 /* How many commands came that begin with these words, over all connections. */

@@ -1,4 +1,5 @@
-/* Each connection of a client has a thread for each direction, which reads a whole message and writes it to the other end.
+/* Each connection of a client has a thread for each direction, which reads a whole message and writes it to the
+ * other end.
  *
  *   handshake  8 bytes each way
  *   message    length(8, big-endian)  request id(4)  frame

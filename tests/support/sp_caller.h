@@ -1,5 +1,5 @@
-/* An SP REQ peer over TCP, TLS, a unix socket or WebSocket that says who it is: with metadata, a client certificate, its
- * uid. One call at a time, by the wires of the conformance suite. Every wait ends after LINE_TIMEOUT_MS. */
+/* An SP REQ peer over TCP, TLS, a unix socket or WebSocket that says who it is: with metadata, a client certificate,
+ * its uid. One call at a time, by the wires of the conformance suite. Every wait ends after LINE_TIMEOUT_MS. */
 #ifndef LOCKSTOCK_TESTS_SP_CALLER_H
 #define LOCKSTOCK_TESTS_SP_CALLER_H
 

@@ -3,8 +3,9 @@
  *     asked_expect(&s, "lock_promote ls:{ns/g}: name");   the next question: function, base, arguments
  *     asked_answer(&s, "OK 5");                           its reply, or asked_fail
  *
- * A question about a part of the store is "function@slot" and arguments. A reply is an array of words: 5 is an integer, any other
- * word and what is in '' a string, [] a nested array, - is nil; a reply that begins with = is one value, no array. */
+ * A question about a part of the store is "function@slot" and arguments. A reply is an array of words: 5 is an
+ * integer, any other word and what is in '' a string, [] a nested array, - is nil; a reply that begins with = is one
+ * value, no array. */
 #ifndef LOCKSTOCK_TESTS_ASKED_STORE_H
 #define LOCKSTOCK_TESTS_ASKED_STORE_H
 

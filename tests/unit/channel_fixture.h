@@ -1,5 +1,5 @@
-/* What tests of channels share: a scripted server and a channel to it for each case, calls in one line, and witnesses of
- * asynchronous ones. */
+/* What tests of channels share: a scripted server and a channel to it for each case, calls in one line, and
+ * witnesses of asynchronous ones. */
 #ifndef LOCKSTOCK_TESTS_CHANNEL_FIXTURE_H
 #define LOCKSTOCK_TESTS_CHANNEL_FIXTURE_H
 

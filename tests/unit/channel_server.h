@@ -1,5 +1,5 @@
-/* A scripted server for tests of the client. It speaks SP over plain sockets, because no library sends what it must send.
- * It answers each request with its id, unless a fault says otherwise. All functions are thread-safe. */
+/* A scripted server for tests of the client. It speaks SP over plain sockets, because no library sends what it must
+ * send. It answers each request with its id, unless a fault says otherwise. All functions are thread-safe. */
 #ifndef LOCKSTOCK_TESTS_CHANNEL_SERVER_H
 #define LOCKSTOCK_TESTS_CHANNEL_SERVER_H
 
@@ -24,7 +24,8 @@ typedef enum server_fault_kind {
     SERVER_REFUSES_FRAME,   /* with that status as the one result, however many calls it has */
 } server_fault_kind;
 
-/* Of `times` calls, after `after` others. FAILS and ANSWERS concern one call; another kind concerns its whole message. */
+/* Of `times` calls, after `after` others. FAILS and ANSWERS concern one call; another kind concerns its whole
+ * message. */
 typedef struct server_fault {
     server_fault_kind kind;
     uint32_t after, times;

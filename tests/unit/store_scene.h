@@ -42,7 +42,8 @@ store_options scene_listens(store_options options);
 void scene_open_url(const store_options *options, const char *credentials, const char *suffix);
 void scene_open(const store_options *options);
 
-/* For cmocka, around each test: a ready store; scene_end also without a store. From then on nothing but the test's calls is on the connection. */
+/* For cmocka, around each test: a ready store; scene_end also without a store. From then on nothing but the test's
+ * calls is on the connection. */
 int scene_start(void **state);
 int scene_end(void **state);
 

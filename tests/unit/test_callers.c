@@ -365,18 +365,19 @@ TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
     lks_error error = {0};
 
     take_many(c, TAKES_EACH + QUEUED);
-    assert_int_equal(caller_foresee(c, SOON(0), &error), LKS_OK); /* how long is not known */
+    assert_int_equal(caller_refuse_if_late(c, SOON(0), &error), LKS_OK); /* how long is not known */
     assert_true(caller_queues(c));
     pass(0, PASSED);
     assert_false(caller_queues(c)); /* what is not read ages where nobody can refuse it */
     assert_true(here.n_rooms > 0);
-    assert_int_equal(caller_foresee(c, SOON((QUEUED - PASSED) * PACE_MS * 4 - 1), &error), LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(caller_refuse_if_late(c, SOON((QUEUED - PASSED) * PACE_MS * 4 - 1), &error),
+                     LKS_RESOURCE_EXHAUSTED);
     assert_int_equal(error.applied, LKS_APPLIED_NO);
     assert_in_range(error.retry_after_ms, 100, 1000 * QUEUED);
-    assert_int_equal(caller_foresee(c, SOON(3600 * 1000), &error), LKS_OK);
-    assert_int_equal(caller_foresee(other, SOON(1), &error), LKS_OK); /* nothing of it queues */
+    assert_int_equal(caller_refuse_if_late(c, SOON(3600 * 1000), &error), LKS_OK);
+    assert_int_equal(caller_refuse_if_late(other, SOON(1), &error), LKS_OK); /* nothing of it queues */
     leave_all();
-    assert_int_equal(caller_foresee(c, SOON(0), &error), LKS_OK);
+    assert_int_equal(caller_refuse_if_late(c, SOON(0), &error), LKS_OK);
 }
 
 /* promise K14 */
@@ -394,7 +395,7 @@ TEST(a_queue_takes_longer_with_more_callers)
         for (size_t k = 0; k < MANY / CALLERS; k++)
             take(others[i]);
     }
-    assert_int_equal(caller_foresee(c, deadline_ns, &error), LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(caller_refuse_if_late(c, deadline_ns, &error), LKS_RESOURCE_EXHAUSTED);
 }
 
 /* promise K15 */

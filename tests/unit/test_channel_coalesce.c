@@ -1,5 +1,5 @@
-/* Calls that share a message: which do, which do not, and that each keeps its own answer, error, place and end. The server
- * counts messages. */
+/* Calls that share a message: which do, which do not, and that each keeps its own answer, error, place and end. The
+ * server counts messages. */
 /* promise CH18: each call of a message has its own answer, error, deadline, metadata and end; a lost connection is
  * reported to each */
 #include "unit/channel_fixture.h"

@@ -1,5 +1,5 @@
-/* What is sent again, what never is, and what `applied` then says: NO for a call that reached no server, MAYBE for one that
- * may have reached one. */
+/* What is sent again, what never is, and what `applied` then says: NO for a call that reached no server, MAYBE for
+ * one that may have reached one. */
 /* promise C31: a message that was written when the connection ended is lost: MAYBE */
 /* promise C33 */
 #include "unit/channel_fixture.h"
@@ -247,8 +247,8 @@ TEST(replies_that_are_none_are_internal_and_those_too_long_are_lost)
 
 /* ---- what never left ------------------------------------------------------------ */
 
-/* A server that does not read: the kernel takes some messages, a part of one, and none of the others. What is taken back
- * was not seen. A half written message is ended, or what comes behind it would be read as its rest. */
+/* A server that does not read: the kernel takes some messages, a part of one, and none of the others. What is taken
+ * back was not seen. A half written message is ended, or what comes behind it would be read as its rest. */
 /* promise C30: a half written message is finished; a message that was not begun is taken back and NO */
 TEST(a_half_written_message_is_ended)
 {

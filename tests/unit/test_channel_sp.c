@@ -1,5 +1,5 @@
-/* What is particular to the client's own SP engine: late answers, names that resolve to several addresses or none, servers
- * that speak something else. */
+/* What is particular to the client's own SP engine: late answers, names that resolve to several addresses or none,
+ * servers that speak something else. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>

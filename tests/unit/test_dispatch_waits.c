@@ -199,8 +199,8 @@ TEST(events_that_are_pending_start_the_next_rounds_by_priority)
     expect_abandoned();
 }
 
-/* While it is taken out of the queue in the store it has its room to wait and to run: who abandons many calls waits until
- * that is done. */
+/* While it is taken out of the queue in the store it has its room to wait and to run: who abandons many calls waits
+ * until that is done. */
 /* promise K20: the store state of an abandoned call is undone in its owner's turn, and until then the call counts as
  * waiting */
 TEST(an_abandoned_call_lasts_until_it_is_taken_out_of_the_queue)

@@ -389,8 +389,7 @@ TEST(calls_whose_answers_cannot_fit_are_not_begun)
 }
 
 /* A client that gathers calls of several callers does not know how long their answers are together. */
-/* promise CH20: calls of a frame run concurrently, at lockstockd and at a host; the reply to several is at most 1 MiB
- * promise CH20: calls of a frame run concurrently, at lockstockd and at a host; the reply to several is at most 1 MiB */
+/* promise CH20: calls of a frame run concurrently, at lockstockd and at a host; the reply to several is at most 1 MiB */
 TEST(the_reply_to_several_calls_is_limited_to_what_every_client_accepts)
 {
     enum { N = 256, ANSWER = REPLY_BYTES_MAX - 8 };

@@ -2,8 +2,9 @@
 #include "grpc_scene.h"
 
 /* Also when it has acknowledged the limit. */
-/* promise G4: headers and calls at a time have limits; a call beyond them is refused alone, whatever was acknowledged
- * promise G4: headers and calls at a time have limits; a call beyond them is refused alone, whatever was acknowledged */
+/* promise G4: headers and calls at a time have limits; a call beyond them is refused alone, whatever was
+ * acknowledged promise G4: headers and calls at a time have limits; a call beyond them is refused alone, whatever
+ * was acknowledged */
 TEST(a_call_beyond_the_limit_is_refused_alone)
 {
     uint8_t frame[64];

@@ -12,7 +12,7 @@ static struct {
     size_t given_up[PLACES], n_given_up;
 } here;
 
-static void give_up(place *p)
+static void close_idle(place *p)
 {
     here.given_up[here.n_given_up++] = (size_t)(p - here.place);
     places_leave(here.all, p);
@@ -21,7 +21,7 @@ static void give_up(place *p)
 static void start(places_options options)
 {
     memset(&here, 0, sizeof here);
-    options.give_up = give_up;
+    options.close_idle = close_idle;
     here.all = places_new(&options);
     assert_non_null(here.all);
 }
@@ -51,7 +51,7 @@ static const char *enter(size_t i, const char *wire, place_origin origin)
 static void enter_quiet(size_t i, const char *wire, place_origin origin)
 {
     assert_null(enter(i, wire, origin));
-    places_set_quiet(here.all, &here.place[i], true);
+    places_set_idle(here.all, &here.place[i], true);
 }
 
 static void assert_given_up(size_t n, size_t last)
@@ -65,8 +65,8 @@ TEST(the_idlest_is_given_up)
     start((places_options){.all = 3});
     for (size_t i = 0; i < 3; i++)
         enter_quiet(i, "tcp", host(1));
-    places_set_quiet(here.all, &here.place[0], false);
-    places_set_quiet(here.all, &here.place[0], true); /* it did something */
+    places_set_idle(here.all, &here.place[0], false);
+    places_set_idle(here.all, &here.place[0], true); /* it did something */
     enter_quiet(3, "tcp", host(1));
     assert_given_up(1, 1);
     enter_quiet(4, "tcp", host(1));
@@ -98,8 +98,8 @@ TEST(an_address_has_its_part)
     enter_quiet(2, "grpc", host(1));
     enter_quiet(3, "tcp", host(1)); /* one of its own goes */
     assert_given_up(1, 1);
-    places_set_quiet(here.all, &here.place[2], false);
-    places_set_quiet(here.all, &here.place[3], false);
+    places_set_idle(here.all, &here.place[2], false);
+    places_set_idle(here.all, &here.place[3], false);
     assert_string_equal(enter(4, "tcp", host(1)), "connections from one address");
     assert_null(enter(4, "tcp", host(2)));
     assert_null(enter(5, "tcp", host(3)));
@@ -145,14 +145,14 @@ TEST(unix_sockets_keep_room)
     assert_int_equal(here.n_given_up, 0);
     enter_quiet(6, "unix", user(2));
     assert_given_up(1, 4);
-    places_set_quiet(here.all, &here.place[6], false);
-    places_set_quiet(here.all, &here.place[0], true);
+    places_set_idle(here.all, &here.place[6], false);
+    places_set_idle(here.all, &here.place[0], true);
     assert_null(enter(7, "unix", user(3))); /* but at the network's */
     assert_given_up(2, 0);
     assert_non_null(enter(8, "tcp", host(1))); /* all are taken */
-    places_set_quiet(here.all, &here.place[7], true);
+    places_set_idle(here.all, &here.place[7], true);
     assert_non_null(enter(8, "tcp", host(1)));
-    places_set_quiet(here.all, &here.place[1], true);
+    places_set_idle(here.all, &here.place[1], true);
     assert_null(enter(8, "tcp", host(1)));
     assert_given_up(3, 1);
     stop();

@@ -170,8 +170,8 @@ TEST(a_costly_peer_is_read_in_turns)
     stop();
 }
 
-/* What makes room for it is another's work, or the store's: that does not take it at once. When the test was so slow that
- * the peer is not costly any more, it is tried again. */
+/* What makes room for it is another's work, or the store's: that does not take it at once. When the test was so slow
+ * that the peer is not costly any more, it is tried again. */
 /* promise CN3: a connection that used much waits until its use has decayed; costly bytes are read in small pieces;
  * while others work, all connections of an owner count together and may use a quarter of the time; leftover input is
  * read in the connection's turn */

@@ -58,8 +58,8 @@ static void until_waits(unsigned more)
     scene_until_seen("WAIT", seen("WAIT") + more);
 }
 
-/* Redis 7.2 answers WAIT at once on a connection that has written nothing, and a node of a cluster sends its replicas no
- * PUBLISH. */
+/* Redis 7.2 answers WAIT at once on a connection that has written nothing, and a node of a cluster sends its
+ * replicas no PUBLISH. */
 TEST_WITH(in_a_cluster_a_write_of_its_own_stands_before_each_question, begin_in_a_cluster, scene_end)
 {
     assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);

@@ -1,4 +1,5 @@
-/* Why a call failed. The code is the kind of failure, the reason is the specific failure, for programs; the message is for people. Words and numbers do not change; new ones are added at the end. */
+/* Why a call failed. The code is the kind of failure, the reason is the specific failure, for programs; the message
+ * is for people. Words and numbers do not change; new ones are added at the end. */
 #ifndef LOCKSTOCK_REASON_H
 #define LOCKSTOCK_REASON_H
 

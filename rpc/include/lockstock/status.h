@@ -1,4 +1,5 @@
-/* How a call ended, for client, host and server. The codes are those of google.rpc.Code. A business refusal (sold out, busy) is an outcome in an OK response, not a code. */
+/* How a call ended, for client, host and server. The codes are those of google.rpc.Code. A business refusal (sold
+ * out, busy) is an outcome in an OK response, not a code. */
 #ifndef LOCKSTOCK_STATUS_H
 #define LOCKSTOCK_STATUS_H
 
@@ -43,7 +44,10 @@ typedef enum lks_origin { LKS_ORIGIN_LOCAL = 0, LKS_ORIGIN_PEER = 1 } lks_origin
 
 enum { LKS_ERROR_MESSAGE_MAX = 256, LKS_ERROR_FIELD_MAX = 128 };
 
-/* Describes a failure. It owns no memory. The returned code of a function tells whether it failed. On success, functions of <lockstock/rpc/...> do not change *error, and functions of the client and the host clear it: code LKS_OK, an empty message. A generated stub then sets one member: `applied` is MAYBE (or YES) if an earlier try of the call was not answered. If the response is a refusal, that try may still take effect. */
+/* Describes a failure. It owns no memory. The returned code of a function tells whether it failed. On success,
+ * functions of <lockstock/rpc/...> do not change *error, and functions of the client and the host clear it: code
+ * LKS_OK, an empty message. A generated stub then sets one member: `applied` is MAYBE (or YES) if an earlier try of
+ * the call was not answered. If the response is a refusal, that try may still take effect. */
 typedef struct lks_error {
     lks_code code;
     lks_origin origin;
@@ -60,7 +64,12 @@ const char *lks_code_name(lks_code code);
 /* Returns "YES", "NO" or "MAYBE" (also for UNSPECIFIED). Static text. Thread-safe. */
 const char *lks_applied_name(lks_applied applied);
 
-/* Sets all members of *error (origin LOCAL, retry_after_ms 0) and returns `code`, so that a function can `return lks_error_set(...)`. A longer text is cut at a whole UTF-8 character. error may be NULL. `reason` is the one that the code implies (NOT_FOUND: LKS_REASON_NOT_FOUND), and NONE for UNAVAILABLE, ABORTED, UNKNOWN, DATA_LOSS and OUT_OF_RANGE. `field` is the path at the beginning of the message, as in "lines[0].sku: must not be empty", for codes that a field can cause: INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE. */
+/* Sets all members of *error (origin LOCAL, retry_after_ms 0) and returns `code`, so that a function can `return
+ * lks_error_set(...)`. A longer text is cut at a whole UTF-8 character. error may be NULL. `reason` is the one that
+ * the code implies (NOT_FOUND: LKS_REASON_NOT_FOUND), and NONE for UNAVAILABLE, ABORTED, UNKNOWN, DATA_LOSS and
+ * OUT_OF_RANGE. `field` is the path at the beginning of the message, as in "lines[0].sku: must not be empty", for
+ * codes that a field can cause: INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, RESOURCE_EXHAUSTED,
+ * FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE. */
 lks_code lks_error_set(lks_error *error, lks_code code, lks_applied applied, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 4, 5)))

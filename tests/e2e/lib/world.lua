@@ -4,8 +4,8 @@
 --   use(2); acquire "T1 a" "ACQUIRED"        the words of tests/services/lib
 --   local w = start(Lock.Acquire, {...})     a call that is not waited for; w() is its answer
 --
--- world.server, world.redis and so on (tests/support/lua_world.c) start what a case needs; it ends with the case. A wait
--- without a limit ends by ctest's.
+-- world.server, world.redis and so on (tests/support/lua_world.c) start what a case needs; it ends with the case. A
+-- wait without a limit ends by ctest's.
 harness = {}
 require "test"
 

@@ -52,8 +52,8 @@ static struct {
     atomic_bool stop;
 } crowd;
 
-/* Attackers are elsewhere: they get what the server and the others leave of the processors. The row "computes" shows what
- * they take nevertheless. */
+/* Attackers are elsewhere: they get what the server and the others leave of the processors. The row "computes" shows
+ * what they take nevertheless. */
 static void *attacker_thread(void *arg)
 {
     const struct sched_param least = {0};
@@ -116,8 +116,8 @@ static void add_to_peak(target_figures *peak, const target_figures *now)
     peak->descriptors = now->descriptors > peak->descriptors ? now->descriptors : peak->descriptors;
 }
 
-/* Measures for `ms` and until each of the others was served; with a row's attackers also until it is at its peak, and then
- * for `ms`. Gives the server's share of a processor. */
+/* Measures for `ms` and until each of the others was served; with a row's attackers also until it is at its peak,
+ * and then for `ms`. Gives the server's share of a processor. */
 static double watch(const row *r, target_figures *peak, long long ms)
 {
     target_figures begin = target_measure(), now = begin;

@@ -99,8 +99,8 @@ static void many_connections(attacker *a)
     bytes_free(&b);
 }
 
-/* Calls with long answers that nobody reads. Of a few connections the oldest is closed and comes again, once the newest has
- * an answer. */
+/* Calls with long answers that nobody reads. Of a few connections the oldest is closed and comes again, once the
+ * newest has an answer. */
 static void unread_answers(attacker *a)
 {
     enum { CONNECTIONS = 10, CALLS = 100, PATIENCE_MS = 1000 };

@@ -16,8 +16,8 @@ lines["RateLimit.ShouldRateLimit"] = function(r)
   return text
 end
 
--- "path=/login remote=1.2.3.4; client=bob x3" has two descriptors, the second with a hits_addend of its own; "!5/2" is a
--- limit of its own, of 5 a minute.
+-- "path=/login remote=1.2.3.4; client=bob x3" has two descriptors, the second with a hits_addend of its own; "!5/2"
+-- is a limit of its own, of 5 a minute.
 local function ask(text, hits, domain)
   local descriptors = {}
   for part in text:gmatch("[^;]+") do

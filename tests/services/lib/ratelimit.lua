@@ -1,7 +1,7 @@
--- RateLimitService, in the group "g". The store's clock stands still but for advance(ms) and advance_us(us); it begins
--- where a second, minute, hour and day begin. Rules are texts: "bob FIXED 5/1000" is the key bob, the limit 5 and the
--- period 1,000 ms; more words: "burst=10", "after=7", "ban=2000", "factor=2", "max=8000". Algorithms FIXED, LOG, WINDOW,
--- BUCKET. "bob @name" goes by a policy. Rules are separated by ';'.
+-- RateLimitService, in the group "g". The store's clock stands still but for advance(ms) and advance_us(us); it
+-- begins where a second, minute, hour and day begin. Rules are texts: "bob FIXED 5/1000" is the key bob, the limit 5
+-- and the period 1,000 ms; more words: "burst=10", "after=7", "ban=2000", "factor=2", "max=8000". Algorithms FIXED,
+-- LOG, WINDOW, BUCKET. "bob @name" goes by a policy. Rules are separated by ';'.
 --
 --   check "bob FIXED 2/1000" "ALLOWED: ALLOWED 2 1 0 1000 0"   of each rule: outcome, limit, remaining, ms until it may
 --                                                              pass, until it is as new, until a ban is over

@@ -135,7 +135,7 @@ function put_in(text, buckets, more) return Stock.PutItem(put_request(split(text
 local orders = 0
 function order_in(bucket)
   while true do
-    local id, hash = "o" .. orders, -3750763034362895579 -- FNV-1a, as server/hash.h
+    local id, hash = "o" .. orders, -3750763034362895579 -- FNV-1a, as base/hash.h
     orders = orders + 1
     for i = 1, #id do hash = (hash ~ id:byte(i)) * 1099511628211 end
     if 1 + ((hash ~ (hash >> 32)) & (N - 1)) == bucket then return id end

@@ -1,20 +1,21 @@
--- The queue against its rule. Random calls; after each, whoever may be granted is, and nobody else: the first that is
--- promise L36
--- compatible with the holders and with all that stand before it, as if they held. The model is that sentence; it has one
--- list, no queue a name, no offers.
+-- The queue against its rule. Random calls; after each, whoever may be granted is, and nobody else: the first that
+-- is
+-- promise L36 compatible with the holders and with all that stand before it, as if they held. The model is that
+-- sentence; it has one list, no queue a name, no offers.
 -- promise L30: waiting: FIFO, nobody overtakes a waiter that it would block; all modes; all names at once; no
 --   starvation
 -- promise L31: the next waiters are promoted on release, withdrawal, expiry and ForceRelease
 -- promise L43
 -- promise L57
--- promise L51: copies of one waiting Acquire: all are informed and get the grant, a lost copy removes only itself; at
+-- promise L51: copies of one waiting Acquire: all are informed and get the grant, a lost copy removes only itself;
+-- at
 --   most 16
 require "lock_queue"
 
 local NAMES, TOKENS, TICK, CAPACITY, CALLS = 4, 60, 1000, 3, 150
 local tokens, now, last_number
 
--- A token is UNSEEN, STANDING (queued), ABSENT, HELD or SPENT; its targets are what it holds or waits for.
+-- A token is UNSEEN, QUEUED, ABSENT, HELD or SPENT; its targets are what it holds or waits for.
 local function start()
   now, last_number = 0, 0
   tokens = repeated(TOKENS, function(i)
@@ -27,7 +28,7 @@ local function is_free_for(t)
   for _, w in ipairs(t.targets) do
     local permits = 0
     for _, o in ipairs(tokens) do
-      if o ~= t and (o.life == "HELD" or o.life == "STANDING" and o.number < t.number) then
+      if o ~= t and (o.life == "HELD" or o.life == "QUEUED" and o.number < t.number) then
         for _, x in ipairs(o.targets) do
           if x.name == w.name and (o.life ~= "HELD" or x.held) then
             if x.mode ~= w.mode or w.mode == "E" then return false end
@@ -61,7 +62,7 @@ local function settle()
   repeat
     again = false
     for _, t in ipairs(tokens) do
-      if t.life == "STANDING" and is_free_for(t) then
+      if t.life == "QUEUED" and is_free_for(t) then
         take(t)
         again = true
       end
@@ -80,7 +81,7 @@ local function compare()
     local standing, holding, found = {}, {}, {}
     for _, t in ipairs(tokens) do
       local w = target_of(t, name)
-      if w and t.life == "STANDING" then standing[#standing + 1] = t end
+      if w and t.life == "QUEUED" then standing[#standing + 1] = t end
       if w and t.life == "HELD" and w.held then holding[#holding + 1] = t.alias end
     end
     table.sort(standing, function(a, b) return a.number < b.number end)
@@ -126,7 +127,7 @@ local function do_acquire()
     said "ACQUIRED"; take(t)
   elseif waits_for_it then
     said "QUEUED"
-    t.life = "STANDING"
+    t.life = "QUEUED"
     t.copies[server] = t.copies[server] + 1
   else
     said "BUSY n..."
@@ -153,7 +154,7 @@ local function server_of(t) return (t.copies.S1 == 0 or t.copies.S2 > 0 and pick
 
 local function do_time_out()
   local t = any_token()
-  if t.life ~= "STANDING" then return end
+  if t.life ~= "QUEUED" then return end
   timed_out(server_of(t) .. " " .. t.alias) "TIMED_OUT n..."
   t.life = "SPENT"
 end
@@ -161,7 +162,7 @@ end
 -- It is queued as long as any copy is parked.
 local function do_abandon()
   local t = any_token()
-  if t.life ~= "STANDING" then return end
+  if t.life ~= "QUEUED" then return end
   local server = server_of(t)
   abandoned(server .. " " .. t.alias) "CANCELLED..."
   t.copies[server] = t.copies[server] - 1
@@ -173,7 +174,7 @@ local function do_interrupt()
   local server = parking_server()
   server_down(server); server_up(server)
   for _, t in ipairs(tokens) do
-    if t.life == "STANDING" and t.copies[server] > 0 then woken(server .. " " .. t.alias) "QUEUED" end
+    if t.life == "QUEUED" and t.copies[server] > 0 then woken(server .. " " .. t.alias) "QUEUED" end
   end
 end
 
@@ -276,10 +277,10 @@ function case.whatever_fails_nobody_is_stuck_and_none_excluded_holds()
     end
     heal(); look_at_holders()
     for _, t in ipairs(tokens) do
-      if look_at_calls(t) then t.life = "STANDING" end
+      if look_at_calls(t) then t.life = "QUEUED" end
     end
     for _, t in ipairs(tokens) do
-      if t.life == "STANDING" and is_free_for(t) then error(t.alias .. " waits for " .. t.text .. ", which is free") end
+      if t.life == "QUEUED" and is_free_for(t) then error(t.alias .. " waits for " .. t.text .. ", which is free") end
     end
     for _, t in ipairs(tokens) do release(t.alias) end
     eq(queue_keys(), 0)

@@ -70,7 +70,7 @@ end
 
 -- promise R12
 -- promise R38: Peek, Refund and Reset work without memory
--- tests/e2e/test_ratelimit.c shows with a real server that a Check is refused then.
+-- tests/e2e/ratelimit.lua shows with a real server that a Check is refused then.
 function case.when_memory_is_short()
   check_id("a FIXED 5/1000;a LOG 5/1000", 3, "r") "ALLOWED:..."
   redis "CONFIG SET maxmemory 1"; remember(); peek("a FIXED 5/1000", 1) "ALLOWED: ALLOWED 5 2 0 1000 0"

@@ -1,6 +1,7 @@
--- DENIED and BANNED from a server's memory: only where the store would answer the same, at most 20 ms old, never after
--- the check may pass, and not after a change through this server.
--- promise R44: DENIED and BANNED from memory: to Checks of one rule and one unit, at most 20 ms old, never when it may pass; ended by Refund and Reset through this server
+-- DENIED and BANNED from a server's memory: only where the store would answer the same, at most 20 ms old, never
+-- after the check may pass, and not after a change through this server.
+-- promise R44: DENIED and BANNED from memory: to Checks of one rule and one unit, at most 20 ms old, never when it
+-- may pass; ended by Refund and Reset through this server
 require "ratelimit"
 
 local KNOWN, ASK = 20, 10 -- ms

@@ -46,6 +46,7 @@ function case.an_order_lives_in_its_bucket()
   order(id) "CONFIRMED  a:2:0"; deduct(id .. " - a:3") "ALREADY_EXISTS NO order_id:..."
 end
 
+-- promise SB27: a bucket that runs short gets units from the bucket that has most
 function case.a_bucket_that_runs_short_pulls_from_the_richest()
   put_in "a 40"; sell(1, "- a:11") "DEDUCTED a:4"; sell(1, "- a:29") "DEDUCTED a:0"
   for k = 1, N do sell(k, "- a:1") "SOLD_OUT a:0" end

@@ -1,6 +1,7 @@
--- SOLD_OUT from a server's memory: only where the store would answer the same, at most 20 ms old, only to orders that
--- were never sent, and not after a change through this server.
--- promise S54: SOLD_OUT from memory: to a fresh order of one line, of an item without a limit, at most 20 ms old; asked again from 10 ms on by one call
+-- SOLD_OUT from a server's memory: only where the store would answer the same, at most 20 ms old, only to orders
+-- that were never sent, and not after a change through this server.
+-- promise S54: SOLD_OUT from memory: to a fresh order of one line, of an item without a limit, at most 20 ms old;
+-- asked again from 10 ms on by one call
 require "stock"
 
 local KNOWN, ASK = 20, 10 -- ms

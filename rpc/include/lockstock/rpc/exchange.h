@@ -29,13 +29,15 @@ typedef struct lks_rpc_route {
     const void *target;
 } lks_rpc_route;
 
-/* Sorts a table by path. Call it once, before the first lookup. LKS_ALREADY_EXISTS: two entries have the same path, which the message names. */
+/* Sorts a table by path. Call it once, before the first lookup. LKS_ALREADY_EXISTS: two entries have the same path,
+ * which the message names. */
 lks_code lks_rpc_routes_sort(lks_rpc_route *routes, size_t n, lks_error *error);
 
 /* Returns the entry of `path` in a sorted table, or NULL. Thread-safe. */
 const lks_rpc_route *lks_rpc_route_find(const lks_rpc_route *routes, size_t n, const char *path);
 
-/* Scans (lks_rpc_scan_defaults) and unpacks a request of `method`. *ret is in the arena. LKS_INVALID_ARGUMENT, applied NO: the message names the field. LKS_RESOURCE_EXHAUSTED, applied NO: out of memory. */
+/* Scans (lks_rpc_scan_defaults) and unpacks a request of `method`. *ret is in the arena. LKS_INVALID_ARGUMENT,
+ * applied NO: the message names the field. LKS_RESOURCE_EXHAUSTED, applied NO: out of memory. */
 lks_code lks_rpc_request_unpack(const lks_rpc_method *method, const void *payload, size_t len, lks_rpc_arena *arena,
                                 ProtobufCMessage **ret, lks_error *error);
 
@@ -47,7 +49,8 @@ lks_code lks_rpc_request_unpack_within(const lks_rpc_method *method, const void 
 /* Returns an initialised response of `method` in the arena, or NULL when out of memory. */
 ProtobufCMessage *lks_rpc_response_new(const lks_rpc_method *method, lks_rpc_arena *arena);
 
-/* Makes *ret the result of a successful call: packs the response into the arena. When out of memory, *ret becomes RESOURCE_EXHAUSTED with the `applied` of lks_rpc_applied_of. */
+/* Makes *ret the result of a successful call: packs the response into the arena. When out of memory, *ret becomes
+ * RESOURCE_EXHAUSTED with the `applied` of lks_rpc_applied_of. */
 void lks_rpc_result_ok(const lks_rpc_method *method, const ProtobufCMessage *response, lks_rpc_arena *arena,
                        Lockstock__Rpc__V1__Result *ret);
 
@@ -60,7 +63,9 @@ lks_applied lks_rpc_applied_of(const lks_rpc_method *method);
 /* Returns an initialised reply of n initialised results in the arena, or NULL when out of memory. */
 Lockstock__Rpc__V1__Reply *lks_rpc_reply_new(size_t n, lks_rpc_arena *arena);
 
-/* Makes a reply fit `bytes_max`, which must be at least 64 bytes for each result. A result that does not fit becomes RESOURCE_EXHAUSTED with a correct `applied`. methods[i] is the method of results[i], or NULL if unknown. Returns the packed size, for lockstock__rpc__v1__reply__pack. */
+/* Makes a reply fit `bytes_max`, which must be at least 64 bytes for each result. A result that does not fit becomes
+ * RESOURCE_EXHAUSTED with a correct `applied`. methods[i] is the method of results[i], or NULL if unknown. Returns
+ * the packed size, for lockstock__rpc__v1__reply__pack. */
 size_t lks_rpc_reply_fit(Lockstock__Rpc__V1__Reply *reply, const lks_rpc_method *const *methods, size_t bytes_max);
 
 #ifdef __cplusplus

@@ -15,7 +15,8 @@ extern "C" {
 const ProtobufCFieldDescriptor *lks_rpc_field_named(const ProtobufCMessageDescriptor *type, const char *name,
                                                     size_t len);
 
-/* Returns the number of values of a field: the elements of a repeated field, 0 for a message that is not set and for a member that its oneof has not selected, else 1. */
+/* Returns the number of values of a field: the elements of a repeated field, 0 for a message that is not set and for
+ * a member that its oneof has not selected, else 1. */
 size_t lks_rpc_field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
 
 /* Returns the address of the i-th value, of its C type: a `char *`, a `ProtobufCMessage *`, an int64_t, ... */
@@ -24,7 +25,8 @@ const void *lks_rpc_field_value(const ProtobufCMessage *message, const ProtobufC
 /* Returns the size of a value or an element in bytes. */
 size_t lks_rpc_field_size(ProtobufCType type);
 
-/* Returns whether a field of `type` is a map. Descriptors do not have this information, so it is a repeated, nested "FieldNameEntry" with exactly key and value, as protoc names and numbers entries. */
+/* Returns whether a field of `type` is a map. Descriptors do not have this information, so it is a repeated, nested
+ * "FieldNameEntry" with exactly key and value, as protoc names and numbers entries. */
 bool lks_rpc_field_is_map(const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *field);
 
 #ifdef __cplusplus

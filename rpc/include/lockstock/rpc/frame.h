@@ -24,18 +24,22 @@ extern "C" {
 
 enum { LKS_RPC_FRAME_VERSION = 0, LKS_RPC_FRAME_CALLS_MAX = 256, LKS_RPC_MESSAGE_BYTES_MAX = 1 << 20 };
 
-/* Unpacks a request message. LKS_DATA_LOSS: not a Frame; close the connection. LKS_INVALID_ARGUMENT: no call, or more than calls_max (0: LKS_RPC_FRAME_CALLS_MAX). LKS_UNIMPLEMENTED: an unknown version; answer with one result. *ret is in the arena; payloads and values of metadata point into `data`. */
+/* Unpacks a request message. LKS_DATA_LOSS: not a Frame; close the connection. LKS_INVALID_ARGUMENT: no call, or
+ * more than calls_max (0: LKS_RPC_FRAME_CALLS_MAX). LKS_UNIMPLEMENTED: an unknown version; answer with one result.
+ * *ret is in the arena; payloads and values of metadata point into `data`. */
 lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, lks_rpc_arena *arena,
                               Lockstock__Rpc__V1__Frame **ret, lks_error *error);
 
-/* Unpacks a reply message. LKS_INTERNAL: not a Reply with `n_calls` results (a single result also answers a frame of several calls if the whole frame was refused). Memory as above. */
+/* Unpacks a reply message. LKS_INTERNAL: not a Reply with `n_calls` results (a single result also answers a frame of
+ * several calls if the whole frame was refused). Memory as above. */
 lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_rpc_arena *arena,
                               Lockstock__Rpc__V1__Reply **ret, lks_error *error);
 
 /* Returns a failed result for `error`. Texts point into *error. */
 void lks_rpc_result_of(const lks_error *error, Lockstock__Rpc__V1__Result *ret);
 
-/* Converts the result of a peer, origin PEER. An unspecified `applied` becomes MAYBE, an unknown code LKS_UNKNOWN, an unknown reason NONE, and a field that is too long for lks_error empty. */
+/* Converts the result of a peer, origin PEER. An unspecified `applied` becomes MAYBE, an unknown code LKS_UNKNOWN,
+ * an unknown reason NONE, and a field that is too long for lks_error empty. */
 lks_code lks_rpc_result_error(const Lockstock__Rpc__V1__Result *result, lks_error *error);
 
 #ifdef __cplusplus

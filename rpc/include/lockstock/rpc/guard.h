@@ -1,4 +1,5 @@
-/* The guard of a method: the option (lockstock.rpc.v1.guard) in the generated skeleton. options.proto describes each part. Static and constant. The generator has checked all paths. Strings are "" if the option is empty. */
+/* The guard of a method: the option (lockstock.rpc.v1.guard) in the generated skeleton. options.proto describes each
+ * part. Static and constant. The generator has checked all paths. Strings are "" if the option is empty. */
 #ifndef LOCKSTOCK_RPC_GUARD_H
 #define LOCKSTOCK_RPC_GUARD_H
 

@@ -1,4 +1,5 @@
-/* The method table. A constant for each method is generated from the .proto and its options. Retries, filling of ids, authorisation and metrics use it. */
+/* The method table. A constant for each method is generated from the .proto and its options. Retries, filling of
+ * ids, authorisation and metrics use it. */
 #ifndef LOCKSTOCK_RPC_METHOD_H
 #define LOCKSTOCK_RPC_METHOD_H
 
@@ -26,7 +27,8 @@ typedef enum lks_rpc_fill {
 
 struct lks_rpc_method;
 
-/* A string field of the undo request, and paths in the original request: the first path that is set gives the value. NULL ends the paths. */
+/* A string field of the undo request, and paths in the original request: the first path that is set gives the value.
+ * NULL ends the paths. */
 typedef struct lks_rpc_undo_field {
     const char *field;
     const char *const *from;
@@ -57,19 +59,24 @@ enum { LKS_RPC_RANDOM_ID_LEN = 32 };
 /* Writes 32 random characters of [0-9a-z] and a NUL, from getrandom(2). Thread-safe. */
 void lks_rpc_random_id(char id[LKS_RPC_RANDOM_ID_LEN + 1]);
 
-/* Returns whether a request may be sent again after its reply was lost: the method is READ, or its natural id is set (in a repeated message, in all elements, of which there must be one). A field is set if it is sent and not empty or 0; a number with a `has_` may be 0, and a default that is not sent is not set. Thread-safe. */
+/* Returns whether a request may be sent again after its reply was lost: the method is READ, or its natural id is set
+ * (in a repeated message, in all elements, of which there must be one). A field is set if it is sent and not empty
+ * or 0; a number with a `has_` may be 0, and a default that is not sent is not set. Thread-safe. */
 bool lks_rpc_may_repeat(const lks_rpc_method *method, const ProtobufCMessage *request);
 
-/* Returns the address of the string field to fill if fill is RANDOM and the field is empty, else NULL. The caller stores a pointer there, and restores it after the call. */
+/* Returns the address of the string field to fill if fill is RANDOM and the field is empty, else NULL. The caller
+ * stores a pointer there, and restores it after the call. */
 char **lks_rpc_field_to_fill(const lks_rpc_method *method, ProtobufCMessage *request);
 
-/* Returns the request's int64 field `wait_ms`, by convention how long the server may hold the call; 0 if there is none or it is negative. Thread-safe. */
+/* Returns the request's int64 field `wait_ms`, by convention how long the server may hold the call; 0 if there is
+ * none or it is negative. Thread-safe. */
 int64_t lks_rpc_wait_ms(const lks_rpc_method *method, const ProtobufCMessage *request);
 
 /* Sets the field with the option first_try to false, for a later try. Returns whether it was true. */
 bool lks_rpc_end_first_try(const lks_rpc_method *method, ProtobufCMessage *request);
 
-/* Returns the request of method->undo for this request, to be freed with free(); its texts are those of `request`. Returns NULL if there is no undo, or when out of memory. */
+/* Returns the request of method->undo for this request, to be freed with free(); its texts are those of `request`.
+ * Returns NULL if there is no undo, or when out of memory. */
 ProtobufCMessage *lks_rpc_undo_request(const lks_rpc_method *method, const ProtobufCMessage *request);
 
 #ifdef __cplusplus

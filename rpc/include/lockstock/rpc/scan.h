@@ -1,4 +1,5 @@
-/* Checks a serialised Protobuf message against its descriptor before protobuf-c unpacks it, because protobuf-c does not check UTF-8, NUL bytes, depth and counts. Allocates nothing. */
+/* Checks a serialised Protobuf message against its descriptor before protobuf-c unpacks it, because protobuf-c does
+ * not check UTF-8, NUL bytes, depth and counts. Allocates nothing. */
 #ifndef LOCKSTOCK_RPC_SCAN_H
 #define LOCKSTOCK_RPC_SCAN_H
 
@@ -29,7 +30,9 @@ extern const lks_rpc_scan_limits lks_rpc_scan_defaults;
 /* For answers of a server: the same with open enums and 200,000 elements. */
 extern const lks_rpc_scan_limits lks_rpc_scan_response;
 
-/* Returns LKS_OK if protobuf-c may unpack `data` as `type`: well-formed, not truncated, strings valid UTF-8 without NUL, enums known, wire types as declared, everything within limits. Else LKS_INVALID_ARGUMENT, applied NO, with a message that begins with the path of the field ("targets[2].name: not valid UTF-8"). Thread-safe. */
+/* Returns LKS_OK if protobuf-c may unpack `data` as `type`: well-formed, not truncated, strings valid UTF-8 without
+ * NUL, enums known, wire types as declared, everything within limits. Else LKS_INVALID_ARGUMENT, applied NO, with a
+ * message that begins with the path of the field ("targets[2].name: not valid UTF-8"). Thread-safe. */
 lks_code lks_rpc_scan(const ProtobufCMessageDescriptor *type, const void *data, size_t len,
                       const lks_rpc_scan_limits *limits, lks_error *error);
 

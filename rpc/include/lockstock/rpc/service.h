@@ -1,4 +1,5 @@
-/* A service of a server: methods bound to handlers. A generated skeleton makes it from typed handlers; liblockstock-host runs it. */
+/* A service of a server: methods bound to handlers. A generated skeleton makes it from typed handlers; liblockstock-
+ * host runs it. */
 #ifndef LOCKSTOCK_RPC_SERVICE_H
 #define LOCKSTOCK_RPC_SERVICE_H
 
@@ -30,7 +31,9 @@ typedef struct lks_rpc_context {
 
 typedef struct lks_rpc_service lks_rpc_service;
 
-/* Runs a call of `service`. The function of a generated skeleton casts the messages to their types and calls the typed handler. `response` is initialised; it must point into the arena or to static memory. Returns LKS_OK, or a code with *error set, also its `applied`. May block; runs on several worker threads at a time. */
+/* Runs a call of `service`. The function of a generated skeleton casts the messages to their types and calls the
+ * typed handler. `response` is initialised; it must point into the arena or to static memory. Returns LKS_OK, or a
+ * code with *error set, also its `applied`. May block; runs on several worker threads at a time. */
 typedef lks_code lks_rpc_handler(const lks_rpc_service *service, lks_rpc_context *context,
                                  const ProtobufCMessage *request, ProtobufCMessage *response, lks_error *error);
 
@@ -46,7 +49,8 @@ struct lks_rpc_service {
     const lks_rpc_binding *bindings;
     const void *handlers; /* the typed handlers, whose type the bindings know */
     void *self;           /* passed to each handler */
-    /* For reflection: the .proto file and its imports as a serialised google.protobuf.FileDescriptorSet; descriptor.proto and lockstock/rpc/v1/options.proto may be left out. NULL: not in reflection. */
+    /* For reflection: the .proto file and its imports as a serialised google.protobuf.FileDescriptorSet;
+     * descriptor.proto and lockstock/rpc/v1/options.proto may be left out. NULL: not in reflection. */
     const void *descriptors;
     size_t n_descriptors;
 };

@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* Returns whether the text is UTF-8: no overlong form, no surrogate, nothing above U+10FFFF, no incomplete character. NUL is a character. Thread-safe. */
+/* Returns whether the text is UTF-8: no overlong form, no surrogate, nothing above U+10FFFF, no incomplete
+ * character. NUL is a character. Thread-safe. */
 bool lks_rpc_utf8_valid(const void *text, size_t len);
 
 #ifdef __cplusplus

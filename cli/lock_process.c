@@ -1,5 +1,5 @@
 /* Messages are a byte or two on a socket: news this way, one byte "release" the other. */
-#include "keeper.h"
+#include "lock_process.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -24,11 +24,11 @@ enum { RENEW_MS = 1000 };
 enum { DEFAULT_LEASE_MS = 30000, MARGIN_PART = 10, MARGIN_MS_MAX = 1000, LOOK_PART = 20, LOOK_MS_MAX = 500 };
 
 typedef struct shared {
-    _Atomic uint64_t certain_ns, fence; /* the keeper's */
+    _Atomic uint64_t certain_ns, fence; /* written by the lock process */
     _Atomic pid_t group;                /* the other's */
 } shared;
 
-struct keeper {
+struct lock_process {
     pid_t pid;
     int fd;
     shared *shared;
@@ -41,12 +41,12 @@ typedef struct message {
     unsigned char news, code;
 } message;
 
-/* ---- in the keeper ----------------------------------------------------------------- */
+/* ---- in the lock process ----------------------------------------------------------------- */
 
 typedef struct work {
     int fd;
     shared *shared;
-    const keeper_options *options;
+    const lock_process_options *options;
     lks_mutex *mutex;
     _Atomic bool told; /* of the loss */
 } work;
@@ -59,7 +59,7 @@ static _Noreturn void orphan(const work *w)
     _exit(EXIT_OTHER);
 }
 
-static void send_news(work *w, keeper_news news, exit_code code)
+static void send_news(work *w, lock_process_news news, exit_code code)
 {
     const message m = {.news = (unsigned char)news, .code = (unsigned char)code};
 
@@ -84,19 +84,19 @@ static void on_lost(void *arg, const lks_lock_loss *loss)
     work *w = arg;
 
     say_lost(w, loss->reason);
-    send_news(w, KEEPER_LOST, EXIT_LOST);
+    send_news(w, LOCK_PROCESS_LOST, EXIT_LOST);
 }
 
-/* Makes an error about the request name the flag that the field came from. Without --group the lock's name is the group,
- * too. */
-static void name_flag(const keeper_options *o, lks_error *error)
+/* Makes an error about the request name the flag that the field came from. Without --group the lock's name is the
+ * group, too. */
+static void name_flag(const lock_process_options *o, lks_error *error)
 {
     if (options_rename(error, "targets[0].name", "--lock") || (!o->group && options_rename(error, "group", "--lock")))
         return;
     options_name_flag(run_options, run_options_len, error);
 }
 
-static exit_code not_taken(const keeper_options *o, lks_lock_result result, lks_error *error)
+static exit_code not_taken(const lock_process_options *o, lks_lock_result result, lks_error *error)
 {
     bool refused = result != LKS_LOCK_FAILED && error->applied == LKS_APPLIED_NO;
 
@@ -121,7 +121,7 @@ static void keep(work *w, uint64_t lease_ms)
         if (w->shared->fence == 0) {
             prctl(PR_SET_PDEATHSIG, 0); /* from now on it sees that itself: the socket ends */
             w->shared->fence = lks_mutex_fence(w->mutex);
-            send_news(w, KEEPER_HELD, EXIT_DONE);
+            send_news(w, LOCK_PROCESS_HELD, EXIT_DONE);
         }
     } while (poll(&fd, 1, (int)look_ms) == 0);
     if (recv(w->fd, &order, sizeof order, 0) != (ssize_t)sizeof order)
@@ -130,7 +130,7 @@ static void keep(work *w, uint64_t lease_ms)
 
 static exit_code work_on(cli *c, work *w, uint64_t lease_ms)
 {
-    const keeper_options *o = w->options;
+    const lock_process_options *o = w->options;
     const lks_lock_options options = {.group = o->group,
                                       .owner = o->owner,
                                       .lease_ms = cli_ms(o->lease),
@@ -177,17 +177,17 @@ static _Noreturn void become_keeper(cli *c, work *w, pid_t parent, uint64_t leas
     if (getppid() != parent)
         _exit(EXIT_OTHER);
     exit_code code = work_on(c, w, lease_ms);
-    send_news(w, code == EXIT_DONE ? KEEPER_DONE : KEEPER_FAILED, code);
+    send_news(w, code == EXIT_DONE ? LOCK_PROCESS_DONE : LOCK_PROCESS_FAILED, code);
     _exit((int)code);
 }
 
 /* ---- in the other process ---------------------------------------------------------- */
 
-keeper *keeper_start(cli *c, const keeper_options *options)
+lock_process *lock_process_start(cli *c, const lock_process_options *options)
 {
     int fds[2] = {-1, -1};
     pid_t parent = getpid();
-    keeper *k = calloc(1, sizeof *k);
+    lock_process *k = calloc(1, sizeof *k);
     shared *common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (!k || common == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
@@ -197,7 +197,7 @@ keeper *keeper_start(cli *c, const keeper_options *options)
         free(k);
         return NULL;
     }
-    *k = (keeper){
+    *k = (lock_process){
         .fd = fds[0], .shared = common, .lease_ms = options->lease ? (uint64_t)options->lease : DEFAULT_LEASE_MS};
     k->pid = fork();
     if (k->pid == 0) {
@@ -209,64 +209,64 @@ keeper *keeper_start(cli *c, const keeper_options *options)
     if (k->pid > 0)
         return k;
     exits_wrong("lockstock", strerror(errno));
-    keeper_free(k);
+    lock_process_free(k);
     return NULL;
 }
 
-int keeper_fd(const keeper *k)
+int lock_process_fd(const lock_process *k)
 {
     return k->fd;
 }
 
-keeper_news keeper_next(keeper *k)
+lock_process_news lock_process_next(lock_process *k)
 {
     message m;
     ssize_t n = recv(k->fd, &m, sizeof m, MSG_DONTWAIT);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return KEEPER_NONE;
+        return LOCK_PROCESS_NONE;
     if (n != (ssize_t)sizeof m) {
-        m = (message){.news = k->held && !k->gone ? KEEPER_LOST : KEEPER_FAILED, .code = EXIT_OTHER};
+        m = (message){.news = k->held && !k->gone ? LOCK_PROCESS_LOST : LOCK_PROCESS_FAILED, .code = EXIT_OTHER};
         k->gone = true;
     }
-    k->held = k->held || m.news == KEEPER_HELD;
+    k->held = k->held || m.news == LOCK_PROCESS_HELD;
     k->code = (exit_code)m.code;
-    return (keeper_news)m.news;
+    return (lock_process_news)m.news;
 }
 
-uint64_t keeper_fence(const keeper *k)
+uint64_t lock_process_fence(const lock_process *k)
 {
     return k->shared->fence;
 }
 
-uint64_t keeper_certain_ns(const keeper *k)
+uint64_t lock_process_certain_ns(const lock_process *k)
 {
     return k->shared->certain_ns;
 }
 
-uint64_t keeper_margin_ns(const keeper *k)
+uint64_t lock_process_margin_ns(const lock_process *k)
 {
     uint64_t ms = k->lease_ms / MARGIN_PART;
 
     return (ms < MARGIN_MS_MAX ? ms : MARGIN_MS_MAX) * NS_PER_MS;
 }
 
-exit_code keeper_code(const keeper *k)
+exit_code lock_process_code(const lock_process *k)
 {
     return k->code;
 }
 
-void keeper_guard(keeper *k, pid_t group)
+void lock_process_guard(lock_process *k, pid_t group)
 {
     k->shared->group = group;
 }
 
-void keeper_release(keeper *k)
+void lock_process_release(lock_process *k)
 {
-    (void)send(k->fd, "", 1, MSG_NOSIGNAL); /* when it is gone, keeper_next tells */
+    (void)send(k->fd, "", 1, MSG_NOSIGNAL); /* when it is gone, lock_process_next tells */
 }
 
-void keeper_free(keeper *k)
+void lock_process_free(lock_process *k)
 {
     if (!k)
         return;
