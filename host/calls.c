@@ -345,7 +345,7 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
 }
 
 /* Runs before a request is read. Everyone may call the methods that the engines serve themselves. */
-static lks_code on_judge(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
+static lks_code on_check(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
                          lks_error *error)
 {
     const calls *all = arg;
@@ -364,7 +364,7 @@ sink calls_sink(calls *all)
                   .lost = on_lost,
                   .hold = on_hold,
                   .queues = on_queues,
-                  .judge = on_judge,
+                  .check = on_check,
                   .take = on_take,
                   .abandon = on_abandon,
                   .arg = all};

@@ -106,7 +106,7 @@ typedef struct sink {
     /* Whether a call would be admitted, before its request is read. effect 0: a method of the sink;
      * LKS_UNIMPLEMENTED when the path is unknown. Else the engine serves the method itself, and `effect` is the
      * right that the call needs. */
-    lks_code (*judge)(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
+    lks_code (*check)(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
                       lks_error *error);
     /* Takes a call. The caller, the message, the handle and the arena must live until done, which may run before
      * this returns. Nothing else that `call` points to is kept. The sink allocates in the arena. */

@@ -253,12 +253,12 @@ const char *grpc_stream_header(const grpc_stream *s, const char *name)
     return value.len > 0 ? value.data : NULL;
 }
 
-static lks_code judge(const grpc_stream *s, const credentials *who, const char *path, lks_rpc_effect effect,
-                      lks_error *error)
+static lks_code check_call(const grpc_stream *s, const credentials *who, const char *path, lks_rpc_effect effect,
+                           lks_error *error)
 {
     const sink *to = s->all->options.sink;
 
-    return to->judge(to->arg, s->from->caller, who, path, effect, error);
+    return to->check(to->arg, s->from->caller, who, path, effect, error);
 }
 
 static const grpc_streaming_method *find_streaming(const grpc_server *all, const char *path)
@@ -287,7 +287,7 @@ static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
     const credentials who = grpc_headers_credentials(s);
     lks_error error = {0};
 
-    if (method->effect && judge(s, &who, method->path, method->effect, &error) != LKS_OK) {
+    if (method->effect && check_call(s, &who, method->path, method->effect, &error) != LKS_OK) {
         answer_error(s, &error);
         return;
     }
@@ -328,7 +328,7 @@ void grpc_call_begin(grpc_stream *s)
         refuse(s, LKS_UNAVAILABLE, LKS_REASON_SHUTTING_DOWN, "the server is shutting down");
     else if (streaming)
         begin_streaming(s, streaming);
-    else if (judge(s, &who, path, 0, &error) != LKS_OK)
+    else if (check_call(s, &who, path, 0, &error) != LKS_OK)
         answer_error(s, &error);
     if (timeout_ms > 0)
         s->deadline_ns = s->received_ns + (uint64_t)timeout_ms * 1000000;

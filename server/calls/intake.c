@@ -13,7 +13,7 @@ static caller *on_open(void *arg, const sink_connection *connection)
     return c;
 }
 
-static lks_code on_judge(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
+static lks_code on_check(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
                          lks_error *error)
 {
     const intake *i = arg;
@@ -36,7 +36,7 @@ sink intake_sink(intake *i)
                   .lost = caller_lost,
                   .hold = caller_hold,
                   .queues = caller_queues,
-                  .judge = on_judge,
+                  .check = on_check,
                   .take = on_take,
                   .abandon = dispatch_abandon,
                   .arg = i};

@@ -52,8 +52,8 @@ uint64_t __wrap_clock_now_ns(void)
 
 static const lks_rpc_method unary = {.path = "/f.S/Unary", .effect = LKS_RPC_EFFECT_WRITE};
 
-static lks_code judge(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
-                      lks_error *error)
+static lks_code check_call(void *arg, const caller *from, const credentials *who, const char *path,
+                           lks_rpc_effect effect, lks_error *error)
 {
     (void)arg;
     if (effect) {
@@ -417,7 +417,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     here.lost_ends = flags & 2;
     here.message_max = flags & 4 ? SMALL : LARGE;
     here.sink = fake_sink;
-    here.sink.judge = judge;
+    here.sink.check = check_call;
     here.sink.take = take;
     here.sink.abandon = abandon;
     const grpc_server_options options = {.sink = &here.sink,

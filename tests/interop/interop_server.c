@@ -242,7 +242,7 @@ static bool on_queues(const caller *c)
     return false;
 }
 
-static lks_code on_judge(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
+static lks_code on_check(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
                          lks_error *error)
 {
     (void)arg;
@@ -253,7 +253,7 @@ static lks_code on_judge(void *arg, const caller *from, const credentials *who, 
 }
 
 static const sink nobody = {
-    .open = on_open_caller, .lost = on_lost, .hold = on_hold, .queues = on_queues, .judge = on_judge, .arg = &here};
+    .open = on_open_caller, .lost = on_lost, .hold = on_hold, .queues = on_queues, .check = on_check, .arg = &here};
 
 /* ---- the server ---------------------------------------------------------------------------- */
 

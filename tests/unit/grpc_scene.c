@@ -63,8 +63,8 @@ static void take(void *to, const sink_call *call, lks_rpc_arena *arena, sink_don
         succeed(here.n - 1, here.answer_len);
 }
 
-static lks_code judge(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
-                      lks_error *error)
+static lks_code check_call(void *arg, const caller *from, const credentials *who, const char *path,
+                           lks_rpc_effect effect, lks_error *error)
 {
     (void)arg;
     (void)who;
@@ -207,7 +207,7 @@ void start_with(const streams_options *given, size_t answer_len)
     options.loop = &here.loop;
     assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
     here.sink = fake_sink;
-    here.sink.judge = judge;
+    here.sink.check = check_call;
     here.sink.take = take;
     here.sink.abandon = abandon;
     const grpc_server_options server = {.streams = here.streams,
