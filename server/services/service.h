@@ -16,7 +16,7 @@
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
-#include "store/store.h"
+#include "store/types.h"
 
 enum {
     SERVICE_NAME_BYTES_MAX = 128,

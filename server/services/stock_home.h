@@ -2,7 +2,7 @@
 #ifndef LOCKSTOCK_SERVER_STOCK_HOME_H
 #define LOCKSTOCK_SERVER_STOCK_HOME_H
 
-#include "store/store.h"
+#include "store/types.h"
 
 enum { STOCK_HOME_ARGS = 6 };
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "store/store.h"
+#include "store/types.h"
 
 struct secrets_tls;
 struct redisReply;

@@ -6,7 +6,7 @@
 
 #include <lockstock/status.h>
 
-#include "store/store.h"
+#include "store/types.h"
 
 struct uv_loop_s;
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "store/store.h"
+#include "store/types.h"
 
 #define STORE_FAULT(word, text) ((store_fault){LKS_REASON_##word, (text)})
 

@@ -7,7 +7,7 @@
 #ifndef LOCKSTOCK_SERVER_STORE_FCALL_H
 #define LOCKSTOCK_SERVER_STORE_FCALL_H
 
-#include "store/store.h"
+#include "store/types.h"
 
 /* A command in RESP. */
 typedef struct fcall {

@@ -9,7 +9,7 @@
 #include "net/close_barrier.h"
 #include "store/connection.h"
 #include "store/safety.h"
-#include "store/store.h"
+#include "store/types.h"
 
 typedef enum health_verdict {
     HEALTH_UNKNOWN, /* an answer is missing */

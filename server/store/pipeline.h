@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "store/connection.h"
-#include "store/store.h"
+#include "store/types.h"
 
 typedef struct pipeline pipeline;
 

@@ -4,7 +4,7 @@
 
 #include "net/tls.h"
 #include "store/login.h"
-#include "store/store.h"
+#include "store/types.h"
 #include "store/url.h"
 
 /* TLS to the store; the next connection uses the current values. */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "store/login.h"
-#include "store/store.h"
+#include "store/types.h"
 #include "store/url.h"
 
 struct uv_loop_s;

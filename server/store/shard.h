@@ -17,7 +17,7 @@
 #include "store/login.h"
 #include "store/pipeline.h"
 #include "store/slots.h"
-#include "store/store.h"
+#include "store/types.h"
 #include "store/subscription.h"
 
 typedef enum shard_state {

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "store/secrets.h"
-#include "store/store.h"
+#include "store/types.h"
 #include "store/url.h"
 
 typedef struct topology topology;

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "store/store.h"
+#include "store/types.h"
 
 struct redisReply;
 

@@ -2,7 +2,7 @@
 #ifndef LOCKSTOCK_SERVER_STORE_VIEW_H
 #define LOCKSTOCK_SERVER_STORE_VIEW_H
 
-#include "store/store.h"
+#include "store/types.h"
 
 /* Adds a shard's view to *all, which begins with version and fsync "". A shard without a version, which has never been
  * greeted, changes nothing. */

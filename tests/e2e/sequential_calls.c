@@ -69,6 +69,38 @@ typedef struct request_memory {
     char order_id[ID_BYTES], return_id[ID_BYTES];
 } request_memory;
 
+static lks_code start_other(lks_channel *channel, const op *o, request_memory *a, lks_call **call, lks_error *error)
+{
+    const lks_call_options options = {.timeout_ms = TIMEOUT_MS};
+    const char *group = sequential_groups[o->group];
+
+    switch (o->kind) {
+    case OP_RETURN: {
+        lks_return_request request = LKS_RETURN_REQUEST_INIT;
+        request.group = group;
+        request.order_id = a->order_id;
+        request.return_id = a->return_id;
+        request.lines = a->at;
+        request.n_lines = (size_t)o->n_lines;
+        return lks_stock_return_start(channel, &request, &options, NULL, NULL, call, error);
+    }
+    case OP_ADJUST: {
+        lks_adjust_request request = LKS_ADJUST_REQUEST_INIT;
+        request.group = group;
+        request.sku = a->lines[0].sku;
+        request.delta = a->lines[0].quantity;
+        request.adjustment_id = a->order_id;
+        return lks_stock_adjust_start(channel, &request, &options, NULL, NULL, call, error);
+    }
+    default: {
+        lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
+        request.group = group;
+        request.sku = a->lines[0].sku;
+        return lks_stock_get_item_start(channel, &request, &options, NULL, NULL, call, error);
+    }
+    }
+}
+
 static lks_code start(lks_channel *channel, const op *o, lks_call **call, lks_error *error)
 {
     const lks_call_options options = {.timeout_ms = TIMEOUT_MS};
@@ -118,29 +150,8 @@ static lks_code start(lks_channel *channel, const op *o, lks_call **call, lks_er
         request.order_id = a.order_id;
         return lks_stock_cancel_start(channel, &request, &options, NULL, NULL, call, error);
     }
-    case OP_RETURN: {
-        lks_return_request request = LKS_RETURN_REQUEST_INIT;
-        request.group = group;
-        request.order_id = a.order_id;
-        request.return_id = a.return_id;
-        request.lines = a.at;
-        request.n_lines = n;
-        return lks_stock_return_start(channel, &request, &options, NULL, NULL, call, error);
-    }
-    case OP_ADJUST: {
-        lks_adjust_request request = LKS_ADJUST_REQUEST_INIT;
-        request.group = group;
-        request.sku = a.lines[0].sku;
-        request.delta = a.lines[0].quantity;
-        request.adjustment_id = a.order_id;
-        return lks_stock_adjust_start(channel, &request, &options, NULL, NULL, call, error);
-    }
-    default: {
-        lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
-        request.group = group;
-        request.sku = a.lines[0].sku;
-        return lks_stock_get_item_start(channel, &request, &options, NULL, NULL, call, error);
-    }
+    default:
+        return start_other(channel, o, &a, call, error);
     }
 }
 

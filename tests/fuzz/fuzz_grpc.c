@@ -389,7 +389,8 @@ static void step(fuzz_input *in)
         fake_stream_turn(&here.stream);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+/* Gives the number of calls that may live. */
+static size_t begin(unsigned flags)
 {
     static const grpc_streaming_method methods[] = {
         {.path = "/f.S/Echo",
@@ -407,8 +408,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
          .arg = &here},
     };
     static const uint32_t limits[] = {1, 4, 100, 200};
-    fuzz_input in = {.data = data, .len = len};
-    unsigned flags = fuzz_byte(&in);
     uint16_t bound;
     lks_error error;
 
@@ -439,10 +438,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         feed_frame(NGHTTP2_SETTINGS, 0, 0, NULL, 0);
         feed_gathered(GATHERED_MAX);
     }
+    return options.in_flight_per_peer + options.waiting_per_peer;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    fuzz_input in = {.data = data, .len = len};
+    size_t calls_max = begin(fuzz_byte(&in));
     const grpc_connection *c = here.stream.connection;
+
     while (in.len > 0 && !here.stream.closing) {
         step(&in);
-        fuzz_expect(c->n_calls <= options.in_flight_per_peer + options.waiting_per_peer);
+        fuzz_expect(c->n_calls <= calls_max);
     }
     fake_stream_turn(&here.stream);
     fake_stream_closed(&here.stream);

@@ -104,6 +104,11 @@ static void make_calls(void)
     put_call(&s, UNARY, 7);
     put_message(&s, END | 1, 7, "not compressed");
     save(&s, "refusals");
+}
+
+static void make_parked_calls(void)
+{
+    seed s;
 
     for (unsigned flags = 0; flags <= LOST_ENDS; flags += LOST_ENDS) {
         s = begin(LIMIT_4 | flags);
@@ -118,8 +123,11 @@ static void make_calls(void)
         put_step(&s, END_PARKED, END | 2);
         save(&s, flags ? "parked_lost_ends" : "parked");
     }
+}
 
-    s = begin(LIMIT_4);
+static void make_streams(void)
+{
+    seed s = begin(LIMIT_4);
     put_call(&s, ECHO, 1);
     put_message(&s, 0, 1, "echo");
     put_message(&s, 0, 1, "b");
@@ -341,6 +349,8 @@ static void make_messages(void)
 void seeds_grpc(void)
 {
     make_calls();
+    make_parked_calls();
+    make_streams();
     make_floods();
     make_client();
     make_messages();

@@ -310,29 +310,14 @@ static server_fault_kind take_calls(struct server *server, const Lockstock__Rpc_
 }
 
 /* False = the connection is to be closed. */
-static bool handle(struct server *server, int fd, const uint8_t *data, size_t len)
+static bool make_fault(struct server *server, server_fault_kind kind, int fd, const uint8_t *data)
 {
     static const uint8_t garbage[] = {0xff, 0xff, 0xff, 0xff};
     static uint8_t bad_text[] = {0x0a, 0x02, 0xc3, 0x28};
     Lockstock__Rpc__V1__Result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
-    Lockstock__Rpc__V1__Frame *frame = lockstock__rpc__v1__frame__unpack(NULL, len - ID, data + ID);
     uint8_t prefix[LENGTH];
     uint8_t *huge;
 
-    if (!frame || frame->n_calls == 0 || frame->n_calls > LKS_RPC_FRAME_CALLS_MAX)
-        abort();
-    struct asked asked = {.fd = fd, .n = frame->n_calls, .calls = malloc(frame->n_calls * sizeof *asked.calls)};
-    memcpy(asked.sp_id, data, ID);
-    server_fault_kind kind = take_calls(server, frame, &asked);
-    lockstock__rpc__v1__frame__free_unpacked(frame, NULL);
-    if (kind == SERVER_HOLDS) {
-        server->holding = realloc(server->holding, (server->n_holding + 1) * sizeof *server->holding);
-        server->holding[server->n_holding++] = asked;
-        return true;
-    }
-    if (kind == SERVER_ANSWERS)
-        send_answers(server, &asked);
-    free(asked.calls);
     switch (kind) {
     case SERVER_ANSWERS:
     case SERVER_HOLDS:
@@ -373,6 +358,28 @@ static bool handle(struct server *server, int fd, const uint8_t *data, size_t le
         break;
     }
     return true;
+}
+
+/* False = the connection is to be closed. */
+static bool handle(struct server *server, int fd, const uint8_t *data, size_t len)
+{
+    Lockstock__Rpc__V1__Frame *frame = lockstock__rpc__v1__frame__unpack(NULL, len - ID, data + ID);
+
+    if (!frame || frame->n_calls == 0 || frame->n_calls > LKS_RPC_FRAME_CALLS_MAX)
+        abort();
+    struct asked asked = {.fd = fd, .n = frame->n_calls, .calls = malloc(frame->n_calls * sizeof *asked.calls)};
+    memcpy(asked.sp_id, data, ID);
+    server_fault_kind kind = take_calls(server, frame, &asked);
+    lockstock__rpc__v1__frame__free_unpacked(frame, NULL);
+    if (kind == SERVER_HOLDS) {
+        server->holding = realloc(server->holding, (server->n_holding + 1) * sizeof *server->holding);
+        server->holding[server->n_holding++] = asked;
+        return true;
+    }
+    if (kind == SERVER_ANSWERS)
+        send_answers(server, &asked);
+    free(asked.calls);
+    return make_fault(server, kind, fd, data);
 }
 
 /* ---- connections, on the thread ---------------------------------------------- */
