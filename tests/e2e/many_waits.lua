@@ -7,9 +7,15 @@ local WAIT = 600000
 local function acquire_start(token, name, wait_ms)
   return start(Lock.Acquire, {group = name, token = token_of(token), lease_ms = WAIT, wait_ms = wait_ms, targets = {{name = name}}})
 end
-local function number_done(calls)
+local function is_refused(call)
+  return call().error.code == "RESOURCE_EXHAUSTED"
+end
+-- How many are granted. A slow machine refuses some, because they would queue for too long.
+local function number_granted(calls)
   local n = 0
-  for _, call in ipairs(calls) do n = n + (call.done() and 1 or 0) end
+  for _, call in ipairs(calls) do
+    if call.done() and not is_refused(call) then n = n + 1 end
+  end
   return n
 end
 
@@ -20,9 +26,11 @@ function case.a_release_goes_out_past_thousands_of_waits()
   for i = 1, 10000 do calls[i] = acquire_start("W" .. i, "door", WAIT) end
   acquire_start("G", "gate", WAIT) "ACQUIRED" -- what is free is granted at once, whoever waits for something else
   Lock.Release{group = "door", token = token_of "H"} "RELEASED"
-  local granted = until_(function() for _, call in ipairs(calls) do if call.done() then return call end end end)
+  local granted = until_(function()
+    for _, call in ipairs(calls) do if call.done() and not is_refused(call) then return call end end
+  end)
   granted "ACQUIRED"
-  eq(number_done(calls), 1)
+  eq(number_granted(calls), 1)
 end
 
 -- The server refuses it without the store, after it has read all calls that were sent before it. A slow machine
