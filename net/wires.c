@@ -189,9 +189,8 @@ static lks_code need_grpc(wires *w, lks_error *error)
     return LKS_OK;
 }
 
-static lks_code listen_tcp(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+static lks_code listen_tcp(wires *w, const char *address, uint16_t *bound, lks_error *error)
 {
-    (void)url;
     lks_code code = need_sp(w, error);
 
     return code == LKS_OK ? sp_server_listen_tcp(w->sp, address, NULL, bound, error) : code;
@@ -202,17 +201,15 @@ static lks_code no_certificate(const char *text, lks_error *error)
     return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", text);
 }
 
-static lks_code listen_grpc(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+static lks_code listen_grpc(wires *w, const char *address, uint16_t *bound, lks_error *error)
 {
-    (void)url;
     lks_code code = need_grpc(w, error);
 
     return code == LKS_OK ? grpc_server_listen(w->grpc, address, NULL, bound, error) : code;
 }
 
-static lks_code listen_grpcs(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+static lks_code listen_grpcs(wires *w, const char *address, uint16_t *bound, lks_error *error)
 {
-    (void)url;
     if (!w->h2)
         return no_certificate(w->options.no_certificate, error);
     lks_code code = need_grpc(w, error);
@@ -220,9 +217,8 @@ static lks_code listen_grpcs(wires *w, const char *url, const char *address, uin
     return code == LKS_OK ? grpc_server_listen(w->grpc, address, &w->h2, bound, error) : code;
 }
 
-static lks_code listen_tls(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+static lks_code listen_tls(wires *w, const char *address, uint16_t *bound, lks_error *error)
 {
-    (void)url;
     if (!w->tls)
         return no_certificate(w->options.no_certificate, error);
     lks_code code = need_sp(w, error);
@@ -230,9 +226,8 @@ static lks_code listen_tls(wires *w, const char *url, const char *address, uint1
     return code == LKS_OK ? sp_server_listen_tcp(w->sp, address, &w->tls, bound, error) : code;
 }
 
-static lks_code listen_unix(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+static lks_code listen_unix(wires *w, const char *address, uint16_t *bound, lks_error *error)
 {
-    (void)url;
     (void)bound;
     lks_code code = need_sp(w, error);
 
@@ -262,22 +257,20 @@ static lks_code listen_websocket(wires *w, const char *address, tls_context *con
     return sp_server_listen_websocket(w->sp, host, path_of(address), context, bound, error);
 }
 
-static lks_code listen_ws(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+static lks_code listen_ws(wires *w, const char *address, uint16_t *bound, lks_error *error)
 {
-    (void)url;
     return listen_websocket(w, address, NULL, bound, error);
 }
 
-static lks_code listen_wss(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+static lks_code listen_wss(wires *w, const char *address, uint16_t *bound, lks_error *error)
 {
-    (void)url;
     return w->tls ? listen_websocket(w, address, &w->tls, bound, error)
                   : no_certificate(w->options.no_certificate, error);
 }
 
 static const struct scheme {
     const char *prefix;
-    lks_code (*listen)(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error);
+    lks_code (*listen)(wires *w, const char *address, uint16_t *bound, lks_error *error);
     bool has_port, encrypted, for_pages;
 } schemes[] = {
     {.prefix = "tcp://", .listen = listen_tcp, .has_port = true},
@@ -348,7 +341,7 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
     if (!scheme)
         return no_scheme(error);
     const char *address = url + strlen(scheme->prefix);
-    lks_code code = scheme->listen(w, url, address, &bound, error);
+    lks_code code = scheme->listen(w, address, &bound, error);
     if (code != LKS_OK)
         return code;
     if (scheme->has_port)

@@ -9,10 +9,11 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "base/container.h"
 #include "calls/hashed.h"
 #include "memory.h"
-#include "base/clock.h"
+#include "net/close_barrier.h"
 #include "net/loop_timers.h"
 
 enum {
@@ -55,8 +56,7 @@ struct alarms {
     bool stopping;
     void (*called)(void *arg, const store_call *call); /* NULL: none */
     void *called_arg;
-    void (*closed)(void *arg);
-    void *arg;
+    close_barrier closing;
 };
 
 /* ---- the table ---------------------------------------------------------------- */
@@ -376,21 +376,17 @@ alarms *alarms_new(uv_loop_t *loop, store *backing)
     return all;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void release(void *owner)
 {
-    alarms *all = handle->data;
-    void (*closed)(void *arg) = all->closed;
-    void *arg = all->arg;
+    alarms *all = owner;
 
     heap_free(&all->timers.heap);
     free(all);
-    closed(arg);
 }
 
 void alarms_close(alarms *all, void (*closed)(void *arg), void *arg)
 {
-    all->closed = closed;
-    all->arg = arg;
     end_all_lasting(all);
-    uv_close((uv_handle_t *)&all->timers.uv, on_timer_closed);
+    close_barrier_handle(&all->closing, &all->timers.uv);
+    close_barrier_begin(&all->closing, all, release, closed, arg);
 }

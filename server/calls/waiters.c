@@ -10,6 +10,7 @@
 
 #include "base/container.h"
 #include "memory.h"
+#include "net/close_barrier.h"
 #include "net/loop_timers.h"
 
 struct waiters {
@@ -18,8 +19,7 @@ struct waiters {
     TAILQ_HEAD(, waiter) waiters;
     struct loop_timers deadlines;
     bool stopping;
-    void (*closed)(void *arg);
-    void *arg;
+    close_barrier closing;
 };
 
 /* ---- waiters ------------------------------------------------------------------ */
@@ -191,20 +191,16 @@ waiters *waiters_new(uv_loop_t *loop, alarms *asked)
     return all;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void release(void *owner)
 {
-    waiters *all = handle->data;
-    void (*closed)(void *arg) = all->closed;
-    void *arg = all->arg;
+    waiters *all = owner;
 
     heap_free(&all->deadlines.heap);
     free(all);
-    closed(arg);
 }
 
 void waiters_close(waiters *all, void (*closed)(void *arg), void *arg)
 {
-    all->closed = closed;
-    all->arg = arg;
-    uv_close((uv_handle_t *)&all->deadlines.uv, on_timer_closed);
+    close_barrier_handle(&all->closing, &all->deadlines.uv);
+    close_barrier_begin(&all->closing, all, release, closed, arg);
 }

@@ -169,14 +169,18 @@ extern const service *const all_services[SERVICES];
  * with `static void put_item_prepare(const lks_put_item_request *, plan *)` and
  * `static void put_item_finish(const lks_put_item_request *, answer *,
  * lks_put_item_response *)` before. */
-#define SERVICE_PAIR(name, Name, request_type, response_type, method_constant)                            \
-    static void name##_prepare_any(const ProtobufCMessage *request, plan *p)                              \
-    {                                                                                                     \
-        name##_prepare((const request_type *)(const void *)request, p);                                   \
-    }                                                                                                     \
-    static void name##_finish_any(const ProtobufCMessage *request, answer *a, ProtobufCMessage *response) \
-    {                                                                                                     \
-        name##_finish((const request_type *)(const void *)request, a, (response_type *)(void *)response); \
+#define SERVICE_PAIR(...) SERVICE_PAIR_IF(true, __VA_ARGS__)
+
+/* The same; the finish runs only if `ready`, an expression of `request` and `a`. */
+#define SERVICE_PAIR_IF(ready, name, Name, request_type, response_type, method_constant)                      \
+    static void name##_prepare_any(const ProtobufCMessage *request, plan *p)                                  \
+    {                                                                                                         \
+        name##_prepare((const request_type *)(const void *)request, p);                                       \
+    }                                                                                                         \
+    static void name##_finish_any(const ProtobufCMessage *request, answer *a, ProtobufCMessage *response)     \
+    {                                                                                                         \
+        if (ready)                                                                                            \
+            name##_finish((const request_type *)(const void *)request, a, (response_type *)(void *)response); \
     }
 /* Declares the pairs of a service that has them in several files, in its header. */
 #define SERVICE_DECLARE(name, Name, request_type, response_type, method_constant) \

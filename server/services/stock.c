@@ -334,16 +334,7 @@ void reserve_finish(const lks_reserve_request *request, answer *a, lks_reserve_r
 /* ---- the table ---- */
 
 /* Every finish runs when the transfer is DONE. */
-#define STOCK_PAIR(name, Name, request_type, response_type, method_constant)                                  \
-    static void name##_prepare_any(const ProtobufCMessage *request, plan *p)                                  \
-    {                                                                                                         \
-        name##_prepare((const request_type *)(const void *)request, p);                                       \
-    }                                                                                                         \
-    static void name##_finish_any(const ProtobufCMessage *request, answer *a, ProtobufCMessage *response)     \
-    {                                                                                                         \
-        if (transfer_finished(request, a))                                                                    \
-            name##_finish((const request_type *)(const void *)request, a, (response_type *)(void *)response); \
-    }
+#define STOCK_PAIR(...) SERVICE_PAIR_IF(transfer_finished(request, a), __VA_ARGS__)
 LKS_STOCK_METHODS(STOCK_PAIR)
 
 static const service_method methods[] = {LKS_STOCK_METHODS(SERVICE_ROW)};

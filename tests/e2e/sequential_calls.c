@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 enum { TIMEOUT_MS = 120000, LONG_MS = 3600000, ID_BYTES = 32 };
 
 const char *const sequential_groups[SEQ_GROUPS] = {"g", "h"};
@@ -54,14 +56,6 @@ bool op_had_effect(const op *o)
 }
 
 /* ---- sending ------------------------------------------------------------------- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 /* A request and the memory that it points into. */
 typedef struct request_memory {
@@ -243,7 +237,7 @@ static void begin(sequential *s, op *o, int channel, lks_call **call)
     lks_error error;
 
     o->server = channel % SEQ_SERVERS;
-    o->begin_ns = now_ns();
+    o->begin_ns = clock_now_ns();
     if (start(s->channels[channel], o, call, &error) != LKS_OK)
         sequential_fault(s, "a call of kind %d cannot be made: %s", (int)o->kind, error.message);
 }
@@ -255,7 +249,7 @@ static void finish(sequential *s, op *o, lks_call *call)
     if (!call)
         return;
     o->code = lks_call_wait(call, &error);
-    o->end_ns = now_ns();
+    o->end_ns = clock_now_ns();
     if (o->code == LKS_OK)
         note(o, call);
     else if (!may_fail_with(o, o->code))

@@ -7,30 +7,19 @@ import dataclasses
 import pathlib
 import re
 
+from mutant import SHIFTED, Mutant
+
 TOKEN = re.compile(r"""(?P<space>\s+|--\[\[.*?\]\]|--[^\n]*)|(?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\[\[.*?\]\])
 |(?P<number>0[xX][0-9a-fA-F]+|\d+\.?\d*(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)|(?P<op>\.\.\.|\.\.|==|~=|<=|>=|\S)""",
                    re.S | re.X)
 KEYWORDS = set("and break do else elseif end for function if in local not or repeat return then until while".split())
 BLOCK_ENDS = {"end", "else", "elseif", "until", ""}
 BINARY = {"+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=", ">", ">=", "and", "or"}
-SHIFTED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 
 
 @dataclasses.dataclass
-class LuaMutant:
-    file: str
-    function: str
-    op: str
-    word: str
-    line: int
-    begin: int
-    end: int
-    text: str  # what stands there instead
-    nth: int = 1
-
-    @property
-    def name(self):
-        return f"{self.function} {self.op} {self.word} {self.nth}"
+class LuaMutant(Mutant):
+    text: str = ""  # what stands there instead
 
 
 class Parser:
@@ -77,7 +66,7 @@ class Parser:
     def add(self, op, word, begin, end, text):
         if self.function != "-":
             line = self.text.count("\n", 0, begin) + 1
-            self.mutants.append(LuaMutant(self.file, self.function, op, word, line, begin, end, text))
+            self.mutants.append(LuaMutant(self.file, self.function, op, word, line, begin, end, text=text))
 
     def block(self):
         while self.peek() not in BLOCK_ENDS or self.tokens[self.at][0] == "string":

@@ -17,27 +17,16 @@ import shlex
 import clang.cindex
 from clang.cindex import CursorKind as Kind
 
+from mutant import SHIFTED, Mutant
+
 PRODUCT = ("base", "rpc", "net", "standard", "client", "host", "server", "gen", "cli")
-SHIFTED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 SKIPPED = (Kind.STATIC_ASSERT, Kind.CASE_STMT)  # of these the first child is a constant
 
 
 @dataclasses.dataclass
-class Mutant:
-    file: str
-    function: str
-    op: str
-    word: str
-    line: int
-    begin: int
-    end: int
-    parts: list  # spans inside that the change uses, in bytes
-    nth: int = 1
+class CMutant(Mutant):
+    parts: list = dataclasses.field(default_factory=list)  # spans inside that the change uses, in bytes
     id: int = -1
-
-    @property
-    def name(self):
-        return f"{self.function} {self.op} {self.word} {self.nth}"
 
 
 class Finder:
@@ -85,7 +74,7 @@ class Finder:
     def add(self, op, word, begin, end, parts=()):
         if not self.in_macro(begin, end) and not any(self.in_macro(*part) and part[0] == begin for part in parts[:1]):
             line = self.text.count(b"\n", 0, begin) + 1
-            self.mutants.append(Mutant(self.file, self.function, op, word, line, begin, end, list(parts)))
+            self.mutants.append(CMutant(self.file, self.function, op, word, line, begin, end, parts=list(parts)))
 
     def word_of(self, node):
         """What is called or assigned, else the last name of the text."""

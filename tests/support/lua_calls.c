@@ -227,14 +227,19 @@ static void on_done(lks_call_function *function, void *arg, lks_code code, const
     atomic_store(&p->done, true);
 }
 
+static lks_call_options options_at(lua_State *L, int at)
+{
+    return (lks_call_options){.timeout_ms = (uint32_t)number_field(L, at, "timeout_ms"),
+                              .no_retry = number_field(L, at, "no_retry"),
+                              .insist = number_field(L, at, "insist")};
+}
+
 /* start(method, request, {timeout_ms=, no_retry=, insist=}): a call */
 static int ch_start(lua_State *L)
 {
     lks_channel *channel = thing_at(L, 1, "Channel");
     const lks_rpc_method *method = method_at(L, 2);
-    const lks_call_options options = {.timeout_ms = (uint32_t)number_field(L, 4, "timeout_ms"),
-                                      .no_retry = number_field(L, 4, "no_retry"),
-                                      .insist = number_field(L, 4, "insist")};
+    const lks_call_options options = options_at(L, 4);
     lks_rpc_arena *arena = lks_rpc_arena_new();
     pending *p = calloc(1, sizeof *p);
     lks_error error;
@@ -251,9 +256,7 @@ static int ch_call(lua_State *L)
 {
     lks_channel *channel = thing_at(L, 1, "Channel");
     const lks_rpc_method *method = method_at(L, 2);
-    const lks_call_options options = {.timeout_ms = (uint32_t)number_field(L, 4, "timeout_ms"),
-                                      .no_retry = number_field(L, 4, "no_retry"),
-                                      .insist = number_field(L, 4, "insist")};
+    const lks_call_options options = options_at(L, 4);
     lks_rpc_arena *arena = lks_rpc_arena_new();
     ProtobufCMessage *response = NULL;
     lks_error error = {0};

@@ -20,6 +20,7 @@
 #include <lockstock/v1/ratelimit.lks.h>
 #include <lockstock/v1/stock.lks.h>
 
+#include "base/clock.h"
 #include "rpc/json/json.h"
 
 #define METHOD(name, Name, request, response, constant) &(constant),
@@ -36,14 +37,6 @@ static struct {
     pthread_cond_t changed;
     size_t open;
 } calls = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
-
-static long long now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 _Noreturn static void die(const char *what)
 {
@@ -75,7 +68,7 @@ static void write_line(const char *text, size_t len)
 static void report(const asked *call, const ProtobufCMessage *response, const lks_error *error)
 {
     static const lks_rpc_json_options as_it_is;
-    long long ended = now_ns();
+    long long ended = (long long)clock_now_ns();
     lks_rpc_arena *arena = lks_rpc_arena_new();
     lks_rpc_slice answer = {0};
     lks_error fault;
@@ -131,7 +124,7 @@ static void start(lks_channel *channel, const char *line, size_t len)
     pthread_mutex_lock(&calls.mutex);
     calls.open++;
     pthread_mutex_unlock(&calls.mutex);
-    call->begun = now_ns();
+    call->begun = (long long)clock_now_ns();
     if (lks_call_start(channel, method, message, &options, done, NULL, call, NULL, &error) != LKS_OK)
         done(NULL, call, error.code, NULL, &error);
     free(text);

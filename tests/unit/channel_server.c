@@ -17,11 +17,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <lockstock/rpc/frame.h>
 
+#include "base/clock.h"
 #include "channel.pb-c.h"
 
 enum {
@@ -57,7 +57,7 @@ struct asked {
 
 /* A refusal that is not sent yet. */
 struct late {
-    int64_t at_ms;
+    uint64_t at_ns;
     int fd;
     uint8_t sp_id[ID];
 };
@@ -264,14 +264,6 @@ static server_fault_kind fault_of(struct server *server)
     return SERVER_ANSWERS;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
-
 static void send_status(const struct server *server, int fd, const uint8_t sp_id[ID])
 {
     Lockstock__Rpc__V1__Result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
@@ -283,11 +275,13 @@ static void send_status(const struct server *server, int fd, const uint8_t sp_id
 /* Sends what is due; returns how long to poll for the next. */
 static int send_late(struct server *server)
 {
-    while (server->n_late != 0 && server->late[0].at_ms <= now_ms()) {
+    uint64_t now_ns = clock_now_ns();
+
+    while (server->n_late != 0 && server->late[0].at_ns <= now_ns) {
         send_status(server, server->late[0].fd, server->late[0].sp_id);
         memmove(&server->late[0], &server->late[1], --server->n_late * sizeof server->late[0]);
     }
-    return server->n_late == 0 ? -1 : (int)(server->late[0].at_ms - now_ms()) + 1;
+    return server->n_late == 0 ? -1 : (int)((server->late[0].at_ns - now_ns) / CLOCK_NS_PER_MS) + 1;
 }
 
 /* Notes the calls of a message. What the message as a whole gets. */
@@ -351,10 +345,8 @@ static bool make_fault(struct server *server, server_fault_kind kind, int fd, co
     case SERVER_FAILS_LATE:
         if (server->n_late == LATE_MAX)
             abort();
-        struct late *late = &server->late[server->n_late++];
-        late->at_ms = now_ms() + LATE_MS;
-        late->fd = fd;
-        memcpy(late->sp_id, data, ID);
+        server->late[server->n_late] = (struct late){.at_ns = clock_in_ms(LATE_MS), .fd = fd};
+        memcpy(server->late[server->n_late++].sp_id, data, ID);
         break;
     }
     return true;

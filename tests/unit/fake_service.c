@@ -15,6 +15,8 @@
 #include <lockstock/v1/ratelimit.lks.h>
 #include <lockstock/v1/stock.lks.h>
 
+#include "base/clock.h"
+
 enum { FENCE = 7, AWAIT_S = 60 };
 
 struct fake_service {
@@ -129,17 +131,13 @@ static void note(fake_service *fake, fake_method method, const void *request)
     const lks_reserve_request *reserve = request;
 
     for (size_t i = 0; i < (method == FAKE_RENEW ? renew->n_leases : 1); i++) {
-        struct timespec now;
         if (fake->n_events == fake->room) {
             fake->room = fake->room == 0 ? 64 : 2 * fake->room;
             fake->events = realloc(fake->events, fake->room * sizeof *fake->events);
             assert(fake->events);
         }
         fake_event *event = &fake->events[fake->n_events++];
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        *event = (fake_event){.method = method,
-                              .call = fake->calls[method],
-                              .at_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec};
+        *event = (fake_event){.method = method, .call = fake->calls[method], .at_ns = clock_now_ns()};
         note_fields(event, method == FAKE_RENEW ? &renew->leases[i]->base : request);
         if (method == FAKE_ACQUIRE)
             note_fields(event, &acquire->targets[0]->base);

@@ -9,8 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client/loop/loop.h"
 #include "base/clock.h"
+#include "base/container.h"
+#include "client/loop/loop.h"
 #include "support/process.h"
 #include "test.h"
 
@@ -120,7 +121,7 @@ typedef struct ear {
 
 static void run_ready(loop_source *source, short found)
 {
-    ear *e = (ear *)((char *)source - offsetof(ear, source));
+    ear *e = container_of(source, ear, source);
     char byte;
 
     (void)found;

@@ -12,6 +12,7 @@
 #include <lockstock/v1/id.lks.h>
 #include <lockstock/v1/lock.lks.h>
 
+#include "base/clock.h"
 #include "bytes.h"
 #include "support/process.h"
 
@@ -72,14 +73,6 @@ void latencies_free(latencies *l)
 }
 
 /* ---- calls ------------------------------------------------------------------------------ */
-
-static uint64_t now_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 static void pack_acquire(client *c, bytes *b)
 {
@@ -150,7 +143,7 @@ static void call(client *c)
     const wire_driver *driver = target_driver(c->wire);
     outcome answer;
     bytes payload = {0};
-    uint64_t begun = now_us();
+    uint64_t begun_ns = clock_now_ns();
     bool connected = connect_client(c);
     const char *path = pack_step(c, &payload);
     const call_spec spec = {.method = path,
@@ -167,7 +160,7 @@ static void call(client *c)
         disconnect(c);
     } else {
         if (answer.code == LKS_OK) {
-            add(c->calls, now_us() - begun);
+            add(c->calls, (clock_now_ns() - begun_ns) / 1000);
             atomic_store(&c->served, true);
             c->step = (c->step + 1) % STEPS;
         } else {
