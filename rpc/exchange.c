@@ -148,14 +148,16 @@ size_t lks_rpc_reply_fit(wire_reply *reply, const lks_rpc_method *const *methods
         /* Leaves room for the results after this one to report RESOURCE_EXHAUSTED. */
         size_t reserved = (reply->n_results - i - 1) * REFUSAL_BYTES;
         size_t room = bytes_max > used + reserved ? bytes_max - used - reserved : 0;
-        if (element_bytes(result) > room) {
+        size_t bytes = element_bytes(result);
+        if (bytes > room) {
             if (result->code == LKS_OK)
                 exhausted(result, lks_rpc_applied_of(methods[i]), LKS_REASON_TOO_LARGE,
                           "the response is longer than allowed");
             else
                 result->message = result->field = (char *)protobuf_c_empty_string;
+            bytes = element_bytes(result);
         }
-        used += element_bytes(result);
+        used += bytes;
     }
-    return lockstock__rpc__v1__reply__get_packed_size(reply);
+    return used;
 }

@@ -158,7 +158,8 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
     if (lks_rpc_request_unpack(method, call->payload, call->len, arena, &request, error) != LKS_OK)
         return false;
     r->deadline_ns = deadline_of(r->target->dispatch, call, (uint64_t)lks_rpc_wait_ms(method, request));
-    if (r->deadline_ns <= clock_now_ns()) {
+    uint64_t now_ns = clock_now_ns();
+    if (r->deadline_ns <= now_ns) {
         lks_error_set_reason(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
                              "the deadline was over on arrival");
         return false;
@@ -178,7 +179,7 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
                            .server = options->server,
                            .service = t->service,
                            .state = t->state,
-                           .now_ns = clock_now_ns(),
+                           .now_ns = now_ns,
                            .repeat_ms = call->timeout_ms ? call->timeout_ms : options->timeout_ms};
     return rounds_plan(&r->work->rounds, t->method, request, &settings) && is_within_quotas(r);
 }
