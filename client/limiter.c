@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <lockstock/rpc/options.h>
 #include <lockstock/v1/ratelimit.lks_client.h>
 
 #include "rpc/away.h"
@@ -96,10 +97,12 @@ static void copy_rule(const lks_limiter_rule *from, struct rule *to, char **at)
     lks_rule_set_limit(&to->rule, &to->limit);
 }
 
-lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *options, lks_limiter **ret, lks_error *error)
+lks_code lks_limiter_new_sized(lks_channel *channel, const lks_limiter_options *given, size_t given_bytes,
+                               lks_limiter **ret, lks_error *error)
 {
-    lks_code code = check_options(options, error);
-    if (code != LKS_OK)
+    lks_limiter_options own, *options = &own;
+    lks_code code = lks_rpc_options_read(&own, sizeof own, given, given_bytes, "lks_limiter_options", error);
+    if (code != LKS_OK || (code = check_options(options, error)) != LKS_OK)
         return code;
     size_t bytes = text_bytes(options->group);
     for (size_t i = 0; i < options->n_rules; i++)

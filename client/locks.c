@@ -9,11 +9,11 @@
 
 /* ---- mutexes ---------------------------------------------------------------------- */
 
-lks_code lks_mutex_new(lks_channel *channel, const char *name, const lks_lock_options *options, lks_mutex **ret,
-                       lks_error *error)
+lks_code lks_mutex_new_sized(lks_channel *channel, const char *name, const lks_lock_options *options,
+                             size_t options_bytes, lks_mutex **ret, lks_error *error)
 {
     struct lock *lock = NULL;
-    lks_code code = lock_new(channel, name, 0, options, &lock, error);
+    lks_code code = lock_new(channel, name, 0, options, options_bytes, &lock, error);
 
     if (code == LKS_OK)
         *ret = (lks_mutex *)lock;
@@ -66,11 +66,11 @@ void lks_mutex_guard_release(lks_mutex_guard *guard)
 
 /* ---- read-write locks --------------------------------------------------------------- */
 
-lks_code lks_rwlock_new(lks_channel *channel, const char *name, const lks_lock_options *options, lks_rwlock **ret,
-                        lks_error *error)
+lks_code lks_rwlock_new_sized(lks_channel *channel, const char *name, const lks_lock_options *options,
+                              size_t options_bytes, lks_rwlock **ret, lks_error *error)
 {
     struct lock *lock = NULL;
-    lks_code code = lock_new(channel, name, 0, options, &lock, error);
+    lks_code code = lock_new(channel, name, 0, options, options_bytes, &lock, error);
 
     if (code == LKS_OK)
         *ret = (lks_rwlock *)lock;
@@ -131,13 +131,14 @@ void lks_rwlock_guard_release(lks_rwlock_guard *guard)
 
 /* ---- semaphores --------------------------------------------------------------------- */
 
-lks_code lks_semaphore_new(lks_channel *channel, const char *name, int64_t capacity, const lks_lock_options *options,
-                           lks_semaphore **ret, lks_error *error)
+lks_code lks_semaphore_new_sized(lks_channel *channel, const char *name, int64_t capacity,
+                                 const lks_lock_options *options, size_t options_bytes, lks_semaphore **ret,
+                                 lks_error *error)
 {
     if (capacity < 1)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "capacity: must be at least 1");
     struct lock *lock = NULL;
-    lks_code code = lock_new(channel, name, capacity, options, &lock, error);
+    lks_code code = lock_new(channel, name, capacity, options, options_bytes, &lock, error);
 
     if (code == LKS_OK)
         *ret = (lks_semaphore *)lock;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstock/rpc/options.h>
 #include <lockstock/v1/idempotency.lks_client.h>
 
 #include "base/clock.h"
@@ -257,12 +258,17 @@ static lks_code out_of_memory(lks_error *error)
 }
 
 /* One allocation: the attempt and its texts. */
-static lks_code new_attempt(lks_channel *channel, const lks_once_options *o, bool waits, lks_once_attempt **ret,
-                            lks_error *error)
+static lks_code new_attempt(lks_channel *channel, const lks_once_options *options, size_t options_bytes, bool waits,
+                            lks_once_attempt **ret, lks_error *error)
 {
+    lks_once_options own, *o = &own;
+    lks_code code = lks_rpc_options_read(&own, sizeof own, options, options_bytes, "lks_once_options", error);
+
+    if (code != LKS_OK)
+        return code;
     if (!o->scope || !o->key)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options: scope and key must be given");
-    lks_code code = lease_check_ms(o->lease_ms, error);
+    code = lease_check_ms(o->lease_ms, error);
     if (code != LKS_OK)
         return code;
     lks_once_attempt *attempt = calloc(1, sizeof *attempt + strlen(o->scope) + strlen(o->key) + 2 + o->fingerprint_len);
@@ -303,11 +309,12 @@ void lks_once_free(lks_once_attempt *attempt)
     lease_drop(&attempt->grant.lease);
 }
 
-lks_code lks_once_begin(lks_channel *channel, const lks_once_options *options, uint32_t timeout_ms, lks_once_done *done,
-                        void *arg, lks_once_attempt **ret, lks_error *error)
+lks_code lks_once_begin_sized(lks_channel *channel, const lks_once_options *options, size_t options_bytes,
+                              uint32_t timeout_ms, lks_once_done *done, void *arg, lks_once_attempt **ret,
+                              lks_error *error)
 {
     lks_once_attempt *attempt = NULL;
-    lks_code code = new_attempt(channel, options, false, &attempt, error);
+    lks_code code = new_attempt(channel, options, options_bytes, false, &attempt, error);
 
     if (code != LKS_OK)
         return code;
@@ -467,8 +474,8 @@ void lks_once_end(lks_once_attempt *attempt, lks_once_verdict verdict, uint32_t 
 
 /* ---- running ------------------------------------------------------------------------ */
 
-lks_once_outcome lks_once_run(lks_channel *channel, const lks_once_options *options, lks_once_function *function,
-                              void *arg, lks_once_result **ret, lks_error *error)
+lks_once_outcome lks_once_run_sized(lks_channel *channel, const lks_once_options *options, size_t options_bytes,
+                                    lks_once_function *function, void *arg, lks_once_result **ret, lks_error *error)
 {
     lks_once_attempt *attempt = NULL;
     lks_error unwanted;
@@ -476,7 +483,7 @@ lks_once_outcome lks_once_run(lks_channel *channel, const lks_once_options *opti
     error = error ? error : &unwanted;
     if (ret)
         *ret = NULL;
-    if (new_attempt(channel, options, true, &attempt, error) != LKS_OK)
+    if (new_attempt(channel, options, options_bytes, true, &attempt, error) != LKS_OK)
         return LKS_ONCE_FAILED;
     begin(attempt, &attempt->error);
     if (attempt->outcome == LKS_ONCE_BEGUN)

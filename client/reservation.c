@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstock/rpc/options.h>
 #include <lockstock/v1/stock.lks_client.h>
 
 #include "base/clock.h"
@@ -339,10 +340,14 @@ static lks_code reserve(lks_reservation *reservation, const lks_reservation_orde
                        error);
 }
 
-static lks_code check(const lks_reservation_order *order, lks_error *error)
+static lks_code read_order(lks_reservation_order *order, const lks_reservation_order *given, size_t given_bytes,
+                           lks_error *error)
 {
-    bool has_group = order->group && *order->group != '\0';
+    lks_code code = lks_rpc_options_read(order, sizeof *order, given, given_bytes, "lks_reservation_order", error);
 
+    if (code != LKS_OK)
+        return code;
+    bool has_group = order->group && *order->group != '\0';
     if (order->n_lines < 1 || order->n_lines > LINES_MAX)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "order.lines: must be 1 to %d", LINES_MAX);
     for (size_t i = 0; i < order->n_lines; i++)
@@ -358,10 +363,7 @@ static lks_code new_reservation(lks_channel *channel, const lks_reservation_orde
                                 lks_reservation **ret, lks_error *error)
 {
     char random[LKS_RPC_RANDOM_ID_LEN + 1];
-    lks_code code = check(order, error);
 
-    if (code != LKS_OK)
-        return code;
     lks_rpc_random_id(random);
     const char *order_id = order->order_id ? order->order_id : random;
     const char *group = order->group && *order->group != '\0' ? order->group : order->lines[0].sku;
@@ -376,7 +378,7 @@ static lks_code new_reservation(lks_channel *channel, const lks_reservation_orde
                                               .channel = channel,
                                               .lease_ms = order->hold_ms != 0 ? order->hold_ms : HOLD_MS,
                                               .keep_ms = order->keep_ms};
-    code = grant_init(&reservation->grant, waits, 0, error);
+    lks_code code = grant_init(&reservation->grant, waits, 0, error);
     if (code == LKS_OK)
         *ret = reservation;
     else
@@ -384,16 +386,18 @@ static lks_code new_reservation(lks_channel *channel, const lks_reservation_orde
     return code;
 }
 
-lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reservation_order *order,
-                                         lks_reservation **ret, lks_error *error)
+lks_reserve_outcome lks_reservation_make_sized(lks_channel *channel, const lks_reservation_order *order,
+                                               size_t order_bytes, lks_reservation **ret, lks_error *error)
 {
     lks_reservation *reservation = NULL;
+    lks_reservation_order own;
     lks_error unwanted;
 
     error = error ? error : &unwanted;
-    if (new_reservation(channel, order, true, &reservation, error) != LKS_OK)
+    if (read_order(&own, order, order_bytes, error) != LKS_OK ||
+        new_reservation(channel, &own, true, &reservation, error) != LKS_OK)
         return LKS_RESERVE_OUTCOME_UNSPECIFIED;
-    reserve(reservation, order, &reservation->error);
+    reserve(reservation, &own, &reservation->error);
     lks_reserve_outcome outcome = reservation->outcome;
     *error = reservation->error;
     if (outcome == LKS_RESERVE_OUTCOME_RESERVED)
@@ -403,18 +407,20 @@ lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reserva
     return outcome;
 }
 
-lks_code lks_reservation_make_start(lks_channel *channel, const lks_reservation_order *order,
-                                    lks_reservation_made *done, void *arg, lks_reservation **ret, lks_error *error)
+lks_code lks_reservation_make_start_sized(lks_channel *channel, const lks_reservation_order *order, size_t order_bytes,
+                                          lks_reservation_made *done, void *arg, lks_reservation **ret,
+                                          lks_error *error)
 {
     lks_reservation *reservation = NULL;
-    lks_code code = new_reservation(channel, order, false, &reservation, error);
+    lks_reservation_order own;
+    lks_code code = read_order(&own, order, order_bytes, error);
 
-    if (code != LKS_OK)
+    if (code != LKS_OK || (code = new_reservation(channel, &own, false, &reservation, error)) != LKS_OK)
         return code;
     reservation->made = done;
     reservation->arg = arg;
     *ret = reservation; /* before the callback can run */
-    code = reserve(reservation, order, error);
+    code = reserve(reservation, &own, error);
     if (code != LKS_OK) {
         *ret = NULL;
         lks_reservation_free(reservation);

@@ -4,24 +4,28 @@
 
 #include <string.h>
 
+/* What a parameter list has after the options: nothing for an inline function, which takes the size of the caller's
+ * own struct. */
+#define SIZED "size_t options_bytes, "
+
 /* Writes the first parameters of both kinds of calls. Returns the indentation of the next line. */
-static int emit_call_parameters(FILE *out, const gen_method *method, const char *ending)
+static int emit_call_parameters(FILE *out, const gen_method *method, const char *ending, const char *sized)
 {
     int indent = fprintf(out, "lks_code %s%s(", method->stub, ending);
-    fprintf(out, "lks_channel *channel, const %s *request,\n%*sconst lks_call_options *options, ",
-            method->request->name, indent, "");
+    fprintf(out, "lks_channel *channel, const %s *request,\n%*sconst lks_call_options *options, %s",
+            method->request->name, indent, "", sized);
     return indent;
 }
 
-static void emit_run_prototype(FILE *out, const gen_method *method)
+static void emit_run_prototype(FILE *out, const gen_method *method, const char *ending, const char *sized)
 {
-    emit_call_parameters(out, method, "");
+    emit_call_parameters(out, method, ending, sized);
     fprintf(out, "%s **ret, lks_error *error)", method->response->name);
 }
 
-static void emit_start_prototype(FILE *out, const gen_method *method)
+static void emit_start_prototype(FILE *out, const gen_method *method, const char *ending, const char *sized)
 {
-    int indent = emit_call_parameters(out, method, "_start");
+    int indent = emit_call_parameters(out, method, ending, sized);
     fprintf(out, "%s_done *done,\n%*svoid *arg, lks_call **ret, lks_error *error)", method->stub, indent, "");
 }
 
@@ -34,12 +38,26 @@ static void emit_declarations(FILE *out, const gen_method *method)
 {
     fputc('\n', out);
     emit_comment(out, "", method->comment);
-    emit_run_prototype(out, method);
-    int indent = fprintf(out, ";\ntypedef void %s_done(", method->stub) - 2;
+    emit_run_prototype(out, method, "_sized", SIZED);
+    fputs(";\nstatic inline ", out);
+    emit_run_prototype(out, method, "", "");
+    fprintf(out,
+            "\n{\n"
+            "    return %s_sized(channel, request, options, sizeof(lks_call_options), ret, error);\n"
+            "}\n",
+            method->stub);
+    int indent = fprintf(out, "typedef void %s_done(", method->stub);
     fprintf(out, "void *arg, lks_code code, const %s *response,\n%*sconst lks_error *error);\n", method->response->name,
             indent, "");
-    emit_start_prototype(out, method);
-    fputs(";\n", out);
+    emit_start_prototype(out, method, "_start_sized", SIZED);
+    fputs(";\nstatic inline ", out);
+    emit_start_prototype(out, method, "_start", "");
+    fprintf(out,
+            "\n{\n"
+            "    return %s_start_sized(channel, request, options, sizeof(lks_call_options),\n"
+            "%*sdone, arg, ret, error);\n"
+            "}\n",
+            method->stub, (int)(sizeof "    return _start_sized(" - 1 + strlen(method->stub)), "");
     emit_response_prototype(out, method);
     fputs(";\n", out);
 }
@@ -64,7 +82,8 @@ static void emit_header(FILE *out, const gen_file *file)
                      "For each method: NAME runs a call and waits for it, like lks_call_run; *ret is to be\n"
                      "freed with the ..._free of its type, which takes NULL. NAME_start starts a call, like\n"
                      "lks_call_start; its NAME_done then runs once, on the channel's completion thread.\n"
-                     "NAME_response is lks_call_response, typed.");
+                     "NAME_response is lks_call_response, typed. NAME_sized and NAME_start_sized are what\n"
+                     "the inline functions call (lockstock/channel.h).");
     }
     for (size_t i = 0; i < file->n_responses; i++)
         emit_free(out, file->responses[i]);
@@ -78,12 +97,12 @@ static void emit_definitions(FILE *out, const gen_method *method)
 {
     const char *response = method->response->name;
     fputc('\n', out);
-    emit_run_prototype(out, method);
+    emit_run_prototype(out, method, "_sized", SIZED);
     fprintf(out,
             "\n{\n"
             "    ProtobufCMessage *response = NULL;\n"
-            "    lks_code code = lks_call_run(channel, &%s, (const ProtobufCMessage *)request, options,\n"
-            "                                 ret == NULL ? NULL : &response, error);\n"
+            "    lks_code code = lks_call_run_sized(channel, &%s, (const ProtobufCMessage *)request,\n"
+            "                                       options, options_bytes, ret == NULL ? NULL : &response, error);\n"
             "    if (code == LKS_OK && ret != NULL) {\n"
             "        *ret = (%s *)response;\n"
             "    }\n"
@@ -99,12 +118,12 @@ static void emit_definitions(FILE *out, const gen_method *method)
             "}\n\n",
             method->stub, (int)(sizeof "static void _deliver(" - 1 + strlen(method->stub)), "", method->stub,
             method->stub, response);
-    emit_start_prototype(out, method);
+    emit_start_prototype(out, method, "_start_sized", SIZED);
     fprintf(out,
             "\n{\n"
-            "    return lks_call_start(channel, &%s, (const ProtobufCMessage *)request, options,\n"
-            "                          done == NULL ? NULL : %s_deliver, (lks_call_function *)done,\n"
-            "                          arg, ret, error);\n"
+            "    return lks_call_start_sized(channel, &%s, (const ProtobufCMessage *)request,\n"
+            "                                options, options_bytes, done == NULL ? NULL : %s_deliver,\n"
+            "                                (lks_call_function *)done, arg, ret, error);\n"
             "}\n\n",
             method->constant, method->stub);
     emit_response_prototype(out, method);

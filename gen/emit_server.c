@@ -35,12 +35,10 @@ static void emit_header(FILE *out, const gen_file *file)
         fputc('\n', out);
         emit_comment(out, "",
                      "Initialises the handlers with the functions whose names begin with PREFIX; it does not\n"
-                     "compile when one is missing.");
+                     "compile when one is missing. Also for C++.");
         fprintf(out, "#define %s_HANDLERS(PREFIX) \\\n    { \\\n", service->upper);
-        for (size_t j = 0; j < service->n_methods; j++) {
-            const gen_method *method = &service->methods[j];
-            fprintf(out, "        .%s = PREFIX##%s, \\\n", method->member, method->name);
-        }
+        for (size_t j = 0; j < service->n_methods; j++)
+            fprintf(out, "        PREFIX##%s, \\\n", service->methods[j].name);
         fputs("    }\n\n", out);
         emit_comment(out, "",
                      "The service, each of whose handlers is given `self`. `handlers` must stay as long as the\n"

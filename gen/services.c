@@ -126,7 +126,8 @@ static gen_message *resolve(gen_model *model, const gen_method *method, const ch
 /* The last two are static functions in the .c files. */
 static void define_method(gen_model *model, const gen_file *file, const gen_service *service, const gen_method *method)
 {
-    static const char *const endings[] = {"", "_method", "_start", "_done", "_response", "_deliver", "_handle"};
+    static const char *const endings[] = {"",      "_sized",    "_method",  "_start", "_start_sized",
+                                          "_done", "_response", "_deliver", "_handle"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", method->stub, endings[i]), method->at,
                   file->wanted);

@@ -231,7 +231,7 @@ static void on_lost(caller *c)
 /* First the size of a call's metadata, then where its next entry goes. */
 typedef struct metadata_copy {
     size_t n, bytes;
-    struct lks_rpc_metadata *entries;
+    lks_rpc_metadata *entries;
     char *text;
 } metadata_copy;
 
@@ -258,7 +258,7 @@ static void copy(void *arg, const char *key, lks_rpc_slice value)
     metadata_copy *to = arg;
     const char *key_copy = put(to, key, strlen(key));
 
-    to->entries[to->n++] = (struct lks_rpc_metadata){
+    to->entries[to->n++] = (lks_rpc_metadata){
         .key = key_copy, .value = {.data = put(to, value.len > 0 ? value.data : "", value.len), .len = value.len}};
 }
 
@@ -288,7 +288,7 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
                           .unanswered_before = call->unanswered_before,
                           .payload_len = call->len,
                           .context = {.deadline_ns = deadline_of(all->options.table, call)}};
-    to.entries = (struct lks_rpc_metadata *)(void *)(r + 1);
+    to.entries = (lks_rpc_metadata *)(void *)(r + 1);
     to.text = (char *)(to.entries + to.n);
     to.n = 0;
     call->read_metadata(call->metadata, copy, &to);

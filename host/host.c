@@ -13,6 +13,7 @@
 
 #include <lockstock/host.h>
 #include <lockstock/rpc/frame.h>
+#include <lockstock/rpc/options.h>
 #include <uv.h>
 
 #include "calls.h"
@@ -200,6 +201,7 @@ static lks_code open_wires(lks_host *host, lks_error *error)
         .connections_max = o->connections_max,
         .connections_per_address = o->connections_per_address,
         .tell = o->log,
+        .tell_arg = o->log_arg,
         .tls = tls_files_of(o),
         .no_certificate = "needs tls_certificate and tls_key",
         .origins = o->allow_origins,
@@ -277,19 +279,16 @@ static uint32_t or_default(uint32_t value, uint32_t fallback)
     return value > 0 ? value : fallback;
 }
 
-static lks_host_options complete(const lks_host_options *given)
+static void complete(lks_host_options *all)
 {
-    lks_host_options all = given ? *given : (lks_host_options){0};
-
-    all.threads = or_default(all.threads, THREADS);
-    all.in_flight_max = or_default(all.in_flight_max, IN_FLIGHT_MAX);
-    all.in_flight_per_connection = or_default(all.in_flight_per_connection, IN_FLIGHT_PER_CONNECTION);
-    all.connections_max = or_default(all.connections_max, CONNECTIONS_MAX);
-    all.timeout_ms = or_default(all.timeout_ms, TIMEOUT_MS);
-    all.request_ms = or_default(all.request_ms, REQUEST_MS);
-    all.message_bytes_max = all.message_bytes_max ? all.message_bytes_max : LKS_RPC_MESSAGE_BYTES_MAX;
-    all.memory_bytes = all.memory_bytes ? all.memory_bytes : MEMORY_BYTES;
-    return all;
+    all->threads = or_default(all->threads, THREADS);
+    all->in_flight_max = or_default(all->in_flight_max, IN_FLIGHT_MAX);
+    all->in_flight_per_connection = or_default(all->in_flight_per_connection, IN_FLIGHT_PER_CONNECTION);
+    all->connections_max = or_default(all->connections_max, CONNECTIONS_MAX);
+    all->timeout_ms = or_default(all->timeout_ms, TIMEOUT_MS);
+    all->request_ms = or_default(all->request_ms, REQUEST_MS);
+    all->message_bytes_max = all->message_bytes_max ? all->message_bytes_max : LKS_RPC_MESSAGE_BYTES_MAX;
+    all->memory_bytes = all->memory_bytes ? all->memory_bytes : MEMORY_BYTES;
 }
 
 /* Refuses settings that would have no effect. */
@@ -338,12 +337,16 @@ static lks_code start(lks_host *host, lks_error *error)
     return LKS_OK;
 }
 
-lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_error *error)
+lks_code lks_host_open_sized(const lks_host_options *options, size_t options_bytes, lks_host **ret, lks_error *error)
 {
-    const lks_host_options all = complete(options);
+    lks_host_options all;
 
     lks_error_clear(error);
-    lks_code code = check(&all, error);
+    lks_code code = lks_rpc_options_read(&all, sizeof all, options, options_bytes, "lks_host_options", error);
+    if (code != LKS_OK)
+        return code;
+    complete(&all);
+    code = check(&all, error);
     if (code != LKS_OK)
         return code;
     lks_host *host = calloc(1, sizeof *host);

@@ -130,6 +130,7 @@ static lks_code need_streams(wires *w, lks_error *error)
         .request_ms = REQUEST_MS,
         .budget = o->budget,
         .tell = o->tell,
+        .tell_arg = o->tell_arg,
     };
     return w->streams ? LKS_OK : streams_new(&streams_wanted, &w->streams, error);
 }

@@ -40,7 +40,8 @@ typedef struct wires_options {
     uint32_t connections_per_wire;    /* 0: three quarters of connections_max if several_wires, else all */
     uint32_t connections_per_address; /* 0: a quarter */
     bool several_wires;
-    stream_log *tell;           /* see streams_options */
+    stream_log *tell; /* see streams_options */
+    void *tell_arg;
     tls_files tls;              /* certificate NULL: no TLS; the paths must outlive the wires */
     const char *no_certificate; /* the error when a URL needs TLS and there is no certificate */
     char *const

@@ -507,8 +507,9 @@ static bool has_several_wires(const settings *config)
     return false;
 }
 
-static void tell(bool warns, const char *event, const char *line)
+static void tell(void *arg, bool warns, const char *event, const char *line)
 {
+    (void)arg;
     if (warns)
         log_warn(event, "%s", line);
     else

@@ -19,6 +19,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent
 SECTIONS = {
+    "AB": "Versions of the libraries",
     "S": "StockService", "SB": "Groups in buckets", "SL": "ReadLedger and its consumer", "L": "LockService",
     "I": "IdempotencyService", "R": "RateLimitService", "EV": "Envoy's ShouldRateLimit", "D": "IdService",
     "M": "Mutex, RW lock, semaphore", "C": "Client helpers and the client's SP engine", "CH": "Channels and hosts",

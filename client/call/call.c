@@ -20,6 +20,7 @@
 
 #include <lockstock/call.h>
 #include <lockstock/rpc/frame.h>
+#include <lockstock/rpc/options.h>
 #include <lockstock/rpc/scan.h>
 
 #include "base/backoff.h"
@@ -556,20 +557,25 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
 
 /* Makes an admitted call that is not started yet. */
 static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
-                        const lks_call_options *options, unsigned references, lks_call **ret, lks_error *error)
+                        const lks_call_options *options, size_t options_bytes, unsigned references, lks_call **ret,
+                        lks_error *error)
 {
     struct request *request = NULL;
-    bool insists = method->settles || (options && options->insist);
+    lks_call_options own;
+    lks_code code = lks_rpc_options_read(&own, sizeof own, options, options_bytes, "lks_call_options", error);
 
-    if (!insists && channel_is_slow(channel, options ? options->timeout_ms : 0) &&
-        lks_rpc_wait_ms(method, message) == 0)
+    if (code != LKS_OK)
+        return code;
+    bool insists = method->settles || own.insist;
+
+    if (!insists && channel_is_slow(channel, own.timeout_ms) && lks_rpc_wait_ms(method, message) == 0)
         return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
                                     "calls queue in this channel for too long");
-    lks_code code = channel_admit(channel, insists, error);
+    code = channel_admit(channel, insists, error);
     if (code != LKS_OK)
         return code;
 
-    code = request_new(method, message, options, &channel->options, &request, error);
+    code = request_new(method, message, &own, &channel->options, &request, error);
     if (code != LKS_OK)
         goto cleanup;
     *ret = call_new(channel, request, references);
@@ -582,12 +588,12 @@ cleanup:
     return code;
 }
 
-lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
-                        const lks_call_options *options, lks_call_done *done, lks_call_function *function, void *arg,
-                        lks_call **ret, lks_error *error)
+lks_code lks_call_start_sized(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
+                              const lks_call_options *options, size_t options_bytes, lks_call_done *done,
+                              lks_call_function *function, void *arg, lks_call **ret, lks_error *error)
 {
     lks_call *call;
-    lks_code code = prepare(channel, method, message, options, ret ? 2 : 1, &call, error);
+    lks_code code = prepare(channel, method, message, options, options_bytes, ret ? 2 : 1, &call, error);
 
     if (code != LKS_OK)
         return code;
@@ -618,15 +624,16 @@ static void run(lks_channel *channel, lks_call *call)
     channel_exit(channel);
 }
 
-lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
-                      const lks_call_options *options, ProtobufCMessage **ret, lks_error *error)
+lks_code lks_call_run_sized(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
+                            const lks_call_options *options, size_t options_bytes, ProtobufCMessage **ret,
+                            lks_error *error)
 {
     lks_call *call;
 
     if (channel_on_completion_thread())
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "a synchronous call on the completion thread");
-    lks_code code = prepare(channel, method, message, options, 2, &call, error);
+    lks_code code = prepare(channel, method, message, options, options_bytes, 2, &call, error);
     if (code != LKS_OK)
         return code;
     run(channel, call);

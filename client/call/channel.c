@@ -1,5 +1,6 @@
 /* Invariant: the loop thread ends only when every admitted call is settled and has completed; nothing posts calls to
  * the loop after that. */
+#include <lockstock/rpc/options.h>
 #include "client/call/channel.h"
 
 #include <signal.h>
@@ -373,8 +374,7 @@ static lks_channel *channel_new(const lks_channel_options *options)
         free(channel);
         return NULL;
     }
-    if (options)
-        channel->options = *options;
+    channel->options = *options;
     fill_in(&channel->options);
     channel->calls_max = (size_t)channel->options.in_flight_max + channel->options.queue_max;
     channel->forks = forks_so_far();
@@ -393,21 +393,26 @@ static lks_channel *channel_new(const lks_channel_options *options)
     return NULL;
 }
 
-lks_code lks_channel_open(const char *urls, const lks_channel_options *options, lks_channel **ret, lks_error *error)
+lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *options, size_t options_bytes,
+                                lks_channel **ret, lks_error *error)
 {
     sigset_t all, before;
+    lks_channel_options own;
+    lks_code code = lks_rpc_options_read(&own, sizeof own, options, options_bytes, "lks_channel_options", error);
 
-    if (options && options->token && !is_token(options->token))
+    if (code != LKS_OK)
+        return code;
+    if (own.token && !is_token(own.token))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "options.token: must be 1 to %d of A-Z, a-z, 0-9 and -._~+/=", TOKEN_BYTES_MAX);
-    lks_channel *channel = channel_new(options);
+    lks_channel *channel = channel_new(&own);
     if (!channel)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 
     /* The threads of the channel, and those that nng starts with the first socket, take no signals of the process. */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    lks_code code = open_connections(channel, urls, error);
+    code = open_connections(channel, urls, error);
     channel->options.ca_file = channel->options.certificate_file = channel->options.key_file = NULL; /* the caller's */
     if (code == LKS_OK && pthread_create(&channel->thread, NULL, run_loop, channel) != 0)
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <lockstock/rpc/options.h>
 #include <lockstock/v1/lock.lks_client.h>
 
 #include "base/clock.h"
@@ -495,33 +496,37 @@ static lks_code check_names(const lks_hold_options *o, lks_error *error)
     return LKS_OK;
 }
 
-lks_code lks_hold_acquire(lks_channel *channel, const lks_hold_options *options, lks_hold_done *done, void *arg,
-                          lks_hold **ret, lks_error *error)
+lks_code lks_hold_acquire_sized(lks_channel *channel, const lks_hold_options *options, size_t options_bytes,
+                                lks_hold_done *done, void *arg, lks_hold **ret, lks_error *error)
 {
-    struct hold_spec spec = {.channel = channel,
-                             .group = options->group,
-                             .owner = options->owner,
-                             .names = options->names,
-                             .n_names = options->n_names,
-                             .capacity = options->capacity,
-                             .lease_ms = options->lease_ms,
-                             .renew_ms = options->renew_ms,
-                             .max_hold_ms = options->max_hold_ms,
-                             .on_lost = options->on_lost,
-                             .arg = options->arg};
-    lks_hold *hold = NULL;
-    lks_code code = check_names(options, error);
+    lks_hold_options wanted;
+    lks_code code = lks_rpc_options_read(&wanted, sizeof wanted, options, options_bytes, "lks_hold_options", error);
 
-    if (code != LKS_OK || (code = hold_check(&spec, error)) != LKS_OK ||
-        (code = hold_new(&spec, sizeof spec + hold_spec_bytes(&spec), false, options->timeout_ms, &hold, error)) !=
+    if (code != LKS_OK)
+        return code;
+    struct hold_spec spec = {.channel = channel,
+                             .group = wanted.group,
+                             .owner = wanted.owner,
+                             .names = wanted.names,
+                             .n_names = wanted.n_names,
+                             .capacity = wanted.capacity,
+                             .lease_ms = wanted.lease_ms,
+                             .renew_ms = wanted.renew_ms,
+                             .max_hold_ms = wanted.max_hold_ms,
+                             .on_lost = wanted.on_lost,
+                             .arg = wanted.arg};
+    lks_hold *hold = NULL;
+
+    if ((code = check_names(&wanted, error)) != LKS_OK || (code = hold_check(&spec, error)) != LKS_OK ||
+        (code = hold_new(&spec, sizeof spec + hold_spec_bytes(&spec), false, wanted.timeout_ms, &hold, error)) !=
             LKS_OK)
         return code;
     struct hold_spec *own = (struct hold_spec *)(void *)(hold->fences + spec.n_names);
     hold_spec_copy(own, &spec, own + 1);
     hold->spec = own;
-    hold->mode = options->mode != 0 ? options->mode : LKS_LOCK_MODE_EXCLUSIVE;
-    hold->permits = options->permits;
-    hold->wait_ms = lease_wait_ms(options->wait_ms);
+    hold->mode = wanted.mode != 0 ? wanted.mode : LKS_LOCK_MODE_EXCLUSIVE;
+    hold->permits = wanted.permits;
+    hold->wait_ms = lease_wait_ms(wanted.wait_ms);
     hold->done = done;
     hold->arg = arg;
     *ret = hold; /* before the callback can run */

@@ -1,5 +1,6 @@
 /* Invariant: a thread's holds are in that thread's own tree, so that no other thread can unlock them; and each hold and
  * each attempt to acquire one counts in its lock's `holds` until the last use of the lock. */
+#include <lockstock/rpc/options.h>
 #include "client/lease/lock.h"
 
 #include <search.h>
@@ -25,23 +26,25 @@ static lks_lock_result refuse(lks_error *error, lks_lock_result result, lks_code
 /* ---- locks -------------------------------------------------------------------- */
 
 lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, const lks_lock_options *options,
-                  struct lock **ret, lks_error *error)
+                  size_t options_bytes, struct lock **ret, lks_error *error)
 {
-    static const lks_lock_options defaults = {0};
-    const lks_lock_options *o = options ? options : &defaults;
+    lks_lock_options own;
+    lks_code code = lks_rpc_options_read(&own, sizeof own, options, options_bytes, "lks_lock_options", error);
+
+    if (code != LKS_OK)
+        return code;
     struct hold_spec spec = {.channel = channel,
-                             .group = o->group,
-                             .owner = o->owner,
+                             .group = own.group,
+                             .owner = own.owner,
                              .names = &name,
                              .n_names = 1,
                              .capacity = capacity,
-                             .lease_ms = o->lease_ms,
-                             .renew_ms = o->renew_ms,
-                             .max_hold_ms = o->max_hold_ms,
-                             .on_lost = o->on_lost,
-                             .arg = o->arg};
-    lks_code code = lease_check_process(error);
-
+                             .lease_ms = own.lease_ms,
+                             .renew_ms = own.renew_ms,
+                             .max_hold_ms = own.max_hold_ms,
+                             .on_lost = own.on_lost,
+                             .arg = own.arg};
+    code = lease_check_process(error);
     if (code == LKS_OK && (!name || *name == '\0'))
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "name: must not be empty");
     if (code != LKS_OK || (code = hold_check(&spec, error)) != LKS_OK)

@@ -13,7 +13,7 @@ struct lock {
 
 /* `capacity` is that of a semaphore; else 0. */
 lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, const lks_lock_options *options,
-                  struct lock **ret, lks_error *error);
+                  size_t options_bytes, struct lock **ret, lks_error *error);
 lks_code lock_free(struct lock *lock);
 
 /* A hold that belongs to no thread. */

@@ -27,16 +27,16 @@ static const struct {
     [STREAM_NO_DESCRIPTOR] = {"refused", "no descriptor to spare", true},
 };
 
-void closings_log(closings *c, stream_log *tell, uint64_t now_ms, stream_reason why, const char *wire, const char *from,
-                  const char *more)
+void closings_log(closings *c, const streams_options *to, uint64_t now_ms, stream_reason why, const char *wire,
+                  const char *from, const char *more)
 {
     uint32_t left_out;
     char suffix[LOG_RATE_SUFFIX_BYTES], line[LINE_BYTES];
 
-    if (!tell || !log_rate_allows(&c->of[why], now_ms, &left_out))
+    if (!to->tell || !log_rate_allows(&c->of[why], now_ms, &left_out))
         return;
     log_rate_suffix(left_out, suffix);
     snprintf(line, sizeof line, "wire=%s from=%s reason=\"%s%s%s\"%s", wire, from, reasons[why].text, more ? " " : "",
              more ? more : "", suffix);
-    tell(reasons[why].warns, reasons[why].event, line);
+    to->tell(to->tell_arg, reasons[why].warns, reasons[why].event, line);
 }

@@ -12,9 +12,9 @@ typedef struct closings {
     log_rate of[STREAM_REASONS];
 } closings;
 
-/* `from` as in remote.h. more: further words, or NULL. A connection that ends because of a limit is a warning. tell
- * NULL: no log. */
-void closings_log(closings *c, stream_log *tell, uint64_t now_ms, stream_reason why, const char *wire, const char *from,
-                  const char *more);
+/* `from` as in remote.h. more: further words, or NULL. A connection that ends because of a limit is a warning. Writes to
+ * to->tell. */
+void closings_log(closings *c, const streams_options *to, uint64_t now_ms, stream_reason why, const char *wire,
+                  const char *from, const char *more);
 
 #endif

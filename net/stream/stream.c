@@ -40,8 +40,7 @@ static void on_stream_closed(uv_handle_t *handle)
 
 static void tell_end(const stream *s, stream_reason why, const char *more)
 {
-    closings_log(&s->all->closings, s->all->options.tell, uv_now(s->all->options.loop), why, s->wire, s->from.text,
-                 more);
+    closings_log(&s->all->closings, &s->all->options, uv_now(s->all->options.loop), why, s->wire, s->from.text, more);
 }
 
 /* Whether the peer broke the protocol. */
@@ -349,7 +348,7 @@ static void on_refused(void *arg, const served *what)
 {
     streams *all = arg;
 
-    closings_log(&all->closings, all->options.tell, uv_now(all->options.loop), STREAM_NO_DESCRIPTOR, wire_of(what), "?",
+    closings_log(&all->closings, &all->options, uv_now(all->options.loop), STREAM_NO_DESCRIPTOR, wire_of(what), "?",
                  NULL);
 }
 

@@ -64,7 +64,7 @@ typedef struct stream_protocol {
 } stream_protocol;
 
 /* A line for the log: an event, and key=value pairs. */
-typedef void stream_log(bool warns, const char *event, const char *line);
+typedef void stream_log(void *arg, bool warns, const char *event, const char *line);
 
 typedef struct streams_options {
     struct uv_loop_s *loop;
@@ -78,6 +78,7 @@ typedef struct streams_options {
     uint32_t request_ms;              /* for a message, from its first byte; 0: no limit */
     budget *budget;                   /* must outlive the streams, and every share of them */
     stream_log *tell;                 /* for connections that end or are refused; NULL: no log */
+    void *tell_arg;
 } streams_options;
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */

@@ -4,9 +4,10 @@
 
 #include <lockstock/guard.h>
 
-#include "e2e/guards_scene.h"
 #include "guarded_order.lks_client.h"
 #include "guarded_order.lks_server.h"
+
+#include "e2e/guards_scene.h"
 #include "test.h"
 
 static lks_host *desk;

@@ -24,18 +24,21 @@ static struct fake {
     lks_call **ret;
     lks_error *error;
     bool wants_response;
+    size_t options_bytes;
     lks_code code;
     ProtobufCMessage *response;
     ProtobufCMessage *freed;
 } fake;
 
-lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
-                      const lks_call_options *options, ProtobufCMessage **ret, lks_error *error)
+lks_code lks_call_run_sized(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
+                            const lks_call_options *options, size_t options_bytes, ProtobufCMessage **ret,
+                            lks_error *error)
 {
     fake.channel = channel;
     fake.method = method;
     fake.request = request;
     fake.options = options;
+    fake.options_bytes = options_bytes;
     fake.error = error;
     fake.wants_response = ret;
     if (fake.code == LKS_OK && ret)
@@ -43,14 +46,15 @@ lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const 
     return fake.code;
 }
 
-lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
-                        const lks_call_options *options, lks_call_done *done, lks_call_function *function, void *arg,
-                        lks_call **ret, lks_error *error)
+lks_code lks_call_start_sized(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
+                              const lks_call_options *options, size_t options_bytes, lks_call_done *done,
+                              lks_call_function *function, void *arg, lks_call **ret, lks_error *error)
 {
     fake.channel = channel;
     fake.method = method;
     fake.request = request;
     fake.options = options;
+    fake.options_bytes = options_bytes;
     fake.done = done;
     fake.function = function;
     fake.arg = arg;
@@ -94,6 +98,7 @@ TEST(sync_stub_returns_the_typed_response)
     assert_ptr_equal(fake.method, &shop_v1_shop_buy_now_method);
     assert_ptr_equal(fake.request, &request);
     assert_ptr_equal(fake.options, &options);
+    assert_int_equal(fake.options_bytes, sizeof(lks_call_options));
     assert_ptr_equal(fake.error, &error);
 
     shop_v1_buy_response_free(ret);

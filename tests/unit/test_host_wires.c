@@ -52,8 +52,9 @@ static struct {
 
 /* ---- host and callers ------------------------------------------------------------------------ */
 
-static void on_line(bool warns, const char *event, const char *text)
+static void on_line(void *arg, bool warns, const char *event, const char *text)
 {
+    assert_ptr_equal(arg, &here);
     pthread_mutex_lock(&here.lock);
     here.n_closed += strcmp(event, "closed") == 0;
     pthread_cond_signal(&here.changed);
@@ -91,6 +92,7 @@ static void serve(lks_host_options options)
         options.tls_key = here.key;
     }
     options.log = on_line;
+    options.log_arg = &here;
     if (w->is_unix)
         snprintf(url, sizeof url, "unix://%s/shop", here.dir);
     else

@@ -54,17 +54,33 @@ typedef void lks_call_done(lks_call_function *function, void *arg, lks_code code
  * LKS_RESOURCE_EXHAUSTED (queue full, memory), LKS_INVALID_ARGUMENT,
  * LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (from a `done` while the
  * channel closes). Thread-safe; does not block. */
-lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
-                        const lks_call_options *options, lks_call_done *done, lks_call_function *function, void *arg,
-                        lks_call **ret, lks_error *error);
+lks_code lks_call_start_sized(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
+                              const lks_call_options *options, size_t options_bytes, lks_call_done *done,
+                              lks_call_function *function, void *arg, lks_call **ret, lks_error *error);
+
+static inline lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method,
+                                      const ProtobufCMessage *request, const lks_call_options *options,
+                                      lks_call_done *done, lks_call_function *function, void *arg, lks_call **ret,
+                                      lks_error *error)
+{
+    return lks_call_start_sized(channel, method, request, options, sizeof(lks_call_options), done, function, arg, ret,
+                                error);
+}
 
 /* Starts, waits and takes the response: what every synchronous stub is. *ret is
  * the caller's, to be freed with lks_message_free; it is set only on LKS_OK, and ret
  * may be NULL when the response is not wanted. Fails as lks_call_start does, with what
  * became of the call, and on a completion thread with LKS_FAILED_PRECONDITION, nothing
  * sent. Thread-safe; blocks until the deadline at most. */
-lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
-                      const lks_call_options *options, ProtobufCMessage **ret, lks_error *error);
+lks_code lks_call_run_sized(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
+                            const lks_call_options *options, size_t options_bytes, ProtobufCMessage **ret,
+                            lks_error *error);
+
+static inline lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
+                                    const lks_call_options *options, ProtobufCMessage **ret, lks_error *error)
+{
+    return lks_call_run_sized(channel, method, request, options, sizeof(lks_call_options), ret, error);
+}
 
 /* Blocks until the call completed and its `done` returned. Returns its code;
  * error may be NULL. On a completion thread, or in a forked child, where nothing would

@@ -5,7 +5,12 @@
  * Threads: each channel has one completion thread, which runs every `done` of
  * asynchronous calls. There lks_call_start, lks_call_free and lks_call_cancel are
  * legal, and what would block, on whichever channel, returns
- * LKS_FAILED_PRECONDITION. */
+ * LKS_FAILED_PRECONDITION.
+ *
+ * Versions: option structs, here and in the other headers, get new fields at their end. A function that takes one is
+ * inline, and passes the size of the caller's struct to an exported function, its name with _sized; a language without
+ * C headers calls that one. Fields that the caller's struct does not have are 0. LKS_INVALID_ARGUMENT, naming the
+ * struct: it is longer than this library's, and sets something there. */
 #ifndef LOCKSTOCK_CHANNEL_H
 #define LOCKSTOCK_CHANNEL_H
 
@@ -52,7 +57,14 @@ typedef struct lks_channel_options {
  * scheme is unknown, a token that is none, or a file of the options that cannot be
  * used; LKS_RESOURCE_EXHAUSTED: memory, descriptors or threads. On
  * success *ret is the caller's to close. Thread-safe; does not block. */
-lks_code lks_channel_open(const char *urls, const lks_channel_options *options, lks_channel **ret, lks_error *error);
+lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *options, size_t options_bytes,
+                                lks_channel **ret, lks_error *error);
+
+static inline lks_code lks_channel_open(const char *urls, const lks_channel_options *options, lks_channel **ret,
+                                        lks_error *error)
+{
+    return lks_channel_open_sized(urls, options, sizeof(lks_channel_options), ret, error);
+}
 
 /* Ends every call under way (CANCELLED; MAYBE where it was sent), runs their
  * `done`, frees the channel. Blocks until they returned. Not to be called from a

@@ -61,8 +61,14 @@ typedef void lks_hold_done(void *arg, lks_hold *hold, lks_lock_result result, co
  * LKS_RESOURCE_EXHAUSTED (memory, a thread, the channel's queue is full), LKS_FAILED_PRECONDITION (in a forked child),
  * LKS_CANCELLED (the channel is closing). If the channel is closed before an answer came, `done` gets LKS_LOCK_FAILED
  * and LKS_CANCELLED. Does not block. */
-lks_code lks_hold_acquire(lks_channel *channel, const lks_hold_options *options, lks_hold_done *done, void *arg,
-                          lks_hold **ret, lks_error *error);
+lks_code lks_hold_acquire_sized(lks_channel *channel, const lks_hold_options *options, size_t options_bytes,
+                                lks_hold_done *done, void *arg, lks_hold **ret, lks_error *error);
+
+static inline lks_code lks_hold_acquire(lks_channel *channel, const lks_hold_options *options, lks_hold_done *done,
+                                        void *arg, lks_hold **ret, lks_error *error)
+{
+    return lks_hold_acquire_sized(channel, options, sizeof(lks_hold_options), done, arg, ret, error);
+}
 
 /* Gives up acquiring: unless `done` has run or is about to, runs it now, on this thread, with LKS_LOCK_FAILED and
  * LKS_CANCELLED. A grant that still arrives is given back in the background. Does not block. */

@@ -47,6 +47,7 @@ typedef struct lks_limiter_options {
     bool remembered;     /* each question carries an id, kept as long as what it was charged counts, and as it
                             may be asked again: one whose answer was lost is asked again and counted once,
                             and what was allowed can be refunded. Costs a record in the store for each */
+    uint16_t reserved;   /* 0 */
 } lks_limiter_options;
 
 /* Of a decision of several rules: that one which denies for longest, first of all for ever;
@@ -65,7 +66,14 @@ typedef struct lks_limiter_decision {
 /* A limiter; nothing is sent. All that options point to is copied. *ret is the caller's
  * to free. LKS_INVALID_ARGUMENT: no rule, too many, one without a policy or limit or
  * with both, several without a group; LKS_RESOURCE_EXHAUSTED: out of memory. */
-lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *options, lks_limiter **ret, lks_error *error);
+lks_code lks_limiter_new_sized(lks_channel *channel, const lks_limiter_options *options, size_t options_bytes,
+                               lks_limiter **ret, lks_error *error);
+
+static inline lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *options, lks_limiter **ret,
+                                       lks_error *error)
+{
+    return lks_limiter_new_sized(channel, options, sizeof(lks_limiter_options), ret, error);
+}
 
 /* Whether this may happen now, `cost` times (1..2^53-1; 0 = once); charges it if so. key
  * is what is counted, 1..128 bytes. Blocks for timeout_ms at most. decision and error

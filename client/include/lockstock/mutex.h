@@ -31,8 +31,14 @@ typedef struct lks_mutex lks_mutex;
  * copied; options may be NULL. *ret is the caller's to free. LKS_INVALID_ARGUMENT: no
  * name, a lease out of range; LKS_RESOURCE_EXHAUSTED: out of memory;
  * LKS_FAILED_PRECONDITION: in a forked child. */
-lks_code lks_mutex_new(lks_channel *channel, const char *name, const lks_lock_options *options, lks_mutex **ret,
-                       lks_error *error);
+lks_code lks_mutex_new_sized(lks_channel *channel, const char *name, const lks_lock_options *options,
+                             size_t options_bytes, lks_mutex **ret, lks_error *error);
+
+static inline lks_code lks_mutex_new(lks_channel *channel, const char *name, const lks_lock_options *options,
+                                     lks_mutex **ret, lks_error *error)
+{
+    return lks_mutex_new_sized(channel, name, options, sizeof(lks_lock_options), ret, error);
+}
 
 /* Locks it for this thread. Blocks: queues at the server for at most timeout_ms (0 =
  * answers at once), and where no server answers the channel's own timeout comes on

@@ -55,6 +55,7 @@ typedef struct lks_once_options {
     uint32_t lease_ms;       /* how soon a dead attempt is taken over: 10..86,400,000; 0 = 30,000 */
     uint64_t retain_ms;      /* how long the result is kept; 0 = 24 hours */
     uint32_t wait_ms;        /* how long to wait while another attempt runs; over 86,400,000 (24 hours) is that */
+    uint32_t reserved;       /* 0 */
 } lks_once_options;
 
 typedef struct lks_once_header {
@@ -93,8 +94,15 @@ typedef enum lks_once_outcome {
  * result, and is to be freed with lks_once_result_free; ret may be NULL. Where there is no memory for a copy it is
  * NULL too. An attempt that may have begun and is not run is given back in the background. LKS_ONCE_FAILED with
  * LKS_FAILED_PRECONDITION: on a completion thread, or in a forked child. */
-lks_once_outcome lks_once_run(lks_channel *channel, const lks_once_options *options, lks_once_function *function,
-                              void *arg, lks_once_result **ret, lks_error *error);
+lks_once_outcome lks_once_run_sized(lks_channel *channel, const lks_once_options *options, size_t options_bytes,
+                                    lks_once_function *function, void *arg, lks_once_result **ret, lks_error *error);
+
+static inline lks_once_outcome lks_once_run(lks_channel *channel, const lks_once_options *options,
+                                            lks_once_function *function, void *arg, lks_once_result **ret,
+                                            lks_error *error)
+{
+    return lks_once_run_sized(channel, options, sizeof(lks_once_options), function, arg, ret, error);
+}
 
 /* Takes NULL. */
 void lks_once_result_free(lks_once_result *result);
@@ -113,8 +121,15 @@ typedef void lks_once_done(void *arg, lks_once_outcome outcome, lks_once_result 
  * everything, retries included; 0 = the channel's, after wait_ms. What options points to is copied. On failure nothing
  * was started and `done` does not run: LKS_INVALID_ARGUMENT, LKS_RESOURCE_EXHAUSTED, LKS_FAILED_PRECONDITION (in a
  * forked child), LKS_CANCELLED (the channel is closing). Thread-safe; does not block. */
-lks_code lks_once_begin(lks_channel *channel, const lks_once_options *options, uint32_t timeout_ms, lks_once_done *done,
-                        void *arg, lks_once_attempt **ret, lks_error *error);
+lks_code lks_once_begin_sized(lks_channel *channel, const lks_once_options *options, size_t options_bytes,
+                              uint32_t timeout_ms, lks_once_done *done, void *arg, lks_once_attempt **ret,
+                              lks_error *error);
+
+static inline lks_code lks_once_begin(lks_channel *channel, const lks_once_options *options, uint32_t timeout_ms,
+                                      lks_once_done *done, void *arg, lks_once_attempt **ret, lks_error *error)
+{
+    return lks_once_begin_sized(channel, options, sizeof(lks_once_options), timeout_ms, done, arg, ret, error);
+}
 
 /* Gives up beginning: unless `done` has run or is about to, runs it now, on this thread, with LKS_ONCE_FAILED and
  * LKS_CANCELLED. An attempt that still begins is given back in the background. Thread-safe; does not block. */

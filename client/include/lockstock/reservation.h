@@ -52,8 +52,14 @@ typedef struct lks_reservation_order {
  * error->applied is MAYBE if it takes longer. The same order_id with the same lines and buyer is the same reservation,
  * that of a process before this one too; one that is over (sold, cancelled, run out) is lost from the beginning, and a
  * confirm says which. error may be NULL. */
-lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reservation_order *order,
-                                         lks_reservation **ret, lks_error *error);
+lks_reserve_outcome lks_reservation_make_sized(lks_channel *channel, const lks_reservation_order *order,
+                                               size_t order_bytes, lks_reservation **ret, lks_error *error);
+
+static inline lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reservation_order *order,
+                                                       lks_reservation **ret, lks_error *error)
+{
+    return lks_reservation_make_sized(channel, order, sizeof(lks_reservation_order), ret, error);
+}
 
 /* The order's id, until it is freed. */
 const char *lks_reservation_order_id(const lks_reservation *reservation);
@@ -89,8 +95,16 @@ lks_cancel_outcome lks_reservation_cancel(lks_reservation *reservation, const ch
 typedef void lks_reservation_made(void *arg, lks_reserve_outcome outcome, const lks_error *error);
 
 /* lks_reservation_make. *ret is set before `done` can run, and is to be freed after it, whatever the outcome. */
-lks_code lks_reservation_make_start(lks_channel *channel, const lks_reservation_order *order,
-                                    lks_reservation_made *done, void *arg, lks_reservation **ret, lks_error *error);
+lks_code lks_reservation_make_start_sized(lks_channel *channel, const lks_reservation_order *order, size_t order_bytes,
+                                          lks_reservation_made *done, void *arg, lks_reservation **ret,
+                                          lks_error *error);
+
+static inline lks_code lks_reservation_make_start(lks_channel *channel, const lks_reservation_order *order,
+                                                  lks_reservation_made *done, void *arg, lks_reservation **ret,
+                                                  lks_error *error)
+{
+    return lks_reservation_make_start_sized(channel, order, sizeof(lks_reservation_order), done, arg, ret, error);
+}
 
 /* Gives up reserving: unless `done` has run or is about to, runs it now, on this thread, with UNSPECIFIED and
  * LKS_CANCELLED. What is still reserved is cancelled in the background. Thread-safe. */

@@ -22,8 +22,14 @@ extern "C" {
 typedef struct lks_rwlock lks_rwlock;
 
 /* As lks_mutex_new. */
-lks_code lks_rwlock_new(lks_channel *channel, const char *name, const lks_lock_options *options, lks_rwlock **ret,
-                        lks_error *error);
+lks_code lks_rwlock_new_sized(lks_channel *channel, const char *name, const lks_lock_options *options,
+                              size_t options_bytes, lks_rwlock **ret, lks_error *error);
+
+static inline lks_code lks_rwlock_new(lks_channel *channel, const char *name, const lks_lock_options *options,
+                                      lks_rwlock **ret, lks_error *error)
+{
+    return lks_rwlock_new_sized(channel, name, options, sizeof(lks_lock_options), ret, error);
+}
 
 /* Takes it for reading, or once more when this thread has it already, in either way.
  * As lks_mutex_lock. */

@@ -26,8 +26,15 @@ typedef struct lks_permit lks_permit;
 
 /* As lks_mutex_new. `capacity` is 1..2^53-1, and the same for all who use the name
  * while anyone holds a permit or waits for one. */
-lks_code lks_semaphore_new(lks_channel *channel, const char *name, int64_t capacity, const lks_lock_options *options,
-                           lks_semaphore **ret, lks_error *error);
+lks_code lks_semaphore_new_sized(lks_channel *channel, const char *name, int64_t capacity,
+                                 const lks_lock_options *options, size_t options_bytes, lks_semaphore **ret,
+                                 lks_error *error);
+
+static inline lks_code lks_semaphore_new(lks_channel *channel, const char *name, int64_t capacity,
+                                         const lks_lock_options *options, lks_semaphore **ret, lks_error *error)
+{
+    return lks_semaphore_new_sized(channel, name, capacity, options, sizeof(lks_lock_options), ret, error);
+}
 
 /* Takes `permits` (1..capacity) at once, or none; blocks like lks_mutex_lock. On
  * LKS_LOCK_ACQUIRED *ret is set, to be released. LKS_LOCK_FAILED with

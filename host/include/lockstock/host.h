@@ -15,7 +15,7 @@
  *
  * A host is opened, filled and closed by one thread at a time; handlers run on
  * several threads at once. It has one thread more, for its connections. Over grpc:// and grpcs:// it also serves
- * grpc.health.v1.Health and grpc.reflection.v1 (and v1alpha). */
+ * grpc.health.v1.Health and grpc.reflection.v1 (and v1alpha). lockstock/channel.h says what ..._sized is. */
 #ifndef LOCKSTOCK_HOST_H
 #define LOCKSTOCK_HOST_H
 
@@ -33,8 +33,8 @@ extern "C" {
 typedef struct lks_host lks_host;
 
 /* A line for a log: an event, and key=value pairs. Which connections end or are not let in, and why; `warns`: somebody
- * lost by it. Runs on the host's own thread: it must not block, nor call the host. */
-typedef void lks_host_log(bool warns, const char *event, const char *line);
+ * lost by it. `arg` is the option log_arg. Runs on the host's own thread: it must not block, nor call the host. */
+typedef void lks_host_log(void *arg, bool warns, const char *event, const char *line);
 
 /* All that it points to must live until the host is closed. */
 typedef struct lks_host_options {
@@ -60,6 +60,7 @@ typedef struct lks_host_options {
     lks_host_log *log;          /* NULL: nobody is told */
     struct lks_channel *guards; /* to lockstockd (lockstock/channel.h), for services with guards (docs/guards.md); it
                                    must live until the host is closed. NULL: there are none */
+    void *log_arg;              /* for log */
 } lks_host_options;
 
 /* What a handler gets is well-formed: strings are UTF-8 without NUL, required fields are
@@ -72,7 +73,12 @@ typedef struct lks_host_options {
 /* A host without a service or an address. options may be NULL; the struct is copied. On success *ret is
  * the caller's to close. LKS_INVALID_ARGUMENT: options that do not agree, or a file of TLS that cannot be used;
  * LKS_RESOURCE_EXHAUSTED: no memory, threads or descriptors. */
-lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_error *error);
+lks_code lks_host_open_sized(const lks_host_options *options, size_t options_bytes, lks_host **ret, lks_error *error);
+
+static inline lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_error *error)
+{
+    return lks_host_open_sized(options, sizeof(lks_host_options), ret, error);
+}
 
 /* Adds a service. Its bindings, handlers and `self` must outlive the host; the struct
  * itself need not. LKS_ALREADY_EXISTS: a method of that path is served already;

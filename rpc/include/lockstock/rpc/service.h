@@ -15,16 +15,18 @@
 extern "C" {
 #endif
 
+typedef struct lks_rpc_metadata {
+    const char *key;
+    lks_rpc_slice value;
+} lks_rpc_metadata;
+
 /* The context of a call. Valid until the handler returns, or until a deferred call is finished (lockstock/host.h). */
 typedef struct lks_rpc_context {
     lks_rpc_arena *arena; /* memory for the response, freed after it is sent */
     const lks_rpc_method *method;
     uint64_t deadline_ns; /* CLOCK_MONOTONIC */
     size_t n_metadata;
-    const struct lks_rpc_metadata {
-        const char *key;
-        lks_rpc_slice value;
-    } * metadata;
+    const lks_rpc_metadata *metadata;
     const char *certificate;     /* the name in the caller's verified certificate; NULL: none */
     struct lks_guarded *guarded; /* the state of the guards (lockstock/guard.h); NULL: no guards */
 } lks_rpc_context;

@@ -31,15 +31,15 @@ typedef struct guard_v1_guard_handlers {
 } guard_v1_guard_handlers;
 
 /* Initialises the handlers with the functions whose names begin with PREFIX; it does not
- * compile when one is missing. */
+ * compile when one is missing. Also for C++. */
 #define GUARD_V1_GUARD_HANDLERS(PREFIX) \
     { \
-        .buy = PREFIX##buy, \
-        .plain = PREFIX##plain, \
-        .paths = PREFIX##paths, \
-        .apart = PREFIX##apart, \
-        .text = PREFIX##text, \
-        .alone = PREFIX##alone, \
+        PREFIX##buy, \
+        PREFIX##plain, \
+        PREFIX##paths, \
+        PREFIX##apart, \
+        PREFIX##text, \
+        PREFIX##alone, \
     }
 
 /* The service, each of whose handlers is given `self`. `handlers` must stay as long as the

@@ -13,7 +13,8 @@ extern "C" {
 /* For each method: NAME runs a call and waits for it, like lks_call_run; *ret is to be
  * freed with the ..._free of its type, which takes NULL. NAME_start starts a call, like
  * lks_call_start; its NAME_done then runs once, on the channel's completion thread.
- * NAME_response is lks_call_response, typed. */
+ * NAME_response is lks_call_response, typed. NAME_sized and NAME_start_sized are what
+ * the inline functions call (lockstock/channel.h). */
 
 #ifndef LOCKSTOCK_free_shop_v1_buy_response
 #define LOCKSTOCK_free_shop_v1_buy_response
@@ -40,61 +41,133 @@ static inline void shop_v1_order_line_free(shop_v1_order_line *response)
 #endif
 
 /* Buys. */
-lks_code shop_v1_shop_buy_now(lks_channel *channel, const shop_v1_buy_request *request,
-                              const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error);
+lks_code shop_v1_shop_buy_now_sized(lks_channel *channel, const shop_v1_buy_request *request,
+                                    const lks_call_options *options, size_t options_bytes, shop_v1_buy_response **ret, lks_error *error);
+static inline lks_code shop_v1_shop_buy_now(lks_channel *channel, const shop_v1_buy_request *request,
+                              const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error)
+{
+    return shop_v1_shop_buy_now_sized(channel, request, options, sizeof(lks_call_options), ret, error);
+}
 typedef void shop_v1_shop_buy_now_done(void *arg, lks_code code, const shop_v1_buy_response *response,
                                        const lks_error *error);
-lks_code shop_v1_shop_buy_now_start(lks_channel *channel, const shop_v1_buy_request *request,
+lks_code shop_v1_shop_buy_now_start_sized(lks_channel *channel, const shop_v1_buy_request *request,
+                                          const lks_call_options *options, size_t options_bytes, shop_v1_shop_buy_now_done *done,
+                                          void *arg, lks_call **ret, lks_error *error);
+static inline lks_code shop_v1_shop_buy_now_start(lks_channel *channel, const shop_v1_buy_request *request,
                                     const lks_call_options *options, shop_v1_shop_buy_now_done *done,
-                                    void *arg, lks_call **ret, lks_error *error);
+                                    void *arg, lks_call **ret, lks_error *error)
+{
+    return shop_v1_shop_buy_now_start_sized(channel, request, options, sizeof(lks_call_options),
+                                            done, arg, ret, error);
+}
 const shop_v1_buy_response *shop_v1_shop_buy_now_response(const lks_call *call);
 
 /* The options of one message may be set one by one. */
-lks_code shop_v1_shop_buy_all(lks_channel *channel, const shop_v1_buy_all_request *request,
-                              const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error);
+lks_code shop_v1_shop_buy_all_sized(lks_channel *channel, const shop_v1_buy_all_request *request,
+                                    const lks_call_options *options, size_t options_bytes, shop_v1_buy_response **ret, lks_error *error);
+static inline lks_code shop_v1_shop_buy_all(lks_channel *channel, const shop_v1_buy_all_request *request,
+                              const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error)
+{
+    return shop_v1_shop_buy_all_sized(channel, request, options, sizeof(lks_call_options), ret, error);
+}
 typedef void shop_v1_shop_buy_all_done(void *arg, lks_code code, const shop_v1_buy_response *response,
                                        const lks_error *error);
-lks_code shop_v1_shop_buy_all_start(lks_channel *channel, const shop_v1_buy_all_request *request,
+lks_code shop_v1_shop_buy_all_start_sized(lks_channel *channel, const shop_v1_buy_all_request *request,
+                                          const lks_call_options *options, size_t options_bytes, shop_v1_shop_buy_all_done *done,
+                                          void *arg, lks_call **ret, lks_error *error);
+static inline lks_code shop_v1_shop_buy_all_start(lks_channel *channel, const shop_v1_buy_all_request *request,
                                     const lks_call_options *options, shop_v1_shop_buy_all_done *done,
-                                    void *arg, lks_call **ret, lks_error *error);
+                                    void *arg, lks_call **ret, lks_error *error)
+{
+    return shop_v1_shop_buy_all_start_sized(channel, request, options, sizeof(lks_call_options),
+                                            done, arg, ret, error);
+}
 const shop_v1_buy_response *shop_v1_shop_buy_all_response(const lks_call *call);
 
 /* A keyword of C. */
-lks_code shop_v1_shop_return(lks_channel *channel, const shop_v1_return_request *request,
-                             const lks_call_options *options, cmn_receipt **ret, lks_error *error);
+lks_code shop_v1_shop_return_sized(lks_channel *channel, const shop_v1_return_request *request,
+                                   const lks_call_options *options, size_t options_bytes, cmn_receipt **ret, lks_error *error);
+static inline lks_code shop_v1_shop_return(lks_channel *channel, const shop_v1_return_request *request,
+                             const lks_call_options *options, cmn_receipt **ret, lks_error *error)
+{
+    return shop_v1_shop_return_sized(channel, request, options, sizeof(lks_call_options), ret, error);
+}
 typedef void shop_v1_shop_return_done(void *arg, lks_code code, const cmn_receipt *response,
                                       const lks_error *error);
-lks_code shop_v1_shop_return_start(lks_channel *channel, const shop_v1_return_request *request,
+lks_code shop_v1_shop_return_start_sized(lks_channel *channel, const shop_v1_return_request *request,
+                                         const lks_call_options *options, size_t options_bytes, shop_v1_shop_return_done *done,
+                                         void *arg, lks_call **ret, lks_error *error);
+static inline lks_code shop_v1_shop_return_start(lks_channel *channel, const shop_v1_return_request *request,
                                    const lks_call_options *options, shop_v1_shop_return_done *done,
-                                   void *arg, lks_call **ret, lks_error *error);
+                                   void *arg, lks_call **ret, lks_error *error)
+{
+    return shop_v1_shop_return_start_sized(channel, request, options, sizeof(lks_call_options),
+                                           done, arg, ret, error);
+}
 const cmn_receipt *shop_v1_shop_return_response(const lks_call *call);
 
-lks_code shop_v1_shop_delete(lks_channel *channel, const cmn_page *request,
-                             const lks_call_options *options, shop_v1_order_line **ret, lks_error *error);
+lks_code shop_v1_shop_delete_sized(lks_channel *channel, const cmn_page *request,
+                                   const lks_call_options *options, size_t options_bytes, shop_v1_order_line **ret, lks_error *error);
+static inline lks_code shop_v1_shop_delete(lks_channel *channel, const cmn_page *request,
+                             const lks_call_options *options, shop_v1_order_line **ret, lks_error *error)
+{
+    return shop_v1_shop_delete_sized(channel, request, options, sizeof(lks_call_options), ret, error);
+}
 typedef void shop_v1_shop_delete_done(void *arg, lks_code code, const shop_v1_order_line *response,
                                       const lks_error *error);
-lks_code shop_v1_shop_delete_start(lks_channel *channel, const cmn_page *request,
+lks_code shop_v1_shop_delete_start_sized(lks_channel *channel, const cmn_page *request,
+                                         const lks_call_options *options, size_t options_bytes, shop_v1_shop_delete_done *done,
+                                         void *arg, lks_call **ret, lks_error *error);
+static inline lks_code shop_v1_shop_delete_start(lks_channel *channel, const cmn_page *request,
                                    const lks_call_options *options, shop_v1_shop_delete_done *done,
-                                   void *arg, lks_call **ret, lks_error *error);
+                                   void *arg, lks_call **ret, lks_error *error)
+{
+    return shop_v1_shop_delete_start_sized(channel, request, options, sizeof(lks_call_options),
+                                           done, arg, ret, error);
+}
 const shop_v1_order_line *shop_v1_shop_delete_response(const lks_call *call);
 
 /* Stands behind what it undoes. */
-lks_code shop_v1_shop_take_back(lks_channel *channel, const shop_v1_take_back_request *request,
-                                const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error);
+lks_code shop_v1_shop_take_back_sized(lks_channel *channel, const shop_v1_take_back_request *request,
+                                      const lks_call_options *options, size_t options_bytes, shop_v1_buy_response **ret, lks_error *error);
+static inline lks_code shop_v1_shop_take_back(lks_channel *channel, const shop_v1_take_back_request *request,
+                                const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error)
+{
+    return shop_v1_shop_take_back_sized(channel, request, options, sizeof(lks_call_options), ret, error);
+}
 typedef void shop_v1_shop_take_back_done(void *arg, lks_code code, const shop_v1_buy_response *response,
                                          const lks_error *error);
-lks_code shop_v1_shop_take_back_start(lks_channel *channel, const shop_v1_take_back_request *request,
+lks_code shop_v1_shop_take_back_start_sized(lks_channel *channel, const shop_v1_take_back_request *request,
+                                            const lks_call_options *options, size_t options_bytes, shop_v1_shop_take_back_done *done,
+                                            void *arg, lks_call **ret, lks_error *error);
+static inline lks_code shop_v1_shop_take_back_start(lks_channel *channel, const shop_v1_take_back_request *request,
                                       const lks_call_options *options, shop_v1_shop_take_back_done *done,
-                                      void *arg, lks_call **ret, lks_error *error);
+                                      void *arg, lks_call **ret, lks_error *error)
+{
+    return shop_v1_shop_take_back_start_sized(channel, request, options, sizeof(lks_call_options),
+                                              done, arg, ret, error);
+}
 const shop_v1_buy_response *shop_v1_shop_take_back_response(const lks_call *call);
 
-lks_code shop_v1_service_register(lks_channel *channel, const shop_v1_return_request *request,
-                                  const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error);
+lks_code shop_v1_service_register_sized(lks_channel *channel, const shop_v1_return_request *request,
+                                        const lks_call_options *options, size_t options_bytes, shop_v1_buy_response **ret, lks_error *error);
+static inline lks_code shop_v1_service_register(lks_channel *channel, const shop_v1_return_request *request,
+                                  const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error)
+{
+    return shop_v1_service_register_sized(channel, request, options, sizeof(lks_call_options), ret, error);
+}
 typedef void shop_v1_service_register_done(void *arg, lks_code code, const shop_v1_buy_response *response,
                                            const lks_error *error);
-lks_code shop_v1_service_register_start(lks_channel *channel, const shop_v1_return_request *request,
+lks_code shop_v1_service_register_start_sized(lks_channel *channel, const shop_v1_return_request *request,
+                                              const lks_call_options *options, size_t options_bytes, shop_v1_service_register_done *done,
+                                              void *arg, lks_call **ret, lks_error *error);
+static inline lks_code shop_v1_service_register_start(lks_channel *channel, const shop_v1_return_request *request,
                                         const lks_call_options *options, shop_v1_service_register_done *done,
-                                        void *arg, lks_call **ret, lks_error *error);
+                                        void *arg, lks_call **ret, lks_error *error)
+{
+    return shop_v1_service_register_start_sized(channel, request, options, sizeof(lks_call_options),
+                                                done, arg, ret, error);
+}
 const shop_v1_buy_response *shop_v1_service_register_response(const lks_call *call);
 
 #ifdef __cplusplus

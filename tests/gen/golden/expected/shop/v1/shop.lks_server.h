@@ -31,14 +31,14 @@ typedef struct shop_v1_shop_handlers {
 } shop_v1_shop_handlers;
 
 /* Initialises the handlers with the functions whose names begin with PREFIX; it does not
- * compile when one is missing. */
+ * compile when one is missing. Also for C++. */
 #define SHOP_V1_SHOP_HANDLERS(PREFIX) \
     { \
-        .buy_now = PREFIX##buy_now, \
-        .buy_all = PREFIX##buy_all, \
-        .return_ = PREFIX##return, \
-        .delete_ = PREFIX##delete, \
-        .take_back = PREFIX##take_back, \
+        PREFIX##buy_now, \
+        PREFIX##buy_all, \
+        PREFIX##return, \
+        PREFIX##delete, \
+        PREFIX##take_back, \
     }
 
 /* The service, each of whose handlers is given `self`. `handlers` must stay as long as the
@@ -52,10 +52,10 @@ typedef struct shop_v1_service_handlers {
 } shop_v1_service_handlers;
 
 /* Initialises the handlers with the functions whose names begin with PREFIX; it does not
- * compile when one is missing. */
+ * compile when one is missing. Also for C++. */
 #define SHOP_V1_SERVICE_HANDLERS(PREFIX) \
     { \
-        .register_ = PREFIX##register, \
+        PREFIX##register, \
     }
 
 /* The service, each of whose handlers is given `self`. `handlers` must stay as long as the
