@@ -34,16 +34,23 @@ struct tls {
 
 /* ---- contexts ------------------------------------------------------------------- */
 
+/* The list of the one protocol, as it travels. */
+static unsigned list_alpn(const char *name, unsigned char list[ALPN_BYTES_MAX])
+{
+    list[0] = (unsigned char)strlen(name);
+    memcpy(list + 1, name, list[0]);
+    return list[0] + 1U;
+}
+
 static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
                        unsigned in_len, void *arg)
 {
     const char *name = arg; /* static, because a context may be freed before its connections */
-    unsigned char ours[ALPN_BYTES_MAX] = {(unsigned char)strlen(name)};
-    unsigned char *chosen;
+    unsigned char ours[ALPN_BYTES_MAX], *chosen;
+    unsigned len = list_alpn(name, ours);
     (void)ssl;
 
-    memcpy(ours + 1, name, ours[0]);
-    if (SSL_select_next_proto(&chosen, out_len, in, in_len, ours, ours[0] + 1U) != OPENSSL_NPN_NEGOTIATED)
+    if (SSL_select_next_proto(&chosen, out_len, in, in_len, ours, len) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     *out = chosen; /* in `in` */
     return SSL_TLSEXT_ERR_OK;
@@ -248,13 +255,15 @@ static bool expect_name(SSL *ssl, const char *name)
     return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-tls *tls_connect(tls_context *context, const char *name)
+tls *tls_connect(tls_context *context, const char *name, const char *alpn)
 {
     tls *t = tls_new(context);
+    unsigned char list[ALPN_BYTES_MAX];
 
     if (!t)
         return NULL;
-    if (!expect_name(t->ssl, name)) {
+    t->wants_alpn = alpn;
+    if (!expect_name(t->ssl, name) || (alpn && SSL_set_alpn_protos(t->ssl, list, list_alpn(alpn, list)) != 0)) {
         tls_free(t);
         return NULL;
     }
@@ -363,7 +372,7 @@ tls_state tls_handshake(tls *t)
     else if (t->accepted)
         take_peer_name(t);
     if (result == 1 && t->wants_alpn && !has_alpn(t))
-        set_over(t, "another protocol was asked for");
+        set_over(t, t->accepted ? "another protocol was asked for" : "the server speaks another protocol");
     if (t->over)
         return TLS_OVER;
     return result == 1 ? TLS_UP : TLS_HANDSHAKE;

@@ -49,9 +49,9 @@ void tls_context_free(tls_context *context);
 /* A server's side of a connection; NULL when out of memory. */
 tls *tls_accept(tls_context *context);
 
-/* A client's side. The server must have a certificate for `name`, a host name or an address. NULL when out of
- * memory. */
-tls *tls_connect(tls_context *context, const char *name);
+/* A client's side. The server must have a certificate for `name`, a host name or an address, and agree on `alpn`, the
+ * one protocol that is offered; NULL: none. NULL when out of memory. */
+tls *tls_connect(tls_context *context, const char *name, const char *alpn);
 
 void tls_free(tls *t);
 

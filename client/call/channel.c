@@ -306,7 +306,7 @@ static lks_code open_connections(lks_channel *channel, const char *urls, lks_err
 
         if (channel->n_connections == URLS_MAX)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: more than %d", URLS_MAX);
-        lks_code code = strncmp(url, "tls://", strlen("tls://")) == 0 ? load_tls(channel, error) : LKS_OK;
+        lks_code code = connection_is_encrypted(url) ? load_tls(channel, error) : LKS_OK;
         if (code != LKS_OK)
             return code;
         options.tls = channel->tls;

@@ -201,7 +201,7 @@ static void connected(byte_stream *b)
         set_up(b);
         return;
     }
-    b->tls = tls_connect(b->tls_context, b->server_name);
+    b->tls = tls_connect(b->tls_context, b->server_name ? b->server_name : b->address.host, b->alpn);
     b->cipher = malloc(CIPHER_BYTES);
     if (!b->tls || !b->cipher) {
         fail(b, "TLS", "out of memory");
@@ -294,7 +294,7 @@ static void start_resolving(byte_stream *b)
 {
     b->state = BYTES_RESOLVING;
     if (!b->resolution)
-        b->resolution = resolve_start(b->host, b->port, post_resolved, b);
+        b->resolution = resolve_start(b->address.host, b->address.port, post_resolved, b);
     if (!b->resolution)
         fail(b, "cannot resolve the host", "out of memory or threads");
 }
@@ -322,7 +322,7 @@ void bytes_open(byte_stream *b)
         connect_path(b);
         return;
     }
-    b->next_address = b->addresses = resolve_numeric(b->host, b->port);
+    b->next_address = b->addresses = resolve_numeric(b->address.host, b->address.port);
     if (b->addresses)
         connect_next(b, 0);
     else
@@ -369,6 +369,16 @@ static void run_ready(loop_source *source, short found)
         shake_on(b);
     else if ((found & ~POLLOUT) != 0)
         b->readable(b);
+}
+
+bool bytes_aim(byte_stream *b, const char *target, bool is_path)
+{
+    struct sockaddr_un path;
+
+    b->path = is_path ? target : NULL;
+    if (is_path)
+        return target[0] == '/' && target[1] != '\0' && strlen(target) < sizeof path.sun_path;
+    return address_parse(target, &b->address) && b->address.number != 0;
 }
 
 void bytes_init(byte_stream *b)

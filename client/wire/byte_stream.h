@@ -13,6 +13,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "base/address.h"
 #include "client/loop/loop.h"
 #include "net/tls.h"
 
@@ -26,16 +27,18 @@ typedef enum byte_stream_state {
     BYTES_UP
 } byte_stream_state;
 
-/* The user sets the first part before bytes_init; what it points to outlives the stream. */
+/* The user sets the first part, and where to, before bytes_init; what it points to outlives the stream. */
 typedef struct byte_stream {
-    const char *host, *port;  /* or */
-    const char *path;         /* of a unix socket */
     tls_context *tls_context; /* NULL = plain */
-    const char *server_name;  /* to be in the server's certificate */
+    const char *alpn;         /* the protocol that TLS must agree on; NULL = none */
+    const char *server_name;  /* to be in the server's certificate; NULL = the host */
     struct loop *loop;
     void (*up)(struct byte_stream *b);
     void (*readable)(struct byte_stream *b); /* bytes_read until it gives none */
     void (*failed)(struct byte_stream *b);   /* before it was up: b->why. May run inside bytes_open */
+
+    struct address address; /* or */
+    const char *path;       /* of a unix socket; NULL = the address */
 
     byte_stream_state state;
     loop_source source; /* where bytes come, once up; watched while its fd is not -1 */
@@ -51,6 +54,9 @@ typedef struct byte_stream {
     uint8_t *cipher;
     size_t cipher_len, cipher_done; /* ciphertext that goes out before any other */
 } byte_stream;
+
+/* Where to: the path of a unix socket, or HOST:PORT. False: it is not one. */
+bool bytes_aim(byte_stream *b, const char *target, bool is_path);
 
 void bytes_init(byte_stream *b);
 void bytes_open(byte_stream *b);

@@ -2,8 +2,8 @@
  *     ^ ^---link_down, timer---/              |
  *     +-----------------link_down-------------+
  *
- * Invariant: a slot is only SENDING or AWAITING while the state is UP. A call is in calls[place] of its slot exactly
- * while call->slot is that slot. */
+ * Invariant: a slot is only SENDING or AWAITING while the state is UP, or it is `leaving`. A call is in calls[place] of
+ * its slot exactly while call->slot is that slot. */
 #include "client/wire/connection.h"
 
 #include <stdio.h>
@@ -97,8 +97,10 @@ void link_up(struct link *link)
     enter(c, CONNECTION_UP);
 }
 
-static void lose(struct connection *c, slot *s)
+void slot_lose(slot *s)
 {
+    struct connection *c = connection_of(s->link);
+
     if (s->state == SLOT_SENDING && c->engine->withdraw(s)) {
         slot_end(s, SLOT_UNSENT, NULL, 0);
         return;
@@ -119,7 +121,8 @@ void link_down(struct link *link, const char *why)
         snprintf(c->why, sizeof c->why, "%s", why);
     enter(c, CONNECTION_PAUSED);
     for (size_t i = 0; i < link->n_slots; i++)
-        lose(c, link->slots[i]);
+        if (!link->slots[i]->leaving)
+            slot_lose(link->slots[i]);
     c->engine->disconnect(link);
 }
 
@@ -131,7 +134,7 @@ void connection_suspect(struct connection *c)
 
 void connection_flush(struct connection *c)
 {
-    if (c->state == CONNECTION_UP && c->engine->flush)
+    if (c->engine->flush)
         c->engine->flush(&c->base);
 }
 
@@ -167,30 +170,45 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static bool coalesces(connection_lane lane)
+/* What is left; the limit may have fallen below what there is. */
+static uint32_t less(uint32_t limit, uint32_t n)
 {
-    return lane == LANE_COALESCED || lane == LANE_COALESCED_SETTLING;
+    return limit > n ? limit - n : 0;
+}
+
+static bool coalesces(const struct connection *c, connection_lane lane)
+{
+    return !c->engine->lone && (lane == LANE_COALESCED || lane == LANE_COALESCED_SETTLING);
+}
+
+/* Where waiting calls count as any other, a quarter of the room is kept from them. */
+static uint32_t waiting_share(uint32_t room)
+{
+    uint32_t share = room - room / 4 - (room % 4 != 0);
+
+    return share > 0 ? share : least(room, 1);
 }
 
 uint32_t connection_room(const struct connection *c, connection_lane lane)
 {
     uint32_t waiting = c->in_flight[LANE_WAITING];
     uint32_t prompt = c->in_flight[LANE_PROMPT] + c->in_flight[LANE_COALESCED] + c->in_flight[LANE_COALESCED_SETTLING];
-    uint32_t room = lane == LANE_WAITING ? c->waiting_max - waiting : c->prompt_max - prompt;
+    uint32_t waiting_max = least(c->waiting_max, waiting_share(c->base.taken_max));
+    uint32_t room = lane == LANE_WAITING ? less(waiting_max, waiting) : c->prompt_max - prompt;
 
-    room = least(room, c->base.slots_max - waiting - prompt);
-    if (coalesces(lane))
+    room = least(room, less(least(c->base.slots_max, c->base.taken_max), waiting + prompt));
+    if (coalesces(c, lane))
         return c->frames[lane] < FRAMES_MAX ? least(room, FRAME_CALLS_MAX) : 0;
     return least(room, 1);
 }
 
-/* Where waiting calls count as any other, a quarter of the room is kept from them. */
 static void set_limits(struct connection *c)
 {
-    uint32_t prompt = c->options.in_flight_max, waiting = c->options.waiting_max, share = prompt - (prompt + 3) / 4;
+    uint32_t prompt = c->options.in_flight_max, waiting = c->options.waiting_max;
 
+    c->base.taken_max = UINT32_MAX;
     if (c->engine->shares_room) {
-        waiting = least(waiting, share > 0 ? share : 1);
+        waiting = least(waiting, waiting_share(prompt));
         c->base.slots_max = prompt;
     } else {
         c->base.slots_max = prompt < UINT32_MAX - waiting ? prompt + waiting : UINT32_MAX;
@@ -224,6 +242,7 @@ static slot *take_slot(struct connection *c)
 static void put_idle(struct connection *c, slot *s)
 {
     s->state = SLOT_IDLE;
+    s->leaving = false;
     s->next_idle = c->idle;
     c->idle = s;
 }
@@ -401,15 +420,35 @@ static void tell_reply(struct connection *c, slot *s, const void *data, size_t l
             call->events->malformed(call, error.message);
 }
 
+static void vacate(struct connection *c, slot *s)
+{
+    c->in_flight[s->lane] -= s->left;
+    c->frames[s->lane]--;
+    put_idle(c, s);
+}
+
+void slot_answer(slot *s, const Lockstock__Rpc__V1__Result *result, const char *why)
+{
+    struct connection *c = connection_of(s->link);
+    frame_call *call;
+    uint32_t i = 0;
+
+    c->failures = 0;
+    vacate(c, s);
+    while ((call = next_call(s, &i)))
+        if (result)
+            call->events->answered(call, result, false);
+        else
+            call->events->malformed(call, why);
+}
+
 void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len)
 {
     struct connection *c = connection_of(s->link);
     frame_call *call;
     uint32_t i = 0;
 
-    c->in_flight[s->lane] -= s->left;
-    c->frames[s->lane]--;
-    put_idle(c, s);
+    vacate(c, s);
     if (outcome == SLOT_REPLY) {
         tell_reply(c, s, data, len);
         return;
@@ -424,13 +463,25 @@ static const struct scheme {
     const char *prefix, *name; /* name: what the engine calls it */
     const struct engine *engine;
     const char *form;
+    bool is_encrypted;
 } schemes[] = {
-    {"tcp://", "tcp://", &engine_sp, "tcp://HOST:PORT"},
-    {"tls://", "tls://", &engine_sp, "tls://HOST:PORT"},
-    {"unix://", "unix://", &engine_sp, "unix:///PATH"},
-    {"nng+tcp://", "tcp://", &engine_nng, "nng+tcp://HOST:PORT"},
-    {"nng+ws://", "ws://", &engine_nng, "nng+ws://HOST:PORT/PATH"},
+    {"tcp://", "tcp://", &engine_sp, "tcp://HOST:PORT", false},
+    {"tls://", "tls://", &engine_sp, "tls://HOST:PORT", true},
+    {"unix://", "unix://", &engine_sp, "unix:///PATH", false},
+    {"grpc://", "grpc://", &engine_grpc, "grpc://HOST:PORT", false},
+    {"grpcs://", "grpcs://", &engine_grpc, "grpcs://HOST:PORT", true},
+    {"grpc+unix://", "grpc+unix://", &engine_grpc, "grpc+unix:///PATH", false},
+    {"nng+tcp://", "tcp://", &engine_nng, "nng+tcp://HOST:PORT", false},
+    {"nng+ws://", "ws://", &engine_nng, "nng+ws://HOST:PORT/PATH", false},
 };
+
+bool connection_is_encrypted(const char *url)
+{
+    for (const struct scheme *scheme = schemes; scheme < schemes + sizeof schemes / sizeof *schemes; scheme++)
+        if (scheme->is_encrypted && strncmp(url, scheme->prefix, strlen(scheme->prefix)) == 0)
+            return true;
+    return false;
+}
 
 /* NULL with *error. */
 static const struct scheme *scheme_of(const char *url, lks_error *error)
@@ -449,10 +500,12 @@ static const struct scheme *scheme_of(const char *url, lks_error *error)
     }
     if (!end)
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                      "urls: has no scheme; tcp://HOST:PORT, tls://, unix://, nng+tcp:// and nng+ws:// are known");
+                      "urls: has no scheme; tcp://HOST:PORT, tls://, unix://, grpc://, grpcs://, grpc+unix://, "
+                      "nng+tcp:// and nng+ws:// "
+                      "are known");
     else
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                      "urls: unknown scheme %.*s; tcp, tls, unix, nng+tcp and nng+ws are known",
+                      "urls: unknown scheme %.*s; tcp, tls, unix, grpc, grpcs, grpc+unix, nng+tcp and nng+ws are known",
                       end - url > 32 ? 32 : (int)(end - url), url);
     return NULL;
 }

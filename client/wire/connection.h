@@ -76,7 +76,7 @@ typedef struct connection_options {
     uint32_t waiting_max;   /* WAITING calls on a connection */
     size_t message_bytes_max;
     struct loop *loop;
-    struct tls_context *tls; /* of tls:// */
+    struct tls_context *tls; /* of URLs that are encrypted */
     const char *server_name; /* in its certificate; NULL = the URL's host */
     uint64_t *random;        /* of backoff_ns */
     lks_rpc_arena *arena;    /* for one reply at a time */
@@ -88,6 +88,9 @@ lks_code connection_open(const char *url, size_t len, const connection_options *
 
 /* Frees it without further events. Not before the loop thread has ended. Takes NULL. */
 void connection_close(struct connection *c);
+
+/* Whether a URL, or the beginning of one, needs connection_options.tls. */
+bool connection_is_encrypted(const char *url);
 
 const char *connection_url(const struct connection *c);
 bool connection_is_up(const struct connection *c);

@@ -1,12 +1,15 @@
 /* What lies between a connection (connection.c) and the engine that carries its messages: the client's own, SP on
- * sockets (engine_sp.c), or libnng (engine_nng.c). Everything here runs on the loop thread.
+ * sockets (engine_sp.c), gRPC (engine_grpc.c), or libnng (engine_nng.c). Everything here runs on the loop thread.
  *
  * A slot carries one message to its answer:
  *
  *   IDLE --> SENDING --sent--> AWAITING --reply, lost, forgotten--> IDLE
  *               \---unsent--> IDLE
  *
- * Nobody has seen an unsent message. A server may have seen a lost one. */
+ * Nobody has seen an unsent message. A server may have seen a lost one.
+ *
+ * A message is a Frame (rpc/frame.h). To an engine that is `lone` it has one call, and the engine need not send it as a
+ * Frame. */
 #ifndef LOCKSTOCK_CLIENT_WIRE_ENGINE_H
 #define LOCKSTOCK_CLIENT_WIRE_ENGINE_H
 
@@ -15,6 +18,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include <lockstock/rpc/v1/envelope.pb-c.h>
 #include <lockstock/status.h>
 
 #include "client/loop/loop.h"
@@ -47,6 +51,7 @@ typedef struct slot {
     /* The engine's. */
     uint32_t id;     /* at first the slot's place in link->slots */
     void *operation; /* what sends the message; NULL at first */
+    bool leaving;    /* its answer comes although the link is down: link_down leaves it to the engine until it ends */
 
     /* The connection's. */
     struct slot *next_idle;
@@ -62,8 +67,9 @@ struct link {
     const char *scheme, *address; /* the engine's name of the scheme, and what follows it */
     size_t message_bytes_max;
     uint32_t slots_max;
+    uint32_t taken_max; /* the engine's: how many messages the server takes at once; UINT32_MAX at first */
     struct loop *loop;
-    struct tls_context *tls; /* of tls:// */
+    struct tls_context *tls; /* NULL: no URL of the channel is encrypted */
     const char *server_name; /* in its certificate; NULL = the host of the address */
     slot **slots;
     size_t n_slots;
@@ -93,9 +99,10 @@ struct engine {
     loop_source *(*source)(struct link *link);   /* where answers come */
     bool (*looks_dead)(const struct link *link); /* while connected: a message was not taken for long */
     bool shares_room;                            /* its servers count waiting calls as any other */
+    bool lone;                                   /* a message carries one call */
 };
 
-extern const struct engine engine_sp, engine_nng;
+extern const struct engine engine_sp, engine_grpc, engine_nng;
 
 /* ---- what an engine reports (connection.c) ---------------------------------------------- */
 
@@ -110,5 +117,11 @@ void slot_sent(slot *s);
 
 /* -> IDLE. data: of a REPLY. */
 void slot_end(slot *s, slot_outcome outcome, const void *data, size_t len);
+
+/* -> IDLE, of AWAITING and a lone engine: the answer. NULL: it is malformed, and `why` says how. */
+void slot_answer(slot *s, const Lockstock__Rpc__V1__Result *result, const char *why);
+
+/* -> IDLE: the connection that the message was on is over. `withdraw` tells whether it was sent. */
+void slot_lose(slot *s);
 
 #endif

@@ -7,9 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/un.h>
 
-#include "base/address.h"
 #include "base/container.h"
 #include "client/wire/byte_stream.h"
 #include "net/sp/sp.h"
@@ -22,7 +20,6 @@ enum {
 typedef struct sp {
     struct link *link;
     byte_stream stream;
-    struct address address;
     sp_mapping mapping;
     size_t header_bytes; /* of a message */
     uint32_t id_step;    /* a power of two; the ids of a slot are its place + n * id_step */
@@ -186,12 +183,9 @@ static void on_up(byte_stream *b)
 
 static bool is_address(const char *scheme, const char *text)
 {
-    struct sockaddr_un path;
-    struct address parsed;
+    byte_stream probe;
 
-    if (strcmp(scheme, "unix://") == 0)
-        return text[0] == '/' && text[1] != '\0' && strlen(text) < sizeof path.sun_path;
-    return address_parse(text, &parsed) && parsed.number != 0;
+    return bytes_aim(&probe, text, strcmp(scheme, "unix://") == 0);
 }
 
 static lks_code begin_connect(struct link *link, lks_error *error)
@@ -229,19 +223,15 @@ static bool open_link(struct link *link)
     for (t->id_step = 1; t->id_step < link->slots_max && t->id_step < SP_ID_MARK / 2;)
         t->id_step *= 2;
     TAILQ_INIT(&t->output);
-    if (!is_unix)
-        address_parse(link->address, &t->address); /* it was checked */
     t->stream = (byte_stream){
-        .host = t->address.host,
-        .port = t->address.port,
-        .path = is_unix ? link->address : NULL,
         .tls_context = strcmp(link->scheme, "tls://") == 0 ? link->tls : NULL,
-        .server_name = link->server_name ? link->server_name : t->address.host,
+        .server_name = link->server_name,
         .loop = link->loop,
         .up = on_up,
         .readable = on_readable,
         .failed = on_failed,
     };
+    bytes_aim(&t->stream, link->address, is_unix); /* it was checked */
     bytes_init(&t->stream);
     link->transport = t;
     return true;

@@ -175,6 +175,13 @@ static size_t deflate_all(const void *message, size_t len, uint8_t *out)
     return state == Z_STREAM_END ? n : 0;
 }
 
+void grpc_write_prefix(size_t len, uint8_t prefix[GRPC_PREFIX_BYTES])
+{
+    prefix[0] = 0;
+    for (int i = 0; i < 4; i++)
+        prefix[1 + i] = (uint8_t)(len >> (24 - 8 * i));
+}
+
 uint8_t *grpc_write(const void *message, size_t len, bool gzip, size_t *ret_len)
 {
     uint8_t *out = malloc(GRPC_PREFIX_BYTES + len);
@@ -186,9 +193,9 @@ uint8_t *grpc_write(const void *message, size_t len, bool gzip, size_t *ret_len)
     if (compressed == 0)
         memcpy(out + GRPC_PREFIX_BYTES, message, len);
     size_t n = compressed > 0 ? compressed : len;
-    out[0] = compressed > 0 ? COMPRESSED : 0;
-    for (int i = 0; i < 4; i++)
-        out[1 + i] = (uint8_t)(n >> (24 - 8 * i));
+    grpc_write_prefix(n, out);
+    if (compressed > 0)
+        out[0] = COMPRESSED;
     *ret_len = GRPC_PREFIX_BYTES + n;
     return out;
 }

@@ -36,6 +36,9 @@ bool grpc_reader_idle(const grpc_reader *r);
 /* Frees a partly read message. */
 void grpc_reader_end(grpc_reader *r);
 
+/* The prefix of a message of len bytes that is not compressed. */
+void grpc_write_prefix(size_t len, uint8_t prefix[GRPC_PREFIX_BYTES]);
+
 /* Returns the message with its prefix, which the caller frees; compressed if `gzip` and that makes it smaller. NULL
  * when out of memory. */
 uint8_t *grpc_write(const void *message, size_t len, bool gzip, size_t *ret_len);

@@ -4,7 +4,7 @@
 #
 # The libraries are shared ones only. Each says by its map what it exports, liblockstock has one event loop thread and
 # one handler of fork in a process, however many parts of a program link it, and a mended one mends all of them.
-# liblockstock-host is a package of its own: who only calls needs neither libuv nor nghttp2.
+# liblockstock-host is a package of its own: who only calls needs no libuv.
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)

@@ -382,7 +382,7 @@ lks_code adapter_open(uv_loop_t *loop, const adapter_target *to, tls_context *co
     *a = (adapter){.context = context, .on = *events, .replies = memory_arena(), .reply_bytes_max = GREETING_BYTES_MAX};
     context->reader->fn = &in_the_arena;
     context->reader->privdata = a;
-    if (context_of_tls && !(a->tls = tls_connect(context_of_tls, name))) {
+    if (context_of_tls && !(a->tls = tls_connect(context_of_tls, name, NULL))) {
         lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "out of memory");
         goto failed;
     }

@@ -573,7 +573,7 @@ TEST(new_keys_from_a_server)
     assert_int_equal(SSL_CTX_use_PrivateKey_file(theirs, path("server.key"), SSL_FILETYPE_PEM), 1);
     if (tls_context_load_client(path("ca"), NULL, NULL, NULL, &context, &error) != LKS_OK)
         fail_msg("%s", error.message);
-    tls *client = tls_connect(context, "localhost");
+    tls *client = tls_connect(context, "localhost", NULL);
     SSL *server = SSL_new(theirs);
     SSL_set_bio(server, in, out);
     SSL_set_accept_state(server);

@@ -41,7 +41,7 @@ typedef struct lks_channel_options {
                                  machine only; 1 to 4,096 of A-Z, a-z, 0-9 and -._~+/=; NULL = none;
                                  copied */
     bool no_retry;            /* never send a call a second time */
-    /* Of tls:// only. PEM files, read by lks_channel_open. */
+    /* Of tls:// and grpcs:// only. PEM files, read by lks_channel_open. */
     const char *ca_file;          /* whom to trust; NULL = the certificates that the system trusts */
     const char *certificate_file; /* our own, with its chain, shown to a server that asks; NULL = none */
     const char *key_file;         /* its key, without passphrase */
@@ -49,7 +49,8 @@ typedef struct lks_channel_options {
 } lks_channel_options;
 
 /* Opens a channel to `urls`: one to 64 of tcp://HOST:PORT, tls://HOST:PORT,
- * unix:///PATH, nng+tcp://HOST:PORT and nng+ws://HOST:PORT/PATH, separated by commas;
+ * unix:///PATH, nng+tcp://HOST:PORT and nng+ws://HOST:PORT/PATH, and, to any gRPC server,
+ * grpc://HOST:PORT, grpcs://HOST:PORT and grpc+unix:///PATH, separated by commas;
  * an IPv6 address stands in brackets. Calls go to the first that can be
  * reached, and stay there until it dies or does not answer; then the others take
  * over. Returns before any is connected: the first call waits for that within its

@@ -1,0 +1,326 @@
+/* The engine for grpc://, grpcs:// and grpc+unix://: unary calls of gRPC over HTTP/2 (nghttp2) on a stream of bytes,
+ * to any server. A message has one call, and each call has a stream of its own (engine_grpc_call.c).
+ *
+ * When the server says GOAWAY, the calls that it takes yet are answered on the old connection while the link makes a
+ * new one.
+ *
+ * Invariant: link_up and link_down speak of grpc.current; the slots of the calls of other connections are `leaving`. */
+#include "client/wire/engine_grpc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/container.h"
+
+enum {
+    INPUT_BYTES = 16 * 1024,
+    PIECE_BYTES_MAX = 16 * 1024 + 1024, /* nghttp2 packs so much at once, or less */
+    STREAM_WINDOW = 1024 * 1024,
+    CONNECTION_WINDOW = 8 * 1024 * 1024 /* what comes is read at once: a call holds message_bytes_max at most */
+};
+
+static h2 *h2_of(byte_stream *b)
+{
+    return container_of(b, h2, stream);
+}
+
+/* ---- bytes out ---------------------------------------------------------------------------- */
+
+/* Packs frames while there is room for one more. False: nghttp2 cannot go on. */
+static bool pack(h2 *h)
+{
+    const uint8_t *piece;
+    ssize_t n = 1;
+
+    while (n > 0 && H2_OUTPUT_BYTES - h->output_len >= PIECE_BYTES_MAX) {
+        n = nghttp2_session_mem_send(h->session, &piece);
+        if (n <= 0)
+            break;
+        memcpy(h->output + h->output_len, piece, (size_t)n);
+        h->output_len += (size_t)n;
+        h->packed += (uint64_t)n;
+        if (h->packing) {
+            h->packing->end_at = h->packed;
+            TAILQ_INSERT_TAIL(&h->sending, h->packing, in_sending);
+            h->packing = NULL;
+        }
+    }
+    return n >= 0;
+}
+
+static void note_taken(h2 *h, size_t n)
+{
+    grpc_try *t;
+
+    h->taken += n;
+    while ((t = TAILQ_FIRST(&h->sending)) && t->end_at <= h->taken) {
+        TAILQ_REMOVE(&h->sending, t, in_sending);
+        slot_sent(t->slot);
+    }
+}
+
+/* Writes what there is, as far as the stream takes it. False: the connection is over. */
+static bool pump(h2 *h)
+{
+    size_t n = 1;
+
+    if (!h->session || h->stream.state != BYTES_UP || !bytes_flush(&h->stream))
+        return true;
+    while (n > 0) {
+        if (!pack(h))
+            return false;
+        const struct iovec part = {h->output + h->output_done, h->output_len - h->output_done};
+        if (part.iov_len == 0)
+            break;
+        n = bytes_write(&h->stream, &part, 1);
+        h->output_done += n;
+        if (h->output_done == h->output_len)
+            h->output_done = h->output_len = 0;
+        note_taken(h, n);
+    }
+    bool leaves = h->state >= H2_GOING && TAILQ_EMPTY(&h->calls);
+    return leaves || nghttp2_session_want_read(h->session) != 0 || nghttp2_session_want_write(h->session) != 0;
+}
+
+/* ---- the end of a connection ---------------------------------------------------------------- */
+
+static void h2_close(h2 *h)
+{
+    bytes_close(&h->stream);
+    nghttp2_session_del(h->session);
+    h->session = NULL;
+    h->output_len = h->output_done = 0;
+    h->packed = h->taken = 0;
+}
+
+static void h2_free(h2 *h)
+{
+    h2_close(h);
+    bytes_fini(&h->stream);
+    free(h);
+}
+
+/* A leaving connection is over: its calls are, too. */
+static void end_leaving(h2 *h)
+{
+    grpc_try *t;
+
+    h->state = H2_OVER;
+    while ((t = TAILQ_FIRST(&h->calls)))
+        slot_lose(t->slot);
+    TAILQ_REMOVE(&h->grpc->leaving, h, in_list);
+    h2_free(h);
+}
+
+/* The server takes no more calls on it. */
+static void leave(h2 *h, const char *why)
+{
+    grpc *g = h->grpc;
+    grpc_try *t;
+
+    h->state = H2_LEAVING;
+    TAILQ_FOREACH(t, &h->calls, in_list)
+        t->slot->leaving = true;
+    g->current = NULL;
+    TAILQ_INSERT_TAIL(&g->leaving, h, in_list);
+    link_down(g->link, why);
+}
+
+static void over(h2 *h, const char *why)
+{
+    if (h->state == H2_LEAVING)
+        end_leaving(h);
+    else
+        link_down(h->grpc->link, why);
+}
+
+/* Writes, and does what follows from what was read and written. The connection may be gone afterwards. */
+static void go_on(h2 *h)
+{
+    grpc_tries_refuse(h);
+    if (!pump(h)) {
+        over(h, h->state == H2_CONNECTING ? "the server does not speak HTTP/2" : "the server broke a rule of HTTP/2");
+        return;
+    }
+    if (h->state == H2_GOING)
+        leave(h, "the server is going away");
+    if (h->state == H2_LEAVING && TAILQ_EMPTY(&h->calls))
+        end_leaving(h);
+}
+
+/* ---- bytes in ----------------------------------------------------------------------------- */
+
+static void on_readable(byte_stream *b)
+{
+    h2 *h = h2_of(b);
+    uint8_t bytes[INPUT_BYTES];
+    ssize_t n, read = 0;
+
+    while ((n = bytes_read(b, bytes, sizeof bytes)) > 0 && read >= 0)
+        read = nghttp2_session_mem_recv(h->session, bytes, (size_t)n);
+    if (n < 0 || read < 0)
+        over(h, n < 0 ? b->why : nghttp2_strerror((int)read));
+    else
+        go_on(h);
+}
+
+static void on_failed(byte_stream *b)
+{
+    link_down(h2_of(b)->grpc->link, b->why);
+}
+
+static void on_up(byte_stream *b)
+{
+    pump(h2_of(b));
+}
+
+/* ---- the link ------------------------------------------------------------------------------- */
+
+static bool is_path(const char *scheme)
+{
+    return strcmp(scheme, "grpc+unix://") == 0;
+}
+
+static bool is_address(const char *scheme, const char *text)
+{
+    byte_stream probe;
+
+    return bytes_aim(&probe, text, is_path(scheme));
+}
+
+/* NULL when out of memory. */
+static h2 *h2_new(grpc *g)
+{
+    const struct link *link = g->link;
+    h2 *h = calloc(1, sizeof *h);
+
+    if (!h)
+        return NULL;
+    h->grpc = g;
+    TAILQ_INIT(&h->calls);
+    TAILQ_INIT(&h->sending);
+    TAILQ_INIT(&h->refused);
+    h->stream = (byte_stream){
+        .tls_context = strcmp(link->scheme, "grpcs://") == 0 ? link->tls : NULL,
+        .alpn = "h2",
+        .server_name = link->server_name,
+        .loop = link->loop,
+        .up = on_up,
+        .readable = on_readable,
+        .failed = on_failed,
+    };
+    bytes_aim(&h->stream, link->address, is_path(link->scheme)); /* it was checked */
+    bytes_init(&h->stream);
+    return h;
+}
+
+static bool greet(h2 *h)
+{
+    const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+                                               {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW}};
+
+    return grpc_calls_listen(h) &&
+           nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings, sizeof settings / sizeof *settings) == 0 &&
+           nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW) == 0;
+}
+
+static void disconnect(struct link *link)
+{
+    grpc *g = link->transport;
+
+    if (g->current)
+        h2_close(g->current);
+}
+
+static lks_code begin_connect(struct link *link, lks_error *error)
+{
+    grpc *g = link->transport;
+
+    if (!g->current)
+        g->current = h2_new(g);
+    if (!g->current || !greet(g->current)) {
+        disconnect(link);
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    }
+    g->current->state = H2_CONNECTING;
+    bytes_open(&g->current->stream);
+    return LKS_OK;
+}
+
+static bool open_link(struct link *link)
+{
+    grpc *g = calloc(1, sizeof *g);
+
+    if (!g)
+        return false;
+    g->link = link;
+    TAILQ_INIT(&g->leaving);
+    TAILQ_INIT(&g->idle);
+    link->transport = g;
+    return true;
+}
+
+static void free_connection(h2 *h)
+{
+    grpc_try *t;
+
+    h->state = H2_OVER;
+    h2_close(h);
+    while ((t = TAILQ_FIRST(&h->calls)))
+        grpc_try_forget(t->slot);
+    h2_free(h);
+}
+
+static void close_link(struct link *link)
+{
+    grpc *g = link->transport;
+    grpc_try *t;
+    h2 *h;
+
+    if (g->current)
+        free_connection(g->current);
+    while ((h = TAILQ_FIRST(&g->leaving))) {
+        TAILQ_REMOVE(&g->leaving, h, in_list);
+        free_connection(h);
+    }
+    while ((t = TAILQ_FIRST(&g->idle))) {
+        TAILQ_REMOVE(&g->idle, t, in_list);
+        grpc_try_free(t);
+    }
+    free(g);
+}
+
+static void flush(struct link *link)
+{
+    grpc *g = link->transport;
+    h2 *next;
+
+    for (h2 *h = TAILQ_FIRST(&g->leaving); h; h = next) {
+        next = TAILQ_NEXT(h, in_list);
+        go_on(h);
+    }
+    if (g->current)
+        go_on(g->current);
+}
+
+/* Answers of a connection that leaves come elsewhere. */
+static loop_source *source(struct link *link)
+{
+    grpc *g = link->transport;
+
+    return g->current && TAILQ_EMPTY(&g->leaving) ? &g->current->stream.source : NULL;
+}
+
+const struct engine engine_grpc = {
+    .is_address = is_address,
+    .open = open_link,
+    .close = close_link,
+    .connect = begin_connect,
+    .disconnect = disconnect,
+    .send = grpc_try_send,
+    .withdraw = grpc_try_withdraw,
+    .forget = grpc_try_forget,
+    .flush = flush,
+    .source = source,
+    .lone = true,
+};

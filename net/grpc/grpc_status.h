@@ -1,0 +1,37 @@
+/* What a client reads and writes of gRPC's headers: the other side of grpc_text.h. Pure; thread-safe. Source: "gRPC
+ * over HTTP2" (PROTOCOL-HTTP2.md), http-grpc-status-mapping.md, google/rpc/status.proto and error_details.proto. */
+#ifndef LOCKSTOCK_NET_GRPC_STATUS_H
+#define LOCKSTOCK_NET_GRPC_STATUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/rpc/arena.h>
+#include <lockstock/status.h>
+
+enum { GRPC_TIMEOUT_BYTES = 10 };
+
+/* grpc-timeout, with a NUL; rounded up to seconds when milliseconds need more than 8 digits. */
+void grpc_format_timeout(uint32_t ms, char out[GRPC_TIMEOUT_BYTES]);
+
+/* grpc-status. What is no number of google.rpc.Code is UNKNOWN. */
+lks_code grpc_parse_status(lks_rpc_slice text);
+
+/* The code of an answer without grpc-status: by its HTTP status, or by the error of its RST_STREAM. */
+lks_code grpc_code_of_http(unsigned status);
+lks_code grpc_code_of_reset(uint32_t error);
+
+/* grpc-message, decoded; as it is when it is not well-formed. NULL when out of memory. */
+char *grpc_decode_message(lks_rpc_slice text, lks_rpc_arena *arena);
+
+/* What grpc-status-details-bin tells: the first field of a BadRequest, the reason of an ErrorInfo of the domain
+ * "lockstock", the time of a RetryInfo. */
+typedef struct grpc_details {
+    char *field, *reason; /* in the arena; NULL: none */
+    uint32_t retry_after_ms;
+} grpc_details;
+
+/* Details that cannot be read are none. */
+grpc_details grpc_decode_details(lks_rpc_slice text, lks_rpc_arena *arena);
+
+#endif

@@ -1,0 +1,144 @@
+/* A channel over gRPC to a host: what a call is given, and what it is told. */
+#include <signal.h>
+#include <unistd.h>
+
+#include <lockstock/host.h>
+#include <lockstock/lockstock.h>
+
+#include "method.pb-c.h"
+#include "shop.h"
+#include "support/certificates.h"
+#include "support/tempdir.h"
+#include "test.h"
+
+typedef Lockstock__Test__Order order;
+
+static struct {
+    char *dir;
+    char certificate[256], key[256], authority[256], url[512];
+    lks_host *host;
+    lks_channel *channel;
+} here;
+
+static void serve(const char *scheme)
+{
+    const lks_host_options options = {.tls_certificate = here.certificate, .tls_key = here.key};
+    const lks_channel_options client = {.ca_file = here.authority, .timeout_ms = 60000};
+    uint16_t port = 0;
+    lks_error error;
+
+    shop_close();
+    snprintf(here.url, sizeof here.url, "%s://127.0.0.1:0", scheme);
+    assert_int_equal(lks_host_open(&options, &here.host, &error), LKS_OK);
+    assert_int_equal(lks_host_add(here.host, &shop_service, &error), LKS_OK);
+    assert_int_equal(lks_host_listen(here.host, here.url, &port, &error), LKS_OK);
+    snprintf(here.url, sizeof here.url, "%s://localhost:%u", scheme, port);
+    assert_int_equal(lks_channel_open(here.url, &client, &here.channel, &error), LKS_OK);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    shop_open();
+    lks_channel_close(here.channel);
+    lks_host_close(here.host, 1000);
+    here.channel = NULL;
+    here.host = NULL;
+    return 0;
+}
+
+static order *run(const lks_rpc_method *method, const order *request, const lks_call_options *options, lks_error *error)
+{
+    ProtobufCMessage *response = NULL;
+
+    lks_call_run(here.channel, method, &request->base, options, &response, error);
+    return (order *)response;
+}
+
+static void expect_bought(const char *scheme)
+{
+    const lks_metadata metadata = {"traceparent", "00-1", 4};
+    const lks_call_options options = {.metadata = &metadata, .n_metadata = 1, .timeout_ms = 20000};
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    lks_error error;
+
+    serve(scheme);
+    request.id = (char *)"pear";
+    order *response = run(&shop_buy_method, &request, &options, &error);
+    assert_int_equal(error.code, LKS_OK);
+    assert_string_equal(response->id, "pear of /lockstock.test.Shop/Buy, user-agent=lockstock/" LOCKSTOCK_VERSION);
+    assert_in_range(response->wait_ms, 1, 20000);
+    lks_message_free(&response->base);
+}
+
+/* promise GC1: a channel over grpc:// and grpcs:// calls a host, with metadata and the deadline */
+TEST_WITH(a_call_over_grpc, NULL, tear_down)
+{
+    expect_bought("grpc");
+}
+
+TEST_WITH(a_call_over_grpcs, NULL, tear_down)
+{
+    expect_bought("grpcs");
+}
+
+TEST_WITH(a_failure_has_its_status_field_and_applied, NULL, tear_down)
+{
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    lks_error error;
+
+    serve("grpc");
+    request.id = (char *)"pear";
+    assert_null(run(&shop_refuse_method, &request, NULL, &error));
+    assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_string_equal(error.message, "id: sold");
+    assert_string_equal(error.field, "id");
+    assert_int_equal(error.origin, LKS_ORIGIN_PEER);
+}
+
+TEST_WITH(a_large_message_passes_both_ways, NULL, tear_down)
+{
+    enum { BYTES = 900000 };
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    lks_error error;
+
+    serve("grpc");
+    request.key = (ProtobufCBinaryData){BYTES, calloc(1, BYTES)};
+    request.fence = BYTES;
+    order *response = run(&shop_look_method, &request, NULL, &error);
+    assert_int_equal(error.code, LKS_OK);
+    assert_int_equal(response->key.len, BYTES);
+    lks_message_free(&response->base);
+    free(request.key.data);
+}
+
+TEST_WITH(a_deadline_ends_a_call_that_the_host_runs, NULL, tear_down)
+{
+    const lks_call_options options = {.timeout_ms = 100};
+    const order request = LOCKSTOCK__TEST__ORDER__INIT;
+    lks_error error;
+
+    serve("grpc");
+    assert_null(run(&shop_block_method, &request, &options, &error));
+    assert_int_equal(error.code, LKS_DEADLINE_EXCEEDED);
+    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+}
+
+int main(void)
+{
+    const certificate_wish wish = {.common = {.text = "localhost"}};
+
+    signal(SIGPIPE, SIG_IGN);
+    here.dir = tempdir_make();
+    snprintf(here.certificate, sizeof here.certificate, "%s/server.pem", here.dir);
+    snprintf(here.key, sizeof here.key, "%s/server.key", here.dir);
+    snprintf(here.authority, sizeof here.authority, "%s/authority.pem", here.dir);
+    authority *signs = authority_new("test");
+    authority_sign(signs, &wish, here.certificate, here.key);
+    authority_write(signs, here.authority);
+    authority_free(signs);
+    int failed = TEST_RUN();
+    tempdir_remove(here.dir);
+    return failed;
+}
