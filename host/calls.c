@@ -6,6 +6,8 @@
 
 #include <lockstock/guard.h>
 
+#include "base/clock.h"
+#include "base/container.h"
 #include "running.h"
 
 enum {
@@ -23,9 +25,9 @@ static void put_into_round(caller *c)
     bool wanted = !TAILQ_EMPTY(&c->granted) || (!c->held && !TAILQ_EMPTY(&c->queued));
 
     if (wanted && !c->in_round)
-        TAILQ_INSERT_TAIL(&c->all->round, c, round);
+        TAILQ_INSERT_TAIL(&c->all->pool.round, c, round);
     else if (!wanted && c->in_round)
-        TAILQ_REMOVE(&c->all->round, c, round);
+        TAILQ_REMOVE(&c->all->pool.round, c, round);
     c->in_round = wanted;
 }
 
@@ -37,27 +39,56 @@ static running_list *queue_of(const struct running *r)
 
 void move(struct running *r, state to)
 {
+    calls *all = r->all;
     running_list *from = queue_of(r);
 
-    if (from)
+    if (from) {
         TAILQ_REMOVE(from, r, in_queue);
+        all->pool.n_queued--;
+    }
     r->state = to;
     running_list *into = queue_of(r);
-    if (into)
+    if (into) {
         TAILQ_INSERT_TAIL(into, r, in_queue);
-    if (into)
-        pthread_cond_signal(&r->all->work);
+        all->pool.n_queued++;
+        pthread_cond_signal(&all->pool.work);
+        uv_async_send(&all->wake); /* for pool_watch */
+    }
     if (from || into)
         put_into_round(r->caller);
 }
 
+/* Why a call is stopped. */
+static void say_stopped(const struct running *r, lks_code code, lks_applied applied, lks_error *error)
+{
+    if (code == LKS_CANCELLED)
+        lks_error_set(error, code, applied, "the caller is gone");
+    else if (code == LKS_UNAVAILABLE)
+        lks_error_set_reason(error, code, applied, LKS_REASON_SHUTTING_DOWN, "the server is shutting down");
+    else if (r->is_capped)
+        lks_error_set(error, code, applied, "the server ends a call after %u ms", r->all->options.timeout_ms);
+    else if (applied == LKS_APPLIED_NO)
+        lks_error_set_reason(error, code, applied, LKS_REASON_DEADLINE_BEFORE_START,
+                             "the deadline passed before the call ran");
+    else
+        lks_error_set(error, code, applied, "the deadline passed while the call ran");
+}
+
 void refuse_stopped(struct running *r)
 {
-    if (atomic_load(&r->stopped) == LKS_CANCELLED)
-        lks_error_set(&r->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller is gone");
-    else
-        lks_error_set_reason(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_SHUTTING_DOWN,
-                             "the server is shutting down");
+    say_stopped(r, atomic_load(&r->stopped), LKS_APPLIED_NO, &r->error);
+}
+
+/* The loop has ended, and the call was its handler's. */
+static void drop(struct running *r)
+{
+    calls *all = r->all;
+
+    lks_rpc_arena_free(r->arena);
+    lks_guard_free(r->context.guarded);
+    free(r);
+    pthread_mutex_lock(&all->lock);
+    unref(all);
 }
 
 void finish(struct running *r)
@@ -66,9 +97,14 @@ void finish(struct running *r)
 
     pthread_mutex_lock(&all->lock);
     move(r, OVER);
-    TAILQ_INSERT_TAIL(&all->finished, r, in_queue);
-    uv_async_send(&all->wake);
+    bool ended = all->ended;
+    if (!ended) {
+        TAILQ_INSERT_TAIL(&all->finished, r, in_queue);
+        uv_async_send(&all->wake);
+    }
     pthread_mutex_unlock(&all->lock);
+    if (ended)
+        drop(r);
 }
 
 void give_arena(calls *all, lks_rpc_arena *arena)
@@ -117,7 +153,7 @@ static void on_hold(caller *c, bool held)
     c->held = held;
     put_into_round(c);
     pthread_mutex_unlock(&c->all->lock);
-    pthread_cond_broadcast(&c->all->work);
+    pthread_cond_broadcast(&c->all->pool.work);
 }
 
 static bool on_queues(const caller *c)
@@ -129,29 +165,35 @@ static bool on_queues(const caller *c)
 
 static void enqueue(struct running *r)
 {
-    pthread_mutex_lock(&r->all->lock);
+    calls *all = r->all;
+
+    pthread_mutex_lock(&all->lock);
     TAILQ_INSERT_TAIL(&r->caller->queued, r, in_queue); /* it is QUEUED from the beginning */
     put_into_round(r->caller);
-    pthread_mutex_unlock(&r->all->lock);
-    pthread_cond_signal(&r->all->work);
+    bool crowded = ++all->pool.n_queued > all->pool.n_idle;
+    pthread_mutex_unlock(&all->lock);
+    pthread_cond_signal(&all->pool.work);
+    if (crowded)
+        pool_watch(all);
 }
 
-/* Nobody wants the call run any more (CANCELLED), or it is too late to begin it (UNAVAILABLE). True: it waited, and the
- * caller of this ends it; else it ends by itself, with that code unless its handler runs. */
-static bool stop(struct running *r, lks_code code)
+/* Nobody wants the call run any more (CANCELLED), its time is over (DEADLINE_EXCEEDED), or the host closes
+ * (UNAVAILABLE). True: it waited, and the caller of this ends it; else it ends by itself, with that code unless its
+ * handler runs. *begun: whether it does. */
+static bool stop(struct running *r, lks_code code, bool *begun)
 {
     calls *all = r->all;
 
     pthread_mutex_lock(&all->lock);
     state was = r->state;
     bool waited = was == QUEUED || was == GRANTED;
-    if (code == LKS_CANCELLED || (was < RUNNING && atomic_load(&r->stopped) == LKS_OK))
+    if (code == LKS_CANCELLED || atomic_load(&r->stopped) == LKS_OK)
         atomic_store(&r->stopped, code);
     if (waited)
         move(r, OVER);
-    if (r->watch == WATCHED)
-        uv_async_send(&all->wake);
+    deferred_stopped(r);
     pthread_mutex_unlock(&all->lock);
+    *begun = was >= RUNNING;
     if (waited)
         refuse_stopped(r);
     if (was == GUARDING)
@@ -163,7 +205,23 @@ static bool stop(struct running *r, lks_code code)
     return waited;
 }
 
-/* The call is over. `done` may take or end other calls, so the caller is pinned. */
+static serve_load *load_of(const lks_rpc_route *route)
+{
+    const serve_target *target = route->target;
+
+    return target->load;
+}
+
+/* `done` may take or end other calls, so the caller must be pinned. */
+static void answer(struct running *r, const ProtobufCMessage *response, const lks_error *error)
+{
+    r->answered = true;
+    if (r->handle)
+        *r->handle = NULL;
+    r->done(r->arg, r->route->method, response, error);
+}
+
+/* The call is over. */
 static void end(struct running *r)
 {
     calls *all = r->all;
@@ -174,11 +232,12 @@ static void end(struct running *r)
     TAILQ_REMOVE(&c->calls, r, in_caller);
     all->n_calls--;
     c->n_calls--;
+    load_of(r->route)->n_calls--;
     if (r->held > 0)
         budget_give(c->bytes, r->held);
-    if (r->handle)
-        *r->handle = NULL;
-    r->done(r->arg, r->route->method, r->error.code == LKS_OK ? r->response : NULL, &r->error);
+    heap_clear(&all->timers.heap, &r->deadline);
+    if (!r->answered)
+        answer(r, r->error.code == LKS_OK ? r->response : NULL, &r->error);
     give_arena(all, r->arena);
     lks_guard_free(r->context.guarded);
     free(r);
@@ -187,13 +246,43 @@ static void end(struct running *r)
     unpin(c);
 }
 
+/* The answer of a call that has not ended in time: its handler goes on, and what it answers is dropped. */
+static void answer_for(struct running *r, lks_code code, bool begun)
+{
+    caller *c = r->caller;
+    bool may_apply = begun && r->route->method->effect != LKS_RPC_EFFECT_READ;
+    lks_error error;
+
+    pthread_mutex_lock(&r->all->lock);
+    bool over = r->state == OVER; /* the answer is on its way */
+    pthread_mutex_unlock(&r->all->lock);
+    if (over || r->answered)
+        return;
+    say_stopped(r, code, may_apply ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO, &error);
+    c->pins++;
+    answer(r, NULL, &error);
+    unpin(c);
+}
+
+static void on_deadline(struct timer *timer)
+{
+    struct running *r = container_of(timer, struct running, deadline);
+    bool begun;
+
+    if (stop(r, LKS_DEADLINE_EXCEEDED, &begun))
+        end(r);
+    else
+        answer_for(r, LKS_DEADLINE_EXCEEDED, begun);
+}
+
 /* Stops all calls of a caller. Puts those that the calling function must end into `to`. */
 static void stop_all(caller *c, lks_code code, running_list *to)
 {
     struct running *r;
+    bool begun;
 
     TAILQ_FOREACH(r, &c->calls, in_caller)
-        if (stop(r, code))
+        if (stop(r, code, &begun))
             TAILQ_INSERT_TAIL(to, r, in_queue);
 }
 
@@ -209,7 +298,9 @@ static void end_all(running_list *stopped)
 
 static void on_abandon(struct running *r)
 {
-    if (stop(r, LKS_CANCELLED))
+    bool begun;
+
+    if (stop(r, LKS_CANCELLED, &begun))
         end(r);
 }
 
@@ -262,17 +353,12 @@ static void copy(void *arg, const char *key, lks_rpc_slice value)
         .key = key_copy, .value = {.data = put(to, value.len > 0 ? value.data : "", value.len), .len = value.len}};
 }
 
-static uint64_t deadline_of(const serve_table *table, const sink_call *call)
-{
-    bool named = call->timeout_ms > 0 && call->timeout_ms < table->timeout_ms;
-
-    return call->received_ns + (uint64_t)(named ? call->timeout_ms : table->timeout_ms) * 1000000;
-}
-
 /* Copies what must outlive `call`. NULL when out of memory. */
 static struct running *new_call(calls *all, const sink_call *call, const lks_rpc_route *route)
 {
     metadata_copy to = {.n = 0};
+    bool is_capped = call->timeout_ms == 0 || call->timeout_ms > all->options.timeout_ms;
+    uint32_t timeout_ms = is_capped ? all->options.timeout_ms : call->timeout_ms;
     size_t certificate_len = call->who.certificate ? strlen(call->who.certificate) : 0;
 
     call->read_metadata(call->metadata, measure, &to);
@@ -287,7 +373,9 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
                           .held = size > CALL_BYTES ? size - CALL_BYTES : 0,
                           .unanswered_before = call->unanswered_before,
                           .payload_len = call->len,
-                          .context = {.deadline_ns = deadline_of(all->options.table, call)}};
+                          .is_capped = is_capped,
+                          .deadline = {.due = on_deadline},
+                          .context = {.deadline_ns = call->received_ns + timeout_ms * CLOCK_NS_PER_MS}};
     to.entries = (lks_rpc_metadata *)(void *)(r + 1);
     to.text = (char *)(to.entries + to.n);
     to.n = 0;
@@ -310,22 +398,31 @@ static bool is_full(const caller *c)
     return left == 0 || (c->n_calls >= SMALL_SHARE && c->n_calls >= left);
 }
 
+static bool is_over_limit(const serve_load *load)
+{
+    return load->calls_max > 0 && load->n_calls >= load->calls_max;
+}
+
 static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *done_arg)
 {
     calls *all = arg;
-    const lks_rpc_route *route =
-        lks_rpc_route_find(all->options.table->routes, all->options.table->n_routes, call->path);
+    const lks_rpc_route *route = services_find(all->options.services, call->path);
     lks_error error = {0};
     struct running *r = NULL;
     (void)arena;
 
     if (!route) {
         lks_error_set(&error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
+    } else if (is_over_limit(load_of(route))) {
+        lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
+                             "method: %u calls of %s are under way, no more run at once", load_of(route)->calls_max,
+                             route->method->path);
+        error.retry_after_ms = RETRY_AFTER_MS;
     } else if (is_full(call->caller)) {
         lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
                              "too many calls under way");
         error.retry_after_ms = RETRY_AFTER_MS;
-    } else if (!(r = new_call(all, call, route))) {
+    } else if (!heap_reserve(&all->timers.heap, all->n_calls + 2) || !(r = new_call(all, call, route))) {
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     if (!r) {
@@ -341,6 +438,8 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
     TAILQ_INSERT_TAIL(&r->caller->calls, r, in_caller);
     all->n_calls++;
     r->caller->n_calls++;
+    load_of(r->route)->n_calls++;
+    loop_timers_set(&all->timers, &r->deadline, r->context.deadline_ns);
     enqueue(r);
 }
 
@@ -349,11 +448,10 @@ static lks_code on_check(void *arg, const caller *from, const credentials *who, 
                          lks_error *error)
 {
     const calls *all = arg;
-    const serve_table *table = all->options.table;
     (void)from;
     (void)who;
 
-    if (effect || lks_rpc_route_find(table->routes, table->n_routes, path))
+    if (effect || services_find(all->options.services, path))
         return LKS_OK;
     return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
 }
@@ -386,6 +484,7 @@ static void on_wake(uv_async_t *wake)
         end(r);
     }
     deferred_look(all);
+    pool_watch(all);
 }
 
 lks_code calls_new(const calls_options *options, calls **ret, lks_error *error)
@@ -395,27 +494,19 @@ lks_code calls_new(const calls_options *options, calls **ret, lks_error *error)
     if (!all)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     all->options = *options;
+    all->references = 1;
     TAILQ_INIT(&all->callers);
-    TAILQ_INIT(&all->round);
     TAILQ_INIT(&all->finished);
-    TAILQ_INIT(&all->watched);
     TAILQ_INIT(&all->due);
     pthread_mutex_init(&all->lock, NULL);
-    pthread_cond_init(&all->work, NULL);
-    pthread_cond_init(&all->reported, NULL);
+    pthread_cond_init(&all->changed, NULL);
     uv_async_init(options->loop, &all->wake, on_wake);
-    uv_timer_init(options->loop, &all->deadline);
-    all->wake.data = all->deadline.data = all;
+    all->wake.data = all;
+    loop_timers_init(&all->timers, options->loop, all);
     all->arenas_max = options->threads + ARENAS_SPARE;
     all->arenas = calloc(all->arenas_max, sizeof *all->arenas);
-    all->threads = calloc(options->threads, sizeof *all->threads);
     *ret = all;
-    while (all->arenas && all->threads && all->n_threads < options->threads) {
-        if (pthread_create(&all->threads[all->n_threads], NULL, work, all) != 0)
-            break;
-        all->n_threads++;
-    }
-    if (all->n_threads < options->threads)
+    if (!pool_open(all) || !all->arenas)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no memory or no threads");
     return LKS_OK;
 }
@@ -425,7 +516,7 @@ size_t calls_under_way(const calls *all)
     return all->n_calls;
 }
 
-void calls_refuse_waiting(calls *all)
+void calls_stop(calls *all)
 {
     running_list stopped = TAILQ_HEAD_INITIALIZER(stopped);
     caller *c;
@@ -435,28 +526,88 @@ void calls_refuse_waiting(calls *all)
     end_all(&stopped);
 }
 
-void calls_close(calls *all)
+/* An answer may end connections and, with them, other calls. */
+void calls_answer_for(calls *all)
 {
+    struct running *r;
+    caller *c, *next;
+
+    for (c = TAILQ_FIRST(&all->callers); c; c = next) {
+        c->pins++;
+        TAILQ_FOREACH(r, &c->calls, in_caller)
+            answer_for(r, LKS_UNAVAILABLE, true);
+        next = TAILQ_NEXT(c, next);
+        unpin(c);
+    }
+}
+
+/* Under lock: gives the calls of a caller that are not over to their handlers. Returns how many. */
+static size_t let_go(caller *c)
+{
+    struct running *r, *next;
+    size_t n = 0;
+
+    for (r = TAILQ_FIRST(&c->calls); r; r = next) {
+        next = TAILQ_NEXT(r, in_caller);
+        if (r->state == OVER)
+            continue;
+        TAILQ_REMOVE(&c->calls, r, in_caller);
+        if (r->held > 0)
+            budget_give(c->bytes, r->held);
+        r->caller = NULL;
+        c->all->references++;
+        n++;
+    }
+    return n;
+}
+
+size_t calls_close(calls *all)
+{
+    running_list finished = TAILQ_HEAD_INITIALIZER(finished);
+    size_t n = 0;
+    caller *c, *next;
+
+    deferred_look(all);
+    pthread_mutex_lock(&all->lock);
+    TAILQ_CONCAT(&finished, &all->finished, in_queue);
+    TAILQ_FOREACH(c, &all->callers, next)
+        n += let_go(c);
+    all->ended = true;
+    pthread_mutex_unlock(&all->lock);
+    end_all(&finished);
+    for (c = TAILQ_FIRST(&all->callers); c; c = next) {
+        next = TAILQ_NEXT(c, next);
+        c->pins++;
+        unpin(c);
+    }
     uv_close((uv_handle_t *)&all->wake, NULL);
-    uv_close((uv_handle_t *)&all->deadline, NULL);
+    uv_close((uv_handle_t *)&all->timers.uv, NULL);
+    return n;
+}
+
+void unref(calls *all)
+{
+    bool last = --all->references == 0;
+
+    pthread_mutex_unlock(&all->lock);
+    if (!last)
+        return;
+    while (all->n_arenas > 0)
+        lks_rpc_arena_free(all->arenas[--all->n_arenas]);
+    pthread_cond_destroy(&all->pool.work);
+    pthread_cond_destroy(&all->changed);
+    pthread_mutex_destroy(&all->lock);
+    free(all->arenas);
+    services_free(all->options.services);
+    free(all);
 }
 
 void calls_free(calls *all)
 {
     if (!all)
         return;
+    pool_close(all);
+    heap_free(&all->timers.heap);
     pthread_mutex_lock(&all->lock);
-    all->closing = true;
-    pthread_cond_broadcast(&all->work);
-    pthread_mutex_unlock(&all->lock);
-    for (uint32_t i = 0; i < all->n_threads; i++)
-        pthread_join(all->threads[i], NULL);
-    while (all->n_arenas > 0)
-        lks_rpc_arena_free(all->arenas[--all->n_arenas]);
-    pthread_cond_destroy(&all->reported);
-    pthread_cond_destroy(&all->work);
-    pthread_mutex_destroy(&all->lock);
-    free(all->arenas);
-    free(all->threads);
-    free(all);
+    unref(all);
 }

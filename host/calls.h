@@ -7,39 +7,29 @@
  *   of a method with guards:
  *   QUEUED --its turn--> ENTERING --asked--> GUARDING --answered--> GRANTED --its turn--> RUNNING --> LEAVING --> OVER
  *                           \--answered--> ANSWERED --asked--> /        \--refused--> OVER
- *   stopped (the caller is gone, the host closes): QUEUED and GRANTED at once, ENTERING to GUARDING by the guards'
- *   answer */
+ *   stopped (the caller is gone, the deadline passes, the host closes): QUEUED and GRANTED at once, ENTERING to GUARDING
+ *   by the guards' answer
+ * At its deadline a call is answered for. It keeps its place among the calls until its handler has ended. */
 #ifndef HOST_CALLS_H
 #define HOST_CALLS_H
 
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/service.h>
 
+#include "host/services.h"
 #include "net/sink.h"
 
 struct uv_loop_s;
-
-/* What is served; constant once the host listens. The target of a route is its
- * serve_target. */
-typedef struct serve_table {
-    lks_rpc_route *routes; /* sorted */
-    size_t n_routes;
-    uint32_t timeout_ms;        /* of a call that names none, and the longest */
-    lks_rpc_scan_limits limits; /* of a request */
-} serve_table;
-
-typedef struct serve_target {
-    const lks_rpc_binding *binding;
-    const lks_rpc_service *service;
-} serve_target;
 
 typedef struct calls calls;
 
 typedef struct calls_options {
     struct uv_loop_s *loop;
-    const serve_table *table;   /* complete before the first call */
+    services *services;         /* complete before the first call; freed with the calls */
+    lks_rpc_scan_limits limits; /* of a request */
     struct lks_channel *guards; /* NULL: no method has one */
-    uint32_t threads;
+    uint32_t timeout_ms;        /* of a call that names none, and the longest */
+    uint32_t threads, threads_max;
     uint32_t in_flight_max;            /* calls that wait or run; more are refused */
     uint32_t in_flight_per_connection; /* beyond it a connection is not read from */
 } calls_options;
@@ -51,16 +41,23 @@ lks_code calls_new(const calls_options *options, calls **ret, lks_error *error);
 /* Their sink. Everyone may call the methods that the engines serve themselves. */
 sink calls_sink(calls *all);
 
-/* Calls that are not done. */
+/* Calls whose handlers have not ended. */
 size_t calls_under_way(const calls *all);
 
-/* Refuses what waits for a thread or for guards (UNAVAILABLE, NO). */
-void calls_refuse_waiting(calls *all);
+/* Whether the calling thread runs a handler of these calls. Takes NULL. */
+bool calls_is_handler(const calls *all);
 
-/* With no call under way and every connection lost: closes what it has on the loop. */
-void calls_close(calls *all);
+/* Refuses what waits for a thread or for guards (UNAVAILABLE, NO), and cancels what runs. */
+void calls_stop(calls *all);
 
-/* Waits for the threads and frees, once the loop has ended. Takes NULL. */
+/* Answers for what has not ended (UNAVAILABLE, MAYBE). */
+void calls_answer_for(calls *all);
+
+/* With every connection lost: closes what it has on the loop. Returns how many calls have not ended: they end without
+ * the loop. */
+size_t calls_close(calls *all);
+
+/* Waits for the threads that have no call, once the loop has ended. The others free what is left. Takes NULL. */
 void calls_free(calls *all);
 
 #endif

@@ -1,15 +1,18 @@
 /* A host: the engines of net/ on a loop with a thread of its own, with calls.c behind them. The user's threads put a
  * question into `asked` and wait until the loop has answered it.
  *
- *   RUNNING --close--> DRAINING --no call is under way--> FLUSHING --answers gone, or FLUSH_MS over--> CLOSED
+ *   RUNNING --close--> DRAINING --drain_ms over: what waits is refused, what runs is cancelled--> STOPPING
+ *   DRAINING, STOPPING --no call is under way--> FLUSHING --answers gone, or FLUSH_MS over--> CLOSED
+ *   STOPPING --STOP_MS over: what runs is answered for--> FLUSHING
  *
- * The table of methods is built before the first listen and only read afterwards. */
+ * Services are added before the first listen. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <lockstock/host.h>
 #include <lockstock/rpc/frame.h>
@@ -24,6 +27,7 @@
 
 enum {
     THREADS = 4,
+    THREADS_MAX = 64,
     IN_FLIGHT_MAX = 1024,
     IN_FLIGHT_PER_CONNECTION = 256,
     CONNECTIONS_MAX = 4096,
@@ -31,24 +35,18 @@ enum {
     REQUEST_MS = 30000,
     MEMORY_BYTES = 256 << 20,
     LOOK_MS = 10, /* how often a host that ends checks whether calls are over and answers are sent */
-    FLUSH_MS = 2000,
+    STOP_MS = 1000,
+    FLUSH_MS = 900, /* lks_host_close promises to return 2 s after drain_ms */
 };
 
-/* A service and the targets of its routes. */
-typedef struct served {
-    struct served *next;
-    lks_rpc_service service;
-    serve_target targets[];
-} served;
+typedef enum phase { RUNNING, DRAINING, STOPPING, FLUSHING, CLOSED } phase;
 
-typedef enum phase { RUNNING, DRAINING, FLUSHING, CLOSED } phase;
-
-typedef enum question { NOTHING, LISTEN, CLOSE } question;
+typedef enum question { NOTHING, LISTEN, SET_HEALTH, CLOSE } question;
 
 struct lks_host {
     lks_host_options options; /* complete */
-    serve_table table;
-    served *services;
+    services *services;
+    pid_t pid; /* of the process that opened it */
     uv_loop_t loop;
     uv_async_t wake;
     uv_timer_t look;
@@ -64,12 +62,13 @@ struct lks_host {
     wires *wires; /* NULL: it does not listen */
     phase phase;
     uint64_t until_ms; /* uv_now: when the phase ends at the latest */
-    bool refused;      /* the drain is over: calls that wait were refused */
+    size_t n_left;     /* CLOSED: calls that have not ended */
     pthread_mutex_t lock;
     pthread_cond_t answered;
     struct {
         question question; /* NOTHING: answered */
-        const char *url;
+        const char *url, *service;
+        bool serving;
         uint16_t port;
         uint32_t drain_ms;
         lks_error error;
@@ -84,7 +83,7 @@ static void on_wires_closed(void *arg)
 
     host->wires = NULL;
     if (host->calls)
-        calls_close(host->calls);
+        host->n_left = calls_close(host->calls);
     uv_close((uv_handle_t *)&host->wake, NULL);
     uv_close((uv_handle_t *)&host->look, NULL);
 }
@@ -99,20 +98,27 @@ static void close_all(lks_host *host)
         on_wires_closed(host);
 }
 
+static void enter(lks_host *host, phase to, uint32_t ms)
+{
+    host->phase = to;
+    host->until_ms = uv_now(&host->loop) + ms;
+}
+
 /* Enters the next phase when the present one has nothing more to wait for. */
 static void look(lks_host *host)
 {
     bool late = uv_now(&host->loop) >= host->until_ms;
 
-    if (host->phase == DRAINING && late && !host->refused) {
-        host->refused = true;
-        calls_refuse_waiting(host->calls);
+    if (host->phase == DRAINING && late) {
+        calls_stop(host->calls);
+        enter(host, STOPPING, STOP_MS);
+    } else if (host->phase == STOPPING && late) {
+        calls_answer_for(host->calls);
+        enter(host, FLUSHING, FLUSH_MS);
     }
-    if (host->phase == DRAINING && calls_under_way(host->calls) == 0) {
-        host->phase = FLUSHING;
-        host->until_ms = uv_now(&host->loop) + FLUSH_MS;
-        late = false;
-    }
+    if (host->phase < FLUSHING && calls_under_way(host->calls) == 0)
+        enter(host, FLUSHING, FLUSH_MS);
+    late = uv_now(&host->loop) >= host->until_ms;
     if (host->phase == FLUSHING && (late || !host->wires || !wires_busy(host->wires)))
         close_all(host);
 }
@@ -125,12 +131,10 @@ static void on_look(uv_timer_t *timer)
 static void begin_to_close(lks_host *host, uint32_t drain_ms)
 {
     uv_update_time(&host->loop);
-    host->phase = DRAINING;
-    host->until_ms = uv_now(&host->loop) + drain_ms;
-    if (host->wires) {
-        health_set(host->health, false);
+    enter(host, DRAINING, drain_ms);
+    health_set(host->health, false);
+    if (host->wires)
         wires_stop_receiving(host->wires);
-    }
     uv_timer_start(&host->look, on_look, LOOK_MS, LOOK_MS);
     look(host);
 }
@@ -141,29 +145,17 @@ static bool is_served(void *arg, const char *name)
 {
     const lks_host *host = arg;
 
-    for (const served *s = host->services; s; s = s->next)
-        if (strcmp(s->service.name, name) == 0)
-            return true;
-    return reflection_has_service(host->reflection, name);
+    return services_has(host->services, name) || reflection_has_service(host->reflection, name);
 }
 
 /* The descriptors of every service, and of what every host has. */
 static lks_code open_reflection(lks_host *host, lks_error *error)
 {
-    size_t len = standard_files_len;
+    size_t len;
+    unsigned char *files = services_descriptors(host->services, standard_files, standard_files_len, &len);
 
-    for (const served *s = host->services; s; s = s->next)
-        len += s->service.n_descriptors;
-    unsigned char *files = malloc(len), *end = files;
     if (!files)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    memcpy(end, standard_files, standard_files_len);
-    end += standard_files_len;
-    for (const served *s = host->services; s; s = s->next) {
-        if (s->service.n_descriptors > 0)
-            memcpy(end, s->service.descriptors, s->service.n_descriptors);
-        end += s->service.n_descriptors;
-    }
     lks_code code = reflection_new(files, len, &host->reflection, error);
     free(files);
     return code;
@@ -183,8 +175,6 @@ static lks_code open_wires(lks_host *host, lks_error *error)
     lks_code code = host->reflection ? LKS_OK : open_reflection(host, error);
     if (code != LKS_OK)
         return code;
-    if (!host->health && !(host->health = health_new(is_served, host)))
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     health_methods(host->health, host->streaming);
     reflection_methods(host->reflection, host->streaming + HEALTH_METHODS);
     const wires_options options = {
@@ -207,10 +197,7 @@ static lks_code open_wires(lks_host *host, lks_error *error)
         .origins = o->allow_origins,
         .n_origins = o->n_allow_origins,
     };
-    code = wires_new(&options, &host->wires, error);
-    if (code == LKS_OK)
-        health_set(host->health, true);
-    return code;
+    return wires_new(&options, &host->wires, error);
 }
 
 static void listen_on(lks_host *host, const char *url, uint16_t *port, lks_error *error)
@@ -228,6 +215,16 @@ static void listen_on(lks_host *host, const char *url, uint16_t *port, lks_error
         *error = why;
 }
 
+static void set_health(lks_host *host, const char *service, bool serving, lks_error *error)
+{
+    if (service && !services_has(host->services, service))
+        lks_error_set(error, LKS_NOT_FOUND, LKS_APPLIED_NO, "service: %s is not served here", service);
+    else if (service && !health_set_service(host->health, service, serving))
+        lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    else if (!service)
+        health_set(host->health, serving);
+}
+
 /* ---- between the user's threads and the loop ------------------------------------------------ */
 
 static void on_wake(uv_async_t *wake)
@@ -239,14 +236,28 @@ static void on_wake(uv_async_t *wake)
     pthread_mutex_unlock(&host->lock);
     if (asked == NOTHING)
         return;
+    host->asked.error = (lks_error){0};
     if (asked == LISTEN)
         listen_on(host, host->asked.url, &host->asked.port, &host->asked.error);
+    else if (asked == SET_HEALTH)
+        set_health(host, host->asked.service, host->asked.serving, &host->asked.error);
     else
         begin_to_close(host, host->asked.drain_ms);
     pthread_mutex_lock(&host->lock);
     host->asked.question = NOTHING;
     pthread_cond_signal(&host->answered);
     pthread_mutex_unlock(&host->lock);
+}
+
+/* Whether the loop can be asked: not by itself, nor in a forked child, where it does not run. */
+static lks_code check_thread(const lks_host *host, lks_error *error)
+{
+    if (host->pid != getpid())
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "the host is of the process that forked");
+    if (host->has_thread && pthread_equal(pthread_self(), host->thread))
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "not to be called on the host's own thread, as from log or on_cancel");
+    return LKS_OK;
 }
 
 /* Asks the loop, and waits for the answer. */
@@ -282,6 +293,7 @@ static uint32_t or_default(uint32_t value, uint32_t fallback)
 static void complete(lks_host_options *all)
 {
     all->threads = or_default(all->threads, THREADS);
+    all->threads_max = or_default(all->threads_max, all->threads > THREADS_MAX ? all->threads : THREADS_MAX);
     all->in_flight_max = or_default(all->in_flight_max, IN_FLIGHT_MAX);
     all->in_flight_per_connection = or_default(all->in_flight_per_connection, IN_FLIGHT_PER_CONNECTION);
     all->connections_max = or_default(all->connections_max, CONNECTIONS_MAX);
@@ -297,7 +309,9 @@ static lks_code check(const lks_host_options *o, lks_error *error)
     const tls_files files = tls_files_of(o);
     const char *wrong = NULL;
 
-    if (!files.certificate != !files.key)
+    if (o->threads_max < o->threads)
+        wrong = "threads_max: must be at least threads";
+    else if (!files.certificate != !files.key)
         wrong = "tls_certificate and tls_key need each other";
     else if (files.client_ca && !files.certificate)
         wrong = "tls_client_ca needs tls_certificate";
@@ -312,22 +326,29 @@ static lks_code check(const lks_host_options *o, lks_error *error)
 
 static lks_code start(lks_host *host, lks_error *error)
 {
-    const calls_options calls_wanted = {
+    calls_options calls_wanted = {
         .loop = &host->loop,
-        .table = &host->table,
+        .services = host->services,
+        .limits = lks_rpc_scan_defaults,
         .guards = host->options.guards,
+        .timeout_ms = host->options.timeout_ms,
         .threads = host->options.threads,
+        .threads_max = host->options.threads_max,
         .in_flight_max = host->options.in_flight_max,
         .in_flight_per_connection = host->options.in_flight_per_connection,
     };
 
+    calls_wanted.limits.string_bytes = calls_wanted.limits.bytes_bytes = host->options.message_bytes_max;
+    calls_wanted.limits.open_enums = host->options.open_enums;
     host->budget = budget_new(host->options.memory_bytes);
-    if (!host->budget)
+    host->health = health_new(is_served, host);
+    if (!host->budget || !host->health || !host->services)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     lks_code code = calls_new(&calls_wanted, &host->calls, error);
     if (code != LKS_OK)
         return code;
     host->sink = calls_sink(host->calls);
+    health_set(host->health, true);
     code = frames_new(&host->sink, host->options.message_bytes_max, &host->frames, error);
     if (code != LKS_OK)
         return code;
@@ -355,10 +376,8 @@ lks_code lks_host_open_sized(const lks_host_options *options, size_t options_byt
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no memory or no descriptors");
     }
     host->options = all;
-    host->table.timeout_ms = all.timeout_ms;
-    host->table.limits = lks_rpc_scan_defaults;
-    host->table.limits.string_bytes = host->table.limits.bytes_bytes = all.message_bytes_max;
-    host->table.limits.open_enums = all.open_enums;
+    host->pid = getpid();
+    host->services = services_new();
     pthread_mutex_init(&host->lock, NULL);
     pthread_cond_init(&host->answered, NULL);
     uv_async_init(&host->loop, &host->wake, on_wake);
@@ -373,64 +392,30 @@ lks_code lks_host_open_sized(const lks_host_options *options, size_t options_byt
     return LKS_OK;
 }
 
-/* A block of targets for a service, without its place in the list; NULL when out of
- * memory. */
-static served *served_new(const lks_rpc_service *service)
-{
-    served *block = malloc(sizeof *block + service->n_bindings * sizeof *block->targets);
-    if (!block)
-        return NULL;
-    block->service = *service;
-    for (size_t i = 0; i < service->n_bindings; i++)
-        block->targets[i] = (serve_target){.binding = &service->bindings[i], .service = &block->service};
-    return block;
-}
-
 lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error *error)
 {
+    lks_error_clear(error);
     if (host->wires)
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s: the host listens already",
                              service->name);
-    for (size_t i = 0; i < service->n_bindings; i++)
-        if (service->bindings[i].guard && !host->options.guards)
-            return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                                 "%s: has a guard, and the host no channel to ask (options.guards)",
-                                 service->bindings[i].method->path);
-    serve_table *table = &host->table;
-    size_t n = table->n_routes + service->n_bindings;
-    served *block = served_new(service);
-    lks_rpc_route *routes = calloc(n + 1, sizeof *routes);
-    lks_code code = LKS_RESOURCE_EXHAUSTED;
-    if (!block || !routes) {
-        lks_error_set(error, code, LKS_APPLIED_NO, "out of memory");
-        goto cleanup;
-    }
-    for (size_t i = 0; i < table->n_routes; i++)
-        routes[i] = table->routes[i];
-    for (size_t i = 0; i < service->n_bindings; i++)
-        routes[table->n_routes + i] =
-            (lks_rpc_route){.method = service->bindings[i].method, .target = &block->targets[i]};
-    code = lks_rpc_routes_sort(routes, n, error);
-    if (code != LKS_OK)
-        goto cleanup;
-    block->next = host->services;
-    host->services = block;
-    block = NULL;
-    lks_rpc_route *before = table->routes;
-    table->routes = routes;
-    table->n_routes = n;
-    routes = before;
-cleanup:
-    free(routes);
-    free(block);
-    return code;
+    return services_add(host->services, service, host->options.guards, error);
+}
+
+lks_code lks_host_limit(lks_host *host, const char *method, uint32_t calls_max, lks_error *error)
+{
+    if (host->wires)
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "the host listens already");
+    return services_limit(host->services, method, calls_max, error);
 }
 
 lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_error *error)
 {
+    lks_code code = check_thread(host, error);
+    if (code != LKS_OK)
+        return code;
     host->asked.url = url;
     ask(host, LISTEN);
-    lks_code code = host->asked.error.code;
+    code = host->asked.error.code;
     if (error)
         *error = host->asked.error;
     if (code == LKS_OK && port)
@@ -438,10 +423,25 @@ lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_er
     return code;
 }
 
-void lks_host_close(lks_host *host, uint32_t drain_ms)
+lks_code lks_host_set_health(lks_host *host, const char *service, bool serving, lks_error *error)
+{
+    lks_code code = check_thread(host, error);
+    if (code != LKS_OK)
+        return code;
+    host->asked.service = service;
+    host->asked.serving = serving;
+    ask(host, SET_HEALTH);
+    if (error)
+        *error = host->asked.error;
+    return host->asked.error.code;
+}
+
+lks_code lks_host_close(lks_host *host, uint32_t drain_ms)
 {
     if (!host)
-        return;
+        return LKS_OK;
+    if (check_thread(host, NULL) != LKS_OK || calls_is_handler(host->calls))
+        return LKS_FAILED_PRECONDITION;
     host->asked.drain_ms = drain_ms;
     if (host->has_thread) {
         ask(host, CLOSE);
@@ -450,19 +450,18 @@ void lks_host_close(lks_host *host, uint32_t drain_ms)
         close_all(host);
         uv_run(&host->loop, UV_RUN_DEFAULT);
     }
-    calls_free(host->calls);
+    if (host->calls)
+        calls_free(host->calls);
+    else
+        services_free(host->services);
     uv_loop_close(&host->loop);
     frames_free(host->frames);
     health_free(host->health);
     reflection_free(host->reflection);
     budget_free(host->budget);
-    while (host->services) {
-        served *next = host->services->next;
-        free(host->services);
-        host->services = next;
-    }
     pthread_cond_destroy(&host->answered);
     pthread_mutex_destroy(&host->lock);
-    free(host->table.routes);
+    bool all_ended = host->n_left == 0;
     free(host);
+    return all_ended ? LKS_OK : LKS_DEADLINE_EXCEEDED;
 }

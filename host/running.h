@@ -1,8 +1,9 @@
-/* Inside of calls.c and its neighbours: work.c (what threads do with a call) and deferred.c (handlers that continue
- * after they returned). Invariant: `lock` guards the queues, the list of finished calls, the pool of arenas and the
- * fields that are marked so. All other fields of a call belong to the thread that has it: the one that runs it, the
- * channel's completion thread while guards enter and leave, then the loop. A call is handed to the loop under the
- * lock, and nobody else touches it after that. */
+/* Inside of calls.c and its neighbours: pool.c (the threads), work.c (what they do with a call) and deferred.c (handlers
+ * that continue after they returned). Invariant: `lock` guards the queues, the list of finished calls, the pools of
+ * threads and arenas and the fields that are marked so. All other fields of a call belong to the thread that has it: the
+ * one that runs it, the channel's completion thread while guards enter and leave, then the loop. A call is handed to the
+ * loop under the lock, and nobody else touches it after that. A call that has not ended when the loop ends (its handler
+ * blocks, or never finishes what it deferred) is nobody's but its handler's: it frees itself, and keeps `calls`. */
 #ifndef HOST_RUNNING_H
 #define HOST_RUNNING_H
 
@@ -14,6 +15,7 @@
 #include <uv.h>
 
 #include "calls.h"
+#include "net/loop_timers.h"
 
 typedef TAILQ_HEAD(, running) running_list;
 typedef TAILQ_HEAD(, caller) caller_list;
@@ -49,7 +51,7 @@ typedef enum state {
     OVER       /* the loop ends it */
 } state;
 
-/* Of a deferred call: whether its on_cancel is to run (WATCHED until then, DUE, REPORTING while it runs). */
+/* Of a deferred call: whether its on_cancel is to run (WATCHED until it is stopped, DUE, REPORTING while it runs). */
 typedef enum watch { UNWATCHED, WATCHED, DUE, REPORTING } watch;
 
 /* One call; its metadata and its payload stand behind it. */
@@ -60,7 +62,10 @@ struct running {
     struct running **handle;
     sink_done *done;
     void *arg;
-    size_t held; /* bytes of the caller's share */
+    size_t held;           /* bytes of the caller's share */
+    struct timer deadline; /* the loop's */
+    bool is_capped;        /* the deadline is the host's, not the caller's */
+    bool answered;         /* the loop's: `done` has run, and the handler is not over */
     lks_rpc_context context;
     const char *payload;
     size_t payload_len;
@@ -72,33 +77,53 @@ struct running {
 
     /* Under lock. */
     state state;
-    _Atomic lks_code stopped; /* CANCELLED: nobody waits for the answer; UNAVAILABLE: it may not begin any more; LKS_OK.
-                                 Read without the lock, too */
+    _Atomic lks_code stopped; /* CANCELLED: nobody waits for the answer; DEADLINE_EXCEEDED; UNAVAILABLE: the host
+                                 closes; LKS_OK. Read without the lock, too. A handler does not begin once it is set */
     watch watch;
     lks_host_cancelled *on_cancel;
     void *cancel_arg;
 
-    TAILQ_ENTRY(running) in_caller, in_queue, in_watched;
+    TAILQ_ENTRY(running) in_caller, in_queue, in_due;
 };
+
+/* A thread of the pool. */
+typedef struct worker {
+    calls *all;
+    pthread_t id;
+    bool busy;     /* under lock: it has a call */
+    bool detached; /* under lock: nobody joins it */
+    TAILQ_ENTRY(worker) next;
+} worker;
+typedef TAILQ_HEAD(, worker) worker_list;
+
+/* Under lock, except for the timer. */
+typedef struct pool {
+    pthread_cond_t work;  /* the round is not empty, or closing */
+    caller_list round;    /* who has calls to run */
+    size_t n_queued;      /* calls that are QUEUED or GRANTED */
+    worker_list workers;  /* that run */
+    worker_list ended;    /* to be joined */
+    uint32_t n, n_idle;   /* workers that run; that wait for work */
+    uint64_t taken, seen; /* calls that workers took; as many at the last look */
+    struct timer look;    /* the loop's: whether all workers block */
+    bool closing;
+} pool;
 
 struct calls {
     calls_options options;
     size_t n_calls;
     caller_list callers;
     uv_async_t wake;
-    uv_timer_t deadline; /* the next one of those that are watched */
+    struct loop_timers timers; /* the deadlines of calls, and pool.look */
     pthread_mutex_t lock;
-    pthread_cond_t work;     /* the round is not empty, or closing */
-    pthread_cond_t reported; /* an on_cancel has returned */
-    caller_list round;       /* who has calls to run */
+    pthread_cond_t changed; /* an on_cancel has returned; a thread has ended */
+    pool pool;
     running_list finished;
-    running_list watched;   /* deferred calls that are WATCHED */
     running_list due;       /* those that are DUE */
     lks_rpc_arena **arenas; /* when none is in use */
     uint32_t n_arenas, arenas_max;
-    bool closing;
-    pthread_t *threads;
-    uint32_t n_threads;
+    bool ended;          /* the loop has */
+    uint32_t references; /* the host's, one for each worker, one for each call that outlives the loop */
 };
 
 /* ---- calls.c ---- */
@@ -114,10 +139,27 @@ void give_arena(calls *all, lks_rpc_arena *arena);
 /* Sets the error of a call that does not run because it was stopped. */
 void refuse_stopped(struct running *r);
 
+/* Under lock, which it gives up. Frees the calls with the last reference. */
+void unref(calls *all);
+
+/* ---- pool.c ---- */
+
+/* False: no memory or no threads. */
+bool pool_open(calls *all);
+
+/* Loop thread: starts to look after the threads, if calls wait and no thread is free. */
+void pool_watch(calls *all);
+
+/* Ends the threads that wait. Those that have a call end after it. */
+void pool_close(calls *all);
+
 /* ---- work.c ---- */
 
-/* The thread function; its argument is `calls`. */
-void *work(void *arg);
+/* What a thread does with a call that it has taken. */
+void work_run(struct running *r);
+
+/* Whether asking the guards comes first. */
+bool work_has_guard(const struct running *r);
 
 /* Its handler has ended, with what is in r->error and r->response, or does not run although its guards admitted it: the
  * guards are left, if it has any, and it is over. Any thread. */
@@ -128,7 +170,10 @@ void leave(struct running *r);
 /* The handler has returned. True: it has not deferred its call, or has finished it already. */
 bool deferred_returned(struct running *r, lks_code code);
 
-/* Loop thread: runs each on_cancel whose call was cancelled or is past its deadline. */
+/* Under lock: the call was stopped. */
+void deferred_stopped(struct running *r);
+
+/* Loop thread: runs each on_cancel that is due. */
 void deferred_look(calls *all);
 
 #endif

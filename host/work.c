@@ -2,7 +2,6 @@
  * call that waits; guards that admitted a call are left, whatever becomes of the handler. */
 #include <lockstock/guard.h>
 
-#include "base/clock.h"
 #include "running.h"
 
 enum {
@@ -108,17 +107,18 @@ static bool enter(struct running *r)
 /* ---- handlers --------------------------------------------------------------------------------- */
 
 /* Makes the request, unless it is there, in time for the handler. */
-static lks_code prepare(struct running *r, const serve_table *table)
+static lks_code prepare(struct running *r)
 {
     if (!r->arena && !(r->arena = lks_rpc_arena_new()))
         return lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    if (clock_now_ns() >= r->context.deadline_ns)
-        return lks_error_set_reason(&r->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
-                                    "the deadline passed before the call ran");
+    if (atomic_load(&r->stopped) != LKS_OK) {
+        refuse_stopped(r);
+        return r->error.code;
+    }
     if (r->request)
         return LKS_OK;
-    return lks_rpc_request_unpack_within(r->route->method, r->payload, r->payload_len, &table->limits, r->arena,
-                                         &r->request, &r->error);
+    return lks_rpc_request_unpack_within(r->route->method, r->payload, r->payload_len, &r->all->options.limits,
+                                         r->arena, &r->request, &r->error);
 }
 
 /* The code that the handler returns counts, not the one in the error. True: it has ended. */
@@ -152,7 +152,7 @@ static bool step(struct running *r)
         on_left(r);
         return false;
     }
-    bool prepared = prepare(r, r->all->options.table) == LKS_OK;
+    bool prepared = prepare(r) == LKS_OK;
     if (prepared && enters)
         return enter(r);
     if (prepared && !handle(r))
@@ -163,38 +163,13 @@ static bool step(struct running *r)
     return false;
 }
 
-/* ---- threads ---------------------------------------------------------------------------------- */
-
-/* Under lock. */
-static struct running *next_of_round(calls *all)
+void work_run(struct running *r)
 {
-    caller *c = TAILQ_FIRST(&all->round);
-    struct running *r = TAILQ_FIRST(TAILQ_EMPTY(&c->granted) ? &c->queued : &c->granted);
-
-    TAILQ_REMOVE(&all->round, c, round); /* behind the others, if it has more */
-    c->in_round = false;
-    move(r, r->state == QUEUED && binding_of(r)->guard ? ENTERING : RUNNING);
-    return r;
+    if (step(r))
+        finish(r);
 }
 
-void *work(void *arg)
+bool work_has_guard(const struct running *r)
 {
-    calls *all = arg;
-
-    pthread_mutex_lock(&all->lock);
-    for (;;) {
-        while (TAILQ_EMPTY(&all->round) && !all->closing)
-            pthread_cond_wait(&all->work, &all->lock);
-        if (all->closing)
-            break;
-        struct running *r = next_of_round(all);
-        if (!r->arena && all->n_arenas > 0)
-            r->arena = all->arenas[--all->n_arenas];
-        pthread_mutex_unlock(&all->lock);
-        if (step(r))
-            finish(r);
-        pthread_mutex_lock(&all->lock);
-    }
-    pthread_mutex_unlock(&all->lock);
-    return NULL;
+    return binding_of(r)->guard;
 }

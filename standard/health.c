@@ -17,16 +17,25 @@ typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus status;
 typedef struct inquiry {
     health *health;
     grpc_stream *call;
+    char *service; /* while listed */
+    status told;
     bool watches; /* Watch, not Check */
     bool asked;   /* its request has arrived */
     bool listed;
     TAILQ_ENTRY(inquiry) next;
 } inquiry;
 
+/* A service that does not serve. */
+typedef struct off {
+    struct off *next;
+    char service[];
+} off;
+
 struct health {
     bool (*knows)(void *arg, const char *service);
     void *arg;
     bool serving;
+    off *off;
     TAILQ_HEAD(, inquiry) watches;
 };
 
@@ -44,27 +53,70 @@ health *health_new(bool (*knows)(void *arg, const char *service), void *arg)
 
 void health_free(health *h)
 {
+    while (h && h->off) {
+        off *next = h->off->next;
+        free(h->off);
+        h->off = next;
+    }
     free(h);
 }
 
-static void tell(const inquiry *i, status now)
+/* Where the service stands in the list, or the list's end. */
+static off **find_off(health *h, const char *service)
+{
+    off **at = &h->off;
+
+    while (*at && strcmp((*at)->service, service) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static status status_of(health *h, const char *service)
+{
+    return h->serving && !*find_off(h, service) ? SERVING : NOT_SERVING;
+}
+
+static void tell(inquiry *i, status now)
 {
     Grpc__Health__V1__HealthCheckResponse response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
     uint8_t bytes[16];
 
-    response.status = now;
+    i->told = response.status = now;
     grpc_stream_send(i->call, bytes, grpc__health__v1__health_check_response__pack(&response, bytes));
+}
+
+static void tell_changes(health *h)
+{
+    inquiry *i;
+
+    TAILQ_FOREACH(i, &h->watches, next)
+        if (i->told != status_of(h, i->service))
+            tell(i, status_of(h, i->service));
 }
 
 void health_set(health *h, bool serving)
 {
-    const inquiry *i;
-
-    if (h->serving == serving)
-        return;
     h->serving = serving;
-    TAILQ_FOREACH(i, &h->watches, next)
-        tell(i, serving ? SERVING : NOT_SERVING);
+    tell_changes(h);
+}
+
+bool health_set_service(health *h, const char *service, bool serving)
+{
+    off **at = find_off(h, service), *found = *at;
+
+    if (found && serving) {
+        *at = found->next;
+        free(found);
+    } else if (!found && !serving) {
+        size_t len = strlen(service) + 1;
+        *at = malloc(sizeof **at + len);
+        if (!*at)
+            return false;
+        (*at)->next = NULL;
+        memcpy((*at)->service, service, len);
+    }
+    tell_changes(h);
+    return true;
 }
 
 static void end(const inquiry *i, lks_code code, const char *why)
@@ -79,15 +131,16 @@ static void end(const inquiry *i, lks_code code, const char *why)
 static void answer(inquiry *i, const char *service)
 {
     bool known = service[0] == '\0' || i->health->knows(i->health->arg, service);
-    status now = i->health->serving ? SERVING : NOT_SERVING;
 
     if (!i->watches && !known) {
         end(i, LKS_NOT_FOUND, "service: not served here");
         return;
     }
-    tell(i, known ? now : SERVICE_UNKNOWN);
+    tell(i, known ? status_of(i->health, service) : SERVICE_UNKNOWN);
     if (!i->watches) {
         end(i, LKS_OK, NULL);
+    } else if (known && !(i->service = strdup(service))) {
+        end(i, LKS_RESOURCE_EXHAUSTED, "out of memory");
     } else if (known) {
         i->listed = true;
         TAILQ_INSERT_TAIL(&i->health->watches, i, next);
@@ -132,6 +185,7 @@ static void on_closed(void *state)
 
     if (i->listed)
         TAILQ_REMOVE(&i->health->watches, i, next);
+    free(i->service);
     free(i);
 }
 

@@ -1,4 +1,4 @@
-/* grpc.health.v1.Health: whether this server serves, for all its services together. lockstockd serves while its
+/* grpc.health.v1.Health: whether this server serves, and which of its services. lockstockd serves while its
  * store is ready and it is not draining; a host until it closes. Loop thread only. Source:
  * github.com/grpc/grpc/blob/master/doc/health-checking.md */
 #ifndef LOCKSTOCK_STANDARD_HEALTH_H
@@ -18,8 +18,11 @@ health *health_new(bool (*knows)(void *arg, const char *service), void *arg);
 /* Returns the methods Check and Watch for a gRPC server. */
 void health_methods(health *h, grpc_streaming_method out[HEALTH_METHODS]);
 
-/* Notifies all watchers. */
+/* Notifies those who watch. */
 void health_set(health *h, bool serving);
+
+/* The same of one service, which serves while the server does and it does. False: no memory. */
+bool health_set_service(health *h, const char *service, bool serving);
 
 /* No call may be left. Takes NULL. */
 void health_free(health *h);

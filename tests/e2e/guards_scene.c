@@ -25,7 +25,8 @@ int scene_setup(void **state)
     snprintf(effects, sizeof effects, "%s/effects", redis_fixture_dir(redis));
     snprintf(gate, sizeof gate, "%s/gate", redis_fixture_dir(redis));
     shop = (guarded_shop){.channel = channel, .effects = effects, .gate = gate};
-    const lks_host_options options = {.threads = THREADS, .timeout_ms = LIMIT_MS, .guards = channel};
+    const lks_host_options options = {
+        .threads = THREADS, .threads_max = THREADS, .timeout_ms = LIMIT_MS, .guards = channel};
     if (lks_host_open(&options, &host, NULL) != LKS_OK || lks_host_add(host, &service, NULL) != LKS_OK ||
         lks_host_listen(host, "tcp://127.0.0.1:0", &port, NULL) != LKS_OK)
         return -1;

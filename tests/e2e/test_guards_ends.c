@@ -398,7 +398,7 @@ TEST(a_deferred_call_is_told_that_its_deadline_is_over)
 TEST(a_host_waits_for_its_deferred_calls)
 {
     buy_request request = order(o1, x_alone, 1);
-    uint32_t drain_ms = 0;
+    uint32_t drain_ms = LIMIT_MS;
     pthread_t thread;
 
     request.doing = LOCKSTOCK__TEST__DOING__DOING_DEFER;

@@ -88,6 +88,8 @@ int main(int argc, char **argv)
     }
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGUSR1);
+    sigaddset(&ends, SIGUSR2);
     pthread_sigmask(SIG_BLOCK, &ends, NULL); /* in all threads */
     if (lks_host_open(&options, &host, &error) != LKS_OK || lks_host_add(host, &service, &error) != LKS_OK ||
         lks_host_listen(host, argv[1], &port, &error) != LKS_OK) {
@@ -98,7 +100,8 @@ int main(int argc, char **argv)
     pthread_create(&doorman, NULL, open_door, NULL);
     printf("%u\n", port);
     fflush(stdout);
-    sigwait(&ends, &number);
+    while (sigwait(&ends, &number) == 0 && number != SIGTERM)
+        lks_host_set_health(host, service.name, number == SIGUSR2, &error);
     lks_host_close(host, DRAIN_MS);
     pthread_cancel(doorman);
     pthread_join(doorman, NULL);

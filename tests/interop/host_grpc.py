@@ -108,6 +108,13 @@ class Client:
             health_pb2.HealthCheckRequest(service=name), timeout=LIMIT_S)
 
 
+    def watch(self, name):
+        return self.channel.unary_stream("/grpc.health.v1.Health/Watch",
+                                         request_serializer=lambda m: m.SerializeToString(),
+                                         response_deserializer=health_pb2.HealthCheckResponse.FromString)(
+            health_pb2.HealthCheckRequest(service=name), timeout=LIMIT_S)
+
+
 class Plain(unittest.TestCase):
     def setUp(self):
         self.host = Host()
@@ -125,6 +132,16 @@ class Plain(unittest.TestCase):
         self.assertEqual((answer.text, answer.tenant), ("hello, you", "ac\u00e9"))
         self.assertIn(answer.left.seconds, range(0, 30))  # the host's longest, 30 s
         self.assertEqual(call.code(), grpc.StatusCode.OK)
+
+    def test_a_service_that_is_not_healthy(self):
+        watched = self.client.watch(SERVICE)
+        self.assertEqual(next(watched).status, SERVING)
+        self.host.process.send_signal(signal.SIGUSR1)
+        self.assertEqual(next(watched).status, NOT_SERVING)
+        self.assertEqual((self.client.health(SERVICE).status, self.client.health("").status), (NOT_SERVING, SERVING))
+        self.host.process.send_signal(signal.SIGUSR2)
+        self.assertEqual(next(watched).status, SERVING)
+        watched.cancel()
 
     def test_refusals(self):
         request, greet = self.client.method("Greet")

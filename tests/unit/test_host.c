@@ -180,7 +180,7 @@ TEST(each_call_of_a_frame_has_its_own_result)
 TEST(a_call_that_is_overdue_is_not_run)
 {
     uint32_t id;
-    start((lks_host_options){.threads = 1});
+    start((lks_host_options){.threads = 1, .threads_max = 1});
     send_call(1, &shop_block_method, 0);
     shop_await(1);
     send_call(2, &shop_buy_method, 1);
@@ -319,7 +319,7 @@ TEST(calls_of_a_frame_run_side_by_side)
 TEST(beyond_the_limit_calls_are_refused)
 {
     uint32_t id;
-    start((lks_host_options){.threads = 1, .in_flight_max = 3});
+    start((lks_host_options){.threads = 1, .threads_max = 1, .in_flight_max = 3});
     send_call(0, &shop_block_method, 0);
     shop_await(1);
     send_call(1, &shop_buy_method, 0);
@@ -362,7 +362,7 @@ static void start_closing(closing *c, uint32_t drain_ms)
 static void start_with_a_call_that_waits(void)
 {
     uint32_t id;
-    start((lks_host_options){.threads = 1, .in_flight_max = 2});
+    start((lks_host_options){.threads = 1, .threads_max = 1, .in_flight_max = 2});
     send_call(0, &shop_block_method, 0);
     shop_await(1);
     send_call(1, &shop_buy_method, 0);

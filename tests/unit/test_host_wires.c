@@ -248,7 +248,7 @@ static void handlers_run_side_by_side(void **state)
 /* promise CH9 */
 static void beyond_the_limit_calls_are_refused(void **state)
 {
-    void *caller = start((lks_host_options){.threads = 1, .in_flight_max = 2});
+    void *caller = start((lks_host_options){.threads = 1, .threads_max = 1, .in_flight_max = 2});
 
     send_call(caller, &shop_block_method, "", 0, 0);
     shop_await(1);
@@ -268,7 +268,7 @@ static void beyond_the_limit_calls_are_refused(void **state)
 /* promise CH9 */
 static void what_one_connection_sends_is_served_in_time(void **state)
 {
-    void *caller = start((lks_host_options){.threads = 1, .in_flight_per_connection = 2});
+    void *caller = start((lks_host_options){.threads = 1, .threads_max = 1, .in_flight_per_connection = 2});
 
     const int n = 20;
 
@@ -290,7 +290,7 @@ static void what_one_connection_sends_is_served_in_time(void **state)
 /* promise CH10: connections take turns */
 static void connections_take_turns(void **state)
 {
-    void *many = start((lks_host_options){.threads = 1}), *one = connect_caller();
+    void *many = start((lks_host_options){.threads = 1, .threads_max = 1}), *one = connect_caller();
     static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
 
     send_call(many, &shop_block_method, "", 0, 0);
@@ -318,7 +318,7 @@ static void connections_take_turns(void **state)
 static void calls_of_a_lost_connection_are_not_run(void **state)
 {
     static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
-    void *stays = start((lks_host_options){.threads = 1}), *leaves = connect_caller();
+    void *stays = start((lks_host_options){.threads = 1, .threads_max = 1}), *leaves = connect_caller();
 
     send_call(stays, &shop_block_method, "", 0, 0);
     shop_await(1);
@@ -341,7 +341,7 @@ static void calls_of_a_lost_connection_are_not_run(void **state)
 static void a_cancelled_call_is_not_run(void **state)
 {
     static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
-    void *caller = start((lks_host_options){.threads = 1});
+    void *caller = start((lks_host_options){.threads = 1, .threads_max = 1});
 
     if (!here.wire->driver->cancel)
         return;
@@ -360,6 +360,17 @@ static void a_cancelled_call_is_not_run(void **state)
     assert_int_equal(the_shop.bought, 0);
 }
 
+/* promise CH30 */
+static void a_call_ends_at_its_deadline(void **state)
+{
+    void *caller = start((lks_host_options){0});
+
+    send_call(caller, &shop_block_method, "", 0, 300);
+    expect_failure(caller, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, "the deadline passed while the call ran");
+    send_call(caller, &shop_look_method, "", 0, 0); /* the connection goes on */
+    expect_ok(caller);
+}
+
 typedef struct closing {
     pthread_t thread;
     uint32_t drain_ms;
@@ -373,7 +384,7 @@ static void *close_main(void *arg)
 
 static void *start_with_a_call_that_waits(void)
 {
-    void *caller = start((lks_host_options){.threads = 1, .in_flight_max = 2});
+    void *caller = start((lks_host_options){.threads = 1, .threads_max = 1, .in_flight_max = 2});
 
     send_call(caller, &shop_block_method, "", 0, 0);
     shop_await(1);
@@ -430,6 +441,7 @@ static const struct {
     {"connections_take_turns", connections_take_turns},
     {"calls_of_a_lost_connection_are_not_run", calls_of_a_lost_connection_are_not_run},
     {"a_cancelled_call_is_not_run", a_cancelled_call_is_not_run},
+    {"a_call_ends_at_its_deadline", a_call_ends_at_its_deadline},
     {"closing_lets_what_waits_run", closing_lets_what_waits_run},
     {"closing_at_once_refuses_what_waits", closing_at_once_refuses_what_waits},
 };
@@ -455,6 +467,7 @@ TEST_WITH(options_that_do_nothing_are_refused, no_set_up, tear_down)
     static char *no_origins[] = {"*"};
 
     expect_refused((lks_host_options){.tls_certificate = here.certificate}, "need each other");
+    expect_refused((lks_host_options){.threads = 2, .threads_max = 1}, "threads_max: must be at least threads");
     expect_refused((lks_host_options){.tls_client_ca = here.authority}, "needs tls_certificate");
     expect_refused((lks_host_options){.tls_client_required = true}, "needs tls_client_ca");
     expect_refused((lks_host_options){.tls_certificate = "/none", .tls_key = here.key}, "tls_certificate: /none: ");

@@ -38,12 +38,14 @@ typedef void lks_host_log(void *arg, bool warns, const char *event, const char *
 
 /* All that it points to must live until the host is closed. */
 typedef struct lks_host_options {
-    uint32_t threads;                  /* that run handlers; 0 = 4 */
+    uint32_t threads;                  /* that run handlers; 0 = 4. There are more, up to threads_max, while all of
+                                           them block */
     uint32_t in_flight_max;            /* messages that wait for a thread or run; more are
                                    refused with RESOURCE_EXHAUSTED, applied NO; 0 = 1,024 */
     uint32_t connections_max;          /* for one more an idle one is given up, or it is refused; 0 = 4,096 */
     size_t message_bytes_max;          /* of a request and of a reply; 0 = 1 MiB */
-    uint32_t timeout_ms;               /* of a call that names none, and the longest allowed; 0 = 30,000 */
+    uint32_t timeout_ms;               /* of a call that names none, and the longest allowed; 0 = 30,000. At its
+                                           deadline a call is answered DEADLINE_EXCEEDED, whatever its handler does */
     bool open_enums;                   /* hand handlers the values of an enum that their .proto does not have, as
                                    numbers: of a newer client. False: such a request is refused */
     uint32_t in_flight_per_connection; /* the same of one connection: it is read no further, and a gRPC client
@@ -61,6 +63,7 @@ typedef struct lks_host_options {
     struct lks_channel *guards; /* to lockstockd (lockstock/channel.h), for services with guards (docs/guards.md); it
                                    must live until the host is closed. NULL: there are none */
     void *log_arg;              /* for log */
+    uint32_t threads_max;       /* at least threads; 0 = 64, or threads if that is more */
 } lks_host_options;
 
 /* What a handler gets is well-formed: strings are UTF-8 without NUL, required fields are
@@ -100,11 +103,24 @@ lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error 
  * not safe for a socket; LKS_UNAVAILABLE: the address is in use or not ours. Blocks; not to be called from `log`. */
 lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_error *error);
 
-/* Ends the host: takes no new connection and no new call (gRPC clients are told by GOAWAY), lets those that wait, for
- * guards too, run for at most drain_ms, answers the rest UNAVAILABLE, applied NO, waits for the handlers that run and
- * the calls that are deferred (it cannot end them), sends what they answer, and frees. Blocks; not to be called from a
- * handler. Takes NULL. */
-void lks_host_close(lks_host *host, uint32_t drain_ms);
+/* At most so many calls of a method ("/shop.v1.Shop/Buy") are under way at once; 0 = any number. One more is refused
+ * with RESOURCE_EXHAUSTED, applied NO. LKS_NOT_FOUND: no such method was added; LKS_FAILED_PRECONDITION: the host listens
+ * already. */
+lks_code lks_host_limit(lks_host *host, const char *method, uint32_t calls_max, lks_error *error);
+
+/* What grpc.health.v1.Health says of a service ("shop.v1.Shop"), or of all (NULL); at first that they serve. Calls are
+ * taken all the same. LKS_NOT_FOUND: no such service was added. Not to be called from a callback of the host. */
+lks_code lks_host_set_health(lks_host *host, const char *service, bool serving, lks_error *error);
+
+/* Ends the host within drain_ms + 2 s: takes no new connection and no new call (gRPC clients are told by GOAWAY), and
+ * lets its calls run for drain_ms. Then calls that have not begun are answered UNAVAILABLE, applied NO, and those that
+ * run are cancelled (lks_host_is_cancelled, lks_host_on_cancel). A second later those that still run or are deferred
+ * are answered for: UNAVAILABLE, applied MAYBE. Blocks. Takes NULL.
+ * LKS_OK: all handlers have ended, all deferred calls were finished. LKS_DEADLINE_EXCEEDED: some have not, which go on
+ * as if the host were there; what they need of it frees itself when they end. Until then what the options and services
+ * point to must live. LKS_FAILED_PRECONDITION, and nothing is done: called from a handler or a callback of the host, or
+ * in a forked child. */
+lks_code lks_host_close(lks_host *host, uint32_t drain_ms);
 
 /* ---- for handlers ------------------------------------------------------------------------------------------
  * A handler may also go on after it returned, so that no thread waits with it:
@@ -117,29 +133,30 @@ void lks_host_close(lks_host *host, uint32_t drain_ms);
  *     ...
  *     static void charged(...)  { job->response->receipt = ...; lks_host_finish(job->call, LKS_OK, NULL); } */
 
-/* Whether nobody waits for the answer: the caller is gone, has given the call up, or its deadline is over. The handler
- * goes on as it likes. `context` must be one that a host gave. Thread-safe, until the call is finished. */
+/* Whether nobody waits for the answer: the caller is gone, has given the call up, its deadline is over, or the host
+ * closes and drain_ms are over. The handler goes on as it likes. `context` must be one that a host gave. Thread-safe, until the call is finished. */
 bool lks_host_is_cancelled(const lks_rpc_context *context);
 
 /* A call whose handler goes on after it returned. */
 typedef struct lks_host_call lks_host_call;
 
 /* In a handler: from now on the call ends only by lks_host_finish, and what the handler returns is ignored, an error
- * too. A call that is never finished keeps lks_host_close waiting for ever. Request,
- * response, context and arena live until then; the arena is used by one thread at a time. The thread is free for other
- * calls when the handler returns. */
+ * too. Request, response, context and arena live until then; the arena is used by one thread at a time. The thread is
+ * free for other calls when the handler returns. NULL, and the call is not deferred: no memory, or it is deferred
+ * already. */
 lks_host_call *lks_host_defer(lks_rpc_context *context);
 
-/* Ends a deferred call, once: code LKS_OK with what stands in the response, or another with *error (applied too; NULL:
- * no text). Any thread, also before the handler has returned, and inside of on_cancel; else it waits until an
- * on_cancel that runs has returned. */
-void lks_host_finish(lks_host_call *call, lks_code code, const lks_error *error);
+/* Ends a deferred call: code LKS_OK with what stands in the response, or another with *error (applied too; NULL: no
+ * text). Any thread, also before the handler has returned, and inside of on_cancel; else it waits until an on_cancel
+ * that runs has returned. What ends a call after its deadline, or after its host was closed, is dropped.
+ * LKS_FAILED_PRECONDITION: it was finished before; nothing is done. */
+lks_code lks_host_finish(lks_host_call *call, lks_code code, const lks_error *error);
 
 /* Runs on the host's own thread: it must not block. */
 typedef void lks_host_cancelled(void *arg);
 
 /* Has on_cancel run once when lks_host_is_cancelled becomes true, or is so already; not after lks_host_finish. At most
- * once a call. Any thread. */
+ * once a call. Any thread. When the host was closed, it runs inside of this. */
 void lks_host_on_cancel(lks_host_call *call, lks_host_cancelled *on_cancel, void *arg);
 
 #ifdef __cplusplus
