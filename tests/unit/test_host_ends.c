@@ -135,7 +135,7 @@ static void expect_ok(lks_call *call)
 
 /* ---- deadlines ------------------------------------------------------------------------------- */
 
-/* promise CH30: at its deadline a call is answered for and its handler is told; it counts until its handler has ended */
+/* promise CH23: at its deadline a call is answered for and its handler is told; it counts until its handler has ended */
 TEST(a_deferred_call_is_answered_for_when_the_host_s_time_is_over)
 {
     open_host((lks_host_options){.timeout_ms = 100, .in_flight_max = 1}, NULL, 0);
@@ -149,7 +149,7 @@ TEST(a_deferred_call_is_answered_for_when_the_host_s_time_is_over)
     assert_int_equal(lks_host_finish(kept.calls[0], LKS_OK, NULL), LKS_OK);
 }
 
-/* promise CH31: a call is finished once; a second time is refused, also when another call is deferred meanwhile */
+/* promise CH24: a call is finished once; a second time is refused, also when another call is deferred meanwhile */
 TEST(a_call_is_finished_once)
 {
     open_host((lks_host_options){0}, NULL, 0);
@@ -191,7 +191,7 @@ TEST(many_deferred_calls_lose_their_connection)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* promise CH32: handlers that block do not hold up the others: the host starts more threads, up to threads_max */
+/* promise CH25: handlers that block do not hold up the others: the host starts more threads, up to threads_max */
 TEST(more_threads_run_while_all_of_them_block)
 {
     enum { N = 9 };
@@ -219,7 +219,7 @@ TEST(there_are_no_more_threads_than_allowed)
     assert_int_equal(the_shop.bought, 0);
 }
 
-/* promise CH33: no more calls of a method are under way than lks_host_limit allows */
+/* promise CH26: no more calls of a method are under way than lks_host_limit allows */
 TEST(a_method_has_a_limit_of_its_own)
 {
     lks_error error;
@@ -241,7 +241,7 @@ TEST(a_method_has_a_limit_of_its_own)
 
 /* ---- the end of a host --------------------------------------------------------------------------- */
 
-/* promise CH34: a host ends whatever its handlers do: it tells them, answers for them, and lets them go on without it */
+/* promise CH27: a host ends whatever its handlers do: it tells them, answers for them, and lets them go on without it */
 TEST(a_host_ends_although_its_handlers_do_not)
 {
     open_host((lks_host_options){.threads = 2}, NULL, 0);

@@ -360,7 +360,7 @@ static void a_cancelled_call_is_not_run(void **state)
     assert_int_equal(the_shop.bought, 0);
 }
 
-/* promise CH30 */
+/* promise CH23 */
 static void a_call_ends_at_its_deadline(void **state)
 {
     void *caller = start((lks_host_options){0});
