@@ -64,6 +64,7 @@ typedef struct lks_host_options {
                                    must live until the host is closed. NULL: there are none */
     void *log_arg;              /* for log */
     uint32_t threads_max;       /* at least threads; 0 = 64, or threads if that is more */
+    uint32_t reserved;          /* 0 */
 } lks_host_options;
 
 /* What a handler gets is well-formed: strings are UTF-8 without NUL, required fields are
