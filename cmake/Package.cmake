@@ -1,18 +1,22 @@
 # What an outside project finds after `cmake --install`: find_package(lockstock)
-# with lockstock::lockstock, ::host, ::rpc and lockstock_generate, and pkg-config's
+# with lockstock::lockstock, ::host, ::rpc, the same with -static, and lockstock_generate, and pkg-config's
 # lockstock, lockstock-host and lockstock-rpc. The tree can be moved: nothing in it says where it is.
 # Each install() names its component, which is a package of Debian's (packaging/debian): server, client (what programs that
-# call need to run), host (the same for those that serve), dev, tools; peer is in no package.
+# call need to run), host (the same for those that serve), dev, tools; peer and static are in no package.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/lockstock")
 set(proto_dir "${CMAKE_INSTALL_DATADIR}/lockstock/proto")
 set(pkgconfig_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
+foreach(library lockstock lockstock-host)
+  get_property(libs_${library} GLOBAL PROPERTY "LOCKSTOCK_LIBS_${library}")
+endforeach()
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/lockstockConfig.cmake.in"
-  "${PROJECT_BINARY_DIR}/lockstockConfig.cmake" INSTALL_DESTINATION "${package_dir}" PATH_VARS proto_dir)
+  "${PROJECT_BINARY_DIR}/lockstockConfig.cmake" INSTALL_DESTINATION "${package_dir}"
+  PATH_VARS proto_dir CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/lockstockConfigVersion.cmake"
-  COMPATIBILITY SameMinorVersion)
+  COMPATIBILITY ${LOCKSTOCK_COMPATIBILITY})
 install(FILES "${PROJECT_BINARY_DIR}/lockstockConfig.cmake" "${PROJECT_BINARY_DIR}/lockstockConfigVersion.cmake"
   "${PROJECT_SOURCE_DIR}/gen/cmake/LockstockGenerate.cmake" DESTINATION "${package_dir}" COMPONENT dev)
 install(EXPORT lockstockTargets NAMESPACE lockstock:: DESTINATION "${package_dir}" COMPONENT dev)
@@ -24,6 +28,7 @@ if(LOCKSTOCK_SERVER)
   list(APPEND packages lockstock-host)
 endif()
 foreach(pc IN LISTS packages)
+  get_property(private_libs GLOBAL PROPERTY "LOCKSTOCK_LIBS_${pc}")
   configure_file("${CMAKE_CURRENT_LIST_DIR}/${pc}.pc.in" "${PROJECT_BINARY_DIR}/${pc}.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/${pc}.pc" DESTINATION "${pkgconfig_dir}" COMPONENT dev)
 endforeach()

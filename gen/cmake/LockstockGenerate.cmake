@@ -1,9 +1,9 @@
-# lockstock_generate(<target> <a.proto>... [IMPORT_DIRS <dir>...] [PARTS types client server])
+# lockstock_generate(<target> <a.proto>... [IMPORT_DIRS <dir>...] [PARTS types client server] [STATIC])
 #
 # Adds to an existing target what protoc-gen-lockstock makes of the files, puts its
 # headers on the target's PUBLIC include path (#include "a.lks.h",
 # "a.lks_client.h", "a.lks_server.h") and links the library each part stands on.
-# All parts by default.
+# All parts by default. STATIC: it links lockstock's static libraries.
 #
 # The files are named relative to the current source directory or to one of
 # IMPORT_DIRS, as an `import` names them. lockstock's own files can be imported without
@@ -11,11 +11,14 @@
 # like): what is made of those is the library lockstock_google_types, made once and
 # linked to each target that needs it. To be called in the directory of the target.
 function(lockstock_generate target)
-  lockstock_generate_sources(${ARGV})
-  cmake_parse_arguments(ARG "" "" "IMPORT_DIRS;PARTS" ${ARGN})
-  target_link_libraries(${target} PUBLIC lockstock::rpc)
+  cmake_parse_arguments(ARG "STATIC" "" "IMPORT_DIRS;PARTS" ${ARGN})
+  set(kind "$<$<BOOL:${ARG_STATIC}>:-static>")
+  set(arguments ${ARGV})
+  list(REMOVE_ITEM arguments STATIC)
+  lockstock_generate_sources(${arguments})
+  target_link_libraries(${target} PUBLIC lockstock::rpc${kind})
   if(NOT ARG_PARTS OR "client" IN_LIST ARG_PARTS)
-    target_link_libraries(${target} PUBLIC lockstock::lockstock)
+    target_link_libraries(${target} PUBLIC lockstock::lockstock${kind})
   endif()
 endfunction()
 
@@ -93,7 +96,9 @@ function(_lockstock_link_google target files own)
     add_library(lockstock_google_types STATIC)
     set_target_properties(lockstock_google_types PROPERTIES POSITION_INDEPENDENT_CODE ON)
     lockstock_generate_sources(lockstock_google_types ${types} PARTS types)
-    target_link_libraries(lockstock_google_types PUBLIC lockstock::rpc)
+    # Shared or static: what links these types links one of them.
+    target_include_directories(lockstock_google_types PUBLIC
+      "$<TARGET_PROPERTY:lockstock::rpc,INTERFACE_INCLUDE_DIRECTORIES>")
   endif()
   target_link_libraries(${target} PUBLIC lockstock_google_types)
 endfunction()

@@ -2,7 +2,7 @@
 #
 #   cmake --preset debian && cmake --build --preset debian && (cd build/debian && cpack)
 #
-# The libraries are shared ones only. Each says by its map what it exports, liblockstock has one event loop thread and
+# The libraries in packages are shared ones only. Each says by its map what it exports, liblockstock has one event loop thread and
 # one handler of fork in a process, however many parts of a program link it, and a mended one mends all of them.
 # liblockstock-host is a package of its own: who only calls needs no libuv.
 set(CPACK_GENERATOR DEB)
@@ -24,7 +24,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS
   "${PROJECT_BINARY_DIR}/rpc" "${PROJECT_BINARY_DIR}/client" "${PROJECT_BINARY_DIR}/host")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY "=") # parts of one release; dpkg-shlibdeps does not see one another
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=") # cmake/Abi.cmake; parts of one release do not see one another
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
 set(exactly "(= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
 
@@ -59,25 +59,25 @@ Its state is in Redis.
 set(scripts "${CMAKE_CURRENT_LIST_DIR}/server")
 lockstock_deb(server lockstock-server net "coordination of fleets: locks, stock, idempotency, rate limits, ids"
   "${what}This package has lockstockd, the server, and its systemd unit."
-  DEPENDS "liblockstock0 ${exactly}, redis-server (>= 5:7.0), systemd | systemd-standalone-sysusers | systemd-sysusers, systemd | systemd-standalone-tmpfiles | systemd-tmpfiles"
+  DEPENDS "liblockstock${LOCKSTOCK_SOVERSION} ${exactly}, redis-server (>= 5:7.0), systemd | systemd-standalone-sysusers | systemd-sysusers, systemd | systemd-standalone-tmpfiles | systemd-tmpfiles"
   RECOMMENDS "lockstock-tools"
   CONTROL "${scripts}/postinst" "${scripts}/prerm" "${scripts}/postrm" "${scripts}/conffiles")
 file(COPY_FILE "${CMAKE_CURRENT_LIST_DIR}/ldconfig-triggers" "${CMAKE_CURRENT_BINARY_DIR}/triggers")
-lockstock_deb(client liblockstock0 libs "client library of lockstock"
+lockstock_deb(client liblockstock${LOCKSTOCK_SOVERSION} libs "client library of lockstock"
   "${what}This package has the shared libraries that programs which call it need."
   CONTROL "${CMAKE_CURRENT_BINARY_DIR}/triggers")
-lockstock_deb(host liblockstock-host0 libs "library to serve typed RPC services over lockstock's wires"
+lockstock_deb(host liblockstock-host${LOCKSTOCK_SOVERSION} libs "library to serve typed RPC services over lockstock's wires"
   "${what}This package has the shared library that programs which serve services
 of their own need."
-  DEPENDS "liblockstock0 ${exactly}"
+  DEPENDS "liblockstock${LOCKSTOCK_SOVERSION} ${exactly}"
   CONTROL "${CMAKE_CURRENT_BINARY_DIR}/triggers")
 lockstock_deb(dev liblockstock-dev libdevel "headers, .proto files and code generator of lockstock"
   "${what}This package has what it takes to write programs that call, or that serve
 services of their own: headers, the .proto files, protoc-gen-lockstock,
 files for CMake and pkg-config."
-  DEPENDS "liblockstock0 ${exactly}, liblockstock-host0 ${exactly}, libprotobuf-c-dev, protobuf-c-compiler, protobuf-compiler, pkgconf | pkg-config")
+  DEPENDS "liblockstock${LOCKSTOCK_SOVERSION} ${exactly}, liblockstock-host${LOCKSTOCK_SOVERSION} ${exactly}, libprotobuf-c-dev, protobuf-c-compiler, protobuf-compiler, pkgconf | pkg-config")
 lockstock_deb(tools lockstock-tools utils "command line of lockstock"
   "${what}This package has lockstock, which calls every method and runs programs
 under locks, and lockstock-bench, which measures."
-  DEPENDS "liblockstock0 ${exactly}")
+  DEPENDS "liblockstock${LOCKSTOCK_SOVERSION} ${exactly}")
 include(CPack)

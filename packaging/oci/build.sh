@@ -28,9 +28,10 @@ ln -s usr/bin "$image/bin"
 ln -s usr/lib "$image/lib"
 ln -s usr/lib64 "$image/lib64"
 version=
-for package in lockstock-server lockstock-tools liblockstock0; do
+for package in lockstock-server lockstock-tools 'liblockstock[0-9]*'; do
   deb=$(find "$debs" -maxdepth 1 -name "${package}_*.deb")
   [ -f "$deb" ] || die "$debs has not one package $package"
+  package=$(dpkg-deb -f "$deb" Package)
   dpkg-deb -x "$deb" "$image"
   dpkg-deb -f "$deb" >"$image/var/lib/dpkg/status.d/$package"
   version=$(dpkg-deb -f "$deb" Version)
@@ -57,7 +58,7 @@ take() { # a file of this machine
 }
 
 needs() { # program...
-  LD_LIBRARY_PATH=$(dirname "$(find "$image/usr/lib" -name 'liblockstock.so.0')") ldd "$@" |
+  LD_LIBRARY_PATH=$(dirname "$(find "$image/usr/lib" -name 'liblockstock.so.?*' -print -quit)") ldd "$@" |
     sed -n -e 's/.* => \(\/[^ ]*\) .*/\1/p' -e 's/^\t\(\/[^ ]*\) (.*/\1/p' | grep -v "^$image" | sort -u
 }
 

@@ -11,9 +11,11 @@ prefix="$work/moved pre fix" project="$work/out side"
 cmake --install "$build" --prefix "$work/first pre fix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
 mv "$work/first pre fix" "$prefix"
 cp -r "$source" "$project"
-cmake -S "$project" -B "$project/build" "-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror $flags"
+cmake -S "$project" -B "$project/build" "-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror $flags" \
+  "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wpedantic -Werror $flags"
 cmake --build "$project/build"
 "$project/build/visit"
+"$project/build/visit_cpp"
 
 echo "what is generated follows what it imports"
 imported="$project/imports/money/v1/money.proto"
@@ -31,3 +33,17 @@ LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") "$work/visit"
 protos=
 eval "protos=$(pkg-config --variable=protodir lockstock-rpc)" # it escapes spaces
 [ -e "$protos/lockstock/rpc/v1/options.proto" ]
+
+echo "static libraries, by CMake and by pkg-config, where there are no shared ones"
+lib=$(dirname "$(find "$prefix" -name liblockstock.a)")
+cmake -S "$project" -B "$project/static" "-DCMAKE_PREFIX_PATH=$prefix" -DSTATIC=ON "-DCMAKE_C_FLAGS=$flags" "-DCMAKE_CXX_FLAGS=$flags"
+rm "$lib"/liblockstock*.so*
+cmake --build "$project/static"
+"$project/static/visit"
+eval "${CC:-cc} -std=c11 $flags '-I$generated' '-I$google' $(pkg-config --cflags lockstock lockstock-host) '$project/visit.c' \
+  '$generated'/shop*.c '$generated'/money/v1/*.c '$google'/google/protobuf/timestamp*.c $(pkg-config --static --libs lockstock-host) -o '$work/visit'"
+"$work/visit"
+for library in "$lib"/liblockstock*.a; do
+  ! nm --extern-only --defined-only "$library" | grep -E ' [A-Z] ' | grep -vE ' (lks_|lockstock__|google__protobuf__|__odr_asan)' ||
+    { echo "$library has names that a program may have too"; exit 1; }
+done

@@ -2,6 +2,6 @@
 #ifndef LOCKSTOCK_VERSION_H
 #define LOCKSTOCK_VERSION_H
 
-#define LOCKSTOCK_VERSION "0.1.0"
+#define LOCKSTOCK_VERSION "0.2.0"
 
 #endif
