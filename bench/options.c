@@ -26,7 +26,8 @@ const option bench_flags[] = {
      NULL, 0, 100000000},
     {NUMBER("timeout-ms", timeout_ms), "deadline of a call", "5000", 1, 86400000},
     {BOOL("sync", sync), "use a thread for each call in flight, which waits for the answer"},
-    {CHOICE("wire", wire), "tcp, unix, nng+tcp or nng+ws: how to connect to the lockstockd that is started", "unix"},
+    {CHOICE("wire", wire), "tcp, unix, grpc, nng+tcp or nng+ws: how to connect to the lockstockd that is started",
+     "unix"},
     {TEXT("server", server), "URLs of running servers; without it, a server is started"},
     {TEXT("store", store),
      "store of the server that is started or, for --compare and the CPU of Redis, store of --server:\n"
