@@ -163,7 +163,10 @@ lks_lock_result lks_semaphore_acquire(lks_semaphore *semaphore, int64_t permits,
 
 lks_code lks_permit_release(lks_permit *permit, lks_error *error)
 {
-    return permit ? lock_give_back((lks_hold *)permit, error) : LKS_OK;
+    if (permit)
+        return lock_give_back((lks_hold *)permit, error);
+    lks_error_clear(error);
+    return LKS_OK;
 }
 
 bool lks_permit_is_lost(const lks_permit *permit)
