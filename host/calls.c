@@ -86,6 +86,7 @@ static void drop(struct running *r)
 
     lks_rpc_arena_free(r->arena);
     lks_guard_free(r->context.guarded);
+    peer_unref(r->peer);
     free(r);
     pthread_mutex_lock(&all->lock);
     unref(all);
@@ -121,15 +122,58 @@ void give_arena(calls *all, lks_rpc_arena *arena)
         lks_rpc_arena_free(arena);
 }
 
+/* ---- peers ---------------------------------------------------------------------------- */
+
+void peer_unref(peer *p)
+{
+    if (p && atomic_fetch_sub(&p->references, 1) == 1)
+        free(p);
+}
+
+static const char *put_text(char **to, const char *text)
+{
+    char *at = *to;
+    size_t bytes = strlen(text) + 1;
+
+    *to += bytes;
+    return memcpy(at, text, bytes);
+}
+
+/* NULL: no memory. */
+static peer *new_peer(const lks_rpc_peer *from)
+{
+    const char *wire = from->wire ? from->wire : "?", *address = from->address ? from->address : "?";
+    size_t bytes = strlen(wire) + 1 + strlen(address) + 1, n = from->n_names;
+
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(from->names[i].text) + 1;
+    peer *p = malloc(sizeof *p + n * sizeof *p->names + bytes);
+    if (!p)
+        return NULL;
+    char *text = (char *)(p->names + n);
+    *p = (peer){.references = 1, .is = *from};
+    p->is.wire = put_text(&text, wire);
+    p->is.address = put_text(&text, address);
+    p->is.names = p->names;
+    for (size_t i = 0; i < n; i++)
+        p->names[i] = (lks_rpc_name){from->names[i].kind, put_text(&text, from->names[i].text)};
+    return p;
+}
+
 /* ---- callers -------------------------------------------------------------------------- */
 
 static caller *on_open(void *arg, const sink_connection *connection)
 {
     caller *c = malloc(sizeof *c);
+    peer *p = new_peer(&connection->peer);
 
-    if (!c)
+    if (!c || !p) {
+        free(c);
+        free(p);
         return NULL;
-    *c = (caller){.all = arg, .bytes = connection->bytes, .on_room = connection->on_room, .arg = connection->arg};
+    }
+    *c = (caller){
+        .all = arg, .peer = p, .bytes = connection->bytes, .on_room = connection->on_room, .arg = connection->arg};
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->queued);
     TAILQ_INIT(&c->granted);
@@ -142,6 +186,7 @@ static void unpin(caller *c)
     if (--c->pins > 0 || !c->lost || !TAILQ_EMPTY(&c->calls))
         return;
     TAILQ_REMOVE(&c->all->callers, c, next);
+    peer_unref(c->peer);
     free(c);
 }
 
@@ -240,6 +285,7 @@ static void end(struct running *r)
         answer(r, r->error.code == LKS_OK ? r->response : NULL, &r->error);
     give_arena(all, r->arena);
     lks_guard_free(r->context.guarded);
+    peer_unref(r->peer);
     free(r);
     if (queued && !on_queues(c) && !c->lost && c->on_room)
         c->on_room(c->arg);
@@ -376,6 +422,10 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
                           .is_capped = is_capped,
                           .deadline = {.due = on_deadline},
                           .context = {.deadline_ns = call->received_ns + timeout_ms * CLOCK_NS_PER_MS}};
+    r->peer = call->caller->peer;
+    atomic_fetch_add(&r->peer->references, 1);
+    r->context.peer = &r->peer->is;
+    r->context.principal = r->principal;
     to.entries = (lks_rpc_metadata *)(void *)(r + 1);
     to.text = (char *)(to.entries + to.n);
     to.n = 0;

@@ -13,6 +13,7 @@
 #ifndef HOST_CALLS_H
 #define HOST_CALLS_H
 
+#include <lockstock/host.h>
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/service.h>
 
@@ -25,10 +26,12 @@ typedef struct calls calls;
 
 typedef struct calls_options {
     struct uv_loop_s *loop;
-    services *services;         /* complete before the first call; freed with the calls */
-    lks_rpc_scan_limits limits; /* of a request */
-    struct lks_channel *guards; /* NULL: no method has one */
-    uint32_t timeout_ms;        /* of a call that names none, and the longest */
+    services *services;                  /* complete before the first call; freed with the calls */
+    lks_rpc_scan_limits limits;          /* of a request */
+    struct lks_channel *guards;          /* NULL: no method has one */
+    lks_host_authenticate *authenticate; /* NULL: no caller has a principal */
+    void *authenticate_arg;
+    uint32_t timeout_ms; /* of a call that names none, and the longest */
     uint32_t threads, threads_max;
     uint32_t in_flight_max;            /* calls that wait or run; more are refused */
     uint32_t in_flight_per_connection; /* beyond it a connection is not read from */

@@ -331,6 +331,8 @@ static lks_code start(lks_host *host, lks_error *error)
         .services = host->services,
         .limits = lks_rpc_scan_defaults,
         .guards = host->options.guards,
+        .authenticate = host->options.authenticate,
+        .authenticate_arg = host->options.authenticate_arg,
         .timeout_ms = host->options.timeout_ms,
         .threads = host->options.threads,
         .threads_max = host->options.threads_max,

@@ -20,8 +20,16 @@
 typedef TAILQ_HEAD(, running) running_list;
 typedef TAILQ_HEAD(, caller) caller_list;
 
+/* A connection's peer, with what it points to behind it. Its callers and calls share it. */
+typedef struct peer {
+    atomic_uint references;
+    lks_rpc_peer is;
+    lks_rpc_name names[];
+} peer;
+
 struct caller {
     calls *all;
+    peer *peer;
     budget_share *bytes;
     void (*on_room)(void *arg);
     void *arg;
@@ -74,6 +82,8 @@ struct running {
     ProtobufCMessage *response;
     lks_error error;
     bool unanswered_before; /* sink_call's */
+    peer *peer;
+    char principal[LKS_HOST_PRINCIPAL_BYTES];
 
     /* Under lock. */
     state state;
@@ -135,6 +145,9 @@ void move(struct running *r, state to);
 void finish(struct running *r);
 
 void give_arena(calls *all, lks_rpc_arena *arena);
+
+/* Takes NULL. */
+void peer_unref(peer *p);
 
 /* Sets the error of a call that does not run because it was stopped. */
 void refuse_stopped(struct running *r);

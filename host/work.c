@@ -106,6 +106,21 @@ static bool enter(struct running *r)
 
 /* ---- handlers --------------------------------------------------------------------------------- */
 
+static lks_code authenticate(struct running *r)
+{
+    const calls_options *options = &r->all->options;
+
+    if (!options->authenticate)
+        return LKS_OK;
+    r->context.method = r->route->method;
+    lks_code code = options->authenticate(options->authenticate_arg, &r->context, r->principal, &r->error);
+    if (code != LKS_OK) {
+        r->error.code = code;
+        r->error.applied = LKS_APPLIED_NO;
+    }
+    return code;
+}
+
 /* Makes the request, unless it is there, in time for the handler. */
 static lks_code prepare(struct running *r)
 {
@@ -117,6 +132,8 @@ static lks_code prepare(struct running *r)
     }
     if (r->request)
         return LKS_OK;
+    if (!r->context.guarded && authenticate(r) != LKS_OK)
+        return r->error.code;
     return lks_rpc_request_unpack_within(r->route->method, r->payload, r->payload_len, &r->all->options.limits,
                                          r->arena, &r->request, &r->error);
 }

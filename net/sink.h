@@ -16,6 +16,7 @@
 
 #include <lockstock/rpc/arena.h>
 #include <lockstock/rpc/method.h>
+#include <lockstock/rpc/service.h>
 #include <lockstock/status.h>
 
 #include "net/admission/budget.h"
@@ -88,7 +89,7 @@ typedef void sink_done(void *arg, const lks_rpc_method *method, const ProtobufCM
 /* A connection, as the engine describes it. */
 typedef struct sink_connection {
     budget_share *bytes;        /* its share of the budget; lives as long as its calls hold bytes */
-    const char *wire, *from;    /* for the log; they live as long as the connection */
+    lks_rpc_peer peer;          /* what it points to lives as long as the connection */
     const char *origin;         /* the address without a port, or the user; NULL: not known; copied by the sink */
     void (*on_room)(void *arg); /* the sink queues no call of it any more; never runs inside a function of the sink */
     void *arg;

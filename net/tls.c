@@ -30,6 +30,8 @@ struct tls {
     const char *why;           /* why the connection is over */
     size_t chatter;            /* bytes in `out` that reading wrote there */
     char name[NAME_BYTES_MAX]; /* "" = none */
+    lks_rpc_name *names;       /* with their texts */
+    size_t n_names;
 };
 
 /* ---- contexts ------------------------------------------------------------------- */
@@ -273,8 +275,12 @@ tls *tls_connect(tls_context *context, const char *name, const char *alpn)
 
 void tls_free(tls *t)
 {
-    if (t)
-        SSL_free(t->ssl);
+    if (!t)
+        return;
+    SSL_free(t->ssl);
+    for (size_t i = 0; i < t->n_names; i++)
+        OPENSSL_free((char *)t->names[i].text);
+    free(t->names);
     free(t);
 }
 
@@ -320,12 +326,46 @@ static void take_common_name(tls *t, X509 *certificate)
         copy_name(t, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
 }
 
+static void add_name(tls *t, lks_rpc_name_kind kind, const ASN1_STRING *from)
+{
+    unsigned char *text = NULL;
+    int len = ASN1_STRING_to_UTF8(&text, from);
+
+    if (len > 0 && t->n_names < TLS_NAMES_MAX && !memchr(text, '\0', (size_t)len))
+        t->names[t->n_names++] = (lks_rpc_name){kind, (char *)text};
+    else
+        OPENSSL_free(text);
+}
+
+static void take_names(tls *t, X509 *certificate)
+{
+    X509_NAME *subject = X509_get_subject_name(certificate);
+    GENERAL_NAMES *others = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+
+    t->names = calloc(TLS_NAMES_MAX, sizeof *t->names);
+    for (int at = -1; t->names && (at = X509_NAME_get_index_by_NID(subject, NID_commonName, at)) >= 0;)
+        add_name(t, LKS_RPC_NAME_COMMON, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+    for (int i = 0; t->names && i < sk_GENERAL_NAME_num(others); i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(others, i);
+        if (name->type == GEN_DNS || name->type == GEN_URI || name->type == GEN_EMAIL)
+            add_name(t,
+                     name->type == GEN_DNS   ? LKS_RPC_NAME_DNS
+                     : name->type == GEN_URI ? LKS_RPC_NAME_URI
+                                             : LKS_RPC_NAME_EMAIL,
+                     name->d.ia5);
+    }
+    GENERAL_NAMES_free(others);
+}
+
 static void take_peer_name(tls *t)
 {
     X509 *certificate = SSL_get1_peer_certificate(t->ssl);
 
-    if (certificate && SSL_get_verify_result(t->ssl) == X509_V_OK && !take_dns_name(t, certificate))
-        take_common_name(t, certificate);
+    if (certificate && SSL_get_verify_result(t->ssl) == X509_V_OK) {
+        if (!take_dns_name(t, certificate))
+            take_common_name(t, certificate);
+        take_names(t, certificate);
+    }
     X509_free(certificate);
 }
 
@@ -427,6 +467,12 @@ size_t tls_take(tls *t, uint8_t *data, size_t len)
 const char *tls_peer_name(const tls *t)
 {
     return t->name[0] ? t->name : NULL;
+}
+
+size_t tls_peer_names(const tls *t, const lks_rpc_name **names)
+{
+    *names = t->names;
+    return t->n_names;
 }
 
 const char *tls_why(const tls *t)

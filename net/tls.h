@@ -12,7 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <lockstock/rpc/service.h>
 #include <lockstock/status.h>
+
+enum { TLS_NAMES_MAX = 64 };
 
 typedef struct tls_context tls_context;
 typedef struct tls tls;
@@ -82,5 +85,9 @@ const char *tls_why(const tls *t);
  * name. NULL without a certificate, and when the name contains NUL or has more than 255 bytes. Valid as long as the
  * connection. */
 const char *tls_peer_name(const tls *t);
+
+/* On a server: all names in the client's verified certificate, TLS_NAMES_MAX at most; none without a certificate. A name
+ * that contains NUL is left out. Valid as long as the connection. */
+size_t tls_peer_names(const tls *t, const lks_rpc_name **names);
 
 #endif

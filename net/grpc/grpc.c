@@ -303,12 +303,10 @@ static void *on_open(void *arg, stream *s)
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->stops);
     budget_force(c->bytes, CONNECTION_BYTES);
-    const sink_connection connection = {.bytes = c->bytes,
-                                        .wire = stream_wire(s),
-                                        .from = stream_from(s),
-                                        .origin = stream_origin(s),
-                                        .on_room = on_room,
-                                        .arg = c};
+    const sink_connection connection = {
+        .bytes = c->bytes, .peer = stream_peer(s), .origin = stream_origin(s), .on_room = on_room, .arg = c};
+    c->has_uid = connection.peer.uid >= 0;
+    c->uid = (uid_t)connection.peer.uid;
     c->caller = to->open(to->arg, &connection);
     if (!c->caller || !begin_session(c)) {
         free_connection(c);

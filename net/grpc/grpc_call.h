@@ -84,6 +84,8 @@ typedef struct grpc_connection {
     caller *caller;
     budget_share *bytes;
     const char *certificate;
+    uid_t uid; /* of a unix peer */
+    bool has_uid;
     TAILQ_HEAD(, grpc_stream) calls;
     uint32_t n_calls, n_whole; /* n_whole: with a complete request */
     size_t waiting;            /* bytes of their output */

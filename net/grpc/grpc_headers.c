@@ -35,7 +35,7 @@ bool grpc_headers_are(const grpc_stream *s, const char *name, const char *value)
 
 credentials grpc_headers_credentials(const grpc_stream *s)
 {
-    credentials who = {.certificate = s->from->certificate};
+    credentials who = {.certificate = s->from->certificate, .uid = s->from->has_uid ? &s->from->uid : NULL};
     const grpc_field *field;
 
     TAILQ_FOREACH(field, &s->headers, next)

@@ -355,12 +355,8 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping,
     if (!c)
         return NULL;
     *c = (connection){.all = all, .stream = s, .mapping = mapping, .sender = {.bytes = stream_bytes(s)}};
-    const sink_connection connected = {.bytes = c->sender.bytes,
-                                       .wire = stream_wire(s),
-                                       .from = stream_from(s),
-                                       .origin = stream_origin(s),
-                                       .on_room = on_room,
-                                       .arg = c};
+    const sink_connection connected = {
+        .bytes = c->sender.bytes, .peer = stream_peer(s), .origin = stream_origin(s), .on_room = on_room, .arg = c};
     c->sender.caller = to->open(to->arg, &connected);
     if (!c->sender.caller || !init_reader(c, web)) {
         to->lost(c->sender.caller);
@@ -368,8 +364,10 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping,
         return NULL;
     }
     c->sender.certificate = stream_peer_certificate(s);
-    if (stream_peer_uid(s, &c->uid))
+    if (connected.peer.uid >= 0) {
+        c->uid = (uid_t)connected.peer.uid;
         c->sender.uid = &c->uid;
+    }
     sp_reader_charge(&c->reader, c->sender.bytes);
     say(c);
     return c;

@@ -39,6 +39,8 @@ static void set_user(int fd, remote *ret)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
         return;
     memcpy(ret->origin.bytes, &peer.uid, sizeof peer.uid);
+    ret->uid = peer.uid;
+    ret->pid = peer.pid;
     snprintf(ret->whose, sizeof ret->whose, "uid:%u", (unsigned)peer.uid);
     snprintf(ret->text, sizeof ret->text, "%s", ret->whose);
 }
@@ -53,7 +55,7 @@ void remote_of(int fd, remote *ret)
     } name;
     socklen_t len = sizeof name;
 
-    *ret = (remote){.whose = "?", .text = "?"};
+    *ret = (remote){.whose = "?", .text = "?", .uid = -1, .pid = -1};
     if (getpeername(fd, &name.any, &len) != 0)
         return;
     if (name.any.sa_family == AF_INET)

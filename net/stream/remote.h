@@ -12,6 +12,7 @@ typedef struct remote {
     place_origin origin;
     char whose[INET6_ADDRSTRLEN]; /* the origin: "192.0.2.1", "2001:db8::", "uid:1000" */
     char text[REMOTE_TEXT_BYTES]; /* "192.0.2.1:4711", "[2001:db8::1]:4711", "uid:1000" */
+    int64_t uid, pid;             /* of the process that connected a unix socket; -1: not one */
 } remote;
 
 /* The peer of a socket. "?" when it is gone already. */

@@ -195,14 +195,13 @@ bool stream_is_closing(const stream *s)
     return s->closing;
 }
 
-const char *stream_wire(const stream *s)
+lks_rpc_peer stream_peer(const stream *s)
 {
-    return s->wire;
-}
+    lks_rpc_peer peer = {.wire = s->wire, .address = s->from.text, .uid = s->from.uid, .pid = s->from.pid};
 
-const char *stream_from(const stream *s)
-{
-    return s->from.text;
+    if (s->tls)
+        peer.n_names = tls_peer_names(s->tls, &peer.names);
+    return peer;
 }
 
 const char *stream_origin(const stream *s)
@@ -218,19 +217,6 @@ budget_share *stream_bytes(const stream *s)
 const char *stream_peer_certificate(const stream *s)
 {
     return s->tls ? tls_peer_name(s->tls) : NULL;
-}
-
-bool stream_peer_uid(const stream *s, uid_t *uid)
-{
-    struct ucred peer;
-    socklen_t len = sizeof peer;
-    uv_os_fd_t fd;
-
-    if (s->on.handle.type != UV_NAMED_PIPE || uv_fileno(&s->on.handle, &fd) != 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
-        return false;
-    *uid = peer.uid;
-    return true;
 }
 
 /* ---- accepting ------------------------------------------------------------------ */

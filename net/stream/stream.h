@@ -105,18 +105,14 @@ void streams_hang_up(streams *all);
 /* Closes all listeners and connections; `closed` runs on the loop when all is freed. */
 void streams_close(streams *all, void (*closed)(void *arg), void *arg);
 
-/* The protocol's name, which is static, and the peer's address, which lives as long as the stream; for the log. */
-const char *stream_wire(const stream *s);
-const char *stream_from(const stream *s);
+/* The peer, which lives as long as the stream; its wire is static. */
+lks_rpc_peer stream_peer(const stream *s);
 
 /* The peer's address without the port, for IPv6 the /64 network. Lives as long as the stream. */
 const char *stream_origin(const stream *s);
 
 /* The name in the peer's verified certificate, valid as long as the stream; NULL without one. */
 const char *stream_peer_certificate(const stream *s);
-
-/* The user at the other end of a unix socket; false for other connections. */
-bool stream_peer_uid(const stream *s, uid_t *uid);
 
 /* The protocol's greeting is done: greeting_ms ends, idle_ms begins. */
 void stream_ready(stream *s);

@@ -7,7 +7,7 @@ static caller *on_open(void *arg, const sink_connection *connection)
     caller *c = caller_new(i->callers, connection->bytes, connection->on_room, connection->arg);
 
     if (c)
-        caller_name(c, connection->wire, connection->from);
+        caller_name(c, connection->peer.wire, connection->peer.address);
     if (c && connection->origin)
         caller_set_owner(c, connection->origin);
     return c;

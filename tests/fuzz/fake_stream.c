@@ -75,9 +75,9 @@ void fake_stream_closed(stream *s)
     budget_close(s->share);
 }
 
-const char *stream_wire(const stream *s)
+lks_rpc_peer stream_peer(const stream *s)
 {
-    return "fake";
+    return (lks_rpc_peer){.wire = "fake", .address = "nowhere", .uid = -1, .pid = -1};
 }
 
 const char *stream_origin(const stream *s)
@@ -86,20 +86,9 @@ const char *stream_origin(const stream *s)
     return "127.0.0.1";
 }
 
-const char *stream_from(const stream *s)
-{
-    return "nowhere";
-}
-
 const char *stream_peer_certificate(const stream *s)
 {
     return NULL;
-}
-
-bool stream_peer_uid(const stream *s, uid_t *uid)
-{
-    (void)uid;
-    return false;
 }
 
 void stream_ready(stream *s)

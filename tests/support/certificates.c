@@ -116,6 +116,8 @@ void authority_sign(const authority *a, const certificate_wish *wish, const char
     X509_set_issuer_name(x, X509_get_subject_name(a->certificate));
     if (wish->dns[0].text)
         add_dns_names(x, wish->dns);
+    if (wish->alternatives)
+        extend(x, NID_subject_alt_name, wish->alternatives);
     if (wish->usage)
         extend(x, NID_ext_key_usage, wish->usage);
     need(X509_sign(x, a->key, EVP_sha256()), "a signature");

@@ -25,6 +25,7 @@ enum { CERTIFICATE_DNS_MAX = 4 };
 typedef struct certificate_wish {
     certificate_name common;                   /* text NULL = none */
     certificate_name dns[CERTIFICATE_DNS_MAX]; /* up to the first NULL */
+    const char *alternatives;                  /* instead of dns: "DNS:a,URI:b,email:c"; NULL = none */
     const char *usage;                         /* "clientAuth", "serverAuth"; NULL = any */
     long valid_from_s, valid_until_s;          /* from now; until 0 = a day */
     const char *password;                      /* of the key; NULL = none */

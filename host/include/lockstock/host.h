@@ -36,6 +36,14 @@ typedef struct lks_host lks_host;
  * lost by it. `arg` is the option log_arg. Runs on the host's own thread: it must not block, nor call the host. */
 typedef void lks_host_log(void *arg, bool warns, const char *event, const char *line);
 
+enum { LKS_HOST_PRINCIPAL_BYTES = 128 };
+
+/* Decides who calls, before guards and the handler: from the context's metadata ("authorization") and peer. LKS_OK:
+ * `principal`, which is "" at first, is the context's principal from then on. Another code, with *error: the call is
+ * refused so, applied NO. Runs on a thread that runs handlers, several at a time, and may block. */
+typedef lks_code lks_host_authenticate(void *arg, const lks_rpc_context *context,
+                                       char principal[LKS_HOST_PRINCIPAL_BYTES], lks_error *error);
+
 /* All that it points to must live until the host is closed. */
 typedef struct lks_host_options {
     uint32_t threads;                  /* that run handlers; 0 = 4. There are more, up to threads_max, while all of
@@ -65,6 +73,8 @@ typedef struct lks_host_options {
     void *log_arg;              /* for log */
     uint32_t threads_max;       /* at least threads; 0 = 64, or threads if that is more */
     uint32_t reserved;          /* 0 */
+    lks_host_authenticate *authenticate; /* NULL: everyone may call, and has no principal */
+    void *authenticate_arg;
 } lks_host_options;
 
 /* What a handler gets is well-formed: strings are UTF-8 without NUL, required fields are
@@ -137,6 +147,13 @@ lks_code lks_host_close(lks_host *host, uint32_t drain_ms);
 /* Whether nobody waits for the answer: the caller is gone, has given the call up, its deadline is over, or the host
  * closes and drain_ms are over. The handler goes on as it likes. `context` must be one that a host gave. Thread-safe, until the call is finished. */
 bool lks_host_is_cancelled(const lks_rpc_context *context);
+
+/* The first value of a key of the call's metadata ("lockstock-namespace", "tenant-bin"), followed by a NUL; data is NULL
+ * if there is none. Lives as long as the context. Thread-safe. */
+lks_rpc_slice lks_host_metadata(const lks_rpc_context *context, const char *key);
+
+/* Milliseconds until the call's deadline; 0: it is over. Thread-safe. */
+uint32_t lks_host_left_ms(const lks_rpc_context *context);
 
 /* A call whose handler goes on after it returned. */
 typedef struct lks_host_call lks_host_call;

@@ -20,6 +20,28 @@ typedef struct lks_rpc_metadata {
     lks_rpc_slice value;
 } lks_rpc_metadata;
 
+/* A name in a certificate: the subject's common name, or one of the subject's alternative names. */
+typedef enum lks_rpc_name_kind {
+    LKS_RPC_NAME_COMMON,
+    LKS_RPC_NAME_DNS,
+    LKS_RPC_NAME_URI,
+    LKS_RPC_NAME_EMAIL,
+} lks_rpc_name_kind;
+
+typedef struct lks_rpc_name {
+    lks_rpc_name_kind kind;
+    const char *text;
+} lks_rpc_name;
+
+/* The other end of a connection. */
+typedef struct lks_rpc_peer {
+    const char *wire;          /* "tcp", "tls", "unix", "ws", "wss", "grpc", "grpcs", "grpc+unix" */
+    const char *address;       /* "192.0.2.1:4711", "[2001:db8::1]:4711", "uid:1000" of a unix socket */
+    int64_t uid, pid;          /* of a unix socket's peer when it connected; else -1 */
+    const lks_rpc_name *names; /* in its certificate, which was verified */
+    size_t n_names;
+} lks_rpc_peer;
+
 /* The context of a call. Valid until the handler returns, or until a deferred call is finished (lockstock/host.h). */
 typedef struct lks_rpc_context {
     lks_rpc_arena *arena; /* memory for the response, freed after it is sent */
@@ -27,8 +49,11 @@ typedef struct lks_rpc_context {
     uint64_t deadline_ns; /* CLOCK_MONOTONIC */
     size_t n_metadata;
     const lks_rpc_metadata *metadata;
-    const char *certificate;     /* the name in the caller's verified certificate; NULL: none */
+    const char *certificate;     /* the name in the caller's verified certificate: its first DNS name, or without one
+                                    its common name; NULL: none */
     struct lks_guarded *guarded; /* the state of the guards (lockstock/guard.h); NULL: no guards */
+    const lks_rpc_peer *peer;
+    const char *principal; /* whom `authenticate` of the host's options took the caller for; "": nobody */
 } lks_rpc_context;
 
 typedef struct lks_rpc_service lks_rpc_service;

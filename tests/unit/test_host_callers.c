@@ -1,0 +1,165 @@
+/* Who calls, as a handler learns it. */
+#include <unistd.h>
+
+#include <lockstock/host.h>
+#include <lockstock/lockstock.h>
+
+#include "method.pb-c.h"
+#include "shop.h"
+#include "support/certificates.h"
+#include "support/tempdir.h"
+#include "test.h"
+
+typedef Lockstock__Test__Order order;
+
+static struct {
+    char *dir;
+    char certificate[256], key[256], authority[256];
+    lks_host *host;
+    lks_channel *channel;
+    char seen[1024]; /* by the handler */
+} here;
+
+static lks_code look(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
+                     ProtobufCMessage *response, lks_error *error)
+{
+    static const char *const kinds[] = {"common", "dns", "uri", "email"};
+    const lks_rpc_peer *peer = context->peer;
+    lks_rpc_slice ns = lks_host_metadata(context, "lockstock-namespace");
+    size_t n =
+        (size_t)snprintf(here.seen, sizeof here.seen, "%s uid=%lld pid=%lld ns=%s principal=%s", peer->wire,
+                         (long long)peer->uid, (long long)peer->pid, ns.data ? ns.data : "none", context->principal);
+
+    for (size_t i = 0; i < peer->n_names; i++)
+        n += (size_t)snprintf(here.seen + n, sizeof here.seen - n, " %s:%s", kinds[peer->names[i].kind],
+                              peer->names[i].text);
+    assert_in_range(lks_host_left_ms(context), 1, 30000);
+    assert_null(lks_host_metadata(context, "none").data);
+    return LKS_OK;
+}
+
+/* Knows the token "good". */
+static lks_code authenticate(void *arg, const lks_rpc_context *context, char principal[LKS_HOST_PRINCIPAL_BYTES],
+                             lks_error *error)
+{
+    lks_rpc_slice token = lks_host_metadata(context, "authorization");
+
+    if (!token.data || strcmp(token.data, "Bearer good") != 0)
+        return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_YES, "authorization: not a token of %s",
+                             (const char *)arg);
+    snprintf(principal, LKS_HOST_PRINCIPAL_BYTES, "till");
+    return LKS_OK;
+}
+
+static void open_both(const char *url, lks_host_options host_options, lks_channel_options channel_options)
+{
+    static lks_rpc_binding binding = {.method = &shop_look_method, .handle = look};
+    const lks_rpc_service service = {.name = "lockstock.test.Shop", .n_bindings = 1, .bindings = &binding};
+    char called[320];
+    uint16_t port = 0;
+    lks_error error;
+
+    here.seen[0] = '\0';
+    assert_int_equal(lks_host_open(&host_options, &here.host, &error), LKS_OK);
+    assert_int_equal(lks_host_add(here.host, &service, &error), LKS_OK);
+    assert_int_equal(lks_host_listen(here.host, url, &port, &error), LKS_OK);
+    if (port)
+        snprintf(called, sizeof called, "%.*s:%u", (int)(strrchr(url, ':') - url), url, port);
+    else
+        snprintf(called, sizeof called, "%s", url);
+    assert_int_equal(lks_channel_open(called, &channel_options, &here.channel, &error), LKS_OK);
+}
+
+static int tear_down(void **state)
+{
+    lks_channel_close(here.channel);
+    lks_host_close(here.host, 1000);
+    here.channel = NULL;
+    here.host = NULL;
+    return 0;
+}
+
+static lks_code call(lks_error *error)
+{
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+
+    return lks_call_run(here.channel, &shop_look_method, &request.base, NULL, NULL, error);
+}
+
+/* promise CH28: a handler knows the wire, the process at the other end of a unix socket, and its namespace */
+TEST(a_handler_knows_the_process_that_calls)
+{
+    char url[300], expected[128];
+    lks_error error;
+
+    snprintf(url, sizeof url, "unix://%s/shop", here.dir);
+    open_both(url, (lks_host_options){0}, (lks_channel_options){.ns = "east"});
+    assert_int_equal(call(&error), LKS_OK);
+    snprintf(expected, sizeof expected, "unix uid=%u pid=%d ns=east principal=", getuid(), getpid());
+    assert_string_equal(here.seen, expected);
+}
+
+/* promise CH28 */
+TEST(a_handler_knows_all_names_of_the_certificate)
+{
+    static const char *const schemes[] = {"tls", "grpcs"};
+    char expected[200], url[32];
+    lks_error error;
+
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        snprintf(url, sizeof url, "%s://127.0.0.1:0", schemes[i]);
+        open_both(url,
+                  (lks_host_options){.tls_certificate = here.certificate,
+                                     .tls_key = here.key,
+                                     .tls_client_ca = here.authority,
+                                     .tls_client_required = true},
+                  (lks_channel_options){.ca_file = here.authority,
+                                        .certificate_file = here.certificate,
+                                        .key_file = here.key,
+                                        .server_name = "till.example"});
+        assert_int_equal(call(&error), LKS_OK);
+        snprintf(expected, sizeof expected,
+                 "%s uid=-1 pid=-1 ns=none principal= common:Till 4 dns:till.example uri:spiffe://shop/till "
+                 "email:till@shop.example",
+                 schemes[i]);
+        assert_string_equal(here.seen, expected);
+        tear_down(NULL);
+    }
+}
+
+/* promise CH29: the host's callback decides who calls, before the handler */
+TEST(a_callback_decides_who_calls)
+{
+    const lks_host_options options = {.authenticate = authenticate, .authenticate_arg = "this shop"};
+    char url[300];
+    lks_error error;
+
+    snprintf(url, sizeof url, "unix://%s/shop", here.dir);
+    open_both(url, options, (lks_channel_options){.token = "good"});
+    assert_int_equal(call(&error), LKS_OK);
+    assert_non_null(strstr(here.seen, "principal=till"));
+    tear_down(NULL);
+    open_both(url, options, (lks_channel_options){.token = "bad"});
+    assert_int_equal(call(&error), LKS_UNAUTHENTICATED);
+    assert_string_equal(error.message, "authorization: not a token of this shop");
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_string_equal(here.seen, "");
+}
+
+int main(void)
+{
+    const certificate_wish wish = {.common = {.text = "Till 4"},
+                                   .alternatives = "DNS:till.example,URI:spiffe://shop/till,email:till@shop.example"};
+
+    here.dir = tempdir_make();
+    snprintf(here.certificate, sizeof here.certificate, "%s/till.pem", here.dir);
+    snprintf(here.key, sizeof here.key, "%s/till.key", here.dir);
+    snprintf(here.authority, sizeof here.authority, "%s/authority.pem", here.dir);
+    authority *signs = authority_new("test");
+    authority_sign(signs, &wish, here.certificate, here.key);
+    authority_write(signs, here.authority);
+    authority_free(signs);
+    int failed = TEST_RUN(.teardown = tear_down);
+    tempdir_remove(here.dir);
+    return failed;
+}
