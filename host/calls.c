@@ -1,6 +1,7 @@
 /* The sink: calls arrive, wait, are stopped, and end. Runs on the loop thread, except for what running.h marks. */
 #include "calls.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ enum {
     SMALL_SHARE = 32, /* calls that a connection may have, whatever the others have */
     RETRY_AFTER_MS = 100,
     ARENAS_SPARE = 16, /* beside one a thread: of calls that are being answered */
+    LINE_BYTES = 512,
     CALL_BYTES = 4096, /* what an ordinary call takes: bounded by how many there may be */
 };
 
@@ -266,9 +268,16 @@ static void answer(struct running *r, const ProtobufCMessage *response, const lk
     r->done(r->arg, r->route->method, response, error);
 }
 
+static const char *line_of(const struct running *r, char line[LINE_BYTES])
+{
+    snprintf(line, LINE_BYTES, "method=%s reason=\"%s\"", r->route->method->path, r->wrong);
+    return line;
+}
+
 /* The call is over. */
 static void end(struct running *r)
 {
+    char line[LINE_BYTES];
     calls *all = r->all;
     caller *c = r->caller;
     bool queued = on_queues(c);
@@ -281,6 +290,8 @@ static void end(struct running *r)
     if (r->held > 0)
         budget_give(c->bytes, r->held);
     heap_clear(&all->timers.heap, &r->deadline);
+    if (r->wrong && all->options.tell)
+        all->options.tell(all->options.tell_arg, true, "bad-answer", line_of(r, line));
     if (!r->answered)
         answer(r, r->error.code == LKS_OK ? r->response : NULL, &r->error);
     give_arena(all, r->arena);

@@ -26,9 +26,11 @@ typedef struct calls calls;
 
 typedef struct calls_options {
     struct uv_loop_s *loop;
-    services *services;                  /* complete before the first call; freed with the calls */
-    lks_rpc_scan_limits limits;          /* of a request */
-    struct lks_channel *guards;          /* NULL: no method has one */
+    services *services;         /* complete before the first call; freed with the calls */
+    lks_rpc_scan_limits limits; /* of a request */
+    struct lks_channel *guards; /* NULL: no method has one */
+    lks_host_log *tell;         /* may be NULL */
+    void *tell_arg;
     lks_host_authenticate *authenticate; /* NULL: no caller has a principal */
     void *authenticate_arg;
     uint32_t timeout_ms; /* of a call that names none, and the longest */

@@ -331,6 +331,8 @@ static lks_code start(lks_host *host, lks_error *error)
         .services = host->services,
         .limits = lks_rpc_scan_defaults,
         .guards = host->options.guards,
+        .tell = host->options.log,
+        .tell_arg = host->options.log_arg,
         .authenticate = host->options.authenticate,
         .authenticate_arg = host->options.authenticate_arg,
         .timeout_ms = host->options.timeout_ms,

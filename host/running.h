@@ -82,6 +82,7 @@ struct running {
     ProtobufCMessage *response;
     lks_error error;
     bool unanswered_before; /* sink_call's */
+    const char *wrong;      /* with the handler's answer, for the log; NULL: nothing */
     peer *peer;
     char principal[LKS_HOST_PRINCIPAL_BYTES];
 

@@ -2,6 +2,7 @@
  * call that waits; guards that admitted a call are left, whatever becomes of the handler. */
 #include <lockstock/guard.h>
 
+#include "host/answer.h"
 #include "running.h"
 
 enum {
@@ -33,6 +34,7 @@ static void on_left(void *arg)
 
 void leave(struct running *r)
 {
+    r->wrong = answer_check(r->route->method, r->response, &r->error);
     if (!r->context.guarded) {
         finish(r);
         return;
@@ -160,30 +162,17 @@ static bool handle(struct running *r)
                              target->binding->handle(target->service, &r->context, r->request, r->response, &r->error));
 }
 
-/* True: the call is over. */
-static bool step(struct running *r)
+void work_run(struct running *r)
 {
     bool granted = r->context.guarded, enters = !granted && binding_of(r)->guard;
 
     if (granted && !lks_guard_runs(r->context.guarded)) {
         on_left(r);
-        return false;
+        return;
     }
     bool prepared = prepare(r) == LKS_OK;
-    if (prepared && enters)
-        return enter(r);
-    if (prepared && !handle(r))
-        return false;
-    if (!granted)
-        return true;
-    leave(r);
-    return false;
-}
-
-void work_run(struct running *r)
-{
-    if (step(r))
-        finish(r);
+    if (prepared && enters ? enter(r) : !prepared || handle(r))
+        leave(r);
 }
 
 bool work_has_guard(const struct running *r)

@@ -12,13 +12,12 @@
  * Invariants: a call is settled exactly once, on the loop thread, and what it then says of `applied` is true of all
  * its tries together. It lives while it has references: the loop thread's until its completion has run, the user's
  * until lks_call_free, one of each wait and of a posted cancel. */
+#include "client/call/call.h"
+
 #include <assert.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/call.h>
 #include <lockstock/rpc/frame.h>
 #include <lockstock/rpc/options.h>
 #include <lockstock/rpc/scan.h>
@@ -26,7 +25,6 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/container.h"
-#include "client/call/channel.h"
 #include "client/call/request.h"
 #include "client/loop/forks.h"
 
@@ -36,48 +34,6 @@ enum {
     WAIT_MARGIN_MS = 1000, /* of the try of a waiting call, over its wait */
     PAUSE_MS_MIN = 10,
     PAUSE_MS_MAX = 640
-};
-
-typedef enum call_state {
-    CALL_STARTED,
-    CALL_QUEUED,
-    CALL_SENDING,
-    CALL_AWAITING,
-    CALL_PAUSED,
-    CALL_SETTLED,
-    CALL_COMPLETE
-} call_state;
-
-struct lks_call {
-    frame_call base;
-
-    /* Constant after the start. */
-    lks_call_done *done;
-    lks_call_function *function;
-    void *arg;
-    lks_channel *channel; /* may be gone once SETTLED */
-    loop_task start;
-    unsigned forks; /* of the process that started it (forks.h) */
-
-    /* Shared. */
-    atomic_uint references;
-    _Atomic call_state state; /* the loop thread's; becomes SETTLED and COMPLETE under the lock */
-    pthread_mutex_t lock;
-    pthread_cond_t finished;
-    loop_task cancel;
-    bool cancelled; /* `cancel` was posted; under the lock */
-
-    /* The loop thread's. */
-    struct timer timer;  /* not later than */
-    uint64_t due_ns;     /* when the state ends by itself */
-    bool alone;          /* it shares no message any more */
-    uint64_t sent_ns;    /* the last message */
-    uint64_t refusal_ns; /* how long a server took for the last refusal that may pass */
-    char *cause;         /* and why it refused; NULL = none did, or out of memory */
-
-    /* The loop thread's until SETTLED, then constant. */
-    lks_error error; /* of the last try, then of the call */
-    ProtobufCMessage *response;
 };
 
 static lks_call *call_of(frame_call *base)
@@ -95,7 +51,7 @@ static const char *url_of(const lks_call *call)
     return connection_url(call->base.connection);
 }
 
-static void unref(lks_call *call)
+void call_unref(lks_call *call)
 {
     if (atomic_fetch_sub(&call->references, 1) != 1)
         return;
@@ -132,15 +88,10 @@ static connection_lane lane_of(const lks_call *call)
     return request->method->settles ? LANE_COALESCED_SETTLING : LANE_COALESCED;
 }
 
-static call_state state_of(const lks_call *call)
-{
-    return atomic_load_explicit(&call->state, memory_order_acquire);
-}
-
 /* The only place where the state changes. A call is in a queue of the channel exactly while QUEUED. */
 static void enter(lks_call *call, call_state state)
 {
-    call_state before = state_of(call);
+    call_state before = call_state_of(call);
 
     (void)moves; /* a release build asserts nothing */
     assert((moves[before] & (1U << state)) != 0);
@@ -223,9 +174,9 @@ static void set_unanswered(lks_call *call, lks_code code, lks_reason reason, con
 /* Ends the call with call->error, whatever its state is. */
 static void give_up(lks_call *call)
 {
-    if (state_of(call) == CALL_SENDING)
+    if (call_state_of(call) == CALL_SENDING)
         connection_withdraw(&call->base); /* now it is QUEUED or AWAITING */
-    if (state_of(call) == CALL_AWAITING) {
+    if (call_state_of(call) == CALL_AWAITING) {
         note_applied(call, LKS_APPLIED_MAYBE);
         connection_forget(&call->base);
     }
@@ -446,7 +397,7 @@ static void overdue(lks_call *call)
 {
     bool tried = call->error.code != LKS_OK;
 
-    if (state_of(call) == CALL_AWAITING)
+    if (call_state_of(call) == CALL_AWAITING)
         set_unanswered(call, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_EXCEEDED, "no answer within the deadline");
     else if (!tried && channel_connected(call->channel))
         lks_error_set_reason(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
@@ -466,11 +417,11 @@ static void run_due(struct timer *timer)
         wake_at(call, call->due_ns);
     } else if (now >= request_of(call)->deadline_ns) {
         overdue(call);
-    } else if (state_of(call) == CALL_SENDING) {
+    } else if (call_state_of(call) == CALL_SENDING) {
         channel_leave(call->channel, connection);
         connection_withdraw(&call->base);
         connection_suspect(connection);
-    } else if (state_of(call) == CALL_AWAITING) {
+    } else if (call_state_of(call) == CALL_AWAITING) {
         set_unanswered(call, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_EXCEEDED, "no answer");
         connection_forget(&call->base);
         try_failed(call, true);
@@ -481,7 +432,7 @@ static void run_due(struct timer *timer)
 
 static void cancel(lks_call *call, const char *why)
 {
-    if (state_of(call) >= CALL_SETTLED)
+    if (call_state_of(call) >= CALL_SETTLED)
         return;
     lks_error_set(&call->error, LKS_CANCELLED, LKS_APPLIED_NO, "%s", why);
     give_up(call);
@@ -502,7 +453,7 @@ static void run_cancel(loop_task *task)
     lks_call *call = container_of(task, lks_call, cancel);
 
     cancel(call, "cancelled by the caller");
-    unref(call);
+    call_unref(call);
 }
 
 static void on_closing(frame_call *base)
@@ -518,7 +469,7 @@ static void complete(frame_call *base)
         call->done(call->function, call->arg, call->error.code, call->response, &call->error);
     enter(call, CALL_COMPLETE);
     pthread_cond_broadcast(&call->finished); /* not under the lock, which a thread that wakes takes */
-    unref(call);
+    call_unref(call);
 }
 
 /* ---- on the caller's thread ------------------------------------------------------------------------- */
@@ -614,10 +565,10 @@ static void run(lks_channel *channel, lks_call *call)
 {
     if (!channel_enter(channel, &call->start))
         return;
-    while (state_of(call) == CALL_AWAITING)
+    while (call_state_of(call) == CALL_AWAITING)
         if (!channel_read(channel, call->base.connection))
             return;
-    if (state_of(call) == CALL_SETTLED) {
+    if (call_state_of(call) == CALL_SETTLED) {
         channel_unsettle(channel, &call->base);
         complete(&call->base);
     }
@@ -644,53 +595,4 @@ lks_code lks_call_run_sized(lks_channel *channel, const lks_rpc_method *method, 
     }
     lks_call_free(call);
     return code;
-}
-
-lks_code lks_call_wait(lks_call *call, lks_error *error)
-{
-    if (channel_on_completion_thread())
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a wait on the completion thread");
-    if (call->forks != forks_so_far())
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                             "the call belongs to the process before the fork");
-    atomic_fetch_add(&call->references, 1);
-    pthread_mutex_lock(&call->lock);
-    while (state_of(call) != CALL_COMPLETE)
-        pthread_cond_wait(&call->finished, &call->lock);
-    pthread_mutex_unlock(&call->lock);
-    if (error)
-        *error = call->error;
-    lks_code code = call->error.code;
-    unref(call);
-    return code;
-}
-
-const ProtobufCMessage *lks_call_response(const lks_call *call)
-{
-    return state_of(call) >= CALL_SETTLED ? call->response : NULL;
-}
-
-void lks_call_cancel(lks_call *call)
-{
-    if (call->forks != forks_so_far())
-        return;
-    pthread_mutex_lock(&call->lock);
-    if (state_of(call) < CALL_SETTLED && !call->cancelled) {
-        call->cancelled = true;
-        atomic_fetch_add(&call->references, 1);
-        loop_post(&call->channel->loop, &call->cancel);
-    }
-    pthread_mutex_unlock(&call->lock);
-}
-
-void lks_call_free(lks_call *call)
-{
-    if (call)
-        unref(call);
-}
-
-void lks_message_free(ProtobufCMessage *message)
-{
-    if (message)
-        protobuf_c_message_free_unpacked(message, NULL);
 }

@@ -258,7 +258,11 @@ TEST(several_threads_may_wait_for_one_call)
     for (size_t i = 0; i < 8; i++)
         pthread_create(&threads[i], NULL, wait_for_it, witness.call);
     assert_true(server_await(server, 1));
+    assert_false(lks_call_wait_for(witness.call, 10));
+    assert_false(lks_call_is_done(witness.call));
     server_release(server);
+    assert_true(lks_call_wait_for(witness.call, 30000));
+    assert_true(lks_call_is_done(witness.call));
     for (size_t i = 0; i < 8; i++)
         pthread_join(threads[i], NULL);
     assert_ok(&witness, 1);

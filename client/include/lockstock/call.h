@@ -88,6 +88,13 @@ static inline lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *
  * threads. */
 lks_code lks_call_wait(lks_call *call, lks_error *error);
 
+/* Whether the call completed and its `done` returned: then lks_call_wait returns at once. Thread-safe; does not block. */
+bool lks_call_is_done(const lks_call *call);
+
+/* Blocks until the call is done, timeout_ms at most, and returns whether it is. On a completion thread, or in a forked
+ * child, it does not block. May be called any number of times, from several threads. */
+bool lks_call_wait_for(lks_call *call, uint32_t timeout_ms);
+
 /* The response of a call that completed with LKS_OK, until lks_call_free; else
  * NULL. Does not block. */
 const ProtobufCMessage *lks_call_response(const lks_call *call);

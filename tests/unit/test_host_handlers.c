@@ -1,4 +1,4 @@
-/* Who calls, as a handler learns it. */
+/* What a handler learns of who calls, and what it may answer. */
 #include <unistd.h>
 
 #include <lockstock/host.h>
@@ -18,6 +18,9 @@ static struct {
     lks_host *host;
     lks_channel *channel;
     char seen[1024]; /* by the handler */
+    char logged[512];
+    lks_code code; /* what the handler answers: with `text` in the error, or in the response */
+    const char *text;
 } here;
 
 static lks_code look(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
@@ -35,7 +38,11 @@ static lks_code look(const lks_rpc_service *service, lks_rpc_context *context, c
                               peer->names[i].text);
     assert_in_range(lks_host_left_ms(context), 1, 30000);
     assert_null(lks_host_metadata(context, "none").data);
-    return LKS_OK;
+    if (here.text && here.code == LKS_OK)
+        ((order *)response)->id = (char *)here.text;
+    else if (here.text)
+        snprintf(error->message, sizeof error->message, "%s", here.text);
+    return here.code;
 }
 
 /* Knows the token "good". */
@@ -76,6 +83,8 @@ static int tear_down(void **state)
     lks_host_close(here.host, 1000);
     here.channel = NULL;
     here.host = NULL;
+    here.code = LKS_OK;
+    here.text = NULL;
     return 0;
 }
 
@@ -144,6 +153,40 @@ TEST(a_callback_decides_who_calls)
     assert_string_equal(error.message, "authorization: not a token of this shop");
     assert_int_equal(error.applied, LKS_APPLIED_NO);
     assert_string_equal(here.seen, "");
+}
+
+static void on_line(void *arg, bool warns, const char *event, const char *line)
+{
+    if (strcmp(event, "bad-answer") == 0)
+        snprintf(here.logged, sizeof here.logged, "%s", line);
+}
+
+/* promise CH30: an answer that cannot be sent is INTERNAL, and the log names the method */
+TEST(what_a_handler_may_not_answer)
+{
+    static const struct {
+        lks_code code;
+        const char *text, *message, *logged;
+    } cases[] = {
+        {(lks_code)17, NULL, "the handler returned a code that does not exist", "a code that does not exist"},
+        {(lks_code)-1, NULL, "the handler returned a code that does not exist", "a code that does not exist"},
+        {LKS_ABORTED, "\xff", "the text of the handler's error is not UTF-8", "not UTF-8"},
+        {LKS_OK, "\xff", "id: a string of the handler's response is not UTF-8", "not UTF-8"},
+    };
+    char url[300];
+    lks_error error;
+
+    snprintf(url, sizeof url, "unix://%s/shop", here.dir);
+    open_both(url, (lks_host_options){.log = on_line}, (lks_channel_options){.no_retry = true});
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        here.code = cases[i].code;
+        here.text = cases[i].text;
+        here.logged[0] = '\0';
+        assert_int_equal(call(&error), LKS_INTERNAL);
+        assert_string_equal(error.message, cases[i].message);
+        assert_non_null(strstr(here.logged, "method=/lockstock.test.Shop/Look"));
+        assert_non_null(strstr(here.logged, cases[i].logged));
+    }
 }
 
 int main(void)

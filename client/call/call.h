@@ -1,0 +1,64 @@
+/* Inside of call.c and wait.c: one call, as the loop thread and the threads that wait for it see it. call.c draws its
+ * states and has its invariants. */
+#ifndef LOCKSTOCK_CLIENT_CALL_CALL_H
+#define LOCKSTOCK_CLIENT_CALL_CALL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <lockstock/call.h>
+
+#include "client/call/channel.h"
+#include "client/loop/loop.h"
+
+typedef enum call_state {
+    CALL_STARTED,
+    CALL_QUEUED,
+    CALL_SENDING,
+    CALL_AWAITING,
+    CALL_PAUSED,
+    CALL_SETTLED,
+    CALL_COMPLETE
+} call_state;
+
+struct lks_call {
+    frame_call base;
+
+    /* Constant after the start. */
+    lks_call_done *done;
+    lks_call_function *function;
+    void *arg;
+    lks_channel *channel; /* may be gone once SETTLED */
+    loop_task start;
+    unsigned forks; /* of the process that started it (forks.h) */
+
+    /* Shared. */
+    atomic_uint references;
+    _Atomic call_state state; /* the loop thread's; becomes SETTLED and COMPLETE under the lock */
+    pthread_mutex_t lock;
+    pthread_cond_t finished;
+    loop_task cancel;
+    bool cancelled; /* `cancel` was posted; under the lock */
+
+    /* The loop thread's. */
+    struct timer timer;  /* not later than */
+    uint64_t due_ns;     /* when the state ends by itself */
+    bool alone;          /* it shares no message any more */
+    uint64_t sent_ns;    /* the last message */
+    uint64_t refusal_ns; /* how long a server took for the last refusal that may pass */
+    char *cause;         /* and why it refused; NULL = none did, or out of memory */
+
+    /* The loop thread's until SETTLED, then constant. */
+    lks_error error; /* of the last try, then of the call */
+    ProtobufCMessage *response;
+};
+
+static inline call_state call_state_of(const lks_call *call)
+{
+    return atomic_load_explicit(&call->state, memory_order_acquire);
+}
+
+/* Frees the call with the last reference. */
+void call_unref(lks_call *call);
+
+#endif

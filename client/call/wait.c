@@ -1,0 +1,81 @@
+/* What the user's threads do with a call that was started: wait for it, cancel it, give it up. */
+#include "client/call/call.h"
+
+#include <time.h>
+
+#include "client/loop/forks.h"
+
+bool lks_call_is_done(const lks_call *call)
+{
+    return call_state_of(call) == CALL_COMPLETE;
+}
+
+bool lks_call_wait_for(lks_call *call, uint32_t timeout_ms)
+{
+    struct timespec until;
+
+    if (channel_on_completion_thread() || call->forks != forks_so_far())
+        return lks_call_is_done(call);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    until.tv_sec += (time_t)(timeout_ms / 1000) + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    atomic_fetch_add(&call->references, 1);
+    pthread_mutex_lock(&call->lock);
+    while (call_state_of(call) != CALL_COMPLETE &&
+           pthread_cond_clockwait(&call->finished, &call->lock, CLOCK_MONOTONIC, &until) == 0)
+        ;
+    bool done = call_state_of(call) == CALL_COMPLETE;
+    pthread_mutex_unlock(&call->lock);
+    call_unref(call);
+    return done;
+}
+
+lks_code lks_call_wait(lks_call *call, lks_error *error)
+{
+    if (channel_on_completion_thread())
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a wait on the completion thread");
+    if (call->forks != forks_so_far())
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "the call belongs to the process before the fork");
+    atomic_fetch_add(&call->references, 1);
+    pthread_mutex_lock(&call->lock);
+    while (call_state_of(call) != CALL_COMPLETE)
+        pthread_cond_wait(&call->finished, &call->lock);
+    pthread_mutex_unlock(&call->lock);
+    if (error)
+        *error = call->error;
+    lks_code code = call->error.code;
+    call_unref(call);
+    return code;
+}
+
+const ProtobufCMessage *lks_call_response(const lks_call *call)
+{
+    return call_state_of(call) >= CALL_SETTLED ? call->response : NULL;
+}
+
+void lks_call_cancel(lks_call *call)
+{
+    if (call->forks != forks_so_far())
+        return;
+    pthread_mutex_lock(&call->lock);
+    if (call_state_of(call) < CALL_SETTLED && !call->cancelled) {
+        call->cancelled = true;
+        atomic_fetch_add(&call->references, 1);
+        loop_post(&call->channel->loop, &call->cancel);
+    }
+    pthread_mutex_unlock(&call->lock);
+}
+
+void lks_call_free(lks_call *call)
+{
+    if (call)
+        call_unref(call);
+}
+
+void lks_message_free(ProtobufCMessage *message)
+{
+    if (message)
+        protobuf_c_message_free_unpacked(message, NULL);
+}
