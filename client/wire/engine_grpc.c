@@ -131,7 +131,7 @@ static void over(h2 *h, const char *why)
     if (h->state == H2_LEAVING)
         end_leaving(h);
     else
-        link_down(h->grpc->link, why);
+        link_down(h->grpc->link, h->state == H2_CONNECTING ? "the server spoke no HTTP/2" : why);
 }
 
 /* Writes, and does what follows from what was read and written. The connection may be gone afterwards. */
@@ -139,7 +139,7 @@ static void go_on(h2 *h)
 {
     grpc_tries_refuse(h);
     if (!pump(h)) {
-        over(h, h->state == H2_CONNECTING ? "the server does not speak HTTP/2" : "the server broke a rule of HTTP/2");
+        over(h, "the server broke a rule of HTTP/2");
         return;
     }
     if (h->state == H2_GOING)

@@ -14,7 +14,7 @@ enum { PIPELINED = 1000, IDS = 1000 };
 
 static struct {
     char *dir;
-    char tls_url[64], unix_url[256], strict_url[64], expired_url[64], plain_url[64];
+    char tls_url[64], grpc_url[64], grpcs_url[64], unix_url[256], strict_url[64], expired_url[64], plain_url[64];
     server_fixture *server, *strict, *expired;
 } here;
 
@@ -32,12 +32,22 @@ static const char *path(const char *name)
 static server_fixture *serve(char url[64], const char *certificate, const char *key, bool strict)
 {
     snprintf(url, 64, "tls://localhost:%u", server_fixture_free_port());
-    char listen[64];
+    char listen[64], grpc[64], grpcs[64];
     snprintf(listen, sizeof listen, "tls://127.0.0.1:%s", strrchr(url, ':') + 1);
+    snprintf(grpc, sizeof grpc, "grpc://127.0.0.1:%u", server_fixture_free_port());
+    snprintf(grpcs, sizeof grpcs, "grpcs://127.0.0.1:%u", server_fixture_free_port());
+    if (!here.grpc_url[0]) {
+        snprintf(here.grpc_url, sizeof here.grpc_url, "%s", grpc);
+        snprintf(here.grpcs_url, sizeof here.grpcs_url, "grpcs://localhost%s", strrchr(grpcs, ':'));
+    }
     const char *args[] = {"--listen",
                           listen,
                           "--listen",
                           here.unix_url,
+                          "--listen",
+                          grpc,
+                          "--listen",
+                          grpcs,
                           "--tls-certificate",
                           path(certificate),
                           "--tls-key",
@@ -115,8 +125,9 @@ static void count_ids(void *arg, lks_code code, const lks_next_response *respons
 
 TEST(each_transport_carries_calls)
 {
-    const char *const urls[] = {server_fixture_url(here.server), here.unix_url, here.tls_url};
-    for (size_t i = 0; i < 3; i++) {
+    const char *const urls[] = {server_fixture_url(here.server), here.unix_url, here.tls_url, here.grpc_url,
+                                here.grpcs_url};
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
         lks_channel *channel =
             open_or_fail(urls[i], (lks_channel_options){.ca_file = path("ca.pem"), .timeout_ms = 60000});
         lks_next_request request = LKS_NEXT_REQUEST_INIT;

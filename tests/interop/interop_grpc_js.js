@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 'use strict'
-// promise GC14: a host passes gRPC's unary interoperability cases with @grpc/grpc-js
+// gRPC's unary interoperability cases with @grpc/grpc-js against a host (promise GC13):
 // interop_grpc_js.js INTEROP_HOST PROTO_DIR. Skipped (77) without npm's packages.
 const assert = require('assert')
 const { spawn } = require('child_process')

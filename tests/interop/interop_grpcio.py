@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # promise GC12
-# promise GC13: a host passes gRPC's unary interoperability cases with grpcio
+# promise GC13: a host passes gRPC's unary interoperability cases with grpcio and with grpc-js
 """gRPC's unary interoperability cases with grpcio: interop_grpcio.py INTEROP_HOST INTEROP_CHANNEL PROTO_DIR. As a client
 of the host, and as a server of the channel, plain and with TLS. Skipped (77) without grpcio."""
 import importlib.util

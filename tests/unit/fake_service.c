@@ -412,10 +412,13 @@ fake_service *fake_start(void)
     const lks_host_options options = {.threads = 8};
     pthread_condattr_t monotonic;
     lks_error error;
+    const char *said = getenv("LOCKSTOCK_TEST_SCHEME"), *scheme = said ? said : "nng+tcp";
+    char listen[64];
     uint16_t port = 0;
 
     if (!fake)
         return NULL;
+    snprintf(listen, sizeof listen, "%s://127.0.0.1:0", scheme);
     for (size_t i = 0; i < FAKE_METHODS; i++)
         bindings[i] = (lks_rpc_binding){.method = methods[i].method, .handle = handle};
     pthread_condattr_init(&monotonic);
@@ -427,12 +430,12 @@ fake_service *fake_start(void)
         .name = "fake", .n_bindings = FAKE_METHODS, .bindings = bindings, .handlers = NULL, .self = fake};
     if (lks_host_open(&options, &fake->host, &error) != LKS_OK ||
         lks_host_add(fake->host, &service, &error) != LKS_OK ||
-        lks_host_listen(fake->host, "nng+tcp://127.0.0.1:0", &port, &error) != LKS_OK) {
+        lks_host_listen(fake->host, listen, &port, &error) != LKS_OK) {
         fprintf(stderr, "fake_service: %s\n", error.message);
         fake_stop(fake);
         return NULL;
     }
-    snprintf(fake->url, sizeof fake->url, "nng+tcp://127.0.0.1:%u", port);
+    snprintf(fake->url, sizeof fake->url, "%s://127.0.0.1:%u", scheme, port);
     return fake;
 }
 

@@ -77,7 +77,7 @@ fake_service *fake_start(void);
 /* Answers what it holds, ends. Takes NULL. */
 void fake_stop(fake_service *fake);
 
-/* "nng+tcp://127.0.0.1:PORT" */
+/* "SCHEME://127.0.0.1:PORT"; the scheme is LOCKSTOCK_TEST_SCHEME of the environment, else nng+tcp. */
 const char *fake_url(const fake_service *fake);
 
 /* From now on. What it holds is looked at again. */

@@ -14,7 +14,15 @@
 
 #include "channel.pb-c.h"
 
-enum { CONNECTIONS_MAX = 16, REQUESTS_MAX = 64, READ_BYTES = 65536, FIELDS_MAX = 16, WAIT_S = 30, PREFIX_BYTES = 5 };
+enum {
+    CONNECTIONS_MAX = 16,
+    REQUESTS_MAX = 64,
+    READ_BYTES = 65536,
+    FIELDS_MAX = 16,
+    HEADER_BYTES_MAX = 1 << 20,
+    WAIT_S = 30,
+    PREFIX_BYTES = 5
+};
 
 typedef struct connection {
     struct h2_server *server;
@@ -193,6 +201,7 @@ static void add_connection(h2_server *s)
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+    nghttp2_option_set_max_send_header_block_length(option, HEADER_BYTES_MAX);
     nghttp2_option_set_no_auto_window_update(option,
                                              s->script.setting.settings_id == NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
     if (nghttp2_session_server_new2(&c->session, callbacks, c, option) != 0)

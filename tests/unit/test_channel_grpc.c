@@ -125,6 +125,35 @@ TEST_WITH(a_deadline_ends_a_call_that_the_host_runs, NULL, tear_down)
     assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
 }
 
+static void expect_unreachable(const char *scheme, const char *host_speaks, const char *why)
+{
+    const lks_call_options options = {.timeout_ms = 300};
+    const order request = LOCKSTOCK__TEST__ORDER__INIT;
+    lks_error error;
+    char url[512];
+
+    serve(host_speaks);
+    snprintf(url, sizeof url, "%s%s", scheme, strstr(here.url, "://"));
+    lks_channel_close(here.channel);
+    const lks_channel_options client = {.ca_file = here.authority};
+    assert_int_equal(lks_channel_open(url, &client, &here.channel, &error), LKS_OK);
+    assert_null(run(&shop_buy_method, &request, &options, &error));
+    assert_int_equal(error.code, LKS_UNAVAILABLE);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_non_null(strstr(error.message, why));
+}
+
+/* promise GC16: a server that does not speak HTTP/2, or over TLS does not choose h2, gets no call */
+TEST_WITH(a_server_that_does_not_speak_http2, NULL, tear_down)
+{
+    expect_unreachable("grpc", "tcp", "spoke no HTTP/2");
+}
+
+TEST_WITH(a_server_that_does_not_choose_h2, NULL, tear_down)
+{
+    expect_unreachable("grpcs", "tls", "another protocol");
+}
+
 int main(void)
 {
     const certificate_wish wish = {.common = {.text = "localhost"}};

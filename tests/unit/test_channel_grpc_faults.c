@@ -3,7 +3,7 @@
 #include "h2_server.h"
 #include "test.h"
 
-enum { BYTES_MAX = 4096 };
+enum { BYTES_MAX = 4096, FIELD_BYTES = 5000 };
 
 static h2_server *peer;
 
@@ -231,7 +231,7 @@ TEST(a_cancelled_call_is_reset)
 /* ---- answers ----------------------------------------------------------------------------- */
 
 static struct {
-    const char *head[20], *trailers[20];
+    const char *head[34], *trailers[8];
     const void *body;
     size_t len;
 } told;
@@ -338,6 +338,22 @@ TEST(messages_of_answers)
     run_ok(&server_plain, "a");
 }
 
+/* promise GC15: headers of an answer hold 64 KiB at most */
+TEST(too_many_headers)
+{
+    static char field[FIELD_BYTES + 1];
+
+    memset(field, 'x', FIELD_BYTES);
+    memset(&told, 0, sizeof told);
+    serve((h2_step *const[]){tell, NULL});
+    memcpy(told.head, plain, sizeof plain);
+    for (size_t i = 4; i < 32; i += 2) {
+        told.head[i] = "word";
+        told.head[i + 1] = field;
+    }
+    expect(LKS_RESOURCE_EXHAUSTED, "too long", NULL);
+}
+
 /* ---- requests ---------------------------------------------------------------------------- */
 
 /* promise GC10: metadata that gRPC cannot carry refuses the call by name; keys with -bin carry bytes */
@@ -379,6 +395,30 @@ TEST(the_server_limits_the_calls_of_a_connection)
     lks_call_cancel(calls[0].call);
     assert_ended(&calls[0], LKS_CANCELLED, LKS_APPLIED_MAYBE);
     assert_ok(&calls[1], 2);
+}
+
+static void answer_what_does_not_wait(h2_server *s, h2_request *r)
+{
+    (void)s;
+    if (memmem(r->body, r->len, "prompt", 6))
+        h2_answer_pong(r);
+}
+
+/* promise GC14: calls that wait leave a quarter of the server's MAX_CONCURRENT_STREAMS to the others */
+TEST(waiting_calls_leave_streams_to_the_others)
+{
+    struct witness calls[4];
+
+    serve_with((h2_script){.steps = (h2_step *const[]){answer_what_does_not_wait, NULL},
+                           .setting = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 4}},
+               (lks_channel_options){0});
+    for (size_t i = 0; i < 4; i++)
+        start_waiting(&server_plain, "waits", &calls[i]);
+    assert_true(h2_server_await(peer, 3));
+    run_ok(&server_plain, "prompt");
+    close_channel();
+    for (size_t i = 0; i < 4; i++)
+        lks_call_free(calls[i].call);
 }
 
 static void break_http(h2_server *s, h2_request *r)
