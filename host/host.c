@@ -41,7 +41,7 @@ enum {
 
 typedef enum phase { RUNNING, DRAINING, STOPPING, FLUSHING, CLOSED } phase;
 
-typedef enum question { NOTHING, LISTEN, SET_HEALTH, CLOSE } question;
+typedef enum question { NOTHING, LISTEN, SET_HEALTH, RELOAD_TLS, CLOSE } question;
 
 struct lks_host {
     lks_host_options options; /* complete */
@@ -215,6 +215,18 @@ static void listen_on(lks_host *host, const char *url, uint16_t *port, lks_error
         *error = why;
 }
 
+static void reload_tls(lks_host *host, lks_error *error)
+{
+    const tls_files files = tls_files_of(&host->options);
+
+    if (!files.certificate)
+        lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "tls_certificate: the host has none");
+    else if (host->wires)
+        wires_load_certificates(host->wires, error);
+    else
+        wires_check_tls(&files, error);
+}
+
 static void set_health(lks_host *host, const char *service, bool serving, lks_error *error)
 {
     if (service && !services_has(host->services, service))
@@ -239,6 +251,8 @@ static void on_wake(uv_async_t *wake)
     host->asked.error = (lks_error){0};
     if (asked == LISTEN)
         listen_on(host, host->asked.url, &host->asked.port, &host->asked.error);
+    else if (asked == RELOAD_TLS)
+        reload_tls(host, &host->asked.error);
     else if (asked == SET_HEALTH)
         set_health(host, host->asked.service, host->asked.serving, &host->asked.error);
     else
@@ -435,6 +449,17 @@ lks_code lks_host_set_health(lks_host *host, const char *service, bool serving, 
     host->asked.service = service;
     host->asked.serving = serving;
     ask(host, SET_HEALTH);
+    if (error)
+        *error = host->asked.error;
+    return host->asked.error.code;
+}
+
+lks_code lks_host_reload_tls(lks_host *host, lks_error *error)
+{
+    lks_code code = check_thread(host, error);
+    if (code != LKS_OK)
+        return code;
+    ask(host, RELOAD_TLS);
     if (error)
         *error = host->asked.error;
     return host->asked.error.code;

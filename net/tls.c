@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,7 +20,8 @@ enum {
 };
 
 struct tls_context {
-    SSL_CTX *ssl;
+    pthread_mutex_t lock;
+    SSL_CTX *ssl; /* under the lock */
     const char *alpn;
 };
 
@@ -132,6 +134,8 @@ static tls_context *context_new(const SSL_METHOD *method)
     tls_context *context = calloc(1, sizeof *context);
 
     ERR_clear_error();
+    if (context)
+        pthread_mutex_init(&context->lock, NULL);
     if (!context || !(context->ssl = SSL_CTX_new(method))) {
         tls_context_free(context);
         return NULL;
@@ -207,9 +211,21 @@ lks_code tls_context_load_client(const char *ca_file, const char *certificate_fi
 
 void tls_context_free(tls_context *context)
 {
-    if (context)
-        SSL_CTX_free(context->ssl);
+    if (!context)
+        return;
+    SSL_CTX_free(context->ssl);
+    pthread_mutex_destroy(&context->lock);
     free(context);
+}
+
+void tls_context_replace(tls_context *context, tls_context *by)
+{
+    pthread_mutex_lock(&context->lock);
+    SSL_CTX *before = context->ssl;
+    context->ssl = by->ssl;
+    pthread_mutex_unlock(&context->lock);
+    by->ssl = before;
+    tls_context_free(by);
 }
 
 /* ---- connections ------------------------------------------------------------------ */
@@ -221,7 +237,9 @@ static tls *tls_new(tls_context *context)
     if (!t)
         return NULL;
     ERR_clear_error();
+    pthread_mutex_lock(&context->lock);
     t->ssl = SSL_new(context->ssl);
+    pthread_mutex_unlock(&context->lock);
     t->in = BIO_new(BIO_s_mem());
     t->out = BIO_new(BIO_s_mem());
     if (!t->ssl || !t->in || !t->out) {

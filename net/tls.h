@@ -52,6 +52,10 @@ void tls_context_free(tls_context *context);
 /* A server's side of a connection; NULL when out of memory. */
 tls *tls_accept(tls_context *context);
 
+/* What connections that are made from now on use is that of `by`, which is freed. Both were loaded by the same function.
+ * Thread-safe. */
+void tls_context_replace(tls_context *context, tls_context *by);
+
 /* A client's side. The server must have a certificate for `name`, a host name or an address, and agree on `alpn`, the
  * one protocol that is offered; NULL: none. NULL when out of memory. */
 tls *tls_connect(tls_context *context, const char *name, const char *alpn);

@@ -78,10 +78,13 @@ lks_code wires_load_certificates(wires *w, lks_error *error)
     lks_code code = load_tls(&w->options.tls, &plain, &h2, error);
     if (code != LKS_OK || !plain)
         return code;
-    tls_context_free(w->tls);
-    tls_context_free(w->h2);
-    w->tls = plain;
-    w->h2 = h2;
+    if (w->tls) {
+        tls_context_replace(w->tls, plain);
+        tls_context_replace(w->h2, h2);
+    } else {
+        w->tls = plain;
+        w->h2 = h2;
+    }
     return LKS_OK;
 }
 
@@ -209,6 +212,14 @@ static lks_code listen_grpc(wires *w, const char *address, uint16_t *bound, lks_
     return code == LKS_OK ? grpc_server_listen(w->grpc, address, NULL, bound, error) : code;
 }
 
+static lks_code listen_grpc_unix(wires *w, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)bound;
+    lks_code code = need_grpc(w, error);
+
+    return code == LKS_OK ? grpc_server_listen_unix(w->grpc, address, error) : code;
+}
+
 static lks_code listen_grpcs(wires *w, const char *address, uint16_t *bound, lks_error *error)
 {
     if (!w->h2)
@@ -278,6 +289,7 @@ static const struct scheme {
     {.prefix = "tls://", .listen = listen_tls, .has_port = true, .encrypted = true},
     {.prefix = "unix://", .listen = listen_unix},
     {.prefix = "grpc://", .listen = listen_grpc, .has_port = true},
+    {.prefix = "grpc+unix://", .listen = listen_grpc_unix},
     {.prefix = "grpcs://", .listen = listen_grpcs, .has_port = true, .encrypted = true},
     {.prefix = "ws://", .listen = listen_ws, .has_port = true, .for_pages = true},
     {.prefix = "wss://", .listen = listen_wss, .has_port = true, .encrypted = true, .for_pages = true},
@@ -308,8 +320,8 @@ static void with_port(const char *url, const char *authority, uint16_t port, cha
 static lks_code no_scheme(lks_error *error)
 {
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                         "must begin with tcp://, tls://, unix://, grpc://, grpcs://, ws://, wss://, nng+tcp:// or "
-                         "nng+ws://");
+                         "must begin with tcp://, tls://, unix://, grpc://, grpcs://, grpc+unix://, ws://, wss://, "
+                         "nng+tcp:// or nng+ws://");
 }
 
 lks_code wires_check(const char *url, bool starts, bool has_certificate, const char *without, lks_error *error)

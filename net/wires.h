@@ -1,7 +1,7 @@
 /* All transports that a server listens on. Used by lockstockd and host/. The scheme of a URL selects the engine:
  *
  *   tcp://host:port  tls://...  unix:///path   sp_server.h, on the loop
- *   grpc://host:port  grpcs://...              grpc.h, on the loop
+ *   grpc://host:port  grpcs://...  grpc+unix:///path   grpc.h, on the loop
  *   ws://host:port/path  wss://...             sp_server.h, over WebSocket
  *   nng+tcp://...  nng+ws://...                other names of tcp:// and ws://
  *

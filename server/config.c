@@ -17,8 +17,8 @@
 const option config_keys[] = {
     {LIST("listen", listen),
      "addresses to listen on, separated by commas or given several times: tcp://host:port,\n"
-     "                               tls://..., unix:///path, grpc://..., grpcs://..., ws://host:port/path, "
-     "wss://...;\n"
+     "                               tls://..., unix:///path, grpc://..., grpcs://..., grpc+unix:///path,\n"
+     "                               ws://host:port/path, wss://...; host * = all addresses;\n"
      "                               nng+tcp:// and nng+ws:// are other names of tcp:// and ws://; port 0 = any free "
      "port",
      "tcp://127.0.0.1:7700,grpc://127.0.0.1:7701"},

@@ -270,6 +270,9 @@ static void channel_free(lks_channel *channel)
     lks_rpc_arena_free(channel->arena);
     tls_context_free(channel->tls);
     free(channel->server_name);
+    free(channel->ca_file);
+    free(channel->certificate_file);
+    free(channel->key_file);
     free(channel->ns);
     if (channel->authorization)
         explicit_bzero(channel->authorization, strlen(channel->authorization));
@@ -277,15 +280,24 @@ static void channel_free(lks_channel *channel)
     free(channel);
 }
 
-/* The files are read once, when the first URL needs them. */
-static lks_code load_tls(lks_channel *channel, lks_error *error)
+static lks_code load_tls(const lks_channel *channel, tls_context **ret, lks_error *error)
 {
-    lks_channel_options *options = &channel->options;
+    const lks_channel_options *options = &channel->options;
 
-    if (channel->tls)
-        return LKS_OK;
-    return tls_context_load_client(options->ca_file, options->certificate_file, options->key_file, NULL, &channel->tls,
-                                   error);
+    return tls_context_load_client(options->ca_file, options->certificate_file, options->key_file, NULL, ret, error);
+}
+
+lks_code lks_channel_reload_tls(lks_channel *channel, lks_error *error)
+{
+    tls_context *fresh = NULL;
+
+    lks_error_clear(error);
+    if (!channel->tls)
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "no URL of the channel is encrypted");
+    lks_code code = load_tls(channel, &fresh, error);
+    if (code == LKS_OK)
+        tls_context_replace(channel->tls, fresh);
+    return code;
 }
 
 static lks_code open_connections(lks_channel *channel, const char *urls, lks_error *error)
@@ -306,7 +318,8 @@ static lks_code open_connections(lks_channel *channel, const char *urls, lks_err
 
         if (channel->n_connections == URLS_MAX)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: more than %d", URLS_MAX);
-        lks_code code = connection_is_encrypted(url) ? load_tls(channel, error) : LKS_OK;
+        lks_code code =
+            connection_is_encrypted(url) && !channel->tls ? load_tls(channel, &channel->tls, error) : LKS_OK;
         if (code != LKS_OK)
             return code;
         options.tls = channel->tls;
@@ -361,7 +374,10 @@ static bool copy_texts(lks_channel *channel)
     lks_channel_options *options = &channel->options;
 
     return copy_text(&options->ns, "", &channel->ns) && copy_text(&options->server_name, "", &channel->server_name) &&
-           copy_text(&options->token, SCHEME, &channel->authorization);
+           copy_text(&options->token, SCHEME, &channel->authorization) &&
+           copy_text(&options->ca_file, "", &channel->ca_file) &&
+           copy_text(&options->certificate_file, "", &channel->certificate_file) &&
+           copy_text(&options->key_file, "", &channel->key_file);
 }
 
 /* A channel without connections and without its thread; NULL when out of memory. */
@@ -413,7 +429,6 @@ lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *opt
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     code = open_connections(channel, urls, error);
-    channel->options.ca_file = channel->options.certificate_file = channel->options.key_file = NULL; /* the caller's */
     if (code == LKS_OK && pthread_create(&channel->thread, NULL, run_loop, channel) != 0)
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -27,7 +27,8 @@ struct lks_channel {
     /* Shared, constant after open. */
     lks_channel_options options;            /* with the defaults; token: "Bearer " and the token */
     char *ns, *server_name, *authorization; /* those of the options */
-    tls_context *tls;                       /* NULL = no URL needs it */
+    char *ca_file, *certificate_file, *key_file;
+    tls_context *tls; /* NULL = no URL needs it */
     size_t calls_max;
     unsigned forks; /* of the process that opened it (forks.h) */
     pthread_t thread;

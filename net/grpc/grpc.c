@@ -406,13 +406,9 @@ static void on_closed(void *arg)
     free_connection(c);
 }
 
-static const stream_protocol protocol = {.name = "grpc",
-                                         .tls_name = "grpcs",
-                                         .open = on_open,
-                                         .bytes = on_bytes,
-                                         .produce = on_produce,
-                                         .drained = on_drained,
-                                         .closed = on_closed};
+#define PROTOCOL .open = on_open, .bytes = on_bytes, .produce = on_produce, .drained = on_drained, .closed = on_closed
+static const stream_protocol over_tcp = {.name = "grpc", .tls_name = "grpcs", PROTOCOL};
+static const stream_protocol over_unix = {.name = "grpc+unix", PROTOCOL};
 
 /* ---- the server --------------------------------------------------------------------- */
 
@@ -432,7 +428,12 @@ lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, 
 lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *const *context, uint16_t *bound,
                             lks_error *error)
 {
-    return streams_listen_tcp(all->options.streams, address, context, &protocol, all, bound, error);
+    return streams_listen_tcp(all->options.streams, address, context, &over_tcp, all, bound, error);
+}
+
+lks_code grpc_server_listen_unix(grpc_server *all, const char *path, lks_error *error)
+{
+    return streams_listen_unix(all->options.streams, path, &over_unix, all, error);
 }
 
 void grpc_server_tick(grpc_server *all)

@@ -76,6 +76,9 @@ lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, 
 lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *const *context, uint16_t *bound,
                             lks_error *error);
 
+/* Errors as streams_listen_unix. */
+lks_code grpc_server_listen_unix(grpc_server *all, const char *path, lks_error *error);
+
 /* Ends calls and connections whose time is over. Call it every GRPC_TICK_MS. */
 void grpc_server_tick(grpc_server *all);
 

@@ -22,14 +22,26 @@ enum { PATH_BYTES = sizeof((struct sockaddr_un *)0)->sun_path };
 
 /* ---- host:port ------------------------------------------------------------------ */
 
+static bool has_ipv6(void)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 lks_code address_resolve(const char *text, struct addrinfo **ret, lks_error *error)
 {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct address parsed;
 
     if (!address_parse(text, &parsed))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "must be host:port");
-    int failed = getaddrinfo(strcmp(parsed.host, "*") == 0 ? NULL : parsed.host, parsed.port, &hints, ret);
+    bool any = strcmp(parsed.host, "*") == 0;
+    if (any)
+        hints.ai_family = has_ipv6() ? AF_INET6 : AF_INET; /* a socket of [::] takes IPv4 too */
+    int failed = getaddrinfo(any ? NULL : parsed.host, parsed.port, &hints, ret);
     if (failed)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", gai_strerror(failed));
     return LKS_OK;

@@ -19,6 +19,7 @@ static struct {
     lks_channel *channel;
     char seen[1024]; /* by the handler */
     char logged[512];
+    uint16_t port;
     lks_code code; /* what the handler answers: with `text` in the error, or in the response */
     const char *text;
 } here;
@@ -70,6 +71,7 @@ static void open_both(const char *url, lks_host_options host_options, lks_channe
     assert_int_equal(lks_host_open(&host_options, &here.host, &error), LKS_OK);
     assert_int_equal(lks_host_add(here.host, &service, &error), LKS_OK);
     assert_int_equal(lks_host_listen(here.host, url, &port, &error), LKS_OK);
+    here.port = port;
     if (port)
         snprintf(called, sizeof called, "%.*s:%u", (int)(strrchr(url, ':') - url), url, port);
     else
@@ -106,6 +108,37 @@ TEST(a_handler_knows_the_process_that_calls)
     assert_int_equal(call(&error), LKS_OK);
     snprintf(expected, sizeof expected, "unix uid=%u pid=%d ns=east principal=", getuid(), getpid());
     assert_string_equal(here.seen, expected);
+}
+
+/* promise CH28 */
+TEST(over_grpc_too_a_handler_knows_the_process_that_calls)
+{
+    char url[300], expected[128];
+    lks_error error;
+
+    snprintf(url, sizeof url, "grpc+unix://%s/shop", here.dir);
+    open_both(url, (lks_host_options){0}, (lks_channel_options){.ns = "east"});
+    assert_int_equal(call(&error), LKS_OK);
+    snprintf(expected, sizeof expected, "grpc+unix uid=%u pid=%d ns=east principal=", getuid(), getpid());
+    assert_string_equal(here.seen, expected);
+}
+
+/* promise CH31: `*` listens on all addresses, of both families */
+TEST(a_star_is_all_addresses)
+{
+    static const char *const hosts[] = {"127.0.0.1", "[::1]"};
+    char url[64];
+    lks_error error;
+
+    open_both("tcp://*:0", (lks_host_options){0}, (lks_channel_options){0});
+    lks_channel_close(here.channel);
+    for (size_t i = 0; i < (access("/proc/net/if_inet6", F_OK) == 0 ? 2 : 1); i++) {
+        snprintf(url, sizeof url, "tcp://%s:%u", hosts[i], here.port);
+        assert_int_equal(lks_channel_open(url, NULL, &here.channel, &error), LKS_OK);
+        assert_int_equal(call(&error), LKS_OK);
+        lks_channel_close(here.channel);
+    }
+    here.channel = NULL;
 }
 
 /* promise CH28 */

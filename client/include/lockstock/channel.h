@@ -67,6 +67,11 @@ static inline lks_code lks_channel_open(const char *urls, const lks_channel_opti
     return lks_channel_open_sized(urls, options, sizeof(lks_channel_options), ret, error);
 }
 
+/* Reads ca_file, certificate_file and key_file again: for connections that are made from now on. On failure those of
+ * before stay. LKS_INVALID_ARGUMENT: a file that cannot be used; LKS_FAILED_PRECONDITION: no URL of the channel is
+ * encrypted. Blocks while it reads. Thread-safe. */
+lks_code lks_channel_reload_tls(lks_channel *channel, lks_error *error);
+
 /* Ends every call under way (CANCELLED; MAYBE where it was sent), runs their
  * `done`, frees the channel. Blocks until they returned. Not to be called from a
  * `done` (LKS_FAILED_PRECONDITION, nothing done), nor while another thread uses the

@@ -106,9 +106,10 @@ lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error 
  *   unix:///path               the same on a unix socket, made with mode 0600
  *   ws://address:port/path     the same over WebSocket; wss:// over TLS; nng+ws:// is another name of ws://
  *   grpc://address:port        gRPC over HTTP/2; grpcs:// over TLS
+ *   grpc+unix:///path          the same on a unix socket ("unix:/path" for gRPC's own libraries), made with mode 0600
  *   nng+tcp://address:port     another name of tcp://
  *
- * The address is an IP address, a name or `*`. Port 0 lets the system choose; the bound port is stored in *port when
+ * The address is an IP address, a name or `*`, which is all addresses of both families. Port 0 lets the system choose; the bound port is stored in *port when
  * not NULL (0 for a unix socket). A connection that a web page opens is refused unless allow_origins names the page.
  * LKS_INVALID_ARGUMENT: a URL that is none of these; LKS_FAILED_PRECONDITION: it needs a certificate, or the path is
  * not safe for a socket; LKS_UNAVAILABLE: the address is in use or not ours. Blocks; not to be called from `log`. */
@@ -122,6 +123,11 @@ lks_code lks_host_limit(lks_host *host, const char *method, uint32_t calls_max, 
 /* What grpc.health.v1.Health says of a service ("shop.v1.Shop"), or of all (NULL); at first that they serve. Calls are
  * taken all the same. LKS_NOT_FOUND: no such service was added. Not to be called from a callback of the host. */
 lks_code lks_host_set_health(lks_host *host, const char *service, bool serving, lks_error *error);
+
+/* Reads tls_certificate, tls_key and tls_client_ca again: for connections that are made from now on. On failure those of
+ * before stay. LKS_INVALID_ARGUMENT: a file that cannot be used; LKS_FAILED_PRECONDITION: the options name none, or it
+ * is called from a callback of the host. Blocks while it reads. */
+lks_code lks_host_reload_tls(lks_host *host, lks_error *error);
 
 /* Ends the host within drain_ms + 2 s: takes no new connection and no new call (gRPC clients are told by GOAWAY), and
  * lets its calls run for drain_ms. Then calls that have not begun are answered UNAVAILABLE, applied NO, and those that
