@@ -15,9 +15,9 @@
 
 enum {
     FIELDS_MAX = 80,
-    FIELD_BYTES = 32,             /* what a field costs beyond its texts (RFC 7541, 4.1) */
-    HEADER_BYTES_MAX = 64 * 1024, /* of an answer */
-    STREAM_MAX = INT32_MAX - 2,   /* the last id of a call on a connection */
+    FIELD_BYTES = 32,                   /* what a field costs beyond its texts (RFC 7541, 4.1) */
+    HEADER_BYTES_MAX = 64 * 1024,       /* of an answer */
+    STREAM_MAX = INT32_MAX - (1 << 20), /* then the connection ends; before it does, more calls may begin */
 };
 
 static const char out_of_memory[] = "out of memory for the answer";
