@@ -86,6 +86,7 @@ static void drop(struct running *r)
 {
     calls *all = r->all;
 
+    lks_rpc_context_end(&r->context);
     lks_rpc_arena_free(r->arena);
     lks_guard_free(r->context.guarded);
     peer_unref(r->peer);
@@ -240,6 +241,7 @@ static bool stop(struct running *r, lks_code code, bool *begun)
         move(r, OVER);
     deferred_stopped(r);
     pthread_mutex_unlock(&all->lock);
+    lks_rpc_context_stop(&r->context);
     *begun = was >= RUNNING;
     if (waited)
         refuse_stopped(r);
@@ -295,6 +297,7 @@ static void end(struct running *r)
     if (!r->answered)
         answer(r, r->error.code == LKS_OK ? r->response : NULL, &r->error);
     give_arena(all, r->arena);
+    lks_rpc_context_end(&r->context);
     lks_guard_free(r->context.guarded);
     peer_unref(r->peer);
     free(r);

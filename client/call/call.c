@@ -444,8 +444,18 @@ static void run_start(loop_task *task)
 
     channel_add(call->channel, &call->base);
     wait_in_line(call);
+    pthread_mutex_lock(&call->lock);
+    bool cancelled = call->cancelled && !call->cancel_posted;
+    pthread_mutex_unlock(&call->lock);
+    if (cancelled)
+        cancel(call, "cancelled by the caller");
     if (atomic_load(&call->channel->closing))
         cancel(call, "the channel was closed");
+}
+
+static void on_context_stopped(lks_rpc_follower *follower)
+{
+    lks_call_cancel(container_of(follower, lks_call, follower));
 }
 
 static void run_cancel(loop_task *task)
@@ -465,6 +475,8 @@ static void complete(frame_call *base)
 {
     lks_call *call = call_of(base);
 
+    if (call->follower.stop)
+        lks_rpc_unfollow(&call->follower);
     if (call->done)
         call->done(call->function, call->arg, call->error.code, call->response, &call->error);
     enter(call, CALL_COMPLETE);
@@ -507,6 +519,15 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
 }
 
 /* Makes an admitted call that is not started yet. */
+/* False: the context's call was stopped already. */
+static bool follow(lks_call *call, lks_rpc_context *context)
+{
+    if (!context)
+        return true;
+    call->follower.stop = on_context_stopped;
+    return lks_rpc_follow(context, &call->follower);
+}
+
 static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
                         const lks_call_options *options, size_t options_bytes, unsigned references, lks_call **ret,
                         lks_error *error)
@@ -530,8 +551,15 @@ static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, cons
     if (code != LKS_OK)
         goto cleanup;
     *ret = call_new(channel, request, references);
-    if (*ret)
+    if (*ret && follow(*ret, own.context))
         return LKS_OK;
+    if (*ret) {
+        atomic_store(&(*ret)->references, 1);
+        call_unref(*ret);
+        request = NULL;
+        code = lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "options.context: its call was cancelled");
+        goto cleanup;
+    }
     code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 cleanup:
     free(request);

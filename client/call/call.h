@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include <lockstock/call.h>
+#include <lockstock/rpc/service.h>
 
 #include "client/call/channel.h"
 #include "client/loop/loop.h"
@@ -38,7 +39,8 @@ struct lks_call {
     pthread_mutex_t lock;
     pthread_cond_t finished;
     loop_task cancel;
-    bool cancelled; /* `cancel` was posted; under the lock */
+    bool cancelled, cancel_posted; /* under the lock */
+    lks_rpc_follower follower;     /* of the context */
 
     /* The loop thread's. */
     struct timer timer;  /* not later than */

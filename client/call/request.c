@@ -14,6 +14,7 @@ enum {
     UNDO_TIMEOUT_MS = 86400000, /* a copy of the call may arrive as late */
     WAIT_MARGIN_MS = 5000,      /* the default timeout of a call that waits has so much more than its wait */
     METADATA_MAX = 64,
+    TRACE_KEYS = 2,
     FRAME_HEADER_BYTES = 16 /* before a frame on the wire; rounded up */
 };
 
@@ -167,9 +168,35 @@ static lks_code check(const lks_rpc_method *method, const ProtobufCMessage *mess
     return LKS_OK;
 }
 
+static bool has_key(const lks_metadata *metadata, size_t n, const char *key)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(metadata[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+/* What the context has of trace context (W3C), and the call does not name. Returns how many entries were added. */
+static size_t gather_trace(const lks_call_options *options, lks_metadata *metadata, size_t n)
+{
+    static const char *const keys[TRACE_KEYS] = {"traceparent", "tracestate"};
+    const lks_rpc_context *context = options ? options->context : NULL;
+    bool given = has_key(metadata, n, keys[0]); /* a trace of the caller's own */
+    size_t added = 0;
+
+    for (size_t k = 0; context && k < TRACE_KEYS && !given; k++)
+        for (size_t i = 0; i < context->n_metadata; i++)
+            if (strcmp(context->metadata[i].key, keys[k]) == 0) {
+                metadata[n + added++] =
+                    (lks_metadata){keys[k], context->metadata[i].value.data, context->metadata[i].value.len};
+                break;
+            }
+    return added;
+}
+
 /* The metadata of the call, and that of the channel whose keys the call does not have. */
 static size_t gather_metadata(const lks_call_options *options, const lks_channel_options *defaults,
-                              lks_metadata metadata[METADATA_MAX + 2])
+                              lks_metadata metadata[METADATA_MAX + 2 + TRACE_KEYS])
 {
     bool names_ns = false, names_authorization = false;
     size_t n = 0;
@@ -179,6 +206,7 @@ static size_t gather_metadata(const lks_call_options *options, const lks_channel
         names_ns = names_ns || strcmp(options->metadata[i].key, NAMESPACE) == 0;
         names_authorization = names_authorization || strcmp(options->metadata[i].key, AUTHORIZATION) == 0;
     }
+    n += gather_trace(options, metadata, n);
     if (defaults->ns && !names_ns)
         metadata[n++] = (lks_metadata){NAMESPACE, defaults->ns, strlen(defaults->ns)};
     if (defaults->token && !names_authorization)
@@ -190,7 +218,7 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
                      const lks_channel_options *defaults, struct request **ret, lks_error *error)
 {
     char id[LKS_RPC_RANDOM_ID_LEN + 1];
-    lks_metadata metadata[METADATA_MAX + 2];
+    lks_metadata metadata[METADATA_MAX + 2 + TRACE_KEYS];
     struct request *request = NULL;
     lks_code code = check(method, message, options, error);
     if (code != LKS_OK)
@@ -230,8 +258,14 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     request->repeatable = repeatable;
     request->coalesces = method->coalesce && !request->no_retry && bytes <= REQUEST_FRAME_BYTES_MAX &&
                          defaults->message_bytes_max >= LKS_RPC_MESSAGE_BYTES_MAX;
-    request->deadline_ns =
-        clock_now_ns() + timeout_ms_of(options, defaults->timeout_ms, request->wait_ms) * CLOCK_NS_PER_MS;
+    uint64_t now_ns = clock_now_ns();
+    request->deadline_ns = now_ns + timeout_ms_of(options, defaults->timeout_ms, request->wait_ms) * CLOCK_NS_PER_MS;
+    if (options && options->context && options->context->deadline_ns < request->deadline_ns)
+        request->deadline_ns = options->context->deadline_ns;
+    if (request->deadline_ns <= now_ns) {
+        free(request);
+        return lks_error_set(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "options.context: its deadline is over");
+    }
     *ret = request;
     return LKS_OK;
 }

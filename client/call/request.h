@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <lockstock/call.h>
+#include <lockstock/rpc/service.h>
 #include <lockstock/rpc/arena.h>
 #include <lockstock/rpc/v1/envelope.pb-c.h>
 

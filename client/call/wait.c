@@ -60,10 +60,14 @@ void lks_call_cancel(lks_call *call)
     if (call->forks != forks_so_far())
         return;
     pthread_mutex_lock(&call->lock);
-    if (call_state_of(call) < CALL_SETTLED && !call->cancelled) {
+    call_state state = call_state_of(call);
+    if (state < CALL_SETTLED && !call->cancelled) {
         call->cancelled = true;
-        atomic_fetch_add(&call->references, 1);
-        loop_post(&call->channel->loop, &call->cancel);
+        if (state > CALL_STARTED) { /* else its start sees it */
+            call->cancel_posted = true;
+            atomic_fetch_add(&call->references, 1);
+            loop_post(&call->channel->loop, &call->cancel);
+        }
     }
     pthread_mutex_unlock(&call->lock);
 }

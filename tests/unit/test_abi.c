@@ -19,7 +19,7 @@ enum { LONGER = 16, NOTHING = 0xa5 };
     _Static_assert(sizeof(type) == offsetof(type, last) + sizeof(((type *)0)->last), #type " ends with padding")
 ENDS_WITH(lks_host_options, authenticate_arg);
 ENDS_WITH(lks_channel_options, server_name);
-ENDS_WITH(lks_call_options, n_metadata);
+ENDS_WITH(lks_call_options, context);
 ENDS_WITH(lks_lock_options, arg);
 ENDS_WITH(lks_hold_options, arg);
 ENDS_WITH(lks_once_options, reserved);

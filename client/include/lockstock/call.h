@@ -32,6 +32,9 @@ typedef struct lks_call_options {
                             is reached, as any call of a method with the option settles is */
     const lks_metadata *metadata; /* copied; at most 64, keys of a-z, 0-9, '-', '_', '.' */
     size_t n_metadata;
+    struct lks_rpc_context *context; /* of the call whose handler makes this one: it ends at the context's deadline at
+                                        the latest, is cancelled when that call is, and sends its traceparent and
+                                        tracestate. Used only inside of the function that starts the call. NULL: none */
 } lks_call_options;
 
 typedef struct lks_call lks_call;

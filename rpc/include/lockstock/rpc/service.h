@@ -3,6 +3,7 @@
 #ifndef LOCKSTOCK_RPC_SERVICE_H
 #define LOCKSTOCK_RPC_SERVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,8 +54,29 @@ typedef struct lks_rpc_context {
                                     its common name; NULL: none */
     struct lks_guarded *guarded; /* the state of the guards (lockstock/guard.h); NULL: no guards */
     const lks_rpc_peer *peer;
-    const char *principal; /* whom `authenticate` of the host's options took the caller for; "": nobody */
+    struct lks_rpc_follower *followers; /* calls that it made (lks_call_options.context); internal */
+    bool stopped;                       /* internal */
+    const char *principal;              /* whom `authenticate` of the host's options took the caller for; "": nobody */
 } lks_rpc_context;
+
+/* What is to end with a call: embedded in a call that its handler makes. For lockstock's own libraries. */
+typedef struct lks_rpc_follower {
+    void (*stop)(struct lks_rpc_follower *follower); /* must not block; not to follow or leave a context */
+    struct lks_rpc_follower *next, **at;             /* its place in the context; at NULL: in none */
+} lks_rpc_follower;
+
+/* Runs `stop` once when the context's call is cancelled or its deadline passes. False: that is so already, and `stop` will
+ * not run. Thread-safe. */
+bool lks_rpc_follow(lks_rpc_context *context, lks_rpc_follower *follower);
+
+/* After it `stop` does not run, nor is it running. Thread-safe. */
+void lks_rpc_unfollow(lks_rpc_follower *follower);
+
+/* Stops the followers, those that come too. */
+void lks_rpc_context_stop(lks_rpc_context *context);
+
+/* The context ends; its followers go on. */
+void lks_rpc_context_end(lks_rpc_context *context);
 
 typedef struct lks_rpc_service lks_rpc_service;
 
