@@ -251,8 +251,10 @@ static bool open_link(struct link *link)
 {
     grpc *g = calloc(1, sizeof *g);
 
-    if (!g)
+    if (!g || !(g->sending = lks_rpc_arena_new())) {
+        free(g);
         return false;
+    }
     g->link = link;
     TAILQ_INIT(&g->leaving);
     TAILQ_INIT(&g->idle);
@@ -285,8 +287,10 @@ static void close_link(struct link *link)
     }
     while ((t = TAILQ_FIRST(&g->idle))) {
         TAILQ_REMOVE(&g->idle, t, in_list);
-        grpc_try_free(t);
+        free(t);
     }
+    lks_rpc_arena_free(g->sending);
+    lks_rpc_arena_free(g->spare);
     free(g);
 }
 

@@ -28,16 +28,16 @@ typedef struct grpc_try {
     struct h2 *on;
     slot *slot;
     int32_t stream;
-    message *message;
+    message *message;    /* NULL once it is packed */
     const char *refusal; /* why it is not sent at all; static, or in the arena */
-    lks_rpc_arena *arena;
 
     uint8_t prefix[GRPC_PREFIX_BYTES];
     ProtobufCBinaryData payload; /* in the message */
     size_t packed;               /* bytes of prefix and payload that nghttp2 has taken */
     uint64_t end_at;             /* where its last byte is in the output; 0: not packed yet */
 
-    /* The answer; texts are in the arena. */
+    /* The answer; texts are in the arena, which is there from the first of them on. */
+    lks_rpc_arena *arena;
     unsigned http_status;
     bool is_grpc;
     lks_rpc_slice status, text, details, applied;
@@ -72,6 +72,8 @@ typedef struct grpc {
     h2 *current; /* NULL: not made yet, or leaving */
     TAILQ_HEAD(, h2) leaving;
     grpc_tries idle;
+    lks_rpc_arena *sending; /* for one request at a time */
+    lks_rpc_arena *spare;   /* for an answer; NULL: none */
 } grpc;
 
 /* engine.send */
@@ -81,8 +83,6 @@ void grpc_try_forget(slot *s);
 
 /* Ends the calls that are not to be sent. */
 void grpc_tries_refuse(h2 *h);
-
-void grpc_try_free(grpc_try *t);
 
 /* Makes nghttp2's session. False when out of memory. */
 bool grpc_calls_listen(h2 *h);

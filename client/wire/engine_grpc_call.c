@@ -2,6 +2,7 @@
  *
  * Invariant: the user data of a stream is its call while the call has its slot, then NULL. A call is in `sending`
  * exactly while its slot is SENDING and its end is packed. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,6 @@ enum {
     STREAM_MAX = INT32_MAX - (1 << 20), /* then the connection ends; before it does, more calls may begin */
 };
 
-static const char out_of_memory[] = "out of memory for the answer";
-
 static grpc_try *try_of(const slot *s)
 {
     return s->operation;
@@ -38,18 +37,31 @@ static grpc_try *take_try(h2 *h)
         TAILQ_REMOVE(&h->grpc->idle, t, in_list);
         return t;
     }
-    t = calloc(1, sizeof *t);
-    if (t && !(t->arena = lks_rpc_arena_new())) {
-        free(t);
-        return NULL;
-    }
-    return t;
+    return calloc(1, sizeof *t);
 }
 
-void grpc_try_free(grpc_try *t)
+/* False when out of memory. Most answers come whole, one after the other: they need one arena. */
+static bool take_arena(grpc_try *t)
 {
-    lks_rpc_arena_free(t->arena);
-    free(t);
+    grpc *transport = t->on->grpc;
+
+    if (t->arena)
+        return true;
+    t->arena = transport->spare ? transport->spare : lks_rpc_arena_new();
+    transport->spare = NULL;
+    return t->arena;
+}
+
+static void give_arena(grpc_try *t)
+{
+    grpc *transport = t->on->grpc;
+
+    if (transport->spare || !t->arena) {
+        lks_rpc_arena_free(t->arena);
+    } else {
+        lks_rpc_arena_reset(t->arena);
+        transport->spare = t->arena;
+    }
 }
 
 static void stop_sending(grpc_try *t)
@@ -78,14 +90,13 @@ static slot *detach(grpc_try *t)
 
 static void release(grpc_try *t)
 {
-    lks_rpc_arena *arena = t->arena;
     grpc *transport = t->on->grpc;
 
     free(t->message);
     free(t->response);
     grpc_reader_end(&t->reader);
-    lks_rpc_arena_reset(arena);
-    *t = (grpc_try){.arena = arena};
+    give_arena(t);
+    *t = (grpc_try){.slot = NULL};
     TAILQ_INSERT_HEAD(&transport->idle, t, in_list);
 }
 
@@ -155,7 +166,7 @@ static bool is_binary(const char *key)
 static bool put_base64(fields *f, grpc_try *t, const char *key, const ProtobufCBinaryData *value)
 {
     size_t len = BASE64_ENCODED_BYTES(value->len);
-    char *text = lks_rpc_arena_alloc(t->arena, len);
+    char *text = lks_rpc_arena_alloc(t->on->grpc->sending, len);
 
     if (!text)
         return false;
@@ -166,6 +177,14 @@ static bool put_base64(fields *f, grpc_try *t, const char *key, const ProtobufCB
     return true;
 }
 
+/* False when out of memory. */
+static bool refuse(grpc_try *t, const char *key, const char *why)
+{
+    if (take_arena(t))
+        t->refusal = lks_rpc_arena_printf(t->arena, "options.metadata: %s is %s", key, why);
+    return t->refusal;
+}
+
 /* False when out of memory. An entry that gRPC cannot carry refuses the call. */
 static bool put_metadata(fields *f, grpc_try *t, const Lockstock__Rpc__V1__Call *call)
 {
@@ -173,14 +192,18 @@ static bool put_metadata(fields *f, grpc_try *t, const Lockstock__Rpc__V1__Call 
         const char *key = call->metadata[i]->key;
         const ProtobufCBinaryData *value = &call->metadata[i]->value;
 
+        bool done = true;
+
         if (is_reserved(key))
-            t->refusal = lks_rpc_arena_printf(t->arena, "options.metadata: %s is gRPC's own", key);
-        else if (is_binary(key) && !put_base64(f, t, key, value))
-            return false;
-        else if (!is_binary(key) && !is_text(value))
-            t->refusal = lks_rpc_arena_printf(t->arena, "options.metadata: %s is not printable ASCII", key);
-        else if (!is_binary(key))
+            done = refuse(t, key, "gRPC's own");
+        else if (is_binary(key))
+            done = put_base64(f, t, key, value);
+        else if (!is_text(value))
+            done = refuse(t, key, "not printable ASCII");
+        else
             put(f, key, (const char *)value->data, value->len);
+        if (!done || t->refusal)
+            return done;
     }
     return true;
 }
@@ -224,6 +247,8 @@ static ssize_t on_output(nghttp2_session *session, int32_t stream, uint8_t *data
     if (is_packed(t)) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
         h->packing = t;
+        free(t->message);
+        t->message = NULL;
     }
     return (ssize_t)(n + more);
 }
@@ -244,18 +269,19 @@ static bool submit(grpc_try *t, const Lockstock__Rpc__V1__Call *call)
 }
 
 /* The one call of the message, or NULL when out of memory. */
-static const Lockstock__Rpc__V1__Call *call_of(grpc_try *t, message *m)
+static const Lockstock__Rpc__V1__Call *call_of(message *m, lks_rpc_arena *arena)
 {
     Lockstock__Rpc__V1__Frame *frame;
 
-    return lks_rpc_frame_decode(message_body(m), m->len, 0, t->arena, &frame, NULL) == LKS_OK ? frame->calls[0] : NULL;
+    lks_rpc_arena_reset(arena);
+    return lks_rpc_frame_decode(message_body(m), m->len, 0, arena, &frame, NULL) == LKS_OK ? frame->calls[0] : NULL;
 }
 
 bool grpc_try_send(slot *s, message *m)
 {
     h2 *h = ((grpc *)s->link->transport)->current;
     grpc_try *t = take_try(h);
-    const Lockstock__Rpc__V1__Call *call = t ? call_of(t, m) : NULL;
+    const Lockstock__Rpc__V1__Call *call = t ? call_of(m, h->grpc->sending) : NULL;
 
     if (!t)
         return false;
@@ -322,13 +348,19 @@ static void answer(grpc_try *t, const Lockstock__Rpc__V1__Result *result, const 
     release(t);
 }
 
-static void answer_error(grpc_try *t, lks_code code, lks_applied applied, const char *text)
+__attribute__((format(printf, 4, 5))) static void answer_error(grpc_try *t, lks_code code, lks_applied applied,
+                                                               const char *format, ...)
 {
     Lockstock__Rpc__V1__Result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
+    char text[LKS_ERROR_MESSAGE_MAX];
+    va_list values;
 
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
     result.code = (uint32_t)code;
     result.applied = (Lockstock__Rpc__V1__Applied)applied;
-    result.message = (char *)(uintptr_t)text;
+    result.message = text;
     answer(t, &result, NULL);
 }
 
@@ -337,7 +369,7 @@ void grpc_tries_refuse(h2 *h)
     grpc_try *t;
 
     while ((t = TAILQ_FIRST(&h->refused)))
-        answer_error(t, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, t->refusal);
+        answer_error(t, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", t->refusal);
 }
 
 /* lockstock's servers say whether a call that failed was applied; others may have done it. */
@@ -380,10 +412,9 @@ static void conclude(grpc_try *t)
     if (t->status.data) {
         answer_status(t);
     } else if (t->http_status != 200) {
-        const char *text = lks_rpc_arena_printf(t->arena, "HTTP status %u", t->http_status);
-        answer_error(t, grpc_code_of_http(t->http_status), LKS_APPLIED_MAYBE, text ? text : out_of_memory);
+        answer_error(t, grpc_code_of_http(t->http_status), LKS_APPLIED_MAYBE, "HTTP status %u", t->http_status);
     } else {
-        answer_error(t, LKS_UNKNOWN, LKS_APPLIED_MAYBE,
+        answer_error(t, LKS_UNKNOWN, LKS_APPLIED_MAYBE, "%s",
                      t->is_grpc ? "the answer has no grpc-status" : "the answer is not gRPC");
     }
 }
@@ -399,17 +430,14 @@ static void broken_off(grpc_try *t, uint32_t error)
         slot_end(s, SLOT_UNSENT, NULL, 0);
         return;
     }
-    const char *text = lks_rpc_arena_printf(t->arena, "the server reset the call: %s", nghttp2_http2_strerror(error));
     answer_error(t, grpc_code_of_reset(error), unseen ? LKS_APPLIED_NO : LKS_APPLIED_MAYBE,
-                 text ? text : out_of_memory);
+                 "the server reset the call: %s", nghttp2_http2_strerror(error));
 }
 
 static void give_up(grpc_try *t, lks_code code, const char *text)
 {
-    const char *copy = lks_rpc_arena_copy(t->arena, text, strlen(text));
-
     reset_stream(t, NGHTTP2_CANCEL);
-    answer_error(t, code, LKS_APPLIED_MAYBE, copy ? copy : out_of_memory);
+    answer_error(t, code, LKS_APPLIED_MAYBE, "%s", text);
 }
 
 /* ---- the answer ------------------------------------------------------------------------- */
@@ -421,7 +449,7 @@ static bool is(const uint8_t *name, size_t len, const char *text)
 
 static void keep(grpc_try *t, lks_rpc_slice *to, const uint8_t *value, size_t len)
 {
-    const char *copy = lks_rpc_arena_copy(t->arena, value, len);
+    const char *copy = take_arena(t) ? lks_rpc_arena_copy(t->arena, value, len) : NULL;
 
     if (copy)
         *to = (lks_rpc_slice){copy, len};

@@ -175,6 +175,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         r->was_reset = true;
         r->error = frame->rst_stream.error_code;
     }
+    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0)
+        h2_answer_pong(&s->requests[0]);
     if (r && (s->script.early ? frame->hd.type == NGHTTP2_HEADERS : ends)) {
         while (step < s->whole && s->script.steps[step + 1])
             step++;

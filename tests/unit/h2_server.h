@@ -1,5 +1,5 @@
 /* A scripted gRPC server for tests of the client: the i-th whole request is answered by the i-th step, later ones by the
- * last. A step runs on the server's only thread, and speaks through nghttp2 or these functions. */
+ * last. A ping that comes back answers the first request. A step runs on the server's only thread, and speaks through nghttp2 or these functions. */
 #ifndef LOCKSTOCK_TESTS_H2_SERVER_H
 #define LOCKSTOCK_TESTS_H2_SERVER_H
 

@@ -13,6 +13,8 @@
 
 typedef Lockstock__Test__Order order;
 
+enum { BYTES_MAX = 12 << 20 };
+
 static struct {
     char *dir;
     char certificate[256], key[256], authority[256], url[512];
@@ -22,8 +24,9 @@ static struct {
 
 static void serve(const char *scheme)
 {
-    const lks_host_options options = {.tls_certificate = here.certificate, .tls_key = here.key};
-    const lks_channel_options client = {.ca_file = here.authority, .timeout_ms = 60000};
+    const lks_host_options options = {
+        .tls_certificate = here.certificate, .tls_key = here.key, .message_bytes_max = BYTES_MAX};
+    const lks_channel_options client = {.ca_file = here.authority, .timeout_ms = 60000, .message_bytes_max = BYTES_MAX};
     uint16_t port = 0;
     lks_error error;
 
@@ -97,9 +100,10 @@ TEST_WITH(a_failure_has_its_status_field_and_applied, NULL, tear_down)
     assert_int_equal(error.origin, LKS_ORIGIN_PEER);
 }
 
+/* Larger than the windows of flow control. */
 TEST_WITH(a_large_message_passes_both_ways, NULL, tear_down)
 {
-    enum { BYTES = 900000 };
+    enum { BYTES = BYTES_MAX - 1000 };
     order request = LOCKSTOCK__TEST__ORDER__INIT;
     lks_error error;
 

@@ -421,6 +421,19 @@ TEST(waiting_calls_leave_streams_to_the_others)
         lks_call_free(calls[i].call);
 }
 
+static void ping_first(h2_server *s, h2_request *r)
+{
+    (void)s;
+    nghttp2_submit_ping(r->session, NGHTTP2_FLAG_NONE, NULL);
+}
+
+/* promise GC17: a server's pings are answered */
+TEST(a_ping_comes_back)
+{
+    serve((h2_step *const[]){ping_first, NULL});
+    run_ok(&server_plain, "a");
+}
+
 static void break_http(h2_server *s, h2_request *r)
 {
     (void)s;
