@@ -1,0 +1,393 @@
+#!/usr/bin/python3
+# promise GC20: a host and a channel behave as docs/host-compared.md says, beside gRPC C++
+"""The same cases on gRPC C++ and on liblockstock: compare_hosts.py COMPARED PROTO_DIR LOCKSTOCK_PROTO_DIR TABLE [--print].
+Servers are called by grpcio and by bytes of HTTP/2, clients call a server of grpcio. Each row of TABLE that begins with a
+case must have what both did. Skipped (77) without grpcio or libgrpc++-dev."""
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent import futures
+
+try:
+    import grpc
+except ImportError as missing:
+    print(f"skipped: {sys.executable} has no {missing.name} (apt: python3-grpcio, python3-protobuf)")
+    sys.exit(77)
+
+COMPARED, PROTOS, LOCKSTOCK_PROTOS, TABLE = sys.argv[1:5]
+LIMIT_S = 15
+LONG = "é\n" + "x" * 1000
+work = tempfile.TemporaryDirectory(prefix="lockstock-compared-")
+
+
+def build_cpp():
+    plugin = shutil.which("grpc_cpp_plugin")
+    if not plugin or not shutil.which("g++") or subprocess.run(["pkg-config", "--exists", "grpc++", "protobuf"]).returncode:
+        print("skipped: needs the packages g++, libgrpc++-dev and protobuf-compiler-grpc")
+        sys.exit(77)
+    protos = ["compared/v1/compared.proto", "lockstock/rpc/v1/options.proto"]
+    subprocess.run(["protoc", f"-I{PROTOS}", f"-I{LOCKSTOCK_PROTOS}", f"--cpp_out={work.name}", f"--grpc_out={work.name}",
+                    f"--python_out={work.name}", f"--plugin=protoc-gen-grpc={plugin}", *protos], check=True)
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "grpc++", "protobuf"], check=True, capture_output=True, text=True)
+    sources = [os.path.join(os.path.dirname(__file__), "compared.cc")]
+    sources += [os.path.join(work.name, proto.replace(".proto", end)) for proto in protos for end in (".pb.cc", ".grpc.pb.cc")]
+    subprocess.run(["g++", "-std=c++17", f"-I{work.name}", "-o", f"{work.name}/cpp", *sources, *flags.stdout.split()], check=True)
+    return f"{work.name}/cpp"
+
+
+CPP = build_cpp()
+sys.path.insert(0, work.name)
+from compared.v1 import compared_pb2 as messages  # noqa: E402 (made above)
+
+
+def name_of(code):
+    return {c.value[0]: c.name for c in grpc.StatusCode}.get(code, str(code))
+
+
+# ---- hosts ----------------------------------------------------------------------------------------------
+
+class Server:
+    """A server of one of both, and a channel of grpcio to it."""
+
+    def __init__(self, program):
+        self.process = subprocess.Popen([program, "server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.port = int(self.line())
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}", [("grpc.enable_retries", 0)])
+
+    def line(self):
+        return self.process.stdout.readline().strip()
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def start(self, what, method="Ask", metadata=(), timeout=LIMIT_S, **fields):
+        call = self.channel.unary_unary(f"/compared.v1.Compared/{method}", request_serializer=messages.AskRequest.SerializeToString,
+                                        response_deserializer=messages.AskResponse.FromString)
+        return call.future(messages.AskRequest(what=what, **fields), metadata=metadata, timeout=timeout)
+
+    def code(self, what, **options):
+        return self.start(what, **options).code().name
+
+    def end(self):
+        self.channel.close()
+        if self.process.poll() is None:
+            try:
+                self.tell("go")
+            except BrokenPipeError:
+                pass
+            self.process.stdin.close()
+            self.process.wait(LIMIT_S)
+        self.process.stdout.close()
+
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY = 0, 1, 3, 4, 6, 7
+
+
+class Raw:
+    """A connection whose frames are written by hand: no deadline and no limit of a client's library."""
+
+    def __init__(self, server):
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S)
+        self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0))
+
+    def call(self, body, **headers):
+        fields = {":method": "POST", ":scheme": "http", ":path": "/compared.v1.Compared/Ask", ":authority": "a",
+                  "content-type": "application/grpc", "te": "trailers", **headers}
+        block = b"".join(b"\0" + bytes([len(k)]) + k.encode() + bytes([len(v)]) + v.encode() for k, v in fields.items())
+        self.socket.sendall(frame(HEADERS, 4, 1, block) + frame(DATA, 1, 1, struct.pack(">BI", 0, len(body)) + body))
+
+    def read(self, n):
+        data = b""
+        while len(data) < n:
+            more = self.socket.recv(n - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+    def frames(self):
+        """(kind, flags, stream, payload) of what comes."""
+        try:
+            while True:
+                head = self.read(9)
+                payload = self.read(int.from_bytes(head[:3], "big"))
+                if head[3] == SETTINGS and not head[4] & 1:
+                    self.socket.sendall(frame(SETTINGS, 1, 0))
+                yield head[3], head[4], int.from_bytes(head[5:9], "big"), payload
+        except (EOFError, ConnectionError):
+            return
+
+
+def answered_at_deadline(server):
+    raw = Raw(server)
+    raw.call(messages.AskRequest(what="hold").SerializeToString(), **{"grpc-timeout": "200m"})
+    for kind, flags, stream, _ in raw.frames():
+        if stream == 1 and kind == RST_STREAM:
+            return "RST_STREAM"
+        if stream == 1 and kind == HEADERS and flags & 1:
+            return "trailers"
+    return "the connection ends"
+
+
+def told_at_deadline(server):
+    raw = Raw(server)
+    raw.call(messages.AskRequest(what="hold").SerializeToString(), **{"grpc-timeout": "200m"})
+    began, told = server.line(), server.line()
+    raw.socket.close()
+    return f"{began}, {told}"
+
+
+def deadline_of(server, timeout):
+    return server.start("deadline", timeout=timeout).result().text
+
+
+def told_of_cancel(server):
+    call = server.start("hold")
+    began = server.line()
+    call.cancel()
+    return f"{began}, {server.line()}"
+
+
+def told_of_loss(server):
+    server.start("hold")
+    began = server.line()
+    server.channel.close()
+    return f"{began}, {server.line()}"
+
+
+def request_metadata(server):
+    call = server.start("metadata", metadata=[("x-text", "one"), ("x-text", "two"), ("x-raw-bin", b"\x01\x02")])
+    return call.result().text.encode().decode("latin-1").replace("\x01\x02", "bytes")
+
+
+def response_metadata(server):
+    call = server.start("trailers")
+    return ", ".join(["x-first"] * any(k == "x-first" for k, _ in call.initial_metadata()) +
+                     ["x-last"] * any(k == "x-last" for k, _ in call.trailing_metadata())) or "none"
+
+
+def failure(server, code, text):
+    call = server.start("fail", code=code, text=text)
+    details = any(k == "grpc-status-details-bin" for k, _ in call.trailing_metadata())
+    whole = "the whole text" if (call.details() or "").encode() == text else f"{len((call.details() or '').encode())} bytes"
+    return f"{call.code().name}, {whole}{', details' if details else ''}"
+
+
+def unknown_method(server):
+    return server.code("echo", method="None")
+
+
+def malformed(server):
+    call = server.channel.unary_unary("/compared.v1.Compared/Ask")
+    return call.future(b"\xff\xff", timeout=LIMIT_S).code().name
+
+
+def too_long(server, mib):
+    return server.code("echo", text=b"x" * (mib * 1024 * 1024))
+
+
+def drain_in_time(server):
+    call = server.start("work")
+    server.line()
+    server.tell("drain 20000")
+    late = None
+    while late != "UNAVAILABLE":  # the server may not have read the line yet
+        late = server.code("echo", timeout=LIMIT_S)
+    server.tell("go")
+    return f"the call: {call.code().name}; a new one: {late}; then {server.line()}"
+
+
+def drain_too_long(server):
+    call = server.start("hold")
+    server.line()
+    server.tell("drain 100")
+    return f"{call.code().name}; handler: {server.line()}; then {server.line()}"
+
+
+def drain_stuck(server):
+    call = server.start("work")
+    server.line()
+    server.tell("drain 100")
+    closed = threading.Event()
+    threading.Thread(target=lambda: server.line() == "closed" and closed.set()).start()
+    code = call.code().name
+    ends = closed.wait(6)
+    server.tell("go")
+    closed.wait(LIMIT_S)
+    return f"{code}; the close {'ends' if ends else 'waits for the handler'}"
+
+
+def pings(server):
+    raw = Raw(server)
+    raw.socket.sendall(frame(PING, 0, 0, b"12345678") * 20)
+    acks = 0
+    for kind, flags, _, payload in raw.frames():
+        if kind == GOAWAY:
+            return f"GOAWAY {payload[8:].decode() or payload[7]}"
+        acks += kind == PING and flags & 1
+        if acks == 20:
+            return "20 answers"
+    return "the connection ends"
+
+
+HOSTS = {
+    "Handler runs past the deadline; the client does not count: what comes": answered_at_deadline,
+    "... and the handler": told_at_deadline,
+    "Call with a deadline: the handler sees": lambda s: deadline_of(s, 20),
+    "Call without one": lambda s: deadline_of(s, None),
+    "Client cancels: the handler": told_of_cancel,
+    "Connection is lost: the handler": told_of_loss,
+    "Request metadata, twice the same key, and -bin": request_metadata,
+    "Response headers and trailers that a handler sets": response_metadata,
+    "Handler fails with ABORTED": lambda s: failure(s, 10, b"why"),
+    "... with a text of 1,003 bytes": lambda s: failure(s, 10, LONG.encode()),
+    "... with the code 99": lambda s: failure(s, 99, b"why"),
+    "... with a text that is not UTF-8": lambda s: failure(s, 10, b"\xff"),
+    "Method that nobody serves": unknown_method,
+    "Request that is no message": malformed,
+    "Request of 2 MiB": lambda s: too_long(s, 2),
+    "Request of 5 MiB": lambda s: too_long(s, 5),
+    "Drain, and the call ends in time": drain_in_time,
+    "Drain, and the handler ends when it is cancelled": drain_too_long,
+    "Drain, and the handler never looks": drain_stuck,
+    "20 pings without a call": pings,
+}
+
+# ---- clients --------------------------------------------------------------------------------------------
+
+
+class Peer(grpc.GenericRpcHandler):
+    """A server whose Ask and Write do what the case says."""
+
+    def __init__(self):
+        self.tries = 0
+        self.cancelled = threading.Event()
+        self.began = threading.Event()
+        self.server = grpc.server(futures.ThreadPoolExecutor(8), [self], options=[("grpc.so_reuseport", 0)])
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.start()
+
+    def service(self, details):
+        return grpc.unary_unary_rpc_method_handler(self.answer, request_deserializer=messages.AskRequest.FromString,
+                                                   response_serializer=messages.AskResponse.SerializeToString)
+
+    def answer(self, request, context):
+        self.tries += 1
+        if request.what in ("hold", "cancel"):
+            context.add_callback(self.cancelled.set)
+            self.began.set()
+            self.cancelled.wait(LIMIT_S)
+        if request.what in ("unavailable", "write"):
+            context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+        if request.what == "long":
+            context.abort(grpc.StatusCode.ABORTED, LONG)
+        if request.what == "trailers":
+            context.set_trailing_metadata([("x-last", "2")])
+        return messages.AskResponse(body=bytes(5 << 20) if request.what == "large" else b"")
+
+
+def client(program, address, what, *more):
+    return subprocess.Popen([program, "client", address, what, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def called(program, peer, what):
+    out, _ = client(program, f"127.0.0.1:{peer.port}", what).communicate(timeout=LIMIT_S)
+    code, rest = out.split(maxsplit=1)
+    return name_of(int(code)), rest.strip()
+
+
+def client_deadline(program, peer):
+    code, _ = called(program, peer, "hold")
+    return f"{code}; the server is {'told' if peer.cancelled.wait(LIMIT_S) else 'not told'}"
+
+
+def client_cancel(program, peer):
+    process = client(program, f"127.0.0.1:{peer.port}", "cancel", "cancel")
+    peer.began.wait(LIMIT_S)
+    out, _ = process.communicate("now\n", timeout=LIMIT_S)
+    return f"{name_of(int(out.split()[0]))}; the server is {'told' if peer.cancelled.wait(LIMIT_S) else 'not told'}"
+
+
+def tries(program, peer, what):
+    code, _ = called(program, peer, what)
+    return f"{code}, {'once' if peer.tries == 1 else 'several times'}"
+
+
+def nobody(program, peer):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        out, _ = client(program, f"127.0.0.1:{free.getsockname()[1]}", "echo").communicate(timeout=LIMIT_S)
+    return name_of(int(out.split()[0]))
+
+
+CLIENTS = {
+    "No answer within 1 s": client_deadline,
+    "Call is cancelled": client_cancel,
+    "Nobody listens": nobody,
+    "Server answers UNAVAILABLE to a READ": lambda p, s: tries(p, s, "unavailable"),
+    "... to a WRITE without an id": lambda p, s: tries(p, s, "write"),
+    "Error text of 1,003 bytes": lambda p, s: "{}, {} bytes".format(*called(p, s, "long")),
+    "Trailers of an answer": lambda p, s: called(p, s, "trailers")[1].partition(" ")[2] or "none",
+    "Answer of 5 MiB": lambda p, s: called(p, s, "large")[0],
+}
+
+
+def host_row(program, case):
+    server = Server(program)
+    signal.alarm(LIMIT_S)
+    try:
+        return case(server)
+    finally:
+        signal.alarm(0)
+        server.end()
+
+
+def client_row(program, case):
+    peer = Peer()
+    signal.alarm(LIMIT_S)
+    try:
+        return case(program, peer)
+    finally:
+        signal.alarm(0)
+        peer.cancelled.set()
+        peer.server.stop(0)
+
+
+def guarded(run, program, case):
+    try:
+        return run(program, case)
+    except Exception as failed:  # one row must not hide the others
+        return f"{type(failed).__name__}: {failed}".replace("\n", " ").replace("|", "/")[:200]
+
+
+def stop(*_):
+    raise TimeoutError("a case takes too long")
+
+
+def main():
+    signal.signal(signal.SIGALRM, stop)
+    with open(TABLE, encoding="utf-8") as table:
+        rows = dict(re.findall(r"^\| (.*?) \| (.*? \| .*?) \|", table.read(), re.M))
+    wrong = 0
+    for run, cases in ((host_row, HOSTS), (client_row, CLIENTS)):
+        for name, case in cases.items():
+            found = f"{guarded(run, CPP, case)} | {guarded(run, COMPARED, case)}"
+            if rows.get(name) != found or "--print" in sys.argv:
+                wrong += 1
+                print(f"| {name} | {found} |", flush=True)
+    sys.exit(1 if wrong else 0)
+
+
+main()
