@@ -169,7 +169,7 @@ case "${1:-}" in
   fi
   ;;
 --languages)
-  install_packages run test languages
+  install_packages run test languages grpc-cpp
   npm_ready || true
   run_tests asan languages
   ;;

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# promise GC20: a host and a channel behave as docs/host-compared.md says, beside gRPC C++
+# promise AB5: a host and a channel behave as docs/host-compared.md says, beside gRPC C++
 """The same cases on gRPC C++ and on liblockstock: compare_hosts.py COMPARED PROTO_DIR LOCKSTOCK_PROTO_DIR TABLE [--print].
 Servers are called by grpcio and by bytes of HTTP/2, clients call a server of grpcio. Each row of TABLE that begins with a
 case must have what both did. Skipped (77) without grpcio or libgrpc++-dev."""
@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -56,8 +57,8 @@ def name_of(code):
 class Server:
     """A server of one of both, and a channel of grpcio to it."""
 
-    def __init__(self, program):
-        self.process = subprocess.Popen([program, "server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, program, *folder):
+        self.process = subprocess.Popen([program, "server", *folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.port = int(self.line())
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}", [("grpc.enable_retries", 0)])
 
@@ -161,9 +162,10 @@ def told_of_cancel(server):
 
 
 def told_of_loss(server):
-    server.start("hold")
+    raw = Raw(server)
+    raw.call(messages.AskRequest(what="hold").SerializeToString())
     began = server.line()
-    server.channel.close()
+    raw.socket.close()
     return f"{began}, {server.line()}"
 
 
@@ -231,22 +233,87 @@ def drain_stuck(server):
 
 def pings(server):
     raw = Raw(server)
-    raw.socket.sendall(frame(PING, 0, 0, b"12345678") * 20)
+    raw.socket.sendall(frame(PING, 0, 0, b"12345678"))
     acks = 0
     for kind, flags, _, payload in raw.frames():
         if kind == GOAWAY:
             return f"GOAWAY {payload[8:].decode() or payload[7]}"
-        acks += kind == PING and flags & 1
-        if acks == 20:
-            return "20 answers"
+        if kind == PING and flags & 1:
+            acks += 1
+            if acks == 20:
+                return "20 answers"
+            raw.socket.sendall(frame(PING, 0, 0, b"12345678"))
     return "the connection ends"
 
+
+def openssl(*words):
+    subprocess.run(["openssl", *words], check=True, capture_output=True)
+
+
+def certify(folder, name, common, alternative):
+    """A certificate and its key, signed by the CA of the folder; replaces those before at once."""
+    with open(f"{folder}/names", "w", encoding="ascii") as names:
+        names.write(f"subjectAltName={alternative}")
+    openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{folder}/new.key", "-out", f"{folder}/new.csr", "-subj", f"/CN={common}")
+    openssl("x509", "-req", "-in", f"{folder}/new.csr", "-CA", f"{folder}/ca.pem", "-CAkey", f"{folder}/ca.key", "-CAcreateserial",
+            "-days", "2", "-extfile", f"{folder}/names", "-out", f"{folder}/new.pem")
+    key = "key" if name == "cert" else f"{name}key"
+    os.rename(f"{folder}/new.key", f"{folder}/{key}.pem")
+    os.rename(f"{folder}/new.pem", f"{folder}/{name}.pem")
+
+
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+class EncryptedServer(Server):
+    def __init__(self, program):
+        self.folder = tempfile.mkdtemp(dir=work.name)
+        openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{self.folder}/ca.key", "-out", f"{self.folder}/ca.pem",
+                "-days", "2", "-subj", "/CN=ca")
+        certify(self.folder, "cert", "localhost", "DNS:localhost")
+        certify(self.folder, "client", "alice", "DNS:alice.example,URI:spiffe://example/alice")
+        super().__init__(program, self.folder)
+
+    def ask(self, address, credentials, what):
+        self.channel = (grpc.secure_channel(address, credentials, [("grpc.ssl_target_name_override", "localhost")])
+                        if credentials else grpc.insecure_channel(address))
+        return self.start(what).result().text
+
+
+def names_of_certificate(server):
+    folder = server.folder
+    credentials = grpc.ssl_channel_credentials(content(f"{folder}/ca.pem"), content(f"{folder}/clientkey.pem"),
+                                               content(f"{folder}/client.pem"))
+    return server.ask(f"127.0.0.1:{server.port}", credentials, "names")
+
+
+def peer_of_unix(server):
+    return server.ask(f"unix:{server.folder}/socket", None, "peer")
+
+
+def reload(server):
+    before = ssl.get_server_certificate(("127.0.0.1", server.port))
+    certify(server.folder, "cert", "localhost", "DNS:localhost")
+    server.tell("reload")
+    while ssl.get_server_certificate(("127.0.0.1", server.port)) == before:
+        pass  # gRPC C++ looks each second
+    return "has the new one"
+
+
+ENCRYPTED = {
+    "Names in the client's certificate": names_of_certificate,
+    "Peer of a unix socket": peer_of_unix,
+    "Certificate is replaced, no restart: a new connection": reload,
+}
 
 HOSTS = {
     "Handler runs past the deadline; the client does not count: what comes": answered_at_deadline,
     "... and the handler": told_at_deadline,
-    "Call with a deadline: the handler sees": lambda s: deadline_of(s, 20),
-    "Call without one": lambda s: deadline_of(s, None),
+    "Handler of a call with a deadline of 20 s has at most": lambda s: deadline_of(s, 20),
+    "... of an hour": lambda s: deadline_of(s, 3600),
+    "... without a deadline": lambda s: deadline_of(s, None),
     "Client cancels: the handler": told_of_cancel,
     "Connection is lost: the handler": told_of_loss,
     "Request metadata, twice the same key, and -bin": request_metadata,
@@ -263,6 +330,7 @@ HOSTS = {
     "Drain, and the handler ends when it is cancelled": drain_too_long,
     "Drain, and the handler never looks": drain_stuck,
     "20 pings without a call": pings,
+    "Peer of a connection": lambda s: s.start("peer").result().text,
 }
 
 # ---- clients --------------------------------------------------------------------------------------------
@@ -344,8 +412,12 @@ CLIENTS = {
 }
 
 
-def host_row(program, case):
-    server = Server(program)
+def encrypted_row(program, case):
+    return host_row(program, case, EncryptedServer)
+
+
+def host_row(program, case, kind=Server):
+    server = kind(program)
     signal.alarm(LIMIT_S)
     try:
         return case(server)
@@ -381,7 +453,7 @@ def main():
     with open(TABLE, encoding="utf-8") as table:
         rows = dict(re.findall(r"^\| (.*?) \| (.*? \| .*?) \|", table.read(), re.M))
     wrong = 0
-    for run, cases in ((host_row, HOSTS), (client_row, CLIENTS)):
+    for run, cases in ((host_row, HOSTS), (encrypted_row, ENCRYPTED), (client_row, CLIENTS)):
         for name, case in cases.items():
             found = f"{guarded(run, CPP, case)} | {guarded(run, COMPARED, case)}"
             if rows.get(name) != found or "--print" in sys.argv:

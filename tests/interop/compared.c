@@ -1,5 +1,5 @@
 /* The side in C of compare_hosts.py: a host and a channel. compared.cc is the same with gRPC C++.
- *   compared server              writes its port; reads "go" and "drain MS"; ends with its input
+ *   compared server [DIR]        writes its port; reads "go", "reload" and "drain MS"; ends with its input
  *   compared client ADDRESS CASE [cancel]
  */
 #include <pthread.h>
@@ -15,12 +15,13 @@
 #include "compared/v1/compared.lks_client.h"
 #include "compared/v1/compared.lks_server.h"
 
-enum { LINE = 64, POLL_NS = 5000000, TIMEOUT_MS = 1000 };
+enum { LINE = 64, PATH = 256, POLL_NS = 5000000, TIMEOUT_MS = 1000 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool open_gate;
 static lks_host *host;
+static lks_rpc_service service;
 
 static void say(const char *line)
 {
@@ -66,13 +67,20 @@ static lks_code my_ask(void *self, lks_rpc_context *context, const compared_v1_a
                        compared_v1_ask_response *response, lks_error *error)
 {
     const char *what = request->what;
+    uint32_t left_ms = lks_host_left_ms(context);
 
     (void)self;
     if (strcmp(what, "deadline") == 0)
-        response->text = context->deadline_ns > 0 ? "a deadline" : "none";
+        response->text = left_ms <= 20000 ? "20 s" : left_ms <= 30000 ? "30 s" : "more";
     if (strcmp(what, "metadata") == 0)
         response->text =
-            lks_rpc_arena_printf(context->arena, "%s|%s", values(context, "x-text"), values(context, "x-raw-bin"));
+            lks_rpc_arena_printf(context->arena, "%s; %s", values(context, "x-text"), values(context, "x-raw-bin"));
+    if (strcmp(what, "peer") == 0)
+        response->text = lks_rpc_arena_printf(context->arena, "%s %.*s", context->peer->wire,
+                                              (int)strcspn(context->peer->address, ":"), context->peer->address);
+    for (size_t i = 0; strcmp(what, "names") == 0 && i < context->peer->n_names; i++)
+        response->text = lks_rpc_arena_printf(context->arena, "%s%s%s", response->text, i > 0 ? ", " : "",
+                                              context->peer->names[i].text);
     if (strcmp(what, "fail") == 0)
         return lks_error_set(error, (lks_code)request->code, LKS_APPLIED_NO, "%.*s", (int)request->text.len,
                              (const char *)request->text.data);
@@ -97,24 +105,46 @@ static void *drain(void *arg)
     return NULL;
 }
 
-static int serve(void)
+static lks_code listen_on(const char *dir, uint16_t *port, lks_error *error)
+{
+    static char certificate[PATH], key[PATH], authority[PATH]; /* they stay for a reload */
+    char socket[PATH + LINE];
+    lks_host_options options = {0};
+
+    if (dir) {
+        snprintf(certificate, sizeof certificate, "%s/cert.pem", dir);
+        snprintf(key, sizeof key, "%s/key.pem", dir);
+        snprintf(authority, sizeof authority, "%s/ca.pem", dir);
+        snprintf(socket, sizeof socket, "grpc+unix://%s/socket", dir);
+        options = (lks_host_options){.tls_certificate = certificate, .tls_key = key, .tls_client_ca = authority};
+    }
+    lks_code code = lks_host_open(&options, &host, error);
+    if (code == LKS_OK)
+        code = lks_host_add(host, &service, error);
+    if (code == LKS_OK)
+        code = lks_host_listen(host, dir ? "grpcs://127.0.0.1:0" : "grpc://127.0.0.1:0", port, error);
+    return code == LKS_OK && dir ? lks_host_listen(host, socket, NULL, error) : code;
+}
+
+static int serve(const char *dir)
 {
     static const compared_v1_compared_handlers handlers = COMPARED_V1_COMPARED_HANDLERS(my_);
-    const lks_rpc_service service = compared_v1_compared_service(&handlers, NULL);
     char line[LINE];
     int drain_ms = 0;
     pthread_t drains;
     lks_error error;
     uint16_t port;
 
-    if (lks_host_open(NULL, &host, &error) != LKS_OK || lks_host_add(host, &service, &error) != LKS_OK ||
-        lks_host_listen(host, "grpc://127.0.0.1:0", &port, &error) != LKS_OK)
-        return 1;
+    service = compared_v1_compared_service(&handlers, NULL);
+    if (listen_on(dir, &port, &error) != LKS_OK)
+        return fprintf(stderr, "%s\n", error.message), 1;
     snprintf(line, sizeof line, "%u", port);
     say(line);
     while (fgets(line, sizeof line, stdin)) {
         if (sscanf(line, "drain %d", &drain_ms) == 1)
             pthread_create(&drains, NULL, drain, &drain_ms);
+        if (strcmp(line, "reload\n") == 0)
+            lks_host_reload_tls(host, &error);
         pthread_mutex_lock(&lock);
         open_gate |= strcmp(line, "go\n") == 0;
         pthread_cond_broadcast(&changed);
@@ -151,7 +181,7 @@ static int client(const char *address, const char *what, bool cancels)
     request.what = what;
     if (lks_channel_open(url, NULL, &channel, &error) != LKS_OK)
         return 1;
-    lks_code code = strcmp(what, "write") == 0
+    lks_code code = strcmp(what, "write") == 0 || strcmp(what, "hold") == 0
                         ? compared_v1_compared_write_start(channel, &request, &options, NULL, NULL, &call, &error)
                         : compared_v1_compared_ask_start(channel, &request, &options, NULL, NULL, &call, &error);
     if (code != LKS_OK)
@@ -170,7 +200,7 @@ static int client(const char *address, const char *what, bool cancels)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2)
-        return serve();
-    return argc < 4 ? 2 : client(argv[2], argv[3], argc > 4);
+    if (argc < 4)
+        return serve(argc < 3 ? NULL : argv[2]);
+    return client(argv[2], argv[3], argc > 4);
 }

@@ -1,5 +1,6 @@
 // The gRPC C++ side of compare_hosts.py: a server and a client. compared.c is the same in C.
-//   compared server            writes its port; reads "go" and "drain MS"; ends with its input
+//   compared server [DIR]      writes its port; reads "go", "reload" and "drain MS"; ends with its input. DIR: with TLS by
+//                              its cert.pem, key.pem and ca.pem, and without on its socket
 //   compared client ADDRESS CASE
 #include <chrono>
 #include <condition_variable>
@@ -9,6 +10,7 @@
 #include <thread>
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/security/server_credentials.h>
 
 #include "compared/v1/compared.grpc.pb.h"
 
@@ -41,20 +43,30 @@ std::string values(const ServerContext *context, const char *key)
     return all;
 }
 
+const char *left(system_clock::duration time)
+{
+    return time <= std::chrono::seconds(20) ? "20 s" : time <= std::chrono::seconds(30) ? "30 s" : "more";
+}
+
 class Service final : public compared::v1::Compared::Service {
     Status Ask(ServerContext *context, const AskRequest *request, AskResponse *response) override
     {
         const std::string &what = request->what();
         if (what == "deadline")
-            response->set_text(context->deadline() < system_clock::now() + std::chrono::hours(1) ? "a deadline" : "none");
+            response->set_text(left(context->deadline() - system_clock::now()));
         if (what == "metadata")
-            response->set_text(values(context, "x-text") + "|" + values(context, "x-raw-bin"));
+            response->set_text(values(context, "x-text") + "; " + values(context, "x-raw-bin"));
         if (what == "trailers") {
             context->AddInitialMetadata("x-first", "1");
             context->AddTrailingMetadata("x-last", "2");
         }
         if (what == "peer")
             response->set_text(context->peer().substr(0, context->peer().rfind(':')));
+        if (what == "names")
+            for (const char *kind : {"x509_common_name", "x509_subject_alternative_name"})
+                for (const auto &name : context->auth_context()->FindPropertyValues(kind))
+                    response->set_text(response->text() + (response->text().empty() ? "" : ", ") +
+                                       std::string(name.data(), name.size()));
         if (what == "fail")
             return Status(static_cast<StatusCode>(request->code()), request->text());
         if (what == "hold") {
@@ -72,12 +84,27 @@ class Service final : public compared::v1::Compared::Service {
     }
 };
 
-int serve()
+std::shared_ptr<grpc::ServerCredentials> credentials(const std::string &dir)
+{
+    namespace tls = grpc::experimental;
+    if (dir.empty())
+        return grpc::InsecureServerCredentials();
+    tls::TlsServerCredentialsOptions options(std::make_shared<tls::FileWatcherCertificateProvider>(
+        dir + "/key.pem", dir + "/cert.pem", dir + "/ca.pem", 1));
+    options.watch_root_certs();
+    options.watch_identity_key_cert_pairs();
+    options.set_cert_request_type(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
+    return tls::TlsServerCredentials(options);
+}
+
+int serve(const std::string &dir)
 {
     int port = 0;
     Service service;
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort("127.0.0.1:0", credentials(dir), &port);
+    if (!dir.empty())
+        builder.AddListeningPort("unix:" + dir + "/socket", grpc::InsecureServerCredentials());
     builder.RegisterService(&service);
     const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
     std::thread drain;
@@ -114,7 +141,7 @@ int call(const std::string &address, const std::string &what, bool cancels)
             std::getline(std::cin, line);
             context.TryCancel();
         });
-    const Status status = what == "write" ? stub->Write(&context, request, &response)
+    const Status status = what == "write" || what == "hold" ? stub->Write(&context, request, &response)
                                           : stub->Ask(&context, request, &response);
     std::cout << status.error_code() << " " << status.error_message().size();
     for (const auto &entry : context.GetServerTrailingMetadata())
@@ -130,7 +157,7 @@ int call(const std::string &address, const std::string &what, bool cancels)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2)
-        return serve();
-    return argc < 4 ? 2 : call(argv[2], argv[3], argc > 4);
+    if (argc < 4)
+        return serve(argc < 3 ? "" : argv[2]);
+    return call(argv[2], argv[3], argc > 4);
 }
