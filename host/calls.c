@@ -262,12 +262,13 @@ static serve_load *load_of(const lks_rpc_route *route)
 }
 
 /* `done` may take or end other calls, so the caller must be pinned. */
-static void answer(struct running *r, const ProtobufCMessage *response, const lks_error *error)
+static void answer(struct running *r, const ProtobufCMessage *response, const lks_error *error,
+                   const sink_trailers *trailers)
 {
     r->answered = true;
     if (r->handle)
         *r->handle = NULL;
-    r->done(r->arg, r->route->method, response, error);
+    r->done(r->arg, r->route->method, response, error, trailers);
 }
 
 static const char *line_of(const struct running *r, char line[LINE_BYTES])
@@ -279,6 +280,7 @@ static const char *line_of(const struct running *r, char line[LINE_BYTES])
 /* The call is over. */
 static void end(struct running *r)
 {
+    const sink_trailers trailers = {r->context.trailers, r->context.n_trailers};
     char line[LINE_BYTES];
     calls *all = r->all;
     caller *c = r->caller;
@@ -295,7 +297,7 @@ static void end(struct running *r)
     if (r->wrong && all->options.tell)
         all->options.tell(all->options.tell_arg, true, "bad-answer", line_of(r, line));
     if (!r->answered)
-        answer(r, r->error.code == LKS_OK ? r->response : NULL, &r->error);
+        answer(r, r->error.code == LKS_OK ? r->response : NULL, &r->error, &trailers);
     give_arena(all, r->arena);
     lks_rpc_context_end(&r->context);
     lks_guard_free(r->context.guarded);
@@ -320,7 +322,7 @@ static void answer_for(struct running *r, lks_code code, bool begun)
         return;
     say_stopped(r, code, may_apply ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO, &error);
     c->pins++;
-    answer(r, NULL, &error);
+    answer(r, NULL, &error, NULL); /* the handler may still add trailers */
     unpin(c);
 }
 
@@ -490,7 +492,7 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     if (!r) {
-        done(done_arg, route ? route->method : NULL, NULL, &error);
+        done(done_arg, route ? route->method : NULL, NULL, &error, NULL);
         return;
     }
     r->done = done;

@@ -81,10 +81,16 @@ typedef struct sink_call {
     const void *metadata;
 } sink_call;
 
-/* Runs exactly once. `response` is NULL unless error->code is LKS_OK. Both belong to the sink and are valid until
- * this returns. `method` is static, NULL when the method does not exist. */
+/* Metadata of an answer. */
+typedef struct sink_trailers {
+    const lks_rpc_metadata *list;
+    size_t n;
+} sink_trailers;
+
+/* Runs exactly once. `response` is NULL unless error->code is LKS_OK. All belong to the sink and are valid until this
+ * returns. `method` is static, NULL when the method does not exist. trailers NULL: none. */
 typedef void sink_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
-                       const lks_error *error);
+                       const lks_error *error, const sink_trailers *trailers);
 
 /* A connection, as the engine describes it. */
 typedef struct sink_connection {

@@ -155,6 +155,7 @@ size_t lks_rpc_reply_fit(wire_reply *reply, const lks_rpc_method *const *methods
                           "the response is longer than allowed");
             else
                 result->message = result->field = (char *)protobuf_c_empty_string;
+            result->n_metadata = 0;
             bytes = element_bytes(result);
         }
         used += bytes;

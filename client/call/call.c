@@ -58,6 +58,7 @@ void call_unref(lks_call *call)
     lks_message_free(call->response);
     free(call->base.request);
     free(call->cause);
+    free(call->trailers);
     pthread_cond_destroy(&call->finished);
     pthread_mutex_destroy(&call->lock);
     free(call);
@@ -363,10 +364,32 @@ static bool retry_alone(lks_call *call)
     return true;
 }
 
+/* Out of memory, there are none. */
+static void keep_trailers(lks_call *call, const Lockstock__Rpc__V1__Result *from)
+{
+    size_t bytes = from->n_metadata * sizeof *call->trailers;
+
+    for (size_t i = 0; i < from->n_metadata; i++)
+        bytes += strlen(from->metadata[i]->key) + 1 + from->metadata[i]->value.len;
+    free(call->trailers);
+    call->trailers = malloc(bytes);
+    call->n_trailers = call->trailers ? from->n_metadata : 0;
+    char *at = (char *)(call->trailers + call->n_trailers);
+    for (size_t i = 0; i < call->n_trailers; i++) {
+        size_t key = strlen(from->metadata[i]->key) + 1, len = from->metadata[i]->value.len;
+        call->trailers[i] = (lks_metadata){.key = memcpy(at, from->metadata[i]->key, key), .len = len};
+        call->trailers[i].value = len > 0 ? memcpy(at + key, from->metadata[i]->value.data, len) : at;
+        at += key + len;
+    }
+}
+
 static void on_answered(frame_call *base, const Lockstock__Rpc__V1__Result *result, bool shared)
 {
     lks_call *call = call_of(base);
 
+    call->n_trailers = 0;
+    if (result->n_metadata > 0)
+        keep_trailers(call, result);
     if (result->code != LKS_OK) {
         lks_rpc_result_error(result, &call->error);
         if (!shared || !retry_alone(call))

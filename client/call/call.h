@@ -53,6 +53,8 @@ struct lks_call {
     /* The loop thread's until SETTLED, then constant. */
     lks_error error; /* of the last try, then of the call */
     ProtobufCMessage *response;
+    lks_metadata *trailers; /* of the last answer; one allocation */
+    size_t n_trailers;
 };
 
 static inline call_state call_state_of(const lks_call *call)

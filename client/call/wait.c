@@ -55,6 +55,14 @@ const ProtobufCMessage *lks_call_response(const lks_call *call)
     return call_state_of(call) >= CALL_SETTLED ? call->response : NULL;
 }
 
+bool lks_call_trailer(const lks_call *call, size_t i, lks_metadata *ret)
+{
+    if (call_state_of(call) < CALL_SETTLED || i >= call->n_trailers)
+        return false;
+    *ret = call->trailers[i];
+    return true;
+}
+
 void lks_call_cancel(lks_call *call)
 {
     if (call->forks != forks_so_far())

@@ -396,6 +396,8 @@ static void answer_status(grpc_try *t)
         result.field = details.field;
     if (details.reason)
         result.reason = details.reason;
+    result.metadata = t->metadata;
+    result.n_metadata = t->n_metadata;
     if (t->response)
         result.payload = (ProtobufCBinaryData){.len = t->response_len, .data = t->response};
     if (result.code == LKS_OK && !t->response)
@@ -455,6 +457,25 @@ static void keep(grpc_try *t, lks_rpc_slice *to, const uint8_t *value, size_t le
         *to = (lks_rpc_slice){copy, len};
 }
 
+/* A field that cannot be kept is dropped. */
+static void keep_metadata(grpc_try *t, const uint8_t *name, size_t name_len, const uint8_t *value, size_t len)
+{
+    Lockstock__Rpc__V1__Metadata *item = lks_rpc_arena_alloc(t->arena, sizeof *item);
+    char *key = lks_rpc_arena_copy(t->arena, name, name_len), *bytes = lks_rpc_arena_copy(t->arena, value, len);
+    bool is_binary = name_len > 4 && memcmp(name + name_len - 4, "-bin", 4) == 0;
+
+    if (!t->metadata)
+        t->metadata = lks_rpc_arena_alloc(t->arena, GRPC_METADATA_MAX * sizeof *t->metadata);
+    if (!item || !key || !bytes || !t->metadata || t->n_metadata == GRPC_METADATA_MAX)
+        return;
+    if (is_binary && !base64_decode((const char *)value, len, (uint8_t *)bytes, &len))
+        return;
+    lockstock__rpc__v1__metadata__init(item);
+    item->key = key;
+    item->value = (ProtobufCBinaryData){.len = len, .data = (uint8_t *)bytes};
+    t->metadata[t->n_metadata++] = item;
+}
+
 static void take_field(grpc_try *t, const uint8_t *name, size_t name_len, const uint8_t *value, size_t len)
 {
     static const char type[] = "application/grpc";
@@ -473,6 +494,8 @@ static void take_field(grpc_try *t, const uint8_t *name, size_t name_len, const 
         keep(t, &t->details, value, len);
     else if (is(name, name_len, "lockstock-applied"))
         keep(t, &t->applied, value, len);
+    else if (name[0] != ':' && !(name_len > 5 && memcmp(name, "grpc-", 5) == 0))
+        keep_metadata(t, name, name_len, value, len);
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,

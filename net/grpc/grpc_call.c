@@ -92,6 +92,8 @@ static void keep_arena(grpc_stream *s)
 static void forget_arena(grpc_stream *s)
 {
     TAILQ_INIT(&s->headers);
+    if (!TAILQ_EMPTY(&s->trailers))
+        return; /* their text is in it */
     lks_rpc_arena_reset(s->arena);
     hold_only(s, CALL_BYTES + s->waiting);
 }
@@ -389,7 +391,8 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
     }
 }
 
-static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error);
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
+                    const sink_trailers *trailers);
 
 /* The call is parked and does not need its request any more. */
 static void rest(void *arg)
@@ -627,11 +630,14 @@ static void answer_message(grpc_stream *s, const lks_rpc_method *method, const P
     finish(s, &error);
 }
 
-static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error)
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
+                    const sink_trailers *trailers)
 {
     grpc_stream *s = arg;
     const grpc_connection *from = s->from;
 
+    for (size_t i = 0; from && trailers && i < trailers->n; i++)
+        grpc_headers_put(s, &s->trailers, &trailers->list[i]);
     if (!from) {
         s->phase = GRPC_ANSWERED;
         free_call(s);

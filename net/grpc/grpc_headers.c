@@ -43,6 +43,25 @@ credentials grpc_headers_credentials(const grpc_stream *s)
     return who;
 }
 
+static bool is_binary(const char *name)
+{
+    size_t len = strlen(name);
+
+    return len > 4 && strcmp(name + len - 4, "-bin") == 0;
+}
+
+void grpc_headers_put(grpc_stream *s, grpc_fields *to, const lks_rpc_metadata *entry)
+{
+    const lks_rpc_slice *value = &entry->value;
+    size_t len = BASE64_ENCODED_BYTES(value->len);
+    char *text = is_binary(entry->key) ? lks_rpc_arena_alloc(s->arena, len + 1) : NULL;
+
+    if (text)
+        base64_encode((const uint8_t *)value->data, value->len, text);
+    if (text || !is_binary(entry->key))
+        grpc_headers_add(s, to, entry->key, strlen(entry->key), text ? text : value->data, text ? len : value->len);
+}
+
 /* Fields of HTTP and gRPC. */
 static bool is_reserved(const char *name)
 {
@@ -68,10 +87,9 @@ void grpc_headers_tell(const void *metadata, sink_see_entry *see, void *arg)
     const grpc_field *field;
 
     TAILQ_FOREACH(field, &s->headers, next) {
-        size_t len = strlen(field->name);
         if (is_reserved(field->name))
             continue;
-        if (len > 4 && strcmp(field->name + len - 4, "-bin") == 0)
+        if (is_binary(field->name))
             tell_binary(s, field, see, arg);
         else
             see(arg, field->name, (lks_rpc_slice){field->value, field->value_len});

@@ -8,6 +8,9 @@
 void grpc_headers_add(grpc_stream *s, grpc_fields *to, const char *name, size_t name_len, const char *value,
                       size_t value_len);
 
+/* The same of an entry of metadata; a binary one ("-bin") is encoded. */
+void grpc_headers_put(grpc_stream *s, grpc_fields *to, const lks_rpc_metadata *entry);
+
 /* The value of the first field of a name, "" when there is none; and whether it equals a text. */
 lks_rpc_slice grpc_headers_value(const grpc_stream *s, const char *name);
 bool grpc_headers_are(const grpc_stream *s, const char *name, const char *value);

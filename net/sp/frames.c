@@ -117,7 +117,27 @@ static void finish_one_call(exchange *x)
         budget_give(bytes, held);
 }
 
-static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error)
+/* Out of memory, there are none. */
+static void put_trailers(const sink_trailers *from, lks_rpc_arena *arena, Lockstock__Rpc__V1__Result *result)
+{
+    Lockstock__Rpc__V1__Metadata *items = lks_rpc_arena_alloc(arena, from->n * sizeof *items);
+    Lockstock__Rpc__V1__Metadata **list = lks_rpc_arena_alloc(arena, from->n * sizeof *list);
+
+    if (!items || !list)
+        return;
+    for (size_t i = 0; i < from->n; i++) {
+        const lks_rpc_metadata *item = &from->list[i];
+        lockstock__rpc__v1__metadata__init(&items[i]);
+        items[i].key = (char *)(uintptr_t)item->key;
+        items[i].value = (ProtobufCBinaryData){.len = item->value.len, .data = (uint8_t *)(uintptr_t)item->value.data};
+        list[i] = &items[i];
+    }
+    result->metadata = list;
+    result->n_metadata = from->n;
+}
+
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
+                    const sink_trailers *trailers)
 {
     const slot *at = arg;
     exchange *x = at->exchange;
@@ -129,6 +149,8 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
         lks_rpc_result_ok(method, response, x->arena, result);
     else
         lks_rpc_result_fail(error, x->arena, result);
+    if (trailers && trailers->n > 0)
+        put_trailers(trailers, x->arena, result);
     w->made += result->payload.len;
     if (w->made >= w->bytes_max)
         w->shared.full = "the answers to the calls before it fill the reply: send fewer in a frame";
@@ -294,7 +316,7 @@ static void start_calls(exchange *x, const Lockstock__Rpc__V1__Frame *frame, con
         slot none = {.exchange = x, .index = i}, *at = slots ? &slots[i] : &none;
         *at = none;
         if (refusal.code != LKS_OK)
-            on_done(at, NULL, NULL, &refusal);
+            on_done(at, NULL, NULL, &refusal, NULL);
         else
             to->take(to->arg, &call, x->arena, on_done, at);
     }

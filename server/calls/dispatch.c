@@ -202,7 +202,7 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
         code = caller_refuse_if_late(call->caller, deadline_of(d, call, 0), &error);
     if (code != LKS_OK) {
         audit_refusal(&d->audit, route ? route->method : NULL, call->caller, verdict.principal, &error);
-        done(arg, route ? route->method : NULL, NULL, &error);
+        done(arg, route ? route->method : NULL, NULL, &error, NULL);
         return;
     }
     if (d->identity)

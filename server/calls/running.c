@@ -49,7 +49,7 @@ void running_end(running *r)
     free(r->parked);
     free(r->event.numbers);
     free(r);
-    done(arg, method, answered->response, &answered->error);
+    done(arg, method, answered->response, &answered->error, NULL);
 }
 
 static void on_undone(void *arg, bool is_done)

@@ -72,7 +72,7 @@ static void end_with_error(sink_done *done, void *arg, lks_code code, const void
 
     lks_error_set(&error, code, LKS_APPLIED_MAYBE, "%.*s", (int)(len < 300 ? len : 300), (const char *)text);
     error.retry_after_ms = (uint32_t)len * 1000003;
-    done(arg, &unary, NULL, &error);
+    done(arg, &unary, NULL, &error, NULL);
 }
 
 static void end_with_answer(sink_done *done, void *arg, const void *text, size_t len)
@@ -84,7 +84,7 @@ static void end_with_answer(sink_done *done, void *arg, const void *text, size_t
     fuzz_expect(copy);
     memcpy(copy, text, len);
     response.body = (ProtobufCBinaryData){.data = copy, .len = len};
-    done(arg, &unary, &response.base, &ok);
+    done(arg, &unary, &response.base, &ok, NULL);
     free(copy);
 }
 

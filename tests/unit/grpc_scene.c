@@ -41,13 +41,13 @@ void succeed(size_t i, size_t len)
 
     response.payload = (ProtobufCBinaryData){.data = calloc(1, len + 1), .len = len};
     assert_non_null(response.payload.data);
-    done(here.taken[i].arg, &scene_method, &response.base, &ok);
+    done(here.taken[i].arg, &scene_method, &response.base, &ok, NULL);
     free(response.payload.data);
 }
 
 void fail_with(size_t i, const lks_error *error)
 {
-    end_of (&here.taken[i])(here.taken[i].arg, &scene_method, NULL, error);
+    end_of (&here.taken[i])(here.taken[i].arg, &scene_method, NULL, error, NULL);
 }
 
 static void take(void *to, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg)

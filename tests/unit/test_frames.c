@@ -29,7 +29,7 @@ static void answer_unavailable(struct started *s)
 {
     lks_error error;
     lks_error_set(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "away");
-    s->done(s->arg, NULL, NULL, &error);
+    s->done(s->arg, NULL, NULL, &error, NULL);
 }
 
 static void answer_item(struct started *s, size_t len)
@@ -43,7 +43,7 @@ static void answer_item(struct started *s, size_t len)
     text[len] = '\0';
     item.sku = text;
     response.item = &item;
-    s->done(s->arg, &lks_stock_put_item_method, &response.base, &ok);
+    s->done(s->arg, &lks_stock_put_item_method, &response.base, &ok, NULL);
 }
 
 static void take(void *to, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg)
@@ -233,7 +233,7 @@ TEST(the_reply_comes_with_the_last_call_in_the_order_of_the_calls)
         struct started *s = &f->keeper.started[i];
         assert_int_equal(f->replies, 0);
         lks_error_set(&error, (lks_code)(LKS_INVALID_ARGUMENT + i), LKS_APPLIED_NO, "call %d", i);
-        s->done(s->arg, NULL, NULL, &error);
+        s->done(s->arg, NULL, NULL, &error, NULL);
     }
     Lockstock__Rpc__V1__Reply *reply = reply_of(f);
     assert_int_equal(reply->n_results, 3);
@@ -265,9 +265,9 @@ TEST(a_response_that_does_not_fit_spoils_no_other)
     item.sku = sku;
     response.item = &item;
     send_frame(f, 0, 2);
-    f->keeper.started[0].done(f->keeper.started[0].arg, &lks_stock_put_item_method, &response.base, &ok);
+    f->keeper.started[0].done(f->keeper.started[0].arg, &lks_stock_put_item_method, &response.base, &ok, NULL);
     item.sku = (char *)"tea";
-    f->keeper.started[1].done(f->keeper.started[1].arg, &lks_stock_put_item_method, &response.base, &ok);
+    f->keeper.started[1].done(f->keeper.started[1].arg, &lks_stock_put_item_method, &response.base, &ok, NULL);
     Lockstock__Rpc__V1__Reply *reply = reply_of(f);
     assert_int_equal(reply->results[0]->code, LKS_RESOURCE_EXHAUSTED);
     assert_string_equal(reply->results[0]->reason, "too_large");

@@ -64,7 +64,7 @@ TEST(an_empty_answer_is_a_message)
     size_t call = h2_peer_call(start(), PATH, NULL, EMPTY, 5, false);
     run_until_taken(1);
     assert_int_equal(here.taken[0].call.len, 0);
-    end_of (&here.taken[0])(here.taken[0].arg, &scene_method, &response.base, &ok);
+    end_of (&here.taken[0])(here.taken[0].arg, &scene_method, &response.base, &ok, NULL);
     assert_int_equal(run_until_answered(call)->len, 5);
     expect_header(call, "grpc-status", "0");
     stop();

@@ -22,6 +22,7 @@ static struct {
     uint16_t port;
     lks_code code; /* what the handler answers: with `text` in the error, or in the response */
     const char *text;
+    bool adds_trailers;
 } here;
 
 static lks_code look(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
@@ -39,6 +40,15 @@ static lks_code look(const lks_rpc_service *service, lks_rpc_context *context, c
                               peer->names[i].text);
     assert_in_range(lks_host_left_ms(context), 1, 30000);
     assert_null(lks_host_metadata(context, "none").data);
+    if (here.adds_trailers) {
+        static const char *const wrong[] = {"grpc-status", "Shelf", "", ":path", "content-type"};
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+            assert_int_equal(lks_host_add_trailer(context, wrong[i], "", 0, error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(lks_host_add_trailer(context, "shelf", "a\n", 2, error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(lks_host_add_trailer(context, "shelf", "4 b", 3, error), LKS_OK);
+        assert_int_equal(lks_host_add_trailer(context, "proof-bin", "\0\xff", 2, error), LKS_OK);
+        assert_int_equal(lks_host_add_trailer(context, "empty", NULL, 0, error), LKS_OK);
+    }
     if (here.text && here.code == LKS_OK)
         ((order *)response)->id = (char *)here.text;
     else if (here.text)
@@ -87,6 +97,7 @@ static int tear_down(void **state)
     here.host = NULL;
     here.code = LKS_OK;
     here.text = NULL;
+    here.adds_trailers = false;
     return 0;
 }
 
@@ -95,6 +106,41 @@ static lks_code call(lks_error *error)
     order request = LOCKSTOCK__TEST__ORDER__INIT;
 
     return lks_call_run(here.channel, &shop_look_method, &request.base, NULL, NULL, error);
+}
+
+static bool trailer_is(const lks_call *call, size_t i, const char *key, const void *value, size_t len)
+{
+    lks_metadata trailer;
+
+    return lks_call_trailer(call, i, &trailer) && strcmp(trailer.key, key) == 0 && trailer.len == len &&
+           memcmp(trailer.value, value, len) == 0;
+}
+
+/* promise CH35: what a handler adds to its answer, response or error, arrives over SP and gRPC, bytes too */
+TEST(an_answer_has_trailers)
+{
+    static const char *const urls[] = {"tcp://127.0.0.1:0", "grpc://127.0.0.1:0"};
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    lks_metadata none;
+    lks_error error;
+
+    here.adds_trailers = true;
+    for (size_t i = 0; i < 4; i++) {
+        lks_call *call = NULL;
+        here.code = i % 2 == 0 ? LKS_OK : LKS_ABORTED;
+        open_both(urls[i / 2], (lks_host_options){0}, (lks_channel_options){.no_retry = true});
+        assert_int_equal(
+            lks_call_start(here.channel, &shop_look_method, &request.base, NULL, NULL, NULL, NULL, &call, &error),
+            LKS_OK);
+        assert_int_equal(lks_call_wait(call, NULL), here.code);
+        assert_true(trailer_is(call, 0, "shelf", "4 b", 3));
+        assert_true(trailer_is(call, 1, "proof-bin", "\0\xff", 2));
+        assert_true(trailer_is(call, 2, "empty", "", 0));
+        assert_false(lks_call_trailer(call, 3, &none));
+        lks_call_free(call);
+        tear_down(NULL);
+        here.adds_trailers = true;
+    }
 }
 
 /* promise CH28: a handler knows the wire, the process at the other end of a unix socket, and its namespace */

@@ -102,6 +102,10 @@ bool lks_call_wait_for(lks_call *call, uint32_t timeout_ms);
  * NULL. Does not block. */
 const ProtobufCMessage *lks_call_response(const lks_call *call);
 
+/* The metadata of the answer, of a call that has ended (in `done` too), until lks_call_free: the i-th entry; false: there
+ * are not so many. Does not block. */
+bool lks_call_trailer(const lks_call *call, size_t i, lks_metadata *ret);
+
 /* Ends the call now with LKS_CANCELLED unless it completed already: applied NO
  * if it was never sent, else MAYBE. A late reply is dropped. Does not wait for
  * `done`. The token of a cancelled Acquire that was sent is released in the

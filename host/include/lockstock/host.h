@@ -158,6 +158,16 @@ bool lks_host_is_cancelled(const lks_rpc_context *context);
  * if there is none. Lives as long as the context. Thread-safe. */
 lks_rpc_slice lks_host_metadata(const lks_rpc_context *context, const char *key);
 
+enum { LKS_HOST_TRAILERS_MAX = 16, LKS_HOST_TRAILER_BYTES_MAX = 1024 };
+
+/* Adds metadata to the answer, be it a response or an error: trailers of gRPC, which the C client reads by
+ * lks_call_trailer. Key: a-z, 0-9, '-', '_' and '.', none of gRPC's and HTTP's own. Value: visible ASCII and spaces, or
+ * any bytes if the key ends in "-bin"; copied. LKS_INVALID_ARGUMENT: another key or value; LKS_RESOURCE_EXHAUSTED: more
+ * than LKS_HOST_TRAILERS_MAX, a value of more than LKS_HOST_TRAILER_BYTES_MAX bytes, no memory. One thread of a call at a
+ * time, until the call ends. */
+lks_code lks_host_add_trailer(lks_rpc_context *context, const char *key, const void *value, size_t len,
+                              lks_error *error);
+
 /* Milliseconds until the call's deadline; 0: it is over. Thread-safe. */
 uint32_t lks_host_left_ms(const lks_rpc_context *context);
 

@@ -54,6 +54,8 @@ typedef struct lks_rpc_context {
                                     its common name; NULL: none */
     struct lks_guarded *guarded; /* the state of the guards (lockstock/guard.h); NULL: no guards */
     const lks_rpc_peer *peer;
+    lks_rpc_metadata *trailers; /* lks_host_add_trailer */
+    size_t n_trailers;
     struct lks_rpc_follower *followers; /* calls that it made (lks_call_options.context); internal */
     bool stopped;                       /* internal */
     const char *principal;              /* whom `authenticate` of the host's options took the caller for; "": nobody */
