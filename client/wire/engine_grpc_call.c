@@ -460,6 +460,8 @@ static void keep(grpc_try *t, lks_rpc_slice *to, const uint8_t *value, size_t le
 /* A field that cannot be kept is dropped. */
 static void keep_metadata(grpc_try *t, const uint8_t *name, size_t name_len, const uint8_t *value, size_t len)
 {
+    if (!take_arena(t))
+        return;
     Lockstock__Rpc__V1__Metadata *item = lks_rpc_arena_alloc(t->arena, sizeof *item);
     char *key = lks_rpc_arena_copy(t->arena, name, name_len), *bytes = lks_rpc_arena_copy(t->arena, value, len);
     bool is_binary = name_len > 4 && memcmp(name + name_len - 4, "-bin", 4) == 0;
