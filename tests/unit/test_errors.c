@@ -97,6 +97,10 @@ TEST(calls_set_or_clear_their_error)
     SETS(LKS_INVALID_ARGUMENT, lks_channel_open("no url", NULL, &other, &error));
     SETS(LKS_INVALID_ARGUMENT, lks_channel_open("tcp://h:1", &(lks_channel_options){.token = " "}, &other, &error));
     CLEARS(lks_channel_open(fake_url(fake), NULL, &other, &error));
+    SETS(LKS_FAILED_PRECONDITION, lks_channel_reload_tls(other, &error));
+    lks_channel_close(other);
+    CLEARS(lks_channel_open("tls://127.0.0.1:1", NULL, &other, &error));
+    CLEARS(lks_channel_reload_tls(other, &error));
     lks_channel_close(other);
     CLEARS(lks_idempotency_extend(channel, &extend, NULL, NULL, &error));
     SETS(LKS_INVALID_ARGUMENT, lks_idempotency_extend(channel, &extend, &long_metadata, NULL, &error));
@@ -224,6 +228,7 @@ TEST(hosts_set_or_clear_their_error)
     SETS(LKS_FAILED_PRECONDITION, lks_host_add(host, &shop_service, &error));
     CLEARS(lks_host_set_health(host, shop_service.name, false, &error));
     SETS(LKS_NOT_FOUND, lks_host_set_health(host, "none", false, &error));
+    SETS(LKS_FAILED_PRECONDITION, lks_host_reload_tls(host, &error));
     lks_host_close(host, 0);
 }
 
