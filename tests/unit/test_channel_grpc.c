@@ -1,4 +1,5 @@
 /* A channel over gRPC to a host: what a call is given, and what it is told. */
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@ enum { BYTES_MAX = 12 << 20 };
 static struct {
     char *dir;
     char certificate[256], key[256], authority[256], url[512];
-    lks_host *host;
+    lks_host *host, *other;
     lks_channel *channel;
 } here;
 
@@ -45,8 +46,9 @@ static int tear_down(void **state)
     shop_open();
     lks_channel_close(here.channel);
     lks_host_close(here.host, 1000);
+    lks_host_close(here.other, 1000);
     here.channel = NULL;
-    here.host = NULL;
+    here.host = here.other = NULL;
     return 0;
 }
 
@@ -127,6 +129,51 @@ TEST_WITH(a_deadline_ends_a_call_that_the_host_runs, NULL, tear_down)
     assert_null(run(&shop_block_method, &request, &options, &error));
     assert_int_equal(error.code, LKS_DEADLINE_EXCEEDED);
     assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+}
+
+static void *close_host(void *arg)
+{
+    (void)arg;
+    lks_host_close(here.host, 60000);
+    here.host = NULL;
+    return NULL;
+}
+
+/* promise GC18: while a host closes, it answers what it took, and other calls go to another server */
+TEST_WITH(a_host_that_closes, NULL, tear_down)
+{
+    const lks_channel_options client = {.timeout_ms = 60000};
+    const order request = LOCKSTOCK__TEST__ORDER__INIT;
+    static shop other = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    lks_rpc_service service = shop_service;
+    char urls[1024];
+    pthread_t closing;
+    uint16_t port;
+    lks_call *call;
+    lks_error error;
+
+    serve("grpc");
+    service.self = &other;
+    lks_channel_close(here.channel);
+    assert_int_equal(lks_host_open(NULL, &here.other, &error), LKS_OK);
+    assert_int_equal(lks_host_add(here.other, &service, &error), LKS_OK);
+    assert_int_equal(lks_host_listen(here.other, "grpc://127.0.0.1:0", &port, &error), LKS_OK);
+    snprintf(urls, sizeof urls, "%s,grpc://127.0.0.1:%u", here.url, port);
+    assert_int_equal(lks_channel_open(urls, &client, &here.channel, &error), LKS_OK);
+    assert_int_equal(
+        lks_call_start(here.channel, &shop_block_method, &request.base, NULL, NULL, NULL, NULL, &call, &error), LKS_OK);
+    shop_await(1);
+    assert_int_equal(pthread_create(&closing, NULL, close_host, NULL), 0);
+    while (other.bought == 0) { /* written by a call that has ended */
+        order *response = run(&shop_buy_method, &request, NULL, &error);
+        assert_int_equal(error.code, LKS_OK);
+        assert_int_equal(error.applied, LKS_APPLIED_UNSPECIFIED);
+        lks_message_free(&response->base);
+    }
+    shop_open();
+    assert_int_equal(lks_call_wait(call, &error), LKS_OK);
+    lks_call_free(call);
+    pthread_join(closing, NULL);
 }
 
 static void expect_unreachable(const char *scheme, const char *host_speaks, const char *why)
