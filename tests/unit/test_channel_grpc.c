@@ -139,6 +139,14 @@ static void *close_host(void *arg)
     return NULL;
 }
 
+static bool has_sold(shop *of)
+{
+    pthread_mutex_lock(&of->lock);
+    bool sold = of->bought > 0;
+    pthread_mutex_unlock(&of->lock);
+    return sold;
+}
+
 /* promise GC18: while a host closes, it answers what it took, and other calls go to another server */
 TEST_WITH(a_host_that_closes, NULL, tear_down)
 {
@@ -148,23 +156,22 @@ TEST_WITH(a_host_that_closes, NULL, tear_down)
     lks_rpc_service service = shop_service;
     char urls[1024];
     pthread_t closing;
-    uint16_t port;
     lks_call *call;
     lks_error error;
 
     serve("grpc");
     service.self = &other;
     lks_channel_close(here.channel);
-    assert_int_equal(lks_host_open(NULL, &here.other, &error), LKS_OK);
-    assert_int_equal(lks_host_add(here.other, &service, &error), LKS_OK);
-    assert_int_equal(lks_host_listen(here.other, "grpc://127.0.0.1:0", &port, &error), LKS_OK);
-    snprintf(urls, sizeof urls, "%s,grpc://127.0.0.1:%u", here.url, port);
+    snprintf(urls, sizeof urls, "%s,grpc+unix://%s/other", here.url, here.dir);
     assert_int_equal(lks_channel_open(urls, &client, &here.channel, &error), LKS_OK);
     assert_int_equal(
         lks_call_start(here.channel, &shop_block_method, &request.base, NULL, NULL, NULL, NULL, &call, &error), LKS_OK);
     shop_await(1);
+    assert_int_equal(lks_host_open(NULL, &here.other, &error), LKS_OK);
+    assert_int_equal(lks_host_add(here.other, &service, &error), LKS_OK);
+    assert_int_equal(lks_host_listen(here.other, strstr(urls, "grpc+unix"), NULL, &error), LKS_OK);
     assert_int_equal(pthread_create(&closing, NULL, close_host, NULL), 0);
-    while (other.bought == 0) { /* written by a call that has ended */
+    while (!has_sold(&other)) {
         order *response = run(&shop_buy_method, &request, NULL, &error);
         assert_int_equal(error.code, LKS_OK);
         assert_int_equal(error.applied, LKS_APPLIED_UNSPECIFIED);
