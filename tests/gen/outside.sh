@@ -43,6 +43,9 @@ cmake --build "$project/static"
 eval "${CC:-cc} -std=c11 $flags '-I$generated' '-I$google' $(pkg-config --cflags lockstock lockstock-host) '$project/visit.c' \
   '$generated'/shop*.c '$generated'/money/v1/*.c '$google'/google/protobuf/timestamp*.c $(pkg-config --static --libs lockstock-host) -o '$work/visit'"
 "$work/visit"
+printf '#include <lockstock/lockstock.h>\nint main(void) { return (int)lks_channel_close(NULL); }\n' >"$work/caller.c"
+eval "${CC:-cc} -std=c11 $flags $(pkg-config --cflags lockstock) '$work/caller.c' $(pkg-config --static --libs lockstock) -o '$work/caller'"
+"$work/caller"
 for library in "$lib"/liblockstock*.a; do
   ! nm --extern-only --defined-only "$library" | grep -E ' [A-Z] ' | grep -vE ' (lks_|lockstock__|google__protobuf__|__odr_asan)' ||
     { echo "$library has names that a program may have too"; exit 1; }
