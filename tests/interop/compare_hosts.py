@@ -311,7 +311,7 @@ ENCRYPTED = {
 HOSTS = {
     "Handler runs past the deadline; the client does not count: what comes": answered_at_deadline,
     "... and the handler": told_at_deadline,
-    "Handler of a call with a deadline of 20 s has at most": lambda s: deadline_of(s, 20),
+    "Handler of a call with a deadline of 20 s has about": lambda s: deadline_of(s, 20),
     "... of an hour": lambda s: deadline_of(s, 3600),
     "... without a deadline": lambda s: deadline_of(s, None),
     "Client cancels: the handler": told_of_cancel,

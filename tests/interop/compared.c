@@ -71,10 +71,12 @@ static lks_code my_ask(void *self, lks_rpc_context *context, const compared_v1_a
 
     (void)self;
     if (strcmp(what, "deadline") == 0)
-        response->text = left_ms <= 20000 ? "20 s" : left_ms <= 30000 ? "30 s" : "more";
+        response->text = left_ms <= 25000 ? "20 s" : left_ms <= 30000 ? "30 s" : "more";
     if (strcmp(what, "metadata") == 0)
         response->text =
             lks_rpc_arena_printf(context->arena, "%s; %s", values(context, "x-text"), values(context, "x-raw-bin"));
+    if (strcmp(what, "trailers") == 0)
+        return lks_host_add_trailer(context, "x-last", "2", 1, error);
     if (strcmp(what, "peer") == 0)
         response->text = lks_rpc_arena_printf(context->arena, "%s %.*s", context->peer->wire,
                                               (int)strcspn(context->peer->address, ":"), context->peer->address);
@@ -189,7 +191,12 @@ static int client(const char *address, const char *what, bool cancels)
     if (cancels)
         pthread_create(&canceller, NULL, cancel, call);
     code = lks_call_wait(call, &error);
-    printf("%d %zu\n", (int)code, strlen(error.message));
+    printf("%d %zu", (int)code, strlen(error.message));
+    lks_metadata entry;
+    for (size_t i = 0; lks_call_trailer(call, i, &entry); i++)
+        if (strcmp(entry.key, "x-last") == 0)
+            printf(" x-last=%.*s", (int)entry.len, (const char *)entry.value);
+    puts("");
     fflush(stdout);
     if (cancels)
         pthread_join(canceller, NULL);

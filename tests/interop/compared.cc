@@ -45,7 +45,7 @@ std::string values(const ServerContext *context, const char *key)
 
 const char *left(system_clock::duration time)
 {
-    return time <= std::chrono::seconds(20) ? "20 s" : time <= std::chrono::seconds(30) ? "30 s" : "more";
+    return time <= std::chrono::seconds(25) ? "20 s" : time <= std::chrono::seconds(30) ? "30 s" : "more";
 }
 
 class Service final : public compared::v1::Compared::Service {
