@@ -11,7 +11,7 @@
 
 #include "grpc/testing/unary.lks_client.h"
 
-enum { REQUEST_BYTES = 271828, RESPONSE_BYTES = 314159, TIMEOUT_MS = 60000 };
+enum { REQUEST_BYTES = 271828, RESPONSE_BYTES = 314159, TIMEOUT_MS = 60000, BRIEF_MS = 1000 };
 
 static lks_channel *channel;
 
@@ -131,7 +131,7 @@ static const lks_metadata hold = {"x-hold", "1", 1};
 
 static bool timeout_on_sleeping_server(void)
 {
-    const lks_call_options options = {.timeout_ms = 200, .metadata = &hold, .n_metadata = 1};
+    const lks_call_options options = {.timeout_ms = BRIEF_MS, .metadata = &hold, .n_metadata = 1};
     const grpc_testing_empty request = GRPC_TESTING_EMPTY_INIT;
     lks_error error;
 

@@ -14,7 +14,7 @@
 
 typedef Lockstock__Test__Order order;
 
-enum { BYTES_MAX = 12 << 20 };
+enum { BRIEF_MS = 1000, BYTES_MAX = 12 << 20 };
 
 static struct {
     char *dir;
@@ -121,11 +121,12 @@ TEST_WITH(a_large_message_passes_both_ways, NULL, tear_down)
 
 TEST_WITH(a_deadline_ends_a_call_that_the_host_runs, NULL, tear_down)
 {
-    const lks_call_options options = {.timeout_ms = 100};
+    const lks_call_options options = {.timeout_ms = BRIEF_MS};
     const order request = LOCKSTOCK__TEST__ORDER__INIT;
     lks_error error;
 
     serve("grpc");
+    lks_message_free(&run(&shop_buy_method, &request, NULL, &error)->base); /* connects */
     assert_null(run(&shop_block_method, &request, &options, &error));
     assert_int_equal(error.code, LKS_DEADLINE_EXCEEDED);
     assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
@@ -185,7 +186,7 @@ TEST_WITH(a_host_that_closes, NULL, tear_down)
 
 static void expect_unreachable(const char *scheme, const char *host_speaks, const char *why)
 {
-    const lks_call_options options = {.timeout_ms = 300};
+    const lks_call_options options = {.timeout_ms = BRIEF_MS};
     const order request = LOCKSTOCK__TEST__ORDER__INIT;
     lks_error error;
     char url[512];

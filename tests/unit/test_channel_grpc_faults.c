@@ -3,7 +3,7 @@
 #include "h2_server.h"
 #include "test.h"
 
-enum { BYTES_MAX = 4096, FIELD_BYTES = 5000 };
+enum { BRIEF_MS = 1000, BYTES_MAX = 4096, FIELD_BYTES = 5000 };
 
 static h2_server *peer;
 
@@ -172,17 +172,18 @@ TEST(resets)
 /* promise GC5: a request that did not leave as a whole did not run: NO */
 TEST(a_request_that_flow_control_holds_back)
 {
-    const lks_call_options brief = {.timeout_ms = 200};
+    const lks_call_options brief = {.timeout_ms = BRIEF_MS};
     ping_request request = ping("a");
     struct witness call;
 
     serve_with(
         (h2_script){.steps = (h2_step *const[]){pong, NULL}, .setting = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 100}},
         (lks_channel_options){0});
+    run_ok(&server_plain, "connects");
     request.ballast = (ProtobufCBinaryData){1000, calloc(1, 1000)};
     start_request(&server_plain, &request, &brief, &call);
     assert_ended(&call, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
-    assert_true(h2_server_await_reset(peer, 0));
+    assert_true(h2_server_await_reset(peer, 1));
     free(request.ballast.data);
 }
 
@@ -214,7 +215,7 @@ TEST(an_answer_before_the_request_is_whole)
 /* promise GC6: a cancel and a deadline reset the stream */
 TEST(a_cancelled_call_is_reset)
 {
-    const lks_call_options brief = {.timeout_ms = 100, .no_retry = true};
+    const lks_call_options brief = {.timeout_ms = BRIEF_MS, .no_retry = true};
     struct witness call;
 
     serve((h2_step *const[]){hold_it, NULL});
