@@ -148,6 +148,13 @@ static bool is_served(void *arg, const char *name)
     return services_has(host->services, name) || reflection_has_service(host->reflection, name);
 }
 
+static void each_served(void *arg, void (*see)(void *to, const char *service), void *to)
+{
+    const lks_host *host = arg;
+
+    services_each(host->services, see, to);
+}
+
 /* The descriptors of every service, and of what every host has. */
 static lks_code open_reflection(lks_host *host, lks_error *error)
 {
@@ -359,7 +366,7 @@ static lks_code start(lks_host *host, lks_error *error)
     calls_wanted.limits.string_bytes = calls_wanted.limits.bytes_bytes = host->options.message_bytes_max;
     calls_wanted.limits.open_enums = host->options.open_enums;
     host->budget = budget_new(host->options.memory_bytes);
-    host->health = health_new(is_served, host);
+    host->health = health_new(&(health_services){.knows = is_served, .each = each_served, .arg = host});
     if (!host->budget || !host->health || !host->services)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     lks_code code = calls_new(&calls_wanted, &host->calls, error);

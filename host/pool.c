@@ -42,14 +42,15 @@ static bool await_work(calls *all)
     struct timespec until;
     bool patient = true;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += IDLE_S;
     p->n_idle++;
-    while (TAILQ_EMPTY(&p->round) && !p->closing && (patient || p->n <= all->options.threads))
-        if (patient)
-            patient = pthread_cond_timedwait(&p->work, &all->lock, &until) == 0;
-        else
+    while (TAILQ_EMPTY(&p->round) && !p->closing && patient)
+        if (p->n <= all->options.threads) {
             pthread_cond_wait(&p->work, &all->lock);
+        } else {
+            clock_gettime(CLOCK_MONOTONIC, &until);
+            until.tv_sec += IDLE_S;
+            patient = pthread_cond_timedwait(&p->work, &all->lock, &until) == 0;
+        }
     p->n_idle--;
     return !p->closing && !TAILQ_EMPTY(&p->round);
 }

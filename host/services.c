@@ -110,6 +110,12 @@ bool services_has(const services *all, const char *name)
     return false;
 }
 
+void services_each(const services *all, void (*see)(void *to, const char *service), void *to)
+{
+    for (const served *s = all->first; s; s = s->next)
+        see(to, s->service.name);
+}
+
 unsigned char *services_descriptors(const services *all, const void *first, size_t first_len, size_t *len)
 {
     *len = first_len;

@@ -39,6 +39,9 @@ const lks_rpc_route *services_find(const services *all, const char *path);
 
 bool services_has(const services *all, const char *name);
 
+/* Calls `see` with the name of each service. */
+void services_each(const services *all, void (*see)(void *to, const char *service), void *to);
+
 /* The descriptors of the services behind those given, to be freed. NULL: no memory. */
 unsigned char *services_descriptors(const services *all, const void *first, size_t first_len, size_t *len);
 

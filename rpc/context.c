@@ -18,6 +18,7 @@ bool lks_rpc_follow(lks_rpc_context *context, lks_rpc_follower *follower)
 {
     pthread_mutex_lock(&lock);
     bool stopped = context->stopped;
+    context->followed = true;
     if (!stopped) {
         follower->next = context->followers;
         follower->at = &context->followers;
@@ -51,6 +52,8 @@ void lks_rpc_context_stop(lks_rpc_context *context)
 
 void lks_rpc_context_end(lks_rpc_context *context)
 {
+    if (!context->followed)
+        return;
     pthread_mutex_lock(&lock);
     while (context->followers)
         take_out(context->followers);

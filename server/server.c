@@ -485,12 +485,19 @@ static bool knows_service(void *arg, const char *name)
     return reflection_has_service(s->reflection, name);
 }
 
+static void each_service(void *arg, void (*see)(void *to, const char *service), void *to)
+{
+    const server *s = arg;
+
+    reflection_each_service(s->reflection, see, to);
+}
+
 static lks_code open_standard(server *s, lks_error *error)
 {
     lks_code code = reflection_new(contract_files, contract_files_len, &s->reflection, error);
     if (code != LKS_OK)
         return code;
-    s->health = health_new(knows_service, s);
+    s->health = health_new(&(health_services){.knows = knows_service, .each = each_service, .arg = s});
     if (!s->health)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     health_set(s->health, conditions_ready(&s->conditions, NULL));

@@ -14,13 +14,15 @@ typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus status;
 #define NOT_SERVING GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING
 #define SERVICE_UNKNOWN GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN
 
+typedef enum kind { CHECK, WATCH, LIST } kind;
+
 typedef struct inquiry {
     health *health;
     grpc_stream *call;
     char *service; /* while listed */
     status told;
-    bool watches; /* Watch, not Check */
-    bool asked;   /* its request has arrived */
+    kind kind;
+    bool asked; /* its request has arrived */
     bool listed;
     TAILQ_ENTRY(inquiry) next;
 } inquiry;
@@ -32,21 +34,19 @@ typedef struct off {
 } off;
 
 struct health {
-    bool (*knows)(void *arg, const char *service);
-    void *arg;
+    health_services services;
     bool serving;
     off *off;
     TAILQ_HEAD(, inquiry) watches;
 };
 
-health *health_new(bool (*knows)(void *arg, const char *service), void *arg)
+health *health_new(const health_services *services)
 {
     health *h = calloc(1, sizeof *h);
 
     if (!h)
         return NULL;
-    h->knows = knows;
-    h->arg = arg;
+    h->services = *services;
     TAILQ_INIT(&h->watches);
     return h;
 }
@@ -130,14 +130,14 @@ static void end(const inquiry *i, lks_code code, const char *why)
 
 static void answer(inquiry *i, const char *service)
 {
-    bool known = service[0] == '\0' || i->health->knows(i->health->arg, service);
+    bool known = service[0] == '\0' || i->health->services.knows(i->health->services.arg, service);
 
-    if (!i->watches && !known) {
+    if (i->kind == CHECK && !known) {
         end(i, LKS_NOT_FOUND, "service: not served here");
         return;
     }
     tell(i, known ? status_of(i->health, service) : SERVICE_UNKNOWN);
-    if (!i->watches) {
+    if (i->kind == CHECK) {
         end(i, LKS_OK, NULL);
     } else if (known && !(i->service = strdup(service))) {
         end(i, LKS_RESOURCE_EXHAUSTED, "out of memory");
@@ -146,6 +146,61 @@ static void answer(inquiry *i, const char *service)
         TAILQ_INSERT_TAIL(&i->health->watches, i, next);
     }
 }
+
+/* ---- List ------------------------------------------------------------------------------ */
+
+typedef Grpc__Health__V1__HealthListResponse__StatusesEntry entry;
+
+/* The entries of an answer, as they come. */
+typedef struct listing {
+    health *health;
+    Grpc__Health__V1__HealthListResponse response;
+    bool full; /* no memory */
+} listing;
+
+static void add_service(void *to, const char *service)
+{
+    listing *l = to;
+    struct both {
+        entry entry;
+        Grpc__Health__V1__HealthCheckResponse value;
+        char name[];
+    } *both = malloc(sizeof *both + strlen(service) + 1);
+    entry **more = both ? realloc(l->response.statuses, (l->response.n_statuses + 1) * sizeof *more) : NULL;
+
+    if (!more) {
+        free(both);
+        l->full = true;
+        return;
+    }
+    grpc__health__v1__health_list_response__statuses_entry__init(&both->entry);
+    grpc__health__v1__health_check_response__init(&both->value);
+    both->value.status = status_of(l->health, service);
+    both->entry.key = strcpy(both->name, service);
+    both->entry.value = &both->value;
+    l->response.statuses = more;
+    more[l->response.n_statuses++] = &both->entry;
+}
+
+/* The services, and "" for the server as a whole. */
+static void list(const inquiry *i)
+{
+    const health_services *services = &i->health->services;
+    listing l = {.health = i->health, .response = GRPC__HEALTH__V1__HEALTH_LIST_RESPONSE__INIT};
+
+    add_service(&l, "");
+    services->each(services->arg, add_service, &l);
+    uint8_t *bytes = l.full ? NULL : malloc(grpc__health__v1__health_list_response__get_packed_size(&l.response) + 1);
+    if (bytes)
+        grpc_stream_send(i->call, bytes, grpc__health__v1__health_list_response__pack(&l.response, bytes));
+    end(i, bytes ? LKS_OK : LKS_RESOURCE_EXHAUSTED, "out of memory");
+    free(bytes);
+    for (size_t s = 0; s < l.response.n_statuses; s++)
+        free(l.response.statuses[s]);
+    free(l.response.statuses);
+}
+
+/* ---- calls ----------------------------------------------------------------------------- */
 
 static void on_message(void *state, const uint8_t *data, size_t len)
 {
@@ -158,9 +213,14 @@ static void on_message(void *state, const uint8_t *data, size_t len)
         return;
     }
     i->asked = true;
-    if (lks_rpc_scan(&grpc__health__v1__health_check_request__descriptor, data, len, &lks_rpc_scan_defaults, &error) !=
-        LKS_OK) {
+    const ProtobufCMessageDescriptor *type = i->kind == LIST ? &grpc__health__v1__health_list_request__descriptor
+                                                             : &grpc__health__v1__health_check_request__descriptor;
+    if (lks_rpc_scan(type, data, len, &lks_rpc_scan_defaults, &error) != LKS_OK) {
         grpc_stream_finish(i->call, &error);
+        return;
+    }
+    if (i->kind == LIST) {
+        list(i);
         return;
     }
     request = grpc__health__v1__health_check_request__unpack(NULL, len, data);
@@ -189,23 +249,28 @@ static void on_closed(void *state)
     free(i);
 }
 
-static inquiry *new_inquiry(health *h, grpc_stream *call, bool watches)
+static inquiry *new_inquiry(health *h, grpc_stream *call, kind asks)
 {
     inquiry *i = calloc(1, sizeof *i);
 
     if (i)
-        *i = (inquiry){.health = h, .call = call, .watches = watches};
+        *i = (inquiry){.health = h, .call = call, .kind = asks};
     return i;
 }
 
 static void *on_check(void *arg, grpc_stream *call)
 {
-    return new_inquiry(arg, call, false);
+    return new_inquiry(arg, call, CHECK);
 }
 
 static void *on_watch(void *arg, grpc_stream *call)
 {
-    return new_inquiry(arg, call, true);
+    return new_inquiry(arg, call, WATCH);
+}
+
+static void *on_list(void *arg, grpc_stream *call)
+{
+    return new_inquiry(arg, call, LIST);
 }
 
 void health_methods(health *h, grpc_streaming_method out[HEALTH_METHODS])
@@ -213,9 +278,11 @@ void health_methods(health *h, grpc_streaming_method out[HEALTH_METHODS])
     const grpc_streaming_method method = {
         .message = on_message, .half_closed = on_half_closed, .closed = on_closed, .arg = h};
 
-    out[0] = out[1] = method;
+    out[0] = out[1] = out[2] = method;
     out[0].path = "/grpc.health.v1.Health/Check";
     out[0].open = on_check;
     out[1].path = "/grpc.health.v1.Health/Watch";
     out[1].open = on_watch;
+    out[2].path = "/grpc.health.v1.Health/List";
+    out[2].open = on_list;
 }

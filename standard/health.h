@@ -10,12 +10,19 @@
 
 typedef struct health health;
 
-enum { HEALTH_METHODS = 2 };
+enum { HEALTH_METHODS = 3 };
 
-/* Begins as not serving. `knows` returns whether a service exists. Returns NULL when out of memory. */
-health *health_new(bool (*knows)(void *arg, const char *service), void *arg);
+/* What a server tells of its services. */
+typedef struct health_services {
+    bool (*knows)(void *arg, const char *service);
+    void (*each)(void *arg, void (*see)(void *to, const char *service), void *to); /* for List */
+    void *arg;
+} health_services;
 
-/* Returns the methods Check and Watch for a gRPC server. */
+/* Begins as not serving. Returns NULL when out of memory. */
+health *health_new(const health_services *services);
+
+/* Returns the methods Check, Watch and List for a gRPC server. */
 void health_methods(health *h, grpc_streaming_method out[HEALTH_METHODS]);
 
 /* Notifies those who watch. */

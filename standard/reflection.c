@@ -191,6 +191,17 @@ static void full_name(const file_proto *file, size_t service, char name[NAME_BYT
     snprintf(name, NAME_BYTES_MAX, "%s%s%s", package, package[0] ? "." : "", file->service[service]->name);
 }
 
+void reflection_each_service(const reflection *r, void (*see)(void *to, const char *service), void *to)
+{
+    char name[NAME_BYTES_MAX];
+
+    for (size_t i = 0; i < r->set->n_file; i++)
+        for (size_t s = 0; s < r->set->file[i]->n_service; s++) {
+            full_name(r->set->file[i], s, name);
+            see(to, name);
+        }
+}
+
 bool reflection_has_service(const reflection *r, const char *wanted)
 {
     char name[NAME_BYTES_MAX];

@@ -27,6 +27,9 @@ lks_code reflection_new(const void *files, size_t len, reflection **ret, lks_err
 /* Returns whether a file defines the service "package.Name". */
 bool reflection_has_service(const reflection *r, const char *name);
 
+/* Calls `see` with the name of each service. */
+void reflection_each_service(const reflection *r, void (*see)(void *to, const char *service), void *to);
+
 /* Returns the methods for a gRPC server. A policy must allow READ. */
 void reflection_methods(reflection *r, grpc_streaming_method out[REFLECTION_METHODS]);
 

@@ -139,6 +139,10 @@ class Plain(unittest.TestCase):
         self.host.process.send_signal(signal.SIGUSR1)
         self.assertEqual(next(watched).status, NOT_SERVING)
         self.assertEqual((self.client.health(SERVICE).status, self.client.health("").status), (NOT_SERVING, SERVING))
+        listed = self.client.channel.unary_unary("/grpc.health.v1.Health/List", request_serializer=lambda m: m,
+                                                 response_deserializer=health_pb2.HealthListResponse.FromString)(b"")
+        self.assertEqual({name: one.status for name, one in listed.statuses.items()},
+                         {"": SERVING, SERVICE: NOT_SERVING})
         self.host.process.send_signal(signal.SIGUSR2)
         self.assertEqual(next(watched).status, SERVING)
         watched.cancel()

@@ -57,7 +57,7 @@ typedef struct lks_rpc_context {
     lks_rpc_metadata *trailers; /* lks_host_add_trailer */
     size_t n_trailers;
     struct lks_rpc_follower *followers; /* calls that it made (lks_call_options.context); internal */
-    bool stopped;                       /* internal */
+    bool stopped, followed;             /* internal */
     const char *principal;              /* whom `authenticate` of the host's options took the caller for; "": nobody */
 } lks_rpc_context;
 
