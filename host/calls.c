@@ -125,50 +125,12 @@ void give_arena(calls *all, lks_rpc_arena *arena)
         lks_rpc_arena_free(arena);
 }
 
-/* ---- peers ---------------------------------------------------------------------------- */
-
-void peer_unref(peer *p)
-{
-    if (p && atomic_fetch_sub(&p->references, 1) == 1)
-        free(p);
-}
-
-static const char *put_text(char **to, const char *text)
-{
-    char *at = *to;
-    size_t bytes = strlen(text) + 1;
-
-    *to += bytes;
-    return memcpy(at, text, bytes);
-}
-
-/* NULL: no memory. */
-static peer *new_peer(const lks_rpc_peer *from)
-{
-    const char *wire = from->wire ? from->wire : "?", *address = from->address ? from->address : "?";
-    size_t bytes = strlen(wire) + 1 + strlen(address) + 1, n = from->n_names;
-
-    for (size_t i = 0; i < n; i++)
-        bytes += strlen(from->names[i].text) + 1;
-    peer *p = malloc(sizeof *p + n * sizeof *p->names + bytes);
-    if (!p)
-        return NULL;
-    char *text = (char *)(p->names + n);
-    *p = (peer){.references = 1, .is = *from};
-    p->is.wire = put_text(&text, wire);
-    p->is.address = put_text(&text, address);
-    p->is.names = p->names;
-    for (size_t i = 0; i < n; i++)
-        p->names[i] = (lks_rpc_name){from->names[i].kind, put_text(&text, from->names[i].text)};
-    return p;
-}
-
 /* ---- callers -------------------------------------------------------------------------- */
 
 static caller *on_open(void *arg, const sink_connection *connection)
 {
     caller *c = malloc(sizeof *c);
-    peer *p = new_peer(&connection->peer);
+    peer *p = peer_new(&connection->peer);
 
     if (!c || !p) {
         free(c);
@@ -438,8 +400,7 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
                           .is_capped = is_capped,
                           .deadline = {.due = on_deadline},
                           .context = {.deadline_ns = call->received_ns + timeout_ms * CLOCK_NS_PER_MS}};
-    r->peer = call->caller->peer;
-    atomic_fetch_add(&r->peer->references, 1);
+    r->peer = peer_ref(call->caller->peer);
     r->context.peer = &r->peer->is;
     r->context.principal = r->principal;
     to.entries = (lks_rpc_metadata *)(void *)(r + 1);

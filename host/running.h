@@ -15,17 +15,11 @@
 #include <uv.h>
 
 #include "calls.h"
+#include "host/peer.h"
 #include "net/loop_timers.h"
 
 typedef TAILQ_HEAD(, running) running_list;
 typedef TAILQ_HEAD(, caller) caller_list;
-
-/* A connection's peer, with what it points to behind it. Its callers and calls share it. */
-typedef struct peer {
-    atomic_uint references;
-    lks_rpc_peer is;
-    lks_rpc_name names[];
-} peer;
 
 struct caller {
     calls *all;
@@ -146,9 +140,6 @@ void move(struct running *r, state to);
 void finish(struct running *r);
 
 void give_arena(calls *all, lks_rpc_arena *arena);
-
-/* Takes NULL. */
-void peer_unref(peer *p);
 
 /* Sets the error of a call that does not run because it was stopped. */
 void refuse_stopped(struct running *r);

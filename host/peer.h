@@ -1,0 +1,24 @@
+/* A connection's peer, which outlives the connection while calls of it run. */
+#ifndef HOST_PEER_H
+#define HOST_PEER_H
+
+#include <stdatomic.h>
+
+#include <lockstock/rpc/service.h>
+
+/* What `is` points to stands behind the names. */
+typedef struct peer {
+    atomic_uint references;
+    lks_rpc_peer is;
+    lks_rpc_name names[];
+} peer;
+
+/* A copy, with one reference. NULL: no memory. */
+peer *peer_new(const lks_rpc_peer *from);
+
+peer *peer_ref(peer *p);
+
+/* Any thread. Takes NULL. */
+void peer_unref(peer *p);
+
+#endif
