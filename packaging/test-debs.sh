@@ -79,7 +79,7 @@ check_lint() {
 check_complete() {
   local deb
   DESTDIR="$work/all" cmake --install build/debian >"$work/install.log"
-  (cd "$work/all" && find . ! -type d ! -name lockstock-bench-peer | sort) >"$work/installed"
+  (cd "$work/all" && find . ! -type d ! -name lockstock-bench-peer ! -name '*.a' | sort) >"$work/installed"
   for deb in "$work"/2/*.deb; do
     dpkg-deb --fsys-tarfile "$deb" | tar -t | grep -v '/$' | sed '/\/man\//s/\.gz$//'
   done | sort >"$work/packed"
