@@ -75,7 +75,7 @@ check_lint() {
   say "lintian: nothing found"
 }
 
-# What `cmake --install` puts down is in one package each, but for what only measures beside others.
+# What `cmake --install` puts down is in one package each, but for what only measures beside others, and static libraries.
 check_complete() {
   local deb
   DESTDIR="$work/all" cmake --install build/debian >"$work/install.log"
@@ -275,7 +275,7 @@ check_holds() { # when
 # The command line of a version with the server that is installed.
 check_tools() { # 1 or 2
   # shellcheck disable=SC2016
-  local tools=(inside sh -c 'cd "/debs/$0/files/usr" && LD_LIBRARY_PATH=$(echo "$PWD"/lib/*/) exec timeout 60 bin/lockstock "$@"' "$1")
+  local tools=(inside sh -c 'cd "/debs/$0/files/usr" && LD_LIBRARY_PATH=$(printf %s: "$PWD"/lib/*/) exec timeout 60 bin/lockstock "$@"' "$1")
   local command
   for command in status "stock ls" "stock get tea" "lock ls" "lock inspect door" "run --lock tools -- true"; do
     # shellcheck disable=SC2086
