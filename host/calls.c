@@ -440,6 +440,9 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
 
     if (!route) {
         lks_error_set(&error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
+    } else if (all->stopping) {
+        lks_error_set_reason(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_SHUTTING_DOWN,
+                             "the server is shutting down");
     } else if (is_over_limit(load_of(route))) {
         lks_error_set_reason(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
                              "method: %u calls of %s are under way, no more run at once", load_of(route)->calls_max,
@@ -548,6 +551,7 @@ void calls_stop(calls *all)
     running_list stopped = TAILQ_HEAD_INITIALIZER(stopped);
     caller *c;
 
+    all->stopping = true;
     TAILQ_FOREACH(c, &all->callers, next)
         stop_all(c, LKS_UNAVAILABLE, &stopped);
     end_all(&stopped);

@@ -52,7 +52,7 @@ size_t calls_under_way(const calls *all);
 /* Whether the calling thread runs a handler of these calls. Takes NULL. */
 bool calls_is_handler(const calls *all);
 
-/* Refuses what waits for a thread or for guards (UNAVAILABLE, NO), and cancels what runs. */
+/* Refuses what waits for a thread or for guards, and what comes from then on (UNAVAILABLE, NO), and cancels what runs. */
 void calls_stop(calls *all);
 
 /* Answers for what has not ended (UNAVAILABLE, MAYBE). */

@@ -127,6 +127,7 @@ struct calls {
     running_list due;       /* those that are DUE */
     lks_rpc_arena **arenas; /* when none is in use */
     uint32_t n_arenas, arenas_max;
+    bool stopping;       /* the loop's: calls_stop was called */
     bool ended;          /* the loop has */
     uint32_t references; /* the host's, one for each worker, one for each call that outlives the loop */
 };
