@@ -10,6 +10,7 @@
 
 #include "net/close_barrier.h"
 #include "net/stream/address_bind.h"
+#include "net/stream/handed_in.h"
 #include "net/sp/sp_server.h"
 #include "net/stream/stream.h"
 #include "net/stream/trim.h"
@@ -283,7 +284,7 @@ static lks_code listen_wss(wires *w, const char *address, uint16_t *bound, lks_e
 static const struct scheme {
     const char *prefix;
     lks_code (*listen)(wires *w, const char *address, uint16_t *bound, lks_error *error);
-    bool has_port, encrypted, for_pages;
+    bool has_port, encrypted, for_pages, is_grpc, handed_in;
 } schemes[] = {
     {.prefix = "tcp://", .listen = listen_tcp, .has_port = true},
     {.prefix = "tls://", .listen = listen_tls, .has_port = true, .encrypted = true},
@@ -295,6 +296,12 @@ static const struct scheme {
     {.prefix = "wss://", .listen = listen_wss, .has_port = true, .encrypted = true, .for_pages = true},
     {.prefix = "nng+ws://", .listen = listen_ws, .has_port = true, .for_pages = true},
     {.prefix = "nng+tcp://", .listen = listen_tcp, .has_port = true},
+    {.prefix = "tcp+fd://", .listen = listen_tcp, .handed_in = true},
+    {.prefix = "tls+fd://", .listen = listen_tls, .handed_in = true, .encrypted = true},
+    {.prefix = "grpc+fd://", .listen = listen_grpc, .handed_in = true, .is_grpc = true},
+    {.prefix = "grpcs+fd://", .listen = listen_grpcs, .handed_in = true, .is_grpc = true, .encrypted = true},
+    {.prefix = "ws+fd://", .listen = listen_ws, .handed_in = true, .for_pages = true},
+    {.prefix = "wss+fd://", .listen = listen_wss, .handed_in = true, .encrypted = true, .for_pages = true},
 };
 enum { N_SCHEMES = sizeof schemes / sizeof schemes[0] };
 
@@ -321,8 +328,70 @@ static lks_code no_scheme(lks_error *error)
 {
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                          "must begin with tcp://, tls://, unix://, grpc://, grpcs://, grpc+unix://, ws://, wss://, "
-                         "nng+tcp:// or nng+ws://");
+                         "nng+tcp:// or nng+ws://, or, for a descriptor, with tcp+fd://, tls+fd://, grpc+fd://, "
+                         "grpcs+fd://, ws+fd:// or wss+fd://");
 }
+
+/* ---- sockets that were handed in ------------------------------------------------------ */
+
+static size_t name_len(const char *which)
+{
+    return strcspn(which, "/");
+}
+
+/* Only WebSocket has something after the name. */
+static lks_code check_handed_in(const struct scheme *scheme, const char *which, bool starts, lks_error *error)
+{
+    int fds[HANDED_IN_MAX];
+    size_t n, len = scheme->for_pages ? name_len(which) : strlen(which);
+
+    return starts ? handed_in_find(which, len, fds, &n, error) : handed_in_check_text(which, len, error);
+}
+
+static lks_code listen_fd(wires *w, const struct scheme *scheme, int fd, const char *path, uint16_t *bound,
+                          lks_error *error)
+{
+    tls_context *const *context = !scheme->encrypted ? NULL : scheme->is_grpc ? &w->h2 : &w->tls;
+
+    if (context && !*context)
+        return no_certificate(w->options.no_certificate, error);
+    lks_code code = scheme->is_grpc ? need_grpc(w, error) : need_sp(w, error);
+    if (code != LKS_OK)
+        return code;
+    if (scheme->is_grpc)
+        return grpc_server_listen_fd(w->grpc, fd, context, bound, error);
+    return scheme->for_pages ? sp_server_listen_websocket_fd(w->sp, fd, path, context, bound, error)
+                             : sp_server_listen_fd(w->sp, fd, context, bound, error);
+}
+
+/* *bound: the first one's. */
+static lks_code listen_handed_in(wires *w, const struct scheme *scheme, const char *which, uint16_t *bound,
+                                 lks_error *error)
+{
+    int fds[HANDED_IN_MAX];
+    size_t n;
+    uint16_t other;
+
+    lks_code code = handed_in_find(which, name_len(which), fds, &n, error);
+    for (size_t i = 0; code == LKS_OK && i < n; i++)
+        code = listen_fd(w, scheme, fds[i], path_of(which), i == 0 ? bound : &other, error);
+    return code;
+}
+
+static bool is_exposed(const char *which)
+{
+    int fds[HANDED_IN_MAX];
+    size_t n;
+
+    if (handed_in_find(which, name_len(which), fds, &n, NULL) != LKS_OK)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (handed_in_is_exposed(fds[i]))
+            return true;
+    return false;
+}
+
+/* ---- URLs ------------------------------------------------------------------------------ */
 
 lks_code wires_check(const char *url, bool starts, bool has_certificate, const char *without, lks_error *error)
 {
@@ -337,6 +406,8 @@ lks_code wires_check(const char *url, bool starts, bool has_certificate, const c
     snprintf(address, sizeof address, "%.*s", (int)strcspn(rest, scheme->has_port ? "/" : ""), rest);
     if (scheme->encrypted && !has_certificate)
         code = no_certificate(without, error);
+    else if (scheme->handed_in)
+        code = check_handed_in(scheme, rest, starts, error);
     else if (scheme->has_port)
         code = address_check_tcp(address, starts, error);
     else
@@ -354,7 +425,8 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
     if (!scheme)
         return no_scheme(error);
     const char *address = url + strlen(scheme->prefix);
-    lks_code code = scheme->listen(w, address, &bound, error);
+    lks_code code = scheme->handed_in ? listen_handed_in(w, scheme, address, &bound, error)
+                                      : scheme->listen(w, address, &bound, error);
     if (code != LKS_OK)
         return code;
     if (scheme->has_port)
@@ -384,6 +456,8 @@ bool wires_is_exposed(const char *url)
 {
     const struct scheme *scheme = scheme_of(url);
 
+    if (scheme && scheme->handed_in)
+        return is_exposed(url + strlen(scheme->prefix));
     if (!scheme || !scheme->has_port)
         return false;
     const char *host = url + strlen(scheme->prefix);

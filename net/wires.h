@@ -4,6 +4,8 @@
  *   grpc://host:port  grpcs://...  grpc+unix:///path   grpc.h, on the loop
  *   ws://host:port/path  wss://...             sp_server.h, over WebSocket
  *   nng+tcp://...  nng+ws://...                other names of tcp:// and ws://
+ *   tcp+fd://WHICH  tls+fd://...  grpc+fd://...  grpcs+fd://...  ws+fd://WHICH/path  wss+fd://...
+ *                                              sockets that were handed in (stream/handed_in.h)
  *
  * Error messages do not contain the URL; the caller puts it before them. Loop thread only. */
 #ifndef LOCKSTOCK_NET_WIRES_H
@@ -73,7 +75,7 @@ lks_code wires_load_certificates(wires *w, lks_error *error);
 /* When the certificate that was read last expires: see tls_context_ends. */
 int64_t wires_certificate_ends(const wires *w);
 
-/* Whether a valid URL can be reached from other machines. */
+/* Whether a valid URL can be reached from other machines. False for a socket that is not handed in to this process. */
 bool wires_is_exposed(const char *url);
 
 /* Whether two valid URLs name the same transport: nng+tcp:// is another name of tcp://. */

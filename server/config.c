@@ -20,7 +20,9 @@ const option config_keys[] = {
      "                               tls://..., unix:///path, grpc://..., grpcs://..., grpc+unix:///path,\n"
      "                               ws://host:port/path, wss://...; host * = all addresses;\n"
      "                               nng+tcp:// and nng+ws:// are other names of tcp:// and ws://; port 0 = any free "
-     "port",
+     "port;\n"
+     "                               tcp+fd://NAME, grpc+fd://... (tls, grpcs, ws, wss too): a socket of systemd's\n"
+     "                               socket activation, by its name or its number",
      "tcp://127.0.0.1:7700,grpc://127.0.0.1:7701"},
     {LIST("allow-origin", allow_origin),
      "origins of web pages that may connect over WebSocket: https://host or https://host:port"},

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "net/grpc/grpc_call.h"
+#include "net/stream/handed_in.h"
 
 enum {
     HEADER_LIST_BYTES = 16 * 1024,
@@ -434,6 +435,13 @@ lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *
 lks_code grpc_server_listen_unix(grpc_server *all, const char *path, lks_error *error)
 {
     return streams_listen_unix(all->options.streams, path, &over_unix, all, error);
+}
+
+lks_code grpc_server_listen_fd(grpc_server *all, int fd, tls_context *const *context, uint16_t *bound, lks_error *error)
+{
+    const stream_protocol *protocol = !context && handed_in_is_unix(fd) ? &over_unix : &over_tcp;
+
+    return streams_listen_fd(all->options.streams, fd, context, protocol, all, bound, error);
 }
 
 void grpc_server_tick(grpc_server *all)

@@ -79,6 +79,10 @@ lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *
 /* Errors as streams_listen_unix. */
 lks_code grpc_server_listen_unix(grpc_server *all, const char *path, lks_error *error);
 
+/* Errors as streams_listen_fd. */
+lks_code grpc_server_listen_fd(grpc_server *all, int fd, tls_context *const *context, uint16_t *bound,
+                               lks_error *error);
+
 /* Ends calls and connections whose time is over. Call it every GRPC_TICK_MS. */
 void grpc_server_tick(grpc_server *all);
 

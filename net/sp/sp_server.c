@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "net/sp/sp.h"
+#include "net/stream/handed_in.h"
 
 enum {
     OUTPUT_BYTES_MAX = 1 << 20,
@@ -436,6 +437,13 @@ lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *erro
     return streams_listen_unix(all->options.streams, path, &over_unix, all, error);
 }
 
+lks_code sp_server_listen_fd(sp_server *all, int fd, tls_context *const *context, uint16_t *bound, lks_error *error)
+{
+    const stream_protocol *protocol = !context && handed_in_is_unix(fd) ? &over_unix : &over_tcp;
+
+    return streams_listen_fd(all->options.streams, fd, context, protocol, all, bound, error);
+}
+
 /* A path as in a request, without a query. */
 lks_code sp_server_check_path(const char *path, lks_error *error)
 {
@@ -448,8 +456,7 @@ lks_code sp_server_check_path(const char *path, lks_error *error)
                                 "the path must be /, or begin with it, and have no space, ? or #");
 }
 
-lks_code sp_server_listen_websocket(sp_server *all, const char *address, const char *path, tls_context *const *context,
-                                    uint16_t *bound, lks_error *error)
+static lks_code new_site(sp_server *all, const char *path, site **ret, lks_error *error)
 {
     size_t path_size = strlen(path) + 1;
 
@@ -466,7 +473,29 @@ lks_code sp_server_listen_websocket(sp_server *all, const char *address, const c
                                .origins = all->options.origins,
                                .n_origins = all->options.n_origins};
     SLIST_INSERT_HEAD(&all->sites, at, next);
+    *ret = at;
+    return LKS_OK;
+}
+
+lks_code sp_server_listen_websocket(sp_server *all, const char *address, const char *path, tls_context *const *context,
+                                    uint16_t *bound, lks_error *error)
+{
+    site *at;
+
+    lks_code code = new_site(all, path, &at, error);
+    if (code != LKS_OK)
+        return code;
     return streams_listen_tcp(all->options.streams, address, context, &over_websocket, at, bound, error);
+}
+
+lks_code sp_server_listen_websocket_fd(sp_server *all, int fd, const char *path, tls_context *const *context,
+                                       uint16_t *bound, lks_error *error)
+{
+    site *at;
+
+    lks_code code = new_site(all, path, &at, error);
+    return code == LKS_OK ? streams_listen_fd(all->options.streams, fd, context, &over_websocket, at, bound, error)
+                          : code;
 }
 
 size_t sp_server_in_flight(const sp_server *all)

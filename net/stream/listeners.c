@@ -2,11 +2,16 @@
  * accepts no more on it. `later` runs while any listener is pending. Called by stream.c. */
 #include "net/stream/listeners.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <uv.h>
 
@@ -192,6 +197,44 @@ lks_code listeners_add_unix(listeners *all, const char *path, const served *what
     if (code == LKS_OK)
         return listen_on(l, 0, error);
     close_listener(l);
+    return code;
+}
+
+/* Whether some listener has the same socket, by whichever descriptor. */
+static bool has_socket(const listeners *all, const struct stat *wanted)
+{
+    const listener *l;
+    struct stat found;
+    uv_os_fd_t fd;
+
+    TAILQ_FOREACH(l, &all->open, next)
+        if (uv_fileno(&l->on.handle, &fd) == 0 && fstat(fd, &found) == 0 && found.st_ino == wanted->st_ino &&
+            found.st_dev == wanted->st_dev)
+            return true;
+    return false;
+}
+
+lks_code listeners_add_fd(listeners *all, int fd, const served *what, uint16_t *bound, lks_error *error)
+{
+    struct stat socket;
+
+    if (fstat(fd, &socket) == 0 && has_socket(all, &socket))
+        return lks_error_set(error, LKS_ALREADY_EXISTS, LKS_APPLIED_NO, "the descriptor is listened on already");
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own < 0)
+        return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", strerror(errno));
+    listener *l = new_listener(all, what);
+    if (!l) {
+        close(own);
+        return out_of_memory(error);
+    }
+    int failed = what->is_unix ? uv_pipe_open(&l->on.pipe, own) : uv_tcp_open(&l->on.tcp, own);
+    if (failed != 0)
+        close(own);
+    lks_code code = listen_on(l, failed, error);
+    if (code == LKS_OK)
+        *bound = what->is_unix ? 0 : port_of(&l->on.tcp);
     return code;
 }
 

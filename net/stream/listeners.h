@@ -38,6 +38,9 @@ listeners *listeners_new(const listeners_options *options);
 lks_code listeners_add_tcp(listeners *all, const char *address, const served *what, uint16_t *bound, lks_error *error);
 lks_code listeners_add_unix(listeners *all, const char *path, const served *what, lks_error *error);
 
+/* As streams_listen_fd. what->is_unix says which kind of socket it is. */
+lks_code listeners_add_fd(listeners *all, int fd, const served *what, uint16_t *bound, lks_error *error);
+
 /* Accepts no new connections from now on. */
 void listeners_stop(listeners *all);
 

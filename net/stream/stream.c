@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/container.h"
+#include "net/stream/handed_in.h"
 #include "net/stream/stream_state.h"
 
 enum {
@@ -352,6 +353,14 @@ lks_code streams_listen_unix(streams *all, const char *path, const stream_protoc
     const served what = {.protocol = protocol, .arg = arg, .is_unix = true};
 
     return listeners_add_unix(all->listeners, path, &what, error);
+}
+
+lks_code streams_listen_fd(streams *all, int fd, tls_context *const *context, const stream_protocol *protocol,
+                           void *arg, uint16_t *bound, lks_error *error)
+{
+    const served what = {.protocol = protocol, .arg = arg, .tls = context, .is_unix = handed_in_is_unix(fd)};
+
+    return listeners_add_fd(all->listeners, fd, &what, bound, error);
 }
 
 void streams_stop_accepting(streams *all)

@@ -93,6 +93,11 @@ lks_code streams_listen_tcp(streams *all, const char *address, tls_context *cons
 lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *protocol, void *arg,
                              lks_error *error);
 
+/* Listens on a socket that listens already, of IP or unix; on a copy of the descriptor, which stays the caller's and is
+ * closed by exec from then on. *bound: 0 for a unix socket. LKS_ALREADY_EXISTS: it is listened on already. */
+lks_code streams_listen_fd(streams *all, int fd, tls_context *const *context, const stream_protocol *protocol,
+                           void *arg, uint16_t *bound, lks_error *error);
+
 /* Accepts no new connections from now on. */
 void streams_stop_accepting(streams *all);
 

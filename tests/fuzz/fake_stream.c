@@ -1,6 +1,7 @@
 #include "fake_stream.h"
 
 #include "fuzz.h"
+#include "net/stream/handed_in.h"
 
 static const stream_protocol *protocol;
 static void *protocol_arg;
@@ -23,6 +24,19 @@ lks_code streams_listen_unix(streams *all, const char *path, const stream_protoc
     uint16_t bound;
 
     return streams_listen_tcp(all, path, NULL, spoken, arg, &bound, error);
+}
+
+lks_code streams_listen_fd(streams *all, int fd, tls_context *const *context, const stream_protocol *spoken, void *arg,
+                           uint16_t *bound, lks_error *error)
+{
+    (void)fd;
+    return streams_listen_tcp(all, "", context, spoken, arg, bound, error);
+}
+
+bool handed_in_is_unix(int fd)
+{
+    (void)fd;
+    return false;
 }
 
 bool fake_stream_open(stream *s, void (*output)(const uint8_t *data, size_t len))

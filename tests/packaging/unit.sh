@@ -11,7 +11,8 @@ trap 'rm -rf "$work"' EXIT
 
 sed "s|^ExecStart=[^ ]*|ExecStart=\"$lockstockd\"|" "$build/packaging/lockstockd.service" >"$work/lockstockd.service"
 # Of units of this machine it may say what it likes.
-systemd-analyze verify "$work/lockstockd.service" >"$work/verify" 2>&1 || true
+cp "$source"/packaging/systemd/*.socket "$work"
+systemd-analyze verify "$work/lockstockd.service" "$work"/*.socket >"$work/verify" 2>&1 || true
 # The man pages are not installed here; packaging/test-debs.sh has them.
 if grep lockstockd "$work/verify" | grep -v "Command 'man "; then exit 1; fi
 

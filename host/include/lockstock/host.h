@@ -108,11 +108,17 @@ lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error 
  *   grpc://address:port        gRPC over HTTP/2; grpcs:// over TLS
  *   grpc+unix:///path          the same on a unix socket ("unix:/path" for gRPC's own libraries), made with mode 0600
  *   nng+tcp://address:port     another name of tcp://
+ *   tcp+fd://7                 the same as tcp://, on descriptor 7: a stream socket of IP or unix that listens; tls+fd://,
+ *                              grpc+fd://, grpcs+fd://, ws+fd://7/path and wss+fd://7/path as well
+ *   tcp+fd://NAME              on every descriptor of that name that systemd handed in (sd_listen_fds(3): LISTEN_FDS,
+ *                              LISTEN_FDNAMES, LISTEN_PID)
  *
  * The address is an IP address, a name or `*`, which is all addresses of both families. Port 0 lets the system choose; the bound port is stored in *port when
  * not NULL (0 for a unix socket). A connection that a web page opens is refused unless allow_origins names the page.
  * LKS_INVALID_ARGUMENT: a URL that is none of these; LKS_FAILED_PRECONDITION: it needs a certificate, or the path is
- * not safe for a socket; LKS_UNAVAILABLE: the address is in use or not ours. Blocks; not to be called from `log`. */
+ * not safe for a socket, or the descriptor is no listening socket; LKS_ALREADY_EXISTS: the host listens on the
+ * descriptor; LKS_UNAVAILABLE: the address is in use or not ours. The host listens on a copy of a descriptor, which stays
+ * the caller's and is closed by exec from then on. Blocks; not to be called from `log`. */
 lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_error *error);
 
 /* At most so many calls of a method ("/shop.v1.Shop/Buy") are under way at once; 0 = any number. One more is refused
