@@ -138,7 +138,7 @@ void lks_host_on_cancel(lks_host_call *call, lks_host_cancelled *on_cancel, void
     bool at_once = false;
 
     pthread_mutex_lock(&deferred.lock);
-    place *p = place_of(call);
+    place *p = on_cancel ? place_of(call) : NULL;
     if (p) {
         struct running *r = p->call;
         calls *all = r->all;

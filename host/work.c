@@ -1,5 +1,7 @@
 /* What threads do with calls: unpack requests, ask guards, run handlers, leave guards. Invariant: a thread keeps no
  * call that waits; guards that admitted a call are left, whatever becomes of the handler. */
+#include <string.h>
+
 #include <lockstock/guard.h>
 
 #include "host/answer.h"
@@ -116,6 +118,9 @@ static lks_code authenticate(struct running *r)
         return LKS_OK;
     r->context.method = r->route->method;
     lks_code code = options->authenticate(options->authenticate_arg, &r->context, r->principal, &r->error);
+    if (code == LKS_OK && !memchr(r->principal, '\0', sizeof r->principal))
+        code = lks_error_set(&r->error, LKS_INTERNAL, LKS_APPLIED_NO,
+                             "authenticate: the principal is longer than %d bytes", LKS_HOST_PRINCIPAL_BYTES - 1);
     if (code != LKS_OK) {
         r->error.code = code;
         r->error.applied = LKS_APPLIED_NO;
@@ -128,14 +133,14 @@ static lks_code prepare(struct running *r)
 {
     if (!r->arena && !(r->arena = lks_rpc_arena_new()))
         return lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    if (!r->context.guarded && atomic_load(&r->stopped) == LKS_OK && authenticate(r) != LKS_OK)
+        return r->error.code;
     if (atomic_load(&r->stopped) != LKS_OK) {
         refuse_stopped(r);
         return r->error.code;
     }
     if (r->request)
         return LKS_OK;
-    if (!r->context.guarded && authenticate(r) != LKS_OK)
-        return r->error.code;
     return lks_rpc_request_unpack_within(r->route->method, r->payload, r->payload_len, &r->all->options.limits,
                                          r->arena, &r->request, &r->error);
 }

@@ -541,7 +541,6 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
     return call;
 }
 
-/* Makes an admitted call that is not started yet. */
 /* False: the context's call was stopped already. */
 static bool follow(lks_call *call, lks_rpc_context *context)
 {
@@ -551,6 +550,7 @@ static bool follow(lks_call *call, lks_rpc_context *context)
     return lks_rpc_follow(context, &call->follower);
 }
 
+/* Makes an admitted call that is not started yet. */
 static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
                         const lks_call_options *options, size_t options_bytes, unsigned references, lks_call **ret,
                         lks_error *error)

@@ -1,4 +1,5 @@
 /* What a handler learns of who calls, and what it may answer. */
+#include <pthread.h>
 #include <unistd.h>
 
 #include <lockstock/host.h>
@@ -23,7 +24,9 @@ static struct {
     lks_code code; /* what the handler answers: with `text` in the error, or in the response */
     const char *text;
     bool adds_trailers;
-} here;
+    bool fills_principal;
+    pthread_mutex_t lock; /* of authenticate, while the test has it */
+} here = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static lks_code look(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
                      ProtobufCMessage *response, lks_error *error)
@@ -62,6 +65,12 @@ static lks_code authenticate(void *arg, const lks_rpc_context *context, char pri
 {
     lks_rpc_slice token = lks_host_metadata(context, "authorization");
 
+    pthread_mutex_lock(&here.lock);
+    pthread_mutex_unlock(&here.lock);
+    if (here.fills_principal) {
+        memset(principal, 'p', LKS_HOST_PRINCIPAL_BYTES);
+        return LKS_OK;
+    }
     if (!token.data || strcmp(token.data, "Bearer good") != 0)
         return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_YES, "authorization: not a token of %s",
                              (const char *)arg);
@@ -97,7 +106,7 @@ static int tear_down(void **state)
     here.host = NULL;
     here.code = LKS_OK;
     here.text = NULL;
-    here.adds_trailers = false;
+    here.adds_trailers = here.fills_principal = false;
     return 0;
 }
 
@@ -231,6 +240,36 @@ TEST(a_callback_decides_who_calls)
     assert_int_equal(call(&error), LKS_UNAUTHENTICATED);
     assert_string_equal(error.message, "authorization: not a token of this shop");
     assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_string_equal(here.seen, "");
+}
+
+/* promise CH29: a principal without an end is nobody's */
+TEST(a_principal_is_a_text)
+{
+    lks_error error;
+
+    here.fills_principal = true;
+    open_both("tcp://127.0.0.1:0", (lks_host_options){.authenticate = authenticate}, (lks_channel_options){0});
+    assert_int_equal(call(&error), LKS_INTERNAL);
+    assert_string_equal(error.message, "authenticate: the principal is longer than 127 bytes");
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_string_equal(here.seen, "");
+}
+
+/* promise CH29: a handler does not begin after its deadline, however long the callback took */
+TEST(a_callback_that_takes_too_long)
+{
+    lks_error error;
+
+    open_both("tcp://127.0.0.1:0",
+              (lks_host_options){.authenticate = authenticate, .authenticate_arg = "this shop", .timeout_ms = 100},
+              (lks_channel_options){.token = "good", .no_retry = true, .timeout_ms = 30000});
+    pthread_mutex_lock(&here.lock);
+    assert_int_equal(call(&error), LKS_DEADLINE_EXCEEDED);
+    assert_string_equal(error.message, "the server ends a call after 100 ms");
+    pthread_mutex_unlock(&here.lock);
+    assert_int_equal(lks_host_close(here.host, 1000), LKS_OK);
+    here.host = NULL;
     assert_string_equal(here.seen, "");
 }
 

@@ -39,7 +39,7 @@ typedef void lks_host_log(void *arg, bool warns, const char *event, const char *
 enum { LKS_HOST_PRINCIPAL_BYTES = 128 };
 
 /* Decides who calls, before guards and the handler: from the context's metadata ("authorization") and peer. LKS_OK:
- * `principal`, which is "" at first, is the context's principal from then on. Another code, with *error: the call is
+ * `principal`, a text that is "" at first, is the context's principal from then on. Another code, with *error: the call is
  * refused so, applied NO. Runs on a thread that runs handlers, several at a time, and may block. */
 typedef lks_code lks_host_authenticate(void *arg, const lks_rpc_context *context,
                                        char principal[LKS_HOST_PRINCIPAL_BYTES], lks_error *error);
@@ -195,7 +195,7 @@ lks_code lks_host_finish(lks_host_call *call, lks_code code, const lks_error *er
 /* Runs on the host's own thread: it must not block. */
 typedef void lks_host_cancelled(void *arg);
 
-/* Has on_cancel run once when lks_host_is_cancelled becomes true, or is so already; not after lks_host_finish. At most
+/* Has on_cancel (NULL: nothing) run once when lks_host_is_cancelled becomes true, or is so already; not after lks_host_finish. At most
  * once a call. Any thread. When the host was closed, it runs inside of this. */
 void lks_host_on_cancel(lks_host_call *call, lks_host_cancelled *on_cancel, void *arg);
 
