@@ -24,7 +24,7 @@ enum {
 /* Puts the caller into the round, or takes it out. */
 static void put_into_round(caller *c)
 {
-    bool wanted = !TAILQ_EMPTY(&c->granted) || (!c->held && !TAILQ_EMPTY(&c->queued));
+    bool wanted = !TAILQ_EMPTY(&c->ready) || (!c->held && !TAILQ_EMPTY(&c->queued));
 
     if (wanted && !c->in_round)
         TAILQ_INSERT_TAIL(&c->all->pool.round, c, round);
@@ -36,7 +36,7 @@ static void put_into_round(caller *c)
 /* NULL: a call in that state is in no queue. */
 static running_list *queue_of(const struct running *r)
 {
-    return r->state == QUEUED ? &r->caller->queued : r->state == GRANTED ? &r->caller->granted : NULL;
+    return r->state == QUEUED ? &r->caller->queued : r->state == READY ? &r->caller->ready : NULL;
 }
 
 void move(struct running *r, state to)
@@ -141,7 +141,7 @@ static caller *on_open(void *arg, const sink_connection *connection)
         .all = arg, .peer = p, .bytes = connection->bytes, .on_room = connection->on_room, .arg = connection->arg};
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->queued);
-    TAILQ_INIT(&c->granted);
+    TAILQ_INIT(&c->ready);
     TAILQ_INSERT_TAIL(&c->all->callers, c, next);
     return c;
 }
@@ -196,23 +196,20 @@ static bool stop(struct running *r, lks_code code, bool *begun)
 
     pthread_mutex_lock(&all->lock);
     state was = r->state;
-    bool waited = was == QUEUED || was == GRANTED;
+    bool waited = was == QUEUED;
     if (code == LKS_CANCELLED || atomic_load(&r->stopped) == LKS_OK)
         atomic_store(&r->stopped, code);
-    if (waited)
-        move(r, OVER);
+    bool leaves = was == READY && !work_may_block(r);
+    if (waited || leaves)
+        move(r, waited ? OVER : RUNNING);
     deferred_stopped(r);
     pthread_mutex_unlock(&all->lock);
     lks_rpc_context_stop(&r->context);
-    *begun = was >= RUNNING;
+    *begun = atomic_load(&r->begun);
     if (waited)
         refuse_stopped(r);
-    if (was == GUARDING)
-        lks_guard_cancel(r->context.guarded);
-    if (was == GRANTED && lks_guard_runs(r->context.guarded)) {
-        leave(r);
-        return false;
-    }
+    if (leaves)
+        work_run(r);
     return waited;
 }
 
@@ -386,7 +383,9 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
     size_t certificate_len = call->who.certificate ? strlen(call->who.certificate) : 0;
 
     call->read_metadata(call->metadata, measure, &to);
-    size_t size = sizeof(struct running) + to.n * sizeof *to.entries + to.bytes + certificate_len + 1 + call->len + 1;
+    size_t own = (all->options.n_interceptors + 1) * sizeof(void *);
+    size_t size =
+        sizeof(struct running) + own + to.n * sizeof *to.entries + to.bytes + certificate_len + 1 + call->len + 1;
     struct running *r = malloc(size);
     if (!r)
         return NULL;
@@ -403,7 +402,8 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
     r->peer = peer_ref(call->caller->peer);
     r->context.peer = &r->peer->is;
     r->context.principal = r->principal;
-    to.entries = (lks_rpc_metadata *)(void *)(r + 1);
+    r->own = memset(r + 1, 0, own);
+    to.entries = (lks_rpc_metadata *)(void *)((char *)r->own + own);
     to.text = (char *)(to.entries + to.n);
     to.n = 0;
     call->read_metadata(call->metadata, copy, &to);
@@ -572,7 +572,8 @@ void calls_answer_for(calls *all)
     }
 }
 
-/* Under lock: gives the calls of a caller that are not over to their handlers. Returns how many. */
+/* Under lock: gives the calls of a caller that are not over to their handlers, and ends those that got no thread.
+ * Returns how many were given. */
 static size_t let_go(caller *c)
 {
     struct running *r, *next;
@@ -580,6 +581,10 @@ static size_t let_go(caller *c)
 
     for (r = TAILQ_FIRST(&c->calls); r; r = next) {
         next = TAILQ_NEXT(r, in_caller);
+        if (r->state == READY) {
+            move(r, OVER);
+            TAILQ_INSERT_TAIL(&c->all->finished, r, in_queue);
+        }
         if (r->state == OVER)
             continue;
         TAILQ_REMOVE(&c->calls, r, in_caller);
@@ -600,9 +605,9 @@ size_t calls_close(calls *all)
 
     deferred_look(all);
     pthread_mutex_lock(&all->lock);
-    TAILQ_CONCAT(&finished, &all->finished, in_queue);
     TAILQ_FOREACH(c, &all->callers, next)
         n += let_go(c);
+    TAILQ_CONCAT(&finished, &all->finished, in_queue);
     all->ended = true;
     pthread_mutex_unlock(&all->lock);
     end_all(&finished);

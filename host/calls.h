@@ -1,14 +1,16 @@
 /* The calls of a host, from the engines to the threads that run handlers, and back. It is the engines' sink.
- * Connections with calls to run take turns, each call by call in the order of arrival. Calls that their guards
- * admitted go first, because they hold something. Loop thread only, except for what workers do inside.
+ * Connections with calls to run take turns, each call by call in the order of arrival. Calls that their
+ * interceptors admitted go first, because they may hold something. Loop thread only, except for what workers do inside.
  *
- *   QUEUED --its turn--> RUNNING --the handler has ended--> OVER
- *                          \--deferred--> DEFERRING --returns--> DEFERRED --lks_host_finish--> FINISHED --> OVER
- *   of a method with guards:
- *   QUEUED --its turn--> ENTERING --asked--> GUARDING --answered--> GRANTED --its turn--> RUNNING --> LEAVING --> OVER
- *                           \--answered--> ANSWERED --asked--> /        \--refused--> OVER
- *   stopped (the caller is gone, the deadline passes, the host closes): QUEUED and GRANTED at once, ENTERING to GUARDING
- *   by the guards' answer
+ *   QUEUED --its turn--> RUNNING --its last step has ended--> OVER
+ *                        RUNNING --lks_host_defer--> DEFERRING --the step returns--> DEFERRED
+ *                        DEFERRING or DEFERRED --lks_host_finish--> FINISHED --> RUNNING
+ *                                                                        \--the next step may block--> READY
+ *   READY --its turn--> RUNNING
+ *
+ * The steps are those of work.c: interceptors, of which the method's guards are the last, and the handler. A call that is
+ * stopped (the caller is gone, the deadline passes, the host closes) ends at once when QUEUED. Else its deferred step is
+ * told, its handler does not begin, and `after` runs for each interceptor that admitted it.
  * At its deadline a call is answered for. It keeps its place among the calls until its handler has ended. */
 #ifndef HOST_CALLS_H
 #define HOST_CALLS_H
@@ -31,6 +33,8 @@ typedef struct calls_options {
     struct lks_channel *guards; /* NULL: no method has one */
     lks_host_log *tell;         /* may be NULL */
     void *tell_arg;
+    const lks_host_interceptor *interceptors;
+    size_t n_interceptors;
     lks_host_authenticate *authenticate; /* NULL: no caller has a principal */
     void *authenticate_arg;
     uint32_t timeout_ms; /* of a call that names none, and the longest */

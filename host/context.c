@@ -4,6 +4,8 @@
 #include <lockstock/host.h>
 
 #include "base/clock.h"
+#include "base/container.h"
+#include "host/running.h"
 
 lks_rpc_slice lks_host_metadata(const lks_rpc_context *context, const char *key)
 {
@@ -19,6 +21,11 @@ uint32_t lks_host_left_ms(const lks_rpc_context *context)
     uint64_t left_ms = context->deadline_ns > now_ns ? (context->deadline_ns - now_ns) / CLOCK_NS_PER_MS : 0;
 
     return left_ms < UINT32_MAX ? (uint32_t)left_ms : UINT32_MAX;
+}
+
+void lks_host_skip(lks_rpc_context *context)
+{
+    container_of(context, struct running, context)->skips = true;
 }
 
 /* ---- trailers --------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
-/* Handlers that continue after they returned, and how handlers learn that nobody waits for the answer. Invariants: a
- * call ends when its handler has returned and, if it was deferred, lks_host_finish was called. An lks_host_call is no
+/* Handlers and interceptors that continue after they returned, and how they learn that nobody waits for the answer. Invariants: a
+ * step ends when its function has returned and, if it was deferred, lks_host_finish was called. An lks_host_call is no
  * address but a place in `deferred` and a number that each use of the place raises: so a handle that is used after its
- * call has ended is recognised, whatever became of the host. */
+ * step has ended is recognised, whatever became of the host. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -177,7 +177,7 @@ lks_code lks_host_finish(lks_host_call *call, lks_code code, const lks_error *er
     move(r, FINISHED);
     pthread_mutex_unlock(&all->lock);
     if (returned)
-        leave(r);
+        work_go_on(r);
     return LKS_OK;
 }
 
@@ -189,8 +189,8 @@ bool deferred_returned(struct running *r, lks_code code)
     bool deferring = r->state == DEFERRING;
     if (r->state == RUNNING)
         r->error.code = code;
-    if (deferring)
-        move(r, DEFERRED);
+    else
+        move(r, deferring ? DEFERRED : RUNNING);
     pthread_mutex_unlock(&r->all->lock);
     return !deferring;
 }
@@ -213,7 +213,8 @@ static void report(struct running *r)
     r->on_cancel(r->cancel_arg);
     reporting = NULL;
     pthread_mutex_lock(&all->lock);
-    r->watch = UNWATCHED;
+    if (r->watch == REPORTING) /* else a later step of the call has its own */
+        r->watch = UNWATCHED;
     pthread_cond_broadcast(&all->changed);
 }
 

@@ -338,6 +338,13 @@ static lks_code check(const lks_host_options *o, lks_error *error)
         wrong = "tls_client_ca needs tls_certificate";
     else if (files.client_required && !files.client_ca)
         wrong = "tls_client_required needs tls_client_ca";
+    else if (o->n_interceptors > LKS_HOST_INTERCEPTORS_MAX)
+        wrong = "n_interceptors: at most 32";
+    else if (o->n_interceptors > 0 && !o->interceptors)
+        wrong = "interceptors: must not be NULL, n_interceptors is not 0";
+    for (size_t i = 0; !wrong && i < o->n_interceptors; i++)
+        if (!o->interceptors[i].before && !o->interceptors[i].after)
+            wrong = "interceptors: one has neither before nor after";
     for (size_t i = 0; i < o->n_allow_origins; i++)
         if (!wires_is_origin(o->allow_origins[i]))
             wrong = "allow_origins: must be scheme://host or scheme://host:port";
@@ -354,6 +361,8 @@ static lks_code start(lks_host *host, lks_error *error)
         .guards = host->options.guards,
         .tell = host->options.log,
         .tell_arg = host->options.log_arg,
+        .interceptors = host->options.interceptors,
+        .n_interceptors = host->options.n_interceptors,
         .authenticate = host->options.authenticate,
         .authenticate_arg = host->options.authenticate_arg,
         .timeout_ms = host->options.timeout_ms,

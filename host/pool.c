@@ -24,11 +24,11 @@ static struct running *next_of_round(calls *all)
 {
     pool *p = &all->pool;
     caller *c = TAILQ_FIRST(&p->round);
-    struct running *r = TAILQ_FIRST(TAILQ_EMPTY(&c->granted) ? &c->queued : &c->granted);
+    struct running *r = TAILQ_FIRST(TAILQ_EMPTY(&c->ready) ? &c->queued : &c->ready);
 
     TAILQ_REMOVE(&p->round, c, round); /* behind the others, if it has more */
     c->in_round = false;
-    move(r, r->state == QUEUED && work_has_guard(r) ? ENTERING : RUNNING);
+    move(r, RUNNING);
     p->taken++;
     if (!r->arena && all->n_arenas > 0)
         r->arena = all->arenas[--all->n_arenas];

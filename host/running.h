@@ -1,7 +1,7 @@
 /* Inside of calls.c and its neighbours: pool.c (the threads), work.c (what they do with a call) and deferred.c (handlers
  * that continue after they returned). Invariant: `lock` guards the queues, the list of finished calls, the pools of
  * threads and arenas and the fields that are marked so. All other fields of a call belong to the thread that has it: the
- * one that runs it, the channel's completion thread while guards enter and leave, then the loop. A call is handed to the
+ * one that runs it, the one that finishes a deferred step, then the loop. A call is handed to the
  * loop under the lock, and nobody else touches it after that. A call that has not ended when the loop ends (its handler
  * blocks, or never finishes what it deferred) is nobody's but its handler's: it frees itself, and keeps `calls`. */
 #ifndef HOST_RUNNING_H
@@ -27,10 +27,10 @@ struct caller {
     budget_share *bytes;
     void (*on_room)(void *arg);
     void *arg;
-    running_list calls;   /* in any state */
-    running_list queued;  /* that are QUEUED; under lock */
-    running_list granted; /* that are GRANTED: they go first, also when it is held; under lock */
-    bool held, in_round;  /* under lock */
+    running_list calls;  /* in any state */
+    running_list queued; /* that are QUEUED; under lock */
+    running_list ready;  /* that are READY: they go first, also when it is held; under lock */
+    bool held, in_round; /* under lock */
     TAILQ_ENTRY(caller) round;
     size_t n_calls;
     unsigned pins; /* functions that still use it */
@@ -41,19 +41,18 @@ struct caller {
 /* calls.h draws it. Under lock, moved by `move` alone. */
 typedef enum state {
     QUEUED,    /* waits for a thread */
-    ENTERING,  /* a thread asks the guards */
-    ANSWERED,  /* the same, and they have answered already */
-    GUARDING,  /* no thread has it: the guards will answer */
-    GRANTED,   /* the guards have answered: it waits for a thread before those that are QUEUED */
-    RUNNING,   /* its handler runs */
-    DEFERRING, /* the same, and the handler has deferred the call */
-    DEFERRED,  /* the handler has returned and will finish the call */
+    RUNNING,   /* a thread runs a step of it */
+    DEFERRING, /* the same, and the step is deferred */
+    DEFERRED,  /* the step's function has returned: lks_host_finish will end it */
     FINISHED,  /* lks_host_finish was called */
-    LEAVING,   /* the guards are being left */
+    READY,     /* it waits for a thread that runs its next step, before those that are QUEUED */
     OVER       /* the loop ends it */
 } state;
 
-/* Of a deferred call: whether its on_cancel is to run (WATCHED until it is stopped, DUE, REPORTING while it runs). */
+/* Which steps a call is at: `before` of each interceptor, the handler, `after` of each that admitted it, the last first. */
+typedef enum phase { BEFORE, HANDLER, AFTER } phase;
+
+/* Of a deferred step: whether its on_cancel is to run (WATCHED until it is stopped, DUE, REPORTING while it runs). */
 typedef enum watch { UNWATCHED, WATCHED, DUE, REPORTING } watch;
 
 /* One call; its metadata and its payload stand behind it. */
@@ -80,6 +79,14 @@ struct running {
     peer *peer;
     char principal[LKS_HOST_PRINCIPAL_BYTES];
 
+    /* The thread's that has it. */
+    phase phase;
+    size_t entered;          /* interceptors that admitted it */
+    void **own;              /* of each interceptor */
+    lks_host_call *guarding; /* the step of the guards */
+    bool authenticated, skips;
+    atomic_bool begun; /* its handler */
+
     /* Under lock. */
     state state;
     _Atomic lks_code stopped; /* CANCELLED: nobody waits for the answer; DEADLINE_EXCEEDED; UNAVAILABLE: the host
@@ -105,7 +112,7 @@ typedef TAILQ_HEAD(, worker) worker_list;
 typedef struct pool {
     pthread_cond_t work;  /* the round is not empty, or closing */
     caller_list round;    /* who has calls to run */
-    size_t n_queued;      /* calls that are QUEUED or GRANTED */
+    size_t n_queued;      /* calls that are QUEUED or READY */
     worker_list workers;  /* that run */
     worker_list ended;    /* to be joined */
     uint32_t n, n_idle;   /* workers that run; that wait for work */
@@ -164,16 +171,15 @@ void pool_close(calls *all);
 /* What a thread does with a call that it has taken. */
 void work_run(struct running *r);
 
-/* Whether asking the guards comes first. */
-bool work_has_guard(const struct running *r);
+/* Under lock, of a call that no thread has: whether its next step may block. Guards do not. */
+bool work_may_block(const struct running *r);
 
-/* Its handler has ended, with what is in r->error and r->response, or does not run although its guards admitted it: the
- * guards are left, if it has any, and it is over. Any thread. */
-void leave(struct running *r);
+/* Its deferred step has ended, with what is in r->error and r->response. Any thread. */
+void work_go_on(struct running *r);
 
 /* ---- deferred.c ---- */
 
-/* The handler has returned. True: it has not deferred its call, or has finished it already. */
+/* The function of a step has returned. True: the step is not deferred, or is finished already. */
 bool deferred_returned(struct running *r, lks_code code);
 
 /* Under lock: the call was stopped. */

@@ -1,17 +1,12 @@
-/* What threads do with calls: unpack requests, ask guards, run handlers, leave guards. Invariant: a thread keeps no
- * call that waits; guards that admitted a call are left, whatever becomes of the handler. */
+/* What threads do with calls: unpack requests, run interceptors and handlers. Invariants: a thread keeps no call that
+ * waits; `after` runs for each interceptor that admitted the call, whatever becomes of the handler. */
 #include <string.h>
 
 #include <lockstock/guard.h>
 
 #include "host/answer.h"
+#include "host/guarding.h"
 #include "running.h"
-
-enum {
-    KEPT_BYTES =
-        16 * 1024 /* of arena, while guards are asked; a larger request is unpacked again, so that waiting calls
-                              take little more memory than their bytes, which are counted */
-};
 
 static const lks_rpc_binding *binding_of(const struct running *r)
 {
@@ -20,95 +15,23 @@ static const lks_rpc_binding *binding_of(const struct running *r)
     return target->binding;
 }
 
-/* ---- guards --------------------------------------------------------------------------------- */
-
-/* The guards have been left. On the channel's completion thread, or in `leave`. */
-static void on_left(void *arg)
+/* The guards of a method are its last interceptor. */
+static size_t n_interceptors(const struct running *r)
 {
-    struct running *r = arg;
-
-    if (r->arena || (r->arena = lks_rpc_arena_new()))
-        lks_guard_answer(r->context.guarded, r->arena, &r->response, &r->error);
-    else
-        lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, "out of memory");
-    finish(r);
+    return r->all->options.n_interceptors + (binding_of(r)->guard ? 1 : 0);
 }
 
-void leave(struct running *r)
+static bool is_guarding(const struct running *r, size_t i)
 {
-    r->wrong = answer_check(r->route->method, r->response, &r->error);
-    if (!r->context.guarded) {
-        finish(r);
-        return;
-    }
-    pthread_mutex_lock(&r->all->lock);
-    move(r, LEAVING);
-    pthread_mutex_unlock(&r->all->lock);
-    lks_guard_leave(r->context.guarded, r->error.code, r->response, &r->error, on_left, r);
+    return i == r->all->options.n_interceptors;
 }
 
-/* The guards have answered, and no thread has the call: it waits for one, unless it was stopped. */
-static void proceed(struct running *r)
+static const lks_host_interceptor *interceptor_of(const struct running *r, size_t i)
 {
-    calls *all = r->all;
-
-    pthread_mutex_lock(&all->lock);
-    bool stopped = atomic_load(&r->stopped) != LKS_OK;
-    move(r, stopped ? OVER : GRANTED);
-    pthread_mutex_unlock(&all->lock);
-    if (!stopped)
-        return;
-    refuse_stopped(r);
-    if (lks_guard_runs(r->context.guarded))
-        leave(r);
-    else
-        finish(r);
+    return is_guarding(r, i) ? &guarding : &r->all->options.interceptors[i];
 }
 
-/* While a thread is still asking the guards, that thread continues with the call. */
-static void on_guarded(void *arg)
-{
-    struct running *r = arg;
-    calls *all = r->all;
-
-    pthread_mutex_lock(&all->lock);
-    bool entering = r->state == ENTERING;
-    if (entering)
-        move(r, ANSWERED);
-    pthread_mutex_unlock(&all->lock);
-    if (!entering)
-        proceed(r);
-}
-
-/* True: the call is over. */
-static bool enter(struct running *r)
-{
-    calls *all = r->all;
-
-    if (lks_guard_enter(all->options.guards, binding_of(r)->guard, r->route->method, r->request, r->context.deadline_ns,
-                        r->unanswered_before, on_guarded, r, &r->context.guarded, &r->error) != LKS_OK)
-        return true;
-    if (lks_rpc_arena_bytes(r->arena) > KEPT_BYTES) {
-        give_arena(all, r->arena);
-        r->arena = NULL;
-        r->request = NULL;
-    }
-    pthread_mutex_lock(&all->lock);
-    if (atomic_load(&r->stopped) != LKS_OK && r->state == ENTERING) {
-        pthread_mutex_unlock(&all->lock);
-        lks_guard_cancel(r->context.guarded);
-        pthread_mutex_lock(&all->lock);
-    }
-    bool answered = r->state == ANSWERED;
-    if (!answered)
-        move(r, GUARDING);
-    pthread_mutex_unlock(&all->lock);
-    if (answered)
-        proceed(r);
-    return false;
-}
-
-/* ---- handlers --------------------------------------------------------------------------------- */
+/* ---- steps -------------------------------------------------------------------------------- */
 
 static lks_code authenticate(struct running *r)
 {
@@ -116,71 +39,141 @@ static lks_code authenticate(struct running *r)
 
     if (!options->authenticate)
         return LKS_OK;
-    r->context.method = r->route->method;
     lks_code code = options->authenticate(options->authenticate_arg, &r->context, r->principal, &r->error);
     if (code == LKS_OK && !memchr(r->principal, '\0', sizeof r->principal))
         code = lks_error_set(&r->error, LKS_INTERNAL, LKS_APPLIED_NO,
                              "authenticate: the principal is longer than %d bytes", LKS_HOST_PRINCIPAL_BYTES - 1);
-    if (code != LKS_OK) {
-        r->error.code = code;
-        r->error.applied = LKS_APPLIED_NO;
-    }
+    r->error.code = code;
+    r->error.applied = LKS_APPLIED_NO;
     return code;
 }
 
-/* Makes the request, unless it is there, in time for the handler. */
-static lks_code prepare(struct running *r)
+/* Makes what the next step needs, unless it is there. False, with the error: the call goes no further. */
+static bool prepare(struct running *r)
 {
-    if (!r->arena && !(r->arena = lks_rpc_arena_new()))
-        return lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    if (!r->context.guarded && atomic_load(&r->stopped) == LKS_OK && authenticate(r) != LKS_OK)
-        return r->error.code;
+    const lks_rpc_method *method = r->route->method;
+
+    if (!r->arena && !(r->arena = lks_rpc_arena_new())) {
+        lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        return false;
+    }
+    r->context.arena = r->arena;
+    r->context.method = method;
+    if (!r->authenticated && atomic_load(&r->stopped) == LKS_OK && authenticate(r) != LKS_OK)
+        return false;
+    r->authenticated = true;
+    if (atomic_load(&r->stopped) != LKS_OK) {
+        refuse_stopped(r);
+        return false;
+    }
+    if (!r->request && lks_rpc_request_unpack_within(method, r->payload, r->payload_len, &r->all->options.limits,
+                                                     r->arena, &r->request, &r->error) != LKS_OK)
+        return false;
+    if (!r->response && !(r->response = lks_rpc_response_new(method, r->arena))) {
+        lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        return false;
+    }
+    r->error = (lks_error){0};
+    return true;
+}
+
+static lks_code before(struct running *r)
+{
+    const lks_host_interceptor *next = interceptor_of(r, r->entered);
+
+    return next->before ? next->before(next->arg, &r->own[r->entered], &r->context, r->request, r->response, &r->error)
+                        : LKS_OK;
+}
+
+/* The code that the handler returns counts, not the one in the error. */
+static lks_code handle(struct running *r)
+{
+    const serve_target *target = r->route->target;
+
+    atomic_store(&r->begun, true); /* then: either `stop` sees it, or this sees `stopped` */
     if (atomic_load(&r->stopped) != LKS_OK) {
         refuse_stopped(r);
         return r->error.code;
     }
-    if (r->request)
-        return LKS_OK;
-    return lks_rpc_request_unpack_within(r->route->method, r->payload, r->payload_len, &r->all->options.limits,
-                                         r->arena, &r->request, &r->error);
+    if (lks_guard_is_lost(&r->context))
+        return lks_error_set_reason(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
+                                    "what its guards held was lost before the call ran");
+    return target->binding->handle(target->service, &r->context, r->request, r->response, &r->error);
 }
 
-/* The code that the handler returns counts, not the one in the error. True: it has ended. */
-static bool handle(struct running *r)
+static lks_code after(struct running *r)
 {
-    const serve_target *target = r->route->target;
+    const lks_host_interceptor *last = interceptor_of(r, r->entered - 1);
 
-    r->response = lks_rpc_response_new(r->route->method, r->arena);
-    if (!r->response) {
-        lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-        return true;
-    }
-    r->context.arena = r->arena;
-    r->context.method = r->route->method;
-    r->error = (lks_error){0};
-    if (lks_guard_is_lost(&r->context)) {
-        lks_error_set_reason(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
-                             "what its guards held was lost before the call ran");
-        return true;
-    }
-    return deferred_returned(r,
-                             target->binding->handle(target->service, &r->context, r->request, r->response, &r->error));
+    return last->after
+               ? last->after(last->arg, &r->own[r->entered - 1], &r->context, r->request, r->response, &r->error)
+               : r->error.code;
 }
 
+/* ---- from step to step ------------------------------------------------------------------------ */
+
+/* A step has ended with r->error. */
+static void conclude(struct running *r)
+{
+    const char *wrong = answer_check(r->route->method, r->response, &r->error);
+
+    r->wrong = wrong ? wrong : r->wrong;
+    switch (r->phase) {
+    case BEFORE:
+        if (r->error.code != LKS_OK)
+            r->error.applied = is_guarding(r, r->entered) ? r->error.applied : LKS_APPLIED_NO;
+        else if (is_guarding(r, r->entered) && guarding_refuses(r))
+            break;
+        else
+            r->entered++;
+        if (r->error.code == LKS_OK && !r->skips)
+            return;
+        break;
+    case HANDLER:
+        break;
+    case AFTER:
+        r->entered--;
+        if (is_guarding(r, r->entered))
+            guarding_answer(r);
+        break;
+    }
+    r->phase = AFTER;
+}
+
+/* Runs steps until the call is over, or one is deferred. */
 void work_run(struct running *r)
 {
-    bool granted = r->context.guarded, enters = !granted && binding_of(r)->guard;
-
-    if (granted && !lks_guard_runs(r->context.guarded)) {
-        on_left(r);
-        return;
+    for (;;) {
+        if (r->phase == BEFORE && !prepare(r))
+            r->phase = AFTER;
+        if (r->phase == BEFORE && r->entered == n_interceptors(r))
+            r->phase = HANDLER;
+        if (r->phase == AFTER && r->entered == 0)
+            break;
+        lks_code code = r->phase == BEFORE ? before(r) : r->phase == HANDLER ? handle(r) : after(r);
+        if (!deferred_returned(r, code))
+            return;
+        conclude(r);
     }
-    bool prepared = prepare(r) == LKS_OK;
-    if (prepared && enters ? enter(r) : !prepared || handle(r))
-        leave(r);
+    finish(r);
 }
 
-bool work_has_guard(const struct running *r)
+bool work_may_block(const struct running *r)
 {
-    return binding_of(r)->guard;
+    bool ends = r->phase == AFTER || atomic_load(&r->stopped) != LKS_OK;
+
+    return !ends || (r->entered > 0 && !is_guarding(r, r->entered - 1));
+}
+
+void work_go_on(struct running *r)
+{
+    calls *all = r->all;
+
+    conclude(r);
+    pthread_mutex_lock(&all->lock);
+    bool here = !work_may_block(r) || all->ended;
+    move(r, here ? RUNNING : READY);
+    pthread_mutex_unlock(&all->lock);
+    if (here)
+        work_run(r);
 }

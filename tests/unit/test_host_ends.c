@@ -44,8 +44,8 @@ static lks_code keep(const lks_rpc_service *service, lks_rpc_context *context, c
 {
     lks_host_call *call = lks_host_defer(context);
 
-    lks_host_on_cancel(call, NULL, NULL);
     lks_host_on_cancel(call, on_cancel, NULL);
+    lks_host_on_cancel(call, NULL, NULL);
     pthread_mutex_lock(&kept.lock);
     kept.calls[kept.n] = call;
     kept.contexts[kept.n] = context;

@@ -243,7 +243,7 @@ TEST(a_callback_decides_who_calls)
     assert_string_equal(here.seen, "");
 }
 
-/* promise CH29: a principal without an end is nobody's */
+/* promise CH29 */
 TEST(a_principal_is_a_text)
 {
     lks_error error;
@@ -256,7 +256,7 @@ TEST(a_principal_is_a_text)
     assert_string_equal(here.seen, "");
 }
 
-/* promise CH29: a handler does not begin after its deadline, however long the callback took */
+/* promise CH29 */
 TEST(a_callback_that_takes_too_long)
 {
     lks_error error;

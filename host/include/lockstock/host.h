@@ -44,6 +44,29 @@ enum { LKS_HOST_PRINCIPAL_BYTES = 128 };
 typedef lks_code lks_host_authenticate(void *arg, const lks_rpc_context *context,
                                        char principal[LKS_HOST_PRINCIPAL_BYTES], lks_error *error);
 
+/* Code around each call of a host: for logs, metrics, rights, caches. A host runs `authenticate`, then `before` of each
+ * interceptor in the order of the options, the guards of the method (docs/guards.md), the handler, the leaving of the
+ * guards, and `after` of each interceptor whose `before` admitted the call, the last one first. Either may be NULL.
+ * Both run on threads that run handlers, for several calls at a time, and may block. Both may defer the call as a
+ * handler does (lks_host_defer): then the chain goes on when lks_host_finish is called. `*own` is a pointer of the
+ * interceptor's own for the call, NULL at first. Once the call is deferred, only who finishes it may use response and error. Calls that the host refuses before they get a thread (unknown methods,
+ * too many calls, a deadline that passed) run none of them. */
+typedef struct lks_host_interceptor {
+    /* LKS_OK admits the call. Another code, with *error, ends it, applied NO. To answer the call without its handler, fill
+     * `response`, call lks_host_skip and return LKS_OK: then `after` runs for this interceptor too. May change
+     * `request`. */
+    lks_code (*before)(void *arg, void **own, lks_rpc_context *context, ProtobufCMessage *request,
+                       ProtobufCMessage *response, lks_error *error);
+    /* error->code is LKS_OK, and `response` is the answer, or it is the code of the answer. Either may be changed.
+     * Returns the code of the answer from then on: error->code, if it leaves it. `request` and `response` are NULL when
+     * the call was stopped before they were made. It runs though nobody may wait for the answer any more. */
+    lks_code (*after)(void *arg, void **own, lks_rpc_context *context, const ProtobufCMessage *request,
+                      ProtobufCMessage *response, lks_error *error);
+    void *arg;
+} lks_host_interceptor;
+
+enum { LKS_HOST_INTERCEPTORS_MAX = 32 };
+
 /* All that it points to must live until the host is closed. */
 typedef struct lks_host_options {
     uint32_t threads;                  /* that run handlers; 0 = 4. There are more, up to threads_max, while all of
@@ -75,6 +98,8 @@ typedef struct lks_host_options {
     uint32_t reserved;          /* 0 */
     lks_host_authenticate *authenticate; /* NULL: everyone may call, and has no principal */
     void *authenticate_arg;
+    const lks_host_interceptor *interceptors; /* the first one is the outermost */
+    size_t n_interceptors;                    /* at most LKS_HOST_INTERCEPTORS_MAX */
 } lks_host_options;
 
 /* What a handler gets is well-formed: strings are UTF-8 without NUL, required fields are
@@ -177,10 +202,13 @@ lks_code lks_host_add_trailer(lks_rpc_context *context, const char *key, const v
 /* Milliseconds until the call's deadline; 0: it is over. Thread-safe. */
 uint32_t lks_host_left_ms(const lks_rpc_context *context);
 
-/* A call whose handler goes on after it returned. */
+/* In `before` of an interceptor: what stands in the response is the answer, if the interceptor admits the call. */
+void lks_host_skip(lks_rpc_context *context);
+
+/* A call whose handler, or interceptor, goes on after it returned. */
 typedef struct lks_host_call lks_host_call;
 
-/* In a handler: from now on the call ends only by lks_host_finish, and what the handler returns is ignored, an error
+/* In a handler or an interceptor: from now on it ends only by lks_host_finish, and what it returns is ignored, an error
  * too. Request, response, context and arena live until then; the arena is used by one thread at a time. The thread is
  * free for other calls when the handler returns. NULL, and the call is not deferred: no memory, or it is deferred
  * already. */
@@ -196,7 +224,7 @@ lks_code lks_host_finish(lks_host_call *call, lks_code code, const lks_error *er
 typedef void lks_host_cancelled(void *arg);
 
 /* Has on_cancel (NULL: nothing) run once when lks_host_is_cancelled becomes true, or is so already; not after lks_host_finish. At most
- * once a call. Any thread. When the host was closed, it runs inside of this. */
+ * once for each lks_host_defer. Any thread. When the host was closed, it runs inside of this. */
 void lks_host_on_cancel(lks_host_call *call, lks_host_cancelled *on_cancel, void *arg);
 
 #ifdef __cplusplus
