@@ -34,6 +34,9 @@ enum {
     TIMEOUT_MS = 30000,
     REQUEST_MS = 30000,
     MEMORY_BYTES = 256 << 20,
+    KEEPALIVE_TIMEOUT_MS = 20000,
+    AGE_GRACE_MS = 30000,
+    LIFE_MS_MIN = 1000,
     LOOK_MS = 10, /* how often a host that ends checks whether calls are over and answers are sent */
     STOP_MS = 1000,
     FLUSH_MS = 900, /* lks_host_close promises to return 2 s after drain_ms */
@@ -175,6 +178,11 @@ static tls_files tls_files_of(const lks_host_options *o)
     return (tls_files){o->tls_certificate, o->tls_key, o->tls_client_ca, o->tls_client_required, &names};
 }
 
+static uint32_t or_default(uint32_t value, uint32_t fallback)
+{
+    return value > 0 ? value : fallback;
+}
+
 static lks_code open_wires(lks_host *host, lks_error *error)
 {
     const lks_host_options *o = &host->options;
@@ -195,6 +203,11 @@ static lks_code open_wires(lks_host *host, lks_error *error)
         .in_flight_max = o->in_flight_max,
         .in_flight_per_peer = o->in_flight_per_connection,
         .request_ms = o->request_ms,
+        .life = {.keepalive_ms = o->keepalive_ms,
+                 .keepalive_timeout_ms = or_default(o->keepalive_timeout_ms, KEEPALIVE_TIMEOUT_MS),
+                 .ping_min_ms = o->ping_min_ms,
+                 .connection_age_ms = o->connection_age_ms,
+                 .connection_age_grace_ms = or_default(o->connection_age_grace_ms, AGE_GRACE_MS)},
         .connections_max = o->connections_max,
         .connections_per_address = o->connections_per_address,
         .tell = o->log,
@@ -306,11 +319,6 @@ static void *serve(void *arg)
 
 /* ---- the host ------------------------------------------------------------------------------- */
 
-static uint32_t or_default(uint32_t value, uint32_t fallback)
-{
-    return value > 0 ? value : fallback;
-}
-
 static void complete(lks_host_options *all)
 {
     all->threads = or_default(all->threads, THREADS);
@@ -324,11 +332,35 @@ static void complete(lks_host_options *all)
     all->memory_bytes = all->memory_bytes ? all->memory_bytes : MEMORY_BYTES;
 }
 
+/* NULL: there is nothing wrong. */
+static const char *wrong_life(const lks_host_options *o)
+{
+    const struct {
+        uint32_t ms;
+        const char *wrong;
+    } all[] = {
+        {o->keepalive_ms, "keepalive_ms: must be 0 or at least 1,000"},
+        {o->keepalive_timeout_ms, "keepalive_timeout_ms: must be 0 or at least 1,000"},
+        {o->ping_min_ms, "ping_min_ms: must be 0 or at least 1,000"},
+        {o->connection_age_ms, "connection_age_ms: must be 0 or at least 1,000"},
+        {o->connection_age_grace_ms, "connection_age_grace_ms: must be 0 or at least 1,000"},
+    };
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].ms > 0 && all[i].ms < LIFE_MS_MIN)
+            return all[i].wrong;
+    if (o->keepalive_timeout_ms > 0 && o->keepalive_ms == 0)
+        return "keepalive_timeout_ms needs keepalive_ms";
+    return o->connection_age_grace_ms > 0 && o->connection_age_ms == 0
+               ? "connection_age_grace_ms needs connection_age_ms"
+               : NULL;
+}
+
 /* Refuses settings that would have no effect. */
 static lks_code check(const lks_host_options *o, lks_error *error)
 {
     const tls_files files = tls_files_of(o);
-    const char *wrong = NULL;
+    const char *wrong = wrong_life(o);
 
     if (o->threads_max < o->threads)
         wrong = "threads_max: must be at least threads";

@@ -178,6 +178,7 @@ static lks_code need_grpc(wires *w, lks_error *error)
         .waiting_per_peer = o->waiting_per_peer,
         .request_ms = o->request_ms,
         .stall_ms = STALL_MS,
+        .life = o->life,
         .methods = o->streaming,
         .n_methods = o->n_streaming,
         .sink = o->sink,

@@ -38,6 +38,7 @@ typedef struct wires_options {
     uint32_t waiting_max;
     uint32_t waiting_per_peer;
     uint32_t request_ms; /* see grpc.h */
+    grpc_life_options life;
     uint32_t connections_max;
     uint32_t connections_per_wire;    /* 0: three quarters of connections_max if several_wires, else all */
     uint32_t connections_per_address; /* 0: a quarter */

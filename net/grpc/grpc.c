@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "net/grpc/grpc_call.h"
 #include "net/stream/handed_in.h"
@@ -21,6 +22,15 @@ enum {
     NO_LIMIT = INT32_MAX,
     FRAME_HEAD_BYTES = 9,
 };
+
+/* Numbers that are multiples of it are spread (Knuth's multiplicative hashing). */
+#define SPREAD 0x9E3779B97F4A7C15U
+
+/* What a client that knows gRPC looks for, to ping less. */
+static const char TOO_MANY_PINGS[] = "too_many_pings";
+
+/* A ping that only asks whether the peer lives. The one that follows a GOAWAY has zeros. */
+static const uint8_t KEEPALIVE[8] = "alive?";
 
 /* ---- what must wait until nghttp2 has returned ---------------------------------------- */
 
@@ -42,6 +52,16 @@ static void say_goodbye(grpc_connection *c)
     c->goodbye = GOODBYE_SAID;
 }
 
+static void end_session(grpc_connection *c)
+{
+    if (c->why == STREAM_TOO_MANY_PINGS)
+        nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
+                              NGHTTP2_ENHANCE_YOUR_CALM, (const uint8_t *)TOO_MANY_PINGS, sizeof TOO_MANY_PINGS - 1);
+    else
+        nghttp2_session_terminate_session(c->session,
+                                          c->why == STREAM_TOO_OLD ? NGHTTP2_NO_ERROR : NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
 /* Whether there is more to send now. */
 static bool settle(grpc_connection *c)
 {
@@ -58,7 +78,7 @@ static bool settle(grpc_connection *c)
         any = true;
     }
     if (c->why != STREAM_ENDED && !c->ending) {
-        nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
+        end_session(c);
         c->ending = true;
         any = true;
     }
@@ -153,6 +173,18 @@ static void tell_idle(grpc_connection *c)
     c->idle = idle;
 }
 
+/* False: it came too soon. */
+static bool take_ping(grpc_connection *c, const nghttp2_ping *ping)
+{
+    const grpc_life_options *life = &c->all->options.life;
+
+    if (!(ping->hd.flags & NGHTTP2_FLAG_ACK))
+        return life->ping_min_ms == 0 || grpc_life_ping(&c->life, life, clock_now_ns());
+    if (c->goodbye == GOODBYE_TOLD && memcmp(ping->opaque_data, KEEPALIVE, sizeof KEEPALIVE) != 0)
+        c->goodbye = GOODBYE_DUE;
+    return true;
+}
+
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     grpc_connection *c = user;
@@ -163,8 +195,10 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         stream_ready(c->stream);
         tell_idle(c);
     }
-    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) && c->goodbye == GOODBYE_TOLD)
-        c->goodbye = GOODBYE_DUE;
+    if (frame->hd.type == NGHTTP2_PING && !take_ping(c, &frame->ping)) {
+        give_up(c, STREAM_TOO_MANY_PINGS);
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
     if (!s)
         return 0;
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
@@ -214,6 +248,8 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
     if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
         !grpc_meter_strike(&c->meter))
         give_up(c, STREAM_TOO_COSTLY);
+    if (is_answer)
+        grpc_life_answered(&c->life);
     if (last || (is_answer && frame->hd.length >= GOOD_PIECE))
         grpc_meter_earn(&c->meter);
     if (s && last && !s->half_closed) {
@@ -300,6 +336,7 @@ static void *on_open(void *arg, stream *s)
                            .stream = s,
                            .certificate = stream_peer_certificate(s),
                            .meter = grpc_meter_new(),
+                           .life = grpc_life_new(&all->options.life, clock_now_ns(), all->random++ * SPREAD),
                            .bytes = stream_bytes(s)};
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->stops);
@@ -325,6 +362,8 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
 
     if (c->ending)
         return;
+    if (c->all->options.life.keepalive_ms > 0)
+        grpc_life_heard(&c->life, clock_now_ns());
     bool fine = grpc_meter_take(&c->meter, data, len, &good);
     bool broken = nghttp2_session_mem_recv(c->session, data, good) < 0;
     if (!fine)
@@ -419,7 +458,7 @@ lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, 
 
     if (!all)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    *all = (grpc_server){.options = *options};
+    *all = (grpc_server){.options = *options, .random = backoff_random()};
     TAILQ_INIT(&all->connections);
     TAILQ_INIT(&all->watched);
     *ret = all;
@@ -444,9 +483,41 @@ lks_code grpc_server_listen_fd(grpc_server *all, int fd, tls_context *const *con
     return streams_listen_fd(all->options.streams, fd, context, protocol, all, bound, error);
 }
 
+/* Tells the client to send no new calls, in two steps: those that are on their way are taken. */
+static void leave(grpc_connection *c)
+{
+    if (c->goodbye != GOODBYE_NOT)
+        return;
+    nghttp2_submit_shutdown_notice(c->session);
+    nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
+    c->goodbye = GOODBYE_TOLD;
+}
+
+static void look_at_life(grpc_connection *c, uint64_t now_ns)
+{
+    if (c->ending || !c->ready)
+        return;
+    if (c->paused || c->held) /* it is not read, or nothing is written to it */
+        grpc_life_heard(&c->life, now_ns);
+    grpc_life_due due = grpc_life_look(&c->life, &c->all->options.life, now_ns);
+    if (due == LIFE_GONE)
+        stream_end(c->stream, STREAM_PEER_GONE);
+    if (due == LIFE_NOTHING || due == LIFE_GONE)
+        return;
+    if (due == LIFE_PING)
+        nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, KEEPALIVE);
+    else if (due == LIFE_LEAVE)
+        leave(c);
+    else
+        give_up(c, STREAM_TOO_OLD);
+    settle(c);
+    stream_produce(c->stream);
+}
+
 void grpc_server_tick(grpc_server *all)
 {
     uint64_t now_ns = clock_now_ns();
+    grpc_connection *c;
     grpc_stream *s;
 
     TAILQ_FOREACH(s, &all->watched, in_watched) {
@@ -456,6 +527,9 @@ void grpc_server_tick(grpc_server *all)
         settle(s->from);
         stream_produce(s->from->stream);
     }
+    if (all->options.life.keepalive_ms > 0 || all->options.life.connection_age_ms > 0)
+        TAILQ_FOREACH(c, &all->connections, next)
+            look_at_life(c, now_ns);
 }
 
 void grpc_server_drain(grpc_server *all)
@@ -465,9 +539,7 @@ void grpc_server_drain(grpc_server *all)
 
     all->draining = true;
     TAILQ_FOREACH(c, &all->connections, next) {
-        nghttp2_submit_shutdown_notice(c->session);
-        nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
-        c->goodbye = GOODBYE_TOLD;
+        leave(c);
         TAILQ_FOREACH(s, &c->calls, in_connection)
             grpc_call_stop(s);
         stream_produce(c->stream);

@@ -15,6 +15,7 @@
 #include <lockstock/status.h>
 
 #include "net/admission/budget.h"
+#include "net/grpc/grpc_life.h"
 #include "net/sink.h"
 #include "net/stream/stream.h"
 
@@ -65,6 +66,7 @@ typedef struct grpc_server_options {
     uint32_t in_flight_per_peer, waiting_per_peer; /* MAX_CONCURRENT_STREAMS: both */
     uint32_t request_ms;                           /* limit from a call's first byte to its last */
     uint32_t stall_ms;                             /* limit while the peer takes nothing of an answer that waits */
+    grpc_life_options life;
     const grpc_streaming_method *methods;
     size_t n_methods;
 } grpc_server_options;

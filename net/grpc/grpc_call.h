@@ -95,6 +95,7 @@ typedef struct grpc_connection {
     grpc_goodbye goodbye;
     stream_reason why; /* why the connection must end; STREAM_ENDED: it need not */
     grpc_meter meter;
+    grpc_life life;
     size_t header_bytes; /* of the current header block, decoded */
     TAILQ_ENTRY(grpc_connection) next;
 } grpc_connection;
@@ -102,6 +103,7 @@ typedef struct grpc_connection {
 struct grpc_server {
     grpc_server_options options;
     size_t in_flight; /* calls that exist */
+    uint64_t random;  /* of backoff_random */
     bool draining;
     TAILQ_HEAD(, grpc_stream) watched;
     TAILQ_HEAD(, grpc_connection) connections;

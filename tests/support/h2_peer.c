@@ -35,6 +35,7 @@ struct h2_peer {
     int32_t last[H2_PEER_GOAWAYS_MAX];
     uint32_t error[H2_PEER_GOAWAYS_MAX];
     size_t n_goaways;
+    char farewell[64];
 };
 
 static h2_answer *answer_of(const h2_peer *p, int32_t id)
@@ -66,6 +67,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     if (frame->hd.type == NGHTTP2_GOAWAY && p->n_goaways < H2_PEER_GOAWAYS_MAX) {
         p->last[p->n_goaways] = frame->goaway.last_stream_id;
         p->error[p->n_goaways++] = frame->goaway.error_code;
+        snprintf(p->farewell, sizeof p->farewell, "%.*s", (int)frame->goaway.opaque_data_len,
+                 (const char *)frame->goaway.opaque_data);
     }
     if (frame->hd.type == NGHTTP2_HEADERS && a)
         a->blocks++;
@@ -309,6 +312,11 @@ const char *h2_peer_header(const h2_peer *p, size_t call, const char *name)
     headers = headers ? headers + strlen(start) : "";
     snprintf(value, sizeof value, "%.*s", (int)strcspn(headers, "\n"), headers);
     return value;
+}
+
+const char *h2_peer_farewell(const h2_peer *p)
+{
+    return p->farewell;
 }
 
 size_t h2_peer_goaways(const h2_peer *p, int32_t last[H2_PEER_GOAWAYS_MAX], uint32_t error[H2_PEER_GOAWAYS_MAX])

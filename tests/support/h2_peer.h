@@ -55,6 +55,9 @@ const char *h2_peer_header(const h2_peer *p, size_t call, const char *name);
 /* last_stream_id and error of the GOAWAYs that came. */
 size_t h2_peer_goaways(const h2_peer *p, int32_t last[H2_PEER_GOAWAYS_MAX], uint32_t error[H2_PEER_GOAWAYS_MAX]);
 
+/* The text of the last one. */
+const char *h2_peer_farewell(const h2_peer *p);
+
 /* Bytes as they are, past the session. False: the connection takes no more. */
 bool h2_peer_raw(h2_peer *p, const void *data, size_t len);
 

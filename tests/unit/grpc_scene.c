@@ -217,6 +217,7 @@ void start_with(const streams_options *given, size_t answer_len)
                                         .waiting_per_peer = WAITING,
                                         .request_ms = 30000,
                                         .stall_ms = 10000,
+                                        .life = scene_life,
                                         .methods = streaming,
                                         .n_methods = 2};
     assert_int_equal(grpc_server_new(&server, &here.server, &error), LKS_OK);
@@ -249,8 +250,11 @@ static bool is_closed(void)
     return here.closed;
 }
 
+grpc_life_options scene_life;
+
 void stop(void)
 {
+    scene_life = (grpc_life_options){0};
     streams_close(here.streams, on_streams_closed, &here);
     run_until(is_closed);
     for (size_t i = 0; i < here.n; i++)

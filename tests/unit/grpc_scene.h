@@ -60,6 +60,9 @@ extern struct grpc_scene {
 
 extern const lks_rpc_method scene_method;
 
+/* Of the next server; zeros again after stop. */
+extern grpc_life_options scene_life;
+
 typedef struct frames_seen {
     size_t n_refused, n_goaways, n_other_resets;
     uint32_t error; /* of the GOAWAY */

@@ -468,6 +468,12 @@ TEST_WITH(options_that_do_nothing_are_refused, no_set_up, tear_down)
 
     expect_refused((lks_host_options){.tls_certificate = here.certificate}, "need each other");
     expect_refused((lks_host_options){.threads = 2, .threads_max = 1}, "threads_max: must be at least threads");
+    expect_refused((lks_host_options){.keepalive_ms = 999}, "keepalive_ms: must be 0 or at least 1,000");
+    expect_refused((lks_host_options){.ping_min_ms = 1}, "ping_min_ms: must be 0 or at least 1,000");
+    expect_refused((lks_host_options){.connection_age_ms = 1}, "connection_age_ms: must be 0 or at least 1,000");
+    expect_refused((lks_host_options){.keepalive_timeout_ms = 5000}, "keepalive_timeout_ms needs keepalive_ms");
+    expect_refused((lks_host_options){.connection_age_grace_ms = 5000},
+                   "connection_age_grace_ms needs connection_age_ms");
     expect_refused((lks_host_options){.tls_client_ca = here.authority}, "needs tls_certificate");
     expect_refused((lks_host_options){.tls_client_required = true}, "needs tls_client_ca");
     expect_refused((lks_host_options){.tls_certificate = "/none", .tls_key = here.key}, "tls_certificate: /none: ");

@@ -100,6 +100,16 @@ typedef struct lks_host_options {
     void *authenticate_arg;
     const lks_host_interceptor *interceptors; /* the first one is the outermost */
     size_t n_interceptors;                    /* at most LKS_HOST_INTERCEPTORS_MAX */
+    /* Of connections of gRPC, in milliseconds; 0, or 1,000 and more. A peer that sends nothing for keepalive_ms is pinged,
+     * and given up when it is silent for keepalive_timeout_ms from then on. */
+    uint32_t keepalive_ms;            /* 0: no pings */
+    uint32_t keepalive_timeout_ms;    /* 0 = 20,000 */
+    uint32_t ping_min_ms;             /* a client whose pings are less apart, three times without an answer to a call
+                                         between them, is told GOAWAY ENHANCE_YOUR_CALM; 0: such pings are no matter */
+    uint32_t connection_age_ms;       /* give or take a tenth; then the client is told GOAWAY, and makes another
+                                         connection; 0: any age */
+    uint32_t connection_age_grace_ms; /* for the calls of an old connection, which is closed then; 0 = 30,000 */
+    uint32_t reserved_2;              /* 0 */
 } lks_host_options;
 
 /* What a handler gets is well-formed: strings are UTF-8 without NUL, required fields are

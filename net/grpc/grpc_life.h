@@ -1,0 +1,45 @@
+/* How long an HTTP/2 connection lives, and how its pings tell that the peer does. No I/O.
+ *
+ *   silence of keepalive_ms --> a ping --nothing for keepalive_timeout_ms--> the peer is gone
+ *   age of connection_age_ms --> it leaves (GOAWAY) --connection_age_grace_ms--> it is over */
+#ifndef LOCKSTOCK_NET_GRPC_LIFE_H
+#define LOCKSTOCK_NET_GRPC_LIFE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct grpc_life_options {
+    uint32_t keepalive_ms; /* 0: no pings */
+    uint32_t keepalive_timeout_ms;
+    uint32_t ping_min_ms;             /* between the peer's pings, while nothing is sent to it; 0: any number */
+    uint32_t connection_age_ms;       /* of a connection, give or take a tenth; 0: any age */
+    uint32_t connection_age_grace_ms; /* for its calls, from then on */
+} grpc_life_options;
+
+typedef struct grpc_life {
+    uint64_t heard_ns;  /* when bytes came last */
+    uint64_t pinged_ns; /* when a ping was sent that nothing has followed; 0: none */
+    uint64_t leaves_ns; /* UINT64_MAX: never */
+    uint64_t ends_ns;   /* UINT64_MAX: it does not leave yet */
+    uint64_t ping_ns;   /* when the peer's last ping came; 0: none since something was sent to it */
+    uint32_t n_hasty;   /* of its pings, too soon after one another */
+} grpc_life;
+
+typedef enum grpc_life_due { LIFE_NOTHING, LIFE_PING, LIFE_GONE, LIFE_LEAVE, LIFE_OVER } grpc_life_due;
+
+/* The life of a new connection. `random`: any number. */
+grpc_life grpc_life_new(const grpc_life_options *options, uint64_t now_ns, uint64_t random);
+
+/* Bytes came. */
+void grpc_life_heard(grpc_life *life, uint64_t now_ns);
+
+/* The peer's ping came. False: it was one too many. */
+bool grpc_life_ping(grpc_life *life, const grpc_life_options *options, uint64_t now_ns);
+
+/* Part of an answer was sent: the peer may ping again. */
+void grpc_life_answered(grpc_life *life);
+
+/* What is to be done now; it counts as done. */
+grpc_life_due grpc_life_look(grpc_life *life, const grpc_life_options *options, uint64_t now_ns);
+
+#endif
