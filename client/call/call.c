@@ -531,6 +531,7 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
         .channel = channel,
         .start = {.run = run_start},
         .forks = channel->forks,
+        .driven = channel->options.driven,
         .references = references,
         .state = CALL_STARTED,
         .cancel = {.run = run_cancel},
@@ -635,6 +636,8 @@ lks_code lks_call_run_sized(lks_channel *channel, const lks_rpc_method *method, 
     if (channel_on_completion_thread())
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "a synchronous call on the completion thread");
+    if (channel->options.driven)
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a synchronous call on a driven channel");
     lks_code code = prepare(channel, method, message, options, options_bytes, 2, &call, error);
     if (code != LKS_OK)
         return code;

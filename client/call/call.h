@@ -32,6 +32,7 @@ struct lks_call {
     lks_channel *channel; /* may be gone once SETTLED */
     loop_task start;
     unsigned forks; /* of the process that started it (forks.h) */
+    bool driven;    /* nobody may wait for it: the channel has no thread */
 
     /* Shared. */
     atomic_uint references;

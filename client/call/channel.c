@@ -188,19 +188,32 @@ static void run_tasks(lks_channel *channel, loop_task *task)
     }
 }
 
+static void turn(lks_channel *channel, uint64_t until_ns)
+{
+    run_tasks(channel, loop_wait(&channel->loop, until_ns));
+    loop_run_ready(&channel->loop);
+    heap_run(&channel->loop.timers);
+    send_off(channel);
+    complete_settled(channel);
+}
+
+void channel_step(lks_channel *channel)
+{
+    on_completion_thread = true;
+    turn(channel, 0);
+    on_completion_thread = false;
+    loop_rest(&channel->loop);
+}
+
 static void *run_loop(void *arg)
 {
     lks_channel *channel = arg;
 
     on_completion_thread = true;
-    while (!atomic_load(&channel->closing) || atomic_load(&channel->under_way) != 0) {
-        run_tasks(channel, loop_wait(&channel->loop, heap_next_ns(&channel->loop.timers)));
-        loop_run_ready(&channel->loop);
-        heap_run(&channel->loop.timers);
-        send_off(channel);
-        complete_settled(channel);
-    }
+    while (!atomic_load(&channel->closing) || atomic_load(&channel->under_way) != 0)
+        turn(channel, heap_next_ns(&channel->loop.timers));
     run_tasks(channel, loop_wait(&channel->loop, 0)); /* late cancels hold references to calls */
+    on_completion_thread = false;
     return NULL;
 }
 
@@ -421,6 +434,8 @@ lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *opt
     if (own.token && !is_token(own.token))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "options.token: must be 1 to %d of A-Z, a-z, 0-9 and -._~+/=", TOKEN_BYTES_MAX);
+    if (own.driven > 1)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.driven: must be 0 or 1");
     lks_channel *channel = channel_new(&own);
     if (!channel)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
@@ -429,7 +444,9 @@ lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *opt
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     code = open_connections(channel, urls, error);
-    if (code == LKS_OK && pthread_create(&channel->thread, NULL, run_loop, channel) != 0)
+    if (own.driven)
+        loop_rest(&channel->loop);
+    else if (code == LKS_OK && pthread_create(&channel->thread, NULL, run_loop, channel) != 0)
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code != LKS_OK) {
@@ -450,7 +467,10 @@ lks_code lks_channel_close(lks_channel *channel)
         return LKS_FAILED_PRECONDITION;
     atomic_store(&channel->closing, true);
     loop_post(&channel->loop, &channel->close);
-    pthread_join(channel->thread, NULL);
+    if (channel->options.driven)
+        run_loop(channel);
+    else
+        pthread_join(channel->thread, NULL);
     channel_free(channel);
     return LKS_OK;
 }

@@ -3,6 +3,7 @@
  * runs what other threads post, fires timers, gives calls to connections and runs the completions, and holds no lock
  * meanwhile. While it sleeps, a thread may borrow its loop to send its own call (channel_start) and to read the
  * answer (channel_enter): "loop thread" in client/call and client/wire means whichever thread has the loop.
+ * Of a channel that the program drives, the loop thread is the thread that calls lks_channel_step, while it does.
  * Completions run on the loop thread alone, but that of a call that its own thread waits for. */
 #ifndef LOCKSTOCK_CLIENT_CALL_CHANNEL_H
 #define LOCKSTOCK_CLIENT_CALL_CHANNEL_H
@@ -30,8 +31,8 @@ struct lks_channel {
     char *ca_file, *certificate_file, *key_file;
     tls_context *tls; /* NULL = no URL needs it */
     size_t calls_max;
-    unsigned forks; /* of the process that opened it (forks.h) */
-    pthread_t thread;
+    unsigned forks;   /* of the process that opened it (forks.h) */
+    pthread_t thread; /* unless the program drives it */
 
     /* Shared. */
     struct loop loop;
@@ -79,6 +80,9 @@ void channel_exit(lks_channel *channel);
 
 /* Whether a call with this timeout (0: the channel's) would stay in the queue for too long. Shared. */
 bool channel_is_slow(lks_channel *channel, uint32_t timeout_ms);
+
+/* The program's thread, of a channel that it drives: does what the loop thread would do now, without waiting. */
+void channel_step(lks_channel *channel);
 
 /* Whether the calling thread runs completions, of whichever channel. */
 bool channel_on_completion_thread(void);

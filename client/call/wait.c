@@ -14,7 +14,7 @@ bool lks_call_wait_for(lks_call *call, uint32_t timeout_ms)
 {
     struct timespec until;
 
-    if (channel_on_completion_thread() || call->forks != forks_so_far())
+    if (channel_on_completion_thread() || call->driven || call->forks != forks_so_far())
         return lks_call_is_done(call);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
@@ -38,6 +38,8 @@ lks_code lks_call_wait(lks_call *call, lks_error *error)
     if (call->forks != forks_so_far())
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "the call belongs to the process before the fork");
+    if (call->driven && !lks_call_is_done(call))
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a wait for a call of a driven channel");
     atomic_fetch_add(&call->references, 1);
     pthread_mutex_lock(&call->lock);
     while (call_state_of(call) != CALL_COMPLETE)

@@ -285,6 +285,16 @@ loop_task *loop_wait(struct loop *loop, uint64_t until_ns)
     return tasks;
 }
 
+void loop_rest(struct loop *loop)
+{
+    loop->sleeps_until_ns = heap_next_ns(&loop->timers);
+    pthread_mutex_lock(&loop->lock);
+    loop->asleep = true;
+    if (loop->first)
+        wake(loop);
+    pthread_mutex_unlock(&loop->lock);
+}
+
 bool loop_watch(struct loop *loop, loop_source *source)
 {
     if (!tell_kernel(loop, EPOLL_CTL_ADD, source, source->events))

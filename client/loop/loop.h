@@ -84,6 +84,10 @@ void loop_give_back(struct loop *loop);
 /* Guest: gives the loop back. wake: it leaves work behind, other than timers and sources. */
 void loop_leave(struct loop *loop, bool wake);
 
+/* A loop thread that waits elsewhere, for epoll_fd and until sleeps_until_ns: the loop may be borrowed from now on, and
+ * epoll_fd is readable when there is something to do. It comes back by loop_wait. */
+void loop_rest(struct loop *loop);
+
 /* Drops all tasks, and from now on those that are posted, so that they may be freed. Not while the loop thread runs. */
 void loop_close(struct loop *loop);
 

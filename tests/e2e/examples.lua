@@ -14,6 +14,7 @@ local examples = {
   {"limiter", "docs/client.md", "alice: go on, 2 left\nalice: go on, 1 left\nalice: go on, 0 left\n"
     .. "alice: too often, rule 0; try again in a while\nbob: go on, 2 left\nalice: not within a second\n"},
   {"reservation", "docs/client.md", "alice: not paid\nbob: sold\ncarol: sold out: seat, of which 1 are available\n"},
+  {"loop_epoll", "docs/client.md", "3 ids\n3 ids\n"},
   {"charge", "docs/idempotency.md", "charged: 20 EUR for order-7\ncharged before: 20 EUR for order-7\n"
     .. "refused: order-7 was for another amount\n"},
   {"ids", "docs/id.md", "10 ids, increasing, made since 2024\na UUID of version 7\nticket 1\nticket 2\n"},
@@ -48,6 +49,7 @@ function case.they_run()
       eq({e[1], run(e[1], s:url())}, {e[1], e[3]})
     end
   end
+  eq(run("loop_uv", s:url()), "3 ids\n3 ids\n")
   eq(run("quickstart", s:url()), "DEDUCTED\n") -- the same order again
   -- A sale of each kind: it exits with 0 when no item is sold twice and none is left over.
   eq(run("seckill/seckill", "--url", s:url(), "--buyers", count(200, 1000), "--stock", count(100, 500)),

@@ -46,6 +46,8 @@ typedef struct lks_channel_options {
     const char *certificate_file; /* our own, with its chain, shown to a server that asks; NULL = none */
     const char *key_file;         /* its key, without passphrase */
     const char *server_name;      /* what a server's certificate must name; NULL = its URL's host; copied */
+    uint32_t driven;              /* 1: the channel has no thread; the program drives it by lks_channel_step */
+    uint32_t reserved;            /* 0 */
 } lks_channel_options;
 
 /* Opens a channel to `urls`: one to 64 of tcp://HOST:PORT, tls://HOST:PORT,
@@ -71,6 +73,24 @@ static inline lks_code lks_channel_open(const char *urls, const lks_channel_opti
  * before stay. LKS_INVALID_ARGUMENT: a file that cannot be used; LKS_FAILED_PRECONDITION: no URL of the channel is
  * encrypted. Blocks while it reads. Thread-safe. */
 lks_code lks_channel_reload_tls(lks_channel *channel, lks_error *error);
+
+/* Of a channel with options.driven: the descriptor that a program's own event loop watches for reading (poll,
+ * epoll, uv_poll). When it is readable, and when lks_channel_timeout_ms is over, lks_channel_step is due. It is the
+ * channel's: only to be watched, until lks_channel_close. -1: the channel has a thread of its own. Does not block. */
+int lks_channel_fd(const lks_channel *channel);
+
+/* Of a channel with options.driven: milliseconds until lks_channel_step is due although the descriptor is not
+ * readable; -1: it is not. To be asked after each step; what makes it shorter makes the descriptor readable. Only on
+ * the thread that steps. Does not block. */
+int lks_channel_timeout_ms(const lks_channel *channel);
+
+/* Of a channel with options.driven: reads, writes, runs timers and the `done` of calls that have ended, and returns.
+ * The calling thread is the completion thread meanwhile. One thread at a time; calls may be started, cancelled and
+ * freed on any. Nothing waits for a call of such a channel: lks_call_run and lks_call_wait return
+ * LKS_FAILED_PRECONDITION, as the helpers that wait do, and lks_call_wait_for does not block. lks_channel_close steps
+ * by itself.
+ * LKS_FAILED_PRECONDITION, and nothing is done: the channel is not driven; called in a `done`, or in a forked child. */
+lks_code lks_channel_step(lks_channel *channel, lks_error *error);
 
 /* Ends every call under way (CANCELLED; MAYBE where it was sent), runs their
  * `done`, frees the channel. Blocks until they returned. Not to be called from a

@@ -1,0 +1,184 @@
+/* Channels without a thread: the test is the event loop. */
+/* promise CH38: a driven channel has no thread; its descriptor is readable, or its timeout over, whenever there is
+ * something to do; `done` runs in lks_channel_step alone, and nothing waits for its calls */
+#include <dirent.h>
+#include <poll.h>
+
+#include "test.h"
+#include "unit/channel_fixture.h"
+
+static const lks_channel_options driven = {.driven = 1, .timeout_ms = LONG_MS};
+
+static size_t count_threads(void)
+{
+    DIR *all = opendir("/proc/self/task");
+    size_t n = 0;
+
+    while (readdir(all))
+        n++;
+    closedir(all);
+    return n;
+}
+
+/* One round of an event loop. */
+static void wait_and_step(void)
+{
+    struct pollfd fd = {.fd = lks_channel_fd(channel), .events = POLLIN};
+
+    assert_true(poll(&fd, 1, lks_channel_timeout_ms(channel)) >= 0);
+    assert_int_equal(lks_channel_step(channel, NULL), LKS_OK);
+}
+
+static void drive(const lks_call *call)
+{
+    while (!lks_call_is_done(call))
+        wait_and_step();
+}
+
+static void assert_ended_here(struct witness *w, lks_code code, lks_applied applied)
+{
+    assert_true(pthread_equal(w->thread, pthread_self()));
+    assert_ended(w, code, applied);
+}
+
+TEST(its_calls_end_in_steps_without_a_thread)
+{
+    struct witness w;
+    size_t before;
+
+    close_channel();
+    before = count_threads();
+    channel = open_channel(server_url(server), driven);
+    assert_int_equal(count_threads(), before);
+    start(&server_write, "a", NULL, &w);
+    assert_false(lks_call_is_done(w.call));
+    drive(w.call);
+    assert_ended_here(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+}
+
+static void *start_one(void *arg)
+{
+    start(&server_write, "b", NULL, arg);
+    return NULL;
+}
+
+/* Without calls, its timeout is no reason to wake. */
+TEST(a_call_that_another_thread_starts_wakes_it)
+{
+    struct witness first, second;
+    struct pollfd fd;
+    pthread_t other;
+
+    reopen(driven);
+    start(&server_write, "a", NULL, &first);
+    drive(first.call);
+    hold(1);
+    fd = (struct pollfd){.fd = lks_channel_fd(channel), .events = POLLIN};
+    while (poll(&fd, 1, 0) > 0)
+        lks_channel_step(channel, NULL);
+    assert_int_equal(pthread_create(&other, NULL, start_one, &second), 0);
+    assert_int_equal(poll(&fd, 1, LONG_MS), 1);
+    pthread_join(other, NULL);
+    server_release(server);
+    drive(second.call);
+    assert_ended_here(&first, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_ended_here(&second, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+}
+
+static struct witness next;
+
+static void start_next(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
+                       const lks_error *error)
+{
+    see(function, arg, code, response, error);
+    start(&server_write, "next", NULL, &next);
+}
+
+TEST(a_call_that_a_done_starts_is_made)
+{
+    ping_request request = ping("a");
+    struct pollfd fd;
+    struct witness w = {0};
+
+    reopen(driven);
+    assert_int_equal(lks_call_start(channel, &server_write, &request.base, NULL, start_next, NULL, &w, &w.call, NULL),
+                     LKS_OK);
+    drive(w.call);
+    fd = (struct pollfd){.fd = lks_channel_fd(channel), .events = POLLIN};
+    assert_int_equal(poll(&fd, 1, 0), 1);
+    drive(next.call);
+    lks_call_free(w.call);
+    assert_ended_here(&next, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+}
+
+/* Nothing comes: only the timeout ends the wait. */
+TEST(its_timeout_is_that_of_its_first_timer)
+{
+    const lks_call_options brief = {.timeout_ms = 200, .no_retry = true};
+    struct witness w;
+
+    reopen(driven);
+    hold(1);
+    start(&server_plain, "a", &brief, &w);
+    wait_and_step();
+    assert_in_range(lks_channel_timeout_ms(channel), 0, 200);
+    drive(w.call);
+    assert_ended_here(&w, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
+    server_release(server);
+}
+
+TEST(its_close_ends_calls_on_the_closing_thread)
+{
+    struct witness w;
+    lks_call *call;
+
+    reopen(driven);
+    start(&server_write, "a", NULL, &w);
+    call = w.call;
+    close_channel();
+    assert_true(lks_call_is_done(call));
+    assert_ended_here(&w, LKS_CANCELLED, w.error.applied);
+    reopen((lks_channel_options){0}); /* the thread may wait again */
+    run_ok(&server_write, "b");
+}
+
+static lks_code code_of_step;
+
+static void step_inside(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
+                        const lks_error *error)
+{
+    (void)function;
+    (void)code;
+    (void)response;
+    (void)error;
+    code_of_step = lks_channel_step(arg, NULL);
+}
+
+TEST(what_would_never_end_is_refused)
+{
+    const lks_channel_options wrong = {.driven = 2};
+    ping_request request = ping("a");
+    lks_channel *none = NULL;
+    lks_call *call = NULL;
+    lks_error error;
+
+    assert_int_equal(lks_channel_open("tcp://127.0.0.1:1", &wrong, &none, &error), LKS_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, "driven"));
+    assert_int_equal(lks_channel_step(channel, &error), LKS_FAILED_PRECONDITION);
+    assert_non_null(strstr(error.message, "driven"));
+    assert_int_equal(lks_channel_fd(channel), -1);
+    assert_int_equal(lks_channel_timeout_ms(channel), -1);
+    reopen(driven);
+    assert_int_equal(run(&server_write, "refused", NULL, NULL, &error), LKS_FAILED_PRECONDITION);
+    assert_int_equal(
+        lks_call_start(channel, &server_write, &request.base, NULL, step_inside, NULL, channel, &call, NULL), LKS_OK);
+    assert_int_equal(lks_call_wait(call, &error), LKS_FAILED_PRECONDITION);
+    assert_false(lks_call_wait_for(call, LONG_MS));
+    drive(call);
+    assert_int_equal(lks_call_wait(call, NULL), LKS_OK);
+    assert_int_equal(server_count(server, "refused"), 0);
+    assert_int_equal(code_of_step, LKS_FAILED_PRECONDITION);
+    lks_call_free(call);
+}
+
+TEST_MAIN(.setup = set_up, .teardown = tear_down)
