@@ -1,5 +1,7 @@
 /* One call, with its tries.
  *
+ *   STARTED, PAUSED --no token of get_token is there--> TOKENLESS --there is--> QUEUED, as below
+ *
  *   STARTED --> QUEUED --room--> SENDING --sent--> AWAITING --answer--> SETTLED --> COMPLETE
  *                ^ ^                |                  |                    ^
  *                | +-unsent, too long                  | lost, no answer, "unavailable": settled,
@@ -56,7 +58,7 @@ void call_unref(lks_call *call)
     if (atomic_fetch_sub(&call->references, 1) != 1)
         return;
     lks_message_free(call->response);
-    free(call->base.request);
+    request_free(call->base.request);
     free(call->cause);
     free(call->trailers);
     pthread_cond_destroy(&call->finished);
@@ -69,11 +71,12 @@ void call_unref(lks_call *call)
 #define TO(state) (1U << CALL_##state)
 
 static const unsigned moves[] = {
-    [CALL_STARTED] = TO(QUEUED),
+    [CALL_STARTED] = TO(QUEUED) | TO(TOKENLESS) | TO(SETTLED),
+    [CALL_TOKENLESS] = TO(QUEUED) | TO(SETTLED),
     [CALL_QUEUED] = TO(SENDING) | TO(SETTLED),
     [CALL_SENDING] = TO(AWAITING) | TO(QUEUED),
     [CALL_AWAITING] = TO(PAUSED) | TO(SETTLED),
-    [CALL_PAUSED] = TO(QUEUED) | TO(SETTLED),
+    [CALL_PAUSED] = TO(QUEUED) | TO(TOKENLESS) | TO(SETTLED),
     [CALL_SETTLED] = TO(COMPLETE),
     [CALL_COMPLETE] = 0,
 };
@@ -96,6 +99,10 @@ static void enter(lks_call *call, call_state state)
 
     (void)moves; /* a release build asserts nothing */
     assert((moves[before] & (1U << state)) != 0);
+    if (before == CALL_TOKENLESS)
+        channel_dequeue_for_token(call->channel, &call->base);
+    if (state == CALL_TOKENLESS)
+        channel_enqueue_for_token(call->channel, &call->base);
     if (before == CALL_QUEUED)
         channel_dequeue(call->channel, lane_of(call), &call->base);
     if (state == CALL_QUEUED)
@@ -126,6 +133,31 @@ static void wait_in_line(lks_call *call)
 {
     enter(call, CALL_QUEUED);
     wake_at(call, CLOCK_NEVER);
+}
+
+static void on_no_memory(frame_call *base);
+
+static void wait_with(lks_call *call, const char *authorization)
+{
+    if (request_authorize(call->base.request, authorization))
+        wait_in_line(call);
+    else
+        on_no_memory(&call->base);
+}
+
+/* Before each try: a token may have ended. */
+static void begin_try(lks_call *call)
+{
+    const char *authorization = request_of(call)->needs_token ? channel_token(call->channel) : NULL;
+
+    if (authorization)
+        wait_with(call, authorization);
+    else if (!request_of(call)->needs_token)
+        wait_in_line(call);
+    else
+        enter(call, CALL_TOKENLESS);
+    if (call_state_of(call) == CALL_TOKENLESS)
+        wake_at(call, CLOCK_NEVER);
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */
@@ -253,6 +285,18 @@ static void on_no_memory(frame_call *base)
     fail(call);
 }
 
+static void on_token(frame_call *base, const char *authorization, const lks_error *why)
+{
+    lks_call *call = call_of(base);
+
+    if (authorization) {
+        wait_with(call, authorization);
+        return;
+    }
+    call->error = *why;
+    fail(call);
+}
+
 static void on_sending(frame_call *base, uint64_t now_ns)
 {
     lks_call *call = call_of(base);
@@ -360,7 +404,7 @@ static bool retry_alone(lks_call *call)
     note_applied(call, call->error.applied);
     call->alone = true;
     enter(call, CALL_PAUSED);
-    wait_in_line(call);
+    begin_try(call);
     return true;
 }
 
@@ -422,6 +466,9 @@ static void overdue(lks_call *call)
 
     if (call_state_of(call) == CALL_AWAITING)
         set_unanswered(call, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_EXCEEDED, "no answer within the deadline");
+    else if (!tried && call_state_of(call) == CALL_TOKENLESS)
+        lks_error_set_reason(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
+                             "options.get_token: no token within the deadline");
     else if (!tried && channel_connected(call->channel))
         lks_error_set_reason(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
                              "not sent within the deadline");
@@ -449,7 +496,7 @@ static void run_due(struct timer *timer)
         connection_forget(&call->base);
         try_failed(call, true);
     } else {
-        wait_in_line(call);
+        begin_try(call);
     }
 }
 
@@ -466,7 +513,7 @@ static void run_start(loop_task *task)
     lks_call *call = container_of(task, lks_call, start);
 
     channel_add(call->channel, &call->base);
-    wait_in_line(call);
+    begin_try(call);
     pthread_mutex_lock(&call->lock);
     bool cancelled = call->cancelled && !call->cancel_posted;
     pthread_mutex_unlock(&call->lock);
@@ -517,6 +564,7 @@ static const frame_call_events events = {
     .lost = on_lost,
     .answered = on_answered,
     .malformed = on_malformed,
+    .token = on_token,
     .closing = on_closing,
     .complete = complete,
 };
@@ -586,7 +634,7 @@ static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, cons
     }
     code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 cleanup:
-    free(request);
+    request_free(request);
     channel_dismiss(channel);
     return code;
 }

@@ -14,6 +14,7 @@
 
 typedef enum call_state {
     CALL_STARTED,
+    CALL_TOKENLESS,
     CALL_QUEUED,
     CALL_SENDING,
     CALL_AWAITING,

@@ -20,7 +20,6 @@ enum {
     INSISTENT_MAX = 1024, /* calls that insist, beyond a full queue */
     MESSAGE_BYTES_MAX = 1 << 20,
     URLS_MAX = 64,
-    TOKEN_BYTES_MAX = 4096,
     QUEUE_PART = 2 /* a call may queue here for one part in so many of its time; the rest is the server's */
 };
 
@@ -86,6 +85,21 @@ void channel_dequeue(lks_channel *channel, connection_lane lane, frame_call *cal
     TAILQ_REMOVE(&channel->queue[lane], call, in_line);
     if (lane == LANE_PROMPT)
         channel->n_prompt--;
+}
+
+const char *channel_token(lks_channel *channel)
+{
+    return tokens_get(channel->tokens);
+}
+
+void channel_enqueue_for_token(lks_channel *channel, frame_call *call)
+{
+    TAILQ_INSERT_TAIL(&channel->tokenless, call, in_line);
+}
+
+void channel_dequeue_for_token(lks_channel *channel, frame_call *call)
+{
+    TAILQ_REMOVE(&channel->tokenless, call, in_line);
 }
 
 void channel_settle(lks_channel *channel, frame_call *call)
@@ -228,6 +242,17 @@ static void run_close(loop_task *task)
     }
 }
 
+static void run_fetched(loop_task *task)
+{
+    lks_channel *channel = container_of(task, lks_channel, fetched);
+    lks_error why = {0};
+    const char *authorization = tokens_take(channel->tokens, &why);
+    frame_call *call;
+
+    while ((call = TAILQ_FIRST(&channel->tokenless)))
+        call->events->token(call, authorization, &why);
+}
+
 /* ---- the loop borrowed ----------------------------------------------------------- */
 
 bool channel_enter(lks_channel *channel, loop_task *start)
@@ -276,6 +301,7 @@ bool channel_read(lks_channel *channel, struct connection *connection)
 static void channel_free(lks_channel *channel)
 {
     loop_close(&channel->loop);
+    tokens_free(channel->tokens);
     for (size_t i = 0; i < channel->n_connections; i++)
         connection_close(channel->connections[i]);
     free(channel->connections);
@@ -360,15 +386,6 @@ static void fill_in(lks_channel_options *options)
         options->message_bytes_max = MESSAGE_BYTES_MAX;
 }
 
-/* RFC 6750, 2.1. */
-static bool is_token(const char *token)
-{
-    static const char characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";
-    size_t len = strspn(token, characters);
-
-    return token[len] == '\0' && len >= 1 && len <= TOKEN_BYTES_MAX;
-}
-
 /* *text becomes the channel's copy. False when out of memory. */
 static bool copy_text(const char **text, const char *prefix, char **ret)
 {
@@ -408,6 +425,8 @@ static lks_channel *channel_new(const lks_channel_options *options)
     channel->calls_max = (size_t)channel->options.in_flight_max + channel->options.queue_max;
     channel->forks = forks_so_far();
     channel->close.run = run_close;
+    channel->fetched.run = run_fetched;
+    TAILQ_INIT(&channel->tokenless);
     TAILQ_INIT(&channel->calls);
     TAILQ_INIT(&channel->settled);
     for (int lane = 0; lane < LANES; lane++)
@@ -431,9 +450,11 @@ lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *opt
 
     if (code != LKS_OK)
         return code;
-    if (own.token && !is_token(own.token))
+    if (own.token && own.get_token)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.get_token: there is a token, too");
+    if (own.token && !tokens_is_valid(own.token))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "options.token: must be 1 to %d of A-Z, a-z, 0-9 and -._~+/=", TOKEN_BYTES_MAX);
+                             "options.token: must be 1 to %d of A-Z, a-z, 0-9 and -._~+/=", LKS_TOKEN_BYTES_MAX);
     if (own.driven > 1)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.driven: must be 0 or 1");
     lks_channel *channel = channel_new(&own);
@@ -444,6 +465,8 @@ lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *opt
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     code = open_connections(channel, urls, error);
+    if (code == LKS_OK && own.get_token && !(channel->tokens = tokens_new(&own, &channel->loop, &channel->fetched)))
+        code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");
     if (own.driven)
         loop_rest(&channel->loop);
     else if (code == LKS_OK && pthread_create(&channel->thread, NULL, run_loop, channel) != 0)
@@ -463,7 +486,7 @@ lks_code lks_channel_close(lks_channel *channel)
 {
     if (!channel)
         return LKS_OK;
-    if (on_completion_thread || channel->forks != forks_so_far())
+    if (on_completion_thread || tokens_is_thread(channel->tokens) || channel->forks != forks_so_far())
         return LKS_FAILED_PRECONDITION;
     atomic_store(&channel->closing, true);
     loop_post(&channel->loop, &channel->close);

@@ -20,6 +20,7 @@
 #include <lockstock/rpc/arena.h>
 
 #include "base/pace.h"
+#include "client/call/tokens.h"
 #include "client/loop/loop.h"
 #include "client/wire/connection.h"
 #include "net/tls.h"
@@ -30,6 +31,7 @@ struct lks_channel {
     char *ns, *server_name, *authorization; /* those of the options */
     char *ca_file, *certificate_file, *key_file;
     tls_context *tls; /* NULL = no URL needs it */
+    tokens *tokens;   /* NULL = options.get_token is */
     size_t calls_max;
     unsigned forks;   /* of the process that opened it (forks.h) */
     pthread_t thread; /* unless the program drives it */
@@ -46,13 +48,14 @@ struct lks_channel {
     size_t current;           /* the connection that calls go to while it is up */
     frame_queue calls;        /* all that are not settled */
     frame_queue queue[LANES]; /* those that wait for room in a connection */
+    frame_queue tokenless;    /* those that wait for a token */
     size_t n_prompt;          /* the length of queue[LANE_PROMPT], */
     pace pace;                /* and how fast calls leave it */
     uint64_t enqueued;        /* calls put into a queue so far */
     frame_queue settled;      /* those whose completion is still to run */
     lks_rpc_arena *arena;
     uint64_t random; /* of backoff_ns */
-    loop_task close;
+    loop_task close, fetched;
 };
 
 /* Counts a call in; if that fails, nothing is counted. LKS_RESOURCE_EXHAUSTED: the queue is full (for a call that
@@ -92,6 +95,11 @@ bool channel_on_completion_thread(void);
 void channel_add(lks_channel *channel, frame_call *call);
 void channel_enqueue(lks_channel *channel, connection_lane lane, frame_call *call);
 void channel_dequeue(lks_channel *channel, connection_lane lane, frame_call *call);
+
+/* The token of get_token; NULL: the call waits for events->token, until channel_dequeue_for_token. */
+const char *channel_token(lks_channel *channel);
+void channel_enqueue_for_token(lks_channel *channel, frame_call *call);
+void channel_dequeue_for_token(lks_channel *channel, frame_call *call);
 
 /* An added call is settled: its completion runs soon. Counts it out. */
 void channel_settle(lks_channel *channel, frame_call *call);

@@ -18,6 +18,8 @@ enum {
     FRAME_HEADER_BYTES = 16 /* before a frame on the wire; rounded up */
 };
 
+#define TOKEN_METADATA_BYTES(len) (3 * HEAD_BYTES_MAX + sizeof AUTHORIZATION + (len))
+
 static const char NAMESPACE[] = "lockstock-namespace", AUTHORIZATION[] = "authorization";
 
 /* gRPC's key characters. */
@@ -132,7 +134,7 @@ static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *mes
 size_t request_bytes_max(const struct request *request, bool again)
 {
     return HEAD_BYTES_MAX + (again ? request->again : request->first).len + TIMEOUT_BYTES_MAX + request->metadata.len +
-           UNANSWERED_BYTES;
+           request->token.len + UNANSWERED_BYTES;
 }
 
 uint8_t *request_write(const struct request *request, bool again, bool unanswered, uint32_t timeout_ms, uint8_t *at)
@@ -140,13 +142,35 @@ uint8_t *request_write(const struct request *request, bool again, bool unanswere
     const lks_rpc_slice *call = again ? &request->again : &request->first;
 
     at = put_head(at, CALLS,
-                  call->len + 1 + number_bytes(timeout_ms) + request->metadata.len +
+                  call->len + 1 + number_bytes(timeout_ms) + request->metadata.len + request->token.len +
                       (unanswered ? UNANSWERED_BYTES : 0));
     memcpy(at, call->data, call->len);
     at = put_head(at + call->len, TIMEOUT, timeout_ms);
     memcpy(at, request->metadata.data, request->metadata.len);
     at += request->metadata.len;
+    if (request->token.len > 0)
+        memcpy(at, request->token.data, request->token.len);
+    at += request->token.len;
     return unanswered ? put_head(at, UNANSWERED, true) : at;
+}
+
+void request_free(struct request *request)
+{
+    if (request)
+        free((void *)(uintptr_t)request->token.data);
+    free(request);
+}
+
+bool request_authorize(struct request *request, const char *authorization)
+{
+    const lks_metadata token = {AUTHORIZATION, authorization, strlen(authorization)};
+    uint8_t *bytes = malloc(TOKEN_METADATA_BYTES(token.len));
+
+    if (!bytes)
+        return false;
+    free((void *)(uintptr_t)request->token.data);
+    request->token = (lks_rpc_slice){.data = (const char *)bytes, .len = (size_t)(put_metadata(bytes, &token) - bytes)};
+    return true;
 }
 
 /* ---- a request -------------------------------------------------------------------- */
@@ -247,6 +271,10 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
         return code;
 
     size_t bytes = request_bytes_max(request, false);
+    request->needs_token =
+        defaults->get_token && !(options && has_key(options->metadata, options->n_metadata, AUTHORIZATION));
+    if (request->needs_token) /* it is not known yet */
+        bytes += TOKEN_METADATA_BYTES(sizeof "Bearer " + LKS_TOKEN_BYTES_MAX);
     if (bytes + FRAME_HEADER_BYTES > defaults->message_bytes_max) {
         free(request);
         return lks_error_set_reason(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, LKS_REASON_TOO_LARGE,

@@ -1,5 +1,5 @@
 /* What a call sends. It is made once, at the start, because the caller may free its request before a second try.
- * Constant after request_new. */
+ * Constant after request_new, but for the token. */
 #ifndef LOCKSTOCK_CLIENT_CALL_REQUEST_H
 #define LOCKSTOCK_CLIENT_CALL_REQUEST_H
 
@@ -22,16 +22,24 @@ struct request {
     bool coalesces;   /* may share a message with others, if it does not wait */
     /* A packed Call without its timeout: method and payload of the first try, and of later ones; the metadata. */
     lks_rpc_slice first, again, metadata;
+    bool needs_token;    /* of get_token: the call has no authorization of its own */
+    lks_rpc_slice token; /* packed metadata, an allocation of its own; len 0: none yet */
 };
 
 /* The most bytes of a message of several calls. A longer call has a message of its own. */
 enum { REQUEST_FRAME_BYTES_MAX = 16 * 1024 };
 
-/* Copies everything into one allocation, freed with free(). Fills in an empty natural id if the method says so.
+/* Copies everything into one allocation, freed with request_free. Fills in an empty natural id if the method says so.
  * `options` may be NULL; `defaults` are the channel's. LKS_INVALID_ARGUMENT: a request of another method, metadata
  * that cannot be sent, or too many bytes; LKS_RESOURCE_EXHAUSTED: out of memory. */
 lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *message, const lks_call_options *options,
                      const lks_channel_options *defaults, struct request **ret, lks_error *error);
+
+/* Takes NULL. */
+void request_free(struct request *request);
+
+/* Sets the metadata `authorization`, or sets it anew. False when out of memory. */
+bool request_authorize(struct request *request, const char *authorization);
 
 /* The most bytes that it adds to a frame. `again`: an earlier try may have reached a server. */
 size_t request_bytes_max(const struct request *request, bool again);

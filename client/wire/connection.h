@@ -46,6 +46,9 @@ typedef struct frame_call_events {
     void (*answered)(struct frame_call *call, const Lockstock__Rpc__V1__Result *result, bool shared);
     void (*malformed)(struct frame_call *call, const char *why);
 
+    /* The token that it waited for; NULL: why there is none. Valid until it returns. */
+    void (*token)(struct frame_call *call, const char *authorization, const lks_error *why);
+
     void (*closing)(struct frame_call *call);  /* the channel is closed: settles the call */
     void (*complete)(struct frame_call *call); /* runs its completion; the call may be gone afterwards */
 } frame_call_events;

@@ -27,6 +27,17 @@ extern "C" {
 
 typedef struct lks_channel lks_channel;
 
+enum { LKS_TOKEN_BYTES_MAX = 4096 };
+
+/* Gives a token: as lks_channel_options.token is written, with a NUL, and for how long it lasts from now; 0: only for the
+ * calls that wait for it. The next one is asked for in the last fifth of that time. Another code than LKS_OK, with
+ * *error: the calls that wait for it end with UNAUTHENTICATED, applied NO, and the text of *error; the next call asks
+ * again. Runs on a thread of the channel's own, one at a time, and may block: calls that have a token go on, and others
+ * wait within their deadlines. It may call over other channels; over this one only calls with metadata `authorization`
+ * of their own. */
+typedef lks_code lks_channel_get_token(void *arg, char token[LKS_TOKEN_BYTES_MAX + 1], uint32_t *lasts_ms,
+                                       lks_error *error);
+
 typedef struct lks_channel_options {
     uint32_t timeout_ms;      /* of a call that names none; 0 = 5,000 */
     uint32_t in_flight_max;   /* calls on one connection that do not wait on the server, more wait here;
@@ -42,12 +53,14 @@ typedef struct lks_channel_options {
                                  copied */
     bool no_retry;            /* never send a call a second time */
     /* Of tls:// and grpcs:// only. PEM files, read by lks_channel_open. */
-    const char *ca_file;          /* whom to trust; NULL = the certificates that the system trusts */
-    const char *certificate_file; /* our own, with its chain, shown to a server that asks; NULL = none */
-    const char *key_file;         /* its key, without passphrase */
-    const char *server_name;      /* what a server's certificate must name; NULL = its URL's host; copied */
-    uint32_t driven;              /* 1: the channel has no thread; the program drives it by lks_channel_step */
-    uint32_t reserved;            /* 0 */
+    const char *ca_file;              /* whom to trust; NULL = the certificates that the system trusts */
+    const char *certificate_file;     /* our own, with its chain, shown to a server that asks; NULL = none */
+    const char *key_file;             /* its key, without passphrase */
+    const char *server_name;          /* what a server's certificate must name; NULL = its URL's host; copied */
+    uint32_t driven;                  /* 1: the channel has no thread; the program drives it by lks_channel_step */
+    uint32_t reserved;                /* 0 */
+    lks_channel_get_token *get_token; /* gives the token in place of `token`; NULL = none */
+    void *get_token_arg;
 } lks_channel_options;
 
 /* Opens a channel to `urls`: one to 64 of tcp://HOST:PORT, tls://HOST:PORT,
@@ -57,7 +70,7 @@ typedef struct lks_channel_options {
  * reached, and stay there until it dies or does not answer; then the others take
  * over. Returns before any is connected: the first call waits for that within its
  * deadline. options may be NULL. LKS_INVALID_ARGUMENT: a URL that is none, or whose
- * scheme is unknown, a token that is none, or a file of the options that cannot be
+ * scheme is unknown, a token that is none, token and get_token together, or a file of the options that cannot be
  * used; LKS_RESOURCE_EXHAUSTED: memory, descriptors or threads. On
  * success *ret is the caller's to close. Thread-safe; does not block. */
 lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *options, size_t options_bytes,
@@ -93,8 +106,8 @@ int lks_channel_timeout_ms(const lks_channel *channel);
 lks_code lks_channel_step(lks_channel *channel, lks_error *error);
 
 /* Ends every call under way (CANCELLED; MAYBE where it was sent), runs their
- * `done`, frees the channel. Blocks until they returned. Not to be called from a
- * `done` (LKS_FAILED_PRECONDITION, nothing done), nor while another thread uses the
+ * `done`, frees the channel. Blocks until they returned, and get_token. Not to be called from a
+ * `done` or get_token (LKS_FAILED_PRECONDITION, nothing done), nor while another thread uses the
  * channel. Calls (lks_call) may be waited for, cancelled and freed after. Takes
  * NULL. */
 lks_code lks_channel_close(lks_channel *channel);

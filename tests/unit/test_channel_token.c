@@ -1,0 +1,205 @@
+/* A channel whose tokens a callback gives, to a scripted gRPC server. */
+#include "channel_fixture.h"
+#include "h2_server.h"
+#include "test.h"
+
+enum { BRIEF_MS = 100 };
+
+static h2_server *peer;
+
+/* What the callback does, and what it did. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool closed; /* it waits */
+    int runs;
+    uint32_t lasts_ms;
+    lks_code code;
+    const char *gives; /* NULL: "token-RUN" */
+    lks_code close;    /* what lks_channel_close returned in it */
+} source = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static lks_code get_token(void *arg, char token[LKS_TOKEN_BYTES_MAX + 1], uint32_t *lasts_ms, lks_error *error)
+{
+    assert_ptr_equal(arg, &source);
+    pthread_mutex_lock(&source.lock);
+    source.runs++;
+    pthread_cond_broadcast(&source.changed);
+    while (source.closed)
+        pthread_cond_wait(&source.changed, &source.lock);
+    source.close = channel ? lks_channel_close(channel) : LKS_FAILED_PRECONDITION;
+    if (source.gives)
+        snprintf(token, LKS_TOKEN_BYTES_MAX + 1, "%s", source.gives);
+    else
+        snprintf(token, LKS_TOKEN_BYTES_MAX + 1, "token-%d", source.runs);
+    *lasts_ms = source.lasts_ms;
+    lks_code code = source.code;
+    pthread_mutex_unlock(&source.lock);
+    return code == LKS_OK ? LKS_OK : lks_error_set(error, code, LKS_APPLIED_NO, "the vault is sealed");
+}
+
+static void open_source(void)
+{
+    pthread_mutex_lock(&source.lock);
+    source.closed = false;
+    pthread_cond_broadcast(&source.changed);
+    pthread_mutex_unlock(&source.lock);
+}
+
+static void await_source(int runs)
+{
+    pthread_mutex_lock(&source.lock);
+    while (source.runs < runs)
+        pthread_cond_wait(&source.changed, &source.lock);
+    pthread_mutex_unlock(&source.lock);
+}
+
+static void pong(h2_server *s, h2_request *r)
+{
+    (void)s;
+    h2_answer_pong(r);
+}
+
+static void refuse(h2_server *s, h2_request *r)
+{
+    (void)s;
+    nghttp2_submit_rst_stream(r->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_REFUSED_STREAM);
+}
+
+static void serve(h2_step *const *steps)
+{
+    peer = h2_server_start((h2_script){.steps = steps});
+    channel =
+        open_channel(h2_server_url(peer), (lks_channel_options){.get_token = get_token, .get_token_arg = &source});
+}
+
+static void expect_token(size_t request, const char *token)
+{
+    char line[128];
+
+    snprintf(line, sizeof line, "authorization: %s\n", token);
+    assert_non_null(strstr(h2_server_request(peer, request)->headers, line));
+}
+
+static int fill(void **state)
+{
+    (void)state;
+    source.closed = false;
+    source.runs = 0;
+    source.lasts_ms = LONG_MS;
+    source.code = LKS_OK;
+    source.gives = NULL;
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    open_source();
+    lks_channel_close(channel);
+    channel = NULL;
+    h2_server_stop(peer);
+    peer = NULL;
+    return 0;
+}
+
+/* promise GC19: a call has the token that get_token gave, which is asked again when the token has ended */
+TEST(a_token_that_lasts_is_fetched_once)
+{
+    serve((h2_step *const[]){pong, NULL});
+    run_ok(&server_plain, "a");
+    run_ok(&server_plain, "b");
+    expect_token(0, "Bearer token-1");
+    expect_token(1, "Bearer token-1");
+    assert_int_equal(source.runs, 1);
+    assert_int_equal(source.close, LKS_FAILED_PRECONDITION);
+}
+
+/* promise GC19 */
+TEST(a_token_that_has_ended_is_fetched_again)
+{
+    source.lasts_ms = 0;
+    serve((h2_step *const[]){pong, refuse, pong, NULL});
+    run_ok(&server_plain, "a");
+    run_ok(&server_plain, "b");
+    expect_token(0, "Bearer token-1");
+    expect_token(1, "Bearer token-2");
+    expect_token(2, "Bearer token-3"); /* another try */
+}
+
+/* promise GC20: a get_token that is slow or fails concerns only the calls that wait for it */
+TEST(a_call_waits_for_its_token_and_others_go_on)
+{
+    const lks_metadata own = {"authorization", "Basic x", 7};
+    const lks_call_options with_own = {.metadata = &own, .n_metadata = 1};
+    struct witness waits;
+    lks_error error;
+
+    source.closed = true;
+    serve((h2_step *const[]){pong, NULL});
+    start(&server_plain, "waits", NULL, &waits);
+    await_source(1);
+    assert_int_equal(run(&server_plain, "own", &with_own, NULL, &error), LKS_OK);
+    expect_token(0, "Basic x");
+    assert_false(lks_call_is_done(waits.call));
+    open_source();
+    assert_ended(&waits, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    expect_token(1, "Bearer token-1");
+}
+
+/* promise GC20 */
+TEST(a_call_without_a_token_ends_at_its_deadline)
+{
+    const lks_call_options brief = {.timeout_ms = BRIEF_MS};
+    lks_error error;
+
+    source.closed = true;
+    serve((h2_step *const[]){pong, NULL});
+    run(&server_plain, "a", &brief, NULL, &error);
+    assert_error(&error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    assert_string_equal(error.message, "options.get_token: no token within the deadline");
+}
+
+/* promise GC20 */
+TEST(a_call_that_waits_for_a_token_is_cancelled)
+{
+    struct witness waits;
+
+    source.closed = true;
+    serve((h2_step *const[]){pong, NULL});
+    start(&server_plain, "a", NULL, &waits);
+    await_source(1);
+    lks_call_cancel(waits.call);
+    assert_ended(&waits, LKS_CANCELLED, LKS_APPLIED_NO);
+}
+
+/* promise GC20 */
+TEST(a_source_that_fails_is_told_and_asked_again)
+{
+    lks_error error;
+
+    serve((h2_step *const[]){pong, NULL});
+    source.code = LKS_UNAVAILABLE;
+    run(&server_plain, "a", NULL, NULL, &error);
+    assert_error(&error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO);
+    assert_string_equal(error.message, "options.get_token: the vault is sealed");
+    source.code = LKS_OK;
+    source.gives = "no token";
+    run(&server_plain, "a", NULL, NULL, &error);
+    assert_error(&error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO);
+    source.gives = NULL;
+    run_ok(&server_plain, "b");
+    expect_token(0, "Bearer token-3");
+}
+
+TEST_WITH(two_sources_are_refused, NULL, NULL)
+{
+    const lks_channel_options both = {.token = "x", .get_token = get_token};
+    lks_channel *none;
+    lks_error error;
+
+    assert_int_equal(lks_channel_open("tcp://127.0.0.1:1", &both, &none, &error), LKS_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "options.get_token: there is a token, too");
+}
+
+TEST_MAIN(.setup = fill, .teardown = stop)
