@@ -53,6 +53,9 @@ sink calls_sink(calls *all);
 /* Calls whose handlers have not ended. */
 size_t calls_under_way(const calls *all);
 
+/* Without threads: runs what waits for one, here. Handlers that move on meanwhile wait for the next call. */
+void calls_run(calls *all);
+
 /* Whether the calling thread runs a handler of these calls. Takes NULL. */
 bool calls_is_handler(const calls *all);
 

@@ -1,5 +1,6 @@
 /* A host: the engines of net/ on a loop with a thread of its own, with calls.c behind them. The user's threads put a
- * question into `asked` and wait until the loop has answered it.
+ * question into `asked` and wait until the loop has answered it. A driven host has no thread: the user's turns the loop,
+ * runs the handlers, and answers its own questions.
  *
  *   RUNNING --close--> DRAINING --drain_ms over: what waits is refused, what runs is cancelled--> STOPPING
  *   DRAINING, STOPPING --no call is under way--> FLUSHING --answers gone, or FLUSH_MS over--> CLOSED
@@ -54,7 +55,7 @@ struct lks_host {
     uv_async_t wake;
     uv_timer_t look;
     pthread_t thread;
-    bool has_thread;
+    bool started; /* the thread, or the user's, runs the loop */
     budget *budget;
     calls *calls;
     sink sink;
@@ -259,15 +260,11 @@ static void set_health(lks_host *host, const char *service, bool serving, lks_er
 
 /* ---- between the user's threads and the loop ------------------------------------------------ */
 
-static void on_wake(uv_async_t *wake)
-{
-    lks_host *host = wake->data;
+/* The host whose loop this thread turns, or whose thread this is. */
+static _Thread_local const lks_host *turning;
 
-    pthread_mutex_lock(&host->lock);
-    question asked = host->asked.question;
-    pthread_mutex_unlock(&host->lock);
-    if (asked == NOTHING)
-        return;
+static void answer(lks_host *host, question asked)
+{
     host->asked.error = (lks_error){0};
     if (asked == LISTEN)
         listen_on(host, host->asked.url, &host->asked.port, &host->asked.error);
@@ -277,6 +274,18 @@ static void on_wake(uv_async_t *wake)
         set_health(host, host->asked.service, host->asked.serving, &host->asked.error);
     else
         begin_to_close(host, host->asked.drain_ms);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    lks_host *host = wake->data;
+
+    pthread_mutex_lock(&host->lock);
+    question asked = host->asked.question;
+    pthread_mutex_unlock(&host->lock);
+    if (asked == NOTHING)
+        return;
+    answer(host, asked);
     pthread_mutex_lock(&host->lock);
     host->asked.question = NOTHING;
     pthread_cond_signal(&host->answered);
@@ -288,7 +297,7 @@ static lks_code check_thread(const lks_host *host, lks_error *error)
 {
     if (host->pid != getpid())
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "the host is of the process that forked");
-    if (host->has_thread && pthread_equal(pthread_self(), host->thread))
+    if (turning == host)
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "not to be called on the host's own thread, as from log or on_cancel");
     return LKS_OK;
@@ -297,6 +306,11 @@ static lks_code check_thread(const lks_host *host, lks_error *error)
 /* Asks the loop, and waits for the answer. */
 static void ask(lks_host *host, question asked)
 {
+    if (host->options.driven) {
+        answer(host, asked);
+        uv_async_send(&host->wake); /* the loop is to watch what is new */
+        return;
+    }
     pthread_mutex_lock(&host->lock);
     host->asked.question = asked;
     uv_async_send(&host->wake);
@@ -313,16 +327,55 @@ static void *serve(void *arg)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, NULL);
+    turning = host;
     uv_run(&host->loop, UV_RUN_DEFAULT);
     return NULL;
+}
+
+/* Of a driven host. */
+static void turn(lks_host *host, uv_run_mode mode)
+{
+    turning = host;
+    uv_run(&host->loop, mode);
+    turning = NULL;
+    calls_run(host->calls);
+}
+
+int lks_host_fd(const lks_host *host)
+{
+    return host->options.driven ? uv_backend_fd(&host->loop) : -1;
+}
+
+int lks_host_timeout_ms(lks_host *host)
+{
+    if (!host->options.driven)
+        return -1;
+    uv_update_time(&host->loop);
+    return uv_backend_timeout(&host->loop);
+}
+
+lks_code lks_host_step(lks_host *host, lks_error *error)
+{
+    lks_error_clear(error);
+    if (!host->options.driven)
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "options.driven: the host has threads of its own");
+    if (calls_is_handler(host->calls))
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "not to be called from a handler");
+    lks_code code = check_thread(host, error);
+    if (code == LKS_OK)
+        turn(host, UV_RUN_NOWAIT);
+    return code;
 }
 
 /* ---- the host ------------------------------------------------------------------------------- */
 
 static void complete(lks_host_options *all)
 {
-    all->threads = or_default(all->threads, THREADS);
-    all->threads_max = or_default(all->threads_max, all->threads > THREADS_MAX ? all->threads : THREADS_MAX);
+    if (!all->driven) {
+        all->threads = or_default(all->threads, THREADS);
+        all->threads_max = or_default(all->threads_max, all->threads > THREADS_MAX ? all->threads : THREADS_MAX);
+    }
     all->in_flight_max = or_default(all->in_flight_max, IN_FLIGHT_MAX);
     all->in_flight_per_connection = or_default(all->in_flight_per_connection, IN_FLIGHT_PER_CONNECTION);
     all->connections_max = or_default(all->connections_max, CONNECTIONS_MAX);
@@ -362,7 +415,11 @@ static lks_code check(const lks_host_options *o, lks_error *error)
     const tls_files files = tls_files_of(o);
     const char *wrong = wrong_life(o);
 
-    if (o->threads_max < o->threads)
+    if (o->driven > 1)
+        wrong = "driven: must be 0 or 1";
+    else if (o->driven && (o->threads > 0 || o->threads_max > 0))
+        wrong = "threads and threads_max: a driven host has none";
+    else if (o->threads_max < o->threads)
         wrong = "threads_max: must be at least threads";
     else if (!files.certificate != !files.key)
         wrong = "tls_certificate and tls_key need each other";
@@ -418,9 +475,9 @@ static lks_code start(lks_host *host, lks_error *error)
     code = frames_new(&host->sink, host->options.message_bytes_max, &host->frames, error);
     if (code != LKS_OK)
         return code;
-    if (pthread_create(&host->thread, NULL, serve, host) != 0)
+    if (!host->options.driven && pthread_create(&host->thread, NULL, serve, host) != 0)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no thread");
-    host->has_thread = true;
+    host->started = true;
     return LKS_OK;
 }
 
@@ -520,13 +577,16 @@ lks_code lks_host_close(lks_host *host, uint32_t drain_ms)
     if (check_thread(host, NULL) != LKS_OK || calls_is_handler(host->calls))
         return LKS_FAILED_PRECONDITION;
     host->asked.drain_ms = drain_ms;
-    if (host->has_thread) {
+    if (host->started) {
         ask(host, CLOSE);
-        pthread_join(host->thread, NULL);
     } else {
         close_all(host);
         uv_run(&host->loop, UV_RUN_DEFAULT);
     }
+    while (host->options.driven && uv_loop_alive(&host->loop))
+        turn(host, UV_RUN_ONCE);
+    if (host->started && !host->options.driven)
+        pthread_join(host->thread, NULL);
     if (host->calls)
         calls_free(host->calls);
     else

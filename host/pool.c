@@ -1,4 +1,4 @@
-/* The threads that run handlers. Invariant: there are always `threads`, and at most `threads_max`. While calls wait and
+/* The threads that run handlers; none in a driven host. Invariant: there are always `threads`, and at most `threads_max`. While calls wait and
  * no thread took one for STALL_NS, all threads block: then there are more, twice as many at most. A thread that had
  * nothing to do for IDLE_S ends, unless it is one of the first. */
 #include <stdlib.h>
@@ -80,6 +80,23 @@ static void *run(void *arg)
     pthread_cond_broadcast(&all->changed);
     unref(all);
     return NULL;
+}
+
+void calls_run(calls *all)
+{
+    pool *p = &all->pool;
+    const calls *before = working;
+
+    working = all;
+    pthread_mutex_lock(&all->lock);
+    for (size_t n = p->n_queued; n > 0 && !TAILQ_EMPTY(&p->round); n--) {
+        struct running *r = next_of_round(all);
+        pthread_mutex_unlock(&all->lock);
+        work_run(r);
+        pthread_mutex_lock(&all->lock);
+    }
+    pthread_mutex_unlock(&all->lock);
+    working = before;
 }
 
 /* Under lock. */

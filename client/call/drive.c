@@ -12,9 +12,10 @@ int lks_channel_fd(const lks_channel *channel)
 
 int lks_channel_timeout_ms(const lks_channel *channel)
 {
+    if (!channel->options.driven)
+        return -1;
     uint64_t until_ns = channel->loop.sleeps_until_ns, now_ns = clock_now_ns();
-
-    if (!channel->options.driven || until_ns == CLOCK_NEVER)
+    if (until_ns == CLOCK_NEVER)
         return -1;
     uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS : 0;
     return left_ms < INT_MAX ? (int)left_ms : INT_MAX;

@@ -17,7 +17,7 @@ enum { LONGER = 16, NOTHING = 0xa5 };
  * is read as its value. Then add a field `reserved`. The last field of each: */
 #define ENDS_WITH(type, last) \
     _Static_assert(sizeof(type) == offsetof(type, last) + sizeof(((type *)0)->last), #type " ends with padding")
-ENDS_WITH(lks_host_options, reserved_2);
+ENDS_WITH(lks_host_options, driven);
 ENDS_WITH(lks_channel_options, get_token_arg);
 ENDS_WITH(lks_call_options, context);
 ENDS_WITH(lks_lock_options, arg);

@@ -109,7 +109,8 @@ typedef struct lks_host_options {
     uint32_t connection_age_ms;       /* give or take a tenth; then the client is told GOAWAY, and makes another
                                          connection; 0: any age */
     uint32_t connection_age_grace_ms; /* for the calls of an old connection, which is closed then; 0 = 30,000 */
-    uint32_t reserved_2;              /* 0 */
+    uint32_t driven;                  /* 1: the host has no threads; the program drives it by lks_host_step, which runs
+                                         handlers too. Then threads and threads_max are 0 */
 } lks_host_options;
 
 /* What a handler gets is well-formed: strings are UTF-8 without NUL, required fields are
@@ -179,6 +180,23 @@ lks_code lks_host_reload_tls(lks_host *host, lks_error *error);
  * point to must live. LKS_FAILED_PRECONDITION, and nothing is done: called from a handler or a callback of the host, or
  * in a forked child. */
 lks_code lks_host_close(lks_host *host, uint32_t drain_ms);
+
+/* Of a host with options.driven: the descriptor that a program's own event loop watches for reading (poll, epoll,
+ * uv_poll). When it is readable, and when lks_host_timeout_ms is over, lks_host_step is due. It is the host's: only to be
+ * watched, until lks_host_close. -1: the host has threads of its own. Does not block. */
+int lks_host_fd(const lks_host *host);
+
+/* Of a host with options.driven: milliseconds until lks_host_step is due although the descriptor is not readable; -1: it
+ * is not. To be asked before each wait. Does not block. */
+int lks_host_timeout_ms(lks_host *host);
+
+/* Of a host with options.driven: reads, writes, runs timers, and runs what there is of handlers, interceptors and
+ * callbacks; it does not wait for more. A handler that blocks stops the host, deadlines too: what takes long is deferred
+ * (lks_host_defer), and finished on any thread, which makes the descriptor readable. All functions that take the host are
+ * called by one thread at a time; lks_host_close steps by itself.
+ * LKS_FAILED_PRECONDITION, and nothing is done: the host is not driven; called from a handler or a callback of the host,
+ * or in a forked child. */
+lks_code lks_host_step(lks_host *host, lks_error *error);
 
 /* ---- for handlers ------------------------------------------------------------------------------------------
  * A handler may also go on after it returned, so that no thread waits with it:
