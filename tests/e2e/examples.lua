@@ -50,6 +50,7 @@ function case.they_run()
     end
   end
   eq(run("loop_uv", s:url()), "3 ids\n3 ids\n")
+  eq(run("loop_host"), "hello, loop\n1 served\n")
   eq(run("quickstart", s:url()), "DEDUCTED\n") -- the same order again
   -- A sale of each kind: it exits with 0 when no item is sold twice and none is left over.
   eq(run("seckill/seckill", "--url", s:url(), "--buyers", count(200, 1000), "--stock", count(100, 500)),

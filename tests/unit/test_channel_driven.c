@@ -3,6 +3,8 @@
  * something to do; `done` runs in lks_channel_step alone, and nothing waits for its calls */
 #include <dirent.h>
 #include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "test.h"
 #include "unit/channel_fixture.h"
@@ -140,6 +142,43 @@ TEST(its_close_ends_calls_on_the_closing_thread)
     assert_ended_here(&w, LKS_CANCELLED, w.error.applied);
     reopen((lks_channel_options){0}); /* the thread may wait again */
     run_ok(&server_write, "b");
+}
+
+static lks_code give_token(void *arg, char token[LKS_TOKEN_BYTES_MAX + 1], uint32_t *lasts_ms, lks_error *error)
+{
+    (void)error;
+    *(pthread_t *)arg = pthread_self();
+    strcpy(token, "abc");
+    *lasts_ms = LONG_MS;
+    return LKS_OK;
+}
+
+TEST(a_token_that_is_fetched_elsewhere_wakes_it)
+{
+    lks_channel_options options = driven;
+    pthread_t fetched_by = pthread_self();
+    struct witness w;
+
+    options.get_token = give_token;
+    options.get_token_arg = &fetched_by;
+    reopen(options);
+    start(&server_write, "a", NULL, &w);
+    drive(w.call);
+    assert_false(pthread_equal(fetched_by, pthread_self()));
+    assert_ended_here(&w, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_string_equal(server_request_at(server, 0).authorization, "Bearer abc");
+}
+
+TEST(a_forked_child_does_not_step)
+{
+    int status = -1;
+
+    reopen(driven);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(lks_channel_step(channel, NULL) == LKS_FAILED_PRECONDITION ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 static lks_code code_of_step;

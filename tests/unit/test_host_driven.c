@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <lockstock/host.h>
 #include <lockstock/lockstock.h>
@@ -220,6 +222,18 @@ TEST(its_close_cancels_what_runs_on_the_closing_thread)
     host = NULL;
     assert_int_equal(n_cancelled, 1);
     lks_call_free(call);
+}
+
+TEST(a_forked_child_does_not_step)
+{
+    int status = -1;
+
+    open_both("tcp");
+    pid_t child = fork();
+    if (child == 0)
+        _exit(lks_host_step(host, NULL) == LKS_FAILED_PRECONDITION ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 TEST(options_that_do_not_agree_are_refused)
