@@ -20,6 +20,9 @@ enum {
     INSISTENT_MAX = 1024, /* calls that insist, beyond a full queue */
     MESSAGE_BYTES_MAX = 1 << 20,
     URLS_MAX = 64,
+    TIMERS_OF_URL = 3, /* of its connection, its stream and its engine */
+    KEEPALIVE_MS_MIN = 1000,
+    KEEPALIVE_TIMEOUT_MS = 20000,
     QUEUE_PART = 2 /* a call may queue here for one part in so many of its time; the rest is the server's */
 };
 
@@ -345,6 +348,8 @@ static lks_code open_connections(lks_channel *channel, const char *urls, lks_err
         .in_flight_max = channel->options.in_flight_max,
         .waiting_max = channel->options.waiting_max,
         .message_bytes_max = channel->options.message_bytes_max,
+        .keepalive_ms = channel->options.keepalive_ms,
+        .keepalive_timeout_ms = channel->options.keepalive_timeout_ms,
         .loop = &channel->loop,
         .server_name = channel->server_name,
         .random = &channel->random,
@@ -382,6 +387,8 @@ static void fill_in(lks_channel_options *options)
         options->waiting_max = WAITING_MAX;
     if (options->queue_max == 0)
         options->queue_max = QUEUE_MAX;
+    if (options->keepalive_timeout_ms == 0)
+        options->keepalive_timeout_ms = KEEPALIVE_TIMEOUT_MS;
     if (options->message_bytes_max == 0)
         options->message_bytes_max = MESSAGE_BYTES_MAX;
 }
@@ -434,11 +441,31 @@ static lks_channel *channel_new(const lks_channel_options *options)
     channel->random = backoff_random();
     channel->connections = calloc(URLS_MAX, sizeof(struct connection *));
     channel->arena = lks_rpc_arena_new();
-    if (heap_reserve(&channel->loop.timers, channel->calls_max + INSISTENT_MAX + 2 * URLS_MAX) &&
+    if (heap_reserve(&channel->loop.timers, channel->calls_max + INSISTENT_MAX + TIMERS_OF_URL * URLS_MAX) &&
         channel->connections && channel->arena && copy_texts(channel))
         return channel;
     channel_free(channel);
     return NULL;
+}
+
+static lks_code check_options(const lks_channel_options *o, lks_error *error)
+{
+    const char *wrong = NULL;
+
+    if (o->token && !tokens_is_valid(o->token))
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "options.token: must be 1 to %d of A-Z, a-z, 0-9 and -._~+/=", LKS_TOKEN_BYTES_MAX);
+    if (o->token && o->get_token)
+        wrong = "options.get_token: there is a token, too";
+    else if (o->driven > 1)
+        wrong = "options.driven: must be 0 or 1";
+    else if (o->keepalive_ms > 0 && o->keepalive_ms < KEEPALIVE_MS_MIN)
+        wrong = "options.keepalive_ms: must be 0 or at least 1,000";
+    else if (o->keepalive_timeout_ms > 0 && o->keepalive_timeout_ms < KEEPALIVE_MS_MIN)
+        wrong = "options.keepalive_timeout_ms: must be 0 or at least 1,000";
+    else if (o->keepalive_timeout_ms > 0 && o->keepalive_ms == 0)
+        wrong = "options.keepalive_timeout_ms: needs keepalive_ms";
+    return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong) : LKS_OK;
 }
 
 lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *options, size_t options_bytes,
@@ -450,13 +477,8 @@ lks_code lks_channel_open_sized(const char *urls, const lks_channel_options *opt
 
     if (code != LKS_OK)
         return code;
-    if (own.token && own.get_token)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.get_token: there is a token, too");
-    if (own.token && !tokens_is_valid(own.token))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "options.token: must be 1 to %d of A-Z, a-z, 0-9 and -._~+/=", LKS_TOKEN_BYTES_MAX);
-    if (own.driven > 1)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.driven: must be 0 or 1");
+    if ((code = check_options(&own, error)) != LKS_OK)
+        return code;
     lks_channel *channel = channel_new(&own);
     if (!channel)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");

@@ -524,6 +524,8 @@ static struct connection *connection_new(char *url, const struct scheme *scheme,
     c->base.scheme = scheme->name;
     c->base.address = url + strlen(scheme->prefix);
     c->base.message_bytes_max = options->message_bytes_max;
+    c->base.keepalive_ms = options->keepalive_ms;
+    c->base.keepalive_timeout_ms = options->keepalive_timeout_ms;
     c->base.loop = options->loop;
     c->base.tls = options->tls;
     c->base.server_name = options->server_name;

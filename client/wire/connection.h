@@ -78,6 +78,7 @@ typedef struct connection_options {
     uint32_t in_flight_max; /* calls on a connection that do not wait; of engines that share it, all */
     uint32_t waiting_max;   /* WAITING calls on a connection */
     size_t message_bytes_max;
+    uint32_t keepalive_ms, keepalive_timeout_ms; /* of gRPC; 0: no pings */
     struct loop *loop;
     struct tls_context *tls; /* of URLs that are encrypted */
     const char *server_name; /* in its certificate; NULL = the URL's host */

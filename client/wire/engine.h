@@ -66,6 +66,7 @@ typedef struct slot {
 struct link {
     const char *scheme, *address; /* the engine's name of the scheme, and what follows it */
     size_t message_bytes_max;
+    uint32_t keepalive_ms, keepalive_timeout_ms; /* for engines that can ping; 0: no pings */
     uint32_t slots_max;
     uint32_t taken_max; /* the engine's: how many messages the server takes at once; UINT32_MAX at first */
     struct loop *loop;

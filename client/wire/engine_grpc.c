@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/container.h"
 
 enum {
@@ -148,6 +149,49 @@ static void go_on(h2 *h)
         end_leaving(h);
 }
 
+/* ---- whether the server lives ---------------------------------------------------------------- */
+
+static void note_alive(grpc *g)
+{
+    g->heard_ns = clock_now_ns();
+    g->pinged_ns = 0;
+}
+
+/* Looks again when the server, as far as is known now, has been silent for long enough. */
+static void watch_alive(grpc *g)
+{
+    const struct link *link = g->link;
+    uint64_t at_ns = g->pinged_ns > 0 ? g->pinged_ns + link->keepalive_timeout_ms * CLOCK_NS_PER_MS
+                                      : g->heard_ns + link->keepalive_ms * CLOCK_NS_PER_MS;
+
+    heap_set(&link->loop->timers, &g->alive, at_ns);
+}
+
+static void stop_watching(grpc *g)
+{
+    if (g->link->keepalive_ms > 0)
+        heap_clear(&g->link->loop->timers, &g->alive);
+}
+
+static void run_alive(struct timer *timer)
+{
+    grpc *g = container_of(timer, grpc, alive);
+    h2 *h = g->current;
+    uint64_t now_ns = clock_now_ns();
+
+    if (h->state != H2_UP || TAILQ_EMPTY(&h->calls)) {
+        note_alive(g);
+    } else if (g->pinged_ns > 0) {
+        link_down(g->link, "the server did not answer a ping");
+        return;
+    } else if (now_ns >= g->heard_ns + g->link->keepalive_ms * CLOCK_NS_PER_MS) {
+        nghttp2_submit_ping(h->session, NGHTTP2_FLAG_NONE, NULL);
+        g->pinged_ns = now_ns;
+    }
+    watch_alive(g);
+    go_on(h); /* the connection may be gone afterwards */
+}
+
 /* ---- bytes in ----------------------------------------------------------------------------- */
 
 static void on_readable(byte_stream *b)
@@ -156,6 +200,8 @@ static void on_readable(byte_stream *b)
     uint8_t bytes[INPUT_BYTES];
     ssize_t n, read = 0;
 
+    if (h->grpc->current == h && h->grpc->link->keepalive_ms > 0)
+        note_alive(h->grpc);
     while ((n = bytes_read(b, bytes, sizeof bytes)) > 0 && read >= 0)
         read = nghttp2_session_mem_recv(h->session, bytes, (size_t)n);
     if (n < 0 || read < 0)
@@ -228,6 +274,7 @@ static void disconnect(struct link *link)
 {
     grpc *g = link->transport;
 
+    stop_watching(g);
     if (g->current)
         h2_close(g->current);
 }
@@ -243,6 +290,9 @@ static lks_code begin_connect(struct link *link, lks_error *error)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     g->current->state = H2_CONNECTING;
+    note_alive(g);
+    if (link->keepalive_ms > 0)
+        watch_alive(g);
     bytes_open(&g->current->stream);
     return LKS_OK;
 }
@@ -256,6 +306,7 @@ static bool open_link(struct link *link)
         return false;
     }
     g->link = link;
+    g->alive.due = run_alive;
     TAILQ_INIT(&g->leaving);
     TAILQ_INIT(&g->idle);
     link->transport = g;
@@ -279,6 +330,7 @@ static void close_link(struct link *link)
     grpc_try *t;
     h2 *h;
 
+    stop_watching(g);
     if (g->current)
         free_connection(g->current);
     while ((h = TAILQ_FIRST(&g->leaving))) {

@@ -15,6 +15,7 @@
 #include <lockstock/rpc/v1/envelope.pb-c.h>
 #include <nghttp2/nghttp2.h>
 
+#include "base/heap.h"
 #include "client/wire/byte_stream.h"
 #include "client/wire/engine.h"
 #include "net/grpc/grpc_message.h"
@@ -74,7 +75,9 @@ typedef struct h2 {
 /* The transport of a link. */
 typedef struct grpc {
     struct link *link;
-    h2 *current; /* NULL: not made yet, or leaving */
+    h2 *current;                  /* NULL: not made yet, or leaving */
+    struct timer alive;           /* of the current one: it is to be pinged, or does not answer */
+    uint64_t heard_ns, pinged_ns; /* of it: when bytes came; when a ping was sent that nothing has followed, or 0 */
     TAILQ_HEAD(, h2) leaving;
     grpc_tries idle;
     lks_rpc_arena *sending; /* for one request at a time */

@@ -31,6 +31,7 @@ typedef struct connection {
 } connection;
 
 struct h2_server {
+    size_t n_pings; /* of the client */
     h2_script script;
     char url[64];
     int listener, stop;
@@ -175,7 +176,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         r->was_reset = true;
         r->error = frame->rst_stream.error_code;
     }
-    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0)
+    bool is_ping = frame->hd.type == NGHTTP2_PING, is_back = is_ping && (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0;
+    if (is_back || (is_ping && ++s->n_pings == s->script.pings))
         h2_answer_pong(&s->requests[0]);
     if (r && (s->script.early ? frame->hd.type == NGHTTP2_HEADERS : ends)) {
         while (step < s->whole && s->script.steps[step + 1])

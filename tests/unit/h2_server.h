@@ -28,7 +28,8 @@ typedef void h2_step(h2_server *s, h2_request *request);
 typedef struct h2_script {
     h2_step *const *steps;          /* ends with NULL */
     nghttp2_settings_entry setting; /* its only one; id 0: none. Windows are never widened */
-    bool early;                     /* steps run when the headers are there */
+    size_t pings; /* the first request is answered when so many of the client's came; 0: when one is back */
+    bool early;   /* steps run when the headers are there */
 } h2_script;
 
 h2_server *h2_server_start(h2_script script);

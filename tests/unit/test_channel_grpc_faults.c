@@ -1,4 +1,8 @@
 /* A channel over gRPC to a scripted server: what each end of a call means. */
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "channel_fixture.h"
 #include "h2_server.h"
 #include "test.h"
@@ -445,6 +449,62 @@ TEST(a_connection_that_ends_loses_its_calls)
 {
     serve((h2_step *const[]){break_http, pong, NULL});
     run_to(&server_read, "a", NULL, LKS_OK, LKS_APPLIED_MAYBE);
+}
+
+/* ---- keepalive ---------------------------------------------------------------------------- */
+
+/* promise GC21: while calls are under way a silent server is pinged, and left when it does not answer */
+TEST(a_server_that_answers_pings_is_waited_for)
+{
+    const lks_call_options once = {.no_retry = true};
+    lks_error error;
+
+    serve_with((h2_script){.steps = (h2_step *const[]){hold_it, NULL}, .pings = 3},
+               (lks_channel_options){.keepalive_ms = 1000, .keepalive_timeout_ms = 1000});
+    assert_int_equal(run(&server_plain, "a", &once, NULL, &error), LKS_OK);
+}
+
+static int listen_raw(char url[64])
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof name;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(fd, (const struct sockaddr *)&name, sizeof name), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
+    snprintf(url, 64, "grpc://127.0.0.1:%u", ntohs(name.sin_port));
+    return fd;
+}
+
+/* promise GC21 */
+TEST(a_server_that_answers_no_ping_is_left)
+{
+    static const uint8_t settings[9] = {[3] = NGHTTP2_SETTINGS};
+    const lks_call_options once = {.no_retry = true};
+    struct witness call;
+    char url[64];
+    int listener = listen_raw(url);
+
+    channel = open_channel(url, (lks_channel_options){.keepalive_ms = 1000, .keepalive_timeout_ms = 1000});
+    start(&server_plain, "a", &once, &call);
+    int fd = accept(listener, NULL, NULL);
+    assert_int_equal(write(fd, settings, sizeof settings), sizeof settings);
+    assert_ended(&call, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    close(fd);
+    close(listener);
+}
+
+TEST_WITH(nonsense_of_keepalive_is_refused, NULL, NULL)
+{
+    const lks_channel_options brief = {.keepalive_ms = 999}, alone = {.keepalive_timeout_ms = 5000};
+    lks_channel *none;
+    lks_error error;
+
+    assert_int_equal(lks_channel_open("grpc://127.0.0.1:1", &brief, &none, &error), LKS_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "options.keepalive_ms: must be 0 or at least 1,000");
+    assert_int_equal(lks_channel_open("grpc://127.0.0.1:1", &alone, &none, &error), LKS_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "options.keepalive_timeout_ms: needs keepalive_ms");
 }
 
 TEST_MAIN(.teardown = stop)

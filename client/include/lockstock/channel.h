@@ -61,6 +61,11 @@ typedef struct lks_channel_options {
     uint32_t reserved;                /* 0 */
     lks_channel_get_token *get_token; /* gives the token in place of `token`; NULL = none */
     void *get_token_arg;
+    /* Of grpc://, grpcs:// and grpc+unix:// only, in milliseconds; 0, or 1,000 and more. While calls are under way, a
+     * server that sends nothing for keepalive_ms is pinged; the connection is given up when nothing comes for
+     * keepalive_timeout_ms from then on. A server may end connections that ping more often than it allows. */
+    uint32_t keepalive_ms;         /* 0: no pings */
+    uint32_t keepalive_timeout_ms; /* 0 = 20,000 */
 } lks_channel_options;
 
 /* Opens a channel to `urls`: one to 64 of tcp://HOST:PORT, tls://HOST:PORT,
