@@ -29,6 +29,13 @@ static lks_host *host;
 static lks_channel *channel;
 static char url[64];
 
+typedef struct wire {
+    const char *listens, *calls, *path;
+} wire;
+
+static const wire wires[] = {{"tcp", "tcp", ""}, {"ws", "nng+ws", "/shop"}, {"grpc", "grpc", ""}};
+enum { N_WIRES = sizeof wires / sizeof *wires };
+
 /* ---- the service ----------------------------------------------------------------------------- */
 
 static void on_cancel(void *arg)
@@ -70,7 +77,7 @@ static void await_counter(const size_t *counter, size_t n)
     pthread_mutex_unlock(&kept.lock);
 }
 
-static void open_host(lks_host_options options, const char *limited, uint32_t calls_max)
+static void open_host_on(const wire *on, lks_host_options options, const char *limited, uint32_t calls_max)
 {
     static lks_rpc_binding bindings[8];
     static lks_rpc_service service;
@@ -92,9 +99,15 @@ static void open_host(lks_host_options options, const char *limited, uint32_t ca
     assert_int_equal(lks_host_add(host, &service, &error), LKS_OK);
     if (limited)
         assert_int_equal(lks_host_limit(host, limited, calls_max, &error), LKS_OK);
-    assert_int_equal(lks_host_listen(host, "tcp://127.0.0.1:0", &port, &error), LKS_OK);
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
+    snprintf(url, sizeof url, "%s://127.0.0.1:0%s", on->listens, on->path);
+    assert_int_equal(lks_host_listen(host, url, &port, &error), LKS_OK);
+    snprintf(url, sizeof url, "%s://127.0.0.1:%u%s", on->calls, port, on->path);
     assert_int_equal(lks_channel_open(url, NULL, &channel, &error), LKS_OK);
+}
+
+static void open_host(lks_host_options options, const char *limited, uint32_t calls_max)
+{
+    open_host_on(&wires[0], options, limited, calls_max);
 }
 
 static int tear_down(void **state)
@@ -166,6 +179,49 @@ TEST(a_call_is_finished_once)
     assert_int_equal(lks_host_finish(kept.calls[1], LKS_OK, NULL), LKS_OK);
     expect_ok(second);
     assert_int_equal(kept.n_cancelled, 0);
+}
+
+/* promise CH23 */
+TEST(many_deferred_calls_end_at_their_deadline_over_each_wire)
+{
+    enum { N = KEPT_MAX / N_WIRES };
+    static lks_call *calls[N];
+
+    for (size_t w = 0; w < N_WIRES; w++) {
+        open_host_on(&wires[w],
+                     (lks_host_options){.in_flight_max = 2 * N, .in_flight_per_connection = 2 * N, .timeout_ms = 2000},
+                     NULL, 0);
+        lks_channel_close(channel);
+        assert_int_equal(lks_channel_open(url, &(lks_channel_options){.in_flight_max = N}, &channel, NULL), LKS_OK);
+        for (size_t i = 0; i < N; i++)
+            calls[i] = start(&shop_look_method, PATIENCE_MS);
+        for (size_t i = 0; i < N; i++)
+            expect_end(calls[i], LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the server ends a call after 2000 ms");
+        await_counter(&kept.n_cancelled, kept.n);
+        for (size_t i = 0; i < kept.n; i++)
+            assert_int_equal(lks_host_finish(kept.calls[i], LKS_OK, NULL), LKS_OK);
+        tear_down(NULL);
+    }
+}
+
+/* 3,000 connections, each of which dies while its call is deferred. */
+TEST(a_connection_dies_in_a_deferred_call_over_each_wire)
+{
+    enum { N = 1000 };
+
+    for (size_t w = 0; w < N_WIRES; w++) {
+        open_host_on(&wires[w], (lks_host_options){.in_flight_max = 2 * N}, NULL, 0);
+        for (size_t i = 0; i < N; i++) {
+            lks_call_free(start(&shop_look_method, PATIENCE_MS));
+            await_counter(&kept.n, i + 1);
+            lks_channel_close(channel);
+            await_counter(&kept.n_cancelled, i + 1);
+            assert_int_equal(lks_channel_open(url, NULL, &channel, NULL), LKS_OK);
+        }
+        for (size_t i = 0; i < N; i++)
+            assert_int_equal(lks_host_finish(kept.calls[i], LKS_OK, NULL), LKS_OK);
+        tear_down(NULL);
+    }
 }
 
 /* Each of them is told once that its connection is gone. */
