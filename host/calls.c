@@ -222,12 +222,12 @@ static serve_load *load_of(const lks_rpc_route *route)
 
 /* `done` may take or end other calls, so the caller must be pinned. */
 static void answer(struct running *r, const ProtobufCMessage *response, const lks_error *error,
-                   const sink_trailers *trailers)
+                   const lks_rpc_additions *added)
 {
     r->answered = true;
     if (r->handle)
         *r->handle = NULL;
-    r->done(r->arg, r->route->method, response, error, trailers);
+    r->done(r->arg, r->route->method, response, error, added);
 }
 
 static const char *line_of(const struct running *r, char line[LINE_BYTES])
@@ -239,7 +239,6 @@ static const char *line_of(const struct running *r, char line[LINE_BYTES])
 /* The call is over. */
 static void end(struct running *r)
 {
-    const sink_trailers trailers = {r->context.trailers, r->context.n_trailers};
     char line[LINE_BYTES];
     calls *all = r->all;
     caller *c = r->caller;
@@ -256,7 +255,7 @@ static void end(struct running *r)
     if (r->wrong && all->options.tell)
         all->options.tell(all->options.tell_arg, true, "bad-answer", line_of(r, line));
     if (!r->answered)
-        answer(r, r->error.code == LKS_OK ? r->response : NULL, &r->error, &trailers);
+        answer(r, r->error.code == LKS_OK ? r->response : NULL, &r->error, &r->context.added);
     give_arena(all, r->arena);
     lks_rpc_context_end(&r->context);
     lks_guard_free(r->context.guarded);
@@ -281,7 +280,7 @@ static void answer_for(struct running *r, lks_code code, bool begun)
         return;
     say_stopped(r, code, may_apply ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO, &error);
     c->pins++;
-    answer(r, NULL, &error, NULL); /* the handler may still add trailers */
+    answer(r, NULL, &error, NULL); /* the handler may still add something */
     unpin(c);
 }
 

@@ -1,7 +1,9 @@
 /* What a handler knows of its call. */
+#include <stdio.h>
 #include <string.h>
 
 #include <lockstock/host.h>
+#include <lockstock/rpc/utf8.h>
 
 #include "base/clock.h"
 #include "base/container.h"
@@ -28,7 +30,7 @@ void lks_host_skip(lks_rpc_context *context)
     container_of(context, struct running, context)->skips = true;
 }
 
-/* ---- trailers --------------------------------------------------------------------------------- */
+/* ---- what a handler adds to its answer ------------------------------------------------------------ */
 
 static bool is_binary(const char *key)
 {
@@ -56,16 +58,33 @@ static bool is_text(const char *value, size_t len)
     return true;
 }
 
-static lks_rpc_metadata *new_trailer(lks_rpc_context *context)
+static lks_code no_memory(lks_error *error)
 {
-    if (!context->trailers)
-        context->trailers = lks_rpc_arena_alloc(context->arena, LKS_HOST_TRAILERS_MAX * sizeof *context->trailers);
-    return context->trailers ? &context->trailers[context->n_trailers] : NULL;
+    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 }
 
-lks_code lks_host_add_trailer(lks_rpc_context *context, const char *key, const void *value, size_t len,
-                              lks_error *error)
+/* A new item of a list, with room for len bytes. `what`: for the error. */
+static lks_code add(lks_rpc_context *context, lks_rpc_list *to, const char *what, const char *key, size_t len,
+                    char **value, lks_error *error)
 {
+    if (to->n == LKS_HOST_ADDED_MAX || len > LKS_HOST_ADDED_BYTES_MAX)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "an answer has %d %s of %d bytes at most",
+                             LKS_HOST_ADDED_MAX, what, LKS_HOST_ADDED_BYTES_MAX);
+    if (!to->items)
+        to->items = lks_rpc_arena_alloc(context->arena, LKS_HOST_ADDED_MAX * sizeof *to->items);
+    char *key_copy = lks_rpc_arena_copy(context->arena, key, strlen(key));
+    *value = lks_rpc_arena_alloc(context->arena, len + 1);
+    if (!to->items || !key_copy || !*value)
+        return no_memory(error);
+    to->items[to->n++] = (lks_rpc_metadata){.key = key_copy, .value = {.data = *value, .len = len}};
+    return LKS_OK;
+}
+
+static lks_code add_metadata(lks_rpc_context *context, lks_rpc_list *to, const char *what, const char *key,
+                             const void *value, size_t len, lks_error *error)
+{
+    char *copy;
+
     lks_error_clear(error);
     if (!key || !is_key(key))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
@@ -73,16 +92,49 @@ lks_code lks_host_add_trailer(lks_rpc_context *context, const char *key, const v
     if (!is_binary(key) && !is_text(value, len))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "value: must be visible ASCII; a key that ends in -bin has any bytes");
-    if (context->n_trailers == LKS_HOST_TRAILERS_MAX || len > LKS_HOST_TRAILER_BYTES_MAX)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
-                             "an answer has %d trailers of %d bytes at most", LKS_HOST_TRAILERS_MAX,
-                             LKS_HOST_TRAILER_BYTES_MAX);
-    lks_rpc_metadata *trailer = new_trailer(context);
-    char *key_copy = lks_rpc_arena_copy(context->arena, key, strlen(key));
-    char *copy = lks_rpc_arena_copy(context->arena, len > 0 ? value : "", len);
-    if (!trailer || !key_copy || !copy)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    *trailer = (lks_rpc_metadata){.key = key_copy, .value = {.data = copy, .len = len}};
-    context->n_trailers++;
+    lks_code code = add(context, to, what, key, len, &copy, error);
+    if (code == LKS_OK && len > 0)
+        memcpy(copy, value, len);
+    return code;
+}
+
+lks_code lks_host_add_header(lks_rpc_context *context, const char *key, const void *value, size_t len, lks_error *error)
+{
+    return add_metadata(context, &context->added.headers, "headers", key, value, len, error);
+}
+
+lks_code lks_host_add_trailer(lks_rpc_context *context, const char *key, const void *value, size_t len,
+                              lks_error *error)
+{
+    return add_metadata(context, &context->added.trailers, "trailers", key, value, len, error);
+}
+
+lks_code lks_host_add_detail(lks_rpc_context *context, const ProtobufCMessage *detail, lks_error *error)
+{
+    char url[LKS_ERROR_MESSAGE_MAX], *packed;
+
+    lks_error_clear(error);
+    if (!detail)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "detail: must not be NULL");
+    snprintf(url, sizeof url, "type.googleapis.com/%s", detail->descriptor->name);
+    lks_code code = add(context, &context->added.details, "details", url, protobuf_c_message_get_packed_size(detail),
+                        &packed, error);
+    if (code == LKS_OK)
+        protobuf_c_message_pack(detail, (uint8_t *)packed);
+    return code;
+}
+
+lks_code lks_host_set_text(lks_rpc_context *context, const char *text, lks_error *error)
+{
+    lks_error_clear(error);
+    if (!text || !lks_rpc_utf8_valid(text, strlen(text)))
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "text: must be UTF-8");
+    if (strlen(text) > LKS_HOST_TEXT_BYTES_MAX)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "the text of an error has %d bytes at most",
+                             LKS_HOST_TEXT_BYTES_MAX);
+    char *copy = lks_rpc_arena_copy(context->arena, text, strlen(text));
+    if (!copy)
+        return no_memory(error);
+    context->added.text = copy;
     return LKS_OK;
 }

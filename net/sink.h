@@ -81,16 +81,10 @@ typedef struct sink_call {
     const void *metadata;
 } sink_call;
 
-/* Metadata of an answer. */
-typedef struct sink_trailers {
-    const lks_rpc_metadata *list;
-    size_t n;
-} sink_trailers;
-
 /* Runs exactly once. `response` is NULL unless error->code is LKS_OK. All belong to the sink and are valid until this
- * returns. `method` is static, NULL when the method does not exist. trailers NULL: none. */
+ * returns. `method` is static, NULL when the method does not exist. added NULL: nothing. */
 typedef void sink_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
-                       const lks_error *error, const sink_trailers *trailers);
+                       const lks_error *error, const lks_rpc_additions *added);
 
 /* A connection, as the engine describes it. */
 typedef struct sink_connection {

@@ -7,6 +7,7 @@
 #include <lockstock/rpc/scan.h>
 
 typedef Lockstock__Rpc__V1__Result wire_result;
+typedef Lockstock__Rpc__V1__Metadata wire_metadata;
 typedef Lockstock__Rpc__V1__Reply wire_reply;
 
 /* ---- the method table -------------------------------------------------------- */
@@ -110,6 +111,25 @@ void lks_rpc_result_fail(const lks_error *error, lks_rpc_arena *arena, wire_resu
     ret->field = copy_or_empty(arena, error->field);
 }
 
+size_t lks_rpc_put_metadata(const lks_rpc_list *from, lks_rpc_arena *arena, wire_metadata ***ret)
+{
+    if (from->n == 0)
+        return 0;
+    wire_metadata *items = lks_rpc_arena_alloc(arena, from->n * sizeof *items);
+    wire_metadata **list = lks_rpc_arena_alloc(arena, from->n * sizeof *list);
+    if (!items || !list)
+        return 0;
+    for (size_t i = 0; i < from->n; i++) {
+        const lks_rpc_metadata *item = &from->items[i];
+        lockstock__rpc__v1__metadata__init(&items[i]);
+        items[i].key = (char *)(uintptr_t)item->key;
+        items[i].value = (ProtobufCBinaryData){.len = item->value.len, .data = (uint8_t *)(uintptr_t)item->value.data};
+        list[i] = &items[i];
+    }
+    *ret = list;
+    return from->n;
+}
+
 /* ---- replies ----------------------------------------------------------------- */
 
 wire_reply *lks_rpc_reply_new(size_t n, lks_rpc_arena *arena)
@@ -155,7 +175,7 @@ size_t lks_rpc_reply_fit(wire_reply *reply, const lks_rpc_method *const *methods
                           "the response is longer than allowed");
             else
                 result->message = result->field = (char *)protobuf_c_empty_string;
-            result->n_metadata = 0;
+            result->n_metadata = result->n_headers = result->n_details = 0;
             bytes = element_bytes(result);
         }
         used += bytes;

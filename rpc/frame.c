@@ -98,15 +98,28 @@ static bool read_metadata(wire from, lks_rpc_arena *arena, wire_metadata *ret)
     return has_memory;
 }
 
+/* All entries of that number; when the first is met. */
+static bool read_list(wire from, uint32_t number, lks_rpc_arena *arena, wire_metadata ***list, size_t *n)
+{
+    bool has_memory = true;
+
+    if (*n > 0)
+        return true;
+    *list = new_list(arena, count(from, number), sizeof ***list);
+    has_memory = *list != NULL;
+    for (field f; has_memory && next_field(&from, &f);)
+        if (f.number == number)
+            has_memory = read_metadata(f.bytes, arena, (*list)[(*n)++]);
+    return has_memory;
+}
+
 static bool read_call(wire from, lks_rpc_arena *arena, wire_call *ret)
 {
     enum { METHOD = 1, PAYLOAD, TIMEOUT, METADATA, UNANSWERED_BEFORE };
-    size_t n_metadata = count(from, METADATA);
+    const wire all = from;
     bool has_memory = true;
 
     lockstock__rpc__v1__call__init(ret);
-    if (n_metadata > 0)
-        has_memory = (ret->metadata = new_list(arena, n_metadata, sizeof **ret->metadata)) != NULL;
     for (field f; has_memory && next_field(&from, &f);)
         if (f.number == METHOD)
             has_memory = read_text(&f, arena, &ret->method);
@@ -117,19 +130,17 @@ static bool read_call(wire from, lks_rpc_arena *arena, wire_call *ret)
         else if (f.number == UNANSWERED_BEFORE)
             ret->unanswered_before = f.varint != 0;
         else if (f.number == METADATA)
-            has_memory = read_metadata(f.bytes, arena, ret->metadata[ret->n_metadata++]);
+            has_memory = read_list(all, METADATA, arena, &ret->metadata, &ret->n_metadata);
     return has_memory;
 }
 
 static bool read_result(wire from, lks_rpc_arena *arena, wire_result *ret)
 {
-    enum { CODE = 1, MESSAGE, APPLIED, PAYLOAD, RETRY_AFTER, METADATA, FIELD, REASON };
-    size_t n_metadata = count(from, METADATA);
+    enum { CODE = 1, MESSAGE, APPLIED, PAYLOAD, RETRY_AFTER, METADATA, FIELD, REASON, HEADERS, DETAILS };
+    const wire all = from;
     bool has_memory = true;
 
     lockstock__rpc__v1__result__init(ret);
-    if (n_metadata > 0)
-        has_memory = (ret->metadata = new_list(arena, n_metadata, sizeof **ret->metadata)) != NULL;
     for (field f; has_memory && next_field(&from, &f);)
         if (f.number == CODE)
             ret->code = (uint32_t)f.varint;
@@ -142,11 +153,15 @@ static bool read_result(wire from, lks_rpc_arena *arena, wire_result *ret)
         else if (f.number == RETRY_AFTER)
             ret->retry_after_ms = (uint32_t)f.varint;
         else if (f.number == METADATA)
-            has_memory = read_metadata(f.bytes, arena, ret->metadata[ret->n_metadata++]);
+            has_memory = read_list(all, METADATA, arena, &ret->metadata, &ret->n_metadata);
         else if (f.number == FIELD)
             has_memory = read_text(&f, arena, &ret->field);
         else if (f.number == REASON)
             has_memory = read_text(&f, arena, &ret->reason);
+        else if (f.number == HEADERS)
+            has_memory = read_list(all, HEADERS, arena, &ret->headers, &ret->n_headers);
+        else if (f.number == DETAILS)
+            has_memory = read_list(all, DETAILS, arena, &ret->details, &ret->n_details);
     return has_memory;
 }
 

@@ -60,7 +60,10 @@ void call_unref(lks_call *call)
     lks_message_free(call->response);
     request_free(call->base.request);
     free(call->cause);
-    free(call->trailers);
+    free(call->headers.items);
+    free(call->trailers.items);
+    free(call->details.items);
+    free(call->text);
     pthread_cond_destroy(&call->finished);
     pthread_mutex_destroy(&call->lock);
     free(call);
@@ -409,31 +412,39 @@ static bool retry_alone(lks_call *call)
 }
 
 /* Out of memory, there are none. */
-static void keep_trailers(lks_call *call, const Lockstock__Rpc__V1__Result *from)
+static void keep(call_metadata *to, size_t n, Lockstock__Rpc__V1__Metadata *const *from)
 {
-    size_t bytes = from->n_metadata * sizeof *call->trailers;
+    size_t bytes = n * sizeof *to->items;
 
-    for (size_t i = 0; i < from->n_metadata; i++)
-        bytes += strlen(from->metadata[i]->key) + 1 + from->metadata[i]->value.len;
-    free(call->trailers);
-    call->trailers = malloc(bytes);
-    call->n_trailers = call->trailers ? from->n_metadata : 0;
-    char *at = (char *)(call->trailers + call->n_trailers);
-    for (size_t i = 0; i < call->n_trailers; i++) {
-        size_t key = strlen(from->metadata[i]->key) + 1, len = from->metadata[i]->value.len;
-        call->trailers[i] = (lks_metadata){.key = memcpy(at, from->metadata[i]->key, key), .len = len};
-        call->trailers[i].value = len > 0 ? memcpy(at + key, from->metadata[i]->value.data, len) : at;
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(from[i]->key) + 1 + from[i]->value.len;
+    free(to->items);
+    to->items = n > 0 ? malloc(bytes) : NULL;
+    to->n = to->items ? n : 0;
+    char *at = (char *)(to->items + to->n);
+    for (size_t i = 0; i < to->n; i++) {
+        size_t key = strlen(from[i]->key) + 1, len = from[i]->value.len;
+        to->items[i] = (lks_metadata){.key = memcpy(at, from[i]->key, key), .len = len};
+        to->items[i].value = len > 0 ? memcpy(at + key, from[i]->value.data, len) : at;
         at += key + len;
     }
+}
+
+/* What an answer has beside response and error. */
+static void keep_additions(lks_call *call, const Lockstock__Rpc__V1__Result *from)
+{
+    keep(&call->headers, from->n_headers, from->headers);
+    keep(&call->trailers, from->n_metadata, from->metadata);
+    keep(&call->details, from->n_details, from->details);
+    free(call->text);
+    call->text = strlen(from->message) >= LKS_ERROR_MESSAGE_MAX ? strdup(from->message) : NULL;
 }
 
 static void on_answered(frame_call *base, const Lockstock__Rpc__V1__Result *result, bool shared)
 {
     lks_call *call = call_of(base);
 
-    call->n_trailers = 0;
-    if (result->n_metadata > 0)
-        keep_trailers(call, result);
+    keep_additions(call, result);
     if (result->code != LKS_OK) {
         lks_rpc_result_error(result, &call->error);
         if (!shared || !retry_alone(call))

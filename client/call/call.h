@@ -23,6 +23,11 @@ typedef enum call_state {
     CALL_COMPLETE
 } call_state;
 
+typedef struct call_metadata {
+    lks_metadata *items; /* one allocation with what they point to */
+    size_t n;
+} call_metadata;
+
 struct lks_call {
     frame_call base;
 
@@ -55,8 +60,8 @@ struct lks_call {
     /* The loop thread's until SETTLED, then constant. */
     lks_error error; /* of the last try, then of the call */
     ProtobufCMessage *response;
-    lks_metadata *trailers; /* of the last answer; one allocation */
-    size_t n_trailers;
+    call_metadata headers, trailers, details; /* of the last answer */
+    char *text;                               /* the error's, when it is longer than lks_error has room for */
 };
 
 static inline call_state call_state_of(const lks_call *call)

@@ -57,12 +57,34 @@ const ProtobufCMessage *lks_call_response(const lks_call *call)
     return call_state_of(call) >= CALL_SETTLED ? call->response : NULL;
 }
 
+static bool item_of(const lks_call *call, const call_metadata *from, size_t i, lks_metadata *ret)
+{
+    if (call_state_of(call) < CALL_SETTLED || i >= from->n)
+        return false;
+    *ret = from->items[i];
+    return true;
+}
+
+bool lks_call_header(const lks_call *call, size_t i, lks_metadata *ret)
+{
+    return item_of(call, &call->headers, i, ret);
+}
+
 bool lks_call_trailer(const lks_call *call, size_t i, lks_metadata *ret)
 {
-    if (call_state_of(call) < CALL_SETTLED || i >= call->n_trailers)
-        return false;
-    *ret = call->trailers[i];
-    return true;
+    return item_of(call, &call->trailers, i, ret);
+}
+
+bool lks_call_detail(const lks_call *call, size_t i, lks_metadata *ret)
+{
+    return item_of(call, &call->details, i, ret);
+}
+
+const char *lks_call_text(const lks_call *call)
+{
+    if (call_state_of(call) < CALL_SETTLED)
+        return "";
+    return call->text ? call->text : call->error.message;
 }
 
 void lks_call_cancel(lks_call *call)

@@ -24,7 +24,6 @@ enum { H2_OUTPUT_BYTES = 48 * 1024 };
 
 /* One call on a stream of HTTP/2. It is the operation of its slot until the slot ends; what comes later for the stream
  * is dropped. */
-enum { GRPC_METADATA_MAX = 32 }; /* entries that an answer may have; more are dropped */
 
 typedef struct grpc_try {
     TAILQ_ENTRY(grpc_try) in_list;    /* of its connection's calls, or of idle ones */
@@ -45,8 +44,7 @@ typedef struct grpc_try {
     unsigned http_status;
     bool is_grpc;
     lks_rpc_slice status, text, details, applied;
-    Lockstock__Rpc__V1__Metadata **metadata; /* other fields; NULL: none yet */
-    size_t n_metadata;
+    lks_rpc_list headers, trailers;
     size_t header_bytes;
     grpc_reader reader;
     uint8_t *response; /* NULL: none yet */

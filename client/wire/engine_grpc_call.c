@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/frame.h>
 #include <lockstock/version.h>
 
@@ -396,8 +397,9 @@ static void answer_status(grpc_try *t)
         result.field = details.field;
     if (details.reason)
         result.reason = details.reason;
-    result.metadata = t->metadata;
-    result.n_metadata = t->n_metadata;
+    result.n_headers = lks_rpc_put_metadata(&t->headers, t->arena, &result.headers);
+    result.n_metadata = lks_rpc_put_metadata(&t->trailers, t->arena, &result.metadata);
+    result.n_details = lks_rpc_put_metadata(&details.all, t->arena, &result.details);
     if (t->response)
         result.payload = (ProtobufCBinaryData){.len = t->response_len, .data = t->response};
     if (result.code == LKS_OK && !t->response)
@@ -458,27 +460,25 @@ static void keep(grpc_try *t, lks_rpc_slice *to, const uint8_t *value, size_t le
 }
 
 /* A field that cannot be kept is dropped. */
-static void keep_metadata(grpc_try *t, const uint8_t *name, size_t name_len, const uint8_t *value, size_t len)
+static void keep_metadata(grpc_try *t, lks_rpc_list *to, const uint8_t *name, size_t name_len, const uint8_t *value,
+                          size_t len)
 {
     if (!take_arena(t))
         return;
-    Lockstock__Rpc__V1__Metadata *item = lks_rpc_arena_alloc(t->arena, sizeof *item);
     char *key = lks_rpc_arena_copy(t->arena, name, name_len), *bytes = lks_rpc_arena_copy(t->arena, value, len);
     bool is_binary = name_len > 4 && memcmp(name + name_len - 4, "-bin", 4) == 0;
 
-    if (!t->metadata)
-        t->metadata = lks_rpc_arena_alloc(t->arena, GRPC_METADATA_MAX * sizeof *t->metadata);
-    if (!item || !key || !bytes || !t->metadata || t->n_metadata == GRPC_METADATA_MAX)
+    if (!to->items)
+        to->items = lks_rpc_arena_alloc(t->arena, GRPC_METADATA_MAX * sizeof *to->items);
+    if (!key || !bytes || !to->items || to->n == GRPC_METADATA_MAX)
         return;
     if (is_binary && !base64_decode((const char *)value, len, (uint8_t *)bytes, &len))
         return;
-    lockstock__rpc__v1__metadata__init(item);
-    item->key = key;
-    item->value = (ProtobufCBinaryData){.len = len, .data = (uint8_t *)bytes};
-    t->metadata[t->n_metadata++] = item;
+    to->items[to->n++] = (lks_rpc_metadata){.key = key, .value = {bytes, len}};
 }
 
-static void take_field(grpc_try *t, const uint8_t *name, size_t name_len, const uint8_t *value, size_t len)
+static void take_field(grpc_try *t, lks_rpc_list *metadata, const uint8_t *name, size_t name_len, const uint8_t *value,
+                       size_t len)
 {
     static const char type[] = "application/grpc";
 
@@ -497,7 +497,7 @@ static void take_field(grpc_try *t, const uint8_t *name, size_t name_len, const 
     else if (is(name, name_len, "lockstock-applied"))
         keep(t, &t->applied, value, len);
     else if (name[0] != ':' && !(name_len > 5 && memcmp(name, "grpc-", 5) == 0))
-        keep_metadata(t, name, name_len, value, len);
+        keep_metadata(t, metadata, name, name_len, value, len);
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
@@ -513,7 +513,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     if (t->header_bytes > HEADER_BYTES_MAX)
         give_up(t, LKS_RESOURCE_EXHAUSTED, "the headers of the answer are too long");
     else
-        take_field(t, name, name_len, value, len);
+        take_field(t, frame->hd.flags & NGHTTP2_FLAG_END_STREAM ? &t->trailers : &t->headers, name, name_len, value,
+                   len);
     return 0;
 }
 

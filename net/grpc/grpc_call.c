@@ -20,9 +20,7 @@ enum {
     RUNNING_BYTES = 64,                  /* of a running call; at least one, so that the share outlives the call */
     TAKEN_BYTES = 16 * 1024,   /* a client that takes less of an answer in stall_ms, and not all of it, stalls */
     OPEN_MESSAGE_BYTES = 4096, /* of a method without rights */
-    FIELDS_MAX = 64,
-    STATUS_FIELDS = 4,
-    GZIP_BYTES_MIN = 1024, /* smaller answers are not worth it */
+    GZIP_BYTES_MIN = 1024,     /* smaller answers are not worth it */
 };
 
 static void answer_error(grpc_stream *s, const lks_error *error);
@@ -392,7 +390,7 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
 }
 
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
-                    const sink_trailers *trailers);
+                    const lks_rpc_additions *added);
 
 /* The call is parked and does not need its request any more. */
 static void rest(void *arg)
@@ -457,64 +455,12 @@ void grpc_call_half_close(grpc_stream *s)
 
 /* ---- the answer --------------------------------------------------------------------- */
 
-/* Header fields as nghttp2 takes them; it copies. */
-typedef struct fields {
-    nghttp2_nv list[FIELDS_MAX];
-    size_t n;
-} fields;
-
-static void put(fields *f, const char *name, const char *value, size_t len)
-{
-    if (f->n < FIELDS_MAX)
-        f->list[f->n++] = (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), len,
-                                       NGHTTP2_NV_FLAG_NONE};
-}
-
-static void put_all(fields *f, const grpc_fields *from)
-{
-    const grpc_field *field;
-
-    TAILQ_FOREACH(field, from, next)
-        if (f->n < FIELDS_MAX - STATUS_FIELDS)
-            put(f, field->name, field->value, field->value_len);
-}
-
-static void put_head(fields *f, const grpc_stream *s)
-{
-    put(f, ":status", "200", 3);
-    put(f, "content-type", "application/grpc", 16);
-    put(f, "grpc-accept-encoding", "identity,gzip", 13);
-    if (s->gzip)
-        put(f, "grpc-encoding", "gzip", 4);
-    put_all(f, &s->reply_headers);
-}
-
-/* Fields of the status; the texts are in the call's arena. */
-static void put_status(fields *f, grpc_stream *s)
-{
-    const lks_error *status = s->status;
-    char *text = lks_rpc_arena_alloc(s->arena, GRPC_MESSAGE_BYTES_MAX + GRPC_DETAILS_BYTES_MAX);
-    char *code = lks_rpc_arena_printf(s->arena, "%d", (int)s->code);
-
-    put(f, "grpc-status", code ? code : "8", code ? strlen(code) : 1);
-    if (status && text) {
-        put(f, "grpc-message", text, grpc_encode_message(status->message, text));
-        char *details = text + GRPC_MESSAGE_BYTES_MAX;
-        size_t len = grpc_encode_details(status, details);
-        if (len > 0)
-            put(f, "grpc-status-details-bin", details, len);
-        const char *applied = lks_applied_name(status->applied);
-        put(f, "lockstock-applied", applied, strlen(applied));
-    }
-    put_all(f, &s->trailers);
-}
-
 /* The answer is complete; a client that still sends is told to stop after it. */
 static void submit_trailers(grpc_stream *s)
 {
-    fields f = {.n = 0};
+    grpc_nv f = {.n = 0};
 
-    put_status(&f, s);
+    grpc_headers_status(s, &f);
     nghttp2_submit_trailer(s->from->session, s->id, f.list, f.n);
 }
 
@@ -554,7 +500,7 @@ static ssize_t on_output(nghttp2_session *session, int32_t stream_id, uint8_t *d
 static void respond(grpc_stream *s)
 {
     const nghttp2_data_provider provider = {.source = {.ptr = s}, .read_callback = on_output};
-    fields f = {.n = 0};
+    grpc_nv f = {.n = 0};
 
     stream_produce(s->from->stream);
     if (s->responded) {
@@ -562,12 +508,15 @@ static void respond(grpc_stream *s)
         return;
     }
     s->responded = true;
-    put_head(&f, s);
-    if (s->finished && TAILQ_EMPTY(&s->output)) {
-        put_status(&f, s); /* trailers only */
-        nghttp2_submit_response(s->from->session, s->id, f.list, f.n, NULL);
-    } else {
+    grpc_headers_head(s, &f);
+    if (!s->finished || !TAILQ_EMPTY(&s->output)) {
         nghttp2_submit_response(s->from->session, s->id, f.list, f.n, &provider);
+    } else if (s->added && s->added->headers.n > 0) { /* which would become trailers */
+        nghttp2_submit_headers(s->from->session, NGHTTP2_FLAG_NONE, s->id, NULL, f.list, f.n, NULL);
+        submit_trailers(s);
+    } else {
+        grpc_headers_status(s, &f); /* trailers only */
+        nghttp2_submit_response(s->from->session, s->id, f.list, f.n, NULL);
     }
 }
 
@@ -631,13 +580,16 @@ static void answer_message(grpc_stream *s, const lks_rpc_method *method, const P
 }
 
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
-                    const sink_trailers *trailers)
+                    const lks_rpc_additions *added)
 {
     grpc_stream *s = arg;
     const grpc_connection *from = s->from;
 
-    for (size_t i = 0; from && trailers && i < trailers->n; i++)
-        grpc_headers_put(s, &s->trailers, &trailers->list[i]);
+    if (from && added) {
+        grpc_headers_put(s, &s->reply_headers, &added->headers);
+        grpc_headers_put(s, &s->trailers, &added->trailers);
+    }
+    s->added = added;
     if (!from) {
         s->phase = GRPC_ANSWERED;
         free_call(s);
@@ -646,8 +598,10 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
     } else {
         answer_message(s, method, response);
     }
-    if (from)
+    if (from) {
+        s->added = NULL;
         forget_arena(s);
+    }
 }
 
 /* ---- streaming methods ---------------------------------------------------------------- */

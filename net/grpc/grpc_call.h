@@ -63,8 +63,9 @@ struct grpc_stream {
     size_t taken;   /* bytes that the client took of it since moved_ns */
     uint64_t moved_ns;
     bool responded, finished;
-    lks_code code;     /* of its answer */
-    lks_error *status; /* further fields; NULL: none */
+    lks_code code;                  /* of its answer */
+    const lks_rpc_additions *added; /* to the answer, while it is written; NULL: nothing */
+    lks_error *status;              /* further fields; NULL: none */
     TAILQ_ENTRY(grpc_stream) in_connection, in_stops, in_watched;
     bool stops;   /* the client must be told to stop */
     bool watched; /* by the clock; running calls have one of their own */

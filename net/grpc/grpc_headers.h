@@ -8,8 +8,8 @@
 void grpc_headers_add(grpc_stream *s, grpc_fields *to, const char *name, size_t name_len, const char *value,
                       size_t value_len);
 
-/* The same of an entry of metadata; a binary one ("-bin") is encoded. */
-void grpc_headers_put(grpc_stream *s, grpc_fields *to, const lks_rpc_metadata *entry);
+/* The same of entries of metadata; a binary one ("-bin") is encoded. */
+void grpc_headers_put(grpc_stream *s, grpc_fields *to, const lks_rpc_list *entries);
 
 /* The value of the first field of a name, "" when there is none; and whether it equals a text. */
 lks_rpc_slice grpc_headers_value(const grpc_stream *s, const char *name);
@@ -19,5 +19,19 @@ credentials grpc_headers_credentials(const grpc_stream *s);
 
 /* As sink_call.read_metadata; metadata: the grpc_stream. */
 void grpc_headers_tell(const void *metadata, sink_see_entry *see, void *arg);
+
+enum { GRPC_FIELDS_MAX = 64 };
+
+/* Header fields as nghttp2 takes them; it copies. */
+typedef struct grpc_nv {
+    nghttp2_nv list[GRPC_FIELDS_MAX];
+    size_t n;
+} grpc_nv;
+
+/* The first fields of an answer. */
+void grpc_headers_head(const grpc_stream *s, grpc_nv *f);
+
+/* The fields of the status; the texts are in the call's arena. */
+void grpc_headers_status(grpc_stream *s, grpc_nv *f);
 
 #endif

@@ -153,11 +153,21 @@ static uint32_t milliseconds(wire duration)
     return (uint32_t)(seconds * 1000 + (nanoseconds < 1000000000 ? nanoseconds / 1000000 : 0));
 }
 
+static void keep_detail(wire type, wire value, lks_rpc_arena *arena, lks_rpc_list *to)
+{
+    if (!to->items)
+        to->items = lks_rpc_arena_alloc(arena, GRPC_METADATA_MAX * sizeof *to->items);
+    const char *key = lks_rpc_arena_copy(arena, size_of(type) > 0 ? (const char *)type.at : "", size_of(type));
+    if (to->items && key && to->n < GRPC_METADATA_MAX)
+        to->items[to->n++] = (lks_rpc_metadata){.key = key, .value = {(const char *)value.at, size_of(value)}};
+}
+
 static void take_detail(wire any, lks_rpc_arena *arena, grpc_details *ret)
 {
     static const char prefix[] = "type.googleapis.com/google.rpc.";
     wire type = find_bytes(any, 1), value = find_bytes(any, 2);
 
+    keep_detail(type, value, arena, &ret->all);
     if (size_of(type) < sizeof prefix || memcmp(type.at, prefix, sizeof prefix - 1) != 0)
         return;
     type.at += sizeof prefix - 1;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <lockstock/rpc/arena.h>
+#include <lockstock/rpc/service.h>
 #include <lockstock/status.h>
 
 enum { GRPC_TIMEOUT_BYTES = 10 };
@@ -25,10 +26,13 @@ lks_code grpc_code_of_reset(uint32_t error);
 char *grpc_decode_message(lks_rpc_slice text, lks_rpc_arena *arena);
 
 /* What grpc-status-details-bin tells: the first field of a BadRequest, the reason of an ErrorInfo of the domain
- * "lockstock", the time of a RetryInfo. */
+ * "lockstock", the time of a RetryInfo, and all details as they are. */
+enum { GRPC_METADATA_MAX = 32 }; /* entries of a kind that an answer may have; more are dropped */
+
 typedef struct grpc_details {
     char *field, *reason; /* in the arena; NULL: none */
     uint32_t retry_after_ms;
+    lks_rpc_list all; /* key: the type's URL */
 } grpc_details;
 
 /* Details that cannot be read are none. */

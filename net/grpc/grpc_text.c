@@ -1,4 +1,4 @@
-/* Invariant: everything written fits its buffer, because an lks_error's message and field are bounded. Called by
+/* Invariant: the details of an lks_error fit RAW_MAX, because its message and field are bounded. Called by
  * grpc_call.c. */
 #include "net/grpc/grpc_text.h"
 
@@ -43,7 +43,7 @@ bool grpc_parse_timeout(const char *text, size_t len, uint32_t *ms)
 
 /* ---- messages ------------------------------------------------------------------------- */
 
-size_t grpc_encode_message(const char *message, char out[GRPC_MESSAGE_BYTES_MAX])
+size_t grpc_encode_message(const char *message, char *out)
 {
     static const char hex[] = "0123456789ABCDEF";
     size_t n = 0;
@@ -62,12 +62,14 @@ size_t grpc_encode_message(const char *message, char out[GRPC_MESSAGE_BYTES_MAX]
 
 /* ---- details: a few fields of Protobuf, by hand ------------------------------------------- */
 
-enum { VARINT = 0, BYTES = 2, RAW_MAX = GRPC_DETAILS_BYTES_MAX / 4 * 3 };
+enum { VARINT = 0, BYTES = 2, RAW_MAX = GRPC_DETAILS_BYTES_MAX / 4 * 3, ANY_BYTES = 24 /* of tags and lengths */ };
 
 typedef struct writer {
-    unsigned char data[RAW_MAX];
+    unsigned char *data; /* has room */
     size_t len;
 } writer;
+
+#define WRITER ((writer){.data = (unsigned char[RAW_MAX]){0}})
 
 static void put_varint(writer *w, uint64_t value)
 {
@@ -99,7 +101,7 @@ static void put_text(writer *w, unsigned field, const char *text)
 static void put_detail(writer *status, const char *type, const writer *value)
 {
     char url[64];
-    writer any = {.len = 0};
+    writer any = WRITER;
 
     snprintf(url, sizeof url, "type.googleapis.com/google.rpc.%s", type);
     put_text(&any, 1, url);
@@ -112,7 +114,7 @@ static void put_bad_request(writer *status, const lks_error *error)
 {
     size_t len = strlen(error->field);
     bool first = strncmp(error->message, error->field, len) == 0 && strncmp(error->message + len, ": ", 2) == 0;
-    writer violation = {.len = 0}, request = {.len = 0};
+    writer violation = WRITER, request = WRITER;
 
     put_bytes(&violation, 1, error->field, len);
     put_text(&violation, 2, first ? error->message + len + 2 : error->message);
@@ -122,7 +124,7 @@ static void put_bad_request(writer *status, const lks_error *error)
 
 static void put_error_info(writer *status, lks_reason reason)
 {
-    writer info = {.len = 0};
+    writer info = WRITER;
 
     put_text(&info, 1, lks_reason_name(reason));
     put_text(&info, 2, "lockstock");
@@ -131,7 +133,7 @@ static void put_error_info(writer *status, lks_reason reason)
 
 static void put_retry_info(writer *status, uint32_t ms)
 {
-    writer duration = {.len = 0}, info = {.len = 0};
+    writer duration = WRITER, info = WRITER;
 
     put_number(&duration, 1, ms / 1000);
     put_number(&duration, 2, (uint64_t)(ms % 1000) * 1000000);
@@ -139,23 +141,50 @@ static void put_retry_info(writer *status, uint32_t ms)
     put_detail(status, "RetryInfo", &info);
 }
 
-size_t grpc_encode_details(const lks_error *error, char out[GRPC_DETAILS_BYTES_MAX])
+/* False: it has none. */
+static bool put_own_details(writer *status, const lks_error *error)
 {
-    writer status = {.len = 0};
-    size_t len;
-
-    if (!error->field[0] && error->reason == LKS_REASON_NONE && error->retry_after_ms == 0)
-        return 0;
-    put_number(&status, 1, (uint64_t)error->code);
-    put_text(&status, 2, error->message);
+    put_number(status, 1, (uint64_t)error->code);
+    put_text(status, 2, error->message);
     if (error->field[0])
-        put_bad_request(&status, error);
+        put_bad_request(status, error);
     if (error->reason != LKS_REASON_NONE)
-        put_error_info(&status, error->reason);
+        put_error_info(status, error->reason);
     if (error->retry_after_ms > 0)
-        put_retry_info(&status, error->retry_after_ms);
-    base64_encode(status.data, status.len, out);
-    for (len = BASE64_ENCODED_BYTES(status.len); len > 0 && out[len - 1] == '=';)
-        len--;
-    return len;
+        put_retry_info(status, error->retry_after_ms);
+    return error->field[0] || error->reason != LKS_REASON_NONE || error->retry_after_ms > 0;
+}
+
+static size_t any_bytes(const lks_rpc_metadata *detail)
+{
+    return ANY_BYTES + strlen(detail->key) + detail->value.len;
+}
+
+char *grpc_encode_details(const lks_error *error, const lks_rpc_list *more, lks_rpc_arena *arena, size_t *len)
+{
+    writer status = WRITER;
+    size_t bytes = RAW_MAX;
+
+    if (!put_own_details(&status, error) && more->n == 0)
+        return NULL;
+    for (size_t i = 0; i < more->n; i++)
+        bytes += any_bytes(&more->items[i]);
+    writer all = {.data = lks_rpc_arena_alloc(arena, bytes), .len = status.len};
+    char *out = lks_rpc_arena_alloc(arena, BASE64_ENCODED_BYTES(bytes) + 1);
+    if (!all.data || !out)
+        return NULL;
+    memcpy(all.data, status.data, status.len);
+    for (size_t i = 0; i < more->n; i++) {
+        const lks_rpc_metadata *detail = &more->items[i];
+        writer any = {.data = lks_rpc_arena_alloc(arena, any_bytes(detail))};
+        if (!any.data)
+            return NULL;
+        put_text(&any, 1, detail->key);
+        put_bytes(&any, 2, detail->value.data, detail->value.len);
+        put_bytes(&all, 3, any.data, any.len);
+    }
+    base64_encode(all.data, all.len, out);
+    for (*len = BASE64_ENCODED_BYTES(all.len); *len > 0 && out[*len - 1] == '=';)
+        --*len;
+    return out;
 }

@@ -117,27 +117,19 @@ static void finish_one_call(exchange *x)
         budget_give(bytes, held);
 }
 
-/* Out of memory, there are none. */
-static void put_trailers(const sink_trailers *from, lks_rpc_arena *arena, Lockstock__Rpc__V1__Result *result)
+static void put_additions(const lks_rpc_additions *from, lks_rpc_arena *arena, Lockstock__Rpc__V1__Result *result)
 {
-    Lockstock__Rpc__V1__Metadata *items = lks_rpc_arena_alloc(arena, from->n * sizeof *items);
-    Lockstock__Rpc__V1__Metadata **list = lks_rpc_arena_alloc(arena, from->n * sizeof *list);
-
-    if (!items || !list)
+    result->n_headers = lks_rpc_put_metadata(&from->headers, arena, &result->headers);
+    result->n_metadata = lks_rpc_put_metadata(&from->trailers, arena, &result->metadata);
+    if (result->code == LKS_OK)
         return;
-    for (size_t i = 0; i < from->n; i++) {
-        const lks_rpc_metadata *item = &from->list[i];
-        lockstock__rpc__v1__metadata__init(&items[i]);
-        items[i].key = (char *)(uintptr_t)item->key;
-        items[i].value = (ProtobufCBinaryData){.len = item->value.len, .data = (uint8_t *)(uintptr_t)item->value.data};
-        list[i] = &items[i];
-    }
-    result->metadata = list;
-    result->n_metadata = from->n;
+    result->n_details = lks_rpc_put_metadata(&from->details, arena, &result->details);
+    if (from->text)
+        result->message = (char *)(uintptr_t)from->text;
 }
 
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
-                    const sink_trailers *trailers)
+                    const lks_rpc_additions *added)
 {
     const slot *at = arg;
     exchange *x = at->exchange;
@@ -149,8 +141,8 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
         lks_rpc_result_ok(method, response, x->arena, result);
     else
         lks_rpc_result_fail(error, x->arena, result);
-    if (trailers && trailers->n > 0)
-        put_trailers(trailers, x->arena, result);
+    if (added)
+        put_additions(added, x->arena, result);
     w->made += result->payload.len;
     if (w->made >= w->bytes_max)
         w->shared.full = "the answers to the calls before it fill the reply: send fewer in a frame";

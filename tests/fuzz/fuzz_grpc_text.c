@@ -39,10 +39,10 @@ static int hex(char c)
 
 static void check_message(const lks_error *error)
 {
-    char *out = malloc(GRPC_MESSAGE_BYTES_MAX);
+    char *out = malloc(3 * LKS_ERROR_MESSAGE_MAX);
     size_t len = grpc_encode_message(error->message, out), at = 0;
 
-    fuzz_expect(len <= GRPC_MESSAGE_BYTES_MAX);
+    fuzz_expect(len <= 3 * strlen(error->message));
     for (const char *c = error->message; *c; c++) {
         fuzz_expect(at < len && out[at] >= ' ' && out[at] <= '~');
         if (out[at] == '%') {
@@ -102,14 +102,16 @@ static unsigned read_field(fuzz_input *in, uint64_t *value, fuzz_input *bytes)
 
 static void check_details(const lks_error *error)
 {
-    char *out = malloc(GRPC_DETAILS_BYTES_MAX);
+    const lks_rpc_list none = {.n = 0};
+    lks_rpc_arena *arena = lks_rpc_arena_new();
     uint8_t raw[GRPC_DETAILS_BYTES_MAX];
-    size_t len = grpc_encode_details(error, out), n_details = 0;
+    size_t len = 0, n_details = 0;
+    const char *out = grpc_encode_details(error, &none, arena, &len);
     uint64_t value;
 
     fuzz_expect(len <= GRPC_DETAILS_BYTES_MAX && (len > 0 || error->retry_after_ms == 0));
     fuzz_input in = {.data = raw, .len = from_base64(out, len, raw)}, bytes = {NULL, 0};
-    free(out);
+    lks_rpc_arena_free(arena);
     while (in.len > 0) {
         switch (read_field(&in, &value, &bytes)) {
         case 1:

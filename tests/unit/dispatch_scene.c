@@ -78,7 +78,7 @@ void alarms_on_call(alarms *all, void (*called)(void *arg, const store_call *cal
 /* ---- one call and its answer -------------------------------------------------- */
 
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
-                    const sink_trailers *trailers)
+                    const lks_rpc_additions *added)
 {
     (void)arg;
     (void)method;

@@ -13,6 +13,8 @@
 
 typedef Lockstock__Test__Order order;
 
+static char long_text[1001];
+
 static struct {
     char *dir;
     char certificate[256], key[256], authority[256];
@@ -48,6 +50,13 @@ static lks_code look(const lks_rpc_service *service, lks_rpc_context *context, c
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
             assert_int_equal(lks_host_add_trailer(context, wrong[i], "", 0, error), LKS_INVALID_ARGUMENT);
         assert_int_equal(lks_host_add_trailer(context, "shelf", "a\n", 2, error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(lks_host_add_header(context, "grpc-status", "0", 1, error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(lks_host_add_header(context, "first", "1", 1, error), LKS_OK);
+        assert_int_equal(lks_host_add_header(context, "first-bin", "\0\1", 2, error), LKS_OK);
+        assert_int_equal(lks_host_add_detail(context, NULL, error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(lks_host_add_detail(context, request, error), LKS_OK);
+        assert_int_equal(lks_host_set_text(context, "\xff", error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(lks_host_set_text(context, long_text, error), LKS_OK);
         assert_int_equal(lks_host_add_trailer(context, "shelf", "4 b", 3, error), LKS_OK);
         assert_int_equal(lks_host_add_trailer(context, "proof-bin", "\0\xff", 2, error), LKS_OK);
         assert_int_equal(lks_host_add_trailer(context, "empty", NULL, 0, error), LKS_OK);
@@ -117,22 +126,24 @@ static lks_code call(lks_error *error)
     return lks_call_run(here.channel, &shop_look_method, &request.base, NULL, NULL, error);
 }
 
-static bool trailer_is(const lks_call *call, size_t i, const char *key, const void *value, size_t len)
-{
-    lks_metadata trailer;
+typedef bool item_of(const lks_call *call, size_t i, lks_metadata *ret);
 
-    return lks_call_trailer(call, i, &trailer) && strcmp(trailer.key, key) == 0 && trailer.len == len &&
-           memcmp(trailer.value, value, len) == 0;
+static bool has(item_of *of, const lks_call *call, size_t i, const char *key, const void *value, size_t len)
+{
+    lks_metadata item;
+
+    return of(call, i, &item) && strcmp(item.key, key) == 0 && item.len == len && memcmp(item.value, value, len) == 0;
 }
 
-/* promise CH35: what a handler adds to its answer, response or error, arrives over SP and gRPC, bytes too */
-TEST(an_answer_has_trailers)
+/* promise CH35: what a handler adds to its answer arrives over SP and gRPC: headers, trailers, details and a long text of an error */
+TEST(a_handler_adds_to_its_answer)
 {
     static const char *const urls[] = {"tcp://127.0.0.1:0", "grpc://127.0.0.1:0"};
     order request = LOCKSTOCK__TEST__ORDER__INIT;
     lks_metadata none;
     lks_error error;
 
+    request.id = (char *)"o-1";
     here.adds_trailers = true;
     for (size_t i = 0; i < 4; i++) {
         lks_call *call = NULL;
@@ -142,10 +153,15 @@ TEST(an_answer_has_trailers)
             lks_call_start(here.channel, &shop_look_method, &request.base, NULL, NULL, NULL, NULL, &call, &error),
             LKS_OK);
         assert_int_equal(lks_call_wait(call, NULL), here.code);
-        assert_true(trailer_is(call, 0, "shelf", "4 b", 3));
-        assert_true(trailer_is(call, 1, "proof-bin", "\0\xff", 2));
-        assert_true(trailer_is(call, 2, "empty", "", 0));
+        assert_true(has(lks_call_header, call, 0, "first", "1", 1));
+        assert_true(has(lks_call_header, call, 1, "first-bin", "\0\1", 2));
+        assert_true(has(lks_call_trailer, call, 0, "shelf", "4 b", 3));
+        assert_true(has(lks_call_trailer, call, 1, "proof-bin", "\0\xff", 2));
+        assert_true(has(lks_call_trailer, call, 2, "empty", "", 0));
         assert_false(lks_call_trailer(call, 3, &none));
+        assert_int_equal(has(lks_call_detail, call, 0, "type.googleapis.com/lockstock.test.Order", "\x0a\3o-1", 5),
+                         i % 2 == 1);
+        assert_string_equal(lks_call_text(call), i % 2 == 1 ? long_text : "");
         lks_call_free(call);
         tear_down(NULL);
         here.adds_trailers = true;
@@ -312,6 +328,7 @@ int main(void)
     const certificate_wish wish = {.common = {.text = "Till 4"},
                                    .alternatives = "DNS:till.example,URI:spiffe://shop/till,email:till@shop.example"};
 
+    memset(long_text, 't', sizeof long_text - 1);
     here.dir = tempdir_make();
     snprintf(here.certificate, sizeof here.certificate, "%s/till.pem", here.dir);
     snprintf(here.key, sizeof here.key, "%s/till.key", here.dir);

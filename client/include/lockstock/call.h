@@ -102,9 +102,18 @@ bool lks_call_wait_for(lks_call *call, uint32_t timeout_ms);
  * NULL. Does not block. */
 const ProtobufCMessage *lks_call_response(const lks_call *call);
 
-/* The metadata of the answer, of a call that has ended (in `done` too), until lks_call_free: the i-th entry; false: there
- * are not so many. Does not block. */
+/* The headers and trailers of the answer of a call that has ended (in `done` too), until lks_call_free: the i-th entry;
+ * false: there are not so many. Do not block. */
+bool lks_call_header(const lks_call *call, size_t i, lks_metadata *ret);
 bool lks_call_trailer(const lks_call *call, size_t i, lks_metadata *ret);
+
+/* The same of the messages that explain the error. Key: the type's URL ("type.googleapis.com/shop.v1.Shortage"); value:
+ * the serialised message. Over gRPC lockstock's own are among them (google.rpc.ErrorInfo and others). */
+bool lks_call_detail(const lks_call *call, size_t i, lks_metadata *ret);
+
+/* The whole text of the error of a call that has ended, of which lks_error may have the beginning only; "" of a call that
+ * has not failed. Until lks_call_free. Does not block. */
+const char *lks_call_text(const lks_call *call);
 
 /* Ends the call now with LKS_CANCELLED unless it completed already: applied NO
  * if it was never sent, else MAYBE. A late reply is dropped. Does not wait for

@@ -217,15 +217,27 @@ bool lks_host_is_cancelled(const lks_rpc_context *context);
  * if there is none. Lives as long as the context. Thread-safe. */
 lks_rpc_slice lks_host_metadata(const lks_rpc_context *context, const char *key);
 
-enum { LKS_HOST_TRAILERS_MAX = 16, LKS_HOST_TRAILER_BYTES_MAX = 1024 };
+enum { LKS_HOST_ADDED_MAX = 16, LKS_HOST_ADDED_BYTES_MAX = 1024, LKS_HOST_TEXT_BYTES_MAX = 2048 };
 
-/* Adds metadata to the answer, be it a response or an error: trailers of gRPC, which the C client reads by
- * lks_call_trailer. Key: a-z, 0-9, '-', '_' and '.', none of gRPC's and HTTP's own. Value: visible ASCII and spaces, or
- * any bytes if the key ends in "-bin"; copied. LKS_INVALID_ARGUMENT: another key or value; LKS_RESOURCE_EXHAUSTED: more
- * than LKS_HOST_TRAILERS_MAX, a value of more than LKS_HOST_TRAILER_BYTES_MAX bytes, no memory. One thread of a call at a
- * time, until the call ends. */
+/* Add metadata to the answer, be it a response or an error: headers and trailers of gRPC, which the C client reads by
+ * lks_call_header and lks_call_trailer. Key: a-z, 0-9, '-', '_' and '.', none of gRPC's and HTTP's own. Value: visible
+ * ASCII and spaces, or any bytes if the key ends in "-bin"; copied. LKS_INVALID_ARGUMENT: another key or value;
+ * LKS_RESOURCE_EXHAUSTED: more than LKS_HOST_ADDED_MAX of a kind, a value of more than LKS_HOST_ADDED_BYTES_MAX bytes,
+ * no memory. One thread of a call at a time, until the call ends. */
+lks_code lks_host_add_header(lks_rpc_context *context, const char *key, const void *value, size_t len,
+                             lks_error *error);
 lks_code lks_host_add_trailer(lks_rpc_context *context, const char *key, const void *value, size_t len,
                               lks_error *error);
+
+/* Adds a message that explains the error which the call ends with: of google.rpc.Status.details in gRPC; the C client
+ * reads it by lks_call_detail. Packed at once. Errors and threads as lks_host_add_header. A call that ends with LKS_OK has
+ * no details. */
+lks_code lks_host_add_detail(lks_rpc_context *context, const ProtobufCMessage *detail, lks_error *error);
+
+/* The text of the error which the call ends with, instead of the one of lks_error, which holds
+ * LKS_ERROR_MESSAGE_MAX - 1 bytes: UTF-8 of LKS_HOST_TEXT_BYTES_MAX bytes at most, copied. The C client reads it by
+ * lks_call_text. Errors and threads as lks_host_add_header. */
+lks_code lks_host_set_text(lks_rpc_context *context, const char *text, lks_error *error);
 
 /* Milliseconds until the call's deadline; 0: it is over. Thread-safe. */
 uint32_t lks_host_left_ms(const lks_rpc_context *context);

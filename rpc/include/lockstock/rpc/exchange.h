@@ -16,6 +16,7 @@
 #include <lockstock/rpc/arena.h>
 #include <lockstock/rpc/method.h>
 #include <lockstock/rpc/scan.h>
+#include <lockstock/rpc/service.h>
 #include <lockstock/rpc/v1/envelope.pb-c.h>
 #include <lockstock/status.h>
 
@@ -56,6 +57,10 @@ void lks_rpc_result_ok(const lks_rpc_method *method, const ProtobufCMessage *res
 
 /* Makes *ret the result of a failed call, and copies the text into the arena. (lks_rpc_result_of does not copy.) */
 void lks_rpc_result_fail(const lks_error *error, lks_rpc_arena *arena, Lockstock__Rpc__V1__Result *ret);
+
+/* Makes *ret a list of metadata for a result, in the arena; what the entries point to is not copied. Returns how many:
+ * none when out of memory. */
+size_t lks_rpc_put_metadata(const lks_rpc_list *from, lks_rpc_arena *arena, Lockstock__Rpc__V1__Metadata ***ret);
 
 /* Returns the `applied` of a successful call whose response is lost here: NO for READ, else YES. */
 lks_applied lks_rpc_applied_of(const lks_rpc_method *method);

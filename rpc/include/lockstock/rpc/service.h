@@ -21,6 +21,18 @@ typedef struct lks_rpc_metadata {
     lks_rpc_slice value;
 } lks_rpc_metadata;
 
+typedef struct lks_rpc_list {
+    lks_rpc_metadata *items;
+    size_t n;
+} lks_rpc_list;
+
+/* What a handler adds to its answer (lockstock/host.h). */
+typedef struct lks_rpc_additions {
+    lks_rpc_list headers, trailers;
+    lks_rpc_list details; /* of an error; key: the type's URL, value: the serialised message */
+    const char *text;     /* of an error, instead of the error's; NULL: none */
+} lks_rpc_additions;
+
 /* A name in a certificate: the subject's common name, or one of the subject's alternative names. */
 typedef enum lks_rpc_name_kind {
     LKS_RPC_NAME_COMMON,
@@ -54,8 +66,7 @@ typedef struct lks_rpc_context {
                                     its common name; NULL: none */
     struct lks_guarded *guarded; /* the state of the guards (lockstock/guard.h); NULL: no guards */
     const lks_rpc_peer *peer;
-    lks_rpc_metadata *trailers; /* lks_host_add_trailer */
-    size_t n_trailers;
+    lks_rpc_additions added;
     struct lks_rpc_follower *followers; /* calls that it made (lks_call_options.context); internal */
     bool stopped, followed;             /* internal */
     const char *principal;              /* whom `authenticate` of the host's options took the caller for; "": nobody */
