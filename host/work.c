@@ -112,12 +112,32 @@ static lks_code after(struct running *r)
 
 /* ---- from step to step ------------------------------------------------------------------------ */
 
-/* A step has ended with r->error. */
-static void conclude(struct running *r)
+/* Does to the error what `change` does. What explains another error than it becomes goes. */
+static void change_error(struct running *r, void (*change)(struct running *r))
+{
+    lks_rpc_additions *added = &r->context.added;
+
+    if (!added->text && added->details.n == 0) {
+        change(r);
+        return;
+    }
+    const lks_error was = r->error;
+    change(r);
+    if (was.code != r->error.code || strcmp(was.message, r->error.message) != 0)
+        added->text = NULL, added->details.n = 0;
+}
+
+static void check_answer(struct running *r)
 {
     const char *wrong = answer_check(r->route->method, r->response, &r->error);
 
     r->wrong = wrong ? wrong : r->wrong;
+}
+
+/* A step has ended with r->error. */
+static void conclude(struct running *r)
+{
+    change_error(r, check_answer);
     switch (r->phase) {
     case BEFORE:
         if (r->error.code != LKS_OK)
@@ -134,7 +154,7 @@ static void conclude(struct running *r)
     case AFTER:
         r->entered--;
         if (is_guarding(r, r->entered))
-            guarding_answer(r);
+            change_error(r, guarding_answer);
         break;
     }
     r->phase = AFTER;

@@ -75,7 +75,7 @@ static lks_code my_ask(void *self, lks_rpc_context *context, const compared_v1_a
     if (strcmp(what, "metadata") == 0)
         response->text =
             lks_rpc_arena_printf(context->arena, "%s; %s", values(context, "x-text"), values(context, "x-raw-bin"));
-    if (strcmp(what, "trailers") == 0)
+    if (strcmp(what, "trailers") == 0 && lks_host_add_header(context, "x-first", "1", 1, error) == LKS_OK)
         return lks_host_add_trailer(context, "x-last", "2", 1, error);
     if (strcmp(what, "peer") == 0)
         response->text = lks_rpc_arena_printf(context->arena, "%s %.*s", context->peer->wire,
@@ -83,6 +83,10 @@ static lks_code my_ask(void *self, lks_rpc_context *context, const compared_v1_a
     for (size_t i = 0; strcmp(what, "names") == 0 && i < context->peer->n_names; i++)
         response->text = lks_rpc_arena_printf(context->arena, "%s%s%s", response->text, i > 0 ? ", " : "",
                                               context->peer->names[i].text);
+    if (strcmp(what, "fail") == 0 && request->text.len > 0 &&
+        lks_host_set_text(context, lks_rpc_arena_copy(context->arena, request->text.data, request->text.len), error) ==
+            LKS_RESOURCE_EXHAUSTED)
+        return error->code;
     if (strcmp(what, "fail") == 0)
         return lks_error_set(error, (lks_code)request->code, LKS_APPLIED_NO, "%.*s", (int)request->text.len,
                              (const char *)request->text.data);
@@ -191,7 +195,7 @@ static int client(const char *address, const char *what, bool cancels)
     if (cancels)
         pthread_create(&canceller, NULL, cancel, call);
     code = lks_call_wait(call, &error);
-    printf("%d %zu", (int)code, strlen(error.message));
+    printf("%d %zu", (int)code, strlen(lks_call_text(call)));
     lks_metadata entry;
     for (size_t i = 0; lks_call_trailer(call, i, &entry); i++)
         if (strcmp(entry.key, "x-last") == 0)

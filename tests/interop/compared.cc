@@ -22,7 +22,8 @@ using grpc::StatusCode;
 using std::chrono::milliseconds;
 using std::chrono::system_clock;
 
-namespace {
+namespace
+{
 
 std::mutex lock;
 std::condition_variable changed;
@@ -48,7 +49,8 @@ const char *left(system_clock::duration time)
     return time <= std::chrono::seconds(25) ? "20 s" : time <= std::chrono::seconds(30) ? "30 s" : "more";
 }
 
-class Service final : public compared::v1::Compared::Service {
+class Service final : public compared::v1::Compared::Service
+{
     Status Ask(ServerContext *context, const AskRequest *request, AskResponse *response) override
     {
         const std::string &what = request->what();
@@ -89,8 +91,8 @@ std::shared_ptr<grpc::ServerCredentials> credentials(const std::string &dir)
     namespace tls = grpc::experimental;
     if (dir.empty())
         return grpc::InsecureServerCredentials();
-    tls::TlsServerCredentialsOptions options(std::make_shared<tls::FileWatcherCertificateProvider>(
-        dir + "/key.pem", dir + "/cert.pem", dir + "/ca.pem", 1));
+    tls::TlsServerCredentialsOptions options(
+        std::make_shared<tls::FileWatcherCertificateProvider>(dir + "/key.pem", dir + "/cert.pem", dir + "/ca.pem", 1));
     options.watch_root_certs();
     options.watch_identity_key_cert_pairs();
     options.set_cert_request_type(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
@@ -142,7 +144,7 @@ int call(const std::string &address, const std::string &what, bool cancels)
             context.TryCancel();
         });
     const Status status = what == "write" || what == "hold" ? stub->Write(&context, request, &response)
-                                          : stub->Ask(&context, request, &response);
+                                                            : stub->Ask(&context, request, &response);
     std::cout << status.error_code() << " " << status.error_message().size();
     for (const auto &entry : context.GetServerTrailingMetadata())
         if (entry.first == "x-last")

@@ -69,7 +69,19 @@ static bool cacheable_unary(void)
     return true;
 }
 
-/* The server answers with INVALID_ARGUMENT when they do not arrive. */
+typedef bool item_of(const lks_call *call, size_t i, lks_metadata *ret);
+
+static bool has(item_of *of, const lks_call *call, const lks_metadata *wanted)
+{
+    lks_metadata item;
+
+    for (size_t i = 0; of(call, i, &item); i++)
+        if (strcmp(item.key, wanted->key) == 0)
+            return item.len == wanted->len && memcmp(item.value, wanted->value, item.len) == 0;
+    return false;
+}
+
+/* The server answers with INVALID_ARGUMENT when they do not arrive, and sends the first two back. */
 static bool custom_metadata(void)
 {
     const lks_metadata metadata[] = {{"x-grpc-test-echo-initial", "test_initial_metadata_value", 27},
@@ -77,10 +89,15 @@ static bool custom_metadata(void)
                                      {"x-expect-both", "1", 1}};
     const lks_call_options options = {.metadata = metadata, .n_metadata = 3};
     const grpc_testing_simple_request request = GRPC_TESTING_SIMPLE_REQUEST_INIT;
+    lks_call *call = NULL;
     lks_error error;
 
-    grpc_testing_test_unary_call(channel, &request, &options, NULL, &error);
-    return is_ok(&error);
+    grpc_testing_test_unary_call_start(channel, &request, &options, NULL, NULL, &call, &error);
+    if (!call || lks_call_wait(call, &error) != LKS_OK)
+        return is_ok(&error);
+    bool both = has(lks_call_header, call, &metadata[0]) && has(lks_call_trailer, call, &metadata[1]);
+    lks_call_free(call);
+    return both;
 }
 
 static bool has_status(lks_code code, const char *message)

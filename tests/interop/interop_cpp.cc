@@ -16,7 +16,8 @@ using grpc::testing::Empty;
 using grpc::testing::SimpleRequest;
 using grpc::testing::SimpleResponse;
 
-namespace {
+namespace
+{
 
 std::string entry(const ServerContext *context, const char *key)
 {
@@ -24,7 +25,8 @@ std::string entry(const ServerContext *context, const char *key)
     return found == context->client_metadata().end() ? "" : std::string(found->second.data(), found->second.size());
 }
 
-class Service final : public grpc::testing::TestService::Service {
+class Service final : public grpc::testing::TestService::Service
+{
     Status EmptyCall(ServerContext *context, const Empty *, Empty *) override
     {
         while (!entry(context, "x-hold").empty() && !context->IsCancelled())
@@ -38,6 +40,10 @@ class Service final : public grpc::testing::TestService::Service {
             (entry(context, "x-grpc-test-echo-initial") != "test_initial_metadata_value" ||
              entry(context, "x-grpc-test-echo-trailing-bin") != "\xAB\xAB\xAB"))
             return Status(StatusCode::INVALID_ARGUMENT, "metadata");
+        for (const char *key : {"x-grpc-test-echo-initial", "x-grpc-test-echo-trailing-bin"})
+            if (const std::string value = entry(context, key); !value.empty())
+                key == std::string("x-grpc-test-echo-initial") ? context->AddInitialMetadata(key, value)
+                                                               : context->AddTrailingMetadata(key, value);
         if (request->response_status().code() != 0)
             return Status(static_cast<StatusCode>(request->response_status().code()),
                           request->response_status().message());

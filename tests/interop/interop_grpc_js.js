@@ -41,6 +41,23 @@ const cases = {
     const first = await call(client, 'cacheableUnaryCall', { responseSize: 3 })
     assert.deepStrictEqual(await call(client, 'cacheableUnaryCall', { responseSize: 3 }), first)
   },
+  async custom_metadata (client) {
+    const metadata = new grpc.Metadata()
+    const seen = []
+    metadata.set('x-grpc-test-echo-initial', 'test_initial_metadata_value')
+    metadata.set('x-grpc-test-echo-trailing-bin', Buffer.from([0xab, 0xab, 0xab]))
+    const status = new Promise(resolve => {
+      call(client, 'unaryCall', {}, {
+        metadata,
+        begun: c => {
+          c.on('metadata', m => seen.push(...m.get('x-grpc-test-echo-initial')))
+          c.on('status', resolve)
+        }
+      })
+    })
+    assert.deepStrictEqual((await status).metadata.get('x-grpc-test-echo-trailing-bin'), [Buffer.from([0xab, 0xab, 0xab])])
+    assert.deepStrictEqual(seen, ['test_initial_metadata_value'])
+  },
   async status_code_and_message (client) {
     for (const message of ['test status message', SPECIAL]) {
       await assert.rejects(call(client, 'unaryCall', { responseStatus: { code: 2, message } }),

@@ -66,6 +66,16 @@ class HostCases(unittest.TestCase):
                    for _ in range(2)]
         self.assertEqual(answers[0], answers[1])
 
+    def test_custom_metadata(self):
+        sent = [("x-grpc-test-echo-initial", "test_initial_metadata_value"), ("x-grpc-test-echo-trailing-bin", b"\xab\xab\xab")]
+        _, call = self.unary.with_call(messages.SimpleRequest(response_size=3), timeout=LIMIT_S, metadata=sent)
+        self.assertIn(sent[0], [tuple(item) for item in call.initial_metadata()])
+        self.assertEqual([tuple(item) for item in call.trailing_metadata()], [sent[1]])
+        request = messages.SimpleRequest(response_status=messages.EchoStatus(code=2, message="no"))
+        failed = self.expect(grpc.StatusCode.UNKNOWN, self.unary, request, timeout=LIMIT_S, metadata=sent)
+        self.assertIn(sent[0], [tuple(item) for item in failed.initial_metadata()])
+        self.assertIn(sent[1], [tuple(item) for item in failed.trailing_metadata()])
+
     def test_status_code_and_message(self):
         for text in ("test status message", SPECIAL):
             failed = self.expect(grpc.StatusCode.UNKNOWN, self.unary, timeout=LIMIT_S, request=messages.SimpleRequest(
@@ -115,6 +125,9 @@ class Service(grpc.GenericRpcHandler):
                 metadata.get("x-grpc-test-echo-initial") != "test_initial_metadata_value" or
                 metadata.get("x-grpc-test-echo-trailing-bin") != b"\xab\xab\xab"):
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"metadata: {metadata}")
+        if "x-expect-both" in metadata:
+            context.send_initial_metadata([("x-grpc-test-echo-initial", metadata["x-grpc-test-echo-initial"])])
+            context.set_trailing_metadata([("x-grpc-test-echo-trailing-bin", metadata["x-grpc-test-echo-trailing-bin"])])
         if request.response_status.code:
             context.abort({2: grpc.StatusCode.UNKNOWN}[request.response_status.code], request.response_status.message)
         return messages.SimpleResponse(payload=messages.Payload(body=bytes(request.response_size)))

@@ -41,6 +41,18 @@ static lks_code test_empty_call(void *self, lks_rpc_context *context, const grpc
     return LKS_OK;
 }
 
+/* Sends the metadata of custom_metadata back. */
+static lks_code echo(lks_rpc_context *context, lks_error *error)
+{
+    static const char header[] = "x-grpc-test-echo-initial", trailer[] = "x-grpc-test-echo-trailing-bin";
+    lks_rpc_slice first = lks_host_metadata(context, header), last = lks_host_metadata(context, trailer);
+    lks_code code = first.data ? lks_host_add_header(context, header, first.data, first.len, error) : LKS_OK;
+
+    if (code == LKS_OK && last.data)
+        code = lks_host_add_trailer(context, trailer, last.data, last.len, error);
+    return code;
+}
+
 static lks_code test_unary_call(void *self, lks_rpc_context *context, const grpc_testing_simple_request *request,
                                 grpc_testing_simple_response *response, lks_error *error)
 {
@@ -48,6 +60,8 @@ static lks_code test_unary_call(void *self, lks_rpc_context *context, const grpc
     size_t size = (size_t)request->response_size;
     (void)self;
 
+    if (echo(context, error) != LKS_OK)
+        return error->code;
     if (status && status->code != 0)
         return lks_error_set(error, (lks_code)status->code, LKS_APPLIED_NO, "%s", status->message);
     if (size > RESPONSE_BYTES_MAX)
