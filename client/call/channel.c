@@ -216,6 +216,7 @@ static void turn(lks_channel *channel, uint64_t until_ns)
 
 void channel_step(lks_channel *channel)
 {
+    loop_resume(&channel->loop);
     on_completion_thread = true;
     turn(channel, 0);
     on_completion_thread = false;
@@ -512,10 +513,12 @@ lks_code lks_channel_close(lks_channel *channel)
         return LKS_FAILED_PRECONDITION;
     atomic_store(&channel->closing, true);
     loop_post(&channel->loop, &channel->close);
-    if (channel->options.driven)
+    if (channel->options.driven) {
+        loop_resume(&channel->loop);
         run_loop(channel);
-    else
+    } else {
         pthread_join(channel->thread, NULL);
+    }
     channel_free(channel);
     return LKS_OK;
 }

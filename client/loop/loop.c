@@ -295,6 +295,15 @@ void loop_rest(struct loop *loop)
     pthread_mutex_unlock(&loop->lock);
 }
 
+void loop_resume(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    while (loop->guest)
+        pthread_cond_wait(&loop->guest_left, &loop->lock);
+    loop->asleep = false;
+    pthread_mutex_unlock(&loop->lock);
+}
+
 bool loop_watch(struct loop *loop, loop_source *source)
 {
     if (!tell_kernel(loop, EPOLL_CTL_ADD, source, source->events))

@@ -85,8 +85,11 @@ void loop_give_back(struct loop *loop);
 void loop_leave(struct loop *loop, bool wake);
 
 /* A loop thread that waits elsewhere, for epoll_fd and until sleeps_until_ns: the loop may be borrowed from now on, and
- * epoll_fd is readable when there is something to do. It comes back by loop_wait. */
+ * epoll_fd is readable when there is something to do. */
 void loop_rest(struct loop *loop);
+
+/* It comes back: waits until a guest has left. Before loop_wait. */
+void loop_resume(struct loop *loop);
 
 /* Drops all tasks, and from now on those that are posted, so that they may be freed. Not while the loop thread runs. */
 void loop_close(struct loop *loop);

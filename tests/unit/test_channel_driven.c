@@ -3,6 +3,7 @@
  * something to do; `done` runs in lks_channel_step alone, and nothing waits for its calls */
 #include <dirent.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,6 +86,51 @@ TEST(a_call_that_another_thread_starts_wakes_it)
     drive(second.call);
     assert_ended_here(&first, LKS_OK, LKS_APPLIED_UNSPECIFIED);
     assert_ended_here(&second, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+}
+
+enum { CALLS = 400 };
+
+static atomic_int n_ended;
+
+static void count(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
+                  const lks_error *error)
+{
+    (void)function;
+    (void)arg;
+    (void)code;
+    (void)response;
+    (void)error;
+    atomic_fetch_add(&n_ended, 1);
+}
+
+/* Each call is alone, so this thread sends it. */
+static void *start_in_turn(void *arg)
+{
+    ping_request request = ping("alone");
+
+    (void)arg;
+    for (int i = 0; i < CALLS; i++) {
+        lks_call_start(channel, &server_write, &request.base, NULL, count, NULL, NULL, NULL, NULL);
+        while (atomic_load(&n_ended) <= i)
+            sched_yield();
+    }
+    return NULL;
+}
+
+/* Half of the steps come when nothing has waked the loop, as another thread is sending. A wake that is lost leaves the
+ * loop waiting for a deadline. */
+TEST(a_thread_may_send_while_another_steps)
+{
+    pthread_t starter;
+
+    reopen(driven);
+    atomic_store(&n_ended, 0);
+    assert_int_equal(pthread_create(&starter, NULL, start_in_turn, NULL), 0);
+    while (atomic_load(&n_ended) < CALLS / 2)
+        assert_int_equal(lks_channel_step(channel, NULL), LKS_OK);
+    while (atomic_load(&n_ended) < CALLS)
+        wait_and_step();
+    pthread_join(starter, NULL);
 }
 
 static struct witness next;
