@@ -1,5 +1,6 @@
 /* The operations with callbacks: hold, once, limiter and reservation. The cases of the table hold for all of them. */
 
+#include <poll.h>
 #include <pthread.h>
 
 #include <lockstock/lockstock.h>
@@ -551,6 +552,33 @@ TEST(a_reservation_is_confirmed_or_cancelled)
     assert_int_equal(fake_calls(fake, FAKE_CONFIRM), 1);
     assert_int_equal(fake_calls(fake, FAKE_CANCEL), 1);
     assert_string_equal(event_of(FAKE_CANCEL, 0).text, "changed");
+}
+
+/* promise CH38 */
+TEST(on_a_driven_channel_they_end_in_steps_and_none_waits)
+{
+    const lks_channel_options options = {.driven = 1};
+    lks_channel *driven = NULL;
+    lks_mutex *mutex = NULL;
+    lks_error error;
+    seen s;
+
+    assert_int_equal(lks_channel_open(fake_url(fake), &options, &driven, NULL), LKS_OK);
+    for (size_t i = 0; i < OPS; i++) {
+        start(&ops[i], &s, driven);
+        while (times(&s) < 1) {
+            struct pollfd fd = {.fd = lks_channel_fd(driven), .events = POLLIN};
+            poll(&fd, 1, lks_channel_timeout_ms(driven));
+            lks_channel_step(driven, NULL);
+        }
+        assert_true(s.good);
+        ops[i].free(&s);
+    }
+    assert_int_equal(lks_mutex_new(driven, "m", NULL, &mutex, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_FAILED);
+    assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
+    lks_mutex_free(mutex);
+    assert_int_equal(lks_channel_close(driven), LKS_OK);
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)
