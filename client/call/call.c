@@ -60,6 +60,7 @@ void call_unref(lks_call *call)
     lks_message_free(call->response);
     request_free(call->base.request);
     free(call->cause);
+    free(call->intercepted.own);
     free(call->headers.items);
     free(call->trailers.items);
     free(call->details.items);
@@ -552,12 +553,13 @@ static void on_closing(frame_call *base)
     cancel(call_of(base), "the channel was closed");
 }
 
-static void complete(frame_call *base)
+void call_complete(frame_call *base)
 {
     lks_call *call = call_of(base);
 
     if (call->follower.stop)
         lks_rpc_unfollow(&call->follower);
+    intercept_after(call->channel, &call->intercepted, request_of(call)->method, call->response, &call->error);
     if (call->done)
         call->done(call->function, call->arg, call->error.code, call->response, &call->error);
     enter(call, CALL_COMPLETE);
@@ -565,7 +567,7 @@ static void complete(frame_call *base)
     call_unref(call);
 }
 
-/* ---- on the caller's thread ------------------------------------------------------------------------- */
+/* ---- the start ------------------------------------------------------------------------- */
 
 static const frame_call_events events = {
     .no_memory = on_no_memory,
@@ -577,10 +579,10 @@ static const frame_call_events events = {
     .malformed = on_malformed,
     .token = on_token,
     .closing = on_closing,
-    .complete = complete,
+    .complete = call_complete,
 };
 
-static lks_call *call_new(lks_channel *channel, struct request *request, unsigned references)
+lks_call *call_new(lks_channel *channel, struct request *request, unsigned references)
 {
     lks_call *call = malloc(sizeof *call);
     if (!call)
@@ -601,111 +603,10 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
     return call;
 }
 
-/* False: the context's call was stopped already. */
-static bool follow(lks_call *call, lks_rpc_context *context)
+bool call_follow(lks_call *call, lks_rpc_context *context)
 {
     if (!context)
         return true;
     call->follower.stop = on_context_stopped;
     return lks_rpc_follow(context, &call->follower);
-}
-
-/* Makes an admitted call that is not started yet. */
-static lks_code prepare(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
-                        const lks_call_options *options, size_t options_bytes, unsigned references, lks_call **ret,
-                        lks_error *error)
-{
-    struct request *request = NULL;
-    lks_call_options own;
-    lks_code code = lks_rpc_options_read(&own, sizeof own, options, options_bytes, "lks_call_options", error);
-
-    if (code != LKS_OK)
-        return code;
-    bool insists = method->settles || own.insist;
-
-    if (!insists && channel_is_slow(channel, own.timeout_ms) && lks_rpc_wait_ms(method, message) == 0)
-        return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_MANY_CALLS,
-                                    "calls queue in this channel for too long");
-    code = channel_admit(channel, insists, error);
-    if (code != LKS_OK)
-        return code;
-
-    code = request_new(method, message, &own, &channel->options, &request, error);
-    if (code != LKS_OK)
-        goto cleanup;
-    *ret = call_new(channel, request, references);
-    if (*ret && follow(*ret, own.context))
-        return LKS_OK;
-    if (*ret) {
-        atomic_store(&(*ret)->references, 1);
-        call_unref(*ret);
-        request = NULL;
-        code = lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "options.context: its call was cancelled");
-        goto cleanup;
-    }
-    code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-cleanup:
-    request_free(request);
-    channel_dismiss(channel);
-    return code;
-}
-
-lks_code lks_call_start_sized(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
-                              const lks_call_options *options, size_t options_bytes, lks_call_done *done,
-                              lks_call_function *function, void *arg, lks_call **ret, lks_error *error)
-{
-    lks_call *call;
-    lks_code code = prepare(channel, method, message, options, options_bytes, ret ? 2 : 1, &call, error);
-
-    if (code != LKS_OK)
-        return code;
-    call->done = done;
-    call->function = function;
-    call->arg = arg;
-    if (ret)
-        *ret = call; /* before the completion can run */
-    if (error)
-        *error = (lks_error){.code = LKS_OK};
-    channel_start(channel, &call->start);
-    return LKS_OK;
-}
-
-/* Starts a call without `done` that this thread waits for. If this thread could send it, it also reads the answer,
- * as long as nothing else is to be done. The call may be complete then. */
-static void run(lks_channel *channel, lks_call *call)
-{
-    if (!channel_enter(channel, &call->start))
-        return;
-    while (call_state_of(call) == CALL_AWAITING)
-        if (!channel_read(channel, call->base.connection))
-            return;
-    if (call_state_of(call) == CALL_SETTLED) {
-        channel_unsettle(channel, &call->base);
-        complete(&call->base);
-    }
-    channel_exit(channel);
-}
-
-lks_code lks_call_run_sized(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
-                            const lks_call_options *options, size_t options_bytes, ProtobufCMessage **ret,
-                            lks_error *error)
-{
-    lks_call *call;
-
-    if (channel_on_completion_thread())
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                             "a synchronous call on the completion thread");
-    if (channel->options.driven)
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a synchronous call on a driven channel");
-    lks_code code = prepare(channel, method, message, options, options_bytes, 2, &call, error);
-    if (code != LKS_OK)
-        return code;
-    run(channel, call);
-    code = lks_call_wait(call, error);
-    if (code == LKS_OK && ret) {
-        *ret = call->response;
-        call->response = NULL;
-    }
-    lks_call_free(call);
-    return code;
 }

@@ -1,4 +1,4 @@
-/* Inside of call.c and wait.c: one call, as the loop thread and the threads that wait for it see it. call.c draws its
+/* Inside of call.c, start.c and wait.c: one call, as the loop thread and the threads that wait for it see it. call.c draws its
  * states and has its invariants. */
 #ifndef LOCKSTOCK_CLIENT_CALL_CALL_H
 #define LOCKSTOCK_CLIENT_CALL_CALL_H
@@ -10,6 +10,7 @@
 #include <lockstock/rpc/service.h>
 
 #include "client/call/channel.h"
+#include "client/call/intercept.h"
 #include "client/loop/loop.h"
 
 typedef enum call_state {
@@ -48,6 +49,7 @@ struct lks_call {
     loop_task cancel;
     bool cancelled, cancel_posted; /* under the lock */
     lks_rpc_follower follower;     /* of the context */
+    intercepted intercepted;
 
     /* The loop thread's. */
     struct timer timer;  /* not later than */
@@ -68,6 +70,15 @@ static inline call_state call_state_of(const lks_call *call)
 {
     return atomic_load_explicit(&call->state, memory_order_acquire);
 }
+
+/* An admitted call that is not started yet; takes over the request. NULL: no memory. */
+lks_call *call_new(lks_channel *channel, struct request *request, unsigned references);
+
+/* NULL: nothing to follow. False: the context's call was stopped already. */
+bool call_follow(lks_call *call, lks_rpc_context *context);
+
+/* It is SETTLED, and has left the channel's list of those: tells who waits for it. */
+void call_complete(frame_call *base);
 
 /* Frees the call with the last reference. */
 void call_unref(lks_call *call);

@@ -466,6 +466,13 @@ static lks_code check_options(const lks_channel_options *o, lks_error *error)
         wrong = "options.keepalive_timeout_ms: must be 0 or at least 1,000";
     else if (o->keepalive_timeout_ms > 0 && o->keepalive_ms == 0)
         wrong = "options.keepalive_timeout_ms: needs keepalive_ms";
+    else if (o->n_interceptors > LKS_INTERCEPTORS_MAX)
+        wrong = "options.n_interceptors: at most 32";
+    else if (o->n_interceptors > 0 && !o->interceptors)
+        wrong = "options.interceptors: must not be NULL, n_interceptors is not 0";
+    for (size_t i = 0; !wrong && i < o->n_interceptors; i++)
+        if (!o->interceptors[i].before && !o->interceptors[i].after)
+            wrong = "options.interceptors: one has neither before nor after";
     return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong) : LKS_OK;
 }
 

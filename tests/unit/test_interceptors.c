@@ -1,4 +1,4 @@
-/* Interceptors of a host: their order, what they may change, calls that they defer. */
+/* Interceptors of hosts and channels: their order, what they may change, calls that they defer. */
 #include <pthread.h>
 
 #include <lockstock/host.h>
@@ -15,7 +15,7 @@ typedef enum doing { ADMIT, REFUSE, SKIP, DEFER, DEFER_AND_REFUSE, WAIT } doing;
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    char trace[256];
+    char trace[512], url[64];
     doing before[2], after[2];
     lks_code handler;
     lks_host_call *kept;
@@ -120,7 +120,11 @@ static lks_code after(void *arg, void **own, lks_rpc_context *context, const Pro
 static lks_code handle(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
                        ProtobufCMessage *response, lks_error *error)
 {
+    lks_rpc_slice who = lks_host_metadata(context, "x-who");
+
     note("handler", NULL);
+    if (who.data)
+        note(who.data, NULL);
     ((order *)response)->id = (char *)"new";
     return here.handler == LKS_OK ? LKS_OK : lks_error_set(error, here.handler, LKS_APPLIED_NO, "sold");
 }
@@ -136,7 +140,6 @@ static int set_up(void **state)
 {
     static lks_rpc_binding binding = {.method = &shop_look_method, .handle = handle};
     const lks_rpc_service service = {.name = "lockstock.test.Shop", .n_bindings = 1, .bindings = &binding};
-    char url[64];
     uint16_t port = 0;
     lks_error error;
 
@@ -150,8 +153,8 @@ static int set_up(void **state)
                      LKS_OK);
     assert_int_equal(lks_host_add(host, &service, &error), LKS_OK);
     assert_int_equal(lks_host_listen(host, "grpc://127.0.0.1:0", &port, &error), LKS_OK);
-    snprintf(url, sizeof url, "grpc://127.0.0.1:%u", port);
-    assert_int_equal(lks_channel_open(url, &(lks_channel_options){.no_retry = true}, &channel, &error), LKS_OK);
+    snprintf(here.url, sizeof here.url, "grpc://127.0.0.1:%u", port);
+    assert_int_equal(lks_channel_open(here.url, &(lks_channel_options){.no_retry = true}, &channel, &error), LKS_OK);
     return 0;
 }
 
@@ -239,6 +242,69 @@ TEST(a_call_that_is_stopped_in_an_interceptor_is_left)
     assert_string_equal(here.trace, " before-a before-b after-b CANCELLED after-a CANCELLED");
 }
 
+/* ---- of a channel ----------------------------------------------------------------------------------- */
+
+static lks_code channel_before(void *arg, void **own, const lks_rpc_method *method, const ProtobufCMessage *request,
+                               lks_call_options *options, lks_error *error)
+{
+    static const lks_metadata added = {"x-who", "c", 1};
+    const char *name = arg;
+
+    note("before-", arg);
+    *own = arg;
+    assert_ptr_equal(method, &shop_look_method);
+    options->metadata = &added;
+    options->n_metadata = 1;
+    return here.before[*name == 'd'] == REFUSE
+               ? lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_YES, "id: not now")
+               : LKS_OK;
+}
+
+static void channel_after(void *arg, void **own, const lks_rpc_method *method, const ProtobufCMessage *response,
+                          const lks_error *error)
+{
+    assert_ptr_equal(*own, arg);
+    assert_int_equal(response != NULL, error->code == LKS_OK);
+    note("after-", arg);
+    note(lks_code_name(error->code), NULL);
+}
+
+static const lks_channel_interceptor channel_chain[] = {
+    {.before = channel_before, .after = channel_after, .arg = "c"},
+    {.before = channel_before, .after = channel_after, .arg = "d"},
+};
+
+static void on_done(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
+                    const lks_error *error)
+{
+    note("done", NULL);
+}
+
+/* promise CH37 */
+TEST(interceptors_of_a_channel)
+{
+    const lks_channel_options options = {.interceptors = channel_chain, .n_interceptors = 2, .no_retry = true};
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    lks_call *call = NULL;
+    lks_error error;
+
+    lks_channel_close(channel);
+    assert_int_equal(lks_channel_open(here.url, &options, &channel, &error), LKS_OK);
+    expect(LKS_OK, LKS_APPLIED_UNSPECIFIED, "new",
+           " before-c before-d before-a before-b handler c after-b OK after-a OK after-d OK after-c OK");
+    here.trace[0] = '\0';
+    request.id = (char *)"o-1";
+    here.handler = LKS_ABORTED;
+    assert_int_equal(
+        lks_call_start(channel, &shop_look_method, &request.base, NULL, on_done, NULL, NULL, &call, &error), LKS_OK);
+    assert_int_equal(lks_call_wait(call, NULL), LKS_ABORTED);
+    lks_call_free(call);
+    assert_string_equal(here.trace, " before-c before-d before-a before-b handler c after-b ABORTED after-a ABORTED"
+                                    " after-d ABORTED after-c ABORTED done");
+    here.before[1] = REFUSE;
+    expect(LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "id: not now", " before-c before-d after-c PERMISSION_DENIED");
+}
+
 TEST(interceptors_that_make_no_sense_are_refused)
 {
     static const lks_host_interceptor none[] = {{.before = before}, {.arg = "b"}};
@@ -250,8 +316,16 @@ TEST(interceptors_that_make_no_sense_are_refused)
         {{.interceptors = none, .n_interceptors = 2}, "interceptors: one has neither before nor after"},
         {{.interceptors = none, .n_interceptors = 33}, "n_interceptors: at most 32"},
     };
+    static const lks_channel_interceptor nothing = {.arg = "c"};
     lks_host *refused;
+    lks_channel *none_opened;
     lks_error error;
+
+    assert_int_equal(lks_channel_open("tcp://127.0.0.1:1",
+                                      &(lks_channel_options){.interceptors = &nothing, .n_interceptors = 1},
+                                      &none_opened, &error),
+                     LKS_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "options.interceptors: one has neither before nor after");
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(lks_host_open(&cases[i].options, &refused, &error), LKS_INVALID_ARGUMENT);

@@ -38,6 +38,26 @@ enum { LKS_TOKEN_BYTES_MAX = 4096 };
 typedef lks_code lks_channel_get_token(void *arg, char token[LKS_TOKEN_BYTES_MAX + 1], uint32_t *lasts_ms,
                                        lks_error *error);
 
+struct lks_call_options;
+
+/* Code around each call of a channel: for logs, metrics, metadata, rights. `before` runs in the order of the options, inside
+ * of the function that starts the call; `after` in the reverse order, for those that admitted the call, when it has ended:
+ * before its `done`, on the completion thread or in the function that waits for the call, where it must not block; or,
+ * when the call could not be started, inside of that function. Either may be NULL. Both run for several calls at a
+ * time. Tries of a call are none of their own. `*own` is a pointer of the interceptor's own for the call, NULL at first. */
+typedef struct lks_channel_interceptor {
+    /* LKS_OK admits the call. Another code, with *error: it is not started, and fails so, applied NO. *options are the
+     * call's own, to be changed: what it points to need only live until the call is started. */
+    lks_code (*before)(void *arg, void **own, const lks_rpc_method *method, const ProtobufCMessage *request,
+                       struct lks_call_options *options, lks_error *error);
+    /* How it ended: error->code is LKS_OK with a response. */
+    void (*after)(void *arg, void **own, const lks_rpc_method *method, const ProtobufCMessage *response,
+                  const lks_error *error);
+    void *arg;
+} lks_channel_interceptor;
+
+enum { LKS_INTERCEPTORS_MAX = 32 };
+
 typedef struct lks_channel_options {
     uint32_t timeout_ms;      /* of a call that names none; 0 = 5,000 */
     uint32_t in_flight_max;   /* calls on one connection that do not wait on the server, more wait here;
@@ -66,6 +86,9 @@ typedef struct lks_channel_options {
      * keepalive_timeout_ms from then on. A server may end connections that ping more often than it allows. */
     uint32_t keepalive_ms;         /* 0: no pings */
     uint32_t keepalive_timeout_ms; /* 0 = 20,000 */
+    const lks_channel_interceptor
+        *interceptors;     /* the first one is the outermost; must live until the channel is closed */
+    size_t n_interceptors; /* at most LKS_INTERCEPTORS_MAX */
 } lks_channel_options;
 
 /* Opens a channel to `urls`: one to 64 of tcp://HOST:PORT, tls://HOST:PORT,
