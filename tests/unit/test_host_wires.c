@@ -360,6 +360,21 @@ static void a_cancelled_call_is_not_run(void **state)
     assert_int_equal(the_shop.bought, 0);
 }
 
+/* The caller reads nothing, so it answers no ping, and heeds no GOAWAY. */
+static void a_silent_or_old_connection_ends(void **state)
+{
+    static const lks_host_options options[] = {{.keepalive_ms = 1000, .keepalive_timeout_ms = 1000},
+                                               {.connection_age_ms = 1000, .connection_age_grace_ms = 1000}};
+
+    for (size_t i = 0; i < 2 && here.wire->is_grpc; i++) {
+        if (i > 0)
+            tear_down(state);
+        here.n_callers = 0;
+        start(options[i]);
+        await_closed(1);
+    }
+}
+
 /* promise CH23 */
 static void a_call_ends_at_its_deadline(void **state)
 {
@@ -441,6 +456,7 @@ static const struct {
     {"connections_take_turns", connections_take_turns},
     {"calls_of_a_lost_connection_are_not_run", calls_of_a_lost_connection_are_not_run},
     {"a_cancelled_call_is_not_run", a_cancelled_call_is_not_run},
+    {"a_silent_or_old_connection_ends", a_silent_or_old_connection_ends},
     {"a_call_ends_at_its_deadline", a_call_ends_at_its_deadline},
     {"closing_lets_what_waits_run", closing_lets_what_waits_run},
     {"closing_at_once_refuses_what_waits", closing_at_once_refuses_what_waits},
