@@ -179,6 +179,7 @@ static void succeed(lks_call *call, ProtobufCMessage *response)
 
     call->error = (lks_error){.code = LKS_OK, .applied = applied != LKS_APPLIED_NO ? applied : LKS_APPLIED_UNSPECIFIED};
     call->response = response;
+    channel_note_try(call->channel, true);
     settle(call);
 }
 
@@ -271,7 +272,8 @@ static void try_failed(lks_call *call, bool transient)
     note_applied(call, call->error.applied);
     if (transient)
         channel_leave(call->channel, call->base.connection);
-    if (!transient || !may_repeat(call) || request_of(call)->no_retry || !has_time(call, again_ns)) {
+    bool budgeted = channel_note_try(call->channel, !transient) || request_of(call)->insist;
+    if (!transient || !may_repeat(call) || request_of(call)->no_retry || !budgeted || !has_time(call, again_ns)) {
         fail(call);
         return;
     }

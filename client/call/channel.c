@@ -17,6 +17,7 @@ enum {
     IN_FLIGHT_MAX = 256,
     WAITING_MAX = 16384,
     QUEUE_MAX = 65536,
+    RETRY_TOKENS_MAX = 1000,
     INSISTENT_MAX = 1024, /* calls that insist, beyond a full queue */
     MESSAGE_BYTES_MAX = 1 << 20,
     URLS_MAX = 64,
@@ -151,6 +152,18 @@ void channel_leave(lks_channel *channel, const struct connection *connection)
 {
     if (channel->connections[channel->current] == connection)
         channel->current = (channel->current + 1) % channel->n_connections;
+}
+
+bool channel_note_try(lks_channel *channel, bool passed)
+{
+    const uint64_t max = 10 * (uint64_t)channel->options.retry_tokens;
+    uint64_t *left = &channel->retry_tokens;
+
+    if (passed)
+        *left = *left < max ? *left + 1 : max;
+    else
+        *left = *left > 10 ? *left - 10 : 0;
+    return max == 0 || *left > max / 2;
 }
 
 /* The lane of the oldest queued call that the connection has room for; LANES: none. */
@@ -430,6 +443,7 @@ static lks_channel *channel_new(const lks_channel_options *options)
     }
     channel->options = *options;
     fill_in(&channel->options);
+    channel->retry_tokens = 10 * (uint64_t)channel->options.retry_tokens;
     channel->calls_max = (size_t)channel->options.in_flight_max + channel->options.queue_max;
     channel->forks = forks_so_far();
     channel->close.run = run_close;
@@ -466,6 +480,8 @@ static lks_code check_options(const lks_channel_options *o, lks_error *error)
         wrong = "options.keepalive_timeout_ms: must be 0 or at least 1,000";
     else if (o->keepalive_timeout_ms > 0 && o->keepalive_ms == 0)
         wrong = "options.keepalive_timeout_ms: needs keepalive_ms";
+    else if (o->retry_tokens > RETRY_TOKENS_MAX)
+        wrong = "options.retry_tokens: at most 1,000";
     else if (o->n_interceptors > LKS_INTERCEPTORS_MAX)
         wrong = "options.n_interceptors: at most 32";
     else if (o->n_interceptors > 0 && !o->interceptors)

@@ -54,7 +54,8 @@ struct lks_channel {
     uint64_t enqueued;        /* calls put into a queue so far */
     frame_queue settled;      /* those whose completion is still to run */
     lks_rpc_arena *arena;
-    uint64_t random; /* of backoff_ns */
+    uint64_t random;       /* of backoff_ns */
+    uint64_t retry_tokens; /* that are left, in tenths */
     loop_task close, fetched;
 };
 
@@ -109,6 +110,10 @@ void channel_unsettle(lks_channel *channel, frame_call *call);
 
 /* A try on this connection failed: the next one goes to another, if one is up. */
 void channel_leave(lks_channel *channel, const struct connection *connection);
+
+/* A try has ended; `passed`: not by a failure that another try might not meet. Returns whether options.retry_tokens allows
+ * another. */
+bool channel_note_try(lks_channel *channel, bool passed);
 
 /* Whether any connection is up. */
 bool channel_connected(const lks_channel *channel);

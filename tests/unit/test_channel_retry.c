@@ -77,6 +77,25 @@ TEST(a_server_that_did_nothing_is_asked_again)
     assert_false(server_request_at(server, 3).unanswered_before); /* each was answered: with NO */
 }
 
+/* promise CH40: a channel repeats no calls while half of its retry_tokens are spent, except those that insist */
+TEST(a_channel_has_a_budget_of_repeated_tries)
+{
+    const server_status unavailable = {LKS_UNAVAILABLE, LKS_APPLIED_NO, 1};
+
+    restart((lks_channel_options){.retry_tokens = 4});
+    fail_calls(unavailable, 3);
+    assert_int_equal(run(&server_plain, "a", NULL, NULL, NULL), LKS_UNAVAILABLE); /* 4 tokens, 3, 2 */
+    assert_int_equal(server_seen(server), 2);
+    assert_int_equal(run(&server_plain, "a", NULL, NULL, NULL), LKS_UNAVAILABLE);
+    assert_int_equal(server_seen(server), 3);
+    for (int i = 0; i < 20; i++)
+        run_ok(&server_plain, "a"); /* 1 token, 3 */
+    fail_calls(unavailable, 1);
+    assert_int_equal(run(&server_plain, "a", NULL, NULL, NULL), LKS_UNAVAILABLE); /* 2 */
+    fail_calls(unavailable, 2);
+    assert_int_equal(run(&server_plain, "a", &(lks_call_options){.insist = true}, NULL, NULL), LKS_OK);
+}
+
 /* Only an option of the field says so, not its name. */
 /* promise CH4 */
 TEST(a_field_without_the_option_is_sent_as_it_is)

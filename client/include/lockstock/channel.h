@@ -89,6 +89,10 @@ typedef struct lks_channel_options {
     const lks_channel_interceptor
         *interceptors;     /* the first one is the outermost; must live until the channel is closed */
     size_t n_interceptors; /* at most LKS_INTERCEPTORS_MAX */
+    /* A budget for repeated tries, as gRPC's retryThrottling: a try that fails and might be repeated takes a token, another
+     * one gives back a tenth. Calls are repeated while more than half of the tokens are there; those that insist always. */
+    uint32_t retry_tokens; /* at most 1,000; 0: no budget */
+    uint32_t reserved_2;   /* 0 */
 } lks_channel_options;
 
 /* Opens a channel to `urls`: one to 64 of tcp://HOST:PORT, tls://HOST:PORT,
