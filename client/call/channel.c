@@ -21,7 +21,7 @@ enum {
     INSISTENT_MAX = 1024, /* calls that insist, beyond a full queue */
     MESSAGE_BYTES_MAX = 1 << 20,
     URLS_MAX = 64,
-    TIMERS_OF_URL = 3, /* of its connection, its stream and its engine */
+    TIMERS_OF_URL = 4, /* of its connection, its stream, its dial and its engine */
     KEEPALIVE_MS_MIN = 1000,
     KEEPALIVE_TIMEOUT_MS = 20000,
     QUEUE_PART = 2 /* a call may queue here for one part in so many of its time; the rest is the server's */

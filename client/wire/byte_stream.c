@@ -1,8 +1,7 @@
 #include "client/wire/byte_stream.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +14,7 @@
 #include "base/container.h"
 #include "net/resolve.h"
 
-enum {
-    ATTEMPT_MS = 3000,         /* to connect to one address, TLS included */
-    UNACKNOWLEDGED_MS = 20000, /* then the peer's host is gone */
-    KEEPALIVE_S = 15,
-    KEEPALIVE_INTERVAL_S = 3,
-    KEEPALIVE_PROBES = 3,
-    CIPHER_BYTES = 32 * 1024,
-    PIECE_BYTES = 16 * 1024
-};
+enum { HANDSHAKE_MS = 3000, CIPHER_BYTES = 32 * 1024, PIECE_BYTES = 16 * 1024 };
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
@@ -40,11 +31,12 @@ static void drop_addresses(byte_stream *b)
 {
     if (b->addresses)
         freeaddrinfo(b->addresses);
-    b->addresses = b->next_address = NULL;
+    b->addresses = NULL;
 }
 
 void bytes_close(byte_stream *b)
 {
+    dial_cancel(&b->dial);
     close_fd(b);
     heap_clear(&b->loop->timers, &b->timer);
     drop_addresses(b);
@@ -208,79 +200,45 @@ static void connected(byte_stream *b)
         return;
     }
     b->state = BYTES_HANDSHAKE;
-    loop_look_for(b->loop, &b->source, POLLIN);
+    heap_set(&b->loop->timers, &b->timer, clock_in_ms(HANDSHAKE_MS));
     shake(b);
 }
 
-static void set_options(int fd)
+static void on_dialled(dial *d, int fd, int failed)
 {
-    static const int on = 1, unacknowledged_ms = UNACKNOWLEDGED_MS, idle_s = KEEPALIVE_S,
-                     interval_s = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES;
+    byte_stream *b = container_of(d, byte_stream, dial);
 
-    /* The connection also works without one that the kernel refuses. */
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-}
-
-/* 0, EINPROGRESS, or why it failed. */
-static int begin(byte_stream *b, int family, const struct sockaddr *address, socklen_t len)
-{
-    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        return errno;
-    if (family != AF_UNIX)
-        set_options(fd);
-    int failed = connect(fd, address, len) == 0 ? 0 : errno;
-    if (failed != 0 && failed != EINPROGRESS) {
-        close(fd);
-        return failed;
+    drop_addresses(b);
+    if (fd < 0) {
+        fail(b, "cannot connect", strerror(failed));
+        return;
     }
     b->source.fd = fd;
-    b->source.events = POLLOUT;
+    b->source.events = POLLIN;
     if (!loop_watch(b->loop, &b->source)) {
         b->source.fd = -1;
         close(fd);
-        return EMFILE;
+        fail(b, "cannot connect", strerror(EMFILE));
+        return;
     }
-    b->state = BYTES_CONNECTING;
-    heap_set(&b->loop->timers, &b->timer, clock_in_ms(ATTEMPT_MS));
-    return failed;
-}
-
-/* `failed`: why the last address did not do. */
-static void connect_next(byte_stream *b, int failed)
-{
-    close_fd(b);
-    while (b->next_address) {
-        const struct addrinfo *address = b->next_address;
-
-        b->next_address = address->ai_next;
-        failed = begin(b, address->ai_family, address->ai_addr, address->ai_addrlen);
-        if (failed == EINPROGRESS)
-            return;
-        if (failed == 0) {
-            connected(b);
-            return;
-        }
-    }
-    fail(b, "cannot connect", strerror(failed));
+    connected(b);
 }
 
 static void connect_path(byte_stream *b)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const struct addrinfo only = {
+        .ai_family = AF_UNIX, .ai_addr = (struct sockaddr *)&address, .ai_addrlen = sizeof address};
 
     strcpy(address.sun_path, b->path); /* its length was checked with the URL */
-    int failed = begin(b, AF_UNIX, (const struct sockaddr *)&address, sizeof address);
-    if (failed == 0)
-        connected(b);
-    else if (failed != EINPROGRESS)
-        fail(b, "cannot connect", strerror(failed));
+    b->state = BYTES_CONNECTING;
+    dial_start(&b->dial, &only);
+}
+
+static void connect_addresses(byte_stream *b)
+{
+    b->state = BYTES_CONNECTING;
+    dial_start(&b->dial, b->addresses);
 }
 
 static void post_resolved(void *arg)
@@ -304,12 +262,12 @@ static void run_resolved(loop_task *task)
     byte_stream *b = container_of(task, byte_stream, resolved);
     const char *why;
 
-    b->next_address = b->addresses = resolve_end(b->resolution, &why);
+    b->addresses = resolve_end(b->resolution, &why);
     b->resolution = NULL;
     if (b->state != BYTES_RESOLVING)
         drop_addresses(b);
     else if (b->addresses)
-        connect_next(b, 0);
+        connect_addresses(b);
     else
         fail(b, "cannot resolve the host", why);
 }
@@ -322,9 +280,9 @@ void bytes_open(byte_stream *b)
         connect_path(b);
         return;
     }
-    b->next_address = b->addresses = resolve_numeric(b->address.host, b->address.port);
+    b->addresses = resolve_numeric(b->address.host, b->address.port);
     if (b->addresses)
-        connect_next(b, 0);
+        connect_addresses(b);
     else
         start_resolving(b);
 }
@@ -333,23 +291,7 @@ void bytes_open(byte_stream *b)
 
 static void run_due(struct timer *timer)
 {
-    byte_stream *b = container_of(timer, byte_stream, timer);
-
-    if (b->state == BYTES_CONNECTING)
-        connect_next(b, ETIMEDOUT);
-    else
-        fail(b, "TLS", strerror(ETIMEDOUT));
-}
-
-static void end_connect(byte_stream *b)
-{
-    int failed = 0;
-    socklen_t len = sizeof failed;
-
-    if (getsockopt(b->source.fd, SOL_SOCKET, SO_ERROR, &failed, &len) != 0 || failed != 0)
-        connect_next(b, failed);
-    else
-        connected(b);
+    fail(container_of(timer, byte_stream, timer), "TLS", strerror(ETIMEDOUT));
 }
 
 static void run_ready(loop_source *source, short found)
@@ -357,10 +299,6 @@ static void run_ready(loop_source *source, short found)
     byte_stream *b = container_of(source, byte_stream, source);
 
     b->drained = false;
-    if (b->state == BYTES_CONNECTING) {
-        end_connect(b);
-        return;
-    }
     if ((found & POLLOUT) != 0) {
         b->blocked = false;
         loop_look_for(b->loop, source, POLLIN);
@@ -386,6 +324,7 @@ void bytes_init(byte_stream *b)
     b->source = (loop_source){.fd = -1, .ready = run_ready};
     b->timer.due = run_due;
     b->resolved.run = run_resolved;
+    dial_init(&b->dial, b->loop, on_dialled);
 }
 
 void bytes_fini(byte_stream *b)

@@ -1,9 +1,9 @@
 /* Bytes to and from a server over TCP, TLS or a unix socket, without blocking. A stream may be opened again after it
  * was closed. All functions run on the loop thread, and so do the callbacks.
  *
- *   CLOSED --open--> [RESOLVING] --> CONNECTING, one address after the other --> [HANDSHAKE] --> UP
- *     ^                  |               |                                            |           |
- *     +------------------+---------------+----- failed(), then bytes_close -----------+-----------+ */
+ *   CLOSED --open--> [RESOLVING] --> CONNECTING, to one of the addresses --> [HANDSHAKE] --> UP
+ *     ^                  |               |                                           |            |
+ *     +------------------+---------------+----- failed(), then bytes_close ----------+------------+ */
 #ifndef LOCKSTOCK_CLIENT_WIRE_BYTE_STREAM_H
 #define LOCKSTOCK_CLIENT_WIRE_BYTE_STREAM_H
 
@@ -15,6 +15,7 @@
 
 #include "base/address.h"
 #include "client/loop/loop.h"
+#include "client/wire/dial.h"
 #include "net/tls.h"
 
 enum { BYTES_WHY_MAX = 128 };
@@ -42,12 +43,13 @@ typedef struct byte_stream {
 
     byte_stream_state state;
     loop_source source; /* where bytes come, once up; watched while its fd is not -1 */
-    struct timer timer;
+    struct timer timer; /* the end of HANDSHAKE */
+    dial dial;
     struct resolution *resolution; /* may outlast RESOLVING, and serve the next open */
     loop_task resolved;
-    struct addrinfo *addresses, *next_address;
-    bool blocked; /* the kernel takes no more at present */
-    bool drained; /* it gave all it had, since the source was found ready */
+    struct addrinfo *addresses; /* until one is connected */
+    bool blocked;               /* the kernel takes no more at present */
+    bool drained;               /* it gave all it had, since the source was found ready */
     char why[BYTES_WHY_MAX];
 
     tls *tls; /* NULL = plain */

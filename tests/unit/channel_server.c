@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -502,36 +503,41 @@ static void *serve(void *arg)
 
 /* ---- the test's side --------------------------------------------------------- */
 
+static void must(bool done)
+{
+    if (!done)
+        abort();
+}
+
 const char *server_scheme(void)
 {
     const char *scheme = getenv("LOCKSTOCK_TEST_SCHEME");
     return scheme ? scheme : "tcp";
 }
 
-struct server *server_start(uint16_t port)
+struct server *server_start_at(const char *host, uint16_t port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-    socklen_t len = sizeof address;
-    int on = 1;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *address;
     struct server *server = calloc(1, sizeof *server);
+    int on = 1;
+    char digits[8];
 
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    snprintf(digits, sizeof digits, "%u", port);
+    must(getaddrinfo(host, digits, &hints, &address) == 0);
     server->reading = true;
     server->wake = eventfd(0, EFD_CLOEXEC);
-    server->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    server->listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    must(bind(server->listener, address->ai_addr, address->ai_addrlen) == 0 && listen(server->listener, 64) == 0 &&
+         getsockname(server->listener, address->ai_addr, &address->ai_addrlen) == 0);
+    /* The port is at the same place in the addresses of both families. */
+    server->port = ntohs(((const struct sockaddr_in *)(const void *)address->ai_addr)->sin_port);
+    snprintf(server->url, sizeof server->url, strchr(host, ':') ? "%s://[%s]:%u" : "%s://%s:%u", server_scheme(), host,
+             server->port);
+    freeaddrinfo(address);
     pthread_mutex_init(&server->lock, NULL);
     pthread_cond_init(&server->changed, NULL);
-    if (bind(server->listener, (struct sockaddr *)&address, len) != 0 || listen(server->listener, 64) != 0 ||
-        getsockname(server->listener, (struct sockaddr *)&address, &len) != 0 ||
-        pthread_create(&server->thread, NULL, serve, server) != 0) {
-        close(server->listener);
-        close(server->wake);
-        free(server);
-        return NULL;
-    }
-    server->port = ntohs(address.sin_port);
-    snprintf(server->url, sizeof server->url, "%s://127.0.0.1:%u", server_scheme(), server->port);
+    must(pthread_create(&server->thread, NULL, serve, server) == 0);
     return server;
 }
 
@@ -539,8 +545,7 @@ static void wake(struct server *server)
 {
     uint64_t one = 1;
 
-    if (write(server->wake, &one, sizeof one) != sizeof one)
-        abort();
+    must(write(server->wake, &one, sizeof one) == sizeof one);
 }
 
 void server_stop(struct server *server)

@@ -45,8 +45,13 @@ typedef struct server_request {
 
 struct server;
 
-/* Listens on a loopback port, 0 = of the system's choice. NULL when it cannot. */
-struct server *server_start(uint16_t port);
+/* Listens on a port of a numeric address, 0 = of the system's choice. Ends the program when it cannot. */
+struct server *server_start_at(const char *host, uint16_t port);
+
+static inline struct server *server_start(uint16_t port)
+{
+    return server_start_at("127.0.0.1", port);
+}
 
 /* Takes NULL. */
 void server_stop(struct server *server);
@@ -56,7 +61,7 @@ uint16_t server_port(struct server *server);
 /* How it is dialled: what the environment variable LOCKSTOCK_TEST_SCHEME says, else "tcp". */
 const char *server_scheme(void);
 
-/* "SCHEME://127.0.0.1:PORT"; lives as long as the server. */
+/* "SCHEME://HOST:PORT"; lives as long as the server. */
 const char *server_url(struct server *server);
 
 void server_add_fault(struct server *server, server_fault fault);
