@@ -118,40 +118,12 @@ void channel_unsettle(lks_channel *channel, frame_call *call)
     TAILQ_REMOVE(&channel->settled, call, in_line);
 }
 
-bool channel_connected(const lks_channel *channel)
-{
-    for (size_t i = 0; i < channel->n_connections; i++)
-        if (connection_is_up(channel->connections[i]))
-            return true;
-    return false;
-}
-
 const struct connection *channel_why(const lks_channel *channel)
 {
     for (size_t i = 0; i < channel->n_connections; i++)
         if (*connection_why(channel->connections[i]) != '\0')
             return channel->connections[i];
     return NULL;
-}
-
-/* The current connection, or the next one that is up, which becomes current; NULL when none is. */
-static struct connection *choose(lks_channel *channel)
-{
-    for (size_t i = 0; i < channel->n_connections; i++) {
-        size_t at = (channel->current + i) % channel->n_connections;
-
-        if (connection_is_up(channel->connections[at])) {
-            channel->current = at;
-            return channel->connections[at];
-        }
-    }
-    return NULL;
-}
-
-void channel_leave(lks_channel *channel, const struct connection *connection)
-{
-    if (channel->connections[channel->current] == connection)
-        channel->current = (channel->current + 1) % channel->n_connections;
 }
 
 bool channel_note_try(lks_channel *channel, bool passed)
@@ -166,30 +138,13 @@ bool channel_note_try(lks_channel *channel, bool passed)
     return max == 0 || *left > max / 2;
 }
 
-/* The lane of the oldest queued call that the connection has room for; LANES: none. */
-static connection_lane next_lane(const lks_channel *channel, const struct connection *connection)
-{
-    connection_lane next = LANES;
-    uint64_t oldest = UINT64_MAX;
-
-    for (connection_lane lane = LANE_PROMPT; lane < LANES; lane++) {
-        const frame_call *first = TAILQ_FIRST(&channel->queue[lane]);
-
-        if (first && first->enqueued < oldest && connection_room(connection, lane) > 0) {
-            oldest = first->enqueued;
-            next = lane;
-        }
-    }
-    return next;
-}
-
 /* Sends queued calls, as far as there is room, and writes. */
 static void send_off(lks_channel *channel)
 {
-    struct connection *connection = choose(channel);
+    struct connection *connection;
     connection_lane lane;
 
-    while (connection && (lane = next_lane(channel, connection)) != LANES)
+    while ((connection = channel_choose(channel, &lane)))
         connection_send(connection, lane, &channel->queue[lane]);
     atomic_store(&channel->queue_ns, pace_expected_ns(&channel->pace, channel->n_prompt));
     for (size_t i = 0; i < channel->n_connections; i++)
@@ -223,6 +178,7 @@ static void turn(lks_channel *channel, uint64_t until_ns)
     run_tasks(channel, loop_wait(&channel->loop, until_ns));
     loop_run_ready(&channel->loop);
     heap_run(&channel->loop.timers);
+    channel_tell_state(channel);
     send_off(channel);
     complete_settled(channel);
 }
@@ -470,7 +426,9 @@ static lks_code check_options(const lks_channel_options *o, lks_error *error)
     if (o->token && !tokens_is_valid(o->token))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "options.token: must be 1 to %d of A-Z, a-z, 0-9 and -._~+/=", LKS_TOKEN_BYTES_MAX);
-    if (o->token && o->get_token)
+    if (o->policy > LKS_LEAST_IN_FLIGHT)
+        wrong = "options.policy: must be an lks_channel_policy";
+    else if (o->token && o->get_token)
         wrong = "options.get_token: there is a token, too";
     else if (o->driven > 1)
         wrong = "options.driven: must be 0 or 1";

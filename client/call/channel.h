@@ -40,12 +40,13 @@ struct lks_channel {
     struct loop loop;
     atomic_size_t under_way; /* calls admitted and not settled */
     atomic_bool closing;
+    _Atomic lks_channel_state state;
     _Atomic uint64_t queue_ns; /* how long a PROMPT call would queue, as the loop thread last knew */
 
     /* The loop thread's. */
     struct connection **connections;
     size_t n_connections;
-    size_t current;           /* the connection that calls go to while it is up */
+    size_t current;           /* the connection that calls go to while it is up, or, by turns, the next */
     frame_queue calls;        /* all that are not settled */
     frame_queue queue[LANES]; /* those that wait for room in a connection */
     frame_queue tokenless;    /* those that wait for a token */
@@ -110,6 +111,13 @@ void channel_unsettle(lks_channel *channel, frame_call *call);
 
 /* A try on this connection failed: the next one goes to another, if one is up. */
 void channel_leave(lks_channel *channel, const struct connection *connection);
+
+/* The connection for the next message, by options.policy, and the lane whose calls it takes; NULL: none is up and has
+ * room for a call that waits. */
+struct connection *channel_choose(lks_channel *channel, connection_lane *lane);
+
+/* Runs options.on_state if the state has changed. */
+void channel_tell_state(lks_channel *channel);
 
 /* A try has ended; `passed`: not by a failure that another try might not meet. Returns whether options.retry_tokens allows
  * another. */

@@ -153,6 +153,11 @@ bool connection_is_up(const struct connection *c)
     return c->state == CONNECTION_UP;
 }
 
+bool connection_has_failed(const struct connection *c)
+{
+    return c->failures > 0;
+}
+
 bool link_is_up(const struct link *link)
 {
     return connection_is_up(container_of(link, const struct connection, base));
@@ -187,6 +192,15 @@ static uint32_t waiting_share(uint32_t room)
     uint32_t share = room - room / 4 - (room % 4 != 0);
 
     return share > 0 ? share : least(room, 1);
+}
+
+uint32_t connection_load(const struct connection *c)
+{
+    uint32_t n = 0;
+
+    for (int lane = 0; lane < LANES; lane++)
+        n += c->in_flight[lane];
+    return n;
 }
 
 uint32_t connection_room(const struct connection *c, connection_lane lane)

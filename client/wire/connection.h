@@ -99,11 +99,17 @@ bool connection_is_encrypted(const char *url);
 const char *connection_url(const struct connection *c);
 bool connection_is_up(const struct connection *c);
 
+/* It was lost, or could not be made, since it last answered a call. */
+bool connection_has_failed(const struct connection *c);
+
 /* Why it is not up; "" when unknown. */
 const char *connection_why(const struct connection *c);
 
 /* How many calls may be sent in one message now. */
 uint32_t connection_room(const struct connection *c, connection_lane lane);
+
+/* Calls that are on it. */
+uint32_t connection_load(const struct connection *c);
 
 /* Sends the first call of a queue, and those behind it that share its message. The connection is up and has room. */
 void connection_send(struct connection *c, connection_lane lane, const frame_queue *queue);

@@ -103,6 +103,12 @@ const lks_rpc_method server_shared_settling =
 
 /* ---- answering, on the thread ------------------------------------------------ */
 
+static void must(bool done)
+{
+    if (!done)
+        abort();
+}
+
 static void write_all(int fd, const void *data, size_t len)
 {
     const char *at = data;
@@ -344,8 +350,7 @@ static bool make_fault(struct server *server, server_fault_kind kind, int fd, co
         send_status(server, fd, data);
         break;
     case SERVER_FAILS_LATE:
-        if (server->n_late == LATE_MAX)
-            abort();
+        must(server->n_late < LATE_MAX);
         server->late[server->n_late] = (struct late){.at_ns = clock_in_ms(LATE_MS), .fd = fd};
         memcpy(server->late[server->n_late++].sp_id, data, ID);
         break;
@@ -358,8 +363,7 @@ static bool handle(struct server *server, int fd, const uint8_t *data, size_t le
 {
     Lockstock__Rpc__V1__Frame *frame = lockstock__rpc__v1__frame__unpack(NULL, len - ID, data + ID);
 
-    if (!frame || frame->n_calls == 0 || frame->n_calls > LKS_RPC_FRAME_CALLS_MAX)
-        abort();
+    must(frame && frame->n_calls > 0 && frame->n_calls <= LKS_RPC_FRAME_CALLS_MAX);
     struct asked asked = {.fd = fd, .n = frame->n_calls, .calls = malloc(frame->n_calls * sizeof *asked.calls)};
     memcpy(asked.sp_id, data, ID);
     server_fault_kind kind = take_calls(server, frame, &asked);
@@ -503,24 +507,17 @@ static void *serve(void *arg)
 
 /* ---- the test's side --------------------------------------------------------- */
 
-static void must(bool done)
-{
-    if (!done)
-        abort();
-}
-
 const char *server_scheme(void)
 {
-    const char *scheme = getenv("LOCKSTOCK_TEST_SCHEME");
-    return scheme ? scheme : "tcp";
+    return getenv("LOCKSTOCK_TEST_SCHEME") ? getenv("LOCKSTOCK_TEST_SCHEME") : "tcp";
 }
 
 struct server *server_start_at(const char *host, uint16_t port)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *address;
     struct server *server = calloc(1, sizeof *server);
-    int on = 1;
     char digits[8];
+    int on = 1;
 
     snprintf(digits, sizeof digits, "%u", port);
     must(getaddrinfo(host, digits, &hints, &address) == 0);
@@ -580,8 +577,7 @@ const char *server_url(struct server *server)
 void server_add_fault(struct server *server, server_fault fault)
 {
     pthread_mutex_lock(&server->lock);
-    if (server->n_faults == FAULTS_MAX)
-        abort();
+    must(server->n_faults < FAULTS_MAX);
     server->faults[server->n_faults++] = fault;
     pthread_mutex_unlock(&server->lock);
 }

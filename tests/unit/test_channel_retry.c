@@ -309,7 +309,7 @@ TEST(a_half_written_message_is_ended)
 
 static struct server *servers[2], *used, *other;
 
-static void open_both(void)
+static void open_both_with(lks_channel_options options)
 {
     char urls[256];
 
@@ -317,12 +317,17 @@ static void open_both(void)
     for (size_t i = 0; i < 2; i++)
         servers[i] = server_start(0);
     snprintf(urls, sizeof urls, "%s,%s", server_url(servers[0]), server_url(servers[1]));
-    channel = open_channel(urls, (lks_channel_options){0});
+    channel = open_channel(urls, options);
     for (size_t i = 0; i < 2; i++)
         assert_true(server_await_accepted(servers[i], 1));
     run_ok(&server_read, "which");
     used = servers[server_seen(servers[0]) != 0 ? 0 : 1];
     other = servers[server_seen(servers[0]) != 0 ? 1 : 0];
+}
+
+static void open_both(void)
+{
+    open_both_with((lks_channel_options){0});
 }
 
 TEST(calls_stay_with_a_server_until_it_dies)
@@ -350,6 +355,75 @@ TEST(calls_stay_with_a_server_until_it_dies)
     assert_int_equal(server_seen(back), 1);
     close_channel();
     server_stop(back);
+}
+
+/* promise CH41: calls go to the servers in turn, or to the one with the fewest calls */
+TEST(a_policy_chooses_the_server)
+{
+    enum { N = 10 };
+    struct witness calls[N];
+
+    for (uint32_t policy = LKS_ROUND_ROBIN; policy <= LKS_LEAST_IN_FLIGHT; policy++) {
+        open_both_with((lks_channel_options){.policy = policy});
+        for (size_t i = 0; i < 2 * N - 1; i++)
+            run_ok(&server_read, "b");
+        assert_int_equal(server_seen(used), N);
+        assert_int_equal(server_seen(other), N);
+        server_add_fault(used, (server_fault){SERVER_HOLDS, 0, N / 2});
+        server_add_fault(other, (server_fault){SERVER_HOLDS, 0, N / 2});
+        for (size_t i = 0; i < N; i++) /* each in a message of its own */
+            start_waiting(&server_write, i % 2 == 0 ? "even" : "odd", &calls[i]);
+        assert_true(server_await(used, N + N / 2));
+        assert_true(server_await(other, N + N / 2));
+        bool evens_wait = strcmp(server_request_at(used, N).id, "even") == 0;
+        for (size_t i = evens_wait ? 1 : 0; i < N; i += 2) {
+            lks_call_cancel(calls[i].call);
+            assert_int_equal(lks_call_wait(calls[i].call, NULL), LKS_CANCELLED);
+        }
+        for (size_t i = 0; i < N; i++) /* `used` has calls that wait, `other` has none */
+            run_ok(&server_read, "b");
+        assert_int_equal(server_seen(used), policy == LKS_ROUND_ROBIN ? 2 * N : N + N / 2);
+        close_channel();
+        for (size_t i = 0; i < N; i++)
+            lks_call_free(calls[i].call);
+        server_stop(used);
+        server_stop(other);
+    }
+}
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    lks_channel_state state;
+} told = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void on_state(void *arg, lks_channel_state state)
+{
+    pthread_mutex_lock(&told.lock);
+    told.state = state;
+    pthread_cond_broadcast(&told.changed);
+    pthread_mutex_unlock(&told.lock);
+}
+
+static void await_state(lks_channel_state state)
+{
+    pthread_mutex_lock(&told.lock);
+    while (told.state != state)
+        pthread_cond_wait(&told.changed, &told.lock);
+    pthread_mutex_unlock(&told.lock);
+    assert_int_equal(lks_channel_get_state(channel), state);
+}
+
+/* promise CH42: a channel says whether a server is connected, and when that changes */
+TEST(a_channel_tells_its_state)
+{
+    restart((lks_channel_options){.on_state = on_state});
+    await_state(LKS_CHANNEL_READY);
+    uint16_t port = server_port(server);
+    server_stop(server);
+    await_state(LKS_CHANNEL_UNREACHABLE);
+    server = server_start(port);
+    await_state(LKS_CHANNEL_READY);
 }
 
 TEST(a_failed_try_goes_to_another_server)

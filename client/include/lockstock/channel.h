@@ -58,6 +58,22 @@ typedef struct lks_channel_interceptor {
 
 enum { LKS_INTERCEPTORS_MAX = 32 };
 
+/* Which of several servers a call goes to. All are connected to from the beginning. */
+typedef enum lks_channel_policy {
+    LKS_PICK_FIRST = 0,     /* the first that can be reached, until it dies or does not answer */
+    LKS_ROUND_ROBIN = 1,    /* in turn to each that is connected; calls that share a message go together */
+    LKS_LEAST_IN_FLIGHT = 2 /* to the connected one that has the fewest calls of this channel */
+} lks_channel_policy;
+
+typedef enum lks_channel_state {
+    LKS_CHANNEL_CONNECTING = 0,
+    LKS_CHANNEL_READY = 1,      /* a server is connected */
+    LKS_CHANNEL_UNREACHABLE = 2 /* the last attempt to connect to each of them failed; the channel goes on trying */
+} lks_channel_state;
+
+/* The state has changed. On the completion thread: it must not block. */
+typedef void lks_channel_state_changed(void *arg, lks_channel_state state);
+
 typedef struct lks_channel_options {
     uint32_t timeout_ms;      /* of a call that names none; 0 = 5,000 */
     uint32_t in_flight_max;   /* calls on one connection that do not wait on the server, more wait here;
@@ -91,16 +107,16 @@ typedef struct lks_channel_options {
     size_t n_interceptors; /* at most LKS_INTERCEPTORS_MAX */
     /* A budget for repeated tries, as gRPC's retryThrottling: a try that fails and might be repeated takes a token, another
      * one gives back a tenth. Calls are repeated while more than half of the tokens are there; those that insist always. */
-    uint32_t retry_tokens; /* at most 1,000; 0: no budget */
-    uint32_t reserved_2;   /* 0 */
+    uint32_t retry_tokens;               /* at most 1,000; 0: no budget */
+    uint32_t policy;                     /* an lks_channel_policy */
+    lks_channel_state_changed *on_state; /* NULL = none */
+    void *on_state_arg;
 } lks_channel_options;
 
 /* Opens a channel to `urls`: one to 64 of tcp://HOST:PORT, tls://HOST:PORT,
  * unix:///PATH, nng+tcp://HOST:PORT and nng+ws://HOST:PORT/PATH, and, to any gRPC server,
  * grpc://HOST:PORT, grpcs://HOST:PORT and grpc+unix:///PATH, separated by commas;
- * an IPv6 address stands in brackets. Calls go to the first that can be
- * reached, and stay there until it dies or does not answer; then the others take
- * over. Returns before any is connected: the first call waits for that within its
+ * an IPv6 address stands in brackets. options.policy says where calls go. Returns before any is connected: the first call waits for that within its
  * deadline. options may be NULL. LKS_INVALID_ARGUMENT: a URL that is none, or whose
  * scheme is unknown, a token that is none, token and get_token together, or a file of the options that cannot be
  * used; LKS_RESOURCE_EXHAUSTED: memory, descriptors or threads. On
@@ -113,6 +129,9 @@ static inline lks_code lks_channel_open(const char *urls, const lks_channel_opti
 {
     return lks_channel_open_sized(urls, options, sizeof(lks_channel_options), ret, error);
 }
+
+/* Whether calls can be sent now. Thread-safe; does not block. */
+lks_channel_state lks_channel_get_state(const lks_channel *channel);
 
 /* Reads ca_file, certificate_file and key_file again: for connections that are made from now on. On failure those of
  * before stay. LKS_INVALID_ARGUMENT: a file that cannot be used; LKS_FAILED_PRECONDITION: no URL of the channel is
