@@ -312,6 +312,16 @@ lks_code lks_channel_reload_tls(lks_channel *channel, lks_error *error)
     return code;
 }
 
+/* How often a URL stands before: a connection of each begins with another address of its name. */
+static uint32_t times_before(const char *urls, const char *url, size_t len)
+{
+    uint32_t n = 0;
+
+    for (const char *at = urls; at < url; at += strcspn(at, ",") + 1)
+        n += strcspn(at, ",") == len && memcmp(at, url, len) == 0;
+    return n;
+}
+
 static lks_code open_connections(lks_channel *channel, const char *urls, lks_error *error)
 {
     connection_options options = {
@@ -337,6 +347,7 @@ static lks_code open_connections(lks_channel *channel, const char *urls, lks_err
         if (code != LKS_OK)
             return code;
         options.tls = channel->tls;
+        options.first_address = times_before(urls, url, len);
         code = connection_open(url, len, &options, &channel->connections[channel->n_connections], error);
         if (code != LKS_OK)
             return code;

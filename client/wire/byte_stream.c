@@ -232,13 +232,13 @@ static void connect_path(byte_stream *b)
 
     strcpy(address.sun_path, b->path); /* its length was checked with the URL */
     b->state = BYTES_CONNECTING;
-    dial_start(&b->dial, &only);
+    dial_start(&b->dial, &only, 0);
 }
 
 static void connect_addresses(byte_stream *b)
 {
     b->state = BYTES_CONNECTING;
-    dial_start(&b->dial, b->addresses);
+    dial_start(&b->dial, b->addresses, b->first_address);
 }
 
 static void post_resolved(void *arg)

@@ -33,6 +33,7 @@ typedef struct byte_stream {
     tls_context *tls_context; /* NULL = plain */
     const char *alpn;         /* the protocol that TLS must agree on; NULL = none */
     const char *server_name;  /* to be in the server's certificate; NULL = the host */
+    uint32_t first_address;   /* dial_start's */
     struct loop *loop;
     void (*up)(struct byte_stream *b);
     void (*readable)(struct byte_stream *b); /* bytes_read until it gives none */

@@ -543,6 +543,7 @@ static struct connection *connection_new(char *url, const struct scheme *scheme,
     c->base.loop = options->loop;
     c->base.tls = options->tls;
     c->base.server_name = options->server_name;
+    c->base.first_address = options->first_address;
     c->base.slots = calloc(c->base.slots_max, sizeof(slot *));
     if (c->base.slots && c->engine->open(&c->base)) {
         c->url = url;

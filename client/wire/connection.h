@@ -82,6 +82,7 @@ typedef struct connection_options {
     struct loop *loop;
     struct tls_context *tls; /* of URLs that are encrypted */
     const char *server_name; /* in its certificate; NULL = the URL's host */
+    uint32_t first_address;  /* which address of a name is tried first */
     uint64_t *random;        /* of backoff_ns */
     lks_rpc_arena *arena;    /* for one reply at a time */
 } connection_options;

@@ -146,21 +146,26 @@ static const struct addrinfo *find(const struct addrinfo *from, int family, bool
     return from;
 }
 
-void dial_start(dial *d, const struct addrinfo *addresses)
+void dial_start(dial *d, const struct addrinfo *addresses, uint32_t first)
 {
     int family = addresses->ai_family;
     const struct addrinfo *same = addresses, *other = find(addresses, family, false);
+    const struct addrinfo *found[DIAL_ADDRESSES_MAX];
+    size_t n = 0;
 
-    d->n = d->next = 0;
-    while (d->n < DIAL_ADDRESSES_MAX && (same || other)) {
-        bool takes_same = same && (!other || d->n % 2 == 0);
+    while (n < DIAL_ADDRESSES_MAX && (same || other)) {
+        bool takes_same = same && (!other || n % 2 == 0);
 
-        d->order[d->n++] = takes_same ? same : other;
+        found[n++] = takes_same ? same : other;
         if (takes_same)
             same = find(same->ai_next, family, true);
         else
             other = find(other->ai_next, family, false);
     }
+    for (size_t i = 0; i < n; i++)
+        d->order[i] = found[(i + first) % n];
+    d->n = n;
+    d->next = 0;
     go_on(d);
 }
 

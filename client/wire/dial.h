@@ -30,8 +30,8 @@ typedef struct dial {
 
 void dial_init(dial *d, struct loop *loop, void (*done)(dial *d, int fd, int failed));
 
-/* The addresses, at least one, must live until the end. */
-void dial_start(dial *d, const struct addrinfo *addresses);
+/* The addresses, at least one, must live until the end. The order begins with the first-th of them, counted round. */
+void dial_start(dial *d, const struct addrinfo *addresses, uint32_t first);
 
 /* `done` does not run any more. Does nothing when nothing is under way. */
 void dial_cancel(dial *d);

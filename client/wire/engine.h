@@ -72,6 +72,7 @@ struct link {
     struct loop *loop;
     struct tls_context *tls; /* NULL: no URL of the channel is encrypted */
     const char *server_name; /* in its certificate; NULL = the host of the address */
+    uint32_t first_address;  /* which address of a name is tried first; libnng chooses for itself */
     slot **slots;
     size_t n_slots;
     void *transport; /* the engine's */

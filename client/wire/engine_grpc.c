@@ -250,6 +250,7 @@ static h2 *h2_new(grpc *g)
         .tls_context = strcmp(link->scheme, "grpcs://") == 0 ? link->tls : NULL,
         .alpn = "h2",
         .server_name = link->server_name,
+        .first_address = link->first_address,
         .loop = link->loop,
         .up = on_up,
         .readable = on_readable,

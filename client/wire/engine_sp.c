@@ -226,6 +226,7 @@ static bool open_link(struct link *link)
     t->stream = (byte_stream){
         .tls_context = strcmp(link->scheme, "tls://") == 0 ? link->tls : NULL,
         .server_name = link->server_name,
+        .first_address = link->first_address,
         .loop = link->loop,
         .up = on_up,
         .readable = on_readable,

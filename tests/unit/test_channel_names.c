@@ -84,4 +84,21 @@ TEST(addresses_that_refuse_are_passed_by)
     server_stop(there);
 }
 
+/* promise CH43: a URL that stands there twice has a connection to each of two addresses of its name */
+TEST(addresses_of_a_name_share_the_calls)
+{
+    struct server *first = server_start_at("127.0.0.1", 0), *second = server_start_at("127.0.0.2", server_port(first));
+    char url[128];
+
+    fake_name_is("127.0.0.1 127.0.0.2");
+    snprintf(url, sizeof url, "%s://%s:%u,%s://%s:%u", server_scheme(), FAKE_NAME, server_port(first), server_scheme(),
+             FAKE_NAME, server_port(first));
+    lks_channel *on = open_channel(url, (lks_channel_options){.policy = LKS_ROUND_ROBIN});
+    assert_true(server_await_accepted(first, 1));
+    assert_true(server_await_accepted(second, 1));
+    lks_channel_close(on);
+    server_stop(first);
+    server_stop(second);
+}
+
 TEST_MAIN()

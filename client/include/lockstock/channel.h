@@ -116,7 +116,8 @@ typedef struct lks_channel_options {
 /* Opens a channel to `urls`: one to 64 of tcp://HOST:PORT, tls://HOST:PORT,
  * unix:///PATH, nng+tcp://HOST:PORT and nng+ws://HOST:PORT/PATH, and, to any gRPC server,
  * grpc://HOST:PORT, grpcs://HOST:PORT and grpc+unix:///PATH, separated by commas;
- * an IPv6 address stands in brackets. options.policy says where calls go. Returns before any is connected: the first call waits for that within its
+ * an IPv6 address stands in brackets. options.policy says where calls go. A URL may stand there several
+ * times: then each begins with another address of its host's name, which is looked up for each connection. Returns before any is connected: the first call waits for that within its
  * deadline. options may be NULL. LKS_INVALID_ARGUMENT: a URL that is none, or whose
  * scheme is unknown, a token that is none, token and get_token together, or a file of the options that cannot be
  * used; LKS_RESOURCE_EXHAUSTED: memory, descriptors or threads. On
