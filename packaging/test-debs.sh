@@ -313,8 +313,10 @@ check_restarts() {
 # ---- what is tested ----------------------------------------------------------------------
 
 install() { # release
+  # The configuration that was changed stays, as an unattended upgrade leaves it.
   # By dpkg: apt does not install an older one, and nothing is to come from the network.
-  inside sh -c "apt-get -qq install -y --no-install-recommends --allow-downgrades /debs/$1/*.deb" >"$work/apt.log" 2>&1 ||
+  inside sh -c "apt-get -qq install -y --no-install-recommends --allow-downgrades \
+    -o Dpkg::Options::=--force-confold /debs/$1/*.deb" >"$work/apt.log" 2>&1 ||
     { tail -n 20 "$work/apt.log" >&2; die "$way: release $1 is not installed"; }
 }
 
