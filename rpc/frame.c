@@ -101,12 +101,10 @@ static bool read_metadata(wire from, lks_rpc_arena *arena, wire_metadata *ret)
 /* All entries of that number; when the first is met. */
 static bool read_list(wire from, uint32_t number, lks_rpc_arena *arena, wire_metadata ***list, size_t *n)
 {
-    bool has_memory = true;
-
     if (*n > 0)
         return true;
     *list = new_list(arena, count(from, number), sizeof ***list);
-    has_memory = *list != NULL;
+    bool has_memory = *list != NULL;
     for (field f; has_memory && next_field(&from, &f);)
         if (f.number == number)
             has_memory = read_metadata(f.bytes, arena, (*list)[(*n)++]);

@@ -154,14 +154,14 @@ static void begin_try(lks_call *call)
 {
     const char *authorization = request_of(call)->needs_token ? channel_token(call->channel) : NULL;
 
-    if (authorization)
+    if (authorization) {
         wait_with(call, authorization);
-    else if (!request_of(call)->needs_token)
+    } else if (!request_of(call)->needs_token) {
         wait_in_line(call);
-    else
+    } else {
         enter(call, CALL_TOKENLESS);
-    if (call_state_of(call) == CALL_TOKENLESS)
         wake_at(call, CLOCK_NEVER);
+    }
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */

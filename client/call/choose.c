@@ -1,14 +1,6 @@
 /* Which server the next call goes to, and what the channel says of them all. Loop thread. */
 #include "client/call/channel.h"
 
-bool channel_connected(const lks_channel *channel)
-{
-    for (size_t i = 0; i < channel->n_connections; i++)
-        if (connection_is_up(channel->connections[i]))
-            return true;
-    return false;
-}
-
 void channel_leave(lks_channel *channel, const struct connection *connection)
 {
     if (channel->connections[channel->current] == connection)
@@ -88,6 +80,11 @@ static lks_channel_state state_now(const lks_channel *channel)
             state = LKS_CHANNEL_CONNECTING;
     }
     return state;
+}
+
+bool channel_connected(const lks_channel *channel)
+{
+    return state_now(channel) == LKS_CHANNEL_READY;
 }
 
 void channel_tell_state(lks_channel *channel)

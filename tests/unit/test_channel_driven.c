@@ -1,27 +1,16 @@
 /* Channels without a thread: the test is the event loop. */
 /* promise CH38: a driven channel has no thread; its descriptor is readable, or its timeout over, whenever there is
  * something to do; `done` runs in lks_channel_step alone, and nothing waits for its calls */
-#include <dirent.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/process.h"
 #include "test.h"
 #include "unit/channel_fixture.h"
 
 static const lks_channel_options driven = {.driven = 1, .timeout_ms = LONG_MS};
-
-static size_t count_threads(void)
-{
-    DIR *all = opendir("/proc/self/task");
-    size_t n = 0;
-
-    while (readdir(all))
-        n++;
-    closedir(all);
-    return n;
-}
 
 /* One round of an event loop. */
 static void wait_and_step(void)
@@ -50,9 +39,9 @@ TEST(its_calls_end_in_steps_without_a_thread)
     size_t before;
 
     close_channel();
-    before = count_threads();
+    before = process_thread_count(getpid());
     channel = open_channel(server_url(server), driven);
-    assert_int_equal(count_threads(), before);
+    assert_int_equal(process_thread_count(getpid()), before);
     start(&server_write, "a", NULL, &w);
     assert_false(lks_call_is_done(w.call));
     drive(w.call);

@@ -1,7 +1,6 @@
 /* A host and its client in one thread, which the test is: both are driven. */
 /* promise CH39: a driven host has no thread; its descriptor is readable, or its timeout over, whenever there is something
  * to do; handlers and callbacks run in lks_host_step and lks_host_close alone */
-#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -57,17 +56,6 @@ static const lks_rpc_binding bindings[] = {{&shop_buy_method, sell, NULL}, {&sho
 static const lks_rpc_service service = {.name = "lockstock.test.Shop", .n_bindings = 2, .bindings = bindings};
 
 /* ---- the loop ------------------------------------------------------------------------------- */
-
-static size_t count_threads(void)
-{
-    DIR *all = opendir("/proc/self/task");
-    size_t n = 0;
-
-    while (readdir(all))
-        n++;
-    closedir(all);
-    return n;
-}
 
 static void wait_and_step(bool client_too)
 {
@@ -146,12 +134,12 @@ static int close_both(void **state)
 TEST(one_thread_is_the_host_and_its_client)
 {
     const char *const schemes[] = {"tcp", "grpc"};
-    size_t before = count_threads();
+    size_t before = process_thread_count(getpid());
 
     for (size_t i = 0; i < 2; i++) {
         open_both(schemes[i]);
         end_call(start_call(&shop_buy_method, 0), LKS_OK);
-        assert_int_equal(count_threads(), before);
+        assert_int_equal(process_thread_count(getpid()), before);
         assert_true(pthread_equal(handled_by, pthread_self()));
         assert_int_equal(stepped, LKS_FAILED_PRECONDITION);
         assert_int_equal(closed, LKS_FAILED_PRECONDITION);

@@ -48,9 +48,10 @@ typedef lks_code lks_host_authenticate(void *arg, const lks_rpc_context *context
  * interceptor in the order of the options, the guards of the method (docs/guards.md), the handler, the leaving of the
  * guards, and `after` of each interceptor whose `before` admitted the call, the last one first. Either may be NULL.
  * Both run on threads that run handlers, for several calls at a time, and may block. Both may defer the call as a
- * handler does (lks_host_defer): then the chain goes on when lks_host_finish is called. `*own` is a pointer of the
- * interceptor's own for the call, NULL at first. Once the call is deferred, only who finishes it may use response and error. Calls that the host refuses before they get a thread (unknown methods,
- * too many calls, a deadline that passed) run none of them. */
+ * handler does (lks_host_defer): then the chain goes on when lks_host_finish is called, and until then only who calls
+ * that may use the response and the error. `*own` is a pointer of the interceptor's own for the call, NULL at first.
+ * Calls that the host refuses before they get a thread (unknown methods, too many calls, a deadline that passed) run none
+ * of them. */
 typedef struct lks_host_interceptor {
     /* LKS_OK admits the call. Another code, with *error, ends it, applied NO. To answer the call without its handler, fill
      * `response`, call lks_host_skip and return LKS_OK: then `after` runs for this interceptor too. May change
@@ -58,8 +59,8 @@ typedef struct lks_host_interceptor {
     lks_code (*before)(void *arg, void **own, lks_rpc_context *context, ProtobufCMessage *request,
                        ProtobufCMessage *response, lks_error *error);
     /* error->code is LKS_OK, and `response` is the answer, or it is the code of the answer. Either may be changed.
-     * Returns the code of the answer from then on: error->code, if it leaves it. `request` and `response` are NULL when
-     * the call was stopped before they were made. It runs though nobody may wait for the answer any more. */
+     * Returns the code of the answer from then on: error->code, if it leaves it. It runs though nobody may wait for the
+     * answer any more. */
     lks_code (*after)(void *arg, void **own, lks_rpc_context *context, const ProtobufCMessage *request,
                       ProtobufCMessage *response, lks_error *error);
     void *arg;
