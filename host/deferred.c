@@ -1,7 +1,7 @@
-/* Handlers and interceptors that continue after they returned, and how they learn that nobody waits for the answer. Invariants: a
- * step ends when its function has returned and, if it was deferred, lks_host_finish was called. An lks_host_call is no
- * address but a place in `deferred` and a number that each use of the place raises: so a handle that is used after its
- * step has ended is recognised, whatever became of the host. */
+/* Handlers and interceptors that continue after they returned, and how they learn that nobody waits for the answer.
+ * Invariants: a step ends when its function has returned and, if it was deferred, lks_host_finish was called. An
+ * lks_host_call is no address but a place in `deferred` and a number that each use of the place raises: so a handle that
+ * is used after its step has ended is recognised, whatever became of the host. */
 #include <stdlib.h>
 
 #include "base/clock.h"

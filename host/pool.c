@@ -1,6 +1,6 @@
-/* The threads that run handlers; none in a driven host. Invariant: there are always `threads`, and at most `threads_max`. While calls wait and
- * no thread took one for STALL_NS, all threads block: then there are more, twice as many at most. A thread that had
- * nothing to do for IDLE_S ends, unless it is one of the first. */
+/* The threads that run handlers; none in a driven host. Invariant: there are always `threads`, and at most
+ * `threads_max`. While calls wait and no thread took one for STALL_NS, all threads block: then there are more, twice as
+ * many at most. A thread that had nothing to do for IDLE_S ends, unless it is one of the first. */
 #include <stdlib.h>
 #include <time.h>
 

@@ -1,5 +1,5 @@
-/* Inside of call.c, start.c and wait.c: one call, as the loop thread and the threads that wait for it see it. call.c draws its
- * states and has its invariants. */
+/* Inside of call.c, start.c and wait.c: one call, as the loop thread and the threads that wait for it see it. call.c draws
+ * its states and has its invariants. */
 #ifndef LOCKSTOCK_CLIENT_CALL_CALL_H
 #define LOCKSTOCK_CLIENT_CALL_CALL_H
 
