@@ -429,6 +429,14 @@ static bool is_over_limit(const serve_load *load)
     return load->calls_max > 0 && load->n_calls >= load->calls_max;
 }
 
+static const lks_rpc_method *on_method(void *arg, const char *path)
+{
+    const calls *all = arg;
+    const lks_rpc_route *route = services_find(all->options.services, path);
+
+    return route ? route->method : NULL;
+}
+
 static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *done_arg)
 {
     calls *all = arg;
@@ -491,6 +499,7 @@ sink calls_sink(calls *all)
                   .lost = on_lost,
                   .hold = on_hold,
                   .queues = on_queues,
+                  .method = on_method,
                   .check = on_check,
                   .take = on_take,
                   .abandon = on_abandon,

@@ -104,6 +104,8 @@ typedef struct sink {
     void (*hold)(caller *c, bool held);
     /* Whether the connection has more calls than may start. Then the engine should stop reading. */
     bool (*queues)(const caller *c);
+    /* The method of a path, whoever calls; NULL: there is none. */
+    const lks_rpc_method *(*method)(void *arg, const char *path);
     /* Whether a call would be admitted, before its request is read. effect 0: a method of the sink;
      * LKS_UNIMPLEMENTED when the path is unknown. Else the engine serves the method itself, and `effect` is the
      * right that the call needs. */

@@ -38,20 +38,26 @@ struct tls {
 
 /* ---- contexts ------------------------------------------------------------------- */
 
-/* The list of the one protocol, as it travels. */
-static unsigned list_alpn(const char *name, unsigned char list[ALPN_BYTES_MAX])
+/* The list of protocols, "h2,http/1.1", as it travels: each name after its length. */
+static unsigned list_alpn(const char *names, unsigned char list[ALPN_BYTES_MAX])
 {
-    list[0] = (unsigned char)strlen(name);
-    memcpy(list + 1, name, list[0]);
-    return list[0] + 1U;
+    unsigned len = 0;
+
+    for (size_t n; *names; names += n + (names[n] == ',')) {
+        n = strcspn(names, ",");
+        list[len] = (unsigned char)n;
+        memcpy(list + len + 1, names, n);
+        len += (unsigned)n + 1;
+    }
+    return len;
 }
 
 static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
                        unsigned in_len, void *arg)
 {
-    const char *name = arg; /* static, because a context may be freed before its connections */
+    const char *names = arg; /* static, because a context may be freed before its connections */
     unsigned char ours[ALPN_BYTES_MAX], *chosen;
-    unsigned len = list_alpn(name, ours);
+    unsigned len = list_alpn(names, ours);
     (void)ssl;
 
     if (SSL_select_next_proto(&chosen, out_len, in, in_len, ours, len) != OPENSSL_NPN_NEGOTIATED)
@@ -248,7 +254,7 @@ static tls *tls_new(tls_context *context)
         tls_free(t);
         return NULL;
     }
-    t->wants_alpn = context->alpn;
+    t->wants_alpn = context->alpn && !strchr(context->alpn, ',');
     BIO_set_mem_eof_return(t->in, -1);
     SSL_set_bio(t->ssl, t->in, t->out);
     return t;

@@ -34,7 +34,7 @@ typedef struct tls_files {
 } tls_files;
 
 /* Makes a server's context from the files. alpn: the one protocol that is offered, which a client must request;
- * static; NULL: none. LKS_INVALID_ARGUMENT names the file. */
+ * or several, "h2,http/1.1", where a client may request none; static; NULL: none. LKS_INVALID_ARGUMENT names the file. */
 lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context **ret, lks_error *error);
 
 /* Makes a client's context from the PEM files. ca_file NULL: the certificates that the system trusts.

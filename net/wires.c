@@ -1,7 +1,6 @@
 /* Invariant: an engine exists from the first URL that needs it on. Called by server.c and host/. */
 #include "net/wires.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <uv.h>
 
 #include "net/close_barrier.h"
+#include "net/http/http_server.h"
 #include "net/stream/address_bind.h"
 #include "net/stream/handed_in.h"
 #include "net/sp/sp_server.h"
@@ -17,14 +17,21 @@
 
 enum { GREETING_MS = 10000, IDLE_MS = 900000, STALL_MS = 10000, REQUEST_MS = 30000, TRIM_MS = 2000 };
 
+/* What is agreed on in TLS (ALPN). */
+typedef enum protocol { SP, H2, WEB, PROTOCOLS } protocol;
+
+static const char *const alpn[PROTOCOLS] = {[SP] = NULL, [H2] = "h2", [WEB] = "h2,http/1.1"};
+
 struct wires {
     wires_options options;
     streams *streams;
     sp_server *sp;
     grpc_server *grpc;
+    http_server *http;
+    http_site site;
     trim *trim;
     uv_timer_t grpc_tick;
-    tls_context *tls, *h2; /* NULL: no certificate */
+    tls_context *tls[PROTOCOLS]; /* NULL: no certificate */
     close_barrier closing;
 };
 
@@ -33,6 +40,12 @@ bool wires_is_origin(const char *text)
     const char *host = strstr(text, "://");
 
     return host && host > text && host[3] != '\0' && !strpbrk(host + 3, "/*?#@ \t") && !strchr(text, '*');
+}
+
+static void free_tls(tls_context *contexts[PROTOCOLS])
+{
+    for (int i = 0; i < PROTOCOLS; i++)
+        tls_context_free(contexts[i]);
 }
 
 lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
@@ -49,8 +62,7 @@ lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
     }
     w->trim = trim_new(options->loop, options->budget, TRIM_MS);
     if (!w->trim) {
-        tls_context_free(w->tls);
-        tls_context_free(w->h2);
+        free_tls(w->tls);
         free(w);
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
@@ -58,49 +70,47 @@ lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
     return LKS_OK;
 }
 
-/* Both are NULL without a certificate, and when a file is wrong. */
-static lks_code load_tls(const tls_files *files, tls_context **plain, tls_context **h2, lks_error *error)
+/* All are NULL without a certificate, and when a file is wrong. */
+static lks_code load_tls(const tls_files *files, tls_context *ret[PROTOCOLS], lks_error *error)
 {
-    *plain = *h2 = NULL;
-    if (!files->certificate)
+    lks_code code = LKS_OK;
+
+    for (int i = 0; i < PROTOCOLS; i++)
+        ret[i] = NULL;
+    for (int i = 0; i < PROTOCOLS && files->certificate && code == LKS_OK; i++)
+        code = tls_context_load(files, alpn[i], &ret[i], error);
+    if (code == LKS_OK)
         return LKS_OK;
-    lks_code code = tls_context_load(files, NULL, plain, error);
-    if (code == LKS_OK && (code = tls_context_load(files, "h2", h2, error)) != LKS_OK) {
-        tls_context_free(*plain);
-        *plain = NULL;
-    }
+    free_tls(ret);
+    for (int i = 0; i < PROTOCOLS; i++)
+        ret[i] = NULL;
     return code;
 }
 
 lks_code wires_load_certificates(wires *w, lks_error *error)
 {
-    tls_context *plain, *h2;
+    tls_context *loaded[PROTOCOLS];
 
-    lks_code code = load_tls(&w->options.tls, &plain, &h2, error);
-    if (code != LKS_OK || !plain)
-        return code;
-    if (w->tls) {
-        tls_context_replace(w->tls, plain);
-        tls_context_replace(w->h2, h2);
-    } else {
-        w->tls = plain;
-        w->h2 = h2;
-    }
-    return LKS_OK;
+    lks_code code = load_tls(&w->options.tls, loaded, error);
+    for (int i = 0; i < PROTOCOLS && loaded[i]; i++)
+        if (w->tls[i])
+            tls_context_replace(w->tls[i], loaded[i]);
+        else
+            w->tls[i] = loaded[i];
+    return code;
 }
 
 int64_t wires_certificate_ends(const wires *w)
 {
-    return tls_context_ends(w->tls);
+    return tls_context_ends(w->tls[SP]);
 }
 
 lks_code wires_check_tls(const tls_files *files, lks_error *error)
 {
-    tls_context *plain, *h2;
+    tls_context *loaded[PROTOCOLS];
 
-    lks_code code = load_tls(files, &plain, &h2, error);
-    tls_context_free(plain);
-    tls_context_free(h2);
+    lks_code code = load_tls(files, loaded, error);
+    free_tls(loaded);
     return code;
 }
 
@@ -195,11 +205,23 @@ static lks_code need_grpc(wires *w, lks_error *error)
     return LKS_OK;
 }
 
-static lks_code listen_tcp(wires *w, const char *address, uint16_t *bound, lks_error *error)
+static lks_code need_http(wires *w, lks_error *error)
 {
-    lks_code code = need_sp(w, error);
+    const wires_options *o = &w->options;
 
-    return code == LKS_OK ? sp_server_listen_tcp(w->sp, address, NULL, bound, error) : code;
+    lks_code code = need_grpc(w, error);
+    if (code != LKS_OK || w->http)
+        return code;
+    w->site = (http_site){
+        .sink = o->sink,
+        .message_bytes_max = o->message_bytes_max,
+        .origins = o->origins,
+        .n_origins = o->n_origins,
+        .pages = o->pages,
+        .n_pages = o->n_pages,
+    };
+    const http_server_options options = {.streams = w->streams, .grpc = w->grpc, .site = &w->site};
+    return http_server_new(&options, &w->http, error);
 }
 
 static lks_code no_certificate(const char *text, lks_error *error)
@@ -207,45 +229,57 @@ static lks_code no_certificate(const char *text, lks_error *error)
     return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", text);
 }
 
-static lks_code listen_grpc(wires *w, const char *address, uint16_t *bound, lks_error *error)
+static lks_code listen_sp(wires *w, const char *address, tls_context *const *context, uint16_t *bound, lks_error *error)
+{
+    lks_code code = need_sp(w, error);
+
+    return code == LKS_OK ? sp_server_listen_tcp(w->sp, address, context, bound, error) : code;
+}
+
+static lks_code listen_grpc(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
+                            lks_error *error)
 {
     lks_code code = need_grpc(w, error);
 
-    return code == LKS_OK ? grpc_server_listen(w->grpc, address, NULL, bound, error) : code;
+    return code == LKS_OK ? grpc_server_listen(w->grpc, address, context, bound, error) : code;
 }
 
-static lks_code listen_grpc_unix(wires *w, const char *address, uint16_t *bound, lks_error *error)
+static lks_code listen_http(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
+                            lks_error *error)
 {
+    lks_code code = need_http(w, error);
+
+    return code == LKS_OK ? http_server_listen(w->http, address, context, bound, error) : code;
+}
+
+static lks_code listen_unix(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
+                            lks_error *error)
+{
+    (void)context;
+    (void)bound;
+    lks_code code = need_sp(w, error);
+
+    return code == LKS_OK ? sp_server_listen_unix(w->sp, address, error) : code;
+}
+
+static lks_code listen_grpc_unix(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
+                                 lks_error *error)
+{
+    (void)context;
     (void)bound;
     lks_code code = need_grpc(w, error);
 
     return code == LKS_OK ? grpc_server_listen_unix(w->grpc, address, error) : code;
 }
 
-static lks_code listen_grpcs(wires *w, const char *address, uint16_t *bound, lks_error *error)
+static lks_code listen_http_unix(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
+                                 lks_error *error)
 {
-    if (!w->h2)
-        return no_certificate(w->options.no_certificate, error);
-    lks_code code = need_grpc(w, error);
-
-    return code == LKS_OK ? grpc_server_listen(w->grpc, address, &w->h2, bound, error) : code;
-}
-
-static lks_code listen_tls(wires *w, const char *address, uint16_t *bound, lks_error *error)
-{
-    if (!w->tls)
-        return no_certificate(w->options.no_certificate, error);
-    lks_code code = need_sp(w, error);
-
-    return code == LKS_OK ? sp_server_listen_tcp(w->sp, address, &w->tls, bound, error) : code;
-}
-
-static lks_code listen_unix(wires *w, const char *address, uint16_t *bound, lks_error *error)
-{
+    (void)context;
     (void)bound;
-    lks_code code = need_sp(w, error);
+    lks_code code = need_http(w, error);
 
-    return code == LKS_OK ? sp_server_listen_unix(w->sp, address, error) : code;
+    return code == LKS_OK ? http_server_listen_unix(w->http, address, error) : code;
 }
 
 /* The path of "host:port/path", "/" by default. */
@@ -271,38 +305,85 @@ static lks_code listen_websocket(wires *w, const char *address, tls_context *con
     return sp_server_listen_websocket(w->sp, host, path_of(address), context, bound, error);
 }
 
-static lks_code listen_ws(wires *w, const char *address, uint16_t *bound, lks_error *error)
+static lks_code listen_sp_fd(wires *w, int fd, const char *path, tls_context *const *context, uint16_t *bound,
+                             lks_error *error)
 {
-    return listen_websocket(w, address, NULL, bound, error);
+    (void)path;
+    lks_code code = need_sp(w, error);
+
+    return code == LKS_OK ? sp_server_listen_fd(w->sp, fd, context, bound, error) : code;
 }
 
-static lks_code listen_wss(wires *w, const char *address, uint16_t *bound, lks_error *error)
+static lks_code listen_grpc_fd(wires *w, int fd, const char *path, tls_context *const *context, uint16_t *bound,
+                               lks_error *error)
 {
-    return w->tls ? listen_websocket(w, address, &w->tls, bound, error)
-                  : no_certificate(w->options.no_certificate, error);
+    (void)path;
+    lks_code code = need_grpc(w, error);
+
+    return code == LKS_OK ? grpc_server_listen_fd(w->grpc, fd, context, bound, error) : code;
 }
 
+static lks_code listen_http_fd(wires *w, int fd, const char *path, tls_context *const *context, uint16_t *bound,
+                               lks_error *error)
+{
+    (void)path;
+    lks_code code = need_http(w, error);
+
+    return code == LKS_OK ? http_server_listen_fd(w->http, fd, context, bound, error) : code;
+}
+
+static lks_code listen_websocket_fd(wires *w, int fd, const char *path, tls_context *const *context, uint16_t *bound,
+                                    lks_error *error)
+{
+    lks_code code = need_sp(w, error);
+
+    return code == LKS_OK ? sp_server_listen_websocket_fd(w->sp, fd, path, context, bound, error) : code;
+}
+
+typedef lks_code listen_at(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
+                           lks_error *error);
+typedef lks_code listen_on(wires *w, int fd, const char *path, tls_context *const *context, uint16_t *bound,
+                           lks_error *error);
+
+/* has_path: a path follows the address. for_pages: web pages can connect. */
 static const struct scheme {
     const char *prefix;
-    lks_code (*listen)(wires *w, const char *address, uint16_t *bound, lks_error *error);
-    bool has_port, encrypted, for_pages, is_grpc, handed_in;
+    listen_at *listen;    /* NULL: on sockets that are handed in */
+    listen_on *listen_fd; /* NULL: on an address */
+    protocol protocol;
+    bool has_port, encrypted, for_pages, has_path;
 } schemes[] = {
-    {.prefix = "tcp://", .listen = listen_tcp, .has_port = true},
-    {.prefix = "tls://", .listen = listen_tls, .has_port = true, .encrypted = true},
+    {.prefix = "tcp://", .listen = listen_sp, .has_port = true},
+    {.prefix = "tls://", .listen = listen_sp, .has_port = true, .encrypted = true},
     {.prefix = "unix://", .listen = listen_unix},
     {.prefix = "grpc://", .listen = listen_grpc, .has_port = true},
     {.prefix = "grpc+unix://", .listen = listen_grpc_unix},
-    {.prefix = "grpcs://", .listen = listen_grpcs, .has_port = true, .encrypted = true},
-    {.prefix = "ws://", .listen = listen_ws, .has_port = true, .for_pages = true},
-    {.prefix = "wss://", .listen = listen_wss, .has_port = true, .encrypted = true, .for_pages = true},
-    {.prefix = "nng+ws://", .listen = listen_ws, .has_port = true, .for_pages = true},
-    {.prefix = "nng+tcp://", .listen = listen_tcp, .has_port = true},
-    {.prefix = "tcp+fd://", .listen = listen_tcp, .handed_in = true},
-    {.prefix = "tls+fd://", .listen = listen_tls, .handed_in = true, .encrypted = true},
-    {.prefix = "grpc+fd://", .listen = listen_grpc, .handed_in = true, .is_grpc = true},
-    {.prefix = "grpcs+fd://", .listen = listen_grpcs, .handed_in = true, .is_grpc = true, .encrypted = true},
-    {.prefix = "ws+fd://", .listen = listen_ws, .handed_in = true, .for_pages = true},
-    {.prefix = "wss+fd://", .listen = listen_wss, .handed_in = true, .encrypted = true, .for_pages = true},
+    {.prefix = "grpcs://", .listen = listen_grpc, .has_port = true, .encrypted = true, .protocol = H2},
+    {.prefix = "http://", .listen = listen_http, .has_port = true, .for_pages = true},
+    {.prefix = "http+unix://", .listen = listen_http_unix},
+    {.prefix = "https://",
+     .listen = listen_http,
+     .has_port = true,
+     .encrypted = true,
+     .protocol = WEB,
+     .for_pages = true},
+    {.prefix = "ws://", .listen = listen_websocket, .has_port = true, .for_pages = true, .has_path = true},
+    {.prefix = "wss://",
+     .listen = listen_websocket,
+     .has_port = true,
+     .encrypted = true,
+     .for_pages = true,
+     .has_path = true},
+    {.prefix = "nng+ws://", .listen = listen_websocket, .has_port = true, .for_pages = true, .has_path = true},
+    {.prefix = "nng+tcp://", .listen = listen_sp, .has_port = true},
+    {.prefix = "tcp+fd://", .listen_fd = listen_sp_fd},
+    {.prefix = "tls+fd://", .listen_fd = listen_sp_fd, .encrypted = true},
+    {.prefix = "grpc+fd://", .listen_fd = listen_grpc_fd},
+    {.prefix = "grpcs+fd://", .listen_fd = listen_grpc_fd, .encrypted = true, .protocol = H2},
+    {.prefix = "http+fd://", .listen_fd = listen_http_fd, .for_pages = true},
+    {.prefix = "https+fd://", .listen_fd = listen_http_fd, .encrypted = true, .protocol = WEB, .for_pages = true},
+    {.prefix = "ws+fd://", .listen_fd = listen_websocket_fd, .for_pages = true, .has_path = true},
+    {.prefix = "wss+fd://", .listen_fd = listen_websocket_fd, .encrypted = true, .for_pages = true, .has_path = true},
 };
 enum { N_SCHEMES = sizeof schemes / sizeof schemes[0] };
 
@@ -328,9 +409,9 @@ static void with_port(const char *url, const char *authority, uint16_t port, cha
 static lks_code no_scheme(lks_error *error)
 {
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                         "must begin with tcp://, tls://, unix://, grpc://, grpcs://, grpc+unix://, ws://, wss://, "
-                         "nng+tcp:// or nng+ws://, or, for a descriptor, with tcp+fd://, tls+fd://, grpc+fd://, "
-                         "grpcs+fd://, ws+fd:// or wss+fd://");
+                         "must begin with tcp://, tls://, unix://, http://, https://, http+unix://, grpc://, grpcs://, "
+                         "grpc+unix://, ws://, wss://, nng+tcp:// or nng+ws://, or, for a descriptor, with tcp+fd://, "
+                         "tls+fd://, http+fd://, https+fd://, grpc+fd://, grpcs+fd://, ws+fd:// or wss+fd://");
 }
 
 /* ---- sockets that were handed in ------------------------------------------------------ */
@@ -344,30 +425,14 @@ static size_t name_len(const char *which)
 static lks_code check_handed_in(const struct scheme *scheme, const char *which, bool starts, lks_error *error)
 {
     int fds[HANDED_IN_MAX];
-    size_t n, len = scheme->for_pages ? name_len(which) : strlen(which);
+    size_t n, len = scheme->has_path ? name_len(which) : strlen(which);
 
     return starts ? handed_in_find(which, len, fds, &n, error) : handed_in_check_text(which, len, error);
 }
 
-static lks_code listen_fd(wires *w, const struct scheme *scheme, int fd, const char *path, uint16_t *bound,
-                          lks_error *error)
-{
-    tls_context *const *context = !scheme->encrypted ? NULL : scheme->is_grpc ? &w->h2 : &w->tls;
-
-    if (context && !*context)
-        return no_certificate(w->options.no_certificate, error);
-    lks_code code = scheme->is_grpc ? need_grpc(w, error) : need_sp(w, error);
-    if (code != LKS_OK)
-        return code;
-    if (scheme->is_grpc)
-        return grpc_server_listen_fd(w->grpc, fd, context, bound, error);
-    return scheme->for_pages ? sp_server_listen_websocket_fd(w->sp, fd, path, context, bound, error)
-                             : sp_server_listen_fd(w->sp, fd, context, bound, error);
-}
-
 /* *bound: the first one's. */
-static lks_code listen_handed_in(wires *w, const struct scheme *scheme, const char *which, uint16_t *bound,
-                                 lks_error *error)
+static lks_code listen_handed_in(wires *w, const struct scheme *scheme, const char *which, tls_context *const *context,
+                                 uint16_t *bound, lks_error *error)
 {
     int fds[HANDED_IN_MAX];
     size_t n;
@@ -375,7 +440,7 @@ static lks_code listen_handed_in(wires *w, const struct scheme *scheme, const ch
 
     lks_code code = handed_in_find(which, name_len(which), fds, &n, error);
     for (size_t i = 0; code == LKS_OK && i < n; i++)
-        code = listen_fd(w, scheme, fds[i], path_of(which), i == 0 ? bound : &other, error);
+        code = scheme->listen_fd(w, fds[i], path_of(which), context, i == 0 ? bound : &other, error);
     return code;
 }
 
@@ -407,13 +472,13 @@ lks_code wires_check(const char *url, bool starts, bool has_certificate, const c
     snprintf(address, sizeof address, "%.*s", (int)strcspn(rest, scheme->has_port ? "/" : ""), rest);
     if (scheme->encrypted && !has_certificate)
         code = no_certificate(without, error);
-    else if (scheme->handed_in)
+    else if (scheme->listen_fd)
         code = check_handed_in(scheme, rest, starts, error);
     else if (scheme->has_port)
         code = address_check_tcp(address, starts, error);
     else
         code = address_check_unix(address, error);
-    if (code == LKS_OK && scheme->for_pages)
+    if (code == LKS_OK && scheme->has_path)
         code = sp_server_check_path(path_of(rest), error);
     return code;
 }
@@ -426,8 +491,11 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
     if (!scheme)
         return no_scheme(error);
     const char *address = url + strlen(scheme->prefix);
-    lks_code code = scheme->handed_in ? listen_handed_in(w, scheme, address, &bound, error)
-                                      : scheme->listen(w, address, &bound, error);
+    tls_context *const *context = scheme->encrypted ? &w->tls[scheme->protocol] : NULL;
+    if (context && !*context)
+        return no_certificate(w->options.no_certificate, error);
+    lks_code code = scheme->listen_fd ? listen_handed_in(w, scheme, address, context, &bound, error)
+                                      : scheme->listen(w, address, context, &bound, error);
     if (code != LKS_OK)
         return code;
     if (scheme->has_port)
@@ -439,25 +507,11 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
     return LKS_OK;
 }
 
-/* Compares addresses, so that a name such as 127.0.0.1.example is not loopback. */
-static bool is_loopback(const char *host, size_t len)
-{
-    char text[INET6_ADDRSTRLEN];
-    struct in_addr v4;
-
-    if (len >= sizeof text)
-        return false;
-    snprintf(text, sizeof text, "%.*s", (int)len, host);
-    if (inet_pton(AF_INET, text, &v4) == 1)
-        return ntohl(v4.s_addr) >> 24 == 127;
-    return strcmp(text, "localhost") == 0 || strcmp(text, "[::1]") == 0;
-}
-
 bool wires_is_exposed(const char *url)
 {
     const struct scheme *scheme = scheme_of(url);
 
-    if (scheme && scheme->handed_in)
+    if (scheme && scheme->listen_fd)
         return is_exposed(url + strlen(scheme->prefix));
     if (!scheme || !scheme->has_port)
         return false;
@@ -467,12 +521,14 @@ bool wires_is_exposed(const char *url)
         return false; /* without a port it cannot be served */
     while (len > 0 && host[len] != ':')
         len--;
-    return !is_loopback(host, len);
+    return !address_is_loopback(host, len);
 }
 
 bool wires_are_same(const char *url, const char *other)
 {
-    return scheme_of(url)->listen == scheme_of(other)->listen;
+    const struct scheme *a = scheme_of(url), *b = scheme_of(other);
+
+    return a->listen == b->listen && a->listen_fd == b->listen_fd && a->encrypted == b->encrypted;
 }
 
 bool wires_is_for_pages(const char *url)
@@ -494,14 +550,17 @@ bool wires_is_encrypted(const char *url)
 bool wires_busy(const wires *w)
 {
     return (w->sp && sp_server_in_flight(w->sp) > 0) || (w->grpc && grpc_server_in_flight(w->grpc) > 0) ||
-           (w->streams && streams_flushing(w->streams));
+           (w->http && http_server_in_flight(w->http) > 0) || (w->streams && streams_flushing(w->streams));
 }
 
 void wires_stop_receiving(wires *w)
 {
     frames_drain(w->options.frames);
+    w->site.draining = true;
     if (w->grpc)
         grpc_server_drain(w->grpc);
+    if (w->http)
+        http_server_drain(w->http);
     if (w->streams)
         streams_stop_accepting(w->streams);
 }
@@ -517,9 +576,9 @@ static void release(void *owner)
     wires *w = owner;
 
     sp_server_free(w->sp);
+    http_server_free(w->http);
     grpc_server_free(w->grpc);
-    tls_context_free(w->tls);
-    tls_context_free(w->h2);
+    free_tls(w->tls);
     free(w);
 }
 

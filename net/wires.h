@@ -2,9 +2,11 @@
  *
  *   tcp://host:port  tls://...  unix:///path   sp_server.h, on the loop
  *   grpc://host:port  grpcs://...  grpc+unix:///path   grpc.h, on the loop
+ *   http://host:port  https://...  http+unix:///path   http/http_server.h, on the loop: JSON, Connect, gRPC-Web, gRPC
  *   ws://host:port/path  wss://...             sp_server.h, over WebSocket
  *   nng+tcp://...  nng+ws://...                other names of tcp:// and ws://
- *   tcp+fd://WHICH  tls+fd://...  grpc+fd://...  grpcs+fd://...  ws+fd://WHICH/path  wss+fd://...
+ *   tcp+fd://WHICH  tls+fd://...  grpc+fd://...  grpcs+fd://...  http+fd://...  https+fd://...
+ *   ws+fd://WHICH/path  wss+fd://...
  *                                              sockets that were handed in (stream/handed_in.h)
  *
  * Error messages do not contain the URL; the caller puts it before them. Loop thread only. */
@@ -18,6 +20,7 @@
 #include <lockstock/status.h>
 
 #include "net/grpc/grpc.h"
+#include "net/http/page.h"
 #include "net/sp/frames.h"
 #include "net/tls.h"
 
@@ -50,6 +53,8 @@ typedef struct wires_options {
     char *const
         *origins; /* "https://shop.example": origins of web pages that may connect; checked; must outlive the wires */
     size_t n_origins;
+    const http_page *pages; /* of http:// URLs; must outlive the wires */
+    size_t n_pages;
 } wires_options;
 
 /* Check the TLS files, and a URL, before anything is started. A URL with TLS needs a certificate. starts: the URL

@@ -450,6 +450,27 @@ static void on_closed(void *arg)
 static const stream_protocol over_tcp = {.name = "grpc", .tls_name = "grpcs", PROTOCOL};
 static const stream_protocol over_unix = {.name = "grpc+unix", PROTOCOL};
 
+void *grpc_server_adopt(grpc_server *all, stream *s, const struct http_site *site, bool is_local)
+{
+    grpc_connection *c = on_open(all, s);
+
+    if (!c)
+        return NULL;
+    c->site = site;
+    c->from = (http_peer){.caller = c->caller,
+                          .bytes = c->bytes,
+                          .certificate = c->certificate,
+                          .uid = c->has_uid ? &c->uid : NULL,
+                          .encrypted = strcmp(stream_peer(s).wire, "https") == 0,
+                          .is_local = is_local};
+    return c;
+}
+
+const stream_protocol *grpc_server_protocol(void)
+{
+    return &over_tcp;
+}
+
 /* ---- the server --------------------------------------------------------------------- */
 
 lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, lks_error *error)

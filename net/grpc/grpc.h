@@ -85,6 +85,12 @@ lks_code grpc_server_listen_unix(grpc_server *all, const char *path, lks_error *
 lks_code grpc_server_listen_fd(grpc_server *all, int fd, tls_context *const *context, uint16_t *bound,
                                lks_error *error);
 
+/* Takes over a connection of an http:// URL before its preface: further requests go to the site (http/exchange.h).
+ * Returns the state for the functions of grpc_server_protocol, which the caller calls; NULL: out of memory. */
+struct http_site;
+void *grpc_server_adopt(grpc_server *all, stream *s, const struct http_site *site, bool is_local);
+const stream_protocol *grpc_server_protocol(void);
+
 /* Ends calls and connections whose time is over. Call it every GRPC_TICK_MS. */
 void grpc_server_tick(grpc_server *all);
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "net/grpc/grpc_headers.h"
 #include "net/grpc/grpc_text.h"
+#include "net/gzip.h"
 
 enum {
     HEADER_BYTES_MAX = 16 * 1024,        /* more: RESOURCE_EXHAUSTED */
@@ -20,7 +21,6 @@ enum {
     RUNNING_BYTES = 64,                  /* of a running call; at least one, so that the share outlives the call */
     TAKEN_BYTES = 16 * 1024,   /* a client that takes less of an answer in stall_ms, and not all of it, stalls */
     OPEN_MESSAGE_BYTES = 4096, /* of a method without rights */
-    GZIP_BYTES_MIN = 1024,     /* smaller answers are not worth it */
 };
 
 static void answer_error(grpc_stream *s, const lks_error *error);
@@ -150,6 +150,10 @@ bool grpc_call_tick(grpc_stream *s, uint64_t now_ns)
     } else if (late && s->phase != GRPC_ANSWERED) {
         if (!s->begun)
             return false; /* nothing else can arrive before the end of the headers */
+        if (s->phase == GRPC_HTTP) {
+            grpc_http_late(s);
+            return true;
+        }
         refuse(s, LKS_DEADLINE_EXCEEDED, LKS_REASON_DEADLINE_BEFORE_START,
                "the deadline was over before the request was whole");
     }
@@ -222,6 +226,8 @@ void grpc_call_detach(grpc_stream *s)
     watch(s, false);
     drop_output(s);
     s->from = NULL;
+    if (s->phase == GRPC_HTTP)
+        grpc_http_detach(s);
     if (s->method && s->state) {
         void *state = s->state;
         s->state = NULL;
@@ -269,17 +275,14 @@ static const grpc_streaming_method *find_streaming(const grpc_server *all, const
     return NULL;
 }
 
-/* A request that is not gRPC gets an HTTP answer. */
-static void answer_http(grpc_stream *s, const char *status)
+/* A request that is not gRPC gets an HTTP answer, where there is no site. */
+static void refuse_http(grpc_stream *s, const char *status)
 {
     nghttp2_nv field = {(uint8_t *)(uintptr_t) ":status", (uint8_t *)(uintptr_t)status, 7, strlen(status),
                         NGHTTP2_NV_FLAG_NONE};
 
-    s->phase = GRPC_ANSWERED;
-    s->finished = true;
     drop_input(s);
-    nghttp2_submit_response(s->from->session, s->id, &field, 1, NULL);
-    stream_produce(s->from->stream);
+    grpc_call_answer_http(s, &field, 1, NULL, 0);
 }
 
 static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
@@ -318,10 +321,12 @@ void grpc_call_begin(grpc_stream *s)
         refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
     else if (s->header_bytes > HEADER_BYTES_MAX)
         refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, "the metadata is too long");
+    else if (!is_grpc && s->from->site)
+        grpc_http_begin(s);
     else if (!grpc_headers_are(s, ":method", "POST"))
-        answer_http(s, "405");
+        refuse_http(s, "405");
     else if (!is_grpc)
-        answer_http(s, "415");
+        refuse_http(s, "415");
     else if (timeout.len > 0 && !grpc_parse_timeout(timeout.data, timeout.len, &timeout_ms))
         refuse(s, LKS_INVALID_ARGUMENT, LKS_REASON_NONE, "grpc-timeout: not a timeout");
     else if (s->all->draining)
@@ -370,6 +375,10 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
 
     if (s->phase == GRPC_ANSWERED)
         return;
+    if (s->phase == GRPC_HTTP) {
+        grpc_http_data(s, data, len);
+        return;
+    }
     if (!try_hold(s, len)) {
         refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
         return;
@@ -443,7 +452,9 @@ void grpc_call_half_close(grpc_stream *s)
         return;
     s->whole = true;
     s->from->n_whole++;
-    if (!grpc_reader_idle(&s->reader))
+    if (s->phase == GRPC_HTTP)
+        grpc_http_half_close(s);
+    else if (!grpc_reader_idle(&s->reader))
         refuse(s, LKS_INTERNAL, LKS_REASON_NONE, "the last message is not whole");
     else if (s->phase == GRPC_STREAMING && s->state)
         s->method->half_closed(s->state);
@@ -490,8 +501,11 @@ static ssize_t on_output(nghttp2_session *session, int32_t stream_id, uint8_t *d
     if (s->waiting == 0 || s->taken >= TAKEN_BYTES)
         note_moved(s);
     if (TAILQ_EMPTY(&s->output) && s->finished) {
-        *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        submit_trailers(s);
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        if (!s->is_http) {
+            *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+            submit_trailers(s);
+        }
     }
     return (ssize_t)n;
 }
@@ -539,24 +553,46 @@ static void answer_error(grpc_stream *s, const lks_error *error)
         finish(s, error);
 }
 
-static bool add_output(grpc_stream *s, const void *message, size_t len)
+/* Takes the bytes. False: there are none, or they are too many. */
+static bool add_bytes(grpc_stream *s, uint8_t *data, size_t len)
 {
-    size_t written;
-    grpc_output *o = malloc(sizeof *o);
-    uint8_t *data = o ? grpc_write(message, len, s->gzip && len >= GZIP_BYTES_MIN, &written) : NULL;
+    grpc_output *o = data ? malloc(sizeof *o) : NULL;
 
-    if (!data || !try_hold(s, written)) {
+    if (!o || !try_hold(s, len)) {
         free(data);
         free(o);
         return false;
     }
     if (s->waiting == 0)
         note_moved(s);
-    *o = (grpc_output){.data = data, .len = written};
+    *o = (grpc_output){.data = data, .len = len};
     TAILQ_INSERT_TAIL(&s->output, o, next);
-    s->waiting += o->len;
-    grpc_output_waits(s->from, s->from->waiting + o->len);
+    s->waiting += len;
+    grpc_output_waits(s->from, s->from->waiting + len);
     return true;
+}
+
+static bool add_output(grpc_stream *s, const void *message, size_t len)
+{
+    size_t written = 0;
+    uint8_t *data = grpc_write(message, len, s->gzip && len >= GZIP_BYTES_MIN, &written);
+
+    return add_bytes(s, data, written);
+}
+
+void grpc_call_answer_http(grpc_stream *s, const nghttp2_nv *fields, size_t n, uint8_t *body, size_t len)
+{
+    const nghttp2_data_provider provider = {.source = {.ptr = s}, .read_callback = on_output};
+
+    s->phase = GRPC_ANSWERED;
+    s->finished = s->responded = s->is_http = true;
+    if (body && !add_bytes(s, body, len)) {
+        reset(s);
+        return;
+    }
+    watch(s, true);
+    nghttp2_submit_response(s->from->session, s->id, fields, n, body ? &provider : NULL);
+    stream_produce(s->from->stream);
 }
 
 static void answer_message(grpc_stream *s, const lks_rpc_method *method, const ProtobufCMessage *response)
@@ -586,8 +622,8 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
     const grpc_connection *from = s->from;
 
     if (from && added) {
-        grpc_headers_put(s, &s->reply_headers, &added->headers);
-        grpc_headers_put(s, &s->trailers, &added->trailers);
+        http_fields_put(&s->reply_headers, s->arena, "", &added->headers);
+        http_fields_put(&s->trailers, s->arena, "", &added->trailers);
     }
     s->added = added;
     if (!from) {

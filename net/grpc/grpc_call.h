@@ -13,13 +13,8 @@
 #include "net/grpc/grpc.h"
 #include "net/grpc/grpc_message.h"
 #include "net/grpc/grpc_meter.h"
-
-typedef struct grpc_field {
-    const char *name, *value;
-    size_t value_len;
-    TAILQ_ENTRY(grpc_field) next;
-} grpc_field;
-typedef TAILQ_HEAD(grpc_fields, grpc_field) grpc_fields;
+#include "net/http/exchange.h"
+#include "net/http/fields.h"
 
 typedef struct grpc_output {
     size_t len, done;
@@ -31,8 +26,9 @@ struct grpc_connection;
 
 /*   READING --whole request--> RUNNING --done--> ANSWERED
  *      \--streaming method--> STREAMING --finish--> ANSWERED
- *       \--refused--> ANSWERED                                  */
-typedef enum grpc_phase { GRPC_READING, GRPC_RUNNING, GRPC_STREAMING, GRPC_ANSWERED } grpc_phase;
+ *       \--not gRPC--> HTTP --answer--> ANSWERED
+ *        \--refused--> ANSWERED                                  */
+typedef enum grpc_phase { GRPC_READING, GRPC_RUNNING, GRPC_STREAMING, GRPC_HTTP, GRPC_ANSWERED } grpc_phase;
 
 struct grpc_stream {
     grpc_server *all;
@@ -44,7 +40,7 @@ struct grpc_stream {
     uint64_t received_ns;
     size_t header_bytes;
     uint32_t timeout_ms; /* 0: none given */
-    grpc_fields headers; /* with pseudo-headers */
+    http_fields headers; /* with pseudo-headers */
     grpc_reader reader;
     budget_share *bytes;   /* the connection's; outlives the call, which holds some */
     size_t held;           /* bytes of it */
@@ -55,9 +51,11 @@ struct grpc_stream {
     size_t request_len;
     const grpc_streaming_method *method;
     void *state;
+    http_exchange *http;                              /* in the phase HTTP */
     bool too_much;                                    /* the request did not fit into the budget */
+    bool is_http;                                     /* the answer has no trailers */
     bool compressed, begun, half_closed, whole, gzip; /* whole: the request is complete; gzip: for the answer */
-    grpc_fields reply_headers, trailers;
+    http_fields reply_headers, trailers;
     TAILQ_HEAD(, grpc_output) output;
     size_t waiting; /* bytes of output */
     size_t taken;   /* bytes that the client took of it since moved_ns */
@@ -87,6 +85,8 @@ typedef struct grpc_connection {
     const char *certificate;
     uid_t uid; /* of a unix peer */
     bool has_uid;
+    const http_site *site; /* of an http:// URL; NULL: gRPC only */
+    http_peer from;        /* with a site */
     TAILQ_HEAD(, grpc_stream) calls;
     uint32_t n_calls, n_whole; /* n_whole: with a complete request */
     size_t waiting;            /* bytes of their output */
@@ -134,6 +134,17 @@ void grpc_call_half_close(grpc_stream *s);
 
 /* Ends the call when its time is over. False: its connection must end too. */
 bool grpc_call_tick(grpc_stream *s, uint64_t now_ns);
+
+/* grpc_http.c: a call that is not gRPC, on a connection with a site. Its fields are complete; further bytes; the end of
+ * the request; its time is over; the HTTP/2 stream is gone. */
+void grpc_http_begin(grpc_stream *s);
+void grpc_http_data(grpc_stream *s, const uint8_t *data, size_t len);
+void grpc_http_half_close(grpc_stream *s);
+void grpc_http_late(grpc_stream *s);
+void grpc_http_detach(grpc_stream *s);
+
+/* Sends an answer of HTTP: the fields, and the bytes, which the call owns from now on. */
+void grpc_call_answer_http(grpc_stream *s, const nghttp2_nv *fields, size_t n, uint8_t *body, size_t len);
 
 /* Ends a streaming call because the server stops. */
 void grpc_call_stop(grpc_stream *s);

@@ -6,27 +6,15 @@
 #include "base/base64.h"
 #include "net/grpc/grpc_text.h"
 
-void grpc_headers_add(grpc_stream *s, grpc_fields *to, const char *name, size_t name_len, const char *value,
+void grpc_headers_add(grpc_stream *s, http_fields *to, const char *name, size_t name_len, const char *value,
                       size_t value_len)
 {
-    grpc_field *field = lks_rpc_arena_alloc(s->arena, sizeof *field);
-    char *name_copy = lks_rpc_arena_copy(s->arena, name, name_len);
-    char *value_copy = lks_rpc_arena_copy(s->arena, value, value_len);
-
-    if (!field || !name_copy || !value_copy)
-        return;
-    *field = (grpc_field){.name = name_copy, .value = value_copy, .value_len = value_len};
-    TAILQ_INSERT_TAIL(to, field, next);
+    http_fields_add(to, s->arena, name, name_len, value, value_len);
 }
 
 lks_rpc_slice grpc_headers_value(const grpc_stream *s, const char *name)
 {
-    const grpc_field *field;
-
-    TAILQ_FOREACH(field, &s->headers, next)
-        if (strcmp(field->name, name) == 0)
-            return (lks_rpc_slice){.data = field->value, .len = field->value_len};
-    return (lks_rpc_slice){.data = "", .len = 0};
+    return http_fields_value(&s->headers, name);
 }
 
 bool grpc_headers_are(const grpc_stream *s, const char *name, const char *value)
@@ -37,36 +25,11 @@ bool grpc_headers_are(const grpc_stream *s, const char *name, const char *value)
 credentials grpc_headers_credentials(const grpc_stream *s)
 {
     credentials who = {.certificate = s->from->certificate, .uid = s->from->has_uid ? &s->from->uid : NULL};
-    const grpc_field *field;
+    const http_field *field;
 
     TAILQ_FOREACH(field, &s->headers, next)
         credentials_read(&who, field->name, (lks_rpc_slice){field->value, field->value_len});
     return who;
-}
-
-static bool is_binary(const char *name)
-{
-    size_t len = strlen(name);
-
-    return len > 4 && strcmp(name + len - 4, "-bin") == 0;
-}
-
-static void put(grpc_stream *s, grpc_fields *to, const lks_rpc_metadata *entry)
-{
-    const lks_rpc_slice *value = &entry->value;
-    size_t len = BASE64_ENCODED_BYTES(value->len);
-    char *text = is_binary(entry->key) ? lks_rpc_arena_alloc(s->arena, len + 1) : NULL;
-
-    if (text)
-        base64_encode((const uint8_t *)value->data, value->len, text);
-    if (text || !is_binary(entry->key))
-        grpc_headers_add(s, to, entry->key, strlen(entry->key), text ? text : value->data, text ? len : value->len);
-}
-
-void grpc_headers_put(grpc_stream *s, grpc_fields *to, const lks_rpc_list *entries)
-{
-    for (size_t i = 0; i < entries->n; i++)
-        put(s, to, &entries->items[i]);
 }
 
 /* Fields of HTTP and gRPC. */
@@ -76,31 +39,14 @@ static bool is_reserved(const char *name)
            strcmp(name, "te") == 0;
 }
 
-/* Passes the bytes of a binary value, or the text when it cannot be decoded. */
-static void tell_binary(const grpc_stream *s, const grpc_field *field, sink_see_entry *see, void *arg)
-{
-    uint8_t *bytes = lks_rpc_arena_alloc(s->arena, field->value_len + 1);
-    size_t len;
-
-    if (bytes && base64_decode(field->value, field->value_len, bytes, &len))
-        see(arg, field->name, (lks_rpc_slice){(const char *)bytes, len});
-    else
-        see(arg, field->name, (lks_rpc_slice){field->value, field->value_len});
-}
-
 void grpc_headers_tell(const void *metadata, sink_see_entry *see, void *arg)
 {
     const grpc_stream *s = metadata;
-    const grpc_field *field;
+    const http_field *field;
 
-    TAILQ_FOREACH(field, &s->headers, next) {
-        if (is_reserved(field->name))
-            continue;
-        if (is_binary(field->name))
-            tell_binary(s, field, see, arg);
-        else
-            see(arg, field->name, (lks_rpc_slice){field->value, field->value_len});
-    }
+    TAILQ_FOREACH(field, &s->headers, next)
+        if (!is_reserved(field->name))
+            http_field_tell(field, s->arena, see, arg);
 }
 
 /* ---- what an answer sends ------------------------------------------------------------------ */
@@ -114,9 +60,9 @@ static void put_field(grpc_nv *f, const char *name, const char *value, size_t le
                                        NGHTTP2_NV_FLAG_NONE};
 }
 
-static void put_all(grpc_nv *f, const grpc_fields *from)
+static void put_all(grpc_nv *f, const http_fields *from)
 {
-    const grpc_field *field;
+    const http_field *field;
 
     TAILQ_FOREACH(field, from, next)
         if (f->n < GRPC_FIELDS_MAX - STATUS_FIELDS)

@@ -5,11 +5,8 @@
 #include "net/grpc/grpc_call.h"
 
 /* Copies a field into the call's arena; out of memory the field is dropped. */
-void grpc_headers_add(grpc_stream *s, grpc_fields *to, const char *name, size_t name_len, const char *value,
+void grpc_headers_add(grpc_stream *s, http_fields *to, const char *name, size_t name_len, const char *value,
                       size_t value_len);
-
-/* The same of entries of metadata; a binary one ("-bin") is encoded. */
-void grpc_headers_put(grpc_stream *s, grpc_fields *to, const lks_rpc_list *entries);
 
 /* The value of the first field of a name, "" when there is none; and whether it equals a text. */
 lks_rpc_slice grpc_headers_value(const grpc_stream *s, const char *name);

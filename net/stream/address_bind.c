@@ -151,3 +151,16 @@ lks_code address_bind_unix(uv_pipe_t *pipe, const char *path, lks_error *error)
         return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(failed));
     return LKS_OK;
 }
+
+bool address_is_loopback(const char *host, size_t len)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in_addr v4;
+
+    if (len >= sizeof text)
+        return false;
+    snprintf(text, sizeof text, "%.*s", (int)len, host);
+    if (inet_pton(AF_INET, text, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    return strcasecmp(text, "localhost") == 0 || strcmp(text, "[::1]") == 0;
+}

@@ -4,6 +4,7 @@
 #define LOCKSTOCK_NET_STREAM_ADDRESS_BIND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <lockstock/status.h>
 
@@ -19,6 +20,10 @@ lks_code address_check_tcp(const char *text, bool starts, lks_error *error);
 /* The first address of a name, to bind to. Blocks to resolve a name. Free *ret with freeaddrinfo.
  * LKS_INVALID_ARGUMENT: badly written, or an unknown host. */
 lks_code address_resolve(const char *text, struct addrinfo **ret, lks_error *error);
+
+/* Whether a host as in a URL names this machine only. Compares addresses, so that a name such as 127.0.0.1.example is
+ * not loopback. */
+bool address_is_loopback(const char *host, size_t len);
 
 /* Checks whether a socket can be made at a path, without changing anything. LKS_INVALID_ARGUMENT: not absolute, or
  * too long. LKS_FAILED_PRECONDITION: something other than a socket of this user is there, or others could replace

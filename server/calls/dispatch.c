@@ -75,12 +75,17 @@ lks_code dispatch_check(dispatch *d, const caller *from, const credentials *who,
     return code;
 }
 
-lks_code dispatch_check_path(dispatch *d, const caller *from, const credentials *who, const char *path,
-                             lks_error *error)
+const lks_rpc_method *dispatch_method(const dispatch *d, const char *path)
 {
     const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, path);
 
-    return dispatch_check(d, from, who, route ? route->method : NULL, error);
+    return route ? route->method : NULL;
+}
+
+lks_code dispatch_check_path(dispatch *d, const caller *from, const credentials *who, const char *path,
+                             lks_error *error)
+{
+    return dispatch_check(d, from, who, dispatch_method(d, path), error);
 }
 
 void dispatch_stop(dispatch *d)

@@ -51,6 +51,9 @@ void dispatch_stop(dispatch *d);
 /* No call may be under way. Takes NULL. */
 void dispatch_free(dispatch *d);
 
+/* The method of a path; NULL: there is none. */
+const lks_rpc_method *dispatch_method(const dispatch *d, const char *path);
+
 /* Whether a call of that path would be admitted. LKS_UNIMPLEMENTED: there is no such method; a caller without rights
  * gets the error of identity_admit instead. */
 lks_code dispatch_check_path(dispatch *d, const caller *from, const credentials *who, const char *path,

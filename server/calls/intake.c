@@ -13,6 +13,13 @@ static caller *on_open(void *arg, const sink_connection *connection)
     return c;
 }
 
+static const lks_rpc_method *on_method(void *arg, const char *path)
+{
+    const intake *i = arg;
+
+    return dispatch_method(i->dispatch, path);
+}
+
 static lks_code on_check(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
                          lks_error *error)
 {
@@ -36,6 +43,7 @@ sink intake_sink(intake *i)
                   .lost = caller_lost,
                   .hold = caller_hold,
                   .queues = caller_queues,
+                  .method = on_method,
                   .check = on_check,
                   .take = on_take,
                   .abandon = dispatch_abandon,

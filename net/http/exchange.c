@@ -1,0 +1,547 @@
+/* Invariant: `done` runs once, or http_exchange_leave ran before. After `done` the exchange is freed at once. */
+#include "net/http/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "net/http/connect.h"
+#include "net/http/exchange_state.h"
+#include "net/http/grpc_web.h"
+#include "net/gzip.h"
+#include "rpc/json/json.h"
+
+enum {
+    EXCHANGE_BYTES = 5 * 1024, /* memory of an exchange without its body */
+    RUNNING_BYTES = 64,        /* of a call that runs: callers.h allows for the rest */
+    BODY_ROOM = 1024,          /* at first */
+};
+
+static const char too_much[] = "too many bytes are under way";
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static bool hold(http_exchange *e, size_t bytes)
+{
+    if (!budget_take(e->bytes, bytes))
+        return false;
+    e->held += bytes;
+    return true;
+}
+
+/* Updates the bytes that the exchange holds. */
+static void hold_only(http_exchange *e, size_t bytes)
+{
+    if (bytes > e->held)
+        budget_force(e->bytes, bytes - e->held);
+    else
+        budget_give(e->bytes, e->held - bytes);
+    e->held = bytes;
+}
+
+static void drop_body(http_exchange *e)
+{
+    free(e->body);
+    e->body = NULL;
+    e->body_len = e->body_room = 0;
+}
+
+http_exchange *http_exchange_new(const http_site *site, const http_peer *from, lks_rpc_arena *arena,
+                                 http_fields *fields, const char *method, const char *target, const char *host,
+                                 http_exchange_done *done, void *arg)
+{
+    http_exchange *e = calloc(1, sizeof *e);
+    size_t path_len = strcspn(target, "?");
+    const char *path = lks_rpc_arena_copy(arena, target, path_len);
+
+    if (!e || !path) {
+        free(e);
+        lks_rpc_arena_free(arena);
+        return NULL;
+    }
+    *e = (http_exchange){.site = site,
+                         .from = from,
+                         .bytes = from->bytes,
+                         .protocol = &connect_protocol,
+                         .done = done,
+                         .arg = arg,
+                         .received_ns = clock_now_ns(),
+                         .arena = arena,
+                         .method = method,
+                         .is_head = strcmp(method, "HEAD") == 0,
+                         .path = path,
+                         .query = target[path_len] ? target + path_len + 1 : "",
+                         .host = host};
+    TAILQ_INIT(&e->fields);
+    TAILQ_CONCAT(&e->fields, fields, next);
+    TAILQ_INIT(&e->answer_fields);
+    budget_force(e->bytes, EXCHANGE_BYTES);
+    e->held = EXCHANGE_BYTES;
+    return e;
+}
+
+static void free_exchange(http_exchange *e)
+{
+    if (e->gone)
+        *e->gone = true;
+    drop_body(e);
+    hold_only(e, 0);
+    lks_rpc_arena_free(e->arena);
+    free(e);
+}
+
+/* ---- answers ---------------------------------------------------------------------------------- */
+
+void exchange_set(http_exchange *e, const char *name, const char *value)
+{
+    http_fields_set(&e->answer_fields, e->arena, name, value);
+}
+
+static void answer(http_exchange *e, http_answer *a)
+{
+    exchange_set(e, "x-content-type-options", "nosniff");
+    exchange_set(e, "cache-control", "no-store");
+    a->fields = &e->answer_fields;
+    a->is_head = e->is_head;
+    e->done(e->arg, a);
+    free_exchange(e);
+}
+
+static void fail(http_exchange *e, unsigned status, const lks_error *error)
+{
+    http_answer a = {0};
+
+    e->protocol->fail(e, status, error, &a);
+    answer(e, &a);
+}
+
+static void refuse(http_exchange *e, unsigned status, lks_code code, lks_reason reason, const char *why)
+{
+    lks_error error;
+
+    lks_error_set_reason(&error, code, LKS_APPLIED_NO, reason, "%s", why);
+    fail(e, status, &error);
+}
+
+void http_exchange_fail(http_exchange *e, unsigned status, const lks_error *error)
+{
+    fail(e, status, error);
+}
+
+bool http_exchange_runs(const http_exchange *e)
+{
+    return e->state != EXCHANGE_READING;
+}
+
+/* ---- what the request is ------------------------------------------------------------------------ */
+
+bool exchange_invalid(lks_error *error, const char *why)
+{
+    lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", why);
+    return false;
+}
+
+bool exchange_is_type(lks_rpc_slice type, const char *wanted)
+{
+    size_t len = strlen(wanted);
+
+    return type.len >= len && strncasecmp(type.data, wanted, len) == 0 &&
+           (type.len == len || strchr("; ", type.data[len]));
+}
+
+static credentials who_asks(const http_exchange *e)
+{
+    credentials who = {.certificate = e->from->certificate, .uid = e->from->uid};
+    const http_field *field;
+
+    TAILQ_FOREACH(field, &e->fields, next)
+        credentials_read(&who, field->name, (lks_rpc_slice){field->value, field->value_len});
+    return who;
+}
+
+static lks_code check(const http_exchange *e, const char *path, lks_rpc_effect effect, lks_error *error)
+{
+    const credentials who = who_asks(e);
+    const sink *to = e->site->sink;
+
+    return to->check(to->arg, e->from->caller, &who, path, effect, error);
+}
+
+/* A field that is given twice may be read in two ways. */
+static bool has_doubtful_field(const http_exchange *e, lks_error *error)
+{
+    static const char *const once[] = {"content-type",
+                                       "content-encoding",
+                                       "connect-protocol-version",
+                                       "connect-timeout-ms",
+                                       "grpc-timeout",
+                                       "grpc-encoding",
+                                       "origin",
+                                       "sec-fetch-site"};
+
+    for (size_t i = 0; i < sizeof once / sizeof once[0]; i++)
+        if (http_fields_count(&e->fields, once[i]) > 1) {
+            lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: more than one", once[i]);
+            return true;
+        }
+    return false;
+}
+
+static const http_page *find_page(const http_exchange *e)
+{
+    for (size_t i = 0; i < e->site->n_pages; i++)
+        if (strcmp(e->site->pages[i].path, e->path) == 0)
+            return &e->site->pages[i];
+    return NULL;
+}
+
+static void begin_page(http_exchange *e, const http_page *page)
+{
+    lks_error error;
+
+    if (strcmp(e->method, "GET") != 0 && strcmp(e->method, "HEAD") != 0) {
+        exchange_set(e, "allow", "GET, HEAD");
+        refuse(e, 405, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "this page is read with GET");
+    } else if (page->right && check(e, page->right, page->effect, &error) != LKS_OK) {
+        fail(e, 0, &error);
+    } else {
+        e->page = page;
+    }
+}
+
+/* The method exists, and the caller may call it. Else answers. */
+static bool find_method(http_exchange *e)
+{
+    const sink *to = e->site->sink;
+    lks_error error;
+
+    e->call = to->method(to->arg, e->path);
+    lks_code code = check(e, e->path, 0, &error);
+    if (e->call && code == LKS_OK)
+        return true;
+    if (code == LKS_UNIMPLEMENTED || code == LKS_OK)
+        refuse(e, 404, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "nothing is served at this path");
+    else
+        fail(e, 0, &error);
+    return false;
+}
+
+/* The verb fits the method. Else answers. */
+static bool check_verb(http_exchange *e)
+{
+    bool reads = e->call->effect == LKS_RPC_EFFECT_READ;
+
+    e->is_get = strcmp(e->method, "GET") == 0;
+    if (strcmp(e->method, "POST") == 0 || (e->is_get && reads))
+        return true;
+    exchange_set(e, "allow", reads ? "GET, POST" : "POST");
+    refuse(e, 405, LKS_UNIMPLEMENTED, LKS_REASON_NONE,
+           reads ? "this method is called with POST or GET" : "this method is called with POST");
+    return false;
+}
+
+/* `curl -d` names this type unless it is told another. A page of another site could send it without asking the server
+ * first, but a browser always says that it is one. */
+static bool is_from_curl(const http_exchange *e, lks_rpc_slice type)
+{
+    return exchange_is_type(type, "application/x-www-form-urlencoded") &&
+           http_fields_count(&e->fields, "origin") + http_fields_count(&e->fields, "sec-fetch-site") == 0;
+}
+
+/* The protocol is the one that the Content-Type names. Else answers. */
+static bool choose_protocol(http_exchange *e)
+{
+    lks_rpc_slice type = http_fields_value(&e->fields, "content-type");
+
+    e->is_json = exchange_is_type(type, "application/json") || is_from_curl(e, type);
+    if (e->is_get || e->is_json || exchange_is_type(type, "application/proto"))
+        return true;
+    if (grpc_web_is_type(e, type)) {
+        e->protocol = &grpc_web_protocol;
+        return true;
+    }
+    exchange_set(e, "accept-post",
+                 "application/json, application/proto, application/grpc-web+proto, application/grpc-web-text+proto");
+    refuse(e, 415, LKS_UNIMPLEMENTED, LKS_REASON_NONE,
+           "content-type: must be application/json, application/proto, application/grpc-web or "
+           "application/grpc-web-text; gRPC needs HTTP/2");
+    return false;
+}
+
+static void begin_call(http_exchange *e)
+{
+    lks_error error;
+
+    if (!find_method(e) || !check_verb(e) || !choose_protocol(e))
+        return;
+    if (!e->protocol->begin(e, &error))
+        fail(e, 0, &error);
+    else if (e->site->draining)
+        refuse(e, 0, LKS_UNAVAILABLE, LKS_REASON_SHUTTING_DOWN, "the server is shutting down");
+}
+
+static void begin_preflight(http_exchange *e)
+{
+    http_answer a = {0};
+
+    origin_preflight(e, &a);
+    answer(e, &a);
+}
+
+void http_exchange_begin(http_exchange *e)
+{
+    const http_page *page = find_page(e);
+    lks_error error;
+
+    if (has_doubtful_field(e, &error) || !origin_check(e, &error))
+        fail(e, 0, &error);
+    else if (strcmp(e->method, "OPTIONS") == 0)
+        begin_preflight(e);
+    else if (page)
+        begin_page(e, page);
+    else
+        begin_call(e);
+}
+
+/* ---- the request -------------------------------------------------------------------------------- */
+
+void http_exchange_body(http_exchange *e, const void *data, size_t len)
+{
+    size_t wanted = e->body_len + len, room = e->body_room > 0 ? e->body_room : BODY_ROOM;
+
+    if (len == 0)
+        return;
+    if (e->page || e->is_get) {
+        refuse(e, 400, LKS_INVALID_ARGUMENT, LKS_REASON_NONE, "a GET has no body");
+        return;
+    }
+    if (wanted > e->site->message_bytes_max / 3 * 4 + BODY_ROOM) { /* gRPC-Web may send base64 */
+        refuse(e, 0, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, "the message is too long");
+        return;
+    }
+    while (room < wanted)
+        room *= 2;
+    if (room > e->body_room) {
+        uint8_t *grown = hold(e, room - e->body_room) ? realloc(e->body, room) : NULL;
+        if (!grown) {
+            refuse(e, 0, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
+            return;
+        }
+        e->body = grown;
+        e->body_room = room;
+    }
+    memcpy(e->body + e->body_len, data, len);
+    e->body_len = wanted;
+}
+
+bool exchange_inflate(http_exchange *e, const void *data, size_t len, const void **ret, size_t *ret_len,
+                      lks_error *error)
+{
+    uint8_t *message;
+
+    if (gzip_inflate(data, len, e->site->message_bytes_max, &message, ret_len, error) != LKS_OK)
+        return false;
+    *ret = lks_rpc_arena_copy(e->arena, message, *ret_len);
+    free(message);
+    if (!*ret)
+        lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    return *ret;
+}
+
+bool exchange_take(http_exchange *e, const void *data, size_t len, lks_error *error)
+{
+    ProtobufCMessage *message;
+
+    e->payload = data;
+    e->payload_len = len;
+    if (len > e->site->message_bytes_max) {
+        lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_LARGE,
+                             "the message is too long");
+        return false;
+    }
+    if (!e->is_json)
+        return true;
+    if (lks_rpc_json_parse(e->call->request, data, len, &lks_rpc_scan_defaults, e->arena, &message, error) != LKS_OK)
+        return false;
+    size_t packed_len = protobuf_c_message_get_packed_size(message);
+    uint8_t *packed = lks_rpc_arena_alloc(e->arena, packed_len + 1);
+    if (packed)
+        protobuf_c_message_pack(message, packed);
+    else
+        lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    e->payload = packed;
+    e->payload_len = packed_len;
+    return packed;
+}
+
+/* Fields of HTTP and of the protocols, which a handler does not see. */
+static bool is_reserved(const char *name)
+{
+    static const char *const prefixes[] = {":", "grpc-", "connect-", "accept", "content-", "access-control-", "sec-"};
+    static const char *const names[] = {"te",     "host",   "connection", "transfer-encoding",
+                                        "expect", "origin", "x-grpc-web"};
+
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void tell_metadata(const void *metadata, sink_see_entry *see, void *arg)
+{
+    const http_exchange *e = metadata;
+    const http_field *field;
+
+    TAILQ_FOREACH(field, &e->fields, next)
+        if (!is_reserved(field->name))
+            http_field_tell(field, e->arena, see, arg);
+}
+
+/* The call is parked and does not need its request any more. */
+static void rest(void *arg)
+{
+    http_exchange *e = arg;
+
+    TAILQ_INIT(&e->fields);
+    lks_rpc_arena_free(e->arena);
+    e->arena = NULL;
+    hold_only(e, RUNNING_BYTES);
+}
+
+static lks_rpc_arena *wake(void *arg)
+{
+    http_exchange *e = arg;
+
+    return e->arena = lks_rpc_arena_new();
+}
+
+static const sink_lender lender = {.give = rest, .take = wake};
+
+static void write_page(http_exchange *e)
+{
+    const char *accept = http_fields_value(&e->fields, "accept").data;
+    http_page_answer page = e->page->write(e->page->arg, accept, e->arena);
+    http_answer a = {.status = page.status, .body = page.body.data, .len = page.body.len};
+
+    exchange_set(e, "content-type", page.type);
+    answer(e, &a);
+}
+
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
+                    const lks_rpc_additions *added);
+
+/* The limits of running and waiting calls (callers.h) allow for an ordinary call; only more counts. */
+static size_t beyond_ordinary(size_t arena_bytes)
+{
+    return arena_bytes > EXCHANGE_BYTES ? arena_bytes - EXCHANGE_BYTES : 0;
+}
+
+static void run_call(http_exchange *e)
+{
+    const sink *to = e->site->sink;
+    const sink_call call = {
+        .path = e->path,
+        .payload = e->payload,
+        .len = e->payload_len,
+        .timeout_ms = e->timeout_ms,
+        .received_ns = e->received_ns,
+        .caller = e->from->caller,
+        .who = who_asks(e),
+        .handle = &e->running,
+        .lender = &lender,
+        .read_metadata = tell_metadata,
+        .metadata = e,
+    };
+
+    bool gone = false;
+
+    e->state = EXCHANGE_RUNNING;
+    e->gone = &gone;
+    to->take(to->arg, &call, e->arena, on_done, e);
+    if (gone)
+        return;
+    e->gone = NULL;
+    drop_body(e);
+    if (e->arena) /* it is not parked */
+        hold_only(e, RUNNING_BYTES + beyond_ordinary(lks_rpc_arena_bytes(e->arena)));
+}
+
+void http_exchange_run(http_exchange *e)
+{
+    lks_error error;
+
+    if (e->page)
+        write_page(e);
+    else if (!e->protocol->read(e, &error))
+        fail(e, 0, &error);
+    else
+        run_call(e);
+}
+
+void http_exchange_leave(http_exchange *e)
+{
+    if (e->state == EXCHANGE_READING) {
+        free_exchange(e);
+        return;
+    }
+    e->state = EXCHANGE_ABANDONED;
+    e->site->sink->abandon(e->running); /* the exchange may have ended */
+}
+
+/* ---- the answer of the sink ---------------------------------------------------------------------- */
+
+/* The response in the caller's coding. False: *error is set. */
+static bool code_response(http_exchange *e, const ProtobufCMessage *response, lks_rpc_slice *ret, lks_error *error)
+{
+    static const lks_rpc_json_options plain = {0};
+
+    if (e->is_json) {
+        if (lks_rpc_json_print(response, &plain, e->arena, ret, error) != LKS_OK)
+            return false;
+    } else {
+        ret->len = protobuf_c_message_get_packed_size(response);
+        uint8_t *packed = lks_rpc_arena_alloc(e->arena, ret->len + 1);
+        if (packed)
+            protobuf_c_message_pack(response, packed);
+        ret->data = (const char *)packed;
+    }
+    if (ret->data && ret->len <= e->site->message_bytes_max)
+        return true;
+    lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(e->call), LKS_REASON_TOO_LARGE,
+                         "the response is too long");
+    return false;
+}
+
+static void answer_message(http_exchange *e, const ProtobufCMessage *response)
+{
+    http_answer a = {.status = 200};
+    lks_rpc_slice coded = {0};
+    lks_error error;
+
+    if (code_response(e, response, &coded, &error) && e->protocol->write(e, coded.data, coded.len, &a, &error))
+        answer(e, &a);
+    else
+        fail(e, 0, &error);
+}
+
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
+                    const lks_rpc_additions *added)
+{
+    static const lks_rpc_additions none = {.text = NULL};
+    http_exchange *e = arg;
+    (void)method;
+
+    if (e->state == EXCHANGE_ABANDONED) {
+        free_exchange(e);
+        return;
+    }
+    e->added = added ? added : &none;
+    if (error->code != LKS_OK)
+        fail(e, 0, error);
+    else
+        answer_message(e, response);
+}

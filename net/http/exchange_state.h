@@ -1,0 +1,74 @@
+/* Private to exchange.c, origin.c, connect.c and grpc_web.c. */
+#ifndef LOCKSTOCK_NET_HTTP_EXCHANGE_STATE_H
+#define LOCKSTOCK_NET_HTTP_EXCHANGE_STATE_H
+
+#include <lockstock/rpc/exchange.h>
+
+#include "net/http/exchange.h"
+
+typedef enum exchange_state { EXCHANGE_READING, EXCHANGE_RUNNING, EXCHANGE_ABANDONED } exchange_state;
+
+/* How requests are read and answers are written. */
+typedef struct http_protocol {
+    /* Checks the fields: sets e->timeout_ms and how messages are coded. False: *error is set. */
+    bool (*begin)(http_exchange *e, lks_error *error);
+    /* Takes the message out of the whole body: e->payload. */
+    bool (*read)(http_exchange *e, lks_error *error);
+    /* Writes an answer, coded as the caller wants it. False: *error is set. */
+    bool (*write)(http_exchange *e, const void *message, size_t len, http_answer *answer, lks_error *error);
+    /* Writes an error. status 0: the one that the code implies. */
+    void (*fail)(http_exchange *e, unsigned status, const lks_error *error, http_answer *answer);
+} http_protocol;
+
+struct http_exchange {
+    const http_site *site;
+    const http_peer *from;
+    exchange_state state;
+    const http_protocol *protocol;
+    http_exchange_done *done;
+    void *arg;
+    uint64_t received_ns;
+    lks_rpc_arena *arena;
+    http_fields fields; /* of the request; empty after a wait */
+    const char *method, *path, *query, *host;
+    budget_share *bytes; /* the connection's; outlives the exchange, which holds some */
+    size_t held;
+    uint8_t *body;
+    size_t body_len, body_room;
+    const lks_rpc_method *call; /* NULL: none, or not known yet */
+    const http_page *page;
+    struct running *running;
+    uint32_t timeout_ms; /* 0: none */
+    const void *payload;
+    size_t payload_len;
+    const char *allowed_origin;             /* of the site's; NULL: no other site asks */
+    bool *gone;                             /* set when the exchange is freed; NULL: nobody asks */
+    bool is_head, is_get, is_json, is_text; /* is_text: gRPC-Web in base64 */
+    bool takes_gzip, is_gzip;               /* the answer may be; the request is */
+    const lks_rpc_additions *added;         /* to the answer, while it is written */
+    http_fields answer_fields;              /* of the answer */
+};
+
+/* Adds a field to the answer. The texts are static, in the arena, or outlive the exchange. NULL adds nothing. */
+void exchange_set(http_exchange *e, const char *name, const char *value);
+
+/* Sets *error to INVALID_ARGUMENT. Returns false. */
+bool exchange_invalid(lks_error *error, const char *why);
+
+/* Reads "application/json" in a Content-Type, with a parameter or without. */
+bool exchange_is_type(lks_rpc_slice type, const char *wanted);
+
+/* Inflates gzip into the arena, at most the site's message_bytes_max. False: *error is set. */
+bool exchange_inflate(http_exchange *e, const void *data, size_t len, const void **ret, size_t *ret_len,
+                      lks_error *error);
+
+/* Takes a message in the caller's coding as the payload. False: *error is set. */
+bool exchange_take(http_exchange *e, const void *data, size_t len, lks_error *error);
+
+/* origin.c: whether the page that sent this request may do so; adds the fields of CORS to the answer. False: *error. */
+bool origin_check(http_exchange *e, lks_error *error);
+
+/* Answers a preflight (OPTIONS of a page of another site). */
+void origin_preflight(http_exchange *e, http_answer *answer);
+
+#endif

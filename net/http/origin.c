@@ -1,0 +1,78 @@
+/* Who may call from a web page. A browser lets any page send requests to any machine, and names the page's site in
+ * Origin or says cross-site in Sec-Fetch-Site. A page whose name resolves to this machine's address (DNS rebinding)
+ * shows in Host. Called by exchange.c. */
+#include <string.h>
+#include <strings.h>
+
+#include "net/http/exchange_state.h"
+#include "net/stream/address_bind.h"
+
+/* "shop.example:7702" of "https://shop.example:7702"; NULL: it has another scheme than this connection. */
+static const char *host_of(const http_exchange *e, const char *origin)
+{
+    const char *scheme = e->from->encrypted ? "https://" : "http://";
+    size_t len = strlen(scheme);
+
+    return strncasecmp(origin, scheme, len) == 0 ? origin + len : NULL;
+}
+
+static const char *named(const http_site *site, const char *origin)
+{
+    for (size_t i = 0; i < site->n_origins; i++)
+        if (strcasecmp(site->origins[i], origin) == 0)
+            return site->origins[i];
+    return NULL;
+}
+
+static bool is_own(const http_exchange *e, const char *origin)
+{
+    const char *host = host_of(e, origin);
+
+    return host && e->host[0] && strcasecmp(host, e->host) == 0;
+}
+
+static bool forbidden(lks_error *error, const char *why)
+{
+    lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "%s", why);
+    return false;
+}
+
+bool origin_check(http_exchange *e, lks_error *error)
+{
+    const char *origin = http_fields_value(&e->fields, "origin").data;
+    const char *site = http_fields_value(&e->fields, "sec-fetch-site").data;
+    size_t host_len = strcspn(e->host, ":");
+
+    if (e->host[0] == '[')
+        host_len = strcspn(e->host, "]") + 1;
+    if (e->from->is_local && e->host[0] && !address_is_loopback(e->host, host_len))
+        return forbidden(error, "host: this address is reached as localhost, 127.0.0.1 or [::1] only");
+    if (origin[0] == '\0')
+        return strcasecmp(site, "cross-site") != 0 ||
+               forbidden(error, "sec-fetch-site: a page of another site must send Origin");
+    if (e->site->n_origins > 0)
+        exchange_set(e, "vary", "origin");
+    e->allowed_origin = named(e->site, origin);
+    if (!e->allowed_origin && !is_own(e, origin))
+        return forbidden(error, "origin: not one that --allow-origin names");
+    if (!e->allowed_origin)
+        return true;
+    exchange_set(e, "access-control-allow-origin", e->allowed_origin);
+    exchange_set(e, "access-control-expose-headers",
+                 "grpc-status, grpc-message, grpc-status-details-bin, lockstock-applied, lockstock-replayed, "
+                 "retry-after, retry-after-ms");
+    return true;
+}
+
+void origin_preflight(http_exchange *e, http_answer *answer)
+{
+    answer->status = e->allowed_origin ? 204 : 405;
+    exchange_set(e, "allow", "GET, POST");
+    if (!e->allowed_origin)
+        return;
+    exchange_set(e, "access-control-allow-methods", "GET, POST");
+    exchange_set(e, "access-control-allow-headers",
+                 "content-type, connect-protocol-version, connect-timeout-ms, grpc-timeout, x-grpc-web, x-user-agent, "
+                 "authorization, lockstock-namespace, traceparent");
+    exchange_set(e, "access-control-max-age", "7200");
+}

@@ -1,0 +1,24 @@
+/* A page that a server serves beside its calls: "/metrics". */
+#ifndef LOCKSTOCK_NET_HTTP_PAGE_H
+#define LOCKSTOCK_NET_HTTP_PAGE_H
+
+#include <lockstock/rpc/arena.h>
+#include <lockstock/rpc/method.h>
+
+typedef struct http_page_answer {
+    unsigned status;    /* 200 */
+    const char *type;   /* its Content-Type; static */
+    lks_rpc_slice body; /* in the arena, or static */
+} http_page_answer;
+
+typedef struct http_page {
+    const char *path;      /* "/metrics", of GET and HEAD */
+    const char *right;     /* the method that a caller must be allowed to call; NULL: everybody may read the page */
+    lks_rpc_effect effect; /* of that method */
+    /* `accept`: the request's field Accept; "" without one. Loop thread only. An empty body with status 200 where there
+     * is something to say means out of memory: return status 503. */
+    http_page_answer (*write)(void *arg, const char *accept, lks_rpc_arena *arena);
+    void *arg;
+} http_page;
+
+#endif
