@@ -415,7 +415,7 @@ TEST(a_host_is_filled_before_it_listens)
     assert_int_equal(lks_host_add(host, &shop_service, &error), LKS_OK);
     assert_int_equal(lks_host_add(host, &shop_service, &error), LKS_ALREADY_EXISTS);
     assert_non_null(strstr(error.message, "/lockstock.test.Shop/"));
-    static const char *const bad[] = {"nng+ipc:///tmp/x", "nng+", "http://127.0.0.1:0", ""};
+    static const char *const bad[] = {"nng+ipc:///tmp/x", "nng+", "ftp://127.0.0.1:0", ""};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(lks_host_listen(host, bad[i], NULL, &error), LKS_INVALID_ARGUMENT);
     assert_int_equal(lks_host_listen(host, "nng+tcp://127.0.0.1:0", NULL, &error), LKS_OK);

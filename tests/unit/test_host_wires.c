@@ -503,7 +503,7 @@ TEST_WITH(an_address_that_cannot_be_served_is_told, no_set_up, tear_down)
         lks_code code;
         const char *why;
     } bad[] = {
-        {"http://127.0.0.1:0", LKS_INVALID_ARGUMENT, "must begin with tcp://"},
+        {"ftp://127.0.0.1:0", LKS_INVALID_ARGUMENT, "must begin with tcp://"},
         {"tcp://nowhere", LKS_INVALID_ARGUMENT, "tcp://nowhere: "},
         {"ws://127.0.0.1:0/a b", LKS_INVALID_ARGUMENT, "path"},
         {"unix://relative", LKS_INVALID_ARGUMENT, "unix://relative: "},
