@@ -4,7 +4,7 @@
 # ./run.sh show     builds, then sells at two shops at once, one by hand and one with lockstock, to be watched in the
 #                   terminal and disturbed by keys. More arguments are its own (./run.sh show --help).
 #                   Exit 0: lockstock's counts are exact.
-# ./run.sh serve    builds, then serves tcp://127.0.0.1:7700 and grpc://127.0.0.1:7701 until Ctrl-C. The
+# ./run.sh serve    builds, then serves tcp://127.0.0.1:7700, grpc://127.0.0.1:7701 and http://127.0.0.1:7702 until Ctrl-C. The
 #                   state is kept in ${XDG_STATE_HOME:-~/.local/state}/lockstock.
 #                   More arguments are lockstockd's (see lockstockd --help): --listen serves other addresses instead.
 # ./run.sh cluster  the same on a Redis Cluster of six nodes, or on three sentinels, a primary and two replicas, which

@@ -82,6 +82,13 @@ static void read_undo(gen_model *model, const Google__Protobuf__ServiceDescripto
         model_error(model, method->at, "undo \"%s\" is no method of %s", undo->method, service->full_name);
 }
 
+/* What clients of Connect know of a method: they may call it with GET. */
+static bool has_no_side_effects(const Google__Protobuf__MethodOptions *options)
+{
+    return options && options->has_idempotency_level &&
+           options->idempotency_level == GOOGLE__PROTOBUF__METHOD_OPTIONS__IDEMPOTENCY_LEVEL__NO_SIDE_EFFECTS;
+}
+
 static void read_options(gen_model *model, const Google__Protobuf__ServiceDescriptorProto *service_proto,
                          const gen_service *service, const Google__Protobuf__MethodDescriptorProto *proto,
                          gen_method *method, bool wanted)
@@ -101,6 +108,8 @@ static void read_options(gen_model *model, const Google__Protobuf__ServiceDescri
         return;
     }
     method->effect = effects[options.effect];
+    if (wanted && options.effect != LOCKSTOCK__RPC__V1__EFFECT__EFFECT_READ && has_no_side_effects(proto->options))
+        model_error(model, method->at, "idempotency_level NO_SIDE_EFFECTS needs the effect EFFECT_READ");
     method->natural_id = options.natural_id;
     method->settles = options.settles;
     method->coalesce = options.coalesce;

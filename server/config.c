@@ -17,15 +17,17 @@
 const option config_keys[] = {
     {LIST("listen", listen),
      "addresses to listen on, separated by commas or given several times: tcp://host:port,\n"
-     "                               tls://..., unix:///path, grpc://..., grpcs://..., grpc+unix:///path,\n"
+     "                               tls://..., unix:///path, http://..., https://..., http+unix:///path,\n"
+     "                               grpc://..., grpcs://..., grpc+unix:///path,\n"
      "                               ws://host:port/path, wss://...; host * = all addresses;\n"
      "                               nng+tcp:// and nng+ws:// are other names of tcp:// and ws://; port 0 = any free "
      "port;\n"
-     "                               tcp+fd://NAME, grpc+fd://... (tls, grpcs, ws, wss too): a socket of systemd's\n"
+     "                               tcp+fd://NAME, grpc+fd://... (tls, http, https, grpcs, ws, wss too): a socket of "
+     "systemd's\n"
      "                               socket activation, by its name or its number",
-     "tcp://127.0.0.1:7700,grpc://127.0.0.1:7701"},
+     "tcp://127.0.0.1:7700,grpc://127.0.0.1:7701,http://127.0.0.1:7702"},
     {LIST("allow-origin", allow_origin),
-     "origins of web pages that may connect over WebSocket: https://host or https://host:port"},
+     "origins of web pages that may call over WebSocket and HTTP: https://host or https://host:port"},
     {TEXT("store", store),
      "where state is stored: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path,\n"
      "                               redis+sentinel://host:port,host:port/name,\n"

@@ -76,7 +76,7 @@ TEST(defaults_are_those_of_the_help)
 {
     expect_ok("");
     assert_int_equal(action, CONFIG_RUN);
-    assert_listens("tcp://127.0.0.1:7700", "grpc://127.0.0.1:7701", 2);
+    assert_listens("tcp://127.0.0.1:7700", "grpc://127.0.0.1:7701", 3);
     assert_string_equal(config.fsync, "always");
     assert_int_equal(config.message_bytes, 1 << 20);
     assert_int_equal(config.in_flight_per_connection, 256);
