@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/fields.h>
 #include <lockstock/rpc/method.h>
 
@@ -147,6 +148,28 @@ int64_t lks_rpc_wait_ms(const lks_rpc_method *method, const ProtobufCMessage *re
     else if (!is_set(request, field))
         wait_ms = NULL;
     return wait_ms && *wait_ms > 0 ? *wait_ms : 0;
+}
+
+/* The value of a field with that name, type and one value; NULL: there is none. */
+static const void *one_value(const ProtobufCMessage *message, const char *name, ProtobufCType type)
+{
+    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(message->descriptor, name, strlen(name));
+
+    if (!field || field->type != type || field->label == PROTOBUF_C_LABEL_REPEATED ||
+        lks_rpc_field_count(message, field) == 0)
+        return NULL;
+    return lks_rpc_field_value(message, field, 0);
+}
+
+lks_rpc_hints lks_rpc_hints_of(const ProtobufCMessage *response)
+{
+    const protobuf_c_boolean *replayed = one_value(response, "replayed", PROTOBUF_C_TYPE_BOOL);
+    const int64_t *retry_after_ms = one_value(response, "retry_after_ms", PROTOBUF_C_TYPE_INT64);
+    lks_rpc_hints hints = {.replayed = replayed && *replayed};
+
+    if (retry_after_ms && *retry_after_ms > 0)
+        hints.retry_after_ms = *retry_after_ms < UINT32_MAX ? (uint32_t)*retry_after_ms : UINT32_MAX;
+    return hints;
 }
 
 bool lks_rpc_end_first_try(const lks_rpc_method *method, ProtobufCMessage *request)

@@ -605,6 +605,7 @@ static void answer_message(grpc_stream *s, const lks_rpc_method *method, const P
     if (packed)
         protobuf_c_message_pack(response, packed);
     if (packed && add_output(s, packed, len)) {
+        grpc_headers_hint(s, response);
         finish(s, &ok);
         return;
     }

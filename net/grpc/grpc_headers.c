@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/base64.h"
+#include <lockstock/rpc/exchange.h>
 #include "net/grpc/grpc_text.h"
 
 void grpc_headers_add(grpc_stream *s, http_fields *to, const char *name, size_t name_len, const char *value,
@@ -47,6 +47,27 @@ void grpc_headers_tell(const void *metadata, sink_see_entry *see, void *arg)
     TAILQ_FOREACH(field, &s->headers, next)
         if (!is_reserved(field->name))
             http_field_tell(field, s->arena, see, arg);
+}
+
+/* Hints and status fields have these names on every wire of HTTP. */
+static const char retry_after_ms[] = "retry-after-ms";
+
+static void put_number(grpc_stream *s, http_fields *to, const char *name, uint32_t number)
+{
+    const char *text = lks_rpc_arena_printf(s->arena, "%u", number);
+
+    if (text)
+        http_fields_set(to, s->arena, name, text);
+}
+
+void grpc_headers_hint(grpc_stream *s, const ProtobufCMessage *response)
+{
+    const lks_rpc_hints hints = lks_rpc_hints_of(response);
+
+    if (hints.replayed)
+        http_fields_set(&s->trailers, s->arena, "lockstock-replayed", "true");
+    if (hints.retry_after_ms > 0)
+        put_number(s, &s->trailers, retry_after_ms, hints.retry_after_ms);
 }
 
 /* ---- what an answer sends ------------------------------------------------------------------ */
@@ -96,6 +117,8 @@ void grpc_headers_status(grpc_stream *s, grpc_nv *f)
             put_field(f, "grpc-status-details-bin", details, len);
         const char *applied = lks_applied_name(status->applied);
         put_field(f, "lockstock-applied", applied, strlen(applied));
+        if (status->retry_after_ms > 0)
+            put_number(s, &s->trailers, retry_after_ms, status->retry_after_ms);
     }
     put_all(f, &s->trailers);
 }

@@ -12,6 +12,9 @@ void grpc_headers_add(grpc_stream *s, http_fields *to, const char *name, size_t 
 lks_rpc_slice grpc_headers_value(const grpc_stream *s, const char *name);
 bool grpc_headers_are(const grpc_stream *s, const char *name, const char *value);
 
+/* Adds what a response says for callers that do not decode it to the trailers. */
+void grpc_headers_hint(grpc_stream *s, const ProtobufCMessage *response);
+
 credentials grpc_headers_credentials(const grpc_stream *s);
 
 /* As sink_call.read_metadata; metadata: the grpc_stream. */

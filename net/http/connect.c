@@ -212,6 +212,7 @@ static bool write_message(http_exchange *e, const void *message, size_t len, htt
     exchange_set(e, "content-type", e->is_json ? "application/json" : "application/proto");
     if (packed_len > 0)
         exchange_set(e, "content-encoding", "gzip");
+    exchange_put_hints(e, NULL, &e->answer_fields);
     put_added(e);
     answer->body = packed_len > 0 ? packed : message;
     answer->len = packed_len > 0 ? packed_len : len;
@@ -322,13 +323,12 @@ static void fail(http_exchange *e, unsigned status, const lks_error *error, http
     answer->len = write_error(e, error, &body);
     answer->body = body;
     exchange_set(e, "content-type", "application/json");
-    exchange_set(e, "lockstock-applied", lks_applied_name(error->applied));
+    exchange_put_hints(e, error, &e->answer_fields);
     if (answer->status == 401)
         exchange_set(e, "www-authenticate", "Bearer");
-    if (error->retry_after_ms > 0) {
+    if (error->retry_after_ms > 0)
         exchange_set(e, "retry-after", lks_rpc_arena_printf(e->arena, "%u", (error->retry_after_ms + 999) / 1000));
-        exchange_set(e, "retry-after-ms", lks_rpc_arena_printf(e->arena, "%u", error->retry_after_ms));
-    }
+
     put_added(e);
 }
 

@@ -98,6 +98,18 @@ void exchange_set(http_exchange *e, const char *name, const char *value)
     http_fields_set(&e->answer_fields, e->arena, name, value);
 }
 
+void exchange_put_hints(http_exchange *e, const lks_error *error, http_fields *to)
+{
+    uint32_t retry_after_ms = error ? error->retry_after_ms : e->hints.retry_after_ms;
+
+    if (error)
+        http_fields_set(to, e->arena, "lockstock-applied", lks_applied_name(error->applied));
+    if (!error && e->hints.replayed)
+        http_fields_set(to, e->arena, "lockstock-replayed", "true");
+    if (retry_after_ms > 0)
+        http_fields_set(to, e->arena, "retry-after-ms", lks_rpc_arena_printf(e->arena, "%u", retry_after_ms));
+}
+
 static void answer(http_exchange *e, http_answer *a)
 {
     exchange_set(e, "x-content-type-options", "nosniff");
@@ -522,6 +534,7 @@ static void answer_message(http_exchange *e, const ProtobufCMessage *response)
     lks_rpc_slice coded = {0};
     lks_error error;
 
+    e->hints = lks_rpc_hints_of(response);
     if (code_response(e, response, &coded, &error) && e->protocol->write(e, coded.data, coded.len, &a, &error))
         answer(e, &a);
     else

@@ -125,13 +125,11 @@ static void put(trailers *t, const char *name, const char *value, size_t len)
     t->len = wanted;
 }
 
-static void put_list(trailers *t, const lks_rpc_list *entries)
+static void put_all(trailers *t, const http_fields *fields)
 {
-    http_fields fields = TAILQ_HEAD_INITIALIZER(fields);
     const http_field *field;
 
-    http_fields_put(&fields, t->arena, "", entries);
-    TAILQ_FOREACH(field, &fields, next)
+    TAILQ_FOREACH(field, fields, next)
         put(t, field->name, field->value, field->value_len);
 }
 
@@ -150,18 +148,20 @@ static void put_status(trailers *t, const http_exchange *e, const lks_error *err
     const char *details = grpc_encode_details(error, e->added ? &e->added->details : &none, t->arena, &len);
     if (details)
         put(t, "grpc-status-details-bin", details, len);
-    put(t, "lockstock-applied", lks_applied_name(error->applied), strlen(lks_applied_name(error->applied)));
 }
 
 /* The message, which may be absent, and the trailers. False: out of memory. */
 static bool write_body(http_exchange *e, const uint8_t *framed, size_t framed_len, const lks_error *error,
                        http_answer *answer)
 {
+    http_fields fields = TAILQ_HEAD_INITIALIZER(fields);
     trailers t = {.arena = e->arena};
 
     put_status(&t, e, error);
+    exchange_put_hints(e, error->code == LKS_OK ? NULL : error, &fields);
     if (e->added)
-        put_list(&t, &e->added->trailers);
+        http_fields_put(&fields, e->arena, "", &e->added->trailers);
+    put_all(&t, &fields);
     size_t len = framed_len + GRPC_PREFIX_BYTES + t.len;
     uint8_t *body = lks_rpc_arena_alloc(e->arena, len + 1);
     if (!body || !t.data)

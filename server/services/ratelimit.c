@@ -154,8 +154,7 @@ void check_finish(const lks_check_request *request, answer *a, lks_check_respons
         result->retry_after_ms = answer_int(a, reply, at + 3);
         result->reset_after_ms = answer_int(a, reply, at + 4);
         result->banned_ms = answer_int(a, reply, at + 5);
-        if (result->outcome > response->outcome) /* the enum is in ascending order of priority */
-            response->outcome = result->outcome;
+        ratelimit_count_rule(response, result);
     }
     ratelimit_learn(a, response);
 }

@@ -78,6 +78,9 @@ void ratelimit_on_store_call(void *state, const store_call *call);
 /* In prepare: whether a Check with the one rule `rule` is remembered as refused. Then nothing is planned, and finish
  * answers by ratelimit_tell_known; else finish reports the store's answer to ratelimit_learn. */
 bool ratelimit_is_known_refused(plan *p, const lks_check_request *request, const char *rule, bool has_penalty);
+
+/* Counts a rule's result in what the response says of all rules. */
+void ratelimit_count_rule(lks_check_response *response, const lks_rule_result *rule);
 void ratelimit_tell_known(answer *a, lks_check_response *response);
 void ratelimit_learn(const answer *a, const lks_check_response *response);
 

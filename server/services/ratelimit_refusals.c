@@ -68,6 +68,16 @@ static int64_t ms_until(int64_t at_ns, uint64_t now_ns)
     return left > 0 ? (left + MS - 1) / MS : 0;
 }
 
+void ratelimit_count_rule(lks_check_response *response, const lks_rule_result *rule)
+{
+    if (rule->outcome > response->outcome) /* the enum is in ascending order of priority */
+        response->outcome = rule->outcome;
+    if (rule->outcome == LKS_CHECK_OUTCOME_ALLOWED || response->retry_after_ms < 0)
+        return;
+    if (rule->retry_after_ms < 0 || rule->retry_after_ms > response->retry_after_ms)
+        response->retry_after_ms = rule->retry_after_ms;
+}
+
 void ratelimit_tell_known(answer *a, lks_check_response *response)
 {
     const struct ratelimit_question *q = ((const check_kept *)a->plan->kept)->question;
@@ -82,7 +92,7 @@ void ratelimit_tell_known(answer *a, lks_check_response *response)
     rule->retry_after_ms = ms_until(number[RETRY_AT], a->now_ns);
     rule->reset_after_ms = ms_until(number[RESET_AT], a->now_ns);
     rule->banned_ms = ms_until(number[BAN_ENDS], a->now_ns);
-    response->outcome = rule->outcome;
+    ratelimit_count_rule(response, rule);
 }
 
 /* How long the refusal holds at least, counted from when it was asked for: the store rounds durations up. */

@@ -155,6 +155,25 @@ class Calls(unittest.TestCase):
                         self.assertIn(error.code(), (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND),
                                       f"{m.full_name}: {error}")
 
+    def test_trailers_say_what_callers_would_have_to_decode(self):
+        put = stock_pb2.PutItemRequest(sku="hinted", on_hand=9)
+        self.stock.PutItem(put, timeout=LIMIT_S)
+        order = stock_pb2.DeductRequest(order_id="hinted", lines=[stock_pb2.Line(sku="hinted", quantity=1)])
+        for replayed in (None, "true"):
+            self.assertEqual(self.trailers(self.stock.Deduct, order).get("lockstock-replayed"), replayed)
+        ratelimit_pb2 = others[1]
+        limits = service(self.channel, ratelimit_pb2, "RateLimitService")
+        limit = ratelimit_pb2.Limit(algorithm=ratelimit_pb2.ALGORITHM_FIXED_WINDOW, limit=1, period_ms=3600000)
+        check = ratelimit_pb2.CheckRequest(rules=[ratelimit_pb2.Rule(limit=limit, key="hinted")])
+        self.assertNotIn("retry-after-ms", self.trailers(limits.Check, check))
+        for _ in range(2): # the second refusal is remembered
+            self.assertGreater(int(self.trailers(limits.Check, check)["retry-after-ms"]), 0)
+
+    def trailers(self, method, request):
+        call = method.future(request, timeout=LIMIT_S)
+        call.result()
+        return dict(call.trailing_metadata())
+
     def test_a_lock_from_hand_to_hand(self):
         first = self.lock.Acquire(acquire("door", "one"), timeout=LIMIT_S)
         self.assertEqual(first.outcome, lock_pb2.ACQUIRE_OUTCOME_ACQUIRED)

@@ -62,6 +62,14 @@ void lks_rpc_result_fail(const lks_error *error, lks_rpc_arena *arena, Lockstock
  * none when out of memory. */
 size_t lks_rpc_put_metadata(const lks_rpc_list *from, lks_rpc_arena *arena, Lockstock__Rpc__V1__Metadata ***ret);
 
+/* What a response says for callers that do not decode it, by the names of its fields. */
+typedef struct lks_rpc_hints {
+    bool replayed;           /* `replayed`: it repeats the answer of an earlier call */
+    uint32_t retry_after_ms; /* `retry_after_ms`; 0: nothing */
+} lks_rpc_hints;
+
+lks_rpc_hints lks_rpc_hints_of(const ProtobufCMessage *response);
+
 /* Returns the `applied` of a successful call whose response is lost here: NO for READ, else YES. */
 lks_applied lks_rpc_applied_of(const lks_rpc_method *method);
 
