@@ -71,6 +71,7 @@ typedef exit_code cli_command(cli *c, arguments *args);
 cli_command exec_command;       /* lock exec NAME -- CMD */
 cli_command ledger_command;     /* stock ledger GROUP */
 cli_command watch_command;      /* stock watch SKU */
+cli_command metrics_command;    /* metrics */
 cli_command status_command;     /* status */
 cli_command live_command;       /* watch */
 cli_command bench_command;      /* bench */
@@ -81,9 +82,10 @@ cli_command once_command;       /* once --key KEY -- CMD */
 cli_command limit_command;      /* limit --key KEY --rate 10/s -- CMD */
 
 /* The flags of single commands. */
-extern const option run_options[], once_options[], limit_options[], ledger_options[], watch_options[], live_options[];
+extern const option run_options[], once_options[], limit_options[], ledger_options[], watch_options[], live_options[],
+    metrics_options[];
 extern const size_t run_options_len, once_options_len, limit_options_len, ledger_options_len, watch_options_len,
-    live_options_len;
+    live_options_len, metrics_options_len;
 
 struct lks_rpc_method;
 

@@ -29,6 +29,9 @@ const command commands[] = {
      "Shows servers with their latency, locks with their waiters, and stock: a live table at a terminal (q or Ctrl-C\n"
      "ends it), else rows at each interval. Shows the first hundred locks and items.",
      live_options, &live_options_len, false},
+    {"metrics", metrics_command, "[--raw] [--all]",
+     "Prints what a server counts: calls by method and outcome, their times, connections, the store.", metrics_options,
+     &metrics_options_len, false},
     {"completion", completion_command, "bash|zsh|fish",
      "Prints the completion script of a shell for commands, flags and their values.", NULL, NULL, false},
     {"bench", bench_command, "[ARGUMENT...]", "Runs lockstock-bench, which has its own --help.", NULL, NULL, false},

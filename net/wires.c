@@ -100,6 +100,12 @@ lks_code wires_load_certificates(wires *w, lks_error *error)
     return code;
 }
 
+void wires_write_metrics(const wires *w, metrics_text *t)
+{
+    if (w->streams)
+        streams_write_metrics(w->streams, t);
+}
+
 int64_t wires_certificate_ends(const wires *w)
 {
     return tls_context_ends(w->tls[SP]);

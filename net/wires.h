@@ -81,6 +81,9 @@ lks_code wires_load_certificates(wires *w, lks_error *error);
 /* When the certificate that was read last expires: see tls_context_ends. */
 int64_t wires_certificate_ends(const wires *w);
 
+/* Writes the metrics of connections. */
+void wires_write_metrics(const wires *w, metrics_text *t);
+
 /* Whether a valid URL can be reached from other machines. False for a socket that is not handed in to this process. */
 bool wires_is_exposed(const char *url);
 

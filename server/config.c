@@ -105,6 +105,8 @@ const option config_keys[] = {
      86400000},
     {NUMBER("connection-age-grace-ms", connection_age_grace_ms), "time for the calls of such a connection to end",
      "30000", 1000, 86400000},
+    {NUMBER("slow-call-ms", slow_call_ms),
+     "a call that takes as long, without the wait that it asked for, is logged; 0 = none", "0", 0, 86400000},
     {NUMBER("drain-ms", drain_ms), "time for running calls to finish after SIGTERM", "10000", 0, 600000},
     {NUMBER("sweep-ms", sweep_ms), "interval of the search for expired holds of servers that are gone", "600000", 100,
      86400000},

@@ -46,6 +46,7 @@ typedef struct settings {
     int64_t timeout_max_ms;
     int64_t request_ms;
     int64_t keepalive_ms, keepalive_timeout_ms, ping_min_ms, connection_age_ms, connection_age_grace_ms;
+    int64_t slow_call_ms;
     int64_t drain_ms;
     int64_t sweep_ms;
     int64_t namespace_keys, namespace_bytes, namespace_waiters;

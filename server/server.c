@@ -25,6 +25,7 @@
 #include "conditions.h"
 #include "functions/library.h"
 #include "log.h"
+#include "metrics.h"
 #include "net/wires.h"
 #include "note.h"
 #include "notify.h"
@@ -55,6 +56,8 @@ enum { CERTIFICATES_LOOK_MS = 1000, CERTIFICATE_WARN_DAYS = 14, DAY_S = 86400 };
 /* The channel of a server, but for its id; functions publish there. */
 #define WAKE_CHANNELS "ls:wake:"
 
+enum { SERVER_PAGES = 3 };
+
 typedef enum phase { RUNNING, DRAINING, CLOSING_STORE, FLUSHING, CLOSING_WIRE, STOPPED } phase;
 
 typedef struct server {
@@ -83,6 +86,8 @@ typedef struct server {
     reflection *reflection;
     grpc_streaming_method streaming[HEALTH_METHODS + REFLECTION_METHODS];
     wires *wires;
+    http_page pages[SERVER_PAGES];
+    uint64_t started_ns, reloads, failed_reloads;
     char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* new in each life: wake messages are for this one */
     char wake_channel[sizeof WAKE_CHANNELS + LKS_RPC_RANDOM_ID_LEN];
     phase phase;
@@ -404,10 +409,12 @@ static void on_reload(uv_signal_t *handle, int number)
         check_store(s->config, &error) != LKS_OK || wires_load_certificates(s->wires, &error) != LKS_OK ||
         store_reload(s->store, &error) != LKS_OK) {
         identity_free(loaded);
+        s->failed_reloads++;
         log_warn("not-reloaded", "reason=\"%s\"", error.message);
         notify_reloaded(s->notify, error.message);
         return;
     }
+    s->reloads++;
     set_identity(s, loaded);
     check_modes(s->config);
     log_info("reloaded", "%s", "what=identity,certificates,store");
@@ -445,6 +452,54 @@ static lks_code open_callers(server *s, lks_error *error)
     return callers_new(&options, &s->callers, error);
 }
 
+/* What GetMetrics and /metrics answer. */
+static lks_rpc_slice write_metrics(void *arg, bool openmetrics, lks_rpc_arena *arena)
+{
+    server *s = arg;
+    const server_parts parts = {.config = s->config,
+                                .loop = &s->loop,
+                                .conditions = &s->conditions,
+                                .store = s->store,
+                                .budget = s->budget,
+                                .callers = s->callers,
+                                .dispatch = s->dispatch,
+                                .wires = s->wires,
+                                .started_ns = s->started_ns,
+                                .reloads = s->reloads,
+                                .failed_reloads = s->failed_reloads};
+
+    return server_metrics(&parts, openmetrics, arena);
+}
+
+static http_page_answer metrics_page(void *arg, const char *accept, lks_rpc_arena *arena)
+{
+    bool openmetrics = metrics_wants_openmetrics(accept);
+    lks_rpc_slice text = write_metrics(arg, openmetrics, arena);
+
+    return (http_page_answer){.status = text.data ? 200 : 503, .type = metrics_content_type(openmetrics), .body = text};
+}
+
+/* The process runs. */
+static http_page_answer health_page(void *arg, const char *accept, lks_rpc_arena *arena)
+{
+    static const char alive[] = "{\"status\":\"ok\"}\n";
+    (void)arg;
+    (void)accept;
+    (void)arena;
+
+    return (http_page_answer){
+        .status = 200, .type = "application/json", .body = {.data = alive, .len = sizeof alive - 1}};
+}
+
+/* Whether calls can be served, and what is wrong. */
+static http_page_answer ready_page(void *arg, const char *accept, lks_rpc_arena *arena)
+{
+    const server *s = arg;
+    (void)accept;
+
+    return server_readiness(&s->conditions, s->phase != RUNNING, arena);
+}
+
 static lks_code open_dispatch(server *s, lks_error *error)
 {
     s->alarms = alarms_new(&s->loop, s->store);
@@ -464,12 +519,15 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .server = s->id,
         .timeout_ms = (uint32_t)s->config->timeout_ms,
         .timeout_max_ms = (uint32_t)s->config->timeout_max_ms,
+        .slow_call_ms = (uint32_t)s->config->slow_call_ms,
         .services = {.sequence_block = s->config->id_sequence_block,
                      .remembers_refusals = s->config->remember_refusals,
                      .look = store_look,
                      .look_primary = store_look_primary,
                      .store = s->store,
-                     .conditions = &s->conditions},
+                     .conditions = &s->conditions,
+                     .metrics = write_metrics,
+                     .metrics_arg = s},
     };
     s->dispatch = dispatch_new(&options);
     dispatch_set_identity(s->dispatch, s->identity);
@@ -552,10 +610,19 @@ static lks_code open_wires(server *s, lks_error *error)
         .no_certificate = check_no_certificate,
         .origins = s->config->allow_origin.of,
         .n_origins = s->config->allow_origin.n,
+        .pages = s->pages,
+        .n_pages = SERVER_PAGES,
     };
     char bound_url[WIRES_URL_BYTES_MAX];
     lks_error why = {0};
 
+    s->pages[0] = (http_page){.path = "/metrics",
+                              .right = "/lockstock.v1.AdminService/GetMetrics",
+                              .effect = LKS_RPC_EFFECT_ADMIN,
+                              .write = metrics_page,
+                              .arg = s};
+    s->pages[1] = (http_page){.path = "/healthz", .write = health_page, .arg = s};
+    s->pages[2] = (http_page){.path = "/readyz", .write = ready_page, .arg = s};
     lks_code code = wires_new(&options, &s->wires, error);
     if (code != LKS_OK)
         return code;
@@ -573,6 +640,8 @@ static lks_code open_wires(server *s, lks_error *error)
 static void init_loop(server *s)
 {
     uv_loop_init(&s->loop);
+    s->started_ns = uv_hrtime();
+    uv_loop_configure(&s->loop, UV_METRICS_IDLE_TIME);
     uv_signal_init(&s->loop, &s->on_term);
     uv_signal_init(&s->loop, &s->on_int);
     uv_signal_init(&s->loop, &s->on_hup);

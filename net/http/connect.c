@@ -5,6 +5,7 @@
 
 #include "base/base64.h"
 #include "base/hex.h"
+#include "base/quote_json.h"
 #include "net/gzip.h"
 #include "net/grpc/grpc_status.h"
 #include "net/grpc/grpc_text.h"
@@ -234,21 +235,11 @@ static void put(text *t, const char *what)
     t->at += len;
 }
 
-enum { RETRY_BYTES = 32, ESCAPED = 6 }; /* "\u001f": the most bytes that a character takes */
+enum { RETRY_BYTES = 32 };
 
 static void put_string(text *t, const char *what)
 {
-    put(t, "\"");
-    for (; *what; what++) {
-        unsigned char c = (unsigned char)*what;
-        if (c == '"' || c == '\\')
-            *t->at++ = '\\';
-        if (c < ' ')
-            t->at += snprintf(t->at, ESCAPED + 1, "\\u%04x", c);
-        else
-            *t->at++ = (char)c;
-    }
-    put(t, "\"");
+    t->at += quote_json(what, t->at);
 }
 
 static void put_detail(text *t, const lks_rpc_metadata *detail)
@@ -291,14 +282,14 @@ static size_t write_error(http_exchange *e, const lks_error *error, char **ret)
     const char *message = e->added && e->added->text ? e->added->text : error->message;
     lks_rpc_slice status = {0};
     grpc_details details = {0};
-    size_t bytes = FIXED + ESCAPED * (strlen(message) + strlen(error->field));
+    size_t bytes = FIXED + QUOTE_JSON_BYTES(strlen(message)) + QUOTE_JSON_BYTES(strlen(error->field));
 
     status.data = grpc_encode_details(error, more, e->arena, &status.len);
     if (status.data)
         details = grpc_decode_details(status, e->arena);
     for (size_t i = 0; i < details.all.n; i++)
-        bytes +=
-            FIXED + ESCAPED * strlen(details.all.items[i].key) + BASE64_ENCODED_BYTES(details.all.items[i].value.len);
+        bytes += FIXED + QUOTE_JSON_BYTES(strlen(details.all.items[i].key)) +
+                 BASE64_ENCODED_BYTES(details.all.items[i].value.len);
     text t = {.at = *ret = lks_rpc_arena_alloc(e->arena, bytes)};
     if (!t.at)
         return 0;

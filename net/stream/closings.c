@@ -7,28 +7,33 @@
 enum { LINE_BYTES = 512 };
 
 static const struct {
-    const char *event, *text;
+    const char *word, *event, *text;
     bool warns;
 } reasons[STREAM_REASONS] = {
-    [STREAM_ENDED] = {"closed", "the protocol is done", false},
-    [STREAM_PEER_LEFT] = {"closed", "the peer left", false},
-    [STREAM_LOST] = {"closed", "the connection broke", false},
-    [STREAM_STOPPED] = {"closed", "the server stops", false},
-    [STREAM_BROKEN] = {"closed", "what came is not of the protocol", false},
-    [STREAM_NO_TLS] = {"closed", "TLS failed", false},
-    [STREAM_NOT_GREETED] = {"closed", "the greeting was not finished in time", false},
-    [STREAM_NOT_FINISHED] = {"closed", "a request was not finished in time", false},
-    [STREAM_NOT_TAKEN] = {"closed", "answers were not taken in time", false},
-    [STREAM_TOO_COSTLY] = {"closed", "too much came that brings nothing", false},
-    [STREAM_TOO_MANY_PINGS] = {"closed", "pings came too often", false},
-    [STREAM_PEER_GONE] = {"closed", "a ping was not answered", false},
-    [STREAM_TOO_OLD] = {"closed", "its calls did not end within the grace of its age", false},
-    [STREAM_IDLE] = {"closed", "idle", false},
-    [STREAM_NO_MEMORY] = {"closed", "out of memory", true},
-    [STREAM_GIVEN_UP] = {"given-up", "idle, and another needs its place", true},
-    [STREAM_REFUSED] = {"refused", "too many", true},
-    [STREAM_NO_DESCRIPTOR] = {"refused", "no descriptor to spare", true},
+    [STREAM_ENDED] = {"ended", "closed", "the protocol is done", false},
+    [STREAM_PEER_LEFT] = {"peer_left", "closed", "the peer left", false},
+    [STREAM_LOST] = {"lost", "closed", "the connection broke", false},
+    [STREAM_STOPPED] = {"stopped", "closed", "the server stops", false},
+    [STREAM_BROKEN] = {"broken_protocol", "closed", "what came is not of the protocol", false},
+    [STREAM_NO_TLS] = {"tls_failed", "closed", "TLS failed", false},
+    [STREAM_NOT_GREETED] = {"not_greeted", "closed", "the greeting was not finished in time", false},
+    [STREAM_NOT_FINISHED] = {"request_unfinished", "closed", "a request was not finished in time", false},
+    [STREAM_NOT_TAKEN] = {"answers_not_taken", "closed", "answers were not taken in time", false},
+    [STREAM_TOO_COSTLY] = {"too_costly", "closed", "too much came that brings nothing", false},
+    [STREAM_TOO_MANY_PINGS] = {"too_many_pings", "closed", "pings came too often", false},
+    [STREAM_PEER_GONE] = {"ping_unanswered", "closed", "a ping was not answered", false},
+    [STREAM_TOO_OLD] = {"too_old", "closed", "its calls did not end within the grace of its age", false},
+    [STREAM_IDLE] = {"idle", "closed", "idle", false},
+    [STREAM_NO_MEMORY] = {"no_memory", "closed", "out of memory", true},
+    [STREAM_GIVEN_UP] = {"place_needed", "given-up", "idle, and another needs its place", true},
+    [STREAM_REFUSED] = {"refused", "refused", "too many", true},
+    [STREAM_NO_DESCRIPTOR] = {"no_descriptor", "refused", "no descriptor to spare", true},
 };
+
+const char *closings_word(stream_reason why)
+{
+    return reasons[why].word;
+}
 
 void closings_log(closings *c, const streams_options *to, uint64_t now_ms, stream_reason why, const char *wire,
                   const char *from, const char *more)
@@ -36,6 +41,7 @@ void closings_log(closings *c, const streams_options *to, uint64_t now_ms, strea
     uint32_t left_out;
     char suffix[LOG_RATE_SUFFIX_BYTES], line[LINE_BYTES];
 
+    c->n[why]++;
     if (!to->tell || !log_rate_allows(&c->of[why], now_ms, &left_out))
         return;
     log_rate_suffix(left_out, suffix);

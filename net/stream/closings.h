@@ -10,7 +10,11 @@
 
 typedef struct closings {
     log_rate of[STREAM_REASONS];
+    uint64_t n[STREAM_REASONS];
 } closings;
+
+/* A word for a label: "peer_left". */
+const char *closings_word(stream_reason why);
 
 /* `from` as in remote.h. more: further words, or NULL. A connection that ends because of a limit is a warning. Writes to
  * to->tell. */

@@ -2,7 +2,10 @@
  * set for what the stream waits for now. stream_output.c and stream_input.c are parts of this module. */
 #include "net/stream/stream.h"
 
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include <uv.h>
@@ -41,7 +44,8 @@ static void on_stream_closed(uv_handle_t *handle)
 
 static void tell_end(const stream *s, stream_reason why, const char *more)
 {
-    closings_log(&s->all->closings, &s->all->options, uv_now(s->all->options.loop), why, s->wire, s->from.text, more);
+    closings_log(&s->all->closings, &s->all->options, uv_now(s->all->options.loop), why, s->counts->wire, s->from.text,
+                 more);
 }
 
 /* Whether the peer broke the protocol. */
@@ -55,6 +59,7 @@ static void end(stream *s, stream_reason why, const char *more)
     if (s->closing)
         return;
     s->closing = true;
+    s->counts->open--;
     tell_end(s, why, more);
     if (!s->writing)
         stream_flush(s);
@@ -198,7 +203,7 @@ bool stream_is_closing(const stream *s)
 
 lks_rpc_peer stream_peer(const stream *s)
 {
-    lks_rpc_peer peer = {.wire = s->wire, .address = s->from.text, .uid = s->from.uid, .pid = s->from.pid};
+    lks_rpc_peer peer = {.wire = s->counts->wire, .address = s->from.text, .uid = s->from.uid, .pid = s->from.pid};
 
     if (s->tls)
         peer.n_names = tls_peer_names(s->tls, &peer.names);
@@ -275,6 +280,16 @@ static const char *wire_of(const served *what)
     return name ? name : "other";
 }
 
+static stream_counts *counts_of(streams *all, const char *wire)
+{
+    size_t i = 0;
+
+    while (i + 1 < WIRES_MAX && all->counts[i].wire && strcmp(all->counts[i].wire, wire) != 0)
+        i++;
+    all->counts[i].wire = wire;
+    return &all->counts[i];
+}
+
 /* Makes a stream for a connection that uv_accept takes; NULL when out of memory. */
 static stream *new_stream(streams *all, const served *what)
 {
@@ -285,7 +300,7 @@ static stream *new_stream(streams *all, const served *what)
     *s = (stream){.all = all,
                   .protocol = what->protocol,
                   .arg = what->arg,
-                  .wire = wire_of(what),
+                  .counts = counts_of(all, wire_of(what)),
                   .tls_of = what->tls,
                   .from = {.text = "?"},
                   .open_handles = 2};
@@ -302,6 +317,8 @@ static stream *new_stream(streams *all, const served *what)
     s->on.handle.data = s->timer.data = s->write.data = s;
     close_barrier_add(&all->closing);
     close_barrier_add(&all->closing);
+    s->counts->opened++;
+    s->counts->open++;
     TAILQ_INSERT_TAIL(&all->open, s, next);
     return s;
 }
@@ -320,7 +337,7 @@ static void on_accept(void *arg, uv_stream_t *from, const served *what)
         return;
     }
     remote_of(fd, &s->from);
-    const char *why = admission_enter(&all->admission, &s->guest, s->wire, &s->from.origin, s->from.whose,
+    const char *why = admission_enter(&all->admission, &s->guest, s->counts->wire, &s->from.origin, s->from.whose,
                                       uv_now(all->options.loop), &wait_ms);
     if (why)
         end(s, STREAM_REFUSED, why);
@@ -446,4 +463,31 @@ void streams_close(streams *all, void (*closed)(void *arg), void *arg)
     admission_close(&all->admission, close_barrier_done, &all->closing);
     close_barrier_handle(&all->closing, &all->turn_end);
     close_barrier_begin(&all->closing, all, release, closed, arg);
+}
+
+void streams_write_metrics(const streams *all, metrics_text *t)
+{
+    static const struct {
+        metrics_id family;
+        size_t offset;
+    } of_wires[] = {{METRICS_CONNECTIONS, offsetof(stream_counts, open)},
+                    {METRICS_OPENED, offsetof(stream_counts, opened)},
+                    {METRICS_RECEIVED, offsetof(stream_counts, received)},
+                    {METRICS_SENT, offsetof(stream_counts, sent)}};
+    char labels[64];
+
+    for (size_t f = 0; f < sizeof of_wires / sizeof of_wires[0]; f++) {
+        metrics_begin(t, of_wires[f].family);
+        for (size_t i = 0; i < WIRES_MAX && all->counts[i].wire; i++) {
+            snprintf(labels, sizeof labels, "wire=\"%s\"", all->counts[i].wire);
+            metrics_sample(
+                t, labels,
+                (double)*(const uint64_t *)(const void *)((const char *)&all->counts[i] + of_wires[f].offset));
+        }
+    }
+    metrics_begin(t, METRICS_CLOSED);
+    for (int why = 0; why < STREAM_REASONS; why++) {
+        snprintf(labels, sizeof labels, "reason=\"%s\"", closings_word((stream_reason)why));
+        metrics_sample(t, labels, (double)all->closings.n[why]);
+    }
 }

@@ -17,6 +17,7 @@
 #include <lockstock/status.h>
 
 #include "net/admission/budget.h"
+#include "net/metrics/metrics.h"
 #include "net/tls.h"
 
 struct uv_loop_s;
@@ -112,6 +113,9 @@ void streams_hang_up(streams *all);
 
 /* Closes all listeners and connections; `closed` runs on the loop when all is freed. */
 void streams_close(streams *all, void (*closed)(void *arg), void *arg);
+
+/* Writes METRICS_CONNECTIONS, _OPENED, _RECEIVED, _SENT and _CLOSED. */
+void streams_write_metrics(const streams *all, metrics_text *t);
 
 /* The peer, which lives as long as the stream; its wire is static. */
 lks_rpc_peer stream_peer(const stream *s);

@@ -52,6 +52,7 @@ static bool take_kept(stream *s)
 
 static void take(stream *s, const uint8_t *data, size_t len)
 {
+    s->counts->received += len;
     if (s->tls)
         take_network(s, data, len);
     else

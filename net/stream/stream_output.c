@@ -57,6 +57,7 @@ static unsigned gather(const stream *s, uv_buf_t *parts)
 static void taken(stream *s, size_t n)
 {
     s->waiting -= n;
+    s->counts->sent += n;
     n += s->first_done;
     for (stream_block *block; (block = TAILQ_FIRST(&s->output)) && n >= block->len;) {
         n -= block->len;

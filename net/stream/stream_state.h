@@ -33,8 +33,8 @@ struct stream {
     uv_write_t write;
     streams *all;
     const stream_protocol *protocol;
-    void *arg, *connection; /* connection NULL: not opened yet */
-    const char *wire;       /* its name */
+    void *arg, *connection;       /* connection NULL: not opened yet */
+    struct stream_counts *counts; /* its wire's */
     remote from;
     guest guest;
     tls_context *const *tls_of; /* NULL: without TLS */
@@ -56,8 +56,17 @@ struct stream {
     TAILQ_ENTRY(stream) next, next_dirty;
 };
 
+enum { WIRES_MAX = 12 };
+
+/* Of a wire. */
+typedef struct stream_counts {
+    const char *wire; /* NULL: not used yet */
+    uint64_t open, opened, received, sent;
+} stream_counts;
+
 struct streams {
     streams_options options;
+    stream_counts counts[WIRES_MAX]; /* further wires share the last */
     uv_prepare_t turn_end;
     listeners *listeners;
     hangups *hangups;

@@ -484,3 +484,8 @@ uint32_t callers_parked(const callers *all)
 {
     return all->n_parked;
 }
+
+uint64_t callers_queued(const callers *all)
+{
+    return all->n_queued;
+}

@@ -138,8 +138,9 @@ void caller_leave(caller_call *call);
 /* Whether a call is under way, in any state. */
 bool callers_any(const callers *all);
 
-/* Places that are taken by calls that run; calls that are parked. */
+/* Places that are taken by calls that run; calls that are parked; calls that queue. */
 uint32_t callers_running(const callers *all);
 uint32_t callers_parked(const callers *all);
+uint64_t callers_queued(const callers *all);
 
 #endif

@@ -42,6 +42,9 @@ dispatch *dispatch_new(const dispatch_options *options)
     }
     alarms_on_call(options->alarms, on_alarm_called, d);
     lks_rpc_routes_sort(d->routes, d->n_routes, NULL); /* no service has another's name */
+    d->meter = rpc_meter_new(d->routes, d->n_routes);
+    if (!d->meter)
+        abort(); /* as memory_alloc */
     return d;
 }
 
@@ -88,6 +91,17 @@ lks_code dispatch_check_path(dispatch *d, const caller *from, const credentials 
     return dispatch_check(d, from, who, dispatch_method(d, path), error);
 }
 
+void dispatch_write_metrics(const dispatch *d, metrics_text *t)
+{
+    static const char *const names[] = {
+        [CALL_QUEUE] = "stage=\"queue\"", [CALL_STORE] = "stage=\"store\"", [CALL_WAIT] = "stage=\"wait\""};
+
+    rpc_meter_write(d->meter, t);
+    metrics_begin(t, METRICS_STAGES);
+    for (int i = 0; i < CALL_STAGES; i++)
+        metrics_durations(t, names[i], &d->stages[i]);
+}
+
 void dispatch_stop(dispatch *d)
 {
     d->stopped = true;
@@ -99,6 +113,7 @@ void dispatch_free(dispatch *d)
         for (size_t s = 0; s < SERVICES; s++)
             if (d->states[s])
                 all_services[s]->close(d->states[s]);
+        rpc_meter_free(d->meter);
         free(d->targets);
         free(d->routes);
     }
@@ -194,8 +209,10 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     lks_error error = {0};
     identity_verdict verdict;
     const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, call->path);
-    lks_code code = check_rights(d, &call->who, route ? route->method : NULL, &verdict, &error);
+    const lks_rpc_method *method = route ? route->method : NULL;
+    lks_code code = check_rights(d, &call->who, method, &verdict, &error);
 
+    rpc_meter_started(d->meter, method);
     if (code == LKS_OK && verdict.ns.len > SERVICE_NAME_BYTES_MAX)
         code = lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "metadata lockstock-namespace: must be 1 to %d bytes long", SERVICE_NAME_BYTES_MAX);
@@ -206,8 +223,9 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     if (code == LKS_OK && !route->method->settles)
         code = caller_refuse_if_late(call->caller, deadline_of(d, call, 0), &error);
     if (code != LKS_OK) {
-        audit_refusal(&d->audit, route ? route->method : NULL, call->caller, verdict.principal, &error);
-        done(arg, route ? route->method : NULL, NULL, &error, NULL);
+        rpc_meter_handled(d->meter, method, NULL, &error, clock_now_ns() - call->received_ns);
+        audit_refusal(&d->audit, method, call->caller, verdict.principal, &error);
+        done(arg, method, NULL, &error, NULL);
         return;
     }
     if (d->identity)
@@ -219,9 +237,11 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
                    .lender = call->lender,
                    .handle = call->handle,
                    .call = {.settles = route->method->settles, .ops = &running_ops},
+                   .received_ns = call->received_ns,
+                   .stage_ns = call->received_ns,
                    .done = done,
                    .arg = arg};
-    *r->work = (work){.rounds.method = t->method, .received_ns = call->received_ns};
+    *r->work = (work){.rounds.method = t->method};
     if (r->handle)
         *r->handle = r;
     if (!prepare(r, call, verdict.ns, t, arena)) {

@@ -24,6 +24,7 @@
 #include "services/service.h"
 #include "store/store.h"
 #include "calls/waiters.h"
+#include "net/metrics/metrics.h"
 
 typedef struct dispatch dispatch;
 typedef struct running running;
@@ -36,6 +37,7 @@ typedef struct dispatch_options {
     const char *server;      /* this server's id */
     uint32_t timeout_ms;     /* of a call that names none, beyond what it asks to wait */
     uint32_t timeout_max_ms; /* beyond what the call asks to wait */
+    uint32_t slow_call_ms;   /* a call that takes as long, without its wait, is logged; 0: none is */
     service_options services;
 } dispatch_options;
 
@@ -65,6 +67,9 @@ lks_code dispatch_check(dispatch *d, const caller *from, const credentials *who,
 
 /* Takes a call, as sink.h specifies; the response lives in the arena. */
 void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg);
+
+/* Writes the metrics of calls: METRICS_STARTED to METRICS_STAGES. */
+void dispatch_write_metrics(const dispatch *d, metrics_text *t);
 
 /* No one will read the answer of this call, which has not ended: if it waits, it is withdrawn. */
 void dispatch_abandon(running *call);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/container.h"
+#include "log.h"
 #include "memory.h"
 
 static const char shutting_down[] = "the server is shutting down";
@@ -23,6 +24,44 @@ static alarms *alarms_of(const running *r)
     return r->target->dispatch->options.alarms;
 }
 
+/* ---- stages --------------------------------------------------------------------- */
+
+/* The present stage ends, and another begins. */
+static void end_stage(running *r, call_stage stage, uint64_t now_ns)
+{
+    r->spent_ns[stage] += now_ns - r->stage_ns;
+    r->stage_ns = now_ns;
+}
+
+static unsigned long long ms(uint64_t ns)
+{
+    return ns / 1000000;
+}
+
+/* Waits that the caller asked for are not slow. */
+static void tell_slow(const running *r, const rounds *answered, uint64_t took_ns)
+{
+    uint32_t limit_ms = r->target->dispatch->options.slow_call_ms;
+
+    if (limit_ms > 0 && ms(took_ns - r->spent_ns[CALL_WAIT]) >= limit_ms)
+        log_warn("slow-call", "method=%s code=%s ms=%llu queue-ms=%llu store-ms=%llu wait-ms=%llu",
+                 answered->method->method->path + 1, lks_code_name(answered->error.code), ms(took_ns),
+                 ms(r->spent_ns[CALL_QUEUE]), ms(r->spent_ns[CALL_STORE]), ms(r->spent_ns[CALL_WAIT]));
+}
+
+static void measure(running *r, const rounds *answered)
+{
+    dispatch *d = r->target->dispatch;
+    uint64_t now_ns = clock_now_ns(), took_ns = now_ns - r->received_ns;
+
+    end_stage(r, r->call.state == CALL_RUNNING ? CALL_STORE : CALL_QUEUE, now_ns);
+    for (int i = 0; i < CALL_STAGES; i++)
+        if (r->spent_ns[i] > 0)
+            metrics_observe(&d->stages[i], r->spent_ns[i]);
+    rpc_meter_handled(d->meter, answered->method->method, answered->response, &answered->error, took_ns);
+    tell_slow(r, answered, took_ns);
+}
+
 /* ---- the end ------------------------------------------------------------------------ */
 
 /* What the call may have left in the store is removed there as soon as possible. `done` comes last: the transport
@@ -33,6 +72,7 @@ void running_end(running *r)
     const service_alarm *left = answered->response ? NULL : rounds_undo(answered);
     const lks_rpc_method *method = answered->method->method;
 
+    measure(r, answered);
     if (left)
         alarms_set(alarms_of(r), left);
     waiters_leave(r->target->dispatch->options.waiters, &r->waiter);
@@ -105,6 +145,7 @@ static void park_call(running *r)
         if (r->parked->held > 0)
             budget_force(caller_bytes(r->call.caller), r->parked->held);
     }
+    end_stage(r, CALL_STORE, clock_now_ns());
     r->work = NULL;
     r->lender->give(r->arg);
     caller_park(&r->call);
@@ -255,10 +296,10 @@ static uint64_t wait_until(const running *r)
 {
     uint64_t wait_ns = (uint64_t)lks_rpc_wait_ms(r->work->rounds.method->method, r->work->rounds.request) * 1000000;
     uint64_t last_ns = (uint64_t)LAST_ROUND_MS * 1000000;
-    uint64_t half_ns = (r->deadline_ns - r->work->received_ns) / 2;
+    uint64_t half_ns = (r->deadline_ns - r->received_ns) / 2;
     uint64_t latest_ns = r->deadline_ns - (last_ns < half_ns ? last_ns : half_ns);
 
-    return r->work->received_ns + wait_ns < latest_ns ? r->work->received_ns + wait_ns : latest_ns;
+    return r->received_ns + wait_ns < latest_ns ? r->received_ns + wait_ns : latest_ns;
 }
 
 static running *running_of(caller_call *call)
@@ -288,6 +329,7 @@ static void on_begin(caller_call *call)
     const plan *p = &r->work->rounds.plan;
     uint64_t now_ns = clock_now_ns();
 
+    end_stage(r, CALL_QUEUE, now_ns);
     if (!may_begin(r, now_ns)) {
         running_end(r);
         return;
@@ -303,6 +345,7 @@ static void on_resume(caller_call *call)
 {
     running *r = running_of(call);
 
+    end_stage(r, CALL_WAIT, clock_now_ns());
     restore_call(r);
     go_on(r, rounds_wake(&r->work->rounds, r->event, clock_now_ns()));
 }

@@ -7,7 +7,11 @@
 #include "calls/audit.h"
 #include "calls/dispatch.h"
 #include "calls/waiters.h"
+#include "net/metrics/rpc_meter.h"
 #include "services/rounds.h"
+
+/* Where the time of a call goes. */
+typedef enum call_stage { CALL_QUEUE, CALL_STORE, CALL_WAIT, CALL_STAGES } call_stage;
 
 /* A method, its service, and the service's state in this server. */
 typedef struct target {
@@ -25,6 +29,8 @@ struct dispatch {
     size_t n_routes;
     const identity *identity; /* NULL: everyone has full access */
     audit audit;
+    rpc_meter *meter;
+    metrics_histogram stages[CALL_STAGES];
     bool stopped; /* no more store calls are made */
 };
 
@@ -39,6 +45,8 @@ struct running {
     unsigned pending;    /* kinds of events that came while it was not PARKED, a bit each */
     running **handle;
     uint64_t deadline_ns;
+    uint64_t received_ns, stage_ns; /* stage_ns: when its present stage began */
+    uint64_t spent_ns[CALL_STAGES];
     waiter waiter;
     named_entry *of_namespace; /* the waiters that the call counts among; NULL: they are not limited */
     sink_done *done;
@@ -49,7 +57,6 @@ struct running {
 /* State that does not exist while the call is parked; in the arena. */
 typedef struct work {
     rounds rounds;
-    uint64_t received_ns;
     const audit_origin *origin;  /* of an ADMIN call; else NULL */
     const sink_message *message; /* NULL: the call is alone in its message */
 } work;

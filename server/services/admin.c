@@ -156,6 +156,26 @@ static void get_status_finish(const lks_get_status_request *request, answer *a, 
     tell_conditions(state->options.conditions, a, response);
 }
 
+static void get_metrics_prepare(const lks_get_metrics_request *request, plan *p)
+{
+    (void)request;
+    (void)p;
+}
+
+static void get_metrics_finish(const lks_get_metrics_request *request, answer *a, lks_get_metrics_response *response)
+{
+    const service_options *of = &((const admin_state *)a->plan->state)->options;
+    lks_rpc_slice text = {.data = ""};
+
+    if (of->metrics)
+        text = of->metrics(of->metrics_arg, request->openmetrics, a->arena);
+    if (!text.data) {
+        lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        return;
+    }
+    response->text = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)text.data, .len = text.len};
+}
+
 LKS_ADMIN_METHODS(SERVICE_PAIR)
 
 static const service_method methods[] = {LKS_ADMIN_METHODS(SERVICE_ROW)};

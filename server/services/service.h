@@ -140,6 +140,9 @@ typedef struct service_options {
     bool (*look_primary)(const store *store, size_t i, store_primary *ret);
     const store *store;
     const struct conditions *conditions; /* the server's faults; NULL: unknown */
+    /* The server's metrics as text, in the arena; data NULL: out of memory. */
+    lks_rpc_slice (*metrics)(void *arg, bool openmetrics, lks_rpc_arena *arena);
+    void *metrics_arg;
 } service_options;
 
 typedef struct service {

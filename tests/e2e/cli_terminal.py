@@ -101,14 +101,14 @@ class AtATerminal(Case):
                 ("run", ["--lock", "door", "--", "true"], OK), ("once", ["--key", "k", "--", "true"], OK),
                 ("limit", ["--key", "k", "--rate", "10/s", "--", "true"], OK), ("lock exec", ["door", "--", "false"], REFUSED),
                 ("stock ledger", ["phone"], OK), ("stock watch", ["none"], REFUSED), ("status", [], OK), ("doctor", [], None),
-                ("completion", ["bash"], OK), ("watch", ["--times", "1"], OK), ("bench", ["--help"], None)):
+                ("completion", ["bash"], OK), ("metrics", [], OK), ("watch", ["--times", "1"], OK), ("bench", ["--help"], None)):
             terminal = self.terminal(*name.split(), *args)
             ended = terminal.end()
             if code is not None:  # a doctor of a busy machine finds it slow; the program that measures may not be there
                 self.assertEqual(ended, code, f"{name}: {terminal.text}")
             self.at_terminal([*name.split(), "--help"], code=ended if name == "bench" else OK)
         listed = set(re.findall(r"(?m)^  lockstock ([a-z]+(?: [a-z]+)?)\b", self.out("--help")))
-        self.assertEqual(listed, {"run", "once", "limit", "lock exec", "stock ledger", "stock watch", "status", "doctor",
+        self.assertEqual(listed, {"run", "once", "limit", "lock exec", "stock ledger", "stock watch", "status", "doctor", "metrics",
                                   "completion bash", "watch", "bench"})
 
     def test_errors_are_a_line(self):

@@ -220,6 +220,40 @@ def pages_of_a_site_that_is_named():
     expect("a page of this server", call(DEDUCT, order("c2"), fields=own, host=f"localhost:{port}")[0], 200)
 
 
+def sample(text, name, **labels):
+    for line in text.splitlines():
+        found = re.match(r"(\w+)(?:\{(.*)\})? (\S+)$", line)
+        if found and found[1] == name and dict(re.findall(r'(\w+)="([^"]*)"', found[2] or "")) == labels:
+            return float(found[3])
+    return None
+
+
+def pages():
+    status, fields, body = call("/metrics", verb="GET", fields={})
+    text = body.decode()
+    expect("/metrics", (status, fields["content-type"].split(";")[0]), (200, "text/plain"))
+    deduct = {"grpc_service": "lockstock.v1.StockService", "grpc_method": "Deduct"}
+    before = sample(text, "grpc_server_handled_total", grpc_type="unary", grpc_code="OK", **deduct)
+    call(DEDUCT, order("metered"))
+    call(DEDUCT, order("metered"))
+    text = call("/metrics", verb="GET", fields={})[2].decode()
+    after = sample(text, "grpc_server_handled_total", grpc_type="unary", grpc_code="OK", **deduct)
+    expect("Deducts", after - before, 2)
+    expect("connections", sample(text, "lockstock_connections", wire="http") >= 1, True)
+    expect("stages", sample(text, "lockstock_call_stage_seconds_count", stage="wait") >= 1, True)
+    for word in ("phone", "metered", "shop.example"):
+        if word in text:
+            raise SystemExit(f"a caller's text is in a label: {word}")
+    status, fields, body = call("/metrics", verb="GET", fields={"Accept": "application/openmetrics-text; version=1.0.0"})
+    expect("OpenMetrics", (fields["content-type"].split(";")[0], body[-6:]), ("application/openmetrics-text", b"# EOF\n"))
+    expect("/healthz", call("/healthz", verb="GET", fields={})[::2], (200, b'{"status":"ok"}\n'))
+    expect("/readyz", call("/readyz", verb="GET", fields={})[::2], (200, b'{"ready":true,"reasons":[]}\n'))
+    status, fields, body = call("/healthz", verb="HEAD", fields={})
+    expect("HEAD", (status, fields["content-length"], body), (200, "16", b""))
+    status, fields, _ = call("/metrics", {})
+    expect("POST of a page", (status, fields["allow"]), (405, "GET, HEAD"))
+
+
 def connections():
     c = Connection(port)
     for i in range(3):
@@ -280,7 +314,7 @@ def connections():
 with tempfile.TemporaryDirectory() as dir:
     server, port = start(dir + "/data", "--allow-origin", "https://shop.example")
     try:
-        for scene in (calls_in_json, calls_in_protobuf, errors, pages_of_a_site_that_is_named, connections):
+        for scene in (calls_in_json, calls_in_protobuf, errors, pages_of_a_site_that_is_named, connections, pages):
             scene()
             print(scene.__name__)
         # A call that waits ends when the server stops, and a connection that is idle.

@@ -1,0 +1,208 @@
+/* lockstock metrics: what a server counts, as a table for people, as JSON, or as Prometheus reads it. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+#include <lockstock/v1/admin.lks_client.h>
+
+#include "cli.h"
+#include "help.h"
+#include "options.h"
+#include "probe.h"
+
+enum { BUCKETS_MAX = 32 };
+
+typedef struct metrics_flags {
+    bool raw, all;
+} metrics_flags;
+
+const option metrics_options[] = {
+    {"raw", OPTION_BOOL, offsetof(metrics_flags, raw), NULL, "print the text that Prometheus reads"},
+    {"all", OPTION_BOOL, offsetof(metrics_flags, all), NULL, "also print what is 0"},
+};
+const size_t metrics_options_len = sizeof metrics_options / sizeof *metrics_options;
+
+/* A line "name{labels} value". */
+typedef struct sample {
+    const char *name, *labels, *value; /* value ends with the line */
+    int name_len, labels_len;
+} sample;
+
+/* False: a comment. */
+static bool read_sample(const char *line, sample *s)
+{
+    *s = (sample){.name = line, .name_len = (int)strcspn(line, "{ "), .labels = ""};
+    const char *rest = line + s->name_len;
+    if (line[0] == '#')
+        return false;
+    if (*rest == '{') {
+        s->labels = rest + 1;
+        s->labels_len = (int)strcspn(s->labels, "}");
+        rest = s->labels + s->labels_len + 1;
+    }
+    s->value = rest + strspn(rest, " ");
+    return true;
+}
+
+static bool ends(const sample *s, const char *suffix)
+{
+    int len = (int)strlen(suffix);
+
+    return s->name_len > len && memcmp(s->name + s->name_len - len, suffix, (size_t)len) == 0;
+}
+
+/* ---- a table for people ------------------------------------------------------------------------ */
+
+/* The samples of a histogram: buckets in ascending order, then the sum, then the count. */
+typedef struct durations {
+    double bound[BUCKETS_MAX], count[BUCKETS_MAX], sum;
+    int n;
+} durations;
+
+typedef struct table {
+    const char *heading; /* not printed yet; NULL: it is */
+    bool all;
+    durations durations;
+} table;
+
+/* Estimated as Prometheus does: evenly within a bucket. */
+static double quantile(const durations *d, double q)
+{
+    double wanted = d->n > 0 ? q * d->count[d->n - 1] : 0, before = 0, from = 0;
+
+    for (int i = 0; i + 1 < d->n; i++) {
+        if (d->count[i] >= wanted && d->count[i] > before)
+            return from + (d->bound[i] - from) * (wanted - before) / (d->count[i] - before);
+        before = d->count[i];
+        from = d->bound[i];
+    }
+    return from;
+}
+
+/* Labels without quotes, and without the type, which all methods have in common. */
+static void begin_row(table *t, const sample *s)
+{
+    static const char type[] = "grpc_type=\"unary\",";
+    int at = strncmp(s->labels, type, sizeof type - 1) == 0 ? (int)sizeof type - 1 : 0;
+
+    if (t->heading)
+        printf("%s\n", t->heading);
+    t->heading = NULL;
+    printf(" ");
+    for (; at < s->labels_len; at++)
+        if (s->labels[at] != '"')
+            putchar(s->labels[at] == ',' ? ' ' : s->labels[at]);
+    printf("%s", s->labels_len > 0 ? ": " : " ");
+}
+
+static void print_durations(const durations *d, double count)
+{
+    const struct {
+        const char *name;
+        double seconds;
+    } rows[] = {{"mean", d->sum / count}, {"p50", quantile(d, 0.5)}, {"p99", quantile(d, 0.99)}};
+
+    printf("%.0f", count);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        printf(", %s %.3g ms", rows[i].name, rows[i].seconds * 1e3);
+    printf("\n");
+}
+
+static void take(table *t, const sample *s)
+{
+    durations *d = &t->durations;
+    double value = strtod(s->value, NULL);
+
+    if (ends(s, "_bucket")) {
+        const char *bound = strstr(s->labels, "le=\"");
+        if (bound && d->n < BUCKETS_MAX) {
+            d->bound[d->n] = strtod(bound + strlen("le=\""), NULL);
+            d->count[d->n++] = value;
+        }
+    } else if (d->n > 0 && ends(s, "_sum")) {
+        d->sum = value;
+    } else if (value == 0 && !t->all) {
+        d->n = 0;
+    } else {
+        begin_row(t, s);
+        if (d->n > 0 && value > 0)
+            print_durations(d, value);
+        else
+            printf("%s\n", s->value);
+        d->n = 0;
+    }
+}
+
+static void print_table(char *text, bool all)
+{
+    static const char help[] = "# HELP ";
+    table t = {.all = all};
+    sample s;
+
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        if (strncmp(line, help, sizeof help - 1) == 0)
+            t.heading = line + sizeof help - 1;
+        else if (read_sample(line, &s))
+            take(&t, &s);
+}
+
+/* A line for each sample. */
+static void print_json(const char *url, char *text)
+{
+    sample s;
+
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        if (!read_sample(line, &s))
+            continue;
+        json_t *json = json_pack("{s:s, s:s%, s:s%, s:f}", "server", url, "metric", s.name, (size_t)s.name_len,
+                                 "labels", s.labels, (size_t)s.labels_len, "value", strtod(s.value, NULL));
+        char *dumped = json ? json_dumps(json, JSON_COMPACT) : NULL;
+        printf("%s\n", dumped ? dumped : "{}");
+        free(dumped);
+        json_decref(json);
+    }
+}
+
+/* ---- the command ----------------------------------------------------------------------------------- */
+
+typedef struct asking {
+    const cli *cli;
+    metrics_flags flags;
+} asking;
+
+static exit_code ask(void *arg, const char *url, lks_channel **channel)
+{
+    const lks_get_metrics_request request = LKS_GET_METRICS_REQUEST_INIT;
+    lks_get_metrics_response *response = NULL;
+    const asking *a = arg;
+    lks_error error;
+
+    if (lks_admin_get_metrics(*channel, &request, NULL, &response, &error) != LKS_OK)
+        return exits_failed(&error, true);
+    char *text = strndup((const char *)response->text.data, response->text.len);
+    lks_get_metrics_response_free(response);
+    if (!text)
+        return exits_wrong("--server", "out of memory");
+    if (a->flags.raw)
+        fputs(text, stdout);
+    else if (a->cli->json)
+        print_json(url, text);
+    else
+        print_table(text, a->flags.all);
+    free(text);
+    return EXIT_DONE;
+}
+
+exit_code metrics_command(cli *c, arguments *args)
+{
+    asking a = {.cli = c};
+
+    if (!cli_take_all(OPTION_SET(metrics_options, &a.flags), c, args, NULL))
+        return EXIT_USAGE;
+    if (c->help)
+        return help_command("metrics");
+    exit_code code = cli_settle(c);
+    return code == EXIT_DONE ? probe_servers(c, ask, &a) : code;
+}

@@ -1,0 +1,41 @@
+/* Every metric: its id, type, name, labels and help. docs/metrics.md has the same rows, which a test compares. No label
+ * ever has a key, the name of a lock, a sku, a token or another text of a caller as its value. */
+#ifndef LOCKSTOCK_NET_METRICS_TABLE_H
+#define LOCKSTOCK_NET_METRICS_TABLE_H
+
+/* clang-format off */
+#define METRICS_TABLE(X) \
+    X(METRICS_BUILD_INFO, METRICS_GAUGE, "lockstock_build_info", "version, commit", "1; what this server was built of.") \
+    X(METRICS_STARTED, METRICS_COUNTER, "grpc_server_started", "grpc_type, grpc_service, grpc_method", "Calls that arrived.") \
+    X(METRICS_HANDLED, METRICS_COUNTER, "grpc_server_handled", "grpc_type, grpc_service, grpc_method, grpc_code", "Calls that were answered.") \
+    X(METRICS_HANDLING, METRICS_HISTOGRAM, "grpc_server_handling_seconds", "grpc_type, grpc_service, grpc_method", "From the arrival of a call to its answer, with waits that the caller asked for.") \
+    X(METRICS_OUTCOMES, METRICS_COUNTER, "lockstock_call_outcomes", "grpc_service, grpc_method, outcome", "Answers by their field `outcome`.") \
+    X(METRICS_REPLAYED, METRICS_COUNTER, "lockstock_call_replayed", "grpc_service, grpc_method", "Answers that repeat the answer of an earlier call.") \
+    X(METRICS_APPLIED, METRICS_COUNTER, "lockstock_call_errors", "grpc_service, grpc_method, applied", "Errors by whether the call may have taken effect: NO, YES, MAYBE.") \
+    X(METRICS_REFUSED, METRICS_COUNTER, "lockstock_calls_refused", "reason", "Errors by their reason.") \
+    X(METRICS_STAGES, METRICS_HISTOGRAM, "lockstock_call_stage_seconds", "stage", "What a call spent queued, with the store, and waiting as its caller asked; only stages that it had.") \
+    X(METRICS_CALLS, METRICS_GAUGE, "lockstock_calls", "state", "Calls that run, are queued, or wait.") \
+    X(METRICS_CALLS_MAX, METRICS_GAUGE, "lockstock_calls_limit", "state", "How many calls may run, or wait.") \
+    X(METRICS_CONNECTIONS, METRICS_GAUGE, "lockstock_connections", "wire", "Open connections.") \
+    X(METRICS_OPENED, METRICS_COUNTER, "lockstock_connections_opened", "wire", "Connections that were accepted.") \
+    X(METRICS_CLOSED, METRICS_COUNTER, "lockstock_connections_closed", "reason", "Connections that ended or were refused.") \
+    X(METRICS_RECEIVED, METRICS_COUNTER, "lockstock_received_bytes", "wire", "Bytes that connections received.") \
+    X(METRICS_SENT, METRICS_COUNTER, "lockstock_sent_bytes", "wire", "Bytes that connections sent.") \
+    X(METRICS_CERTIFICATE, METRICS_GAUGE, "lockstock_certificate_expiry_timestamp_seconds", "", "When the server's certificate ends.") \
+    X(METRICS_MEMORY, METRICS_GAUGE, "lockstock_memory_held_bytes", "", "Requests that are not answered, and answers that are not read.") \
+    X(METRICS_MEMORY_MAX, METRICS_GAUGE, "lockstock_memory_limit_bytes", "", "The most that these may be.") \
+    X(METRICS_BUSY, METRICS_COUNTER, "lockstock_loop_busy_seconds", "", "What the loop spent other than waiting; near 1 a second the server is full.") \
+    X(METRICS_READY, METRICS_GAUGE, "lockstock_ready", "", "1 if calls can be served.") \
+    X(METRICS_STORE_READY, METRICS_GAUGE, "lockstock_store_ready", "", "1 if the store is ready.") \
+    X(METRICS_STORE_ROUND, METRICS_GAUGE, "lockstock_store_round_trip_seconds", "", "What the last question to the store took.") \
+    X(METRICS_STORE_REPLICAS, METRICS_GAUGE, "lockstock_store_replicas", "primary", "Replicas that are connected to a primary.") \
+    X(METRICS_STORE_LAG, METRICS_GAUGE, "lockstock_store_replica_lag_bytes", "primary", "What the replica that is most behind has not confirmed.") \
+    X(METRICS_RELOADS, METRICS_COUNTER, "lockstock_reloads", "result", "Reloads of the rights and certificates.") \
+    X(METRICS_CPU, METRICS_COUNTER, "process_cpu_seconds", "", "CPU time of the process.") \
+    X(METRICS_RESIDENT, METRICS_GAUGE, "process_resident_memory_bytes", "", "Resident memory of the process.") \
+    X(METRICS_FDS, METRICS_GAUGE, "process_open_fds", "", "Open descriptors.") \
+    X(METRICS_FDS_MAX, METRICS_GAUGE, "process_max_fds", "", "The most descriptors that may be open.") \
+    X(METRICS_START, METRICS_GAUGE, "process_start_time_seconds", "", "When the process began, in seconds since 1970.")
+/* clang-format on */
+
+#endif

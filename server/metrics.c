@@ -1,0 +1,184 @@
+#include "metrics.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/quote_json.h"
+#include "commit.h"
+
+#include <lockstock/version.h>
+
+/* ---- the process ------------------------------------------------------------------------------- */
+
+static double seconds(struct timeval t)
+{
+    return (double)t.tv_sec + (double)t.tv_usec / 1e6;
+}
+
+/* Field `at` of a file of /proc with numbers. */
+static double proc_number(const char *path, const char *after, unsigned at)
+{
+    char line[1024];
+    double number = 0;
+    FILE *file = fopen(path, "re");
+
+    if (!file)
+        return 0;
+    size_t len = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[len] = '\0';
+    const char *text = after ? strrchr(line, after[0]) : line;
+    for (unsigned i = 0; text && i < at; i++) {
+        text = strchr(text, ' ');
+        text = text ? text + 1 : NULL;
+    }
+    if (text)
+        number = strtod(text, NULL);
+    return number;
+}
+
+static double count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    double n = 0;
+
+    if (!dir)
+        return 0;
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n - 3; /* ".", ".." and the directory itself */
+}
+
+/* /proc/self/stat counts the start in ticks since the machine started. */
+static double start_time(void)
+{
+    enum { START_AFTER_NAME = 20 };
+    struct timespec now, up;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(CLOCK_BOOTTIME, &up);
+    double ticks = proc_number("/proc/self/stat", ")", START_AFTER_NAME);
+    return (double)(now.tv_sec - up.tv_sec + (time_t)(ticks / (double)sysconf(_SC_CLK_TCK)));
+}
+
+static void write_process(metrics_text *t)
+{
+    struct rusage used;
+    struct rlimit files;
+
+    getrusage(RUSAGE_SELF, &used);
+    getrlimit(RLIMIT_NOFILE, &files);
+    metrics_single(t, METRICS_CPU, seconds(used.ru_utime) + seconds(used.ru_stime));
+    metrics_single(t, METRICS_RESIDENT, proc_number("/proc/self/statm", NULL, 1) * (double)sysconf(_SC_PAGESIZE));
+    metrics_single(t, METRICS_FDS, count_descriptors());
+    metrics_single(t, METRICS_FDS_MAX, (double)files.rlim_cur);
+    metrics_single(t, METRICS_START, start_time());
+}
+
+/* ---- the server ---------------------------------------------------------------------------------- */
+
+static void write_calls(const server_parts *of, metrics_text *t)
+{
+    metrics_begin(t, METRICS_CALLS);
+    metrics_sample(t, "state=\"running\"", callers_running(of->callers));
+    metrics_sample(t, "state=\"queued\"", (double)callers_queued(of->callers));
+    metrics_sample(t, "state=\"waiting\"", callers_parked(of->callers));
+    metrics_begin(t, METRICS_CALLS_MAX);
+    metrics_sample(t, "state=\"running\"", (double)of->config->in_flight);
+    metrics_sample(t, "state=\"waiting\"", (double)of->config->waiting);
+}
+
+static void write_primaries(const server_parts *of, metrics_text *t)
+{
+    const char *labels;
+    store_primary one;
+
+    metrics_begin(t, METRICS_STORE_REPLICAS);
+    for (size_t i = 0; store_look_primary(of->store, i, &one); i++)
+        if (one.tells_replicas && (labels = lks_rpc_arena_printf(t->arena, "primary=\"%zu\"", i)))
+            metrics_sample(t, labels, (double)one.n_replicas);
+    metrics_begin(t, METRICS_STORE_LAG);
+    for (size_t i = 0; store_look_primary(of->store, i, &one); i++) {
+        uint64_t behind = 0;
+        for (size_t r = 0; r < one.n_replicas; r++)
+            behind = one.replicas[r].behind_bytes > behind ? one.replicas[r].behind_bytes : behind;
+        if (one.n_replicas > 0 && (labels = lks_rpc_arena_printf(t->arena, "primary=\"%zu\"", i)))
+            metrics_sample(t, labels, (double)behind);
+    }
+}
+
+static void write_store(const server_parts *of, metrics_text *t)
+{
+    store_view view = {.version = "", .fsync = ""};
+
+    store_look(of->store, &view);
+    metrics_single(t, METRICS_STORE_READY, view.ready);
+    metrics_single(t, METRICS_STORE_ROUND, view.ready ? (double)view.round_trip_us / 1e6 : 0);
+    write_primaries(of, t);
+}
+
+lks_rpc_slice server_metrics(const server_parts *of, bool openmetrics, lks_rpc_arena *arena)
+{
+    metrics_text t = {.arena = arena, .openmetrics = openmetrics};
+    int64_t certificate_ends = of->wires ? wires_certificate_ends(of->wires) : 0;
+
+    metrics_begin(&t, METRICS_BUILD_INFO);
+    metrics_sample(&t, "version=\"" LOCKSTOCK_VERSION "\",commit=\"" LOCKSTOCK_COMMIT "\"", 1);
+    dispatch_write_metrics(of->dispatch, &t);
+    write_calls(of, &t);
+    if (of->wires)
+        wires_write_metrics(of->wires, &t);
+    if (certificate_ends > 0)
+        metrics_single(&t, METRICS_CERTIFICATE, (double)certificate_ends);
+    metrics_single(&t, METRICS_MEMORY, (double)budget_held(of->budget));
+    metrics_single(&t, METRICS_MEMORY_MAX, (double)of->config->memory_bytes);
+    metrics_single(&t, METRICS_BUSY, (double)(uv_hrtime() - of->started_ns - uv_metrics_idle_time(of->loop)) / 1e9);
+    metrics_single(&t, METRICS_READY, conditions_ready(of->conditions, NULL));
+    write_store(of, &t);
+    metrics_begin(&t, METRICS_RELOADS);
+    metrics_sample(&t, "result=\"done\"", (double)of->reloads);
+    metrics_sample(&t, "result=\"failed\"", (double)of->failed_reloads);
+    write_process(&t);
+    metrics_end(&t);
+    return (lks_rpc_slice){.data = t.failed ? NULL : t.data, .len = t.len};
+}
+
+/* ---- readiness ------------------------------------------------------------------------------------- */
+
+/* In the arena. */
+static const char *quote(lks_rpc_arena *arena, const char *text)
+{
+    char *out = lks_rpc_arena_alloc(arena, QUOTE_JSON_BYTES(strlen(text)) + 1);
+
+    if (!out)
+        return "\"\"";
+    out[quote_json(text, out)] = '\0';
+    return out;
+}
+
+http_page_answer server_readiness(const conditions *c, bool stopping, lks_rpc_arena *arena)
+{
+    bool ready = conditions_ready(c, NULL) && !stopping;
+    const char *reasons =
+        stopping ? "{\"about\":\"server\",\"reason\":\"shutting_down\",\"text\":\"the server is shutting down\"}" : "";
+    condition one;
+
+    for (size_t i = 0; reasons && conditions_look(c, i, &one); i++)
+        reasons = lks_rpc_arena_printf(arena, "%s%s{\"about\":\"%s\",\"reason\":\"%s\",\"blocks\":%s,\"text\":%s}",
+                                       reasons, reasons[0] ? "," : "", one.about, lks_reason_name(one.reason),
+                                       one.blocks ? "true" : "false", quote(arena, one.text));
+    const char *body = lks_rpc_arena_printf(arena, "{\"ready\":%s,\"reasons\":[%s]}\n", ready ? "true" : "false",
+                                            reasons ? reasons : "");
+    return (http_page_answer){.status = ready ? 200 : 503,
+                              .type = "application/json",
+                              .body = {.data = body, .len = body ? strlen(body) : 0}};
+}

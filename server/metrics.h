@@ -1,0 +1,35 @@
+/* Writes the metrics of a server (net/metrics/table.h) and whether it is ready. Loop thread only. */
+#ifndef LOCKSTOCK_SERVER_METRICS_H
+#define LOCKSTOCK_SERVER_METRICS_H
+
+#include "calls/callers.h"
+#include "calls/dispatch.h"
+#include "conditions.h"
+#include "config.h"
+#include "net/wires.h"
+#include "store/store.h"
+
+struct uv_loop_s;
+
+/* What knows of the server; a part that is closed is NULL. */
+typedef struct server_parts {
+    const settings *config;
+    struct uv_loop_s *loop;
+    const conditions *conditions;
+    const store *store;
+    const budget *budget;
+    const callers *callers;
+    const dispatch *dispatch;
+    const wires *wires;
+    uint64_t started_ns; /* uv_hrtime */
+    uint64_t reloads, failed_reloads;
+} server_parts;
+
+/* data NULL: out of memory. */
+lks_rpc_slice server_metrics(const server_parts *of, bool openmetrics, lks_rpc_arena *arena);
+
+/* {"ready":false,"reasons":[{"about":"store","reason":"store_unreachable","text":"..."}]} with status 503, or with
+ * ready true and status 200. */
+http_page_answer server_readiness(const conditions *c, bool stopping, lks_rpc_arena *arena);
+
+#endif
