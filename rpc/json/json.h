@@ -1,8 +1,7 @@
 /* Protobuf messages as JSON: the proto3 JSON mapping (https://protobuf.dev/programming-guides/json/). A separate
  * library, so that only programs that use JSON link libjansson. It differs from the mapping where descriptors of
  * protobuf-c lack information: the option json_name is not known, a map is recognised by the name and the fields of
- * its entries, and google.protobuf.Timestamp and the like are ordinary messages. A number above 2^63-1 must be a
- * string. */
+ * its entries, and google.protobuf.Timestamp and the like are ordinary messages. */
 #ifndef LOCKSTOCK_RPC_JSON_H
 #define LOCKSTOCK_RPC_JSON_H
 

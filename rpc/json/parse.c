@@ -12,6 +12,7 @@
 
 #include "base/base64.h"
 #include "field.h"
+#include "numbers.h"
 #include "path.h"
 
 typedef struct parsing {
@@ -35,107 +36,39 @@ static bool no_memory(const parsing *p)
 
 /* ---- numbers ------------------------------------------------------------------ */
 
-/* A JSON number in a string. */
-static json_t *number_of_text(const json_t *string, size_t flags)
-{
-    const char *text = json_string_value(string);
-    size_t len = json_string_length(string);
-    bool begins = len > 0 && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
-    bool ends = len > 0 && text[len - 1] >= '0' && text[len - 1] <= '9';
-
-    return begins && ends ? json_loadb(text, len, JSON_DECODE_ANY | flags, NULL) : NULL;
-}
-
-/* A number of more digits than json_int_t holds. */
-static bool is_large(const char *text, size_t len, uint64_t *ret)
-{
-    uint64_t value = 0;
-
-    if (len == 0 || text[0] < '1' || text[0] > '9')
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        unsigned digit = (unsigned char)text[i] - (unsigned)'0';
-        if (digit > 9 || value > (UINT64_MAX - digit) / 10)
-            return false;
-        value = value * 10 + digit;
-    }
-    *ret = value;
-    return value > INT64_MAX;
-}
-
-typedef struct whole_number {
-    bool negative;
-    uint64_t bits; /* two's complement */
-} whole_number;
-
-static bool whole_of_real(double real, whole_number *ret)
-{
-    if (!(real >= -9223372036854775808.0 && real < 18446744073709551616.0) || floor(real) != real)
-        return false;
-    ret->negative = real < 0;
-    ret->bits = real < 0 ? (uint64_t)(int64_t)real : (uint64_t)real;
-    return true;
-}
-
-static bool whole_of(const json_t *json, whole_number *ret)
-{
-    json_t *number;
-
-    if (json_is_integer(json)) {
-        json_int_t value = json_integer_value(json);
-        *ret = (whole_number){value < 0, (uint64_t)value};
-        return true;
-    }
-    if (json_is_real(json))
-        return whole_of_real(json_real_value(json), ret);
-    if (!json_is_string(json))
-        return false;
-    if (is_large(json_string_value(json), json_string_length(json), &ret->bits)) {
-        ret->negative = false;
-        return true;
-    }
-    number = number_of_text(json, 0);
-    bool good = number && whole_of(number, ret);
-    json_decref(number);
-    return good;
-}
-
 static bool parse_whole(const parsing *p, const json_path *at, const json_t *json, int64_t min, uint64_t max,
                         uint64_t *ret)
 {
-    whole_number number;
+    const char *text = numbers_text(json, NULL);
+    uint64_t magnitude;
+    bool negative;
 
-    if (!whole_of(json, &number))
+    numbers_result result = text ? numbers_whole(text, &negative, &magnitude) : NUMBERS_NOT_WHOLE;
+    if (result == NUMBERS_NOT_WHOLE)
         return wrong(p, at, "must be a whole number");
-    if (number.negative ? (int64_t)number.bits < min : number.bits > max)
+    if (result == NUMBERS_TOO_LARGE || (negative ? min >= 0 || magnitude > -(uint64_t)min : magnitude > max))
         return wrong(p, at, "out of range");
-    *ret = number.bits;
+    *ret = negative ? -magnitude : magnitude;
     return true;
 }
 
-static bool real_of(const json_t *json, double *ret)
+static bool parse_real(const parsing *p, const json_path *at, const json_t *json, double *ret)
 {
     static const struct {
         const char *name;
         double value;
     } names[] = {{"NaN", NAN}, {"Infinity", INFINITY}, {"-Infinity", -INFINITY}};
-    json_t *number;
+    bool is_string, is_number = false;
+    const char *text = numbers_text(json, &is_string);
 
-    if (json_is_number(json)) {
-        *ret = json_number_value(json);
-        return true;
-    }
-    if (!json_is_string(json))
-        return false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(json_string_value(json), names[i].name) == 0) {
+    for (size_t i = 0; text && is_string && i < sizeof names / sizeof *names; i++)
+        if (strcmp(text, names[i].name) == 0) {
             *ret = names[i].value;
             return true;
         }
-    number = number_of_text(json, JSON_DECODE_INT_AS_REAL);
-    bool good = number && real_of(number, ret);
-    json_decref(number);
-    return good;
+    if (text && numbers_real(text, ret, &is_number))
+        return true;
+    return wrong(p, at, is_number ? "out of range" : "must be a number");
 }
 
 static bool parse_float(const parsing *p, const json_path *at, double real, float *ret)
@@ -153,16 +86,18 @@ static bool parse_enum(const parsing *p, const json_path *at, const ProtobufCEnu
                        uint32_t *ret)
 {
     const ProtobufCEnumValue *value = NULL;
+    size_t len;
+    const char *name = numbers_string(json, &len);
     uint64_t number;
 
-    if (json_is_string(json)) {
-        value = protobuf_c_enum_descriptor_get_value_by_name(type, json_string_value(json));
+    if (name) {
+        value = protobuf_c_enum_descriptor_get_value_by_name(type, name);
         if (!value)
             return wrong(p, at, "not a value of the enum");
         *ret = (uint32_t)value->value;
         return true;
     }
-    if (!json_is_number(json))
+    if (!numbers_text(json, NULL))
         return wrong(p, at, "must be a name or a number of the enum");
     if (!parse_whole(p, at, json, INT32_MIN, INT32_MAX, &number))
         return false;
@@ -174,28 +109,32 @@ static bool parse_enum(const parsing *p, const json_path *at, const ProtobufCEnu
 
 static bool parse_string(const parsing *p, const json_path *at, const json_t *json, char **ret)
 {
-    if (!json_is_string(json))
+    size_t len;
+    const char *text = numbers_string(json, &len);
+
+    if (!text)
         return wrong(p, at, "must be a string");
-    size_t len = json_string_length(json);
     if (len > p->limits->string_bytes)
         return wrong(p, at, "string too long");
-    if (memchr(json_string_value(json), '\0', len))
+    if (memchr(text, '\0', len))
         return wrong(p, at, "contains a NUL");
-    *ret = lks_rpc_arena_copy(p->arena, json_string_value(json), len);
+    *ret = lks_rpc_arena_copy(p->arena, text, len);
     return *ret || no_memory(p);
 }
 
 static bool parse_bytes(const parsing *p, const json_path *at, const json_t *json, ProtobufCBinaryData *ret)
 {
-    if (!json_is_string(json))
+    size_t len;
+    const char *text = numbers_string(json, &len);
+
+    if (!text)
         return wrong(p, at, "must be a string, in base64");
-    size_t len = json_string_length(json);
     if (len / 4 > p->limits->bytes_bytes / 3 + 1)
         return wrong(p, at, "too many bytes");
     ret->data = lks_rpc_arena_alloc(p->arena, len / 4 * 3 + 2);
     if (!ret->data)
         return no_memory(p);
-    if (!base64_decode(json_string_value(json), len, ret->data, &ret->len))
+    if (!base64_decode(text, len, ret->data, &ret->len))
         return wrong(p, at, "not base64");
     return ret->len <= p->limits->bytes_bytes || wrong(p, at, "too many bytes");
 }
@@ -232,9 +171,9 @@ static bool parse_value(parsing *p, const json_path *at, uint32_t depth, const f
     case PROTOBUF_C_TYPE_FIXED64:
         return parse_whole(p, at, json, 0, UINT64_MAX, to);
     case PROTOBUF_C_TYPE_FLOAT:
-        return real_of(json, &real) ? parse_float(p, at, real, to) : wrong(p, at, "must be a number");
+        return parse_real(p, at, json, &real) && parse_float(p, at, real, to);
     case PROTOBUF_C_TYPE_DOUBLE:
-        return real_of(json, to) || wrong(p, at, "must be a number");
+        return parse_real(p, at, json, to);
     case PROTOBUF_C_TYPE_BOOL:
         *(protobuf_c_boolean *)to = json_is_true(json);
         return json_is_boolean(json) || wrong(p, at, "must be true or false");
@@ -282,13 +221,17 @@ static bool parse_array(parsing *p, const json_path *at, uint32_t depth, const f
     return true;
 }
 
-/* Converts the name of a member to the field `key` of a map. */
+/* Converts the name of a member to the field `key` of a map. Whole numbers have one form, or two names could be one
+ * key. */
 static bool parse_key(parsing *p, const json_path *at, const field_descriptor *field, const char *key, void *to)
 {
+    bool is_bool = field->type == PROTOBUF_C_TYPE_BOOL, is_text = field->type == PROTOBUF_C_TYPE_STRING;
     json_t *json;
 
-    if (field->type == PROTOBUF_C_TYPE_BOOL)
+    if (is_bool)
         json = strcmp(key, "true") == 0 ? json_true() : strcmp(key, "false") == 0 ? json_false() : json_null();
+    else if (!is_text && !numbers_is_canonical(key))
+        return wrong(p, at, "must be a whole number in decimal digits");
     else
         json = json_string(key);
     if (!json)
@@ -327,7 +270,7 @@ static bool parse_map(parsing *p, const json_path *at, uint32_t depth, const fie
         return no_memory(p);
     json_object_foreach(json, key, value)
     {
-        const json_path entry_path = {.outer = at, .key = key};
+        const json_path entry_path = {.outer = at, .key = numbers_name(key)};
         ProtobufCMessage *entry = lks_rpc_arena_alloc(p->arena, type->sizeof_message);
         if (!entry)
             return no_memory(p);
@@ -377,7 +320,7 @@ static bool parse_fields(parsing *p, const json_path *at, uint32_t depth, json_t
     json_object_foreach(json, name, value)
     {
         const field_descriptor *field = field_find(type, name);
-        const json_path path = {.outer = at, .name = field ? field->name : name};
+        const json_path path = {.outer = at, .name = field ? field->name : numbers_name(name)};
         if (!field)
             return wrong(p, &path, "unknown field");
         if (met[field - type->fields])
@@ -411,16 +354,12 @@ static bool parse_message(parsing *p, const json_path *at, uint32_t depth, const
     return parse_fields(p, at, depth, json, message);
 }
 
-static lks_code not_json(const json_error_t *why, lks_error *error)
+static lks_code not_json(const json_error_t *why, const char *marked, lks_error *error)
 {
     if (json_error_code(why) == json_error_out_of_memory)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    if (json_error_code(why) == json_error_numeric_overflow)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "line %d, column %d: a number is out of range; one beyond 2^63-1 is to be a string",
-                             why->line, why->column);
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "line %d, column %d: not JSON", why->line,
-                         why->column);
+                         why->column - numbers_inserted(marked, (size_t)why->position));
 }
 
 lks_code lks_rpc_json_parse(const ProtobufCMessageDescriptor *type, const void *text, size_t len,
@@ -429,12 +368,16 @@ lks_code lks_rpc_json_parse(const ProtobufCMessageDescriptor *type, const void *
 {
     json_error_t why;
     lks_error unread;
-    json_t *json = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    char *marked = lks_rpc_arena_alloc(arena, NUMBERS_MARKED_BYTES(len));
+    size_t marked_len = marked ? numbers_mark(text, len, marked) : 0;
     parsing p = {.limits = limits, .arena = arena, .whole = type->short_name, .error = error ? error : &unread};
     ProtobufCMessage *message = NULL;
 
+    if (!marked)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    json_t *json = json_loadb(marked, marked_len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
     if (!json)
-        return not_json(&why, error);
+        return not_json(&why, marked, error);
     bool good = parse_message(&p, NULL, 1, type, json, &message);
     json_decref(json);
     if (good)

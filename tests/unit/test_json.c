@@ -4,6 +4,8 @@
 #include "json.pb-c.h"
 #include "rpc/json/json.h"
 #include "scan.pb-c.h"
+#include <math.h>
+
 #include "test.h"
 
 typedef Lockstock__Test__Json__Everything everything;
@@ -88,8 +90,10 @@ TEST(what_is_no_json_is_told_with_its_place)
     assert_refused("{} {}", "line 1, column 4: not JSON");
     assert_refused("{\"word\":\"\xff\"}", "line 1, column 9: not JSON");
     assert_refused("{\"word\":\"\\ud800\"}", "line 1, column 16: not JSON");
-    assert_refused("{\"aUint64\":18446744073709551615}",
-                   "line 1, column 31: a number is out of range; one beyond 2^63-1 is to be a string");
+    assert_refused("{\"anInt32\":01}", "line 1, column 12: not JSON");
+    assert_refused("{\"anInt32\":1.}", "line 1, column 13: not JSON");
+    assert_refused("{5:1}", "line 1, column 2: not JSON");
+    assert_refused("{\"numbers\":[1,2,\n3 4,5]}", "line 2, column 3: not JSON");
 }
 
 /* promise J2: a field is given once, by either name, and one field of a oneof */
@@ -110,10 +114,24 @@ TEST(numbers_are_within_their_type)
     assert_refused("{\"aUint32\":-1}", "a_uint32: out of range");
     assert_refused("{\"aUint32\":4294967296}", "a_uint32: out of range");
     assert_refused("{\"anInt64\":\"9223372036854775808\"}", "an_int64: out of range");
-    assert_refused("{\"aUint64\":\"18446744073709551616\"}", "a_uint64: must be a whole number");
-    assert_refused("{\"aUint64\":\"30000000000000000000\"}", "a_uint64: must be a whole number");
+    assert_refused("{\"aUint64\":\"18446744073709551616\"}", "a_uint64: out of range");
+    assert_refused("{\"aUint64\":30000000000000000000}", "a_uint64: out of range");
+    assert_refused("{\"aUint64\":1e999999999}", "a_uint64: out of range");
+    assert_refused("{\"aUint64\":1e-999999999}", "a_uint64: must be a whole number");
+    assert_refused("{\"aUint64\":0.1}", "a_uint64: must be a whole number");
+    assert_refused("{\"aDouble\":1e999}", "a_double: out of range");
+    assert_refused("{\"anInt64\":9007199254740993.5}", "an_int64: must be a whole number");
+    assert_refused("{\"word\":5}", "word: must be a string");
+    assert_refused("{\"someBytes\":5}", "some_bytes: must be a string, in base64");
+    assert_true(parse("{\"anInt64\":9007199254740993.0}")->an_int64 == 9007199254740993);
+    assert_true(parse("{\"aUint64\":18446744073709551615}")->a_uint64 == UINT64_MAX);
+    assert_true(parse("{\"aUint64\":1844674407370955161.50e1}")->a_uint64 == UINT64_MAX);
+    assert_true(parse("{\"anInt64\":100.20E+1}")->an_int64 == 1002);
+    assert_true(parse("{\"anInt64\":-0}")->an_int64 == 0 && parse("{\"aUint64\":-0.00e5}")->a_uint64 == 0);
+    assert_true(signbit(parse("{\"aDouble\":-0}")->a_double) && signbit(parse("{\"aDouble\":\"-0\"}")->a_double));
+    assert_true(signbit(parse("{\"aFloat\":-0}")->a_float) && !signbit(parse("{\"aDouble\":0}")->a_double));
     assert_refused("{\"aUint64\":\"-1\"}", "a_uint64: out of range");
-    assert_refused("{\"aUint64\":1.8446744073709552e19}", "a_uint64: must be a whole number");
+    assert_refused("{\"aUint64\":1.8446744073709552e19}", "a_uint64: out of range");
     assert_refused("{\"anInt64\":0.5}", "an_int64: must be a whole number");
     assert_refused("{\"aFloat\":3.5e38}", "a_float: out of range");
     assert_refused("{\"aDouble\":\"infinity\"}", "a_double: must be a number");
@@ -123,6 +141,45 @@ TEST(numbers_are_within_their_type)
     assert_true(parse("{\"anInt64\":\"-9223372036854775808\"}")->an_int64 == INT64_MIN);
     assert_true(parse("{\"aDouble\":\"100000000000000000000\"}")->a_double == 1e20);
     assert_int_equal(parse("{\"anInt32\":1.5e1}")->an_int32, 15);
+}
+
+TEST(a_key_of_a_map_has_one_form)
+{
+    static const char *const bad[] = {"1.0", "01", "-0", "+1", "1e0", " 1", "", "-", "x"};
+    char text[64], wanted[96];
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(text, sizeof text, "{\"names\":{\"1\":\"a\",\"%s\":\"b\"}}", bad[i]);
+        snprintf(wanted, sizeof wanted, "names[\"%s\"]: must be a whole number in decimal digits", bad[i]);
+        assert_refused(text, wanted);
+    }
+    assert_refused("{\"byBool\":{\"1\":1}}", "by_bool[\"1\"]: must be true or false");
+    assert_int_equal(parse("{\"names\":{\"1\":\"a\",\"-1\":\"b\",\"0\":\"c\"}}")->n_names, 3);
+}
+
+/* The parser marks numbers with that character. */
+TEST(a_text_may_begin_with_any_character)
+{
+    static const char *const texts[] = {"\x7f",
+                                        "\x7f"
+                                        "5",
+                                        "\x7f\x7f",
+                                        "\\u007f5",
+                                        "\\u007F",
+                                        "\x7f\\u007f"};
+    static const size_t lens[] = {1, 2, 2, 2, 1, 2};
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "{\"word\":\"%s\",\"anInt32\":7}", texts[i]);
+        assert_int_equal(strlen(parse(text)->word), lens[i]);
+        assert_int_equal(parse(text)->word[0], 0x7f);
+        assert_int_equal(parse(text)->an_int32, 7);
+    }
+    assert_refused("{\"anInt32\":\"\x7f"
+                   "5\"}",
+                   "an_int32: must be a whole number");
+    assert_refused("{\"\x7fword\":\"a\"}", "?word: unknown field");
 }
 
 /* promise J3: numbers are within their type; an enum's are its own */
