@@ -225,6 +225,7 @@ static void answer(struct running *r, const ProtobufCMessage *response, const lk
                    const lks_rpc_additions *added)
 {
     r->answered = true;
+    rpc_meter_handled(r->all->meter, r->route->method, response, error, clock_now_ns() - r->received_ns);
     if (r->handle)
         *r->handle = NULL;
     r->done(r->arg, r->route->method, response, error, added);
@@ -396,6 +397,7 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
                           .unanswered_before = call->unanswered_before,
                           .payload_len = call->len,
                           .is_capped = is_capped,
+                          .received_ns = call->received_ns,
                           .deadline = {.due = on_deadline},
                           .context = {.deadline_ns = call->received_ns + timeout_ms * CLOCK_NS_PER_MS}};
     r->peer = peer_ref(call->caller->peer);
@@ -443,8 +445,10 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
     const lks_rpc_route *route = services_find(all->options.services, call->path);
     lks_error error = {0};
     struct running *r = NULL;
+    const lks_rpc_method *method = route ? route->method : NULL;
     (void)arena;
 
+    rpc_meter_started(all->meter, method);
     if (!route) {
         lks_error_set(&error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
     } else if (all->stopping) {
@@ -463,7 +467,8 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     if (!r) {
-        done(done_arg, route ? route->method : NULL, NULL, &error, NULL);
+        rpc_meter_handled(all->meter, method, NULL, &error, clock_now_ns() - call->received_ns);
+        done(done_arg, method, NULL, &error, NULL);
         return;
     }
     r->done = done;
@@ -491,6 +496,11 @@ static lks_code on_check(void *arg, const caller *from, const credentials *who, 
     if (effect || services_find(all->options.services, path))
         return LKS_OK;
     return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
+}
+
+void calls_count(calls *all, rpc_meter *meter)
+{
+    all->meter = meter;
 }
 
 sink calls_sink(calls *all)

@@ -50,6 +50,9 @@ lks_code calls_new(const calls_options *options, calls **ret, lks_error *error);
 /* Their sink. Everyone may call the methods that the engines serve themselves. */
 sink calls_sink(calls *all);
 
+/* Counts calls from now on; before the first one. The meter must outlive the loop. */
+void calls_count(calls *all, rpc_meter *meter);
+
 /* Calls whose handlers have not ended. */
 size_t calls_under_way(const calls *all);
 

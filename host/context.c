@@ -41,13 +41,18 @@ static bool is_binary(const char *key)
 
 static bool is_key(const char *key)
 {
-    static const char *const taken[] = {"content-type", "te", "connection", "lockstock-applied"};
+    static const char *const taken[] = {"te",      "connection", "keep-alive",        "transfer-encoding",
+                                        "upgrade", "trailer",    "lockstock-applied", "lockstock-replayed",
+                                        "date",    "vary",       "retry-after",       "retry-after-ms"};
+    static const char *const prefixes[] = {"grpc-", "content-", "access-control-"};
 
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (strcmp(key, taken[i]) == 0)
             return false;
-    return *key != '\0' && key[strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-_.")] == '\0' &&
-           strncmp(key, "grpc-", 5) != 0;
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(key, prefixes[i], strlen(prefixes[i])) == 0)
+            return false;
+    return *key != '\0' && key[strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-_.")] == '\0';
 }
 
 static bool is_text(const char *value, size_t len)
@@ -88,7 +93,7 @@ static lks_code add_metadata(lks_rpc_context *context, lks_rpc_list *to, const c
     lks_error_clear(error);
     if (!key || !is_key(key))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "key: must be of a-z, 0-9, '-', '_' and '.', and none of gRPC's own");
+                             "key: must be of a-z, 0-9, '-', '_' and '.', and none of gRPC's and HTTP's own");
     if (!is_binary(key) && !is_text(value, len))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "value: must be visible ASCII; a key that ends in -bin has any bytes");

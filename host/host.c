@@ -23,6 +23,7 @@
 #include "calls.h"
 #include "net/sp/frames.h"
 #include "net/wires.h"
+#include "host/pages.h"
 #include "standard/health.h"
 #include "standard/reflection.h"
 
@@ -64,6 +65,8 @@ struct lks_host {
     reflection *reflection;
     grpc_streaming_method streaming[HEALTH_METHODS + REFLECTION_METHODS];
     wires *wires; /* NULL: it does not listen */
+    host_pages pages;
+    rpc_meter *meter; /* NULL until it listens */
     phase phase;
     uint64_t until_ms; /* uv_now: when the phase ends at the latest */
     size_t n_left;     /* CLOSED: calls that have not ended */
@@ -137,6 +140,7 @@ static void begin_to_close(lks_host *host, uint32_t drain_ms)
     uv_update_time(&host->loop);
     enter(host, DRAINING, drain_ms);
     health_set(host->health, false);
+    host->pages.serving = false;
     if (host->wires)
         wires_stop_receiving(host->wires);
     uv_timer_start(&host->look, on_look, LOOK_MS, LOOK_MS);
@@ -217,7 +221,17 @@ static lks_code open_wires(lks_host *host, lks_error *error)
         .no_certificate = "needs tls_certificate and tls_key",
         .origins = o->allow_origins,
         .n_origins = o->n_allow_origins,
+        .pages = host->pages.of,
+        .n_pages = o->no_pages ? 0 : HOST_PAGES,
     };
+    if (!host->meter && !(host->meter = services_meter(host->services)))
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    calls_count(host->calls, host->meter);
+    host->pages.meter = host->meter;
+    host->pages.budget = host->budget;
+    host->pages.memory_bytes = o->memory_bytes;
+    host->pages.wires = &host->wires;
+    host_pages_init(&host->pages);
     return wires_new(&options, &host->wires, error);
 }
 
@@ -255,7 +269,7 @@ static void set_health(lks_host *host, const char *service, bool serving, lks_er
     else if (service && !health_set_service(host->health, service, serving))
         lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     else if (!service)
-        health_set(host->health, serving);
+        health_set(host->health, host->pages.serving = serving);
 }
 
 /* ---- between the user's threads and the loop ------------------------------------------------ */
@@ -471,7 +485,7 @@ static lks_code start(lks_host *host, lks_error *error)
     if (code != LKS_OK)
         return code;
     host->sink = calls_sink(host->calls);
-    health_set(host->health, true);
+    health_set(host->health, host->pages.serving = true);
     code = frames_new(&host->sink, host->options.message_bytes_max, &host->frames, error);
     if (code != LKS_OK)
         return code;
@@ -591,6 +605,7 @@ lks_code lks_host_close(lks_host *host, uint32_t drain_ms)
         calls_free(host->calls);
     else
         services_free(host->services);
+    rpc_meter_free(host->meter);
     uv_loop_close(&host->loop);
     frames_free(host->frames);
     health_free(host->health);

@@ -65,8 +65,9 @@ struct running {
     void *arg;
     size_t held;           /* bytes of the caller's share */
     struct timer deadline; /* the loop's */
-    bool is_capped;        /* the deadline is the host's, not the caller's */
-    bool answered;         /* the loop's: `done` has run, and the handler is not over */
+    uint64_t received_ns;
+    bool is_capped; /* the deadline is the host's, not the caller's */
+    bool answered;  /* the loop's: `done` has run, and the handler is not over */
     lks_rpc_context context;
     const char *payload;
     size_t payload_len;
@@ -134,8 +135,9 @@ struct calls {
     running_list due;       /* those that are DUE */
     lks_rpc_arena **arenas; /* when none is in use */
     uint32_t n_arenas, arenas_max;
-    bool stopping;       /* the loop's: calls_stop was called */
-    bool ended;          /* the loop has */
+    bool stopping; /* the loop's: calls_stop was called */
+    bool ended;    /* the loop has */
+    rpc_meter *meter;
     uint32_t references; /* the host's, one for each worker, one for each call that outlives the loop */
 };
 

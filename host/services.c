@@ -97,6 +97,11 @@ lks_code services_limit(const services *all, const char *path, uint32_t calls_ma
     return LKS_OK;
 }
 
+rpc_meter *services_meter(const services *all)
+{
+    return rpc_meter_new(all->routes, all->n_routes);
+}
+
 const lks_rpc_route *services_find(const services *all, const char *path)
 {
     return lks_rpc_route_find(all->routes, all->n_routes, path);

@@ -10,6 +10,8 @@
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/service.h>
 
+#include "net/metrics/rpc_meter.h"
+
 /* The calls of a method. */
 typedef struct serve_load {
     uint32_t calls_max; /* under way at once; 0: any number */
@@ -33,6 +35,9 @@ lks_code services_add(services *all, const lks_rpc_service *service, bool has_gu
 
 /* LKS_NOT_FOUND: no such method. */
 lks_code services_limit(const services *all, const char *path, uint32_t calls_max, lks_error *error);
+
+/* Counts the calls of all services, to which none is added any more. NULL: out of memory. */
+rpc_meter *services_meter(const services *all);
 
 /* NULL: it is not served. */
 const lks_rpc_route *services_find(const services *all, const char *path);

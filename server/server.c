@@ -479,18 +479,6 @@ static http_page_answer metrics_page(void *arg, const char *accept, lks_rpc_aren
     return (http_page_answer){.status = text.data ? 200 : 503, .type = metrics_content_type(openmetrics), .body = text};
 }
 
-/* The process runs. */
-static http_page_answer health_page(void *arg, const char *accept, lks_rpc_arena *arena)
-{
-    static const char alive[] = "{\"status\":\"ok\"}\n";
-    (void)arg;
-    (void)accept;
-    (void)arena;
-
-    return (http_page_answer){
-        .status = 200, .type = "application/json", .body = {.data = alive, .len = sizeof alive - 1}};
-}
-
 /* Whether calls can be served, and what is wrong. */
 static http_page_answer ready_page(void *arg, const char *accept, lks_rpc_arena *arena)
 {
@@ -621,7 +609,7 @@ static lks_code open_wires(server *s, lks_error *error)
                               .effect = LKS_RPC_EFFECT_ADMIN,
                               .write = metrics_page,
                               .arg = s};
-    s->pages[1] = (http_page){.path = "/healthz", .write = health_page, .arg = s};
+    s->pages[1] = (http_page){.path = "/healthz", .write = http_page_alive};
     s->pages[2] = (http_page){.path = "/readyz", .write = ready_page, .arg = s};
     lks_code code = wires_new(&options, &s->wires, error);
     if (code != LKS_OK)

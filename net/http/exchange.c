@@ -433,6 +433,15 @@ static lks_rpc_arena *wake(void *arg)
 
 static const sink_lender lender = {.give = rest, .take = wake};
 
+http_page_answer http_page_alive(void *arg, const char *accept, lks_rpc_arena *arena)
+{
+    (void)arg;
+    (void)accept;
+    (void)arena;
+    return (http_page_answer){
+        .status = 200, .type = "application/json", .body = lks_rpc_slice_of("{\"status\":\"ok\"}\n")};
+}
+
 static void write_page(http_exchange *e)
 {
     const char *accept = http_fields_value(&e->fields, "accept").data;

@@ -21,4 +21,7 @@ typedef struct http_page {
     void *arg;
 } http_page;
 
+/* The `write` of /healthz: the process runs. */
+http_page_answer http_page_alive(void *arg, const char *accept, lks_rpc_arena *arena);
+
 #endif

@@ -57,6 +57,9 @@ void metrics_durations(metrics_text *t, const char *labels, const metrics_histog
 /* metrics_begin and one sample without labels. */
 void metrics_single(metrics_text *t, metrics_id family, double value);
 
+/* Writes METRICS_CPU to METRICS_START, of this process. */
+void metrics_process(metrics_text *t);
+
 /* Ends the text. */
 void metrics_end(metrics_text *t);
 

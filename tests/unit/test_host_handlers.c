@@ -1,5 +1,7 @@
 /* What a handler learns of who calls, and what it may answer. */
+#include <netinet/in.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <lockstock/host.h>
@@ -46,7 +48,8 @@ static lks_code look(const lks_rpc_service *service, lks_rpc_context *context, c
     assert_in_range(lks_host_left_ms(context), 1, 30000);
     assert_null(lks_host_metadata(context, "none").data);
     if (here.adds_trailers) {
-        static const char *const wrong[] = {"grpc-status", "Shelf", "", ":path", "content-type"};
+        static const char *const wrong[] = {"grpc-status",      "Shelf", "", ":path", "content-type", "content-length",
+                                            "transfer-encoding"};
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
             assert_int_equal(lks_host_add_trailer(context, wrong[i], "", 0, error), LKS_INVALID_ARGUMENT);
         assert_int_equal(lks_host_add_trailer(context, "shelf", "a\n", 2, error), LKS_INVALID_ARGUMENT);
@@ -166,6 +169,81 @@ TEST(a_handler_adds_to_its_answer)
         tear_down(NULL);
         here.adds_trailers = true;
     }
+}
+
+/* Sends a request over HTTP/1.1 to a host without a channel, and reads until the host closes. */
+static const char *ask(const char *request, char *answer, size_t room)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(here.port)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    size_t len = 0;
+    ssize_t n;
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    assert_int_equal(write(fd, request, strlen(request)), strlen(request));
+    while ((n = read(fd, answer + len, room - len - 1)) > 0)
+        len += (size_t)n;
+    answer[len] = '\0';
+    close(fd);
+    return answer;
+}
+
+#define POST(path, fields, body)                                                                                  \
+    "POST " path " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n" fields \
+    "\r\n" body
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+static void assert_has(const char *text, const char *const *wanted, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strstr(text, wanted[i]))
+            fail_msg("no %s in %s", wanted[i], text);
+}
+
+static void open_http(lks_host_options options)
+{
+    static lks_rpc_binding binding = {.method = &shop_look_method, .handle = look};
+    const lks_rpc_service service = {.name = "lockstock.test.Shop", .n_bindings = 1, .bindings = &binding};
+    lks_error error;
+
+    assert_int_equal(lks_host_open(&options, &here.host, &error), LKS_OK);
+    assert_int_equal(lks_host_add(here.host, &service, &error), LKS_OK);
+    assert_int_equal(lks_host_listen(here.host, "http://127.0.0.1:0", &here.port, &error), LKS_OK);
+}
+
+TEST(a_host_serves_its_methods_and_its_pages_over_http)
+{
+    static const char look_up[] =
+        POST("/lockstock.test.Shop/Look", "Content-Length: 12\r\nAuthorization: Bearer good\r\n", "{\"id\":\"o-1\"}");
+    static const char *const sold[] = {"HTTP/1.1 200 OK\r\n", "first: 1\r\n", "first-bin: AAE=\r\n",
+                                       "trailer-shelf: 4 b\r\n", "\r\n{}"};
+    static const char *const aborted[] = {"HTTP/1.1 409 Conflict\r\n", "\"code\":\"aborted\"",
+                                          "\"type\":\"lockstock.test.Order\",\"value\":\"CgNvLTE\""};
+    static const char *const counted[] = {"grpc_server_handled_total{grpc_type=\"unary\",grpc_service=\"lockstock.test."
+                                          "Shop\",grpc_method=\"Look\",grpc_code=\"OK\"} 1\n",
+                                          "grpc_code=\"ABORTED\"} 1\n", "grpc_code=\"UNAUTHENTICATED\"} 1\n",
+                                          "lockstock_ready 1\n"};
+    static const char *const refused[] = {"HTTP/1.1 401 Unauthorized\r\n", "www-authenticate: Bearer\r\n"};
+    static char answer[1 << 16];
+    lks_error error;
+
+    open_http((lks_host_options){.authenticate = authenticate, .authenticate_arg = (void *)(uintptr_t) "us"});
+    here.adds_trailers = true;
+    assert_has(ask(look_up, answer, sizeof answer), sold, sizeof sold / sizeof *sold);
+    assert_non_null(strstr(here.seen, "http uid=-1"));
+    here.code = LKS_ABORTED;
+    assert_has(ask(look_up, answer, sizeof answer), aborted, sizeof aborted / sizeof *aborted);
+    assert_has(ask(POST("/lockstock.test.Shop/Look", "Content-Length: 2\r\n", "{}"), answer, sizeof answer), refused,
+               2);
+    assert_has(ask(GET("/metrics"), answer, sizeof answer), counted, sizeof counted / sizeof *counted);
+    assert_non_null(strstr(ask(GET("/readyz"), answer, sizeof answer), "200 OK"));
+    assert_int_equal(lks_host_set_health(here.host, NULL, false, &error), LKS_OK);
+    assert_non_null(strstr(ask(GET("/readyz"), answer, sizeof answer), "503 Service Unavailable"));
+    assert_non_null(strstr(ask(GET("/healthz"), answer, sizeof answer), "200 OK"));
+    lks_host_close(here.host, 1000);
+    open_http((lks_host_options){.no_pages = 1});
+    assert_non_null(strstr(ask(GET("/metrics"), answer, sizeof answer), "404 Not Found"));
 }
 
 /* promise CH28: a handler knows the wire, the process at the other end of a unix socket, and its namespace */

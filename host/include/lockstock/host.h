@@ -96,7 +96,7 @@ typedef struct lks_host_options {
                                    must live until the host is closed. NULL: there are none */
     void *log_arg;              /* for log */
     uint32_t threads_max;       /* at least threads; 0 = 64, or threads if that is more */
-    uint32_t reserved;          /* 0 */
+    uint32_t no_pages;          /* 1: http:// URLs do not serve /metrics, /healthz and /readyz, which need no rights */
     lks_host_authenticate *authenticate; /* NULL: everyone may call, and has no principal */
     void *authenticate_arg;
     const lks_host_interceptor *interceptors; /* the first one is the outermost */
