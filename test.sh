@@ -70,7 +70,8 @@ run_tests() { # preset label [ctest's flags]
 # buf, and what examples/node needs; `reason` says why not.
 npm_ready() {
   reason=''
-  [ -d node_modules/@grpc/grpc-js ] && [ -d node_modules/protobufjs ] && node_modules/.bin/buf --version >/dev/null 2>&1 &&
+  [ -d node_modules/@grpc/grpc-js ] && [ -d node_modules/protobufjs ] && [ -d node_modules/@connectrpc/connect-node ] &&
+     node_modules/.bin/buf --version >/dev/null 2>&1 &&
     return
   command -v npm >/dev/null || install_packages npm || { reason="there is no npm"; return 1; }
   mkdir -p build

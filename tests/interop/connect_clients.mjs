@@ -1,0 +1,122 @@
+// connect_clients.mjs LOCKSTOCKD SOURCE_DIR: clients of Connect, gRPC-Web and gRPC that are not ours, unmodified, against
+// http://: @connectrpc/connect-node and -web with code of protoc-gen-es, and buf curl. Skipped (77) without npm's
+// packages.
+import assert from 'node:assert'
+import { execFileSync, spawn } from 'node:child_process'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import readline from 'node:readline'
+import { pathToFileURL } from 'node:url'
+
+const [lockstockd, source] = process.argv.slice(2)
+const proto = path.join(source, 'proto')
+let connect, node, web
+try {
+  connect = await import('@connectrpc/connect')
+  node = await import('@connectrpc/connect-node')
+  web = await import('@connectrpc/connect-web')
+} catch {
+  console.log("skipped: needs npm's packages: npm install, in the source directory")
+  process.exit(77)
+}
+const { Code, ConnectError, createClient } = connect
+const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'connect-'))
+const bin = name => path.join(source, 'node_modules/.bin', name)
+
+async function generate () {
+  fs.symlinkSync(path.join(source, 'node_modules'), path.join(dir, 'node_modules'))
+  fs.writeFileSync(path.join(dir, 'package.json'), '{"type":"module"}')
+  const files = fs.readdirSync(path.join(proto, 'lockstock/v1')).map(name => `lockstock/v1/${name}`)
+  execFileSync('protoc', ['-I', proto, `--plugin=protoc-gen-es=${bin('protoc-gen-es')}`, `--es_out=${dir}`,
+    '--es_opt=target=js,import_extension=js', 'lockstock/rpc/v1/options.proto', ...files])
+  const load = name => import(pathToFileURL(path.join(dir, `lockstock/v1/${name}_pb.js`)))
+  return { stock: (await load('stock')).StockService, lock: (await load('lock')).LockService }
+}
+
+async function start () {
+  const server = spawn(lockstockd, ['--listen', 'http://127.0.0.1:0', '--store', `embedded:${dir}/data`],
+    { stdio: ['ignore', 'ignore', 'pipe'] })
+  let url
+  for await (const line of readline.createInterface({ input: server.stderr })) {
+    url = /event=listening url=(\S+)/.exec(line)?.[1] ?? url
+    if (/event=ready\b/.test(line)) {
+      server.stderr.resume()
+      return { server, url }
+    }
+  }
+  throw new Error('lockstockd did not start')
+}
+
+async function fails (code, promise) {
+  const error = await promise.then(() => assert.fail('it did not fail'), e => e)
+  assert(error instanceof ConnectError, String(error))
+  assert.strictEqual(Code[error.code], Code[code])
+  return error
+}
+
+async function calls (services, transport, name) {
+  const stock = createClient(services.stock, transport)
+  const lock = createClient(services.lock, transport)
+  const lines = [{ sku: name, quantity: 1n }]
+  await stock.putItem({ sku: name, onHand: 500n })
+  assert.strictEqual((await stock.deduct({ orderId: `${name}-1`, lines })).outcome, 1)
+  let trailers
+  const again = await stock.deduct({ orderId: `${name}-1`, lines },
+    { onHeader: h => { trailers ??= h }, onTrailer: t => { if (t.has('lockstock-replayed')) trailers = t } })
+  assert.strictEqual(again.replayed, true)
+  assert.strictEqual(trailers.get('lockstock-replayed'), 'true')
+  assert.strictEqual((await stock.getItem({ sku: name })).item.available, 499n)
+
+  const error = await fails(Code.InvalidArgument, stock.deduct({ orderId: '', lines }))
+  assert.match(error.message, /order_id/)
+  assert.deepStrictEqual(error.details.map(d => d.type), ['google.rpc.BadRequest', 'google.rpc.ErrorInfo'])
+  assert.strictEqual(error.metadata.get('lockstock-applied'), 'NO')
+  await fails(Code.NotFound, stock.getItem({ sku: 'no such thing' }))
+
+  const target = token => ({ targets: [{ name }], token: token.repeat(20), owner: token, leaseMs: 60000n })
+  await lock.acquire(target('a'))
+  const late = await lock.acquire({ ...target('b'), waitMs: 60000n }, { timeoutMs: 300 })
+  assert.strictEqual(late.outcome, 3) // it ended its wait before the deadline
+  const gone = new AbortController()
+  const waits = fails(Code.Canceled, lock.acquire({ ...target('c'), waitMs: 60000n }, { signal: gone.signal }))
+  gone.abort()
+  await waits
+  await lock.release({ names: [name], token: 'a'.repeat(20) })
+  assert.strictEqual((await lock.acquire({ ...target('d'), waitMs: 60000n })).outcome, 1)
+}
+
+function bufCurl (url, protocol, method, message, ...more) {
+  return JSON.parse(execFileSync(bin('buf'), ['curl', '--schema', proto, '--protocol', protocol, ...more, '-d',
+    JSON.stringify(message), `${url}/lockstock.v1.StockService/${method}`], { encoding: 'utf8' }))
+}
+
+const services = await generate()
+const { server, url: baseUrl } = await start()
+try {
+  const h1 = { baseUrl, httpVersion: '1.1' }
+  const h2 = { baseUrl, httpVersion: '2' }
+  const transports = {
+    'connect, JSON, HTTP/1.1': node.createConnectTransport({ ...h1, useBinaryFormat: false }),
+    'connect, HTTP/1.1, gzip': node.createConnectTransport({ ...h1, sendCompression: node.compressionGzip, compressMinBytes: 1 }),
+    'connect, HTTP/2, GET': node.createConnectTransport({ ...h2, useHttpGet: true }),
+    'gRPC-Web, HTTP/1.1': node.createGrpcWebTransport(h1),
+    'gRPC-Web, JSON, HTTP/2': node.createGrpcWebTransport({ ...h2, useBinaryFormat: false }),
+    gRPC: node.createGrpcTransport(h2),
+    'connect-web, GET': web.createConnectTransport({ baseUrl, useHttpGet: true }),
+    'connect-web, gRPC-Web': web.createGrpcWebTransport({ baseUrl })
+  }
+  for (const [name, transport] of Object.entries(transports)) {
+    await calls(services, transport, name)
+    console.log(name)
+  }
+  for (const [protocol, ...more] of [['connect'], ['grpcweb'], ['grpc', '--http2-prior-knowledge'], ['connect', '--http2-prior-knowledge']]) {
+    bufCurl(baseUrl, protocol, 'PutItem', { sku: 'curl', onHand: 5 }, ...more)
+    assert.strictEqual(bufCurl(baseUrl, protocol, 'GetItem', { sku: 'curl' }, ...more).item.available, '5')
+    console.log('buf curl', protocol, ...more)
+  }
+} finally {
+  server.kill()
+  fs.rmSync(dir, { recursive: true, force: true })
+}
+process.exit(0)
