@@ -20,16 +20,18 @@ static void on_answer(void *arg, const http_answer *a)
     grpc_stream *s = arg;
     bool has_body = a->len > 0 && !a->is_head;
     uint8_t *body = has_body ? malloc(a->len) : NULL;
-    char status[4], length[24];
+    const char status[] = {(char)('0' + a->status / 100), (char)('0' + a->status / 10 % 10),
+                           (char)('0' + a->status % 10)};
+    char length[24];
     const http_field *field;
     grpc_nv f = {.n = 0};
 
     s->http = NULL;
     if (body)
         memcpy(body, a->body, a->len);
-    put(&f, ":status", has_body && !body ? "503" : status,
-        (size_t)snprintf(status, sizeof status, "%u", a->status % 1000));
-    put(&f, "content-length", length, (size_t)snprintf(length, sizeof length, "%zu", body || a->is_head ? a->len : 0));
+    put(&f, ":status", has_body && !body ? "503" : status, sizeof status);
+    if (a->is_head) /* else the frames tell */
+        put(&f, "content-length", length, (size_t)snprintf(length, sizeof length, "%zu", a->len));
     TAILQ_FOREACH(field, a->fields, next)
         put(&f, field->name, field->value, field->value_len);
     grpc_call_answer_http(s, f.list, f.n, body, a->len);

@@ -81,15 +81,15 @@ static bool read_compression(const char *name, lks_rpc_slice value, bool *gzip, 
 
 static bool begin(http_exchange *e, lks_error *error)
 {
-    lks_rpc_slice version = http_fields_value(&e->fields, "connect-protocol-version");
-    lks_rpc_slice timeout = http_fields_value(&e->fields, "connect-timeout-ms");
+    lks_rpc_slice version = e->known[KNOWN_CONNECT_VERSION];
+    lks_rpc_slice timeout = e->known[KNOWN_CONNECT_TIMEOUT];
 
-    e->takes_gzip = http_list_has(http_fields_value(&e->fields, "accept-encoding"), "gzip");
+    e->takes_gzip = http_list_has(e->known[KNOWN_ACCEPT_ENCODING], "gzip");
     if (version.len > 0 && strcmp(version.data, "1") != 0)
         return exchange_invalid(error, "connect-protocol-version: must be 1");
     if (timeout.len > 0 && !read_timeout(timeout, &e->timeout_ms))
         return exchange_invalid(error, "connect-timeout-ms: must be a positive number of up to 10 digits");
-    return read_compression("content-encoding", http_fields_value(&e->fields, "content-encoding"), &e->is_gzip, error);
+    return read_compression("content-encoding", e->known[KNOWN_ENCODING], &e->is_gzip, error);
 }
 
 /* ---- GET --------------------------------------------------------------------------------------- */

@@ -68,8 +68,10 @@ http_exchange *http_exchange_new(const http_site *site, const http_peer *from, l
                          .arg = arg,
                          .received_ns = clock_now_ns(),
                          .arena = arena,
-                         .method = method,
+                         .is_post = strcmp(method, "POST") == 0,
+                         .is_get = strcmp(method, "GET") == 0,
                          .is_head = strcmp(method, "HEAD") == 0,
+                         .is_options = strcmp(method, "OPTIONS") == 0,
                          .path = path,
                          .query = target[path_len] ? target + path_len + 1 : "",
                          .host = host};
@@ -112,8 +114,10 @@ void exchange_put_hints(http_exchange *e, const lks_error *error, http_fields *t
 
 static void answer(http_exchange *e, http_answer *a)
 {
-    exchange_set(e, "x-content-type-options", "nosniff");
-    exchange_set(e, "cache-control", "no-store");
+    if (!e->is_post) { /* what a browser or a proxy may keep, or take for something else */
+        exchange_set(e, "x-content-type-options", "nosniff");
+        exchange_set(e, "cache-control", "no-store");
+    }
     a->fields = &e->answer_fields;
     a->is_head = e->is_head;
     e->done(e->arg, a);
@@ -180,24 +184,45 @@ static lks_code check(const http_exchange *e, const char *path, lks_rpc_effect e
     return to->check(to->arg, e->from->caller, &who, path, effect, error);
 }
 
-/* A field that is given twice may be read in two ways. */
-static bool has_doubtful_field(const http_exchange *e, lks_error *error)
+/* Finds the fields that are looked at. False: one that may be given once is there twice, and so may be read in two
+ * ways. */
+static bool find_fields(http_exchange *e, lks_error *error)
 {
-    static const char *const once[] = {"content-type",
-                                       "content-encoding",
-                                       "connect-protocol-version",
-                                       "connect-timeout-ms",
-                                       "grpc-timeout",
-                                       "grpc-encoding",
-                                       "origin",
-                                       "sec-fetch-site"};
+    static const struct {
+        const char *name;
+        size_t len;
+    } names[KNOWN_FIELDS] = {
+#define NAME(text) {text, sizeof text - 1}
+        [KNOWN_TYPE] = NAME("content-type"),
+        [KNOWN_ENCODING] = NAME("content-encoding"),
+        [KNOWN_CONNECT_VERSION] = NAME("connect-protocol-version"),
+        [KNOWN_CONNECT_TIMEOUT] = NAME("connect-timeout-ms"),
+        [KNOWN_GRPC_TIMEOUT] = NAME("grpc-timeout"),
+        [KNOWN_GRPC_ENCODING] = NAME("grpc-encoding"),
+        [KNOWN_ORIGIN] = NAME("origin"),
+        [KNOWN_SITE] = NAME("sec-fetch-site"),
+        [KNOWN_ACCEPT] = NAME("accept"),
+        [KNOWN_ACCEPT_ENCODING] = NAME("accept-encoding"),
+        [KNOWN_GRPC_ACCEPT_ENCODING] = NAME("grpc-accept-encoding"),
+#undef NAME
+    };
+    const http_field *field;
 
-    for (size_t i = 0; i < sizeof once / sizeof once[0]; i++)
-        if (http_fields_count(&e->fields, once[i]) > 1) {
-            lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: more than one", once[i]);
-            return true;
+    for (int i = 0; i < KNOWN_FIELDS; i++)
+        e->known[i] = (lks_rpc_slice){.data = ""};
+    TAILQ_FOREACH(field, &e->fields, next)
+        for (int i = 0; i < KNOWN_FIELDS; i++) {
+            if (field->name_len != names[i].len || memcmp(field->name, names[i].name, names[i].len) != 0)
+                continue;
+            bool is_first = e->known[i].data[0] == '\0' && e->known[i].data != field->value;
+            if (i < KNOWN_ONCE && !is_first) {
+                lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: more than one", names[i].name);
+                return false;
+            }
+            if (is_first)
+                e->known[i] = (lks_rpc_slice){.data = field->value, .len = field->value_len};
         }
-    return false;
+    return true;
 }
 
 static const http_page *find_page(const http_exchange *e)
@@ -212,7 +237,7 @@ static void begin_page(http_exchange *e, const http_page *page)
 {
     lks_error error;
 
-    if (strcmp(e->method, "GET") != 0 && strcmp(e->method, "HEAD") != 0) {
+    if (!e->is_get && !e->is_head) {
         exchange_set(e, "allow", "GET, HEAD");
         refuse(e, 405, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "this page is read with GET");
     } else if (page->right && check(e, page->right, page->effect, &error) != LKS_OK) {
@@ -244,8 +269,7 @@ static bool check_verb(http_exchange *e)
 {
     bool reads = e->call->effect == LKS_RPC_EFFECT_READ;
 
-    e->is_get = strcmp(e->method, "GET") == 0;
-    if (strcmp(e->method, "POST") == 0 || (e->is_get && reads))
+    if (e->is_post || (e->is_get && reads))
         return true;
     exchange_set(e, "allow", reads ? "GET, POST" : "POST");
     refuse(e, 405, LKS_UNIMPLEMENTED, LKS_REASON_NONE,
@@ -258,13 +282,13 @@ static bool check_verb(http_exchange *e)
 static bool is_from_curl(const http_exchange *e, lks_rpc_slice type)
 {
     return exchange_is_type(type, "application/x-www-form-urlencoded") &&
-           http_fields_count(&e->fields, "origin") + http_fields_count(&e->fields, "sec-fetch-site") == 0;
+           e->known[KNOWN_ORIGIN].len + e->known[KNOWN_SITE].len == 0;
 }
 
 /* The protocol is the one that the Content-Type names. Else answers. */
 static bool choose_protocol(http_exchange *e)
 {
-    lks_rpc_slice type = http_fields_value(&e->fields, "content-type");
+    lks_rpc_slice type = e->known[KNOWN_TYPE];
 
     e->is_json = exchange_is_type(type, "application/json") || is_from_curl(e, type);
     if (e->is_get || e->is_json || exchange_is_type(type, "application/proto"))
@@ -306,9 +330,9 @@ void http_exchange_begin(http_exchange *e)
     const http_page *page = find_page(e);
     lks_error error;
 
-    if (has_doubtful_field(e, &error) || !origin_check(e, &error))
+    if (!find_fields(e, &error) || !origin_check(e, &error))
         fail(e, 0, &error);
-    else if (strcmp(e->method, "OPTIONS") == 0)
+    else if (e->is_options)
         begin_preflight(e);
     else if (page)
         begin_page(e, page);
@@ -444,7 +468,7 @@ http_page_answer http_page_alive(void *arg, const char *accept, lks_rpc_arena *a
 
 static void write_page(http_exchange *e)
 {
-    const char *accept = http_fields_value(&e->fields, "accept").data;
+    const char *accept = e->known[KNOWN_ACCEPT].data;
     http_page_answer page = e->page->write(e->page->arg, accept, e->arena);
     http_answer a = {.status = page.status, .body = page.body.data, .len = page.body.len};
 

@@ -8,6 +8,23 @@
 
 typedef enum exchange_state { EXCHANGE_READING, EXCHANGE_RUNNING, EXCHANGE_ABANDONED } exchange_state;
 
+/* Fields that are looked at, found in one pass. */
+typedef enum known_field {
+    KNOWN_TYPE,
+    KNOWN_ENCODING,
+    KNOWN_CONNECT_VERSION,
+    KNOWN_CONNECT_TIMEOUT,
+    KNOWN_GRPC_TIMEOUT,
+    KNOWN_GRPC_ENCODING,
+    KNOWN_ORIGIN,
+    KNOWN_SITE,
+    KNOWN_ONCE, /* those before it are given once at most */
+    KNOWN_ACCEPT = KNOWN_ONCE,
+    KNOWN_ACCEPT_ENCODING,
+    KNOWN_GRPC_ACCEPT_ENCODING,
+    KNOWN_FIELDS
+} known_field;
+
 /* How requests are read and answers are written. */
 typedef struct http_protocol {
     /* Checks the fields: sets e->timeout_ms and how messages are coded. False: *error is set. */
@@ -29,8 +46,10 @@ struct http_exchange {
     void *arg;
     uint64_t received_ns;
     lks_rpc_arena *arena;
-    http_fields fields; /* of the request; empty after a wait */
-    const char *method, *path, *query, *host;
+    http_fields fields;                /* of the request; empty after a wait */
+    lks_rpc_slice known[KNOWN_FIELDS]; /* the first of each name; "" when there is none */
+    const char *path, *query, *host;
+    bool is_post, is_options, is_head, is_get;
     budget_share *bytes; /* the connection's; outlives the exchange, which holds some */
     size_t held;
     uint8_t *body;
@@ -41,13 +60,13 @@ struct http_exchange {
     uint32_t timeout_ms; /* 0: none */
     const void *payload;
     size_t payload_len;
-    const char *allowed_origin;             /* of the site's; NULL: no other site asks */
-    bool *gone;                             /* set when the exchange is freed; NULL: nobody asks */
-    bool is_head, is_get, is_json, is_text; /* is_text: gRPC-Web in base64 */
-    bool takes_gzip, is_gzip;               /* the answer may be; the request is */
-    lks_rpc_hints hints;                    /* of the response */
-    const lks_rpc_additions *added;         /* to the answer, while it is written */
-    http_fields answer_fields;              /* of the answer */
+    const char *allowed_origin;     /* of the site's; NULL: no other site asks */
+    bool *gone;                     /* set when the exchange is freed; NULL: nobody asks */
+    bool is_json, is_text;          /* is_text: gRPC-Web in base64 */
+    bool takes_gzip, is_gzip;       /* the answer may be; the request is */
+    lks_rpc_hints hints;            /* of the response */
+    const lks_rpc_additions *added; /* to the answer, while it is written */
+    http_fields answer_fields;      /* of the answer */
 };
 
 /* Adds a field to the answer. The texts are static, in the arena, or outlive the exchange. NULL adds nothing. */

@@ -11,7 +11,7 @@ bool http_fields_set(http_fields *to, lks_rpc_arena *arena, const char *name, co
 
     if (!field)
         return !value;
-    *field = (http_field){.name = name, .value = value, .value_len = strlen(value)};
+    *field = (http_field){.name = name, .value = value, .name_len = strlen(name), .value_len = strlen(value)};
     TAILQ_INSERT_TAIL(to, field, next);
     return true;
 }
@@ -25,7 +25,7 @@ bool http_fields_add(http_fields *to, lks_rpc_arena *arena, const char *name, si
 
     if (!field || !name_copy || !value_copy)
         return false;
-    *field = (http_field){.name = name_copy, .value = value_copy, .value_len = value_len};
+    *field = (http_field){.name = name_copy, .value = value_copy, .name_len = name_len, .value_len = value_len};
     TAILQ_INSERT_TAIL(to, field, next);
     return true;
 }

@@ -13,7 +13,7 @@
 /* Both texts end with a NUL. */
 typedef struct http_field {
     const char *name, *value;
-    size_t value_len;
+    size_t name_len, value_len;
     TAILQ_ENTRY(http_field) next;
 } http_field;
 typedef TAILQ_HEAD(http_fields, http_field) http_fields;

@@ -36,10 +36,10 @@ static const char *type_of(const http_exchange *e)
 
 static bool begin(http_exchange *e, lks_error *error)
 {
-    lks_rpc_slice timeout = http_fields_value(&e->fields, "grpc-timeout");
+    lks_rpc_slice timeout = e->known[KNOWN_GRPC_TIMEOUT];
 
-    e->is_gzip = strcmp(http_fields_value(&e->fields, "grpc-encoding").data, "gzip") == 0;
-    e->takes_gzip = http_list_has(http_fields_value(&e->fields, "grpc-accept-encoding"), "gzip");
+    e->is_gzip = strcmp(e->known[KNOWN_GRPC_ENCODING].data, "gzip") == 0;
+    e->takes_gzip = http_list_has(e->known[KNOWN_GRPC_ACCEPT_ENCODING], "gzip");
     if (timeout.len > 0 && !grpc_parse_timeout(timeout.data, timeout.len, &e->timeout_ms))
         return exchange_invalid(error, "grpc-timeout: not a timeout");
     return true;

@@ -323,31 +323,41 @@ const char *http1_reason(unsigned status)
     return "";
 }
 
+enum { FIXED_BYTES = 192 };
+
+size_t http1_head_bytes_max(const http_fields *fields)
+{
+    const http_field *field;
+    size_t len = FIXED_BYTES;
+
+    TAILQ_FOREACH(field, fields, next)
+        len += field->name_len + field->value_len + 4;
+    return len;
+}
+
+static char *put(char *at, const char *text, size_t len)
+{
+    memcpy(at, text, len);
+    return at + len;
+}
+
 size_t http1_write_head(char *out, unsigned status, const http_fields *fields, size_t body_len, const char *date,
                         bool closes)
 {
-    char fixed[160];
     const http_field *field;
+    char *at = out;
 
-    /* RFC 9110, 8.6: an answer with 204 has no Content-Length. */
-    int n = snprintf(fixed, sizeof fixed, "HTTP/1.1 %u %s\r\nDate: %s\r\n%s", status, http1_reason(status), date,
-                     closes ? "Connection: close\r\n" : "");
-    if (status != 204)
-        n += snprintf(fixed + n, sizeof fixed - (size_t)n, "Content-Length: %zu\r\n", body_len);
-    size_t len = (size_t)n;
-    if (out)
-        memcpy(out, fixed, len);
+    at += snprintf(at, FIXED_BYTES, "HTTP/1.1 %u %s\r\nDate: %s\r\n", status, http1_reason(status), date);
+    if (closes)
+        at = put(at, "Connection: close\r\n", 19);
+    if (status != 204) /* RFC 9110, 8.6 */
+        at += snprintf(at, FIXED_BYTES, "Content-Length: %zu\r\n", body_len);
     TAILQ_FOREACH(field, fields, next) {
-        size_t name_len = strlen(field->name);
-        if (out) {
-            memcpy(out + len, field->name, name_len);
-            memcpy(out + len + name_len, ": ", 2);
-            memcpy(out + len + name_len + 2, field->value, field->value_len);
-            memcpy(out + len + name_len + 2 + field->value_len, "\r\n", 2);
-        }
-        len += name_len + field->value_len + 4;
+        at = put(at, field->name, field->name_len);
+        at = put(at, ": ", 2);
+        at = put(at, field->value, field->value_len);
+        at = put(at, "\r\n", 2);
     }
-    if (out)
-        memcpy(out + len, "\r\n", 2);
-    return len + 2;
+    at = put(at, "\r\n", 2);
+    return (size_t)(at - out);
 }

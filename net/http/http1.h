@@ -59,8 +59,10 @@ http1_body http1_body_of(const http1_head *head);
 http1_verdict http1_read_body(http1_body *b, const char *data, size_t len, size_t *used, const char **piece,
                               size_t *piece_len);
 
-/* Whether the server may use the connection again is in `closes`. Returns the length of the head of an answer; with
- * out NULL it only counts. `date` is an IMF-fixdate. */
+/* The most bytes that http1_write_head writes. */
+size_t http1_head_bytes_max(const http_fields *fields);
+
+/* Writes the head of an answer; returns its length. `date` is an IMF-fixdate. closes: the connection ends after it. */
 size_t http1_write_head(char *out, unsigned status, const http_fields *fields, size_t body_len, const char *date,
                         bool closes);
 

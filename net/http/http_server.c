@@ -115,17 +115,17 @@ static const char *date(http_server *all)
 
 static void write_answer(connection *c, const http_answer *a)
 {
-    size_t head = http1_write_head(NULL, a->status, a->fields, a->len, date(c->all), c->closes);
     size_t body = a->is_head || a->status == 204 ? 0 : a->len;
-    stream_block *block = stream_block_new(head + body);
+    stream_block *block = stream_block_new(http1_head_bytes_max(a->fields) + body);
 
     if (!block) {
         stream_end(c->stream, STREAM_NO_MEMORY);
         return;
     }
-    http1_write_head((char *)block->data, a->status, a->fields, a->len, c->all->date, c->closes);
+    size_t head = http1_write_head((char *)block->data, a->status, a->fields, a->len, date(c->all), c->closes);
     if (body > 0)
         memcpy(block->data + head, a->body, body);
+    block->len = head + body;
     stream_write(c->stream, block);
 }
 
@@ -166,7 +166,7 @@ static void on_answer(void *arg, const http_answer *a)
 /* The request is not HTTP, or may be read in two ways. */
 static void refuse(connection *c, http1_verdict v)
 {
-    http_field type = {.name = "content-type", .value = "application/json", .value_len = 16};
+    http_field type = {.name = "content-type", .value = "application/json", .name_len = 12, .value_len = 16};
     http_fields fields = TAILQ_HEAD_INITIALIZER(fields);
     char text[REFUSAL_BYTES];
     lks_error error;
@@ -424,6 +424,8 @@ static void on_drained(void *arg)
 
     if (c->state == HTTP2)
         c->all->http2->drained(c->http2);
+    else if (c->state == DROPPING)
+        stream_end_output(c->stream);
     else
         read_on(c);
 }

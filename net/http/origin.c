@@ -39,8 +39,8 @@ static bool forbidden(lks_error *error, const char *why)
 
 bool origin_check(http_exchange *e, lks_error *error)
 {
-    const char *origin = http_fields_value(&e->fields, "origin").data;
-    const char *site = http_fields_value(&e->fields, "sec-fetch-site").data;
+    const char *origin = e->known[KNOWN_ORIGIN].data;
+    const char *site = e->known[KNOWN_SITE].data;
     size_t host_len = strcspn(e->host, ":");
 
     if (e->host[0] == '[')

@@ -159,6 +159,10 @@ stream_block *stream_block_new(size_t len);
 /* Takes the block. Drops it when the stream is closing. */
 void stream_write(stream *s, stream_block *block);
 
+/* All output has been written, and nothing follows: the peer reads an end. What it sends is still read. With TLS it does
+ * nothing. */
+void stream_end_output(stream *s);
+
 /* Asks for `produce` at the end of this turn of the loop. */
 void stream_produce(stream *s);
 

@@ -1,5 +1,6 @@
 /* Invariant: a stream is on the list `dirty` exactly while it has output that was not offered to the kernel in this
  * turn. At most one write request is in progress. The bytes of its blocks are held in its share. Part of stream.c. */
+#include <sys/socket.h>
 #include <stdlib.h>
 
 #include "net/stream/stream_state.h"
@@ -218,4 +219,12 @@ bool streams_flushing(const streams *all)
         if (stream_waiting(s) > 0)
             return true;
     return false;
+}
+
+void stream_end_output(stream *s)
+{
+    uv_os_fd_t fd;
+
+    if (!s->tls && !s->closing && uv_fileno(&s->on.handle, &fd) == 0)
+        shutdown(fd, SHUT_WR);
 }
