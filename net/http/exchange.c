@@ -118,6 +118,7 @@ static void answer(http_exchange *e, http_answer *a)
         exchange_set(e, "x-content-type-options", "nosniff");
         exchange_set(e, "cache-control", "no-store");
     }
+    origin_put(e);
     a->fields = &e->answer_fields;
     a->is_head = e->is_head;
     e->done(e->arg, a);

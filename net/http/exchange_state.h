@@ -66,7 +66,7 @@ struct http_exchange {
     bool takes_gzip, is_gzip;       /* the answer may be; the request is */
     lks_rpc_hints hints;            /* of the response */
     const lks_rpc_additions *added; /* to the answer, while it is written */
-    http_fields answer_fields;      /* of the answer */
+    http_fields answer_fields;      /* of the answer; none while the call runs, for its arena may go */
 };
 
 /* Adds a field to the answer. The texts are static, in the arena, or outlive the exchange. NULL adds nothing. */
@@ -88,8 +88,11 @@ bool exchange_inflate(http_exchange *e, const void *data, size_t len, const void
 /* Takes a message in the caller's coding as the payload. False: *error is set. */
 bool exchange_take(http_exchange *e, const void *data, size_t len, lks_error *error);
 
-/* origin.c: whether the page that sent this request may do so; adds the fields of CORS to the answer. False: *error. */
+/* origin.c: whether the page that sent this request may do so. False: *error. */
 bool origin_check(http_exchange *e, lks_error *error);
+
+/* Adds the fields of CORS to the answer. */
+void origin_put(http_exchange *e);
 
 /* Answers a preflight (OPTIONS of a page of another site). */
 void origin_preflight(http_exchange *e, http_answer *answer);

@@ -50,7 +50,7 @@ typedef struct connection {
     size_t kept_len, kept_room;
     size_t seen; /* of the first unused bytes: they do not contain the end of a head */
     size_t dropped;
-    bool closes, ready, paused, anew;
+    bool closes, ready, paused, anew, body_begun;
     TAILQ_ENTRY(connection) next;
 } connection;
 
@@ -153,7 +153,9 @@ static void on_answer(void *arg, const http_answer *a)
 
     c->exchange = NULL;
     c->all->in_flight--;
-    c->closes = c->closes || c->body.state != HTTP1_BODY_WHOLE || c->all->options.site->draining;
+    /* A request that is refused within its body ends the connection, however much of the body has come. */
+    c->closes = c->closes || c->body.state != HTTP1_BODY_WHOLE || (c->state == BODY && c->body_begun) ||
+                c->all->options.site->draining;
     write_answer(c, a);
     c->state = HEAD;
     c->anew = true;
@@ -220,6 +222,7 @@ static http1_verdict begin_exchange(connection *c, const char *bytes, size_t len
     c->state = BODY;
     c->closes = head.closes;
     c->body = http1_body_of(&head);
+    c->body_begun = false;
     stream_idle(c->stream, false);
     if (!c->ready)
         stream_ready(c->stream);
@@ -255,6 +258,7 @@ static size_t use(connection *c, const char *bytes, size_t len)
             v = begin_exchange(c, bytes, used);
     } else {
         v = http1_read_body(&c->body, bytes, len, &used, &piece, &piece_len);
+        c->body_begun = true;
         if (v.status == 0)
             http_exchange_body(c->exchange, piece, piece_len);
     }

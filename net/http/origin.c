@@ -50,18 +50,20 @@ bool origin_check(http_exchange *e, lks_error *error)
     if (origin[0] == '\0')
         return strcasecmp(site, "cross-site") != 0 ||
                forbidden(error, "sec-fetch-site: a page of another site must send Origin");
+    e->allowed_origin = named(e->site, origin);
+    return e->allowed_origin || is_own(e, origin) || forbidden(error, "origin: not one that --allow-origin names");
+}
+
+void origin_put(http_exchange *e)
+{
     if (e->site->n_origins > 0)
         exchange_set(e, "vary", "origin");
-    e->allowed_origin = named(e->site, origin);
-    if (!e->allowed_origin && !is_own(e, origin))
-        return forbidden(error, "origin: not one that --allow-origin names");
     if (!e->allowed_origin)
-        return true;
+        return;
     exchange_set(e, "access-control-allow-origin", e->allowed_origin);
     exchange_set(e, "access-control-expose-headers",
                  "grpc-status, grpc-message, grpc-status-details-bin, lockstock-applied, lockstock-replayed, "
                  "retry-after, retry-after-ms");
-    return true;
 }
 
 void origin_preflight(http_exchange *e, http_answer *answer)

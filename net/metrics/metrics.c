@@ -35,7 +35,7 @@ static bool make_room(metrics_text *t, size_t more)
     return true;
 }
 
-static void put(metrics_text *t, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void put(metrics_text *t, const char *format, ...)
 {
     enum { LINE_BYTES = 512 };
     va_list list;

@@ -66,7 +66,7 @@ static const char *copy_string(const char *at, const char *end, char **out)
 
 size_t numbers_mark(const char *text, size_t len, char *out)
 {
-    const char *at = text, *end = text + len;
+    const char *at = text, *end = len > 0 ? text + len : text; /* an empty text may be NULL */
     char *to = out;
 
     while (at < end) {

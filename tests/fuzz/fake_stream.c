@@ -39,6 +39,12 @@ bool handed_in_is_unix(int fd)
     return false;
 }
 
+bool handed_in_is_exposed(int fd)
+{
+    (void)fd;
+    return true;
+}
+
 bool fake_stream_open(stream *s, void (*output)(const uint8_t *data, size_t len))
 {
     *s = (stream){.output = output, .share = budget_open(NULL)};
@@ -178,4 +184,9 @@ void stream_end(stream *s, stream_reason why)
 void stream_close(stream *s)
 {
     s->closing = true;
+}
+
+void stream_end_output(stream *s)
+{
+    (void)s;
 }

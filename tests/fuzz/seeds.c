@@ -354,6 +354,38 @@ static void make_texts(void)
     }
 }
 
+/* ---- fuzz_http ------------------------------------------------------------------------ */
+
+#define HTTP_ITEM "POST /lockstock.v1.StockService/GetItem HTTP/1.1\r\nHost: localhost\r\n"
+#define HTTP_JSON HTTP_ITEM "Content-Type: application/json\r\n"
+
+static void make_http(void)
+{
+    static const struct {
+        const char *name, *bytes;
+    } made[] = {
+        {"json", HTTP_JSON "Content-Length: 13\r\n\r\n{\"sku\":\"pen\"}" HTTP_JSON "Content-Length: 2\r\n\r\n{}"},
+        {"chunks",
+         HTTP_JSON "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n1\r\n{\r\n01\r\n}\r\n0\r\n\r\n"},
+        {"get",
+         "GET /lockstock.v1.StockService/GetItem?encoding=json&message=%7B%7D&x=+ HTTP/1.1\r\nHost: localhost\r\n\r\n"
+         "GET /lockstock.v1.StockService/GetItem?base64=1&encoding=proto&message=EgNwZW4&connect=v1 HTTP/1.0\r\n\r\n"},
+        {"web", HTTP_ITEM
+         "Content-Type: application/grpc-web-text\r\nContent-Length: 16\r\ngrpc-timeout: 1S\r\n\r\nAAAAAAUSA3Blbg=="},
+        {"page", HTTP_JSON "Origin: https://shop.example\r\nContent-Length: 2\r\n\r\n{}"
+                           "OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: https://shop.example\r\n\r\n"},
+        {"refused", HTTP_JSON "Content-Length: 9\r\nContent-Encoding: br\r\n\r\nabc"},
+        {"not_http", HTTP_JSON "A : b\r\n\r\n"},
+    };
+    for (unsigned i = 0; i < sizeof made / sizeof *made; i++) {
+        seed s = {.len = 0};
+        seed_byte(&s, i % 8 | 4);
+        seed_byte(&s, i * 5);
+        seed_put(&s, made[i].bytes, strlen(made[i].bytes));
+        seed_save(&s, "fuzz_http", made[i].name);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -362,6 +394,7 @@ int main(int argc, char **argv)
     make_sp();
     make_sp_server();
     make_websocket();
+    make_http();
     make_requests();
     make_texts();
     seeds_grpc();
