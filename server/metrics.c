@@ -7,6 +7,7 @@
 
 #include "base/quote_json.h"
 #include "commit.h"
+#include "tracing/tracing.h"
 
 #include <lockstock/version.h>
 
@@ -55,6 +56,7 @@ static void write_store(const server_parts *of, metrics_text *t)
 lks_rpc_slice server_metrics(const server_parts *of, bool openmetrics, lks_rpc_arena *arena)
 {
     metrics_text t = {.arena = arena, .openmetrics = openmetrics};
+    uint64_t spans_sent, spans_lost;
     int64_t certificate_ends = of->wires ? wires_certificate_ends(of->wires) : 0;
 
     metrics_begin(&t, METRICS_BUILD_INFO);
@@ -70,6 +72,10 @@ lks_rpc_slice server_metrics(const server_parts *of, bool openmetrics, lks_rpc_a
     metrics_single(&t, METRICS_BUSY, (double)(uv_hrtime() - of->started_ns - uv_metrics_idle_time(of->loop)) / 1e9);
     metrics_single(&t, METRICS_READY, conditions_ready(of->conditions, NULL));
     write_store(of, &t);
+    tracing_counts(of->tracing, &spans_sent, &spans_lost);
+    metrics_begin(&t, METRICS_SPANS);
+    metrics_sample(&t, "result=\"sent\"", (double)spans_sent);
+    metrics_sample(&t, "result=\"lost\"", (double)spans_lost);
     metrics_begin(&t, METRICS_RELOADS);
     metrics_sample(&t, "result=\"done\"", (double)of->reloads);
     metrics_sample(&t, "result=\"failed\"", (double)of->failed_reloads);

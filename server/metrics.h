@@ -20,6 +20,7 @@ typedef struct server_parts {
     const budget *budget;
     const callers *callers;
     const dispatch *dispatch;
+    struct tracing *tracing;
     const wires *wires;
     uint64_t started_ns; /* uv_hrtime */
     uint64_t reloads, failed_reloads;

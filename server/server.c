@@ -37,6 +37,7 @@
 #include "calls/quotas.h"
 #include "calls/sweep.h"
 #include "calls/waiters.h"
+#include "tracing/tracing.h"
 
 /* While draining, how often to look whether the answers have been sent. */
 enum { DRAIN_LOOK_MS = 10 };
@@ -77,6 +78,7 @@ typedef struct server {
     peers *peers; /* NULL: the store is this server's own */
     budget *budget;
     callers *callers;
+    tracing *tracing;
     dispatch *dispatch;
     intake intake;
     sink sink;
@@ -463,6 +465,7 @@ static lks_rpc_slice write_metrics(void *arg, bool openmetrics, lks_rpc_arena *a
                                 .budget = s->budget,
                                 .callers = s->callers,
                                 .dispatch = s->dispatch,
+                                .tracing = s->tracing,
                                 .wires = s->wires,
                                 .started_ns = s->started_ns,
                                 .reloads = s->reloads,
@@ -508,6 +511,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .timeout_ms = (uint32_t)s->config->timeout_ms,
         .timeout_max_ms = (uint32_t)s->config->timeout_max_ms,
         .slow_call_ms = (uint32_t)s->config->slow_call_ms,
+        .tracing = s->tracing,
         .services = {.sequence_block = s->config->id_sequence_block,
                      .remembers_refusals = s->config->remember_refusals,
                      .look = store_look,
@@ -651,10 +655,12 @@ lks_code server_run(const settings *config, lks_error *error)
     conditions_init(&s.conditions);
     init_loop(&s);
     if (load_identity(&s, &s.failure) != LKS_OK || open_store(&s, &s.failure) != LKS_OK ||
-        open_callers(&s, &s.failure) != LKS_OK || open_dispatch(&s, &s.failure) != LKS_OK ||
-        open_standard(&s, &s.failure) != LKS_OK || open_wires(&s, &s.failure) != LKS_OK)
+        open_callers(&s, &s.failure) != LKS_OK || tracing_open(s.id, &s.tracing, &s.failure) != LKS_OK ||
+        open_dispatch(&s, &s.failure) != LKS_OK || open_standard(&s, &s.failure) != LKS_OK ||
+        open_wires(&s, &s.failure) != LKS_OK)
         drain(&s, 0);
     uv_run(&s.loop, UV_RUN_DEFAULT);
+    tracing_close(s.tracing);
     health_free(s.health);
     reflection_free(s.reflection);
     frames_free(s.frames);

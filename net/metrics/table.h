@@ -30,6 +30,7 @@
     X(METRICS_STORE_ROUND, METRICS_GAUGE, "lockstock_store_round_trip_seconds", "", "What the last question to the store took.") \
     X(METRICS_STORE_REPLICAS, METRICS_GAUGE, "lockstock_store_replicas", "primary", "Replicas that are connected to a primary.") \
     X(METRICS_STORE_LAG, METRICS_GAUGE, "lockstock_store_replica_lag_bytes", "primary", "What the replica that is most behind has not confirmed.") \
+    X(METRICS_SPANS, METRICS_COUNTER, "lockstock_traced_calls", "result", "Calls whose spans were sent to the collector, or lost.") \
     X(METRICS_RELOADS, METRICS_COUNTER, "lockstock_reloads", "result", "Reloads of the rights and certificates.") \
     X(METRICS_CPU, METRICS_COUNTER, "process_cpu_seconds", "", "CPU time of the process.") \
     X(METRICS_RESIDENT, METRICS_GAUGE, "process_resident_memory_bytes", "", "Resident memory of the process.") \

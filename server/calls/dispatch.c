@@ -222,8 +222,12 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     }
     if (code == LKS_OK && !route->method->settles)
         code = caller_refuse_if_late(call->caller, deadline_of(d, call, 0), &error);
+    span *traced = method ? tracing_begin(d->options.tracing, call, method) : NULL;
     if (code != LKS_OK) {
-        rpc_meter_handled(d->meter, method, NULL, &error, clock_now_ns() - call->received_ns);
+        uint64_t now_ns = clock_now_ns();
+        rpc_meter_handled(d->meter, method, NULL, &error, now_ns - call->received_ns);
+        if (traced)
+            tracing_end(d->options.tracing, traced, &error, now_ns, false);
         audit_refusal(&d->audit, method, call->caller, verdict.principal, &error);
         done(arg, method, NULL, &error, NULL);
         return;
@@ -239,6 +243,7 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
                    .call = {.settles = route->method->settles, .ops = &running_ops},
                    .received_ns = call->received_ns,
                    .stage_ns = call->received_ns,
+                   .span = traced,
                    .done = done,
                    .arg = arg};
     *r->work = (work){.rounds.method = t->method};

@@ -29,6 +29,10 @@ static alarms *alarms_of(const running *r)
 /* The present stage ends, and another begins. */
 static void end_stage(running *r, call_stage stage, uint64_t now_ns)
 {
+    static const char *const names[] = {[CALL_QUEUE] = "queue", [CALL_STORE] = "store", [CALL_WAIT] = "wait"};
+
+    if (r->span)
+        tracing_stage(r->span, names[stage], r->stage_ns, now_ns);
     r->spent_ns[stage] += now_ns - r->stage_ns;
     r->stage_ns = now_ns;
 }
@@ -39,14 +43,27 @@ static unsigned long long ms(uint64_t ns)
 }
 
 /* Waits that the caller asked for are not slow. */
-static void tell_slow(const running *r, const rounds *answered, uint64_t took_ns)
+static bool is_slow(const running *r, uint64_t took_ns)
 {
     uint32_t limit_ms = r->target->dispatch->options.slow_call_ms;
 
-    if (limit_ms > 0 && ms(took_ns - r->spent_ns[CALL_WAIT]) >= limit_ms)
-        log_warn("slow-call", "method=%s code=%s ms=%llu queue-ms=%llu store-ms=%llu wait-ms=%llu",
-                 answered->method->method->path + 1, lks_code_name(answered->error.code), ms(took_ns),
-                 ms(r->spent_ns[CALL_QUEUE]), ms(r->spent_ns[CALL_STORE]), ms(r->spent_ns[CALL_WAIT]));
+    return limit_ms > 0 && ms(took_ns - r->spent_ns[CALL_WAIT]) >= limit_ms;
+}
+
+static void log_slow(const running *r, const rounds *answered, uint64_t took_ns)
+{
+    log_warn("slow-call", "method=%s code=%s ms=%llu queue-ms=%llu store-ms=%llu wait-ms=%llu store-calls=%u waits=%u",
+             answered->method->method->path + 1, lks_code_name(answered->error.code), ms(took_ns),
+             ms(r->spent_ns[CALL_QUEUE]), ms(r->spent_ns[CALL_STORE]), ms(r->spent_ns[CALL_WAIT]), r->store_calls,
+             r->waits);
+}
+
+static void end_span(running *r, const lks_error *error, uint64_t now_ns, bool slow)
+{
+    r->span->store_calls = r->store_calls;
+    r->span->waits = r->waits;
+    tracing_end(r->target->dispatch->options.tracing, r->span, error, now_ns, slow);
+    r->span = NULL;
 }
 
 static void measure(running *r, const rounds *answered)
@@ -59,7 +76,11 @@ static void measure(running *r, const rounds *answered)
         if (r->spent_ns[i] > 0)
             metrics_observe(&d->stages[i], r->spent_ns[i]);
     rpc_meter_handled(d->meter, answered->method->method, answered->response, &answered->error, took_ns);
-    tell_slow(r, answered, took_ns);
+    bool slow = is_slow(r, took_ns);
+    if (slow)
+        log_slow(r, answered, took_ns);
+    if (r->span)
+        end_span(r, &answered->error, now_ns, slow);
 }
 
 /* ---- the end ------------------------------------------------------------------------ */
@@ -146,6 +167,7 @@ static void park_call(running *r)
             budget_force(caller_bytes(r->call.caller), r->parked->held);
     }
     end_stage(r, CALL_STORE, clock_now_ns());
+    r->waits++;
     r->work = NULL;
     r->lender->give(r->arg);
     caller_park(&r->call);
@@ -222,6 +244,7 @@ static void make_calls(running *r)
     plan *p = &r->work->rounds.plan;
     awaited *to = memory_in(p->arena, p->n_calls * sizeof *to);
 
+    r->store_calls += (uint32_t)p->n_calls;
     for (size_t i = 0; i < p->n_calls; i++) {
         to[i] = (awaited){.running = r, .call = i};
         store_submit(r->target->dispatch->options.store, &p->calls[i], r->deadline_ns, on_store, &to[i]);

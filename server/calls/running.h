@@ -9,6 +9,7 @@
 #include "calls/waiters.h"
 #include "net/metrics/rpc_meter.h"
 #include "services/rounds.h"
+#include "tracing/tracing.h"
 
 /* Where the time of a call goes. */
 typedef enum call_stage { CALL_QUEUE, CALL_STORE, CALL_WAIT, CALL_STAGES } call_stage;
@@ -47,6 +48,8 @@ struct running {
     uint64_t deadline_ns;
     uint64_t received_ns, stage_ns; /* stage_ns: when its present stage began */
     uint64_t spent_ns[CALL_STAGES];
+    uint32_t store_calls, waits;
+    span *span; /* NULL: it is not traced */
     waiter waiter;
     named_entry *of_namespace; /* the waiters that the call counts among; NULL: they are not limited */
     sink_done *done;

@@ -14,7 +14,7 @@ for file in sorted([*source.glob("server/**/*.c"), *source.glob("net/**/*.c")]):
     assert not others or file.name == "server.c" and set(others) == {"event"}, (file, others)
 for event, over in re.findall(r'= \{"[a-z]+", "([a-z-]+)", (?:NULL|"([a-z-]+)")\}', (source / "server/conditions.c").read_text()):
     written |= {("not-ready", "warn"), (event, "warn")} | ({(over, "info")} if over else set())
-reasons = re.findall(r'= \{"([a-z-]+)", "[^"]+", (true|false)\}', (source / "net/stream/closings.c").read_text())
+reasons = re.findall(r'= \{"[a-z_]+", "([a-z-]+)", "[^"]+", (true|false)\}', (source / "net/stream/closings.c").read_text())
 assert len(reasons) > 10, reasons
 told = {(event, "warn" if warns == "true" else "debug") for event, warns in reasons}
 
