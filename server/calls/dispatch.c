@@ -194,9 +194,15 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
         ns = lks_rpc_slice_of("default");
     else
         ns.data = memory_copy_in(arena, ns.data, ns.len); /* the identity may be replaced */
+    char *trace = NULL;
+    if (r->span && r->span->own.sampled) {
+        trace = memory_in(arena, TRACE_PARENT_CHARS + 1);
+        trace_context_write(&r->span->own, trace);
+    }
     const plan settings = {.arena = arena,
                            .ns = ns,
                            .server = options->server,
+                           .trace = trace,
                            .service = t->service,
                            .state = t->state,
                            .now_ns = now_ns,

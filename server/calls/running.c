@@ -358,7 +358,7 @@ static void on_begin(caller_call *call)
         return;
     }
     if (p->wait_key.len > 0) { /* before the first store call: its message may come before the reply */
-        r->waiter = (waiter){.on_event = on_waiter_event};
+        r->waiter = (waiter){.on_event = on_waiter_event, .released_by = r->span ? &r->span->released_by : NULL};
         waiters_enter(r->target->dispatch->options.waiters, &r->waiter, p->wait_key, p->watches, wait_until(r));
     }
     go_on(r, rounds_start(&r->work->rounds, now_ns));

@@ -152,6 +152,16 @@ static uint32_t numbers_of(lks_rpc_slice text, int64_t numbers[SERVICE_TARGETS_M
     return n;
 }
 
+static void set_releaser(waiters *all, lks_rpc_slice key, lks_rpc_slice trace)
+{
+    waiter *w;
+
+    HASH_FIND(hh, all->by_key, key.data, key.len, w);
+    for (; w; w = next_of_key(w))
+        if (w->released_by)
+            trace_context_read(trace.data, trace.len, w->released_by);
+}
+
 void waiters_message(waiters *all, const char *data, size_t len)
 {
     lks_rpc_slice rest = {.data = data, .len = len};
@@ -162,6 +172,9 @@ void waiters_message(waiters *all, const char *data, size_t len)
         return;
     if (*kind.data == 'W') {
         send_to_key(all, rest, (service_event){.kind = SERVICE_WOKEN});
+    } else if (*kind.data == 'T') {
+        lks_rpc_slice trace = word(&rest);
+        set_releaser(all, rest, trace);
     } else if (*kind.data == 'A') {
         lks_rpc_slice ms = word(&rest), base = word(&rest), function = word(&rest);
         if (text_of(number, sizeof number, ms) && text_of(name, sizeof name, function))

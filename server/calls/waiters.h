@@ -14,6 +14,7 @@
 #include "calls/alarms.h"
 #include "calls/hashed.h"
 #include "base/heap.h"
+#include "base/trace_context.h"
 #include "services/service.h"
 
 struct uv_loop_s;
@@ -24,7 +25,8 @@ typedef struct waiters waiters;
 typedef struct waiter {
     /* The event's numbers are valid until this returns. May leave. */
     void (*on_event)(struct waiter *w, service_event event);
-    watched *watches; /* its alarms, while it is registered */
+    watched *watches;           /* its alarms, while it is registered */
+    trace_context *released_by; /* is set to the call that ends the wait, when that is known; NULL: not wanted */
     bool registered;
     struct timer deadline;
     UT_hash_handle hh; /* by the key that messages name; several waiters may have one key */
@@ -51,6 +53,7 @@ void waiters_leave(waiters *all, waiter *w);
  *   W <key>                                                  SERVICE_WOKEN
  *   R <number>[,<number>...] <key> <base> <function> <text>  SERVICE_GRANTED with the numbers. When no waiter has that key,
  *                                                            function(text) is called until it succeeds
+ *   T <traceparent> <key>                                    sets released_by, and comes before one of the above
  *   A <ms> <base> <function> <text>                          sets an alarm */
 void waiters_message(waiters *all, const char *data, size_t len);
 

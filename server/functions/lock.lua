@@ -489,7 +489,7 @@ end
 -- Grants a name that its holder gives back to the first waiter: the usual case, in which that wants nothing else,
 -- EXCLUSIVE, and can be granted at once. False: another case, and nothing was written. Other waiters look at the name
 -- at end_us anyway.
-local function hand_over(base, now, server, name, key, fence, kept, end_us)
+local function hand_over(base, now, server, trace, name, key, fence, kept, end_us)
   local queue = base .. 'lock:w:' .. name
   local first = redis.call('ZRANGE', queue, '0', '1')
   local token = first[1]
@@ -501,7 +501,7 @@ local function hand_over(base, now, server, name, key, fence, kept, end_us)
   if layout ~= LAYOUT or state ~= QUEUED or not lease_ms then return false end
   local lease_end_us = now + lease_ms * 1000
   if kept < lease_end_us + FENCE_RETAIN_MS * 1000 or lease_end_us < end_us then return false end
-  if tell_granted(base, server, token, copy, int(fence)) == 0 then
+  if tell_granted(base, server, token, copy, int(fence), trace) == 0 then
     dirty = false -- nobody heard it: nothing has changed
     return false
   end
@@ -515,7 +515,7 @@ end
 
 -- The usual Release, in three commands, or nine with waiters: the token holds one name, EXCLUSIVE, and gives it back.
 -- `text` is its record. nil: another case, and nothing was written.
-local function give_back(base, now, token_key, token, text, server, name, another)
+local function give_back(base, now, token_key, token, text, server, trace, name, another)
   local layout, state, _, token_kept = struct.unpack(TOKEN, text)
   local only = only_target(text)
   if layout ~= LAYOUT or state ~= HOLDS or not only or another or (name or only) ~= only then return nil end
@@ -527,7 +527,7 @@ local function give_back(base, now, token_key, token, text, server, name, anothe
   if layout ~= LAYOUT or kind ~= EXCLUSIVE or end_us <= now then return nil end
   if stands == 0 then
     write('SET', key, struct.pack(NAME, LAYOUT, FREE, 0, last, kept), 'KEEPTTL')
-  elseif stands ~= 1 or not hand_over(base, now, server, only, key, math.max(last + 1, now), kept, end_us) then
+  elseif stands ~= 1 or not hand_over(base, now, server, trace, only, key, math.max(last + 1, now), kept, end_us) then
     return nil
   end
   write_given_back(token_key, text, token_kept, now)
@@ -536,16 +536,17 @@ end
 
 -- An unknown token has nothing to give back, but must not be granted any more: when `leave_mark` is false, that is left
 -- to do, and the reply is {'UNSEEN'}.
-local function release(base, now, leave_mark, token, server, ...)
+local function release(base, now, leave_mark, token, server, trace, ...)
   local token_key = base .. 'lock:t:' .. token
   local text = redis.call('GET', token_key)
   if not text and not leave_mark then return {'UNSEEN'} end
-  local done = text and #text > TOKEN_BYTES and give_back(base, now, token_key, token, text, server, ...)
+  local done = text and #text > TOKEN_BYTES and give_back(base, now, token_key, token, text, server, trace, ...)
   if done then return done end
   local record = text and parse_record(text)
   local names, outcomes = {...}, {}
   if waits(record) then return release_waiter(base, token, record, names, now) end
   local q = new_queue(base, now, token, server)
+  q.trace = trace
   local all, given_back, left = #names == 0, {}, false
   local targets = {}
   for name, mode, permits, capacity, released in each_target(record and record.targets or '') do
@@ -595,17 +596,18 @@ local function release(base, now, leave_mark, token, server, ...)
   return reply
 end
 
--- Both: no names = all. server: the one that asks; what comes free is granted to its own waiters at once.
+-- Both: no names = all. server: the one that asks; what comes free is granted to its own waiters at once. trace:
+-- see tell_releaser.
 -- -> {'RELEASED' or 'NOT_HELD', 1 for a repeat, then where they differ: name, outcome...}
 --    {'RELEASED'}: one name, not a repeat
 --    {'UNSEEN'}: unknown token; nothing was changed, and lock_release_unseen must follow
-define('lock_release', {'allow-oom'}, function(base, now, token, server, ...)
-  return release(base, now, false, token, server, ...)
+define('lock_release', {'allow-oom'}, function(base, now, token, server, trace, ...)
+  return release(base, now, false, token, server, trace, ...)
 end)
 
 -- Not without memory, because it makes a key.
-define('lock_release_unseen', {}, function(base, now, token, server, ...)
-  return release(base, now, true, token, server, ...)
+define('lock_release_unseen', {}, function(base, now, token, server, trace, ...)
+  return release(base, now, true, token, server, trace, ...)
 end)
 
 -- Ends the call for a fence that no lock can have given: fences are times of the clock, or one more than the last.

@@ -44,7 +44,7 @@ local FIRST_CHUNK, CHUNK = 2, 8 -- an EXCLUSIVE one is behind the first in most 
 local QUEUE_RETAIN_MS = 2 * 86400000 -- longer than anyone may wait
 
 -- What one function has read of the queues. `token`: its entries are read too. `server`: the one that asks, whose own
--- waiters can be granted at once.
+-- waiters can be granted at once. `trace`: see tell_releaser.
 local function new_queue(base, now, token, server)
   return {base = base, now = now, token = token or '', server = server, lines = {}, by_name = {}, waiters = {},
     gone = {}, subscribed = {}, tired = is_tired(), work = worked(0)}
@@ -239,8 +239,14 @@ local function publish(server, ...)
   return write('PUBLISH', channel_of(server), table.concat({...}, ' '))
 end
 
+-- Tells the server which call ends the wait. trace: of that call, nil or '' when it is not traced.
+local function tell_releaser(base, server, token, trace)
+  if trace and trace ~= '' then publish(server, 'T', trace, base .. token) end
+end
+
 -- Tells the server that the parked call holds; returns how many servers heard it.
-local function tell_granted(base, server, token, copy, fences)
+local function tell_granted(base, server, token, copy, fences, trace)
+  tell_releaser(base, server, token, trace)
   return publish(server, 'R', fences, base .. token, base, 'lock_abandon', token, copy)
 end
 
@@ -252,7 +258,10 @@ local function write_granted(base, now, token, copy, number, words, lease_ms)
 end
 
 local function wake(q, w)
-  for _, server in ipairs(servers_of(w)) do publish(server, 'W', q.base .. w.token) end
+  for _, server in ipairs(servers_of(w)) do
+    tell_releaser(q.base, server, w.token, q.trace)
+    publish(server, 'W', q.base .. w.token)
+  end
 end
 
 -- Names with foreign data are left alone.
@@ -368,7 +377,7 @@ local function give_turn(q, w)
   q.gone[w.token] = true
   if lease_ms then
     write_granted(q.base, q.now, w.token, w.parked, w.number, w.owner .. ' ' .. w.targets, lease_ms)
-    tell_granted(q.base, q.server, w.token, w.parked, table.concat(fences, ','))
+    tell_granted(q.base, q.server, w.token, w.parked, table.concat(fences, ','), q.trace)
   else
     write_life(q, w, 'O')
     if w.token ~= q.token then wake(q, w) end

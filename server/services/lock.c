@@ -182,7 +182,7 @@ static void plan_release(const lks_release_request *request, plan *p, const plan
     check_token(p, "token", request->token);
     plan_call(p, function, request->group, request->n_names == 1 ? request->names[0] : NULL, request->n_names);
     weigh_names(p, request->n_names);
-    args_lock_release(p, .token = request->token, .server = p->server);
+    args_lock_release(p, .token = request->token, .server = p->server, .trace = p->trace ? p->trace : "");
     for (size_t i = 0; i < request->n_names; i++)
         each_lock_release(p, .name = request->names[i]);
 }

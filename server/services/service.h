@@ -81,6 +81,8 @@ typedef struct plan {
     const lks_rpc_method *method;
     lks_rpc_slice ns;   /* namespace of the caller */
     const char *server; /* this server's id: functions publish on "ls:wake:<id>" */
+    const char
+        *trace; /* the call's traceparent, for calls whose wait it ends; NULL: it is not traced, or not sampled */
     const struct service *service;
     void *state;                        /* what the service keeps in this server; NULL when it has no open */
     void *kept;                         /* what a round keeps for those after it and for finish; in the arena */

@@ -36,11 +36,12 @@ def expect(what, got, wanted):
 
 
 class Server:
-    def __init__(self, **variables):
+    def __init__(self, store=None, **variables):
         self.dir = tempfile.TemporaryDirectory()
+        store = store or "embedded:" + self.dir.name
         names = {f"OTEL_{n.upper()}": v for n, v in variables.items()}
         self.process = subprocess.Popen(
-            [sys.argv[1], "--store", "embedded:" + self.dir.name, "--listen", "http://127.0.0.1:0"], text=True,
+            [sys.argv[1], "--store", store, "--listen", "http://127.0.0.1:0"], text=True,
             stderr=subprocess.PIPE, env={**os.environ, "OTEL_BSP_SCHEDULE_DELAY": "50", **names})
         for line in self.process.stderr:
             found = re.search(r"event=listening url=http://127.0.0.1:(\d+)", line)
@@ -57,6 +58,13 @@ class Server:
         self.process.terminate()
         expect("exit", self.process.wait(), 0)
         self.dir.cleanup()
+
+    def await_waiting(self, n):
+        while True:
+            c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            c.request("GET", "/metrics")
+            if f'lockstock_calls{{state="waiting"}} {n}\n' in c.getresponse().read().decode():
+                return
 
     def call(self, method, request, *traceparents, **fields):
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -149,6 +157,37 @@ def a_collector_that_refuses_is_asked_again(url):
         expect("the next", bodies.get(timeout=60)[3], 200)
 
 
+def release(who):
+    return {"token": who * 20, "names": ["SECRET"]}
+
+
+def a_wait_links_to_the_release_that_ended_it(url):
+    with tempfile.TemporaryDirectory() as dir:
+        redis = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", dir + "/r", "--dir", dir, "--appendonly", "yes",
+                                  "--maxmemory-policy", "noeviction", "--save", ""], stdout=subprocess.DEVNULL)
+        try:
+            with Server("unix://" + dir + "/r", exporter_otlp_endpoint=url) as s, \
+                 Server("unix://" + dir + "/r", exporter_otlp_endpoint=url) as other:
+                s.call("LockService/Acquire", acquire("a"))
+                waits = []
+                for server, who in ((s, "b"), (other, "c")):
+                    waits.append(threading.Thread(target=server.call, args=("LockService/Acquire", acquire(who, 20000))))
+                    waits[-1].start()
+                    server.await_waiting(1)
+                for n, who in enumerate("ab"):
+                    s.call("LockService/Release", release(who), PARENT + "1")
+                    waits[n].join()
+                    spans = [of_call()[0] for _ in range(2)]
+                    released, waited = sorted(spans, key=lambda span: "links" in span)
+                    expect("name", (released["name"], waited["name"]),
+                           ("lockstock.v1.LockService/Release", "lockstock.v1.LockService/Acquire"))
+                    expect("link of " + who, waited["links"],
+                           [{"traceId": released["traceId"], "spanId": released["spanId"]}])
+        finally:
+            redis.terminate()
+            redis.wait()
+
+
 def what_is_queued_goes_out_at_the_end(url):
     with Server(exporter_otlp_endpoint=url, traces_sampler="always_on", bsp_schedule_delay="86400000") as s:
         s.call("LockService/Acquire", acquire("a"))
@@ -168,7 +207,7 @@ known = []
 collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
 threading.Thread(target=collector.serve_forever, daemon=True).start()
 for case in (a_call_is_a_child_of_its_callers_span, only_some_calls_are_kept, a_collector_that_refuses_is_asked_again,
-             what_is_queued_goes_out_at_the_end, settings_that_are_wrong_are_named):
+             a_wait_links_to_the_release_that_ended_it, what_is_queued_goes_out_at_the_end, settings_that_are_wrong_are_named):
     case(f"http://127.0.0.1:{collector.server_port}")
     expect("left by " + case.__name__, (known, bodies.qsize()), ([], 0))
     print("ok", case.__name__)

@@ -138,8 +138,8 @@ function case.locks_are_kept_and_given_back_when_memory_is_short()
   fcall("lock_acquire", base, "6", token_of "T5", "owner", "1000", "0", ".", "c") "OOM ..." -- RESOURCE_EXHAUSTED NO
   renew "T1" "RENEWED"; release "T1" "RELEASED"
   -- A mark for each made-up token would need memory without end.
-  fcall("lock_release_unseen", base, "3", token_of "T3", "S1", "a") "OOM ..."
-  fcall("lock_release", base, "3", token_of "T3", "S1", "a") "UNSEEN..."; inspect "b" "SHARED T2"
+  fcall("lock_release_unseen", base, "4", token_of "T3", "S1", "", "a") "OOM ..."
+  fcall("lock_release", base, "4", token_of "T3", "S1", "", "a") "UNSEEN..."; inspect "b" "SHARED T2"
   force_release "b" "T2"
   redis "CONFIG SET maxmemory 0"; acquire "T1 a" "TOKEN_SPENT"; release "T3 a" "NOT_HELD"
   acquire "T3 a" "TOKEN_SPENT"; acquire "T4 a b" "ACQUIRED"
