@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hex.h"
+
 enum { LENGTH_DIGITS_MAX = 15, CHUNK_DIGITS_MAX = 8 };
 
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -44,13 +46,14 @@ static bool take_until(lks_rpc_slice *from, char end, lks_rpc_slice *part)
     return true;
 }
 
+/* A tab stays, though it may stand for a space there: nginx leaves it, too, and a value with one matches nothing. */
 static lks_rpc_slice trim(lks_rpc_slice t)
 {
-    while (t.len > 0 && (t.data[0] == ' ' || t.data[0] == '\t')) {
+    while (t.len > 0 && t.data[0] == ' ') {
         t.data++;
         t.len--;
     }
-    while (t.len > 0 && (t.data[t.len - 1] == ' ' || t.data[t.len - 1] == '\t'))
+    while (t.len > 0 && t.data[t.len - 1] == ' ')
         t.len--;
     return t;
 }
@@ -96,9 +99,12 @@ static http1_verdict read_request_line(http1_head *head, lks_rpc_slice line, lks
 
     if (!take_until(&line, ' ', &method) || !take_until(&line, ' ', &target) || !is_of(method, UPPER))
         return refused(400, "this is no HTTP request");
-    for (size_t i = 0; i < target.len; i++)
+    for (size_t i = 0; i < target.len; i++) {
         if ((unsigned char)target.data[i] <= ' ' || (unsigned char)target.data[i] >= 0x7F || target.data[i] == '#')
             return refused(400, "the target has a character that must be percent-encoded");
+        if (target.data[i] == '%' && (hex_value(target.data[i + 1]) < 0 || hex_value(target.data[i + 2]) < 0))
+            return refused(400, "the target has a % without two hexadecimal digits");
+    }
     if (target.len == 0 || (target.data[0] != '/' && !(is(target, "*") && is(method, "OPTIONS"))))
         return refused(400, "the target must begin with /");
     head->method = lks_rpc_arena_copy(arena, method.data, method.len);
@@ -230,18 +236,10 @@ http1_body http1_body_of(const http1_head *head)
     return b;
 }
 
-static int digit_of(char c)
-{
-    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-    const char *found = c ? strchr(digits, c) : NULL;
-
-    return found ? (int)((found - digits) % 16) : -1;
-}
-
 /* One character of "SIZE CR LF", or of "CR LF". */
 static http1_verdict read_frame(http1_body *b, char c)
 {
-    int digit = b->state == HTTP1_CHUNK_SIZE ? digit_of(c) : -1;
+    int digit = b->state == HTTP1_CHUNK_SIZE ? hex_value(c) : -1;
     bool after_cr = b->line == UINT32_MAX;
 
     if (after_cr && c != '\n')
