@@ -96,6 +96,26 @@ static connection_lane lane_of(const lks_call *call)
     return request->method->settles ? LANE_COALESCED_SETTLING : LANE_COALESCED;
 }
 
+/* A try has ended, with call->error. */
+static void report_try(const lks_call *call)
+{
+    const lks_channel_options *options = &call->channel->options;
+    const struct request *request = request_of(call);
+    char sent[TRACE_PARENT_CHARS + 1], given[TRACE_PARENT_CHARS + 1];
+    lks_channel_try ended = {.method = request->method,
+                             .url = url_of(call),
+                             .traceparent = sent,
+                             .number = call->base.tries,
+                             .begin_ns = call->sent_ns,
+                             .end_ns = clock_now_ns(),
+                             .error = &call->error};
+
+    if (options->on_try && request->traceparent) {
+        ended.parent = request_traceparents(request, sent, given) ? given : NULL;
+        options->on_try(options->on_try_arg, &ended);
+    }
+}
+
 /* The only place where the state changes. A call is in a queue of the channel exactly while QUEUED. */
 static void enter(lks_call *call, call_state state)
 {
@@ -103,6 +123,8 @@ static void enter(lks_call *call, call_state state)
 
     (void)moves; /* a release build asserts nothing */
     assert((moves[before] & (1U << state)) != 0);
+    if (before == CALL_AWAITING)
+        report_try(call);
     if (before == CALL_TOKENLESS)
         channel_dequeue_for_token(call->channel, &call->base);
     if (state == CALL_TOKENLESS)
@@ -135,6 +157,8 @@ static void wake_at(lks_call *call, uint64_t at_ns)
 
 static void wait_in_line(lks_call *call)
 {
+    if (call->channel->options.on_try && request_of(call)->traceparent)
+        request_new_span(call->base.request);
     enter(call, CALL_QUEUED);
     wake_at(call, CLOCK_NEVER);
 }

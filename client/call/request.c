@@ -3,12 +3,16 @@
 #include "client/call/request.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include <lockstock/rpc/frame.h>
 
 #include "base/clock.h"
+#include "base/hex.h"
+#include "base/trace_context.h"
 
 enum {
     UNDO_TIMEOUT_MS = 86400000, /* a copy of the call may arrive as late */
@@ -20,7 +24,7 @@ enum {
 
 #define TOKEN_METADATA_BYTES(len) (3 * HEAD_BYTES_MAX + sizeof AUTHORIZATION + (len))
 
-static const char NAMESPACE[] = "lockstock-namespace", AUTHORIZATION[] = "authorization";
+static const char NAMESPACE[] = "lockstock-namespace", AUTHORIZATION[] = "authorization", TRACEPARENT[] = "traceparent";
 
 /* gRPC's key characters. */
 static bool is_key(const char *key)
@@ -34,6 +38,13 @@ static uint64_t timeout_ms_of(const lks_call_options *options, uint32_t default_
         return options->timeout_ms;
     uint64_t least_ms = wait_ms == 0 ? 0 : (uint64_t)wait_ms + WAIT_MARGIN_MS;
     return default_ms > least_ms ? default_ms : least_ms;
+}
+
+/* getrandom is interrupted for longer texts only. */
+static void random_bytes(void *bytes, size_t len)
+{
+    if (getrandom(bytes, len, 0) != (ssize_t)len)
+        abort();
 }
 
 /* ---- a Call's bytes ------------------------------------------------------------- */
@@ -104,6 +115,20 @@ static uint8_t *put_metadata(uint8_t *at, const lks_metadata *from)
     return put_bytes(at, VALUE, from->value, from->len);
 }
 
+/* As put_metadata; remembers where the traceparent is. */
+static uint8_t *put_traced(struct request *request, uint8_t *at, const lks_metadata *from)
+{
+    trace_context context;
+
+    at = put_metadata(at, from);
+    if (strcmp(from->key, TRACEPARENT) == 0 && from->len == TRACE_PARENT_CHARS &&
+        trace_context_read(from->value, from->len, &context)) {
+        request->traceparent = (char *)at - TRACE_PARENT_CHARS;
+        memcpy(request->given_span, context.span, sizeof context.span);
+    }
+    return at;
+}
+
 /* Changes `message`, which is the caller's copy. */
 static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *message, const lks_metadata *metadata,
                              size_t n_metadata, struct request **ret, lks_error *error)
@@ -122,7 +147,7 @@ static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *mes
     *request = (struct request){.method = method};
     uint8_t *at = put_call((uint8_t *)(request + 1), method, message, payload, &request->first), *start = at;
     for (size_t i = 0; i < n_metadata; i++)
-        at = put_metadata(at, &metadata[i]);
+        at = put_traced(request, at, &metadata[i]);
     request->metadata = (lks_rpc_slice){.data = (const char *)start, .len = (size_t)(at - start)};
     request->again = request->first;
     if (lks_rpc_end_first_try(method, message))
@@ -152,6 +177,25 @@ uint8_t *request_write(const struct request *request, bool again, bool unanswere
         memcpy(at, request->token.data, request->token.len);
     at += request->token.len;
     return unanswered ? put_head(at, UNANSWERED, true) : at;
+}
+
+enum { SPAN_AT = 36 };
+
+void request_new_span(struct request *request)
+{
+    uint8_t span[TRACE_SPAN_BYTES];
+
+    random_bytes(span, sizeof span);
+    hex_encode(span, sizeof span, request->traceparent + SPAN_AT);
+}
+
+bool request_traceparents(const struct request *request, char sent[TRACE_PARENT_CHARS + 1],
+                          char given[TRACE_PARENT_CHARS + 1])
+{
+    snprintf(sent, TRACE_PARENT_CHARS + 1, "%.*s", TRACE_PARENT_CHARS, request->traceparent);
+    memcpy(given, sent, TRACE_PARENT_CHARS + 1);
+    hex_encode(request->given_span, sizeof request->given_span, given + SPAN_AT);
+    return !request->begins_trace;
 }
 
 void request_free(struct request *request)
@@ -203,7 +247,7 @@ static bool has_key(const lks_metadata *metadata, size_t n, const char *key)
 /* What the context has of trace context (W3C), and the call does not name. Returns how many entries were added. */
 static size_t gather_trace(const lks_call_options *options, lks_metadata *metadata, size_t n)
 {
-    static const char *const keys[TRACE_KEYS] = {"traceparent", "tracestate"};
+    static const char *const keys[TRACE_KEYS] = {TRACEPARENT, "tracestate"};
     const lks_rpc_context *context = options ? options->context : NULL;
     bool given = has_key(metadata, n, keys[0]); /* a trace of the caller's own */
     size_t added = 0;
@@ -218,9 +262,20 @@ static size_t gather_trace(const lks_call_options *options, lks_metadata *metada
     return added;
 }
 
-/* The metadata of the call, and that of the channel whose keys the call does not have. */
+static const char *begin_trace(char text[TRACE_PARENT_CHARS + 1])
+{
+    trace_context context = {.sampled = true};
+
+    random_bytes(context.trace, sizeof context.trace);
+    random_bytes(context.span, sizeof context.span);
+    trace_context_write(&context, text);
+    return text;
+}
+
+/* The metadata of the call, and that of the channel whose keys the call does not have. `trace` is written when the call
+ * begins one. */
 static size_t gather_metadata(const lks_call_options *options, const lks_channel_options *defaults,
-                              lks_metadata metadata[METADATA_MAX + 2 + TRACE_KEYS])
+                              lks_metadata metadata[METADATA_MAX + 2 + TRACE_KEYS], char trace[TRACE_PARENT_CHARS + 1])
 {
     bool names_ns = false, names_authorization = false;
     size_t n = 0;
@@ -231,6 +286,8 @@ static size_t gather_metadata(const lks_call_options *options, const lks_channel
         names_authorization = names_authorization || strcmp(options->metadata[i].key, AUTHORIZATION) == 0;
     }
     n += gather_trace(options, metadata, n);
+    if (defaults->on_try && !has_key(metadata, n, TRACEPARENT))
+        metadata[n++] = (lks_metadata){TRACEPARENT, begin_trace(trace), TRACE_PARENT_CHARS};
     if (defaults->ns && !names_ns)
         metadata[n++] = (lks_metadata){NAMESPACE, defaults->ns, strlen(defaults->ns)};
     if (defaults->token && !names_authorization)
@@ -241,14 +298,14 @@ static size_t gather_metadata(const lks_call_options *options, const lks_channel
 lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *message, const lks_call_options *options,
                      const lks_channel_options *defaults, struct request **ret, lks_error *error)
 {
-    char id[LKS_RPC_RANDOM_ID_LEN + 1];
+    char id[LKS_RPC_RANDOM_ID_LEN + 1], trace[TRACE_PARENT_CHARS + 1] = "";
     lks_metadata metadata[METADATA_MAX + 2 + TRACE_KEYS];
     struct request *request = NULL;
     lks_code code = check(method, message, options, error);
     if (code != LKS_OK)
         return code;
 
-    size_t n_metadata = gather_metadata(options, defaults, metadata);
+    size_t n_metadata = gather_metadata(options, defaults, metadata, trace);
 
     /* The id is filled into a shallow copy. */
     max_align_t brief[512 / sizeof(max_align_t)]; /* has room for most requests */
@@ -281,6 +338,7 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
                                     "request: longer than %zu bytes", defaults->message_bytes_max);
     }
     request->wait_ms = wait_ms < UINT32_MAX ? (uint32_t)wait_ms : UINT32_MAX;
+    request->begins_trace = trace[0] != '\0';
     request->no_retry = defaults->no_retry || (options && options->no_retry);
     request->insist = options && options->insist;
     request->repeatable = repeatable;

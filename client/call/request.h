@@ -1,5 +1,5 @@
 /* What a call sends. It is made once, at the start, because the caller may free its request before a second try.
- * Constant after request_new, but for the token. */
+ * Constant after request_new, but for the token and the span id. */
 #ifndef LOCKSTOCK_CLIENT_CALL_REQUEST_H
 #define LOCKSTOCK_CLIENT_CALL_REQUEST_H
 
@@ -12,6 +12,8 @@
 #include <lockstock/rpc/arena.h>
 #include <lockstock/rpc/v1/envelope.pb-c.h>
 
+#include "base/trace_context.h"
+
 struct request {
     const lks_rpc_method *method;
     uint64_t deadline_ns;
@@ -22,7 +24,10 @@ struct request {
     bool coalesces;   /* may share a message with others, if it does not wait */
     /* A packed Call without its timeout: method and payload of the first try, and of later ones; the metadata. */
     lks_rpc_slice first, again, metadata;
-    bool needs_token;    /* of get_token: the call has no authorization of its own */
+    bool needs_token;  /* of get_token: the call has no authorization of its own */
+    char *traceparent; /* in the metadata, without a NUL; NULL: none, or none that is valid */
+    bool begins_trace; /* it was not given */
+    uint8_t given_span[TRACE_SPAN_BYTES];
     lks_rpc_slice token; /* packed metadata, an allocation of its own; len 0: none yet */
 };
 
@@ -40,6 +45,13 @@ void request_free(struct request *request);
 
 /* Sets the metadata `authorization`, or sets it anew. False when out of memory. */
 bool request_authorize(struct request *request, const char *authorization);
+
+/* Makes up another span id for its traceparent, which exists. */
+void request_new_span(struct request *request);
+
+/* The traceparent, which exists, with the present span id, and as it was given. False: it was not given. */
+bool request_traceparents(const struct request *request, char sent[TRACE_PARENT_CHARS + 1],
+                          char given[TRACE_PARENT_CHARS + 1]);
 
 /* The most bytes that it adds to a frame. `again`: an earlier try may have reached a server. */
 size_t request_bytes_max(const struct request *request, bool again);

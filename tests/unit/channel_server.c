@@ -244,6 +244,7 @@ static void record(struct server *server, const Lockstock__Rpc__V1__Frame *frame
     for (size_t m = 0; m < call->n_metadata; m++) {
         record_metadata(call->metadata[m], "lockstock-namespace", ret->ns, sizeof ret->ns);
         record_metadata(call->metadata[m], "authorization", ret->authorization, sizeof ret->authorization);
+        record_metadata(call->metadata[m], "traceparent", ret->traceparent, sizeof ret->traceparent);
     }
     if (request)
         lockstock__test__ping_request__free_unpacked(request, NULL);

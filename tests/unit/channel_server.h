@@ -37,7 +37,7 @@ typedef struct server_status {
 
 /* What a server saw of a call. */
 typedef struct server_request {
-    char method[64], id[64], ns[64], authorization[64];
+    char method[64], id[64], ns[64], authorization[64], traceparent[64];
     bool fresh, unanswered_before;
     uint32_t timeout_ms;
     size_t frame; /* the message that it came in: the server's first is 0 */

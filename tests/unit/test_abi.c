@@ -18,7 +18,7 @@ enum { LONGER = 16, NOTHING = 0xa5 };
 #define ENDS_WITH(type, last) \
     _Static_assert(sizeof(type) == offsetof(type, last) + sizeof(((type *)0)->last), #type " ends with padding")
 ENDS_WITH(lks_host_options, driven);
-ENDS_WITH(lks_channel_options, on_state_arg);
+ENDS_WITH(lks_channel_options, on_try_arg);
 ENDS_WITH(lks_call_options, context);
 ENDS_WITH(lks_lock_options, arg);
 ENDS_WITH(lks_hold_options, arg);

@@ -96,6 +96,52 @@ TEST(a_channel_has_a_budget_of_repeated_tries)
     assert_int_equal(run(&server_plain, "a", &(lks_call_options){.insist = true}, NULL, NULL), LKS_OK);
 }
 
+/* ---- spans ----------------------------------------------------------------------- */
+
+static struct {
+    char sent[3][64], parent[3][64];
+    lks_code code[3];
+    bool right;
+    size_t n;
+} tries;
+
+static void on_try(void *arg, const lks_channel_try *ended)
+{
+    tries.right = tries.right && arg == &tries && ended->begin_ns > 0 && ended->begin_ns <= ended->end_ns &&
+                  ended->number == tries.n + 1 && strcmp(ended->url, server_url(server)) == 0;
+    snprintf(tries.sent[tries.n], sizeof tries.sent[0], "%s", ended->traceparent);
+    snprintf(tries.parent[tries.n], sizeof tries.parent[0], "%s", ended->parent ? ended->parent : "");
+    tries.code[tries.n++] = ended->error->code;
+}
+
+TEST(each_try_is_a_span_of_its_own)
+{
+    static const char given[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const lks_metadata trace = {"traceparent", given, sizeof given - 1};
+    enum { TRACE_CHARS = 36 };
+
+    for (int is_given = 0; is_given < 2; is_given++) {
+        memset(&tries, 0, sizeof tries);
+        tries.right = true;
+        restart((lks_channel_options){.on_try = on_try, .on_try_arg = &tries});
+        fail_calls((server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 1}, 1);
+        fault(SERVER_CLOSES, 1);
+        run(&server_read, "a", &(lks_call_options){.metadata = &trace, .n_metadata = is_given ? 1 : 0}, NULL, NULL);
+        assert_int_equal(tries.n, 3);
+        assert_true(tries.right);
+        assert_int_equal(tries.code[0], LKS_UNAVAILABLE);
+        assert_int_equal(tries.code[1], LKS_UNAVAILABLE);
+        assert_int_equal(tries.code[2], LKS_OK);
+        for (size_t i = 0; i < 3; i++) {
+            assert_string_equal(tries.sent[i], server_request_at(server, i).traceparent);
+            assert_string_equal(tries.parent[i], is_given ? given : "");
+            assert_memory_equal(tries.sent[i], is_given ? given : tries.sent[0], TRACE_CHARS);
+            assert_string_not_equal(tries.sent[i], i > 0 ? tries.sent[i - 1] : given);
+            assert_string_equal(tries.sent[i] + strlen(given) - 3, "-01");
+        }
+    }
+}
+
 /* Only an option of the field says so, not its name. */
 /* promise CH4 */
 TEST(a_field_without_the_option_is_sent_as_it_is)

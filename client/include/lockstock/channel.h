@@ -74,6 +74,21 @@ typedef enum lks_channel_state {
 /* The state has changed. On the completion thread: it must not block. */
 typedef void lks_channel_state_changed(void *arg, lks_channel_state state);
 
+/* A try of a call that was sent and has ended, for a program that makes a span of it. All is valid until the function returns. */
+typedef struct lks_channel_try {
+    const lks_rpc_method *method;
+    const char *url;           /* of the server */
+    const char *traceparent;   /* that the try sent, with a span id of its own */
+    const char *parent;        /* the traceparent of the call; NULL: it had none, and the trace begins with it */
+    uint32_t number;           /* 1 = the first one that was sent */
+    uint64_t begin_ns, end_ns; /* of CLOCK_MONOTONIC */
+    const lks_error *error;    /* code LKS_OK: it was answered with a response */
+} lks_channel_try;
+
+/* Runs on the completion thread, or in the function that waits for the call; several at a time. It must not block, and
+ * must not use the channel. */
+typedef void lks_channel_on_try(void *arg, const lks_channel_try *ended);
+
 typedef struct lks_channel_options {
     uint32_t timeout_ms;      /* of a call that names none; 0 = 5,000 */
     uint32_t in_flight_max;   /* calls on one connection that do not wait on the server, more wait here;
@@ -111,6 +126,10 @@ typedef struct lks_channel_options {
     uint32_t policy;                     /* an lks_channel_policy */
     lks_channel_state_changed *on_state; /* NULL = none */
     void *on_state_arg;
+    lks_channel_on_try *on_try; /* each try gets a span id of its own, and is reported when it has ended. A call without
+                                   `traceparent` begins a trace that is sampled; one whose traceparent is not valid is not
+                                   reported. NULL = none: calls send the traceparent that they are given */
+    void *on_try_arg;
 } lks_channel_options;
 
 /* Opens a channel to `urls`: one to 64 of tcp://HOST:PORT, tls://HOST:PORT,
