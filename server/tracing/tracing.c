@@ -203,6 +203,16 @@ static bool keeps(const tracing *t, const trace_context *c)
     return (double)(number >> 1) < t->ratio * 0x1p63;
 }
 
+/* Most calls are not kept, and random bytes cost more than the rest of a span: ids are made up when they are needed. */
+static void make_ids(span *s)
+{
+    static const uint8_t none[TRACE_ID_BYTES];
+
+    if (memcmp(s->own.trace, none, sizeof none) == 0)
+        random_fill(s->own.trace, sizeof s->own.trace);
+    random_fill(s->own.span, sizeof s->own.span);
+}
+
 span *tracing_begin(tracing *t, const sink_call *call, const lks_rpc_method *method)
 {
     headers h = {0};
@@ -213,18 +223,21 @@ span *tracing_begin(tracing *t, const sink_call *call, const lks_rpc_method *met
         call->read_metadata(call->metadata, see, &h);
     bool has_parent = h.n_parents == 1 && trace_context_exists(&h.parent);
     span *s = memory_alloc(sizeof *s);
-    *s = (span){.method = method, .begin_ns = call->received_ns};
+    s->method = method;
+    s->begin_ns = call->received_ns;
     if (has_parent) {
         s->own = h.parent;
         memcpy(s->parent, h.parent.span, sizeof s->parent);
         s->state = h.copy;
     } else {
         free(h.copy);
-        random_fill(s->own.trace, sizeof s->own.trace);
+        if (t->sampler->by_ratio)
+            random_fill(s->own.trace, sizeof s->own.trace);
     }
-    random_fill(s->own.span, sizeof s->own.span);
     if (!has_parent || !t->sampler->asks_parent)
         s->own.sampled = keeps(t, &s->own);
+    if (s->own.sampled)
+        make_ids(s);
     return s;
 }
 
@@ -241,6 +254,8 @@ void tracing_end(tracing *t, span *s, const lks_error *error, uint64_t now_ns, b
         span_free(s);
         return;
     }
+    if (!s->own.sampled)
+        make_ids(s);
     s->end_ns = now_ns;
     s->code = error->code;
     s->applied = error->applied;

@@ -5,6 +5,8 @@ import json
 import os
 import queue
 import re
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -40,12 +42,14 @@ class Server:
         self.dir = tempfile.TemporaryDirectory()
         store = store or "embedded:" + self.dir.name
         names = {f"OTEL_{n.upper()}": v for n, v in variables.items()}
+        listen = [word for wire in ("http", "tcp", "grpc") for word in ("--listen", wire + "://127.0.0.1:0")]
         self.process = subprocess.Popen(
-            [sys.argv[1], "--store", store, "--listen", "http://127.0.0.1:0"], text=True,
-            stderr=subprocess.PIPE, env={**os.environ, "OTEL_BSP_SCHEDULE_DELAY": "50", **names})
+            [sys.argv[1], "--store", store, *listen], text=True, stderr=subprocess.PIPE,
+            env={**os.environ, "OTEL_BSP_SCHEDULE_DELAY": "50", **names})
         for line in self.process.stderr:
-            found = re.search(r"event=listening url=http://127.0.0.1:(\d+)", line)
-            self.port = int(found.group(1)) if found else getattr(self, "port", None)
+            found = re.search(r"event=listening url=(\w+)://127.0.0.1:(\d+)", line)
+            if found:
+                setattr(self, "port" if found.group(1) == "http" else found.group(1), int(found.group(2)))
             if re.search(r"event=ready\b", line):
                 threading.Thread(target=self.process.stderr.read, daemon=True).start()
                 return
@@ -122,6 +126,28 @@ def a_call_is_a_child_of_its_callers_span(url):
                               span["endTimeUnixNano"])]
     expect("times", times, sorted(times))
     expect("keys in spans", "SECRET" in json.dumps(body), False)
+
+
+def field(number, data):
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def a_traceparent_is_read_on_each_wire(url):
+    with Server(exporter_otlp_endpoint=url) as s:
+        metadata = field(4, field(1, b"traceparent") + field(2, (PARENT + "1").encode()))
+        frame = field(2, field(1, b"/lockstock.v1.LockService/Acquire") + metadata)
+        message = b"\x80\0\0\1" + frame
+        with socket.create_connection(("127.0.0.1", s.tcp), timeout=60) as sp:
+            sp.sendall(b"\0SP\0\0\x30\0\0" + struct.pack(">Q", len(message)) + message)
+            expect("parent over SP", of_call()[0]["parentSpanId"], PARENT[36:52])
+        try:
+            import grpc
+        except ImportError:
+            return
+        with grpc.insecure_channel(f"127.0.0.1:{s.grpc}") as channel:
+            call = channel.unary_unary("/lockstock.v1.LockService/Acquire")
+            expect("an empty request", call.future(b"", metadata=[("traceparent", PARENT + "1")]).code().name, "INVALID_ARGUMENT")
+            expect("parent over gRPC", of_call()[0]["parentSpanId"], PARENT[36:52])
 
 
 def only_some_calls_are_kept(url):
@@ -206,7 +232,8 @@ def settings_that_are_wrong_are_named(url):
 known = []
 collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
 threading.Thread(target=collector.serve_forever, daemon=True).start()
-for case in (a_call_is_a_child_of_its_callers_span, only_some_calls_are_kept, a_collector_that_refuses_is_asked_again,
+for case in (a_call_is_a_child_of_its_callers_span, a_traceparent_is_read_on_each_wire, only_some_calls_are_kept,
+             a_collector_that_refuses_is_asked_again,
              a_wait_links_to_the_release_that_ended_it, what_is_queued_goes_out_at_the_end, settings_that_are_wrong_are_named):
     case(f"http://127.0.0.1:{collector.server_port}")
     expect("left by " + case.__name__, (known, bodies.qsize()), ([], 0))
