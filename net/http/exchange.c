@@ -193,7 +193,7 @@ static bool find_fields(http_exchange *e, lks_error *error)
         const char *name;
         size_t len;
     } names[KNOWN_FIELDS] = {
-#define NAME(text) {text, sizeof text - 1}
+#define NAME(text) {(text), sizeof(text) - 1}
         [KNOWN_TYPE] = NAME("content-type"),
         [KNOWN_ENCODING] = NAME("content-encoding"),
         [KNOWN_CONNECT_VERSION] = NAME("connect-protocol-version"),
