@@ -1,16 +1,19 @@
 """tracing.py LOCKSTOCKD: the spans that a collector of OpenTelemetry receives."""
+import contextlib
 import http.client
 import http.server
 import json
 import os
 import queue
 import re
+import signal
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
 bodies = queue.Queue()
@@ -38,20 +41,22 @@ def expect(what, got, wanted):
 
 
 class Server:
-    def __init__(self, store=None, **variables):
+    def __init__(self, store=None, flags=(), **variables):
         self.dir = tempfile.TemporaryDirectory()
         store = store or "embedded:" + self.dir.name
         names = {f"OTEL_{n.upper()}": v for n, v in variables.items()}
         listen = [word for wire in ("http", "tcp", "grpc") for word in ("--listen", wire + "://127.0.0.1:0")]
         self.process = subprocess.Popen(
-            [sys.argv[1], "--store", store, *listen], text=True, stderr=subprocess.PIPE,
+            [sys.argv[1], "--store", store, *listen, *flags], text=True, stderr=subprocess.PIPE,
             env={**os.environ, "OTEL_BSP_SCHEDULE_DELAY": "50", **names})
         for line in self.process.stderr:
             found = re.search(r"event=listening url=(\w+)://127.0.0.1:(\d+)", line)
             if found:
                 setattr(self, "port" if found.group(1) == "http" else found.group(1), int(found.group(2)))
             if re.search(r"event=ready\b", line):
-                threading.Thread(target=self.process.stderr.read, daemon=True).start()
+                self.log = []
+                self.reader = threading.Thread(target=lambda: self.log.extend(self.process.stderr))
+                self.reader.start()
                 return
         raise SystemExit(f"not ready: exit {self.process.wait()}")
 
@@ -61,13 +66,15 @@ class Server:
     def __exit__(self, *args):
         self.process.terminate()
         expect("exit", self.process.wait(), 0)
+        self.reader.join()
         self.dir.cleanup()
 
-    def await_waiting(self, n):
+    def await_calls(self, state):
+        """Until there is one."""
         while True:
             c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
             c.request("GET", "/metrics")
-            if f'lockstock_calls{{state="waiting"}} {n}\n' in c.getresponse().read().decode():
+            if re.search(rf'lockstock_calls{{state="{state}"}} [1-9]', c.getresponse().read().decode()):
                 return
 
     def call(self, method, request, *traceparents, **fields):
@@ -187,31 +194,56 @@ def release(who):
     return {"token": who * 20, "names": ["SECRET"]}
 
 
-def a_wait_links_to_the_release_that_ended_it(url):
+@contextlib.contextmanager
+def running_redis():
     with tempfile.TemporaryDirectory() as dir:
         redis = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", dir + "/r", "--dir", dir, "--appendonly", "yes",
                                   "--maxmemory-policy", "noeviction", "--save", ""], stdout=subprocess.DEVNULL)
         try:
-            with Server("unix://" + dir + "/r", exporter_otlp_endpoint=url) as s, \
-                 Server("unix://" + dir + "/r", exporter_otlp_endpoint=url) as other:
-                s.call("LockService/Acquire", acquire("a"))
-                waits = []
-                for server, who in ((s, "b"), (other, "c")):
-                    waits.append(threading.Thread(target=server.call, args=("LockService/Acquire", acquire(who, 20000))))
-                    waits[-1].start()
-                    server.await_waiting(1)
-                for n, who in enumerate("ab"):
-                    s.call("LockService/Release", release(who), PARENT + "1")
-                    waits[n].join()
-                    spans = [of_call()[0] for _ in range(2)]
-                    released, waited = sorted(spans, key=lambda span: "links" in span)
-                    expect("name", (released["name"], waited["name"]),
-                           ("lockstock.v1.LockService/Release", "lockstock.v1.LockService/Acquire"))
-                    expect("link of " + who, waited["links"],
-                           [{"traceId": released["traceId"], "spanId": released["spanId"]}])
+            yield "unix://" + dir + "/r", redis
         finally:
             redis.terminate()
             redis.wait()
+
+
+def start_call(server, *args):
+    thread = threading.Thread(target=server.call, args=args)
+    thread.start()
+    return thread
+
+
+def a_wait_links_to_the_release_that_ended_it(url):
+    with running_redis() as (store, _), Server(store, exporter_otlp_endpoint=url) as s, \
+         Server(store, exporter_otlp_endpoint=url) as other:
+        s.call("LockService/Acquire", acquire("a"))
+        waits = []
+        for server, who in ((s, "b"), (other, "c")):
+            waits.append(start_call(server, "LockService/Acquire", acquire(who, 20000)))
+            server.await_calls("waiting")
+        for n, who in enumerate("ab"):
+            s.call("LockService/Release", release(who), PARENT + "1")
+            waits[n].join()
+            released, waited = sorted((of_call()[0] for _ in range(2)), key=lambda span: "links" in span)
+            expect("names", (released["name"], waited["name"]),
+                   ("lockstock.v1.LockService/Release", "lockstock.v1.LockService/Acquire"))
+            expect("link of " + who, waited["links"], [{"traceId": released["traceId"], "spanId": released["spanId"]}])
+
+
+def a_slow_call_is_logged_and_kept(url):
+    with running_redis() as (store, redis), Server(store, ("--slow-call-ms", "1"), exporter_otlp_endpoint=url) as s:
+        redis.send_signal(signal.SIGSTOP)
+        call = start_call(s, "LockService/Acquire", acquire("a"))
+        s.await_calls("running")
+        began = time.monotonic()
+        while time.monotonic() < began + 0.002:
+            pass
+        redis.send_signal(signal.SIGCONT)
+        call.join()
+        expect("span", of_call()[0]["name"], "lockstock.v1.LockService/Acquire")
+    lines = [line for line in s.log if "event=slow-call" in line]
+    expect("lines", len(lines), 1)
+    expect("line", re.sub("(ms|time)=[^ ]+", "", lines[0]),
+           " level=warn event=slow-call method=lockstock.v1.LockService/Acquire code=OK  queue- store- wait- store-calls=1 waits=0\n")
 
 
 def what_is_queued_goes_out_at_the_end(url):
@@ -233,8 +265,9 @@ known = []
 collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
 threading.Thread(target=collector.serve_forever, daemon=True).start()
 for case in (a_call_is_a_child_of_its_callers_span, a_traceparent_is_read_on_each_wire, only_some_calls_are_kept,
-             a_collector_that_refuses_is_asked_again,
-             a_wait_links_to_the_release_that_ended_it, what_is_queued_goes_out_at_the_end, settings_that_are_wrong_are_named):
+             a_collector_that_refuses_is_asked_again, a_wait_links_to_the_release_that_ended_it,
+             a_slow_call_is_logged_and_kept, what_is_queued_goes_out_at_the_end,
+             settings_that_are_wrong_are_named):
     case(f"http://127.0.0.1:{collector.server_port}")
     expect("left by " + case.__name__, (known, bodies.qsize()), ([], 0))
     print("ok", case.__name__)
