@@ -654,8 +654,8 @@ lks_code server_run(const settings *config, lks_error *error)
     lks_rpc_random_id(s.id);
     conditions_init(&s.conditions);
     init_loop(&s);
-    if (load_identity(&s, &s.failure) != LKS_OK || open_store(&s, &s.failure) != LKS_OK ||
-        open_callers(&s, &s.failure) != LKS_OK || tracing_open(s.id, &s.tracing, &s.failure) != LKS_OK ||
+    if (load_identity(&s, &s.failure) != LKS_OK || tracing_open(s.id, &s.tracing, &s.failure) != LKS_OK ||
+        open_store(&s, &s.failure) != LKS_OK || open_callers(&s, &s.failure) != LKS_OK ||
         open_dispatch(&s, &s.failure) != LKS_OK || open_standard(&s, &s.failure) != LKS_OK ||
         open_wires(&s, &s.failure) != LKS_OK)
         drain(&s, 0);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstock/rpc/utf8.h>
+
 #include "memory.h"
 #include "random.h"
 #include "tracing/otlp.h"
@@ -37,12 +39,12 @@ struct tracing {
 
 /* ---- settings ---------------------------------------------------------------------------------- */
 
-/* NULL when it is not set, or empty. */
+/* NULL when it is not set, is empty, or is not UTF-8, which no JSON can have. */
 static const char *variable(const char *name)
 {
     const char *value = getenv(name);
 
-    return value && *value ? value : NULL;
+    return value && *value && lks_rpc_utf8_valid(value, strlen(value)) ? value : NULL;
 }
 
 static lks_code invalid(const char *name, const char *what, lks_error *error)
