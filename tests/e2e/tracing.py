@@ -18,6 +18,8 @@ import time
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
 bodies = queue.Queue()
 statuses = []  # of the next answers; then 200
+answers = threading.Event()  # whether the collector answers
+answers.set()
 
 
 class Collector(http.server.BaseHTTPRequestHandler):
@@ -25,6 +27,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         status = statuses.pop(0) if statuses else 200
         bodies.put((self.path, self.headers, json.loads(body), status))
+        answers.wait()
         self.send_response(status)
         if status == 429:
             self.send_header("Retry-After", "1")
@@ -69,13 +72,14 @@ class Server:
         self.reader.join()
         self.dir.cleanup()
 
+    def metric(self, sample):
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        c.request("GET", "/metrics")
+        return int(re.search("^" + re.escape(sample) + r" (\d+)$", c.getresponse().read().decode(), re.M).group(1))
+
     def await_calls(self, state):
-        """Until there is one."""
-        while True:
-            c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-            c.request("GET", "/metrics")
-            if re.search(rf'lockstock_calls{{state="{state}"}} [1-9]', c.getresponse().read().decode()):
-                return
+        while self.metric(f'lockstock_calls{{state="{state}"}}') == 0:
+            pass
 
     def call(self, method, request, *traceparents, **fields):
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -139,14 +143,19 @@ def field(number, data):
     return bytes([number << 3 | 2, len(data)]) + data
 
 
+def call_over_sp(port, n):
+    """n calls without a request, in one message."""
+    metadata = field(4, field(1, b"traceparent") + field(2, (PARENT + "1").encode()))
+    message = b"\x80\0\0\1" + n * field(2, field(1, b"/lockstock.v1.LockService/Acquire") + metadata)
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as sp:
+        sp.sendall(b"\0SP\0\0\x30\0\0" + struct.pack(">Q", len(message)) + message)
+        expect("greeting and answer", len(sp.makefile("rb").read(8 + 8)), 16)
+
+
 def a_traceparent_is_read_on_each_wire(url):
     with Server(exporter_otlp_endpoint=url) as s:
-        metadata = field(4, field(1, b"traceparent") + field(2, (PARENT + "1").encode()))
-        frame = field(2, field(1, b"/lockstock.v1.LockService/Acquire") + metadata)
-        message = b"\x80\0\0\1" + frame
-        with socket.create_connection(("127.0.0.1", s.tcp), timeout=60) as sp:
-            sp.sendall(b"\0SP\0\0\x30\0\0" + struct.pack(">Q", len(message)) + message)
-            expect("parent over SP", of_call()[0]["parentSpanId"], PARENT[36:52])
+        call_over_sp(s.tcp, 1)
+        expect("parent over SP", of_call()[0]["parentSpanId"], PARENT[36:52])
         try:
             import grpc
         except ImportError:
@@ -246,6 +255,18 @@ def a_slow_call_is_logged_and_kept(url):
            " level=warn event=slow-call method=lockstock.v1.LockService/Acquire code=OK  queue- store- wait- store-calls=1 waits=0\n")
 
 
+def what_finds_no_room_is_lost_and_counted(url):
+    answers.clear()
+    with Server(exporter_otlp_endpoint=url) as s:
+        for _ in range(26):
+            call_over_sp(s.tcp, 100)
+        lost = s.metric('lockstock_traced_calls_total{result="lost"}')
+        expect("lost beyond a batch and the queue", 2600 - 512 - 2048 <= lost <= 2600 - 2048, True)
+        answers.set()
+    sent = sum(span["kind"] == 2 for _ in range(bodies.qsize()) for span in spans_of(bodies.get(timeout=60)[2]))
+    expect("sent", sent, 2600 - lost)
+
+
 def what_is_queued_goes_out_at_the_end(url):
     with Server(exporter_otlp_endpoint=url, traces_sampler="always_on", bsp_schedule_delay="86400000") as s:
         s.call("LockService/Acquire", acquire("a"))
@@ -266,8 +287,8 @@ collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
 threading.Thread(target=collector.serve_forever, daemon=True).start()
 for case in (a_call_is_a_child_of_its_callers_span, a_traceparent_is_read_on_each_wire, only_some_calls_are_kept,
              a_collector_that_refuses_is_asked_again, a_wait_links_to_the_release_that_ended_it,
-             a_slow_call_is_logged_and_kept, what_is_queued_goes_out_at_the_end,
-             settings_that_are_wrong_are_named):
+             a_slow_call_is_logged_and_kept, what_finds_no_room_is_lost_and_counted,
+             what_is_queued_goes_out_at_the_end, settings_that_are_wrong_are_named):
     case(f"http://127.0.0.1:{collector.server_port}")
     expect("left by " + case.__name__, (known, bodies.qsize()), ([], 0))
     print("ok", case.__name__)
