@@ -70,7 +70,6 @@ static void forget(connection *c, size_t used)
 {
     c->kept_len -= used;
     memmove(c->kept, c->kept + used, c->kept_len);
-    c->seen = 0;
     if (c->kept_len > 0)
         return;
     budget_give(c->from.bytes, c->kept_room);
