@@ -1,7 +1,7 @@
 /* Protobuf messages as JSON: the proto3 JSON mapping (https://protobuf.dev/programming-guides/json/). A separate
  * library, so that only programs that use JSON link libjansson. It differs from the mapping where descriptors of
  * protobuf-c lack information: the option json_name is not known, a map is recognised by the name and the fields of
- * its entries, and google.protobuf.Timestamp and the like are ordinary messages. */
+ * its entries, and google.protobuf.Any is an ordinary message. */
 #ifndef LOCKSTOCK_RPC_JSON_H
 #define LOCKSTOCK_RPC_JSON_H
 

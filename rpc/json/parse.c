@@ -14,6 +14,7 @@
 #include "field.h"
 #include "numbers.h"
 #include "path.h"
+#include "well_known.h"
 
 typedef struct parsing {
     const lks_rpc_scan_limits *limits;
@@ -90,6 +91,10 @@ static bool parse_enum(const parsing *p, const json_path *at, const ProtobufCEnu
     const char *name = numbers_string(json, &len);
     uint64_t number;
 
+    if (json_is_null(json) && well_known_is_null(type)) {
+        *ret = 0;
+        return true;
+    }
     if (name) {
         value = protobuf_c_enum_descriptor_get_value_by_name(type, name);
         if (!value)
@@ -308,6 +313,15 @@ static bool parse_field(parsing *p, const json_path *at, uint32_t depth, const f
 
 /* ---- messages -------------------------------------------------------------------- */
 
+/* null is a value of some fields; of others it says that they are not set. */
+static bool may_be_null(const field_descriptor *field)
+{
+    if (field->label == PROTOBUF_C_LABEL_REPEATED)
+        return false;
+    return (field->type == PROTOBUF_C_TYPE_MESSAGE && well_known_of(field->descriptor) == WELL_KNOWN_VALUE) ||
+           (field->type == PROTOBUF_C_TYPE_ENUM && field_in_oneof(field) && well_known_is_null(field->descriptor));
+}
+
 static bool parse_fields(parsing *p, const json_path *at, uint32_t depth, json_t *json, ProtobufCMessage *message)
 {
     const ProtobufCMessageDescriptor *type = message->descriptor;
@@ -326,7 +340,7 @@ static bool parse_fields(parsing *p, const json_path *at, uint32_t depth, json_t
         if (met[field - type->fields])
             return wrong(p, &path, "given twice, by two names");
         met[field - type->fields] = true;
-        if (!json_is_null(value) && !parse_field(p, &path, depth, field, value, message))
+        if ((!json_is_null(value) || may_be_null(field)) && !parse_field(p, &path, depth, field, value, message))
             return false;
         if (json_is_null(value) && field->label == PROTOBUF_C_LABEL_REQUIRED)
             met[field - type->fields] = false;
@@ -339,10 +353,106 @@ static bool parse_fields(parsing *p, const json_path *at, uint32_t depth, json_t
     return true;
 }
 
+/* ---- messages with a form of their own -------------------------------------------------- */
+
+static const field_descriptor *field_number(const ProtobufCMessage *message, unsigned number)
+{
+    return protobuf_c_message_descriptor_get_field(message->descriptor, number);
+}
+
+/* Timestamp or Duration. */
+static bool parse_time(parsing *p, const json_path *at, well_known kind, json_t *json, ProtobufCMessage *message)
+{
+    size_t len;
+    const char *text = numbers_string(json, &len);
+    int64_t *seconds = field_member(message, field_number(message, 1));
+    int32_t *nanos = field_member(message, field_number(message, 2));
+
+    if (kind == WELL_KNOWN_TIMESTAMP)
+        return (text && strlen(text) == len && well_known_read_timestamp(text, seconds, nanos)) ||
+               wrong(p, at, "must be a time as \"2026-11-27T08:00:00Z\"");
+    return (text && strlen(text) == len && well_known_read_duration(text, seconds, nanos)) ||
+           wrong(p, at, "must be a duration as \"1.5s\"");
+}
+
+static bool parse_mask(parsing *p, const json_path *at, json_t *json, ProtobufCMessage *message)
+{
+    size_t len, n = 0, path_len;
+    const char *text = numbers_string(json, &len);
+
+    if (!text || strlen(text) != len)
+        return wrong(p, at, "must be a string of paths, with commas between them");
+    for (size_t i = 0; i < len; i++)
+        n += text[i] == ',';
+    if (!count_elements(p, at, n + 1))
+        return false;
+    char **paths = lks_rpc_arena_alloc(p->arena, (n + 1) * sizeof *paths);
+    for (n = 0; paths && *text; text += path_len + (text[path_len] == ',')) {
+        path_len = strcspn(text, ",");
+        paths[n] = lks_rpc_arena_alloc(p->arena, 2 * path_len + 1);
+        size_t read = paths[n] ? well_known_read_path(text, path_len, paths[n]) : 0;
+        if (read == SIZE_MAX)
+            return wrong(p, at, "must be paths of names in lowerCamelCase");
+        if (!paths[n])
+            return no_memory(p);
+        paths[n++][read] = '\0';
+    }
+    *(size_t *)field_quantifier(message, field_number(message, 1)) = n;
+    *(char ***)field_member(message, field_number(message, 1)) = paths;
+    return paths || no_memory(p);
+}
+
+enum { VALUE_NULL = 1, VALUE_NUMBER, VALUE_STRING, VALUE_BOOL, VALUE_STRUCT, VALUE_LIST };
+
+static bool parse_any_value(parsing *p, const json_path *at, uint32_t depth, json_t *json, ProtobufCMessage *message)
+{
+    bool is_string = true;
+    unsigned number = VALUE_NULL;
+
+    if (json_is_object(json))
+        number = VALUE_STRUCT;
+    else if (json_is_array(json))
+        number = VALUE_LIST;
+    else if (json_is_boolean(json))
+        number = VALUE_BOOL;
+    else if (json_is_string(json))
+        number = numbers_text(json, &is_string) && !is_string ? VALUE_NUMBER : VALUE_STRING;
+    const field_descriptor *field = field_number(message, number);
+    if (!parse_value(p, at, depth, field, json, field_member(message, field)))
+        return false;
+    mark_set(message, field);
+    return true;
+}
+
+/* depth: of the message. */
+static bool parse_well_known(parsing *p, const json_path *at, uint32_t depth, well_known kind, json_t *json,
+                             ProtobufCMessage *message)
+{
+    const field_descriptor *first = field_number(message, 1);
+
+    switch (kind) {
+    case WELL_KNOWN_TIMESTAMP:
+    case WELL_KNOWN_DURATION:
+        return parse_time(p, at, kind, json, message);
+    case WELL_KNOWN_FIELD_MASK:
+        return parse_mask(p, at, json, message);
+    case WELL_KNOWN_STRUCT:
+        return parse_map(p, at, depth, first, json, message);
+    case WELL_KNOWN_LIST:
+        return parse_array(p, at, depth, first, json, message);
+    case WELL_KNOWN_VALUE:
+        return parse_any_value(p, at, depth, json, message);
+    default:
+        return parse_value(p, at, depth, first, json, field_member(message, first));
+    }
+}
+
 static bool parse_message(parsing *p, const json_path *at, uint32_t depth, const ProtobufCMessageDescriptor *type,
                           json_t *json, ProtobufCMessage **ret)
 {
-    if (!json_is_object(json))
+    well_known kind = well_known_of(type);
+
+    if (kind == WELL_KNOWN_NONE && !json_is_object(json))
         return wrong(p, at, "must be an object");
     if (depth > p->limits->depth)
         return wrong(p, at, "nested too deep");
@@ -351,7 +461,8 @@ static bool parse_message(parsing *p, const json_path *at, uint32_t depth, const
         return no_memory(p);
     protobuf_c_message_init(type, message);
     *ret = message;
-    return parse_fields(p, at, depth, json, message);
+    return kind != WELL_KNOWN_NONE ? parse_well_known(p, at, depth, kind, json, message)
+                                   : parse_fields(p, at, depth, json, message);
 }
 
 static lks_code not_json(const json_error_t *why, const char *marked, lks_error *error)
@@ -375,7 +486,8 @@ lks_code lks_rpc_json_parse(const ProtobufCMessageDescriptor *type, const void *
 
     if (!marked)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    json_t *json = json_loadb(marked, marked_len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    size_t alone = well_known_of(type) != WELL_KNOWN_NONE ? JSON_DECODE_ANY : 0; /* the whole text may be a string */
+    json_t *json = json_loadb(marked, marked_len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | alone, &why);
     if (!json)
         return not_json(&why, marked, error);
     bool good = parse_message(&p, NULL, 1, type, json, &message);

@@ -13,6 +13,7 @@
 #include "base/base64.h"
 #include "field.h"
 #include "path.h"
+#include "well_known.h"
 
 enum { FIRST_BYTES = 512, NUMBER_BYTES = 40 };
 
@@ -175,7 +176,9 @@ static void put_enum(printing *p, const ProtobufCEnumDescriptor *type, int value
     char text[NUMBER_BYTES];
 
     snprintf(text, sizeof text, "%d", value);
-    if (known)
+    if (well_known_is_null(type))
+        put(p, "null");
+    else if (known)
         put_quoted(p, known->name, strlen(known->name));
     else
         put(p, text);
@@ -321,11 +324,88 @@ static bool put_field(printing *p, const json_path *at, const ProtobufCMessage *
     return put_array(p, at, field, elements, n);
 }
 
+/* ---- messages with a form of their own -------------------------------------------------- */
+
+static bool put_time(printing *p, const json_path *at, well_known kind, int64_t seconds, int32_t nanos)
+{
+    char text[WELL_KNOWN_TEXT_BYTES];
+
+    if (kind == WELL_KNOWN_TIMESTAMP ? !well_known_write_timestamp(seconds, nanos, text)
+                                     : !well_known_write_duration(seconds, nanos, text))
+        return json_path_fail(at, p->whole, "out of the range of its kind", p->error);
+    put_quoted(p, text, strlen(text));
+    return true;
+}
+
+static bool put_mask(printing *p, const json_path *at, const char *const *paths, size_t n)
+{
+    put(p, "\"");
+    for (size_t i = 0; i < n; i++) {
+        const json_path path = {.outer = at, .index = i};
+        size_t len = strlen(paths[i]);
+        if (i > 0)
+            put(p, ",");
+        char *to = reserve(p, len);
+        size_t written = to ? well_known_write_path(paths[i], to) : len;
+        if (written == SIZE_MAX || !lks_rpc_utf8_valid(paths[i], len) || strpbrk(paths[i], "\"\\"))
+            return json_path_fail(&path, p->whole, "not a path of names in lower_case", p->error);
+        p->len -= len - written;
+    }
+    put(p, "\"");
+    return true;
+}
+
+/* The field of a Value that is set. */
+static bool put_any_value(printing *p, const json_path *at, const ProtobufCMessage *message)
+{
+    const ProtobufCMessageDescriptor *type = message->descriptor;
+
+    for (unsigned i = 0; i < type->n_fields; i++) {
+        const field_descriptor *field = &type->fields[i];
+        const void *from = field_member(message, field);
+        if (*(const uint32_t *)field_quantifier(message, field) != field->id)
+            continue;
+        if (field->type == PROTOBUF_C_TYPE_DOUBLE && !isfinite(*(const double *)from))
+            return json_path_fail(at, p->whole, "not a number of JSON", p->error);
+        return put_value(p, at, field, from);
+    }
+    return json_path_fail(at, p->whole, "has no value", p->error);
+}
+
+static bool put_well_known(printing *p, const json_path *at, well_known kind, const ProtobufCMessage *message)
+{
+    const field_descriptor *first = protobuf_c_message_descriptor_get_field(message->descriptor, 1);
+    const void *value = field_member(message, first);
+    bool is_list = first->label == PROTOBUF_C_LABEL_REPEATED;
+    size_t n = is_list ? *(const size_t *)field_quantifier(message, first) : 0;
+
+    switch (kind) {
+    case WELL_KNOWN_TIMESTAMP:
+    case WELL_KNOWN_DURATION:
+        return put_time(
+            p, at, kind, *(const int64_t *)value,
+            *(const int32_t *)field_member(message, protobuf_c_message_descriptor_get_field(message->descriptor, 2)));
+    case WELL_KNOWN_FIELD_MASK:
+        return put_mask(p, at, *(const char *const *const *)value, n);
+    case WELL_KNOWN_STRUCT:
+        return put_map(p, at, first, *(const ProtobufCMessage *const *const *)value, n);
+    case WELL_KNOWN_LIST:
+        return put_array(p, at, first, *(const char *const *)value, n);
+    case WELL_KNOWN_VALUE:
+        return put_any_value(p, at, message);
+    default:
+        return put_value(p, at, first, value);
+    }
+}
+
 static bool put_message(printing *p, const json_path *at, const ProtobufCMessage *message)
 {
     const ProtobufCMessageDescriptor *type = message->descriptor;
+    well_known kind = well_known_of(type);
     size_t written = 0;
 
+    if (kind != WELL_KNOWN_NONE)
+        return put_well_known(p, at, kind, message);
     open_with(p, "{");
     for (unsigned i = 0; i < type->n_fields; i++) {
         const field_descriptor *field = &type->fields[i];

@@ -70,7 +70,43 @@ def scalar(field, rng):
     return abs(value) if value == 0 and isinstance(value, float) and field.label != F.LABEL_REPEATED else value
 
 
+def any_value(rng, depth=0):
+    kind = rng.randrange(6 if depth < 3 else 4)
+    if kind < 4:
+        return [None, rng.choice([0, -1.5, 1e300, 2**53]), rng.choice(TEXTS), rng.random() < 0.5][kind]
+    if kind == 4:
+        return [any_value(rng, depth + 1) for _ in range(rng.randint(0, 3))]
+    return {rng.choice(TEXTS): any_value(rng, depth + 1) for _ in range(rng.randint(0, 3))}
+
+
+def nanos(rng):
+    return rng.choice([0, 500000000, 1000, 999999999, rng.randrange(10**9)])
+
+
+def fill_well_known(message, rng):
+    """Whether it is a message with a form of its own; it is filled then."""
+    name = message.DESCRIPTOR.full_name
+    if name == "google.protobuf.Timestamp":
+        message.seconds, message.nanos = rng.choice([0, -62135596800, 253402300799, rng.randrange(-62135596800, 253402300799)]), nanos(rng)
+    elif name == "google.protobuf.Duration":
+        sign = rng.choice([1, -1])
+        message.seconds, message.nanos = sign * rng.choice([0, 1, 315575999999, rng.randrange(10**9)]), sign * nanos(rng)
+    elif name == "google.protobuf.FieldMask":
+        message.paths.extend(rng.sample(["a", "unit_price", "lines.unit_price", "a1.b_c_d"], rng.randint(0, 4)))
+    elif name == "google.protobuf.Struct":
+        json_format.ParseDict({rng.choice(TEXTS): any_value(rng) for _ in range(3)}, message)
+    elif name == "google.protobuf.ListValue":
+        json_format.ParseDict([any_value(rng) for _ in range(3)], message)
+    elif name == "google.protobuf.Value":
+        json_format.ParseDict(any_value(rng), message)
+    else:
+        return False
+    return True
+
+
 def fill(message, rng, depth=0):
+    if fill_well_known(message, rng):
+        return
     for field in message.DESCRIPTOR.fields:
         if rng.random() < (0.3 if depth == 0 else 0.6) and field.label != F.LABEL_REQUIRED:
             continue
@@ -131,7 +167,7 @@ class Mapping(unittest.TestCase):
     def setUpClass(cls):
         with tempfile.NamedTemporaryFile(suffix=".bin") as out:
             subprocess.run(["protoc", f"--proto_path={PROTO_DIR}", f"--proto_path={UNIT_DIR}", "--include_imports",
-                            f"--descriptor_set_out={out.name}", "json.proto", "scan.proto",
+                            f"--descriptor_set_out={out.name}", "json.proto", "scan.proto", "well_known.proto",
                             *[f"lockstock/v1/{name}.proto" for name in
                               ("admin", "id", "idempotency", "lock", "ratelimit", "stock")]], check=True)
             files = descriptor_pb2.FileDescriptorSet.FromString(out.read())
@@ -175,7 +211,7 @@ class Mapping(unittest.TestCase):
 
     def test_round_trips(self):
         for name, cls in self.classes.items():
-            everything = name in ("lockstock.test.json.Everything", "lockstock.test.Kinds")
+            everything = name in ("lockstock.test.json.Everything", "lockstock.test.Kinds", "lockstock.test.json.WellKnown")
             for i in range(ROUNDS_EVERYTHING if everything else ROUNDS):
                 with self.subTest(type=name, seed=SEED, round=i):
                     self.both_ways(cls, random.Random(f"{SEED} {name} {i}"))
@@ -192,6 +228,26 @@ class Mapping(unittest.TestCase):
                 with self.assertRaises(json_format.ParseError):
                     json_format.Parse(text, cls())
                 self.assertRegex(self.peer.ask(f"parse {cls.DESCRIPTOR.full_name} {text.encode().hex()}"), "^error ")
+
+    def test_well_known_texts(self):
+        cls = self.classes["lockstock.test.json.WellKnown"]
+        for text in ("2026-11-27T09:00:00+01:00", "2024-02-29T23:59:59.000000001Z", "0001-01-01T00:00:00Z",
+                     "9999-12-31T23:59:59.999999999Z"):
+            self.assertEqual(self.peer.parse(cls, f'{{"time":"{text}"}}'), json_format.Parse(f'{{"time":"{text}"}}', cls()))
+        times = ["2026-11-27t09:00:00Z", "2026-13-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-11-27T24:00:00Z", "2026-11-27",
+                 "2026-11-27T09:00:00", "2026-11-27T09:00:00.Z", "2026-11-27T09:00:00.1234567890Z", "0001-01-01T00:00:00+01:00",
+                 "2026-11-27T09:00:00Z ", "", "2026-11-27T09:00:00+1:00"]
+        spans = ["1", "1.5", "s", "--1s", "1.s", "315576000001s", "315576000000.1s", "1.0000000000s", " 1s", "1e3s", ""]
+        for text in [*(f'{{"time":"{t}"}}' for t in times), *(f'{{"spans":["{s}"]}}' for s in spans), '{"time":1}', '{"mask":"a_b"}',
+                     '{"mask":["a"]}', '{"object":[]}', '{"object":null,"list":{}}', '{"number":{"value":1}}', '{"flag":"true"}',
+                     '{"spans":[null]}', '{"times":{"a":null}}']:
+            with self.subTest(text=text):
+                self.assertRegex(self.peer.ask(f"parse {cls.DESCRIPTOR.full_name} {text.encode().hex()}"), "^error ")
+        # What has no text is not printed.
+        for message in (cls(time={"seconds": 253402300800}), cls(time={"nanos": -1}), cls(spans=[{"seconds": 1, "nanos": -1}]),
+                        cls(mask={"paths": ["Upper"]}), cls(value={}), cls(value={"number_value": math.nan})):
+            answer = self.peer.ask(f"print {cls.DESCRIPTOR.full_name} - {message.SerializeToString().hex()}")
+            self.assertRegex(answer, "^error ", message)
 
     def test_what_one_takes_the_other_does(self):
         cls = self.classes["lockstock.test.json.Everything"]

@@ -18,6 +18,7 @@
 #include "json.pb-c.h"
 #include "rpc/json/json.h"
 #include "scan.pb-c.h"
+#include "well_known.pb-c.h"
 
 typedef ProtobufCMessageDescriptor message_type;
 
@@ -115,6 +116,7 @@ int main(void)
     }
     add_type(&lockstock__test__json__everything__descriptor);
     add_type(&lockstock__test__kinds__descriptor);
+    add_type(&lockstock__test__json__well_known__descriptor);
     while (arena && getline(&line, &room, stdin) > 0) {
         line[strcspn(line, "\n")] = '\0';
         char *words[4] = {line}, *at = line;
