@@ -181,7 +181,11 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
 
     if (lks_admin_get_metrics(*channel, &request, NULL, &response, &error) != LKS_OK)
         return exits_failed(&error, true);
-    char *text = strndup((const char *)response->text.data, response->text.len);
+    char *text = malloc(response->text.len + 1);
+    if (text) {
+        memcpy(text, response->text.data, response->text.len);
+        text[response->text.len] = '\0';
+    }
     lks_get_metrics_response_free(response);
     if (!text)
         return exits_wrong("--server", "out of memory");

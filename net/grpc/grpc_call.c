@@ -317,6 +317,8 @@ void grpc_call_begin(grpc_stream *s)
     s->begun = true;
     s->gzip = strstr(grpc_headers_value(s, "grpc-accept-encoding").data, "gzip");
     s->reader.gzip = grpc_headers_are(s, "grpc-encoding", "gzip");
+    s->reader.other =
+        grpc_headers_value(s, "grpc-encoding").len > 0 && !grpc_headers_are(s, "grpc-encoding", "identity");
     if (s->too_much)
         refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
     else if (s->header_bytes > HEADER_BYTES_MAX)

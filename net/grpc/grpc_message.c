@@ -47,6 +47,8 @@ static lks_code begin(grpc_reader *r, lks_error *error)
     uint32_t length =
         (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 | (uint32_t)r->prefix[3] << 8 | r->prefix[4];
 
+    if (r->prefix[0] == COMPRESSED && !r->gzip && !r->other)
+        return fail(error, LKS_INTERNAL, LKS_REASON_NONE, "a compressed message without grpc-encoding");
     if (r->prefix[0] > COMPRESSED || (r->prefix[0] == COMPRESSED && !r->gzip))
         return fail(error, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "grpc-encoding: only gzip and identity are known");
     if (length > r->bytes_max)

@@ -17,6 +17,7 @@ enum { GRPC_PREFIX_BYTES = 5 };
 typedef struct grpc_reader {
     size_t bytes_max; /* of a message, also once decompressed */
     bool gzip;        /* messages may be compressed */
+    bool other;       /* by something that is not known */
     uint8_t prefix[GRPC_PREFIX_BYTES];
     size_t prefix_len;
     uint8_t *data;
@@ -25,8 +26,8 @@ typedef struct grpc_reader {
 
 /* Reads bytes until a message is complete. *used is how many it read. *message gets the message, which the caller
  * frees and which is not NULL even when empty; NULL while it is not complete. Memory grows with the bytes that
- * arrive. Errors are final. RESOURCE_EXHAUSTED: too long, or out of memory. UNIMPLEMENTED: a compression that was
- * not announced. INTERNAL: bad gzip. */
+ * arrive. Errors are final. RESOURCE_EXHAUSTED: too long, or out of memory. UNIMPLEMENTED: a compression that is
+ * not known. INTERNAL: one that was not announced, or bad gzip. */
 lks_code grpc_read(grpc_reader *r, const uint8_t *data, size_t len, size_t *used, uint8_t **message,
                    size_t *message_len, lks_error *error);
 

@@ -240,7 +240,7 @@ static void begin_page(http_exchange *e, const http_page *page)
 
     if (!e->is_get && !e->is_head) {
         exchange_set(e, "allow", "GET, HEAD");
-        refuse(e, 405, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "this page is read with GET");
+        refuse(e, 405, LKS_UNKNOWN, LKS_REASON_NONE, "this page is read with GET");
     } else if (page->right && check(e, page->right, page->effect, &error) != LKS_OK) {
         fail(e, 0, &error);
     } else {
@@ -273,7 +273,7 @@ static bool check_verb(http_exchange *e)
     if (e->is_post || (e->is_get && reads))
         return true;
     exchange_set(e, "allow", reads ? "GET, POST" : "POST");
-    refuse(e, 405, LKS_UNIMPLEMENTED, LKS_REASON_NONE,
+    refuse(e, 405, LKS_UNKNOWN, LKS_REASON_NONE,
            reads ? "this method is called with POST or GET" : "this method is called with POST");
     return false;
 }
@@ -300,7 +300,7 @@ static bool choose_protocol(http_exchange *e)
     }
     exchange_set(e, "accept-post",
                  "application/json, application/proto, application/grpc-web+proto, application/grpc-web-text+proto");
-    refuse(e, 415, LKS_UNIMPLEMENTED, LKS_REASON_NONE,
+    refuse(e, 415, LKS_UNKNOWN, LKS_REASON_NONE,
            "content-type: must be application/json, application/proto, application/grpc-web or "
            "application/grpc-web-text; gRPC needs HTTP/2");
     return false;

@@ -67,7 +67,10 @@ static bool decode_text(const char *from, size_t len, uint8_t *to, size_t *ret_l
 
 static bool read_message(http_exchange *e, lks_error *error)
 {
-    grpc_reader reader = {.bytes_max = e->site->message_bytes_max, .gzip = e->is_gzip};
+    lks_rpc_slice coding = e->known[KNOWN_GRPC_ENCODING];
+    grpc_reader reader = {.bytes_max = e->site->message_bytes_max,
+                          .gzip = e->is_gzip,
+                          .other = coding.len > 0 && strcmp(coding.data, "identity") != 0};
     const uint8_t *body = e->body;
     size_t len = e->body_len, used = 0, message_len = 0;
     uint8_t *message = NULL;

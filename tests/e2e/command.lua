@@ -75,7 +75,7 @@ function case.settings_are_checked_and_printed_without_a_start()
   ends("--check-config " .. store .. "--policy /none", 2, {"/none"})
   ends("--print-config --store redis://u:secret@h/1 --in-flight=7", 0,
     {"# flag\nstore = redis://u:***@h/1\n", "# flag\nin-flight = 7\n", "# default\nfsync = always\n"})
-  ends(store .. "--listen http://127.0.0.1:1", 2, {"http://127.0.0.1:1"})
+  ends(store .. "--listen ftp://127.0.0.1:1", 2, {"ftp://127.0.0.1:1"})
   eq(os.execute("test -e " .. dir .. "/made"), nil)
 end
 

@@ -150,7 +150,7 @@ def calls_in_protobuf():
         if b"grpc-status: 3\r\n" not in trailers or b"lockstock-applied: NO\r\n" not in trailers:
             raise SystemExit(trailers)
     web = {"Content-Type": "application/grpc-web"}
-    for body, code in ((b"", 12), (frame(b"") * 2, 12), (b"\0\0\0\0\x05a", 12), (b"\x01\0\0\0\0", 12)):
+    for body, code in ((b"", 12), (frame(b"") * 2, 12), (b"\0\0\0\0\x05a", 12), (b"\x01\0\0\0\0", 13)):
         ((_, trailers),) = frames(call(DEDUCT, body, fields=web)[2])
         expect(f"gRPC-Web {body}", trailers.split(b"\r\n")[0], f"grpc-status: {code}".encode())
 
@@ -170,11 +170,11 @@ def errors():
         ("an unknown method", 404, "unimplemented", "nothing is served", ("/lockstock.v1.StockService/No", {}), {}),
         ("a path above", 404, "unimplemented", "nothing is served", ("/../lockstock.v1.StockService/Deduct", {}), {}),
         ("an encoded slash", 404, "unimplemented", "nothing is served", ("/lockstock.v1.StockService%2FDeduct", {}), {}),
-        ("another type", 415, "unimplemented", "content-type", (DEDUCT, {}), {"fields": {"Content-Type": "text/plain"}}),
-        ("no type", 415, "unimplemented", "content-type", (DEDUCT, {}), {"fields": {}}),
-        ("gRPC in HTTP/1.1", 415, "unimplemented", "HTTP/2", (DEDUCT, {}), {"fields": {"Content-Type": "application/grpc"}}),
-        ("another verb", 405, "unimplemented", "POST", (GET_ITEM, {}), {"verb": "PUT"}),
-        ("GET of a method that writes", 405, "unimplemented", "POST", (DEDUCT + "?encoding=json&message={}",), get),
+        ("another type", 415, "unknown", "content-type", (DEDUCT, {}), {"fields": {"Content-Type": "text/plain"}}),
+        ("no type", 415, "unknown", "content-type", (DEDUCT, {}), {"fields": {}}),
+        ("gRPC in HTTP/1.1", 415, "unknown", "HTTP/2", (DEDUCT, {}), {"fields": {"Content-Type": "application/grpc"}}),
+        ("another verb", 405, "unknown", "POST", (GET_ITEM, {}), {"verb": "PUT"}),
+        ("GET of a method that writes", 405, "unknown", "POST", (DEDUCT + "?encoding=json&message={}",), get),
         ("GET without a message", 400, "invalid_argument", "message", (query(encoding="json"),), get),
         ("GET without an encoding", 400, "invalid_argument", "encoding", (query(message="{}"),), get),
         ("GET with two messages", 400, "invalid_argument", "message: more than one",
@@ -193,7 +193,7 @@ def errors():
         ("a page of another site without Origin", 403, "permission_denied", "sec-fetch-site", (GET_ITEM,),
          {"verb": "GET", "fields": {"Sec-Fetch-Site": "cross-site"}}),
         ("a name that resolves to this machine", 403, "permission_denied", "host", (DEDUCT, {}), {"host": "evil.example:80"}),
-        ("a form of a page", 415, "unimplemented", "content-type", (DEDUCT, {}),
+        ("a form of a page", 415, "unknown", "content-type", (DEDUCT, {}),
          {"fields": {"Content-Type": "application/x-www-form-urlencoded", "Origin": "https://shop.example"}}),
         ("a preflight of another site", 403, "permission_denied", "--allow-origin", (DEDUCT,),
          {"verb": "OPTIONS", "fields": {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}}),
