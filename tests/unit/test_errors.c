@@ -62,6 +62,7 @@ static void checked(void *arg, bool allowed, const lks_limiter_decision *decisio
 
 static void made(void *arg, lks_reserve_outcome outcome, const lks_error *why)
 {
+    atomic_fetch_add(&ended, 1);
 }
 
 static void confirmed(void *arg, lks_confirm_outcome outcome, const lks_error *why)
@@ -202,10 +203,11 @@ TEST(reservations_set_or_clear_their_error)
     CLEARS(lks_reservation_make_start(channel, &order, made, NULL, &two, &error));
     fake_await(fake, FAKE_RESERVE, NULL, 2);
     lks_reservation_make_cancel(two);
+    await_ended(2); /* the answer may have been first */
     lks_reservation_free(two);
     CLEARS(lks_reservation_make(channel, &order, &two, &error));
     CLEARS(lks_reservation_cancel_start(two, NULL, cancelled, NULL, &error));
-    await_ended(2);
+    await_ended(3);
     lks_reservation_free(one);
     lks_reservation_free(two);
     CLEARS(lks_reservation_make(channel, &order, &one, &error));
