@@ -246,6 +246,43 @@ TEST(a_host_serves_its_methods_and_its_pages_over_http)
     assert_non_null(strstr(ask(GET("/metrics"), answer, sizeof answer), "404 Not Found"));
 }
 
+TEST(each_code_has_its_status_and_name_over_http)
+{
+    static const struct {
+        lks_code code;
+        const char *status, *name;
+    } rows[] = {
+        {LKS_CANCELLED, " 499 ", "canceled"},
+        {LKS_UNKNOWN, " 500 ", "unknown"},
+        {LKS_INVALID_ARGUMENT, " 400 ", "invalid_argument"},
+        {LKS_DEADLINE_EXCEEDED, " 504 ", "deadline_exceeded"},
+        {LKS_NOT_FOUND, " 404 ", "not_found"},
+        {LKS_ALREADY_EXISTS, " 409 ", "already_exists"},
+        {LKS_PERMISSION_DENIED, " 403 ", "permission_denied"},
+        {LKS_RESOURCE_EXHAUSTED, " 429 ", "resource_exhausted"},
+        {LKS_FAILED_PRECONDITION, " 400 ", "failed_precondition"},
+        {LKS_ABORTED, " 409 ", "aborted"},
+        {LKS_OUT_OF_RANGE, " 400 ", "out_of_range"},
+        {LKS_UNIMPLEMENTED, " 501 ", "unimplemented"},
+        {LKS_INTERNAL, " 500 ", "internal"},
+        {LKS_UNAVAILABLE, " 503 ", "unavailable"},
+        {LKS_DATA_LOSS, " 500 ", "data_loss"},
+        {LKS_UNAUTHENTICATED, " 401 ", "unauthenticated"},
+    };
+    static char answer[1 << 14];
+    char code[64];
+
+    open_http((lks_host_options){0});
+    here.text = "na\u00efve \"\\\n\u263a";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(code, sizeof code, "{\"code\":\"%s\",", rows[i].name);
+        const char *const wanted[] = {rows[i].status, code, "\"message\":\"na\u00efve \\\"\\\\\\u000a\u263a\""};
+        here.code = rows[i].code;
+        assert_has(ask(POST("/lockstock.test.Shop/Look", "Content-Length: 2\r\n", "{}"), answer, sizeof answer), wanted,
+                   3);
+    }
+}
+
 /* promise CH28: a handler knows the wire, the process at the other end of a unix socket, and its namespace */
 TEST(a_handler_knows_the_process_that_calls)
 {
