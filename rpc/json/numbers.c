@@ -130,7 +130,7 @@ const char *numbers_text(const json_t *json, bool *is_string)
     if (!text || len != json_string_length(json))
         return NULL;
     if (is_string)
-        *is_string = text[0] != MARK;
+        *is_string = text[0] != MARK || text[1] == MARK;
     return text[0] == MARK ? text + 1 : text;
 }
 

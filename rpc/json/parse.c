@@ -395,6 +395,8 @@ static bool parse_mask(parsing *p, const json_path *at, json_t *json, ProtobufCM
             return wrong(p, at, "must be paths of names in lowerCamelCase");
         if (!paths[n])
             return no_memory(p);
+        if (read > p->limits->string_bytes)
+            return wrong(p, at, "string too long");
         paths[n++][read] = '\0';
     }
     *(size_t *)field_quantifier(message, field_number(message, 1)) = n;

@@ -186,6 +186,18 @@ static void put_enum(printing *p, const ProtobufCEnumDescriptor *type, int value
 
 static bool put_message(printing *p, const json_path *at, const ProtobufCMessage *message);
 
+/* A message that is not there, as an empty one. */
+static bool put_unset(printing *p, const json_path *at, const ProtobufCMessageDescriptor *type)
+{
+    ProtobufCMessage *empty = lks_rpc_arena_alloc(p->arena, type->sizeof_message);
+
+    p->no_memory = p->no_memory || !empty;
+    if (!empty)
+        return true;
+    protobuf_c_message_init(type, empty);
+    return put_message(p, at, empty);
+}
+
 static bool put_value(printing *p, const json_path *at, const field_descriptor *field, const void *from)
 {
     char text[NUMBER_BYTES] = "";
@@ -229,8 +241,7 @@ static bool put_value(printing *p, const json_path *at, const field_descriptor *
     case PROTOBUF_C_TYPE_MESSAGE:
         if (*(const ProtobufCMessage *const *)from)
             return put_message(p, at, *(const ProtobufCMessage *const *)from);
-        put(p, "{}"); /* an entry of a map may have no value */
-        break;
+        return put_unset(p, at, field->descriptor); /* an entry of a map may have no value */
     }
     put(p, text);
     return true;
@@ -347,7 +358,9 @@ static bool put_mask(printing *p, const json_path *at, const char *const *paths,
             put(p, ",");
         char *to = reserve(p, len);
         size_t written = to ? well_known_write_path(paths[i], to) : len;
-        if (written == SIZE_MAX || !lks_rpc_utf8_valid(paths[i], len) || strpbrk(paths[i], "\"\\"))
+        bool is_plain =
+            paths[i][strspn(paths[i], "abcdefghijklmnopqrstuvwxyz0123456789_.ABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '\0';
+        if (written == SIZE_MAX || !is_plain)
             return json_path_fail(&path, p->whole, "not a path of names in lower_case", p->error);
         p->len -= len - written;
     }

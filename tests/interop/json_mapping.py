@@ -243,9 +243,17 @@ class Mapping(unittest.TestCase):
                      '{"spans":[null]}', '{"times":{"a":null}}']:
             with self.subTest(text=text):
                 self.assertRegex(self.peer.ask(f"parse {cls.DESCRIPTOR.full_name} {text.encode().hex()}"), "^error ")
+        for text in ('{"value":"\\u007f5"}', '{"values":{"a":"\x7f"}}'):  # the parser marks numbers with that character
+            self.assertEqual(self.peer.parse(cls, text), json_format.Parse(text, cls()))
+        longest = "a" * 65536
+        self.assertEqual(self.peer.parse(cls, f'{{"mask":"{longest}"}}').mask.paths, [longest])
+        for path in ("a" * 65537, "A" * 40000):
+            answer = self.peer.ask(f"parse {cls.DESCRIPTOR.full_name} " + f'{{"mask":"{path}"}}'.encode().hex())
+            self.assertRegex(answer, "^error ")
+        self.assertEqual(self.peer.print(cls.FromString(b"\x62\x03\x0a\x01k")), '{"times":{"k":"1970-01-01T00:00:00Z"}}')
         # What has no text is not printed.
         for message in (cls(time={"seconds": 253402300800}), cls(time={"nanos": -1}), cls(spans=[{"seconds": 1, "nanos": -1}]),
-                        cls(mask={"paths": ["Upper"]}), cls(value={}), cls(value={"number_value": math.nan})):
+                        cls(mask={"paths": ["Upper"]}), cls(mask={"paths": ["a\tb"]}), cls(mask={"paths": ["a,b"]}), cls(value={}), cls(value={"number_value": math.nan})):
             answer = self.peer.ask(f"print {cls.DESCRIPTOR.full_name} - {message.SerializeToString().hex()}")
             self.assertRegex(answer, "^error ", message)
 
