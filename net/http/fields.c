@@ -50,6 +50,14 @@ size_t http_fields_count(const http_fields *from, const char *name)
     return n;
 }
 
+const char *http_find_origin(char *const *origins, size_t n, const char *origin)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcasecmp(origins[i], origin) == 0)
+            return origins[i];
+    return NULL;
+}
+
 /* "gzip;q=0" refuses gzip. */
 static bool is_refused(const char *parameters, size_t len)
 {

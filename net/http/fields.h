@@ -40,6 +40,9 @@ void http_fields_put(http_fields *to, lks_rpc_arena *arena, const char *prefix, 
 /* Calls `see` with the bytes of a binary value, or with the text, also when that cannot be decoded. */
 void http_field_tell(const http_field *field, lks_rpc_arena *arena, sink_see_entry *see, void *arg);
 
+/* The one of the origins that a request's Origin names, in any case of letters; NULL: none. */
+const char *http_find_origin(char *const *origins, size_t n, const char *origin);
+
 /* Whether a list ("a, b;q=1") has a token, in any case of letters, that is not refused with q=0. */
 bool http_list_has(lks_rpc_slice list, const char *token);
 

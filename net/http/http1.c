@@ -14,6 +14,7 @@ enum { LENGTH_DIGITS_MAX = 15, CHUNK_DIGITS_MAX = 8 };
 #define DIGITS "0123456789"
 
 static const http1_verdict fine = {0};
+static const char no_cr[] = "a line ends without CR";
 
 static http1_verdict refused(unsigned status, const char *why)
 {
@@ -69,7 +70,7 @@ http1_verdict http1_find_head(const char *bytes, size_t len, size_t seen, size_t
         return refused(400, "this is no HTTP request");
     while ((lf = memchr(at, '\n', (size_t)(end - at)))) {
         if (lf == bytes || lf[-1] != '\r')
-            return refused(400, "a line ends without CR");
+            return refused(400, no_cr);
         at = lf + 1;
         if (lf - bytes < 3 || memcmp(lf - 3, "\r\n\r\n", 4) != 0)
             continue;
@@ -90,6 +91,7 @@ static http1_verdict read_version(http1_head *head, lks_rpc_slice version)
     head->is_10 = memcmp(version.data + 5, "1.0", 3) == 0;
     if (!head->is_10 && memcmp(version.data + 5, "1.1", 3) != 0)
         return refused(505, "HTTP: must be 1.0, 1.1 or 2");
+    head->has_version = true;
     return fine;
 }
 
@@ -206,8 +208,11 @@ http1_verdict http1_read_head(const char *bytes, size_t len, lks_rpc_arena *aren
     size_t n = 0;
 
     *head = (http1_head){0};
-    while (verdict.status == 0 && take_until(&rest, '\n', &line) && line.len > 1) {
-        line.len--; /* its CR */
+    while (verdict.status == 0 && take_until(&rest, '\n', &line)) {
+        if (line.len == 0 || line.data[--line.len] != '\r')
+            return refused(400, no_cr);
+        if (line.len == 0)
+            break;
         if (n == 0)
             verdict = read_request_line(head, line, arena);
         else if (n > HTTP1_FIELDS_MAX)
@@ -302,7 +307,7 @@ static const struct {
     {413, "Content Too Large"},
     {415, "Unsupported Media Type"},
     {417, "Expectation Failed"},
-    {421, "Misdirected Request"},
+    {426, "Upgrade Required"},
     {429, "Too Many Requests"},
     {431, "Request Header Fields Too Large"},
     {499, "Client Closed Request"},

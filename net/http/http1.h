@@ -15,6 +15,7 @@ enum { HTTP1_HEAD_BYTES_MAX = 16 * 1024, HTTP1_FIELDS_MAX = 100 };
 
 typedef struct http1_head {
     const char *method, *target; /* in the arena */
+    bool has_version;            /* 1.0 or 1.1; else the request is refused for that */
     bool is_10;                  /* HTTP/1.0 */
     bool closes;                 /* the client wants the connection to end after the answer */
     bool expects;                /* it waits for "100 Continue" before it sends the body */

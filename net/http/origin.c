@@ -16,14 +16,6 @@ static const char *host_of(const http_exchange *e, const char *origin)
     return strncasecmp(origin, scheme, len) == 0 ? origin + len : NULL;
 }
 
-static const char *named(const http_site *site, const char *origin)
-{
-    for (size_t i = 0; i < site->n_origins; i++)
-        if (strcasecmp(site->origins[i], origin) == 0)
-            return site->origins[i];
-    return NULL;
-}
-
 static bool is_own(const http_exchange *e, const char *origin)
 {
     const char *host = host_of(e, origin);
@@ -50,7 +42,7 @@ bool origin_check(http_exchange *e, lks_error *error)
     if (origin[0] == '\0')
         return strcasecmp(site, "cross-site") != 0 ||
                forbidden(error, "sec-fetch-site: a page of another site must send Origin");
-    e->allowed_origin = named(e->site, origin);
+    e->allowed_origin = http_find_origin(e->site->origins, e->site->n_origins, origin);
     return e->allowed_origin || is_own(e, origin) || forbidden(error, "origin: not one that --allow-origin names");
 }
 

@@ -9,186 +9,50 @@
 
 #include <openssl/evp.h>
 
+#include "net/http/http1.h"
+
 enum { KEY_BYTES = 24, KEY_DIGITS = 22, SHA1_BYTES = 20 };
-
-typedef struct text {
-    const char *at;
-    size_t len;
-} text;
-
-typedef enum field { HOST, ORIGIN, KEY, VERSION, LENGTH, ENCODING, UPGRADE, CONNECTION, PROTOCOL, N_FIELDS } field;
-
-static const struct {
-    const char *name, *token; /* token: what the list must contain */
-} fields[N_FIELDS] = {
-    [HOST] = {"Host", NULL},
-    [ORIGIN] = {"Origin", NULL},
-    [KEY] = {"Sec-WebSocket-Key", NULL},
-    [VERSION] = {"Sec-WebSocket-Version", NULL},
-    [LENGTH] = {"Content-Length", NULL},
-    [ENCODING] = {"Transfer-Encoding", NULL},
-    [UPGRADE] = {"Upgrade", "websocket"},
-    [CONNECTION] = {"Connection", "upgrade"},
-    [PROTOCOL] = {"Sec-WebSocket-Protocol", NULL}, /* the site's */
-};
-
-typedef struct request {
-    text target;
-    bool is_http11;
-    text value[N_FIELDS]; /* of the first */
-    unsigned n[N_FIELDS];
-    bool has_token[N_FIELDS]; /* in any of them */
-} request;
-
-static bool equals(text t, const char *wanted)
-{
-    return t.len == strlen(wanted) && strncasecmp(t.at, wanted, t.len) == 0;
-}
-
-static text trim(text t)
-{
-    while (t.len > 0 && (t.at[0] == ' ' || t.at[0] == '\t')) {
-        t.at++;
-        t.len--;
-    }
-    while (t.len > 0 && (t.at[t.len - 1] == ' ' || t.at[t.len - 1] == '\t'))
-        t.len--;
-    return t;
-}
-
-/* Cuts off the part before `end`, and `end`; everything without an `end`. */
-static text take_until(text *from, char end)
-{
-    const char *found = memchr(from->at, end, from->len);
-    text part = {from->at, found ? (size_t)(found - from->at) : from->len};
-    size_t taken = part.len + !!found;
-
-    from->at += taken;
-    from->len -= taken;
-    return part;
-}
-
-static bool list_has(text list, const char *wanted)
-{
-    while (list.len > 0)
-        if (equals(trim(take_until(&list, ',')), wanted))
-            return true;
-    return false;
-}
-
-/* ---- reading ---------------------------------------------------------------------- */
-
-/* A tab counts as a space in values. */
-static bool has_control(text t, bool tab_is_one)
-{
-    for (size_t i = 0; i < t.len; i++) {
-        unsigned char c = (unsigned char)t.at[i];
-        if (c == 0x7F || (c < ' ' && (c != '\t' || tab_is_one)))
-            return true;
-    }
-    return false;
-}
-
-static bool is_name(text t)
-{
-    for (size_t i = 0; i < t.len; i++)
-        if (!memchr("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", t.at[i], 77))
-            return false;
-    return t.len > 0;
-}
-
-/* "GET /path HTTP/1.1"; the caller has checked the method. */
-static bool read_first_line(request *r, text line)
-{
-    if (has_control(line, true))
-        return false;
-    take_until(&line, ' ');
-    r->target = take_until(&line, ' ');
-    r->is_http11 = line.len == 8 && memcmp(line.at, "HTTP/1.1", 8) == 0;
-    return r->target.len > 0 && line.len > 0;
-}
-
-static bool read_field(request *r, text line, const char *subprotocol)
-{
-    text name = take_until(&line, ':');
-    text value = trim(line);
-
-    /* The name ends at a colon before the line ends. */
-    if (name.at + name.len == line.at || !is_name(name) || has_control(value, false))
-        return false;
-    for (size_t f = 0; f < N_FIELDS; f++) {
-        if (!equals(name, fields[f].name))
-            continue;
-        const char *token = f == PROTOCOL ? subprotocol : fields[f].token;
-        if (r->n[f]++ == 0)
-            r->value[f] = value;
-        r->has_token[f] = r->has_token[f] || (token && list_has(value, token));
-    }
-    return true;
-}
-
-/* Lines end with CR LF and are not folded. */
-static bool take_line(text *from, text *line)
-{
-    *line = take_until(from, '\n');
-    if (line->len == 0 || line->at[line->len - 1] != '\r')
-        return false;
-    line->len--;
-    return true;
-}
-
-static bool read_request(request *r, text bytes, const char *subprotocol)
-{
-    text line;
-
-    *r = (request){0};
-    if (!take_line(&bytes, &line) || !read_first_line(r, line))
-        return false;
-    while (take_line(&bytes, &line)) {
-        if (line.len == 0)
-            return bytes.len == 0;
-        if (!read_field(r, line, subprotocol))
-            return false;
-    }
-    return false;
-}
 
 /* ---- judging ---------------------------------------------------------------------- */
 
-static bool origin_is_named(const websocket_site *site, text origin)
+static bool is_path(const char *target, const char *path)
 {
-    for (size_t i = 0; i < site->n_origins; i++)
-        if (equals(origin, site->origins[i]))
+    size_t len = strcspn(target, "?");
+
+    return len == strlen(path) && memcmp(target, path, len) == 0;
+}
+
+/* Whether any field with that name has the token in its list. */
+static bool has_token(const http_fields *fields, const char *name, const char *token)
+{
+    const http_field *field;
+
+    TAILQ_FOREACH(field, fields, next)
+        if (strcmp(field->name, name) == 0 &&
+            http_list_has((lks_rpc_slice){.data = field->value, .len = field->value_len}, token))
             return true;
     return false;
 }
 
-static bool is_path(text target, const char *path)
-{
-    text without_query = take_until(&target, '?');
-
-    return without_query.len == strlen(path) && memcmp(without_query.at, path, without_query.len) == 0;
-}
-
 /* 16 bytes in base64. */
-static bool is_key(text key)
+static bool is_key(lks_rpc_slice key)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-    if (key.len != KEY_BYTES || memcmp(key.at + KEY_DIGITS, "==", KEY_BYTES - KEY_DIGITS) != 0)
+    if (key.len != KEY_BYTES || memcmp(key.data + KEY_DIGITS, "==", KEY_BYTES - KEY_DIGITS) != 0)
         return false;
     for (size_t i = 0; i < KEY_DIGITS; i++)
-        if (!memchr(digits, key.at[i], sizeof digits - 1))
+        if (!memchr(digits, key.data[i], sizeof digits - 1))
             return false;
     return true;
 }
 
-static bool accept_key(text key, char accept[WEBSOCKET_ACCEPT_BYTES + 1])
+static bool accept_key(lks_rpc_slice key, char accept[WEBSOCKET_ACCEPT_BYTES + 1])
 {
     static const char suffix[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     unsigned char both[KEY_BYTES + sizeof suffix - 1], digest[SHA1_BYTES];
 
-    memcpy(both, key.at, KEY_BYTES);
+    memcpy(both, key.data, KEY_BYTES);
     memcpy(both + KEY_BYTES, suffix, sizeof suffix - 1);
     if (EVP_Digest(both, sizeof both, digest, NULL, EVP_sha1(), NULL) != 1)
         return false;
@@ -201,61 +65,57 @@ static websocket_verdict refused(unsigned status, const char *why)
     return (websocket_verdict){.status = status, .why = why};
 }
 
-websocket_verdict websocket_request_check(const websocket_site *site, const char *bytes, size_t len)
+static websocket_verdict judge(const websocket_site *site, const http1_head *head, const http_fields *fields)
 {
     websocket_verdict accepted = {.status = 101};
-    request r;
+    lks_rpc_slice key = http_fields_value(fields, "sec-websocket-key");
+    size_t origins = http_fields_count(fields, "origin");
 
-    if (!read_request(&r, (text){bytes, len}, site->subprotocol))
-        return refused(400, "this is no HTTP request");
-    if (!r.is_http11)
+    if (head->is_10)
         return refused(505, "HTTP: must be 1.1");
-    if (r.n[HOST] != 1)
-        return refused(400, "Host: must be there once");
-    if (r.n[LENGTH] > 0 || r.n[ENCODING] > 0)
+    if (http_fields_count(fields, "content-length") + http_fields_count(fields, "transfer-encoding") > 0)
         return refused(400, "the request must have no body");
-    if (r.n[ORIGIN] > 1)
+    if (origins > 1)
         return refused(400, "Origin: more than one");
-    if (r.n[ORIGIN] == 1 && !origin_is_named(site, r.value[ORIGIN]))
+    if (origins == 1 && !http_find_origin(site->origins, site->n_origins, http_fields_value(fields, "origin").data))
         return refused(403, "Origin: not one that --allow-origin names");
-    if (!is_path(r.target, site->path))
+    if (!is_path(head->target, site->path))
         return refused(404, "nothing is served at this path");
-    if (!r.has_token[UPGRADE] || !r.has_token[CONNECTION])
+    if (!has_token(fields, "upgrade", "websocket") || !has_token(fields, "connection", "upgrade"))
         return refused(426, "Upgrade: must be websocket");
-    if (r.n[VERSION] != 1 || !equals(r.value[VERSION], "13"))
+    if (http_fields_count(fields, "sec-websocket-version") != 1 ||
+        strcmp(http_fields_value(fields, "sec-websocket-version").data, "13") != 0)
         return refused(426, "Sec-WebSocket-Version: must be 13");
-    if (!r.has_token[PROTOCOL])
+    if (!has_token(fields, "sec-websocket-protocol", site->subprotocol))
         return refused(400, "Sec-WebSocket-Protocol: the one that is spoken here is not among them");
-    if (r.n[KEY] != 1 || !is_key(r.value[KEY]))
+    if (http_fields_count(fields, "sec-websocket-key") != 1 || !is_key(key))
         return refused(400, "Sec-WebSocket-Key: must be 16 bytes in base64, once");
-    if (!accept_key(r.value[KEY], accepted.accept))
+    if (!accept_key(key, accepted.accept))
         return refused(500, "SHA-1 is not available");
     return accepted;
 }
 
-/* ---- the answer ------------------------------------------------------------------- */
-
-static const char *reason(unsigned status)
+websocket_verdict websocket_request_check(const websocket_site *site, const char *bytes, size_t len)
 {
-    switch (status) {
-    case 403:
-        return "Forbidden";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 426:
-        return "Upgrade Required";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 500:
-        return "Internal Server Error";
-    case 505:
-        return "HTTP Version Not Supported";
-    default:
-        return "Bad Request";
-    }
+    http_fields fields = TAILQ_HEAD_INITIALIZER(fields);
+    lks_rpc_arena *arena = lks_rpc_arena_new();
+    http1_verdict read = {.status = 503, .why = "out of memory"};
+    websocket_verdict verdict;
+    http1_head head = {0};
+
+    if (arena)
+        read = http1_read_head(bytes, len, arena, &head, &fields);
+    if (read.status == 0)
+        verdict = judge(site, &head, &fields);
+    else if (head.target && !head.has_version)
+        verdict = refused(505, "HTTP: must be 1.1");
+    else
+        verdict = refused(read.status == 503 ? 503 : 400, read.why);
+    lks_rpc_arena_free(arena);
+    return verdict;
 }
+
+/* ---- the answer ------------------------------------------------------------------- */
 
 /* Further fields of a status, which RFC 9110 requires. */
 static const char *also(unsigned status)
@@ -284,7 +144,7 @@ size_t websocket_answer(const websocket_site *site, const websocket_verdict *ver
         len = snprintf(
             out, WEBSOCKET_ANSWER_BYTES_MAX,
             "HTTP/1.1 %u %s\r\nConnection: %s\r\n%sContent-Type: text/plain\r\nContent-Length: %zu\r\n\r\n%s\n",
-            verdict->status, reason(verdict->status), verdict->status == 426 ? "Upgrade, close" : "close",
+            verdict->status, http1_reason(verdict->status), verdict->status == 426 ? "Upgrade, close" : "close",
             also(verdict->status), strlen(verdict->why) + 1, verdict->why);
     return (size_t)len;
 }

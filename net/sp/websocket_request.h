@@ -2,7 +2,7 @@
  *
  * A browser names the page in `Origin` and lets any page connect to any machine. So a request with an Origin is
  * refused unless that origin is allowed. Clients that are not browsers send none. `Host` must be present, as HTTP
- * requires, with any value: it protects nothing. */
+ * requires, with any name: it protects nothing. */
 #ifndef LOCKSTOCK_NET_WEBSOCKET_REQUEST_H
 #define LOCKSTOCK_NET_WEBSOCKET_REQUEST_H
 
