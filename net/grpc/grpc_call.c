@@ -14,7 +14,6 @@
 #include "net/gzip.h"
 
 enum {
-    HEADER_BYTES_MAX = 16 * 1024,        /* more: RESOURCE_EXHAUSTED */
     WAITING_BYTES_MAX = 4 * 1024 * 1024, /* of a streaming method, not taken by the client; with more the call ends */
     ARENA_BYTES = 4096,                  /* its first block */
     CALL_BYTES = ARENA_BYTES + 1024,     /* memory of a call without its messages */
@@ -245,7 +244,7 @@ void grpc_call_detach(grpc_stream *s)
 void grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len)
 {
     s->header_bytes += name_len + value_len + GRPC_FIELD_BYTES;
-    if (s->header_bytes > HEADER_BYTES_MAX || s->too_much)
+    if (s->header_bytes > GRPC_HEADER_BYTES_MAX || s->too_much)
         return;
     s->too_much = !try_hold(s, name_len + value_len + GRPC_FIELD_BYTES);
     if (!s->too_much)
@@ -275,16 +274,6 @@ static const grpc_streaming_method *find_streaming(const grpc_server *all, const
     return NULL;
 }
 
-/* A request that is not gRPC gets an HTTP answer, where there is no site. */
-static void refuse_http(grpc_stream *s, const char *status)
-{
-    nghttp2_nv field = {(uint8_t *)(uintptr_t) ":status", (uint8_t *)(uintptr_t)status, 7, strlen(status),
-                        NGHTTP2_NV_FLAG_NONE};
-
-    drop_input(s);
-    grpc_call_answer_http(s, &field, 1, NULL, 0);
-}
-
 static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
 {
     const credentials who = grpc_headers_credentials(s);
@@ -303,32 +292,33 @@ static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
         refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "out of memory");
 }
 
-void grpc_call_begin(grpc_stream *s)
+static bool is_grpc(const grpc_stream *s)
 {
     lks_rpc_slice type = grpc_headers_value(s, "content-type");
+
+    return strncmp(type.data, "application/grpc", 16) == 0 && strchr(";+", type.data[16]);
+}
+
+static void begin_grpc(grpc_stream *s)
+{
     const char *path = grpc_headers_value(s, ":path").data;
-    bool is_grpc = strncmp(type.data, "application/grpc", 16) == 0 && strchr(";+", type.data[16]);
     const grpc_streaming_method *streaming = find_streaming(s->all, path);
     const credentials who = grpc_headers_credentials(s);
     lks_rpc_slice timeout = grpc_headers_value(s, "grpc-timeout");
+    lks_rpc_slice encoding = grpc_headers_value(s, "grpc-encoding");
     uint32_t timeout_ms = 0;
     lks_error error = {0};
 
-    s->begun = true;
     s->gzip = strstr(grpc_headers_value(s, "grpc-accept-encoding").data, "gzip");
-    s->reader.gzip = grpc_headers_are(s, "grpc-encoding", "gzip");
-    s->reader.other =
-        grpc_headers_value(s, "grpc-encoding").len > 0 && !grpc_headers_are(s, "grpc-encoding", "identity");
+    grpc_reader_encoding(&s->reader, encoding);
     if (s->too_much)
         refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
-    else if (s->header_bytes > HEADER_BYTES_MAX)
+    else if (s->header_bytes > GRPC_HEADER_BYTES_MAX)
         refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, "the metadata is too long");
-    else if (!is_grpc && s->from->site)
-        grpc_http_begin(s);
     else if (!grpc_headers_are(s, ":method", "POST"))
-        refuse_http(s, "405");
-    else if (!is_grpc)
-        refuse_http(s, "415");
+        grpc_http_refuse(s, "405");
+    else if (!is_grpc(s))
+        grpc_http_refuse(s, "415");
     else if (timeout.len > 0 && !grpc_parse_timeout(timeout.data, timeout.len, &timeout_ms))
         refuse(s, LKS_INVALID_ARGUMENT, LKS_REASON_NONE, "grpc-timeout: not a timeout");
     else if (s->all->draining)
@@ -340,6 +330,15 @@ void grpc_call_begin(grpc_stream *s)
     if (timeout_ms > 0)
         s->deadline_ns = s->received_ns + (uint64_t)timeout_ms * 1000000;
     s->timeout_ms = timeout_ms;
+}
+
+void grpc_call_begin(grpc_stream *s)
+{
+    s->begun = true;
+    if (s->from->site && !is_grpc(s))
+        grpc_http_begin(s);
+    else
+        begin_grpc(s);
 }
 
 /* ---- the request -------------------------------------------------------------------- */

@@ -70,7 +70,7 @@ struct grpc_stream {
 };
 
 /* What a field of headers costs beyond its name and value (RFC 7541, 4.1). */
-enum { GRPC_FIELD_BYTES = 32 };
+enum { GRPC_FIELD_BYTES = 32, GRPC_HEADER_BYTES_MAX = 16 * 1024 /* of a call; with more it is refused */ };
 
 /*   NOT --drain--> TOLD (GOAWAY, and a ping after it) --the ping is back--> DUE --> SAID */
 typedef enum grpc_goodbye { GOODBYE_NOT, GOODBYE_TOLD, GOODBYE_DUE, GOODBYE_SAID } grpc_goodbye;
@@ -138,6 +138,7 @@ bool grpc_call_tick(grpc_stream *s, uint64_t now_ns);
 /* grpc_http.c: a call that is not gRPC, on a connection with a site. Its fields are complete; further bytes; the end of
  * the request; its time is over; the HTTP/2 stream is gone. */
 void grpc_http_begin(grpc_stream *s);
+void grpc_http_refuse(grpc_stream *s, const char *status); /* a status alone; also without a site */
 void grpc_http_data(grpc_stream *s, const uint8_t *data, size_t len);
 void grpc_http_half_close(grpc_stream *s);
 void grpc_http_late(grpc_stream *s);

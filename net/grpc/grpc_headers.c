@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <lockstock/rpc/exchange.h>
+
 #include "net/grpc/grpc_text.h"
 
 void grpc_headers_add(grpc_stream *s, http_fields *to, const char *name, size_t name_len, const char *value,
@@ -24,12 +25,7 @@ bool grpc_headers_are(const grpc_stream *s, const char *name, const char *value)
 
 credentials grpc_headers_credentials(const grpc_stream *s)
 {
-    credentials who = {.certificate = s->from->certificate, .uid = s->from->has_uid ? &s->from->uid : NULL};
-    const http_field *field;
-
-    TAILQ_FOREACH(field, &s->headers, next)
-        credentials_read(&who, field->name, (lks_rpc_slice){field->value, field->value_len});
-    return who;
+    return http_fields_credentials(&s->headers, s->from->certificate, s->from->has_uid ? &s->from->uid : NULL);
 }
 
 /* Fields of HTTP and gRPC. */
@@ -49,55 +45,39 @@ void grpc_headers_tell(const void *metadata, sink_see_entry *see, void *arg)
             http_field_tell(field, s->arena, see, arg);
 }
 
-/* Hints and status fields have these names on every wire of HTTP. */
-static const char retry_after_ms[] = "retry-after-ms";
-
-static void put_number(grpc_stream *s, http_fields *to, const char *name, uint32_t number)
-{
-    const char *text = lks_rpc_arena_printf(s->arena, "%u", number);
-
-    if (text)
-        http_fields_set(to, s->arena, name, text);
-}
-
 void grpc_headers_hint(grpc_stream *s, const ProtobufCMessage *response)
 {
-    const lks_rpc_hints hints = lks_rpc_hints_of(response);
-
-    if (hints.replayed)
-        http_fields_set(&s->trailers, s->arena, "lockstock-replayed", "true");
-    if (hints.retry_after_ms > 0)
-        put_number(s, &s->trailers, retry_after_ms, hints.retry_after_ms);
+    http_fields_put_hints(&s->trailers, s->arena, lks_rpc_hints_of(response), NULL);
 }
 
 /* ---- what an answer sends ------------------------------------------------------------------ */
 
 enum { STATUS_FIELDS = 4 };
 
-static void put_field(grpc_nv *f, const char *name, const char *value, size_t len)
+void grpc_nv_put(grpc_nv *f, const char *name, const char *value, size_t len)
 {
     if (f->n < GRPC_FIELDS_MAX)
         f->list[f->n++] = (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), len,
                                        NGHTTP2_NV_FLAG_NONE};
 }
 
-static void put_all(grpc_nv *f, const http_fields *from)
+void grpc_nv_put_all(grpc_nv *f, const http_fields *from)
 {
     const http_field *field;
 
     TAILQ_FOREACH(field, from, next)
         if (f->n < GRPC_FIELDS_MAX - STATUS_FIELDS)
-            put_field(f, field->name, field->value, field->value_len);
+            grpc_nv_put(f, field->name, field->value, field->value_len);
 }
 
 void grpc_headers_head(const grpc_stream *s, grpc_nv *f)
 {
-    put_field(f, ":status", "200", 3);
-    put_field(f, "content-type", "application/grpc", 16);
-    put_field(f, "grpc-accept-encoding", "identity,gzip", 13);
+    grpc_nv_put(f, ":status", "200", 3);
+    grpc_nv_put(f, "content-type", "application/grpc", 16);
+    grpc_nv_put(f, "grpc-accept-encoding", "identity,gzip", 13);
     if (s->gzip)
-        put_field(f, "grpc-encoding", "gzip", 4);
-    put_all(f, &s->reply_headers);
+        grpc_nv_put(f, "grpc-encoding", "gzip", 4);
+    grpc_nv_put_all(f, &s->reply_headers);
 }
 
 void grpc_headers_status(grpc_stream *s, grpc_nv *f)
@@ -108,17 +88,16 @@ void grpc_headers_status(grpc_stream *s, grpc_nv *f)
     char *text = lks_rpc_arena_alloc(s->arena, 3 * strlen(message) + 1);
     char *code = lks_rpc_arena_printf(s->arena, "%d", (int)s->code);
 
-    put_field(f, "grpc-status", code ? code : "8", code ? strlen(code) : 1);
+    grpc_nv_put(f, "grpc-status", code ? code : "8", code ? strlen(code) : 1);
     if (status && text) {
         size_t len;
-        put_field(f, "grpc-message", text, grpc_encode_message(message, text));
+        grpc_nv_put(f, "grpc-message", text, grpc_encode_message(message, text));
         const char *details = grpc_encode_details(status, &added->details, s->arena, &len);
         if (details)
-            put_field(f, "grpc-status-details-bin", details, len);
-        const char *applied = lks_applied_name(status->applied);
-        put_field(f, "lockstock-applied", applied, strlen(applied));
-        if (status->retry_after_ms > 0)
-            put_number(s, &s->trailers, retry_after_ms, status->retry_after_ms);
+            grpc_nv_put(f, "grpc-status-details-bin", details, len);
+        http_fields hints = TAILQ_HEAD_INITIALIZER(hints);
+        http_fields_put_hints(&hints, s->arena, (lks_rpc_hints){0}, status);
+        grpc_nv_put_all(f, &hints);
     }
-    put_all(f, &s->trailers);
+    grpc_nv_put_all(f, &s->trailers);
 }

@@ -28,6 +28,10 @@ typedef struct grpc_nv {
     size_t n;
 } grpc_nv;
 
+/* Adds a field, and fields, while there is room. */
+void grpc_nv_put(grpc_nv *f, const char *name, const char *value, size_t len);
+void grpc_nv_put_all(grpc_nv *f, const http_fields *from);
+
 /* The first fields of an answer. */
 void grpc_headers_head(const grpc_stream *s, grpc_nv *f);
 

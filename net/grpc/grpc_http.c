@@ -6,14 +6,6 @@
 
 #include "net/grpc/grpc_call.h"
 #include "net/grpc/grpc_headers.h"
-#include "net/http/connect.h"
-
-static void put(grpc_nv *f, const char *name, const char *value, size_t len)
-{
-    if (f->n < GRPC_FIELDS_MAX)
-        f->list[f->n++] = (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), len,
-                                       NGHTTP2_NV_FLAG_NONE};
-}
 
 static void on_answer(void *arg, const http_answer *a)
 {
@@ -23,21 +15,28 @@ static void on_answer(void *arg, const http_answer *a)
     const char status[] = {(char)('0' + a->status / 100), (char)('0' + a->status / 10 % 10),
                            (char)('0' + a->status % 10)};
     char length[24];
-    const http_field *field;
     grpc_nv f = {.n = 0};
 
     s->http = NULL;
     if (body)
         memcpy(body, a->body, a->len);
-    put(&f, ":status", has_body && !body ? "503" : status, sizeof status);
+    grpc_nv_put(&f, ":status", has_body && !body ? "503" : status, sizeof status);
     if (a->is_head) /* else the frames tell */
-        put(&f, "content-length", length, (size_t)snprintf(length, sizeof length, "%zu", a->len));
-    TAILQ_FOREACH(field, a->fields, next)
-        put(&f, field->name, field->value, field->value_len);
+        grpc_nv_put(&f, "content-length", length, (size_t)snprintf(length, sizeof length, "%zu", a->len));
+    grpc_nv_put_all(&f, a->fields);
     grpc_call_answer_http(s, f.list, f.n, body, a->len);
 }
 
-void grpc_http_begin(grpc_stream *s)
+void grpc_http_refuse(grpc_stream *s, const char *status)
+{
+    grpc_nv f = {.n = 0};
+
+    grpc_nv_put(&f, ":status", status, strlen(status));
+    grpc_call_answer_http(s, f.list, f.n, NULL, 0);
+}
+
+/* Its fields are all there. */
+static void begin(grpc_stream *s)
 {
     lks_rpc_arena *arena = s->arena;
     const char *method = grpc_headers_value(s, ":method").data, *target = grpc_headers_value(s, ":path").data;
@@ -51,10 +50,15 @@ void grpc_http_begin(grpc_stream *s)
     if (s->http)
         http_exchange_begin(s->http);
     else
-        grpc_call_answer_http(
-            s,
-            &(nghttp2_nv){(uint8_t *)(uintptr_t) ":status", (uint8_t *)(uintptr_t) "503", 7, 3, NGHTTP2_NV_FLAG_NONE},
-            1, NULL, 0);
+        grpc_http_refuse(s, "503");
+}
+
+void grpc_http_begin(grpc_stream *s)
+{
+    if (s->too_much || s->header_bytes > GRPC_HEADER_BYTES_MAX)
+        grpc_http_refuse(s, s->too_much ? "503" : "431");
+    else
+        begin(s);
 }
 
 void grpc_http_data(grpc_stream *s, const uint8_t *data, size_t len)

@@ -14,6 +14,12 @@ static lks_code fail(lks_error *error, lks_code code, lks_reason reason, const c
     return lks_error_set_reason(error, code, LKS_APPLIED_NO, reason, "%s", why);
 }
 
+void grpc_reader_encoding(grpc_reader *r, lks_rpc_slice encoding)
+{
+    r->gzip = encoding.len == 4 && memcmp(encoding.data, "gzip", 4) == 0;
+    r->other = !r->gzip && encoding.len > 0 && !(encoding.len == 8 && memcmp(encoding.data, "identity", 8) == 0);
+}
+
 bool grpc_reader_idle(const grpc_reader *r)
 {
     return !r->data && r->prefix_len == 0;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <lockstock/rpc/arena.h>
 #include <lockstock/status.h>
 
 enum { GRPC_PREFIX_BYTES = 5 };
@@ -23,6 +24,9 @@ typedef struct grpc_reader {
     uint8_t *data;
     size_t len, room, wanted;
 } grpc_reader;
+
+/* How messages may be compressed, by "grpc-encoding"; empty: it was not given. */
+void grpc_reader_encoding(grpc_reader *r, lks_rpc_slice encoding);
 
 /* Reads bytes until a message is complete. *used is how many it read. *message gets the message, which the caller
  * frees and which is not NULL even when empty; NULL while it is not complete. Memory grows with the bytes that

@@ -13,10 +13,12 @@
 
 enum { TIMEOUT_DIGITS_MAX = 10 };
 
-static const struct {
+typedef struct coded {
     unsigned status;
     const char *name;
-} codes[] = {
+} coded;
+
+static const coded codes[] = {
     [LKS_OK] = {200, "ok"},
     [LKS_CANCELLED] = {499, "canceled"},
     [LKS_UNKNOWN] = {500, "unknown"},
@@ -36,19 +38,9 @@ static const struct {
     [LKS_UNAUTHENTICATED] = {401, "unauthenticated"},
 };
 
-static lks_code known(lks_code code)
+static const coded *coded_as(lks_code code)
 {
-    return (size_t)code < sizeof codes / sizeof codes[0] ? code : LKS_UNKNOWN;
-}
-
-unsigned connect_status(lks_code code)
-{
-    return codes[known(code)].status;
-}
-
-const char *connect_code_name(lks_code code)
-{
-    return codes[known(code)].name;
+    return &codes[(size_t)code < sizeof codes / sizeof codes[0] ? code : LKS_UNKNOWN];
 }
 
 /* ---- the request ------------------------------------------------------------------------------ */
@@ -198,8 +190,6 @@ static bool read_message(http_exchange *e, lks_error *error)
 /* Metadata after the message travels as "trailer-NAME". */
 static void put_added(http_exchange *e)
 {
-    if (!e->added)
-        return;
     http_fields_put(&e->answer_fields, e->arena, "", &e->added->headers);
     http_fields_put(&e->answer_fields, e->arena, "trailer-", &e->added->trailers);
 }
@@ -213,7 +203,7 @@ static bool write_message(http_exchange *e, const void *message, size_t len, htt
     exchange_set(e, "content-type", e->is_json ? "application/json" : "application/proto");
     if (packed_len > 0)
         exchange_set(e, "content-encoding", "gzip");
-    exchange_put_hints(e, NULL, &e->answer_fields);
+    http_fields_put_hints(&e->answer_fields, e->arena, e->hints, NULL);
     put_added(e);
     answer->body = packed_len > 0 ? packed : message;
     answer->len = packed_len > 0 ? packed_len : len;
@@ -277,14 +267,12 @@ static void put_plainly(text *t, const lks_error *error)
 static size_t write_error(http_exchange *e, const lks_error *error, char **ret)
 {
     enum { FIXED = 256 };
-    static const lks_rpc_list none = {0};
-    const lks_rpc_list *more = e->added ? &e->added->details : &none;
-    const char *message = e->added && e->added->text ? e->added->text : error->message;
+    const char *message = e->added->text ? e->added->text : error->message;
     lks_rpc_slice status = {0};
     grpc_details details = {0};
     size_t bytes = FIXED + QUOTE_JSON_BYTES(strlen(message)) + QUOTE_JSON_BYTES(strlen(error->field));
 
-    status.data = grpc_encode_details(error, more, e->arena, &status.len);
+    status.data = grpc_encode_details(error, &e->added->details, e->arena, &status.len);
     if (status.data)
         details = grpc_decode_details(status, e->arena);
     for (size_t i = 0; i < details.all.n; i++)
@@ -294,7 +282,7 @@ static size_t write_error(http_exchange *e, const lks_error *error, char **ret)
     if (!t.at)
         return 0;
     put(&t, "{\"code\":");
-    put_string(&t, connect_code_name(error->code));
+    put_string(&t, coded_as(error->code)->name);
     put(&t, ",\"message\":");
     put_string(&t, message);
     put_plainly(&t, error);
@@ -310,16 +298,15 @@ static void fail(http_exchange *e, unsigned status, const lks_error *error, http
 {
     char *body;
 
-    answer->status = status > 0 ? status : connect_status(error->code);
+    answer->status = status > 0 ? status : coded_as(error->code)->status;
     answer->len = write_error(e, error, &body);
     answer->body = body;
     exchange_set(e, "content-type", "application/json");
-    exchange_put_hints(e, error, &e->answer_fields);
+    http_fields_put_hints(&e->answer_fields, e->arena, e->hints, error);
     if (answer->status == 401)
         exchange_set(e, "www-authenticate", "Bearer");
     if (error->retry_after_ms > 0)
         exchange_set(e, "retry-after", lks_rpc_arena_printf(e->arena, "%u", (error->retry_after_ms + 999) / 1000));
-
     put_added(e);
 }
 

@@ -3,13 +3,7 @@
 #ifndef LOCKSTOCK_NET_HTTP_CONNECT_H
 #define LOCKSTOCK_NET_HTTP_CONNECT_H
 
-#include <lockstock/status.h>
-
 struct http_protocol;
 extern const struct http_protocol connect_protocol;
-
-/* The HTTP status of a code, and the code's name ("invalid_argument"); unknown numbers are UNKNOWN. Thread-safe. */
-unsigned connect_status(lks_code code);
-const char *connect_code_name(lks_code code);
 
 #endif

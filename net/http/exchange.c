@@ -51,6 +51,7 @@ http_exchange *http_exchange_new(const http_site *site, const http_peer *from, l
                                  http_fields *fields, const char *method, const char *target, const char *host,
                                  http_exchange_done *done, void *arg)
 {
+    static const lks_rpc_additions none = {.text = NULL};
     http_exchange *e = calloc(1, sizeof *e);
     size_t path_len = strcspn(target, "?");
     const char *path = lks_rpc_arena_copy(arena, target, path_len);
@@ -74,7 +75,8 @@ http_exchange *http_exchange_new(const http_site *site, const http_peer *from, l
                          .is_options = strcmp(method, "OPTIONS") == 0,
                          .path = path,
                          .query = target[path_len] ? target + path_len + 1 : "",
-                         .host = host};
+                         .host = host,
+                         .added = &none};
     TAILQ_INIT(&e->fields);
     TAILQ_CONCAT(&e->fields, fields, next);
     TAILQ_INIT(&e->answer_fields);
@@ -98,18 +100,6 @@ static void free_exchange(http_exchange *e)
 void exchange_set(http_exchange *e, const char *name, const char *value)
 {
     http_fields_set(&e->answer_fields, e->arena, name, value);
-}
-
-void exchange_put_hints(http_exchange *e, const lks_error *error, http_fields *to)
-{
-    uint32_t retry_after_ms = error ? error->retry_after_ms : e->hints.retry_after_ms;
-
-    if (error)
-        http_fields_set(to, e->arena, "lockstock-applied", lks_applied_name(error->applied));
-    if (!error && e->hints.replayed)
-        http_fields_set(to, e->arena, "lockstock-replayed", "true");
-    if (retry_after_ms > 0)
-        http_fields_set(to, e->arena, "retry-after-ms", lks_rpc_arena_printf(e->arena, "%u", retry_after_ms));
 }
 
 static void answer(http_exchange *e, http_answer *a)
@@ -169,12 +159,7 @@ bool exchange_is_type(lks_rpc_slice type, const char *wanted)
 
 static credentials who_asks(const http_exchange *e)
 {
-    credentials who = {.certificate = e->from->certificate, .uid = e->from->uid};
-    const http_field *field;
-
-    TAILQ_FOREACH(field, &e->fields, next)
-        credentials_read(&who, field->name, (lks_rpc_slice){field->value, field->value_len});
-    return who;
+    return http_fields_credentials(&e->fields, e->from->certificate, e->from->uid);
 }
 
 static lks_code check(const http_exchange *e, const char *path, lks_rpc_effect effect, lks_error *error)
@@ -207,15 +192,16 @@ static bool find_fields(http_exchange *e, lks_error *error)
         [KNOWN_GRPC_ACCEPT_ENCODING] = NAME("grpc-accept-encoding"),
 #undef NAME
     };
+    static const lks_rpc_slice none = {.data = ""};
     const http_field *field;
 
     for (int i = 0; i < KNOWN_FIELDS; i++)
-        e->known[i] = (lks_rpc_slice){.data = ""};
+        e->known[i] = none;
     TAILQ_FOREACH(field, &e->fields, next)
         for (int i = 0; i < KNOWN_FIELDS; i++) {
             if (field->name_len != names[i].len || memcmp(field->name, names[i].name, names[i].len) != 0)
                 continue;
-            bool is_first = e->known[i].data[0] == '\0' && e->known[i].data != field->value;
+            bool is_first = e->known[i].data == none.data;
             if (i < KNOWN_ONCE && !is_first) {
                 lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: more than one", names[i].name);
                 return false;
@@ -502,7 +488,6 @@ static void run_call(http_exchange *e)
         .read_metadata = tell_metadata,
         .metadata = e,
     };
-
     bool gone = false;
 
     e->state = EXCHANGE_RUNNING;
@@ -578,7 +563,6 @@ static void answer_message(http_exchange *e, const ProtobufCMessage *response)
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error,
                     const lks_rpc_additions *added)
 {
-    static const lks_rpc_additions none = {.text = NULL};
     http_exchange *e = arg;
     (void)method;
 
@@ -586,7 +570,8 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
         free_exchange(e);
         return;
     }
-    e->added = added ? added : &none;
+    if (added)
+        e->added = added;
     if (error->code != LKS_OK)
         fail(e, 0, error);
     else

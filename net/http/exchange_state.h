@@ -65,7 +65,7 @@ struct http_exchange {
     bool is_json, is_text;          /* is_text: gRPC-Web in base64 */
     bool takes_gzip, is_gzip;       /* the answer may be; the request is */
     lks_rpc_hints hints;            /* of the response */
-    const lks_rpc_additions *added; /* to the answer, while it is written */
+    const lks_rpc_additions *added; /* to the answer; valid while it is written */
     http_fields answer_fields;      /* of the answer; none while the call runs, for its arena may go */
 };
 
@@ -74,9 +74,6 @@ void exchange_set(http_exchange *e, const char *name, const char *value);
 
 /* Sets *error to INVALID_ARGUMENT. Returns false. */
 bool exchange_invalid(lks_error *error, const char *why);
-
-/* Adds what the response, or an error, says for callers that do not decode it. */
-void exchange_put_hints(http_exchange *e, const lks_error *error, http_fields *to);
 
 /* Reads "application/json" in a Content-Type, with a parameter or without. */
 bool exchange_is_type(lks_rpc_slice type, const char *wanted);

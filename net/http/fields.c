@@ -131,3 +131,25 @@ void http_fields_put(http_fields *to, lks_rpc_arena *arena, const char *prefix, 
     for (size_t i = 0; i < entries->n; i++)
         put(to, arena, prefix, &entries->items[i]);
 }
+
+credentials http_fields_credentials(const http_fields *from, const char *certificate, const uid_t *uid)
+{
+    credentials who = {.certificate = certificate, .uid = uid};
+    const http_field *field;
+
+    TAILQ_FOREACH(field, from, next)
+        credentials_read(&who, field->name, (lks_rpc_slice){field->value, field->value_len});
+    return who;
+}
+
+void http_fields_put_hints(http_fields *to, lks_rpc_arena *arena, lks_rpc_hints hints, const lks_error *error)
+{
+    uint32_t retry_after_ms = error ? error->retry_after_ms : hints.retry_after_ms;
+
+    if (error)
+        http_fields_set(to, arena, "lockstock-applied", lks_applied_name(error->applied));
+    else if (hints.replayed)
+        http_fields_set(to, arena, "lockstock-replayed", "true");
+    if (retry_after_ms > 0)
+        http_fields_set(to, arena, "retry-after-ms", lks_rpc_arena_printf(arena, "%u", retry_after_ms));
+}

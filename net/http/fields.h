@@ -7,6 +7,7 @@
 #include <sys/queue.h>
 
 #include <lockstock/rpc/arena.h>
+#include <lockstock/rpc/exchange.h>
 
 #include "net/sink.h"
 
@@ -39,6 +40,12 @@ void http_fields_put(http_fields *to, lks_rpc_arena *arena, const char *prefix, 
 
 /* Calls `see` with the bytes of a binary value, or with the text, also when that cannot be decoded. */
 void http_field_tell(const http_field *field, lks_rpc_arena *arena, sink_see_entry *see, void *arg);
+
+/* What the rights of a call depend on: of its fields, and of its connection. */
+credentials http_fields_credentials(const http_fields *from, const char *certificate, const uid_t *uid);
+
+/* Adds what a response, or with `error` an error, says for callers that do not decode it. */
+void http_fields_put_hints(http_fields *to, lks_rpc_arena *arena, lks_rpc_hints hints, const lks_error *error);
 
 /* The one of the origins that a request's Origin names, in any case of letters; NULL: none. */
 const char *http_find_origin(char *const *origins, size_t n, const char *origin);

@@ -38,7 +38,6 @@ static bool begin(http_exchange *e, lks_error *error)
 {
     lks_rpc_slice timeout = e->known[KNOWN_GRPC_TIMEOUT];
 
-    e->is_gzip = strcmp(e->known[KNOWN_GRPC_ENCODING].data, "gzip") == 0;
     e->takes_gzip = http_list_has(e->known[KNOWN_GRPC_ACCEPT_ENCODING], "gzip");
     if (timeout.len > 0 && !grpc_parse_timeout(timeout.data, timeout.len, &e->timeout_ms))
         return exchange_invalid(error, "grpc-timeout: not a timeout");
@@ -67,14 +66,12 @@ static bool decode_text(const char *from, size_t len, uint8_t *to, size_t *ret_l
 
 static bool read_message(http_exchange *e, lks_error *error)
 {
-    lks_rpc_slice coding = e->known[KNOWN_GRPC_ENCODING];
-    grpc_reader reader = {.bytes_max = e->site->message_bytes_max,
-                          .gzip = e->is_gzip,
-                          .other = coding.len > 0 && strcmp(coding.data, "identity") != 0};
+    grpc_reader reader = {.bytes_max = e->site->message_bytes_max};
     const uint8_t *body = e->body;
     size_t len = e->body_len, used = 0, message_len = 0;
     uint8_t *message = NULL;
 
+    grpc_reader_encoding(&reader, e->known[KNOWN_GRPC_ENCODING]);
     if (e->is_text) {
         uint8_t *bytes = lks_rpc_arena_alloc(e->arena, len + 2);
         if (!bytes || !decode_text((const char *)body, len, bytes, &len))
@@ -128,18 +125,9 @@ static void put(trailers *t, const char *name, const char *value, size_t len)
     t->len = wanted;
 }
 
-static void put_all(trailers *t, const http_fields *fields)
-{
-    const http_field *field;
-
-    TAILQ_FOREACH(field, fields, next)
-        put(t, field->name, field->value, field->value_len);
-}
-
 static void put_status(trailers *t, const http_exchange *e, const lks_error *error)
 {
-    static const lks_rpc_list none = {0};
-    const char *message = e->added && e->added->text ? e->added->text : error->message;
+    const char *message = e->added->text ? e->added->text : error->message;
     char *escaped = lks_rpc_arena_alloc(t->arena, 3 * strlen(message) + 1);
     char code[12];
     size_t len;
@@ -148,7 +136,7 @@ static void put_status(trailers *t, const http_exchange *e, const lks_error *err
     if (error->code == LKS_OK || !escaped)
         return;
     put(t, "grpc-message", escaped, grpc_encode_message(message, escaped));
-    const char *details = grpc_encode_details(error, e->added ? &e->added->details : &none, t->arena, &len);
+    const char *details = grpc_encode_details(error, &e->added->details, t->arena, &len);
     if (details)
         put(t, "grpc-status-details-bin", details, len);
 }
@@ -158,13 +146,14 @@ static bool write_body(http_exchange *e, const uint8_t *framed, size_t framed_le
                        http_answer *answer)
 {
     http_fields fields = TAILQ_HEAD_INITIALIZER(fields);
+    const http_field *field;
     trailers t = {.arena = e->arena};
 
     put_status(&t, e, error);
-    exchange_put_hints(e, error->code == LKS_OK ? NULL : error, &fields);
-    if (e->added)
-        http_fields_put(&fields, e->arena, "", &e->added->trailers);
-    put_all(&t, &fields);
+    http_fields_put_hints(&fields, e->arena, e->hints, error->code == LKS_OK ? NULL : error);
+    http_fields_put(&fields, e->arena, "", &e->added->trailers);
+    TAILQ_FOREACH(field, &fields, next)
+        put(&t, field->name, field->value, field->value_len);
     size_t len = framed_len + GRPC_PREFIX_BYTES + t.len;
     uint8_t *body = lks_rpc_arena_alloc(e->arena, len + 1);
     if (!body || !t.data)
@@ -198,8 +187,7 @@ static bool write_message(http_exchange *e, const void *message, size_t len, htt
     if (e->takes_gzip)
         exchange_set(e, "grpc-encoding", "gzip");
     exchange_set(e, "grpc-accept-encoding", "identity,gzip");
-    if (e->added)
-        http_fields_put(&e->answer_fields, e->arena, "", &e->added->headers);
+    http_fields_put(&e->answer_fields, e->arena, "", &e->added->headers);
     bool written = framed && write_body(e, framed, framed_len, &ok, answer);
     free(framed);
     if (!written)

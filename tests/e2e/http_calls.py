@@ -194,6 +194,8 @@ def errors():
         ("a negative timeout", 400, "invalid_argument", "connect-timeout-ms", (DEDUCT, {}), {"fields": {**JSON, "Connect-Timeout-Ms": "-1"}}),
         ("two types", 400, "invalid_argument", "content-type: more than one", (DEDUCT, {}),
          {"fields": {**JSON, "content-type": "application/proto"}}),
+        ("two types, of which one is empty", 400, "invalid_argument", "content-type: more than one", (DEDUCT, {}),
+         {"fields": {"Content-Type": "", **{"content-type": "application/json"}}}),
         ("a page of another site", 403, "permission_denied", "--allow-origin", (DEDUCT, {}), {"fields": {**JSON, "Origin": "https://evil.example"}}),
         ("a page of another site without Origin", 403, "permission_denied", "sec-fetch-site", (GET_ITEM,),
          {"verb": "GET", "fields": {"Sec-Fetch-Site": "cross-site"}}),

@@ -92,6 +92,18 @@ function bufCurl (url, protocol, method, message, ...more) {
     JSON.stringify(message), `${url}/lockstock.v1.StockService/${method}`], { encoding: 'utf8' }))
 }
 
+// HTTP/2 with fields beyond what a call may have: an answer of HTTP, not of gRPC.
+async function tooManyFields (url) {
+  const { connect: open } = await import('node:http2')
+  const session = open(url)
+  const request = session.request({ ':method': 'POST', ':path': '/lockstock.v1.StockService/GetItem', 'content-type': 'application/json',
+    ...Object.fromEntries([...Array(9).keys()].map(i => [`x-${i}`, 'x'.repeat(2000)])) })
+  request.end('{}')
+  const status = await new Promise((resolve, reject) => request.on('response', fields => resolve(fields[':status'])).on('error', reject))
+  assert.strictEqual(status, 431)
+  session.destroy()
+}
+
 const services = await generate()
 const { server, url: baseUrl } = await start()
 try {
@@ -116,6 +128,7 @@ try {
     assert.strictEqual(bufCurl(baseUrl, protocol, 'GetItem', { sku: 'curl' }, ...more).item.available, '5')
     console.log('buf curl', protocol, ...more)
   }
+  await tooManyFields(baseUrl)
 } finally {
   server.kill()
   fs.rmSync(dir, { recursive: true, force: true })

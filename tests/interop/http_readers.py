@@ -71,6 +71,19 @@ def answers(port, data):
     return got.decode("latin1")
 
 
+def first_answer(port, data):
+    """Without an end of the request's side, which a server may take for the end of the connection."""
+    got = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
+        sock.sendall(data)
+        while b"\r\n\r\n" not in got and (more := sock.recv(65536)):
+            got += more
+        while (length := re.search(rb"(?i)content-length: (\d+)", got)) and \
+                len(got.split(b"\r\n\r\n", 1)[1]) < int(length[1]) and (more := sock.recv(65536)):
+            got += more
+    return got.decode("latin1")
+
+
 def count_read(text, asked_to_close=False):
     """How many requests a server took to be complete."""
     n = 0
@@ -124,6 +137,9 @@ with tempfile.TemporaryDirectory() as dir:
             except ConnectionRefusedError:
                 assert servers[0].poll() is None
         rng = random.Random(20)
+        for seed in SEEDS:
+            for port in ports:
+                assert count_read(first_answer(port, seed), True), (port, seed)
         requests = [*SEEDS, *(mutate(rng) for _ in range(int(sys.argv[3])))]
         with ThreadPoolExecutor(8) as pool:
             results = list(zip(*(pool.map(lambda data, port=port: answers(port, data), requests) for port in ports)))
@@ -145,6 +161,4 @@ for what, n in tally.items():
     print(f"{what}: {n} of {len(requests)}")
 for data, statuses in wrong[:10]:
     print("lockstockd alone reads", data, dict(zip(("nginx", "Node", "lockstockd"), statuses)))
-for statuses in results[:len(SEEDS)]:
-    assert all(count_read(text, True) for text in statuses), statuses
 sys.exit(1 if wrong else 0)
