@@ -55,4 +55,35 @@ void budget_give(budget_share *share, size_t bytes);
 /* Bytes that the share holds. */
 size_t budget_share_held(const budget_share *share);
 
+/* What one call holds of its connection's share. While it holds a byte, the share exists. */
+typedef struct budget_claim {
+    budget_share *share;
+    size_t bytes;
+} budget_claim;
+
+/* False: it is too much, and nothing is held. */
+static inline bool budget_claim_take(budget_claim *c, size_t bytes)
+{
+    if (!budget_take(c->share, bytes))
+        return false;
+    c->bytes += bytes;
+    return true;
+}
+
+static inline void budget_claim_give(budget_claim *c, size_t bytes)
+{
+    c->bytes -= bytes;
+    budget_give(c->share, bytes);
+}
+
+/* Holds so many bytes from now on, whether or not there is room. */
+static inline void budget_claim_only(budget_claim *c, size_t bytes)
+{
+    if (bytes > c->bytes)
+        budget_force(c->share, bytes - c->bytes);
+    else
+        budget_give(c->share, c->bytes - bytes);
+    c->bytes = bytes;
+}
+
 #endif

@@ -34,45 +34,14 @@ static void refuse(grpc_stream *s, lks_code code, lks_reason reason, const char 
 
 /* ---- memory --------------------------------------------------------------------------- */
 
-/* Holds bytes that are there already. */
-static void hold(grpc_stream *s, size_t bytes)
-{
-    s->held += bytes;
-    budget_force(s->bytes, bytes);
-}
-
-/* False: it is too much. */
-static bool try_hold(grpc_stream *s, size_t bytes)
-{
-    if (!budget_take(s->bytes, bytes))
-        return false;
-    s->held += bytes;
-    return true;
-}
-
-static void let_go(grpc_stream *s, size_t bytes)
-{
-    s->held -= bytes;
-    budget_give(s->bytes, bytes);
-}
-
 /* Holds the bytes of messages that arrived and were not taken. */
 static void drop_input(grpc_stream *s)
 {
     grpc_reader_end(&s->reader);
     free(s->request);
     s->request = NULL;
-    let_go(s, s->reading);
+    budget_claim_give(&s->held, s->reading);
     s->reading = 0;
-}
-
-/* Updates the bytes that the call holds. */
-static void hold_only(grpc_stream *s, size_t bytes)
-{
-    if (bytes > s->held)
-        hold(s, bytes - s->held);
-    else
-        let_go(s, s->held - bytes);
 }
 
 /* A running call is in its arena. The limits of running and waiting calls (callers.h) allow for an ordinary call;
@@ -82,7 +51,7 @@ static void keep_arena(grpc_stream *s)
     size_t arena = lks_rpc_arena_bytes(s->arena);
 
     drop_input(s);
-    hold_only(s, RUNNING_BYTES + (arena > ARENA_BYTES ? arena - ARENA_BYTES : 0));
+    budget_claim_only(&s->held, RUNNING_BYTES + (arena > ARENA_BYTES ? arena - ARENA_BYTES : 0));
 }
 
 /* The answer is made: frees everything else of the call. */
@@ -92,7 +61,7 @@ static void forget_arena(grpc_stream *s)
     if (!TAILQ_EMPTY(&s->trailers))
         return; /* their text is in it */
     lks_rpc_arena_reset(s->arena);
-    hold_only(s, CALL_BYTES + s->waiting);
+    budget_claim_only(&s->held, CALL_BYTES + s->waiting);
 }
 
 static const char too_much[] = "too many bytes are under way";
@@ -172,7 +141,7 @@ grpc_stream *grpc_call_new(grpc_connection *from, int32_t id)
     }
     s->all = all;
     s->from = from;
-    s->bytes = from->bytes;
+    s->held.share = from->bytes;
     s->id = id;
     s->received_ns = clock_now_ns();
     s->reader.bytes_max = all->options.message_bytes_max;
@@ -183,7 +152,7 @@ grpc_stream *grpc_call_new(grpc_connection *from, int32_t id)
     TAILQ_INSERT_TAIL(&from->calls, s, in_connection);
     from->n_calls++;
     all->in_flight++;
-    s->too_much = !try_hold(s, CALL_BYTES);
+    s->too_much = !budget_claim_take(&s->held, CALL_BYTES);
     expect_input(s);
     watch(s, true);
     return s;
@@ -209,7 +178,7 @@ static void free_call(grpc_stream *s)
     drop_input(s);
     free(s->status);
     lks_rpc_arena_free(s->arena);
-    let_go(s, s->held);
+    budget_claim_only(&s->held, 0);
     free(s);
 }
 
@@ -246,7 +215,7 @@ void grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, cons
     s->header_bytes += name_len + value_len + GRPC_FIELD_BYTES;
     if (s->header_bytes > GRPC_HEADER_BYTES_MAX || s->too_much)
         return;
-    s->too_much = !try_hold(s, name_len + value_len + GRPC_FIELD_BYTES);
+    s->too_much = !budget_claim_take(&s->held, name_len + value_len + GRPC_FIELD_BYTES);
     if (!s->too_much)
         grpc_headers_add(s, &s->headers, (const char *)name, name_len, (const char *)value, value_len);
 }
@@ -347,7 +316,7 @@ void grpc_call_begin(grpc_stream *s)
 static void take_message(grpc_stream *s, uint8_t *message, size_t len)
 {
     s->compressed = s->reader.prefix[0] != 0;
-    if (s->compressed && try_hold(s, len)) {
+    if (s->compressed && budget_claim_take(&s->held, len)) {
         s->reading += len;
     } else if (s->compressed) {
         free(message);
@@ -358,7 +327,7 @@ static void take_message(grpc_stream *s, uint8_t *message, size_t len)
         if (s->state)
             s->method->message(s->state, message, len);
         free(message);
-        let_go(s, s->reading);
+        budget_claim_give(&s->held, s->reading);
         s->reading = 0;
         expect_input(s);
     } else if (s->request) {
@@ -380,7 +349,7 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
         grpc_http_data(s, data, len);
         return;
     }
-    if (!try_hold(s, len)) {
+    if (!budget_claim_take(&s->held, len)) {
         refuse(s, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
         return;
     }
@@ -410,7 +379,7 @@ static void rest(void *arg)
     TAILQ_INIT(&s->headers);
     lks_rpc_arena_free(s->arena);
     s->arena = NULL;
-    hold_only(s, RUNNING_BYTES);
+    budget_claim_only(&s->held, RUNNING_BYTES);
 }
 
 static lks_rpc_arena *wake(void *arg)
@@ -498,7 +467,7 @@ static ssize_t on_output(nghttp2_session *session, int32_t stream_id, uint8_t *d
     s->waiting -= n;
     grpc_output_waits(s->from, s->from->waiting - n);
     s->taken += n;
-    let_go(s, n);
+    budget_claim_give(&s->held, n);
     if (s->waiting == 0 || s->taken >= TAKEN_BYTES)
         note_moved(s);
     if (TAILQ_EMPTY(&s->output) && s->finished) {
@@ -559,7 +528,7 @@ static bool add_bytes(grpc_stream *s, uint8_t *data, size_t len)
 {
     grpc_output *o = data ? malloc(sizeof *o) : NULL;
 
-    if (!o || !try_hold(s, len)) {
+    if (!o || !budget_claim_take(&s->held, len)) {
         free(data);
         free(o);
         return false;

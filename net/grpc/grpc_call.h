@@ -42,8 +42,7 @@ struct grpc_stream {
     uint32_t timeout_ms; /* 0: none given */
     http_fields headers; /* with pseudo-headers */
     grpc_reader reader;
-    budget_share *bytes;   /* the connection's; outlives the call, which holds some */
-    size_t held;           /* bytes of it */
+    budget_claim held;     /* of the connection's bytes */
     size_t reading;        /* bytes of messages that arrived and were not taken */
     uint64_t input_due_ns; /* deadline of the request, or of a stream's next message */
     uint64_t deadline_ns;  /* grpc-timeout; 0: none */

@@ -44,7 +44,8 @@ static void begin(grpc_stream *s)
 
     if (host[0] == '\0')
         host = grpc_headers_value(s, "host").data;
-    s->arena = NULL; /* the exchange has it */
+    s->arena = NULL; /* the exchange has it, and holds its bytes */
+    budget_claim_only(&s->held, 0);
     s->phase = GRPC_HTTP;
     s->http = http_exchange_new(s->from->site, &s->from->from, arena, &s->headers, method, target, host, on_answer, s);
     if (s->http)

@@ -22,24 +22,6 @@ static const char too_much[] = "too many bytes are under way";
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static bool hold(http_exchange *e, size_t bytes)
-{
-    if (!budget_take(e->bytes, bytes))
-        return false;
-    e->held += bytes;
-    return true;
-}
-
-/* Updates the bytes that the exchange holds. */
-static void hold_only(http_exchange *e, size_t bytes)
-{
-    if (bytes > e->held)
-        budget_force(e->bytes, bytes - e->held);
-    else
-        budget_give(e->bytes, e->held - bytes);
-    e->held = bytes;
-}
-
 static void drop_body(http_exchange *e)
 {
     free(e->body);
@@ -63,7 +45,7 @@ http_exchange *http_exchange_new(const http_site *site, const http_peer *from, l
     }
     *e = (http_exchange){.site = site,
                          .from = from,
-                         .bytes = from->bytes,
+                         .held = {.share = from->bytes},
                          .protocol = &connect_protocol,
                          .done = done,
                          .arg = arg,
@@ -80,8 +62,7 @@ http_exchange *http_exchange_new(const http_site *site, const http_peer *from, l
     TAILQ_INIT(&e->fields);
     TAILQ_CONCAT(&e->fields, fields, next);
     TAILQ_INIT(&e->answer_fields);
-    budget_force(e->bytes, EXCHANGE_BYTES);
-    e->held = EXCHANGE_BYTES;
+    budget_claim_only(&e->held, EXCHANGE_BYTES);
     return e;
 }
 
@@ -90,7 +71,7 @@ static void free_exchange(http_exchange *e)
     if (e->gone)
         *e->gone = true;
     drop_body(e);
-    hold_only(e, 0);
+    budget_claim_only(&e->held, 0);
     lks_rpc_arena_free(e->arena);
     free(e);
 }
@@ -346,7 +327,7 @@ void http_exchange_body(http_exchange *e, const void *data, size_t len)
     while (room < wanted)
         room *= 2;
     if (room > e->body_room) {
-        uint8_t *grown = hold(e, room - e->body_room) ? realloc(e->body, room) : NULL;
+        uint8_t *grown = budget_claim_take(&e->held, room - e->body_room) ? realloc(e->body, room) : NULL;
         if (!grown) {
             refuse(e, 0, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_MANY_CALLS, too_much);
             return;
@@ -432,7 +413,7 @@ static void rest(void *arg)
     TAILQ_INIT(&e->fields);
     lks_rpc_arena_free(e->arena);
     e->arena = NULL;
-    hold_only(e, RUNNING_BYTES);
+    budget_claim_only(&e->held, RUNNING_BYTES);
 }
 
 static lks_rpc_arena *wake(void *arg)
@@ -498,7 +479,7 @@ static void run_call(http_exchange *e)
     e->gone = NULL;
     drop_body(e);
     if (e->arena) /* it is not parked */
-        hold_only(e, RUNNING_BYTES + beyond_ordinary(lks_rpc_arena_bytes(e->arena)));
+        budget_claim_only(&e->held, RUNNING_BYTES + beyond_ordinary(lks_rpc_arena_bytes(e->arena)));
 }
 
 void http_exchange_run(http_exchange *e)

@@ -50,8 +50,7 @@ struct http_exchange {
     lks_rpc_slice known[KNOWN_FIELDS]; /* the first of each name; "" when there is none */
     const char *path, *query, *host;
     bool is_post, is_options, is_head, is_get;
-    budget_share *bytes; /* the connection's; outlives the exchange, which holds some */
-    size_t held;
+    budget_claim held; /* of the connection's bytes */
     uint8_t *body;
     size_t body_len, body_room;
     const lks_rpc_method *call; /* NULL: none, or not known yet */

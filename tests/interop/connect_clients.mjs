@@ -3,6 +3,7 @@
 // packages.
 import assert from 'node:assert'
 import { execFileSync, spawn } from 'node:child_process'
+import { setMaxListeners } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
@@ -104,6 +105,25 @@ async function tooManyFields (url) {
   session.destroy()
 }
 
+const metric = async (url, name) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(await (await fetch(`${url}/metrics`)).text())[1])
+
+// A call that waits holds no memory of its request.
+async function waitsAreSmall (services, transport, url) {
+  const lock = createClient(services.lock, transport)
+  const N = 50
+  const take = i => ({ targets: [{ name: 'small' }], token: `w${i}`.padEnd(20, '-'), owner: 'w', leaseMs: 60000n })
+  await lock.acquire(take('a'))
+  const before = await metric(url, 'lockstock_memory_held_bytes')
+  const gone = new AbortController()
+  setMaxListeners(N, gone.signal)
+  const waits = [...Array(N).keys()].map(i => lock.acquire({ ...take(i), waitMs: 60000n }, { signal: gone.signal }).catch(() => {}))
+  while (await metric(url, 'lockstock_calls{state="waiting"}'.replace(/[{}]/g, '\\$&')) < N) ;
+  const held = (await metric(url, 'lockstock_memory_held_bytes') - before) / N
+  assert(held < 2048, `${held} bytes`)
+  gone.abort()
+  await Promise.all(waits)
+}
+
 const services = await generate()
 const { server, url: baseUrl } = await start()
 try {
@@ -129,6 +149,7 @@ try {
     console.log('buf curl', protocol, ...more)
   }
   await tooManyFields(baseUrl)
+  await waitsAreSmall(services, transports['connect, HTTP/2, GET'], baseUrl)
 } finally {
   server.kill()
   fs.rmSync(dir, { recursive: true, force: true })
