@@ -521,13 +521,10 @@ bool wires_is_exposed(const char *url)
         return is_exposed(url + strlen(scheme->prefix));
     if (!scheme || !scheme->has_port)
         return false;
-    const char *host = url + strlen(scheme->prefix);
-    size_t len = strcspn(host, "/");
-    if (!memchr(host, ':', len))
+    const char *address = url + strlen(scheme->prefix);
+    if (!memchr(address, ':', strcspn(address, "/")))
         return false; /* without a port it cannot be served */
-    while (len > 0 && host[len] != ':')
-        len--;
-    return !address_is_loopback(host, len);
+    return !address_is_loopback(address);
 }
 
 bool wires_are_same(const char *url, const char *other)

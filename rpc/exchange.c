@@ -83,18 +83,27 @@ static void exhausted(wire_result *result, lks_applied applied, lks_reason reaso
     result->reason = (char *)lks_reason_name(reason);
 }
 
+lks_rpc_slice lks_rpc_pack(const ProtobufCMessage *message, lks_rpc_arena *arena)
+{
+    size_t len = protobuf_c_message_get_packed_size(message);
+    uint8_t *packed = lks_rpc_arena_alloc(arena, len + 1);
+
+    if (packed)
+        protobuf_c_message_pack(message, packed);
+    return (lks_rpc_slice){.data = (const char *)packed, .len = len};
+}
+
 void lks_rpc_result_ok(const lks_rpc_method *method, const ProtobufCMessage *response, lks_rpc_arena *arena,
                        wire_result *ret)
 {
-    size_t len = protobuf_c_message_get_packed_size(response);
-    uint8_t *payload = lks_rpc_arena_alloc(arena, len);
-    if (!payload) {
+    lks_rpc_slice payload = lks_rpc_pack(response, arena);
+
+    if (!payload.data) {
         exhausted(ret, lks_rpc_applied_of(method), LKS_REASON_NO_ROOM, "out of memory for the response");
         return;
     }
-    protobuf_c_message_pack(response, payload);
     lockstock__rpc__v1__result__init(ret);
-    ret->payload = (ProtobufCBinaryData){.len = len, .data = payload};
+    ret->payload = (ProtobufCBinaryData){.len = payload.len, .data = (uint8_t *)(uintptr_t)payload.data};
 }
 
 static char *copy_or_empty(lks_rpc_arena *arena, const char *text)

@@ -357,8 +357,7 @@ bool exchange_take(http_exchange *e, const void *data, size_t len, lks_error *er
 {
     ProtobufCMessage *message;
 
-    e->payload = data;
-    e->payload_len = len;
+    e->payload = (lks_rpc_slice){.data = data, .len = len};
     if (len > e->site->message_bytes_max) {
         lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_LARGE,
                              "the message is too long");
@@ -368,15 +367,10 @@ bool exchange_take(http_exchange *e, const void *data, size_t len, lks_error *er
         return true;
     if (lks_rpc_json_parse(e->call->request, data, len, &lks_rpc_scan_defaults, e->arena, &message, error) != LKS_OK)
         return false;
-    size_t packed_len = protobuf_c_message_get_packed_size(message);
-    uint8_t *packed = lks_rpc_arena_alloc(e->arena, packed_len + 1);
-    if (packed)
-        protobuf_c_message_pack(message, packed);
-    else
+    e->payload = lks_rpc_pack(message, e->arena);
+    if (!e->payload.data)
         lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    e->payload = packed;
-    e->payload_len = packed_len;
-    return packed;
+    return e->payload.data;
 }
 
 /* Fields of HTTP and of the protocols, which a handler does not see. */
@@ -458,8 +452,8 @@ static void run_call(http_exchange *e)
     const sink *to = e->site->sink;
     const sink_call call = {
         .path = e->path,
-        .payload = e->payload,
-        .len = e->payload_len,
+        .payload = e->payload.data,
+        .len = e->payload.len,
         .timeout_ms = e->timeout_ms,
         .received_ns = e->received_ns,
         .caller = e->from->caller,
@@ -511,16 +505,10 @@ static bool code_response(http_exchange *e, const ProtobufCMessage *response, lk
 {
     static const lks_rpc_json_options plain = {0};
 
-    if (e->is_json) {
-        if (lks_rpc_json_print(response, &plain, e->arena, ret, error) != LKS_OK)
-            return false;
-    } else {
-        ret->len = protobuf_c_message_get_packed_size(response);
-        uint8_t *packed = lks_rpc_arena_alloc(e->arena, ret->len + 1);
-        if (packed)
-            protobuf_c_message_pack(response, packed);
-        ret->data = (const char *)packed;
-    }
+    if (!e->is_json)
+        *ret = lks_rpc_pack(response, e->arena);
+    else if (lks_rpc_json_print(response, &plain, e->arena, ret, error) != LKS_OK)
+        return false;
     if (ret->data && ret->len <= e->site->message_bytes_max)
         return true;
     lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(e->call), LKS_REASON_TOO_LARGE,

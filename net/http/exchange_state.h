@@ -57,8 +57,7 @@ struct http_exchange {
     const http_page *page;
     struct running *running;
     uint32_t timeout_ms; /* 0: none */
-    const void *payload;
-    size_t payload_len;
+    lks_rpc_slice payload;
     const char *allowed_origin;     /* of the site's; NULL: no other site asks */
     bool *gone;                     /* set when the exchange is freed; NULL: nobody asks */
     bool is_json, is_text;          /* is_text: gRPC-Web in base64 */

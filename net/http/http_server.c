@@ -508,9 +508,7 @@ static site_listener *new_listener(http_server *all, bool is_local, lks_error *e
 lks_code http_server_listen(http_server *all, const char *address, tls_context *const *context, uint16_t *bound,
                             lks_error *error)
 {
-    const char *colon = strrchr(address, ':');
-    bool is_local = colon && address_is_loopback(address, (size_t)(colon - address));
-    site_listener *at = new_listener(all, is_local, error);
+    site_listener *at = new_listener(all, address_is_loopback(address), error);
 
     return at ? streams_listen_tcp(all->options.streams, address, context, &over_tcp, at, bound, error)
               : LKS_RESOURCE_EXHAUSTED;

@@ -33,11 +33,8 @@ bool origin_check(http_exchange *e, lks_error *error)
 {
     const char *origin = e->known[KNOWN_ORIGIN].data;
     const char *site = e->known[KNOWN_SITE].data;
-    size_t host_len = strcspn(e->host, ":");
 
-    if (e->host[0] == '[')
-        host_len = strcspn(e->host, "]") + 1;
-    if (e->from->is_local && e->host[0] && !address_is_loopback(e->host, host_len))
+    if (e->from->is_local && e->host[0] && !address_is_loopback(e->host))
         return forbidden(error, "host: this address is reached as localhost, 127.0.0.1 or [::1] only");
     if (origin[0] == '\0')
         return strcasecmp(site, "cross-site") != 0 ||

@@ -9,11 +9,10 @@ const metrics_family metrics_families[METRICS_FAMILIES] = {METRICS_TABLE(METRICS
 
 void metrics_observe(metrics_histogram *h, uint64_t ns)
 {
-    unsigned i = 0;
+    uint64_t firsts = ns / METRICS_FIRST_NS + (ns % METRICS_FIRST_NS != 0); /* so many of the first bucket, or a part */
+    unsigned i = firsts > 1 ? 64 - (unsigned)__builtin_clzll(firsts - 1) : 0;
 
-    for (uint64_t bound = METRICS_FIRST_NS; i < METRICS_BUCKETS && ns > bound; bound *= 2)
-        i++;
-    h->bucket[i]++;
+    h->bucket[i < METRICS_BUCKETS ? i : METRICS_BUCKETS]++;
     h->sum_ns += ns;
 }
 

@@ -152,14 +152,15 @@ lks_code address_bind_unix(uv_pipe_t *pipe, const char *path, lks_error *error)
     return LKS_OK;
 }
 
-bool address_is_loopback(const char *host, size_t len)
+bool address_is_loopback(const char *address)
 {
-    char text[INET6_ADDRSTRLEN];
+    char text[INET6_ADDRSTRLEN + 2];
+    size_t len = address[0] == '[' ? strcspn(address, "]") + 1 : strcspn(address, ":/");
     struct in_addr v4;
 
-    if (len >= sizeof text)
+    if (len >= sizeof text || len > strlen(address))
         return false;
-    snprintf(text, sizeof text, "%.*s", (int)len, host);
+    snprintf(text, sizeof text, "%.*s", (int)len, address);
     if (inet_pton(AF_INET, text, &v4) == 1)
         return ntohl(v4.s_addr) >> 24 == 127;
     return strcasecmp(text, "localhost") == 0 || strcmp(text, "[::1]") == 0;

@@ -21,9 +21,9 @@ lks_code address_check_tcp(const char *text, bool starts, lks_error *error);
  * LKS_INVALID_ARGUMENT: badly written, or an unknown host. */
 lks_code address_resolve(const char *text, struct addrinfo **ret, lks_error *error);
 
-/* Whether a host as in a URL names this machine only. Compares addresses, so that a name such as 127.0.0.1.example is
- * not loopback. */
-bool address_is_loopback(const char *host, size_t len);
+/* Whether the host of "host", "host:port" or "[v6]:port", up to a "/", names this machine only. Compares addresses, so that
+ * a name such as 127.0.0.1.example is not loopback. */
+bool address_is_loopback(const char *address);
 
 /* Checks whether a socket can be made at a path, without changing anything. LKS_INVALID_ARGUMENT: not absolute, or
  * too long. LKS_FAILED_PRECONDITION: something other than a socket of this user is there, or others could replace

@@ -62,6 +62,9 @@ void lks_rpc_result_fail(const lks_error *error, lks_rpc_arena *arena, Lockstock
  * none when out of memory. */
 size_t lks_rpc_put_metadata(const lks_rpc_list *from, lks_rpc_arena *arena, Lockstock__Rpc__V1__Metadata ***ret);
 
+/* Packs a message into the arena; a message of 0 bytes is not NULL. data NULL: out of memory. */
+lks_rpc_slice lks_rpc_pack(const ProtobufCMessage *message, lks_rpc_arena *arena);
+
 /* What a response says for callers that do not decode it, by the names of its fields. */
 typedef struct lks_rpc_hints {
     bool replayed;           /* `replayed`: it repeats the answer of an earlier call */
