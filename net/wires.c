@@ -235,59 +235,6 @@ static lks_code no_certificate(const char *text, lks_error *error)
     return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", text);
 }
 
-static lks_code listen_sp(wires *w, const char *address, tls_context *const *context, uint16_t *bound, lks_error *error)
-{
-    lks_code code = need_sp(w, error);
-
-    return code == LKS_OK ? sp_server_listen_tcp(w->sp, address, context, bound, error) : code;
-}
-
-static lks_code listen_grpc(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
-                            lks_error *error)
-{
-    lks_code code = need_grpc(w, error);
-
-    return code == LKS_OK ? grpc_server_listen(w->grpc, address, context, bound, error) : code;
-}
-
-static lks_code listen_http(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
-                            lks_error *error)
-{
-    lks_code code = need_http(w, error);
-
-    return code == LKS_OK ? http_server_listen(w->http, address, context, bound, error) : code;
-}
-
-static lks_code listen_unix(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
-                            lks_error *error)
-{
-    (void)context;
-    (void)bound;
-    lks_code code = need_sp(w, error);
-
-    return code == LKS_OK ? sp_server_listen_unix(w->sp, address, error) : code;
-}
-
-static lks_code listen_grpc_unix(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
-                                 lks_error *error)
-{
-    (void)context;
-    (void)bound;
-    lks_code code = need_grpc(w, error);
-
-    return code == LKS_OK ? grpc_server_listen_unix(w->grpc, address, error) : code;
-}
-
-static lks_code listen_http_unix(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
-                                 lks_error *error)
-{
-    (void)context;
-    (void)bound;
-    lks_code code = need_http(w, error);
-
-    return code == LKS_OK ? http_server_listen_unix(w->http, address, error) : code;
-}
-
 /* The path of "host:port/path", "/" by default. */
 static const char *path_of(const char *address)
 {
@@ -296,100 +243,117 @@ static const char *path_of(const char *address)
     return path ? path : "/";
 }
 
-static lks_code listen_websocket(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
-                                 lks_error *error)
+/* Where an engine is to listen. */
+typedef struct spot {
+    const char *address; /* "host:port", or the path of a unix socket */
+    const char *path;    /* of "host:port/path" */
+    int fd;              /* that was handed in */
+    tls_context *const *context;
+    uint16_t *bound;
+} spot;
+
+typedef lks_code listen_on(wires *w, const spot *at, lks_error *error);
+
+static lks_code sp_on_tcp(wires *w, const spot *at, lks_error *error)
+{
+    return sp_server_listen_tcp(w->sp, at->address, at->context, at->bound, error);
+}
+
+static lks_code sp_on_unix(wires *w, const spot *at, lks_error *error)
+{
+    return sp_server_listen_unix(w->sp, at->address, error);
+}
+
+static lks_code sp_on_fd(wires *w, const spot *at, lks_error *error)
+{
+    return sp_server_listen_fd(w->sp, at->fd, at->context, at->bound, error);
+}
+
+static lks_code websocket_on_tcp(wires *w, const spot *at, lks_error *error)
 {
     char host[WIRES_URL_BYTES_MAX];
-    size_t len = strcspn(address, "/");
+    size_t len = strcspn(at->address, "/");
 
     if (len >= sizeof host)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "too long a name");
-    snprintf(host, sizeof host, "%.*s", (int)len, address);
-    lks_code code = need_sp(w, error);
-    if (code != LKS_OK)
-        return code;
-    return sp_server_listen_websocket(w->sp, host, path_of(address), context, bound, error);
+    snprintf(host, sizeof host, "%.*s", (int)len, at->address);
+    return sp_server_listen_websocket(w->sp, host, at->path, at->context, at->bound, error);
 }
 
-static lks_code listen_sp_fd(wires *w, int fd, const char *path, tls_context *const *context, uint16_t *bound,
-                             lks_error *error)
+static lks_code websocket_on_fd(wires *w, const spot *at, lks_error *error)
 {
-    (void)path;
-    lks_code code = need_sp(w, error);
-
-    return code == LKS_OK ? sp_server_listen_fd(w->sp, fd, context, bound, error) : code;
+    return sp_server_listen_websocket_fd(w->sp, at->fd, at->path, at->context, at->bound, error);
 }
 
-static lks_code listen_grpc_fd(wires *w, int fd, const char *path, tls_context *const *context, uint16_t *bound,
-                               lks_error *error)
+static lks_code grpc_on_tcp(wires *w, const spot *at, lks_error *error)
 {
-    (void)path;
-    lks_code code = need_grpc(w, error);
-
-    return code == LKS_OK ? grpc_server_listen_fd(w->grpc, fd, context, bound, error) : code;
+    return grpc_server_listen(w->grpc, at->address, at->context, at->bound, error);
 }
 
-static lks_code listen_http_fd(wires *w, int fd, const char *path, tls_context *const *context, uint16_t *bound,
-                               lks_error *error)
+static lks_code grpc_on_unix(wires *w, const spot *at, lks_error *error)
 {
-    (void)path;
-    lks_code code = need_http(w, error);
-
-    return code == LKS_OK ? http_server_listen_fd(w->http, fd, context, bound, error) : code;
+    return grpc_server_listen_unix(w->grpc, at->address, error);
 }
 
-static lks_code listen_websocket_fd(wires *w, int fd, const char *path, tls_context *const *context, uint16_t *bound,
-                                    lks_error *error)
+static lks_code grpc_on_fd(wires *w, const spot *at, lks_error *error)
 {
-    lks_code code = need_sp(w, error);
-
-    return code == LKS_OK ? sp_server_listen_websocket_fd(w->sp, fd, path, context, bound, error) : code;
+    return grpc_server_listen_fd(w->grpc, at->fd, at->context, at->bound, error);
 }
 
-typedef lks_code listen_at(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
-                           lks_error *error);
-typedef lks_code listen_on(wires *w, int fd, const char *path, tls_context *const *context, uint16_t *bound,
-                           lks_error *error);
+static lks_code http_on_tcp(wires *w, const spot *at, lks_error *error)
+{
+    return http_server_listen(w->http, at->address, at->context, at->bound, error);
+}
 
-/* has_path: a path follows the address. for_pages: web pages can connect. */
+static lks_code http_on_unix(wires *w, const spot *at, lks_error *error)
+{
+    return http_server_listen_unix(w->http, at->address, error);
+}
+
+static lks_code http_on_fd(wires *w, const spot *at, lks_error *error)
+{
+    return http_server_listen_fd(w->http, at->fd, at->context, at->bound, error);
+}
+
+typedef enum place { ON_TCP, ON_UNIX, ON_FD, PLACES } place;
+
+/* has_path: a path follows the address. for_pages: web pages can connect, but to unix sockets. */
+typedef struct engine {
+    lks_code (*need)(wires *w, lks_error *error);
+    listen_on *listen[PLACES];
+    protocol protocol;
+    bool for_pages, has_path;
+} engine;
+
+static const engine sp = {.need = need_sp, .listen = {sp_on_tcp, sp_on_unix, sp_on_fd}, .protocol = SP},
+                    websocket = {.need = need_sp,
+                                 .listen = {[ON_TCP] = websocket_on_tcp, [ON_FD] = websocket_on_fd},
+                                 .protocol = SP,
+                                 .for_pages = true,
+                                 .has_path = true},
+                    grpc = {.need = need_grpc, .listen = {grpc_on_tcp, grpc_on_unix, grpc_on_fd}, .protocol = H2},
+                    http = {.need = need_http,
+                            .listen = {http_on_tcp, http_on_unix, http_on_fd},
+                            .protocol = WEB,
+                            .for_pages = true};
+
 static const struct scheme {
     const char *prefix;
-    listen_at *listen;    /* NULL: on sockets that are handed in */
-    listen_on *listen_fd; /* NULL: on an address */
-    protocol protocol;
-    bool has_port, encrypted, for_pages, has_path;
+    const engine *engine;
+    place place;
+    bool encrypted;
 } schemes[] = {
-    {.prefix = "tcp://", .listen = listen_sp, .has_port = true},
-    {.prefix = "tls://", .listen = listen_sp, .has_port = true, .encrypted = true},
-    {.prefix = "unix://", .listen = listen_unix},
-    {.prefix = "grpc://", .listen = listen_grpc, .has_port = true},
-    {.prefix = "grpc+unix://", .listen = listen_grpc_unix},
-    {.prefix = "grpcs://", .listen = listen_grpc, .has_port = true, .encrypted = true, .protocol = H2},
-    {.prefix = "http://", .listen = listen_http, .has_port = true, .for_pages = true},
-    {.prefix = "http+unix://", .listen = listen_http_unix},
-    {.prefix = "https://",
-     .listen = listen_http,
-     .has_port = true,
-     .encrypted = true,
-     .protocol = WEB,
-     .for_pages = true},
-    {.prefix = "ws://", .listen = listen_websocket, .has_port = true, .for_pages = true, .has_path = true},
-    {.prefix = "wss://",
-     .listen = listen_websocket,
-     .has_port = true,
-     .encrypted = true,
-     .for_pages = true,
-     .has_path = true},
-    {.prefix = "nng+ws://", .listen = listen_websocket, .has_port = true, .for_pages = true, .has_path = true},
-    {.prefix = "nng+tcp://", .listen = listen_sp, .has_port = true},
-    {.prefix = "tcp+fd://", .listen_fd = listen_sp_fd},
-    {.prefix = "tls+fd://", .listen_fd = listen_sp_fd, .encrypted = true},
-    {.prefix = "grpc+fd://", .listen_fd = listen_grpc_fd},
-    {.prefix = "grpcs+fd://", .listen_fd = listen_grpc_fd, .encrypted = true, .protocol = H2},
-    {.prefix = "http+fd://", .listen_fd = listen_http_fd, .for_pages = true},
-    {.prefix = "https+fd://", .listen_fd = listen_http_fd, .encrypted = true, .protocol = WEB, .for_pages = true},
-    {.prefix = "ws+fd://", .listen_fd = listen_websocket_fd, .for_pages = true, .has_path = true},
-    {.prefix = "wss+fd://", .listen_fd = listen_websocket_fd, .encrypted = true, .for_pages = true, .has_path = true},
+    {"tcp://", &sp, ON_TCP, false},           {"tls://", &sp, ON_TCP, true},
+    {"unix://", &sp, ON_UNIX, false},         {"nng+tcp://", &sp, ON_TCP, false},
+    {"tcp+fd://", &sp, ON_FD, false},         {"tls+fd://", &sp, ON_FD, true},
+    {"ws://", &websocket, ON_TCP, false},     {"wss://", &websocket, ON_TCP, true},
+    {"nng+ws://", &websocket, ON_TCP, false}, {"ws+fd://", &websocket, ON_FD, false},
+    {"wss+fd://", &websocket, ON_FD, true},   {"grpc://", &grpc, ON_TCP, false},
+    {"grpcs://", &grpc, ON_TCP, true},        {"grpc+unix://", &grpc, ON_UNIX, false},
+    {"grpc+fd://", &grpc, ON_FD, false},      {"grpcs+fd://", &grpc, ON_FD, true},
+    {"http://", &http, ON_TCP, false},        {"https://", &http, ON_TCP, true},
+    {"http+unix://", &http, ON_UNIX, false},  {"http+fd://", &http, ON_FD, false},
+    {"https+fd://", &http, ON_FD, true},
 };
 enum { N_SCHEMES = sizeof schemes / sizeof schemes[0] };
 
@@ -431,22 +395,24 @@ static size_t name_len(const char *which)
 static lks_code check_handed_in(const struct scheme *scheme, const char *which, bool starts, lks_error *error)
 {
     int fds[HANDED_IN_MAX];
-    size_t n, len = scheme->has_path ? name_len(which) : strlen(which);
+    size_t n, len = scheme->engine->has_path ? name_len(which) : strlen(which);
 
     return starts ? handed_in_find(which, len, fds, &n, error) : handed_in_check_text(which, len, error);
 }
 
 /* *bound: the first one's. */
-static lks_code listen_handed_in(wires *w, const struct scheme *scheme, const char *which, tls_context *const *context,
-                                 uint16_t *bound, lks_error *error)
+static lks_code listen_handed_in(wires *w, listen_on *listen, const char *which, spot at, lks_error *error)
 {
     int fds[HANDED_IN_MAX];
     size_t n;
     uint16_t other;
 
     lks_code code = handed_in_find(which, name_len(which), fds, &n, error);
-    for (size_t i = 0; code == LKS_OK && i < n; i++)
-        code = scheme->listen_fd(w, fds[i], path_of(which), context, i == 0 ? bound : &other, error);
+    for (size_t i = 0; code == LKS_OK && i < n; i++) {
+        at.fd = fds[i];
+        code = listen(w, &at, error);
+        at.bound = &other;
+    }
     return code;
 }
 
@@ -475,16 +441,16 @@ lks_code wires_check(const char *url, bool starts, bool has_certificate, const c
     if (!scheme)
         return no_scheme(error);
     const char *rest = url + strlen(scheme->prefix);
-    snprintf(address, sizeof address, "%.*s", (int)strcspn(rest, scheme->has_port ? "/" : ""), rest);
+    snprintf(address, sizeof address, "%.*s", (int)strcspn(rest, scheme->place == ON_TCP ? "/" : ""), rest);
     if (scheme->encrypted && !has_certificate)
         code = no_certificate(without, error);
-    else if (scheme->listen_fd)
+    else if (scheme->place == ON_FD)
         code = check_handed_in(scheme, rest, starts, error);
-    else if (scheme->has_port)
+    else if (scheme->place == ON_TCP)
         code = address_check_tcp(address, starts, error);
     else
         code = address_check_unix(address, error);
-    if (code == LKS_OK && scheme->has_path)
+    if (code == LKS_OK && scheme->engine->has_path)
         code = sp_server_check_path(path_of(rest), error);
     return code;
 }
@@ -496,15 +462,21 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
 
     if (!scheme)
         return no_scheme(error);
+    const engine *by = scheme->engine;
     const char *address = url + strlen(scheme->prefix);
-    tls_context *const *context = scheme->encrypted ? &w->tls[scheme->protocol] : NULL;
-    if (context && !*context)
+    const spot at = {.address = address,
+                     .path = path_of(address),
+                     .context = scheme->encrypted ? &w->tls[by->protocol] : NULL,
+                     .bound = &bound};
+    if (at.context && !*at.context)
         return no_certificate(w->options.no_certificate, error);
-    lks_code code = scheme->listen_fd ? listen_handed_in(w, scheme, address, context, &bound, error)
-                                      : scheme->listen(w, address, context, &bound, error);
+    listen_on *listen = by->listen[scheme->place];
+    lks_code code = by->need(w, error);
+    if (code == LKS_OK)
+        code = scheme->place == ON_FD ? listen_handed_in(w, listen, address, at, error) : listen(w, &at, error);
     if (code != LKS_OK)
         return code;
-    if (scheme->has_port)
+    if (scheme->place == ON_TCP)
         with_port(url, address, bound, bound_url);
     else
         snprintf(bound_url, WIRES_URL_BYTES_MAX, "%s", url);
@@ -517,9 +489,9 @@ bool wires_is_exposed(const char *url)
 {
     const struct scheme *scheme = scheme_of(url);
 
-    if (scheme && scheme->listen_fd)
+    if (scheme && scheme->place == ON_FD)
         return is_exposed(url + strlen(scheme->prefix));
-    if (!scheme || !scheme->has_port)
+    if (!scheme || scheme->place == ON_UNIX)
         return false;
     const char *address = url + strlen(scheme->prefix);
     if (!memchr(address, ':', strcspn(address, "/")))
@@ -531,14 +503,14 @@ bool wires_are_same(const char *url, const char *other)
 {
     const struct scheme *a = scheme_of(url), *b = scheme_of(other);
 
-    return a->listen == b->listen && a->listen_fd == b->listen_fd && a->encrypted == b->encrypted;
+    return a->engine == b->engine && a->encrypted == b->encrypted && (a->place == ON_UNIX) == (b->place == ON_UNIX);
 }
 
 bool wires_is_for_pages(const char *url)
 {
     const struct scheme *scheme = scheme_of(url);
 
-    return scheme && scheme->for_pages;
+    return scheme && scheme->engine->for_pages && scheme->place != ON_UNIX;
 }
 
 bool wires_is_encrypted(const char *url)
