@@ -7,7 +7,7 @@
 
 #include "base/hex.h"
 
-enum { TRACE_AT = 3, SPAN_AT = 36, FLAGS_AT = 53, SAMPLED = 1 };
+enum { TRACE_AT = 3, FLAGS_AT = 53, SAMPLED = 1 };
 
 /* Digits in lower case only. */
 static bool read_hex(const char *text, uint8_t *bytes, size_t n)
@@ -43,8 +43,8 @@ bool trace_context_read(const char *text, size_t len, trace_context *ret)
     if (len < TRACE_PARENT_CHARS || !read_hex(text, &version, 1) || version == 0xff ||
         (len > TRACE_PARENT_CHARS && (version == 0 || text[TRACE_PARENT_CHARS] != '-')))
         return false;
-    if (text[TRACE_AT - 1] != '-' || text[SPAN_AT - 1] != '-' || text[FLAGS_AT - 1] != '-' ||
-        !read_hex(text + TRACE_AT, c.trace, sizeof c.trace) || !read_hex(text + SPAN_AT, c.span, sizeof c.span) ||
+    if (text[TRACE_AT - 1] != '-' || text[TRACE_SPAN_AT - 1] != '-' || text[FLAGS_AT - 1] != '-' ||
+        !read_hex(text + TRACE_AT, c.trace, sizeof c.trace) || !read_hex(text + TRACE_SPAN_AT, c.span, sizeof c.span) ||
         !read_hex(text + FLAGS_AT, &flags, 1) || is_zero(c.trace, sizeof c.trace) || is_zero(c.span, sizeof c.span))
         return false;
     c.sampled = flags & SAMPLED;
@@ -56,7 +56,7 @@ void trace_context_write(const trace_context *c, char text[TRACE_PARENT_CHARS + 
 {
     memcpy(text, "00-", TRACE_AT);
     hex_encode(c->trace, sizeof c->trace, text + TRACE_AT);
-    text[SPAN_AT - 1] = '-';
-    hex_encode(c->span, sizeof c->span, text + SPAN_AT);
+    text[TRACE_SPAN_AT - 1] = '-';
+    hex_encode(c->span, sizeof c->span, text + TRACE_SPAN_AT);
     memcpy(text + FLAGS_AT - 1, c->sampled ? "-01" : "-00", sizeof "-01");
 }

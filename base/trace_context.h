@@ -6,7 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TRACE_ID_BYTES = 16, TRACE_SPAN_BYTES = 8, TRACE_PARENT_CHARS = 55, TRACE_STATE_BYTES_MAX = 512 };
+enum {
+    TRACE_ID_BYTES = 16,
+    TRACE_SPAN_BYTES = 8,
+    TRACE_PARENT_CHARS = 55,
+    TRACE_SPAN_AT = 36,
+    TRACE_STATE_BYTES_MAX = 512
+};
 
 typedef struct trace_context {
     uint8_t trace[TRACE_ID_BYTES];

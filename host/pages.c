@@ -13,10 +13,9 @@ static http_page_answer metrics_page(void *arg, const char *accept, lks_rpc_aren
     metrics_single(&t, METRICS_MEMORY_MAX, (double)p->memory_bytes);
     metrics_single(&t, METRICS_READY, p->serving);
     metrics_process(&t);
-    metrics_end(&t);
-    return (http_page_answer){.status = t.failed ? 503 : 200,
-                              .type = metrics_content_type(t.openmetrics),
-                              .body = {.data = t.data, .len = t.failed ? 0 : t.len}};
+    lks_rpc_slice text = metrics_end(&t);
+    return (http_page_answer){
+        .status = text.data ? 200 : 503, .type = metrics_content_type(t.openmetrics), .body = text};
 }
 
 static http_page_answer ready_page(void *arg, const char *accept, lks_rpc_arena *arena)

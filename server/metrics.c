@@ -80,8 +80,7 @@ lks_rpc_slice server_metrics(const server_parts *of, bool openmetrics, lks_rpc_a
     metrics_sample(&t, "result=\"done\"", (double)of->reloads);
     metrics_sample(&t, "result=\"failed\"", (double)of->failed_reloads);
     metrics_process(&t);
-    metrics_end(&t);
-    return (lks_rpc_slice){.data = t.failed ? NULL : t.data, .len = t.len};
+    return metrics_end(&t);
 }
 
 /* ---- readiness ------------------------------------------------------------------------------------- */

@@ -179,14 +179,12 @@ uint8_t *request_write(const struct request *request, bool again, bool unanswere
     return unanswered ? put_head(at, UNANSWERED, true) : at;
 }
 
-enum { SPAN_AT = 36 };
-
 void request_new_span(struct request *request)
 {
     uint8_t span[TRACE_SPAN_BYTES];
 
     random_bytes(span, sizeof span);
-    hex_encode(span, sizeof span, request->traceparent + SPAN_AT);
+    hex_encode(span, sizeof span, request->traceparent + TRACE_SPAN_AT);
 }
 
 bool request_traceparents(const struct request *request, char sent[TRACE_PARENT_CHARS + 1],
@@ -194,7 +192,7 @@ bool request_traceparents(const struct request *request, char sent[TRACE_PARENT_
 {
     snprintf(sent, TRACE_PARENT_CHARS + 1, "%.*s", TRACE_PARENT_CHARS, request->traceparent);
     memcpy(given, sent, TRACE_PARENT_CHARS + 1);
-    hex_encode(request->given_span, sizeof request->given_span, given + SPAN_AT);
+    hex_encode(request->given_span, sizeof request->given_span, given + TRACE_SPAN_AT);
     return !request->begins_trace;
 }
 

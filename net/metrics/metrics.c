@@ -103,10 +103,11 @@ void metrics_durations(metrics_text *t, const char *labels, const metrics_histog
     put_sample(t, "_count", labels, (double)n);
 }
 
-void metrics_end(metrics_text *t)
+lks_rpc_slice metrics_end(metrics_text *t)
 {
     if (t->openmetrics)
         put(t, "# EOF\n");
+    return t->failed ? (lks_rpc_slice){.data = NULL} : (lks_rpc_slice){.data = t->data, .len = t->len};
 }
 
 bool metrics_wants_openmetrics(const char *accept)

@@ -60,8 +60,8 @@ void metrics_single(metrics_text *t, metrics_id family, double value);
 /* Writes METRICS_CPU to METRICS_START, of this process. */
 void metrics_process(metrics_text *t);
 
-/* Ends the text. */
-void metrics_end(metrics_text *t);
+/* Ends the text, and returns it; data NULL: out of memory. */
+lks_rpc_slice metrics_end(metrics_text *t);
 
 /* Whether a request's Accept asks for OpenMetrics; and the Content-Type of either. */
 bool metrics_wants_openmetrics(const char *accept);

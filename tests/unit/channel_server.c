@@ -234,13 +234,12 @@ static void record(struct server *server, const Lockstock__Rpc__V1__Frame *frame
     Lockstock__Test__PingRequest *request =
         lockstock__test__ping_request__unpack(NULL, call->payload.len, call->payload.data);
 
-    memset(ret, 0, sizeof *ret);
+    *ret = (server_request){.fresh = request && request->fresh,
+                            .unanswered_before = call->unanswered_before,
+                            .timeout_ms = call->timeout_ms,
+                            .frame = server->n_frames};
     snprintf(ret->method, sizeof ret->method, "%s", call->method);
     snprintf(ret->id, sizeof ret->id, "%s", request ? request->id : "?");
-    ret->fresh = request && request->fresh;
-    ret->unanswered_before = call->unanswered_before;
-    ret->timeout_ms = call->timeout_ms;
-    ret->frame = server->n_frames;
     for (size_t m = 0; m < call->n_metadata; m++) {
         record_metadata(call->metadata[m], "lockstock-namespace", ret->ns, sizeof ret->ns);
         record_metadata(call->metadata[m], "authorization", ret->authorization, sizeof ret->authorization);
