@@ -55,7 +55,7 @@ static lks_code begin(grpc_reader *r, lks_error *error)
 
     if (r->prefix[0] == COMPRESSED && !r->gzip && !r->other)
         return fail(error, LKS_INTERNAL, LKS_REASON_NONE, "a compressed message without grpc-encoding");
-    if (r->prefix[0] > COMPRESSED || (r->prefix[0] == COMPRESSED && !r->gzip))
+    if (r->prefix[0] > COMPRESSED || r->other)
         return fail(error, LKS_UNIMPLEMENTED, LKS_REASON_NONE, "grpc-encoding: only gzip and identity are known");
     if (length > r->bytes_max)
         return fail(error, LKS_RESOURCE_EXHAUSTED, LKS_REASON_TOO_LARGE, "the message is too long");

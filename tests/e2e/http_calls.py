@@ -106,6 +106,10 @@ def packed(order_id, sku):
     return b"\x12" + bytes([len(order_id)]) + order_id.encode() + b"\x22" + bytes([len(line)]) + line
 
 
+def frame(message):
+    return struct.pack(">BI", 0, len(message)) + message
+
+
 def frames(body):
     found = []
     while body:
@@ -142,7 +146,6 @@ def calls_in_json():
 def calls_in_protobuf():
     status, fields, body = call(DEDUCT, packed("p1", "phone"), fields={"Content-Type": "application/proto"})
     expect("Protobuf", (status, fields["content-type"], body[:2]), (200, "application/proto", b"\x08\x01"))
-    frame = lambda message: struct.pack(">BI", 0, len(message)) + message
     for type, code in (("application/grpc-web", bytes), ("application/grpc-web+proto", bytes),
                        ("application/grpc-web-text", base64.b64encode)):
         undo = base64.b64decode if code is base64.b64encode else bytes
@@ -211,6 +214,20 @@ def errors():
         if (got, error["code"]) != (status, code) or words not in error["message"]:
             raise SystemExit(f"{what}: {got} {error}")
     expect("allow", call(GET_ITEM, {}, verb="PUT")[1]["allow"], "GET, POST")
+    web = {"Content-Type": "application/grpc-web"}
+    rows = [
+        ("gRPC-Web, another verb", 405, (DEDUCT, b""), {"verb": "PUT", "fields": web}),
+        ("gRPC-Web, an unknown method", 404, ("/lockstock.v1.StockService/No", frame(b"")), {"fields": web}),
+        ("gRPC-Web, another codec", 415, (DEDUCT, frame(b"")), {"fields": {"Content-Type": "application/grpc-web+thrift"}}),
+        ("gRPC-Web, another compression", 200, (DEDUCT, frame(b"")), {"fields": {**web, "Grpc-Encoding": "br"}}),
+    ]
+    for what, status, args, more in rows:
+        got, fields, body = call(*args, **more)
+        expect(what, got, status)
+        if status == 200 and b"grpc-status: 12\r\n" not in body:
+            raise SystemExit(f"{what}: {body}")
+    twice = {**JSON, "X-Custom": "1", "x-custom": "2", "X-Custom-Bin": "AA,AQ"}
+    expect("metadata that is given twice", call(DEDUCT, order("twice"), fields=twice)[0], 200)
     deadline = {**JSON, "Connect-Timeout-Ms": "50"}
     expect("Acquire", call(ACQUIRE, lock("l", "a", 0))[0], 200)
     status, _, body = call(ACQUIRE, lock("l", "b", 60000), fields=deadline)
