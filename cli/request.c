@@ -33,12 +33,12 @@ void request_clear(request *r)
 /* JSON may use either name of a field. null means that the field is not given. */
 bool request_has(const request *r, const char *field)
 {
-    char name[FIELD_NAME_BYTES];
-
-    field_json_name(protobuf_c_message_descriptor_get_field_by_name(r->type, field), name);
+    const field_descriptor *of = protobuf_c_message_descriptor_get_field_by_name(r->type, field);
+    char room[FIELD_NAME_BYTES];
     const json_t *value = json_object_get(r->json, field);
+
     if (!value)
-        value = json_object_get(r->json, name);
+        value = json_object_get(r->json, field_json_name(of, room));
     return value && !json_is_null(value);
 }
 

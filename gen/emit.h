@@ -27,6 +27,9 @@ void emit_extern_c_begin(FILE *out);
 void emit_header_end(FILE *out);
 void emit_source_begin(FILE *out, const gen_file *file, const emit_part *part);
 
+/* Writes a string literal for any bytes, without trigraphs or ambiguous escapes. */
+void emit_string(FILE *out, const char *text);
+
 /* Writes the guard that a binding points to. */
 void emit_guard(FILE *out, const gen_guard *guard);
 

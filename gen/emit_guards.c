@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* Writes a string literal for any bytes, without trigraphs or ambiguous escapes. */
-static void emit_string(FILE *out, const char *text)
+void emit_string(FILE *out, const char *text)
 {
     fputc('"', out);
     for (const char *c = text; *c != '\0'; c++)

@@ -10,6 +10,7 @@
 
 #include "build.h"
 #include "emit.h"
+#include "json_names.h"
 #include "protobuf_c.h"
 #include "repair.h"
 
@@ -77,12 +78,13 @@ static void add_text(plugin_response *made, gen_pool *pool, const char *name, co
     made->file[made->n_file++] = file;
 }
 
-static bool add_repaired(plugin_response *made, gen_pool *pool, const plugin_file *file)
+static bool add_repaired(plugin_response *made, gen_pool *pool, const plugin_request *in, const plugin_file *file)
 {
     output out = {0};
-    if (!output_open(&out))
+    const char *text = json_names_add(pool, in, file->content);
+    if (!text || !output_open(&out))
         return false;
-    repair_write(out.stream, file->content);
+    repair_write(out.stream, text);
     bool whole = output_close(&out);
     if (whole)
         add_text(made, pool, file->name, out.text);
@@ -116,7 +118,7 @@ static const char *add_files(plugin_response *made, const gen_model *model, cons
     made->file = pool_alloc(pool, n_base + 2 * N_PARTS * model->n_files, sizeof *made->file);
     bool whole = true;
     for (size_t i = 0; i < n_base; i++)
-        whole &= add_repaired(made, pool, base->file[i]);
+        whole &= add_repaired(made, pool, in, base->file[i]);
     if (base && base->error && *base->error != '\0')
         made->error = pool_format(pool, "protoc-gen-c: %s", base->error);
     google__protobuf__compiler__code_generator_response__free_unpacked(base, NULL);

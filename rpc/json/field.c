@@ -1,4 +1,5 @@
-/* Descriptors have no json_name. */
+/* A descriptor of protobuf-c has no json_name: protoc-gen-lockstock puts one that is not the field's name in lowerCamelCase
+ * into `reserved2` (gen/json_names.h), which protoc-c leaves NULL. */
 #include "field.h"
 
 #include <stdint.h>
@@ -9,27 +10,32 @@ static char upper(char c)
     return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
 }
 
-void field_json_name(const field_descriptor *field, char name[FIELD_NAME_BYTES])
+const char *field_json_name(const field_descriptor *field, char room[FIELD_NAME_BYTES])
 {
     bool after_underscore = false;
     size_t n = 0;
 
+    if (field->reserved2)
+        return field->reserved2;
     for (const char *c = field->name; *c && n + 1 < FIELD_NAME_BYTES; c++) {
         if (*c != '_')
-            name[n++] = after_underscore ? upper(*c) : *c;
+            room[n++] = after_underscore ? upper(*c) : *c;
         after_underscore = *c == '_';
     }
-    name[n] = '\0';
+    room[n] = '\0';
+    return room;
 }
 
+/* A name in JSON comes before one in the .proto: they may be equal for two fields. */
 const field_descriptor *field_find(const ProtobufCMessageDescriptor *type, const char *name)
 {
-    char json_name[FIELD_NAME_BYTES];
+    char room[FIELD_NAME_BYTES];
 
     for (unsigned i = 0; i < type->n_fields; i++) {
-        field_json_name(&type->fields[i], json_name);
-        if (strcmp(json_name, name) == 0 || strcmp(type->fields[i].name, name) == 0)
-            return &type->fields[i];
+        const field_descriptor *field = &type->fields[i];
+        bool may_be = field->reserved2 || field->name[0] == name[0] || field->name[0] == '_';
+        if (may_be && strcmp(field_json_name(field, room), name) == 0)
+            return field;
     }
-    return NULL;
+    return protobuf_c_message_descriptor_get_field_by_name(type, name);
 }

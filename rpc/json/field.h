@@ -12,10 +12,10 @@ typedef ProtobufCFieldDescriptor field_descriptor;
 
 enum { FIELD_NAME_BYTES = 256 };
 
-/* Writes the name of a field in lowerCamelCase, as protoc does, cut to the size. */
-void field_json_name(const field_descriptor *field, char name[FIELD_NAME_BYTES]);
+/* Returns the name of a field in JSON: its json_name, or its name in lowerCamelCase, written to `room` and cut to that. */
+const char *field_json_name(const field_descriptor *field, char room[FIELD_NAME_BYTES]);
 
-/* Returns the field with a name, in lowerCamelCase or as in the .proto, or NULL. */
+/* Returns the field with a name, in JSON or in the .proto, or NULL. */
 const field_descriptor *field_find(const ProtobufCMessageDescriptor *type, const char *name);
 
 /* Returns the address of the value of a field, or of the pointer to its elements. */

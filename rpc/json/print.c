@@ -423,14 +423,13 @@ static bool put_message(printing *p, const json_path *at, const ProtobufCMessage
     for (unsigned i = 0; i < type->n_fields; i++) {
         const field_descriptor *field = &type->fields[i];
         const json_path path = {.outer = at, .name = field->name};
-        char name[FIELD_NAME_BYTES];
+        char room[FIELD_NAME_BYTES];
         bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
         size_t n = repeated ? *(const size_t *)field_quantifier(message, field) : 0;
         if (repeated ? n == 0 && !p->options.defaults : !is_written(p, message, field))
             continue;
         put_between(p, true, written++);
-        field_json_name(field, name);
-        const char *shown = p->options.original_names ? field->name : name;
+        const char *shown = p->options.original_names ? field->name : field_json_name(field, room);
         put_quoted(p, shown, strlen(shown));
         put_colon(p);
         if (!put_field(p, &path, message, field, n))

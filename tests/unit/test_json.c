@@ -106,6 +106,27 @@ TEST(a_field_stands_once)
                      LOCKSTOCK__TEST__JSON__EVERYTHING__CHOICE_NUMBER);
 }
 
+TEST(a_field_has_its_json_name)
+{
+    static const char text[] = "{\"@type\":\"t\",\"a b\\\"c\":\"q\",\"ints\":[{\"$deep\":1}],\"second\":4,\"third\":5,"
+                               "\"y?\":true,\"n\":{\"k\":7}}";
+    Lockstock__Test__Json__Named *message = NULL;
+
+    assert_int_equal(parse_as(&lockstock__test__json__named__descriptor, text, &lks_rpc_scan_defaults, &message),
+                     LKS_OK);
+    assert_int_equal(message->first, 4);
+    assert_string_equal(print(message, (lks_rpc_json_options){0}), text);
+    assert_string_equal(print(message->int_[0], (lks_rpc_json_options){.original_names = true}), "{\"deep\":1}");
+    assert_int_equal(parse_as(&lockstock__test__json__named__descriptor, "{\"quoted_name\":\"q\",\"first\":1}",
+                              &lks_rpc_scan_defaults, &message),
+                     LKS_OK);
+    assert_int_equal(message->first, 1);
+    assert_int_equal(
+        parse_as(&lockstock__test__json__named__descriptor, "{\"quotedName\":\"q\"}", &lks_rpc_scan_defaults, &message),
+        LKS_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "quotedName: unknown field");
+}
+
 /* promise J3 */
 TEST(numbers_are_within_their_type)
 {
