@@ -278,20 +278,63 @@ static bool put_array(printing *p, const json_path *at, const field_descriptor *
     return true;
 }
 
+static int compare_keys(const field_descriptor *key, const ProtobufCMessage *one, const ProtobufCMessage *other)
+{
+    const void *x = field_member(one, key), *y = field_member(other, key);
+
+    if (key->type != PROTOBUF_C_TYPE_STRING)
+        return memcmp(x, y, lks_rpc_field_size(key->type));
+    const char *s = *(const char *const *)x, *t = *(const char *const *)y;
+    return strcmp(s ? s : "", t ? t : "");
+}
+
+/* By key, then by place. */
+static int compare_entries(const void *a, const void *b, void *key)
+{
+    const ProtobufCMessage *const *one = *(const ProtobufCMessage *const *const *)a;
+    const ProtobufCMessage *const *other = *(const ProtobufCMessage *const *const *)b;
+    int order = compare_keys(key, *one, *other);
+
+    return order != 0 ? order : (one > other) - (one < other);
+}
+
+/* Returns which entries are not the last with their key, or NULL: out of memory. */
+static const bool *replaced_entries(printing *p, const field_descriptor *key, const ProtobufCMessage *const *entries,
+                                    size_t n)
+{
+    const ProtobufCMessage *const **sorted = lks_rpc_arena_alloc(p->arena, n * sizeof *sorted);
+    bool *replaced = lks_rpc_arena_alloc(p->arena, n);
+
+    if (!sorted || !replaced)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = &entries[i];
+    qsort_r(sorted, n, sizeof *sorted, compare_entries, (void *)(uintptr_t)key);
+    for (size_t i = 0; i < n; i++)
+        replaced[sorted[i] - entries] = i + 1 < n && compare_keys(key, *sorted[i], *sorted[i + 1]) == 0;
+    return replaced;
+}
+
+/* Of entries with one key the last counts, as for any reader of Protobuf. */
 static bool put_map(printing *p, const json_path *at, const field_descriptor *field,
                     const ProtobufCMessage *const *entries, size_t n)
 {
     const ProtobufCMessageDescriptor *type = field->descriptor;
+    const bool *replaced = replaced_entries(p, &type->fields[0], entries, n);
+    size_t written = 0;
 
+    p->no_memory |= !replaced;
     open_with(p, "{");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && replaced; i++) {
         const json_path element = {.outer = at, .index = i};
-        put_between(p, true, i);
+        if (replaced[i])
+            continue;
+        put_between(p, true, written++);
         if (!put_key(p, &element, &type->fields[0], field_member(entries[i], &type->fields[0])) ||
             !put_value(p, &element, &type->fields[1], field_member(entries[i], &type->fields[1])))
             return false;
     }
-    close_with(p, "}", n);
+    close_with(p, "}", written);
     return true;
 }
 

@@ -115,6 +115,7 @@ int main(void)
         add_type(methods[i]->response);
     }
     add_type(&lockstock__test__json__everything__descriptor);
+    add_type(&lockstock__test__json__named__descriptor);
     add_type(&lockstock__test__kinds__descriptor);
     add_type(&lockstock__test__json__well_known__descriptor);
     while (arena && getline(&line, &room, stdin) > 0) {

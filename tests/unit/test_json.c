@@ -108,23 +108,22 @@ TEST(a_field_stands_once)
 
 TEST(a_field_has_its_json_name)
 {
-    static const char text[] = "{\"@type\":\"t\",\"a b\\\"c\":\"q\",\"ints\":[{\"$deep\":1}],\"second\":4,\"third\":5,"
-                               "\"y?\":true,\"n\":{\"k\":7}}";
+    static const char text[] =
+        "{\"@type\":\"t\",\"a b\\\"c\":\"q\",\"ints\":[{\"$deep\":1}],\"y?\":true,\"n\":{\"k\":7}}";
+    const ProtobufCMessageDescriptor *type = &lockstock__test__json__named__descriptor;
     Lockstock__Test__Json__Named *message = NULL;
+    Lockstock__Test__Json__Crossed *crossed = NULL;
 
-    assert_int_equal(parse_as(&lockstock__test__json__named__descriptor, text, &lks_rpc_scan_defaults, &message),
-                     LKS_OK);
-    assert_int_equal(message->first, 4);
+    assert_int_equal(parse_as(type, text, &lks_rpc_scan_defaults, &message), LKS_OK);
     assert_string_equal(print(message, (lks_rpc_json_options){0}), text);
     assert_string_equal(print(message->int_[0], (lks_rpc_json_options){.original_names = true}), "{\"deep\":1}");
-    assert_int_equal(parse_as(&lockstock__test__json__named__descriptor, "{\"quoted_name\":\"q\",\"first\":1}",
-                              &lks_rpc_scan_defaults, &message),
-                     LKS_OK);
-    assert_int_equal(message->first, 1);
-    assert_int_equal(
-        parse_as(&lockstock__test__json__named__descriptor, "{\"quotedName\":\"q\"}", &lks_rpc_scan_defaults, &message),
-        LKS_INVALID_ARGUMENT);
+    assert_int_equal(parse_as(type, "{\"quoted_name\":\"q\"}", &lks_rpc_scan_defaults, &message), LKS_OK);
+    assert_int_equal(parse_as(type, "{\"quotedName\":\"q\"}", &lks_rpc_scan_defaults, &message), LKS_INVALID_ARGUMENT);
     assert_string_equal(error.message, "quotedName: unknown field");
+    assert_int_equal(parse_as(&lockstock__test__json__crossed__descriptor, "{\"second\":1,\"third\":2}",
+                              &lks_rpc_scan_defaults, &crossed),
+                     LKS_OK);
+    assert_int_equal(crossed->first, 1);
 }
 
 /* promise J3 */
@@ -318,6 +317,18 @@ TEST(an_entry_without_a_value_is_printed_with_one)
 
     assert_non_null(message);
     assert_string_equal(print(message, (lks_rpc_json_options){0}), "{\"innerById\":{\"7\":{}}}");
+}
+
+TEST(the_last_entry_of_a_key_counts)
+{
+    static const uint8_t wire[] = {0xfa, 1, 5, 10, 1, 'a', 16, 1, 0xfa, 1, 5, 10, 1, 'b',  16, 2, /* counts_by_name */
+                                   0xfa, 1, 5, 10, 1, 'a', 16, 3, 0xfa, 1, 2, 16, 4, 0xfa, 1,  4, 10, 0, 16, 5};
+    ProtobufCMessage *message = protobuf_c_message_unpack(&lockstock__test__json__everything__descriptor,
+                                                          lks_rpc_arena_allocator(arena), sizeof wire, wire);
+
+    assert_non_null(message);
+    assert_string_equal(print(message, (lks_rpc_json_options){0}),
+                        "{\"countsByName\":{\"b\":\"2\",\"a\":\"3\",\"\":\"5\"}}");
 }
 
 TEST_MAIN(.setup = fill, .teardown = empty)
