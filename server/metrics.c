@@ -43,6 +43,36 @@ static void write_primaries(const server_parts *of, metrics_text *t)
     }
 }
 
+static void write_use(const server_parts *of, metrics_text *t)
+{
+    const char *labels;
+    store_primary one;
+
+    metrics_begin(t, METRICS_STORE_MEMORY);
+    for (size_t i = 0; store_look_primary(of->store, i, &one); i++) {
+        if (one.use.memory_bytes >= 0 && (labels = lks_rpc_arena_printf(t->arena, "primary=\"%zu\",kind=\"used\"", i)))
+            metrics_sample(t, labels, (double)one.use.memory_bytes);
+        if (one.use.memory_max_bytes > 0 &&
+            (labels = lks_rpc_arena_printf(t->arena, "primary=\"%zu\",kind=\"max\"", i)))
+            metrics_sample(t, labels, (double)one.use.memory_max_bytes);
+    }
+    metrics_begin(t, METRICS_STORE_FILE);
+    for (size_t i = 0; store_look_primary(of->store, i, &one); i++)
+        if (one.use.file_bytes >= 0 && (labels = lks_rpc_arena_printf(t->arena, "primary=\"%zu\"", i)))
+            metrics_sample(t, labels, (double)one.use.file_bytes);
+}
+
+static void write_process(const server_parts *of, metrics_text *t)
+{
+    store_process process;
+
+    if (!store_look_process(of->store, &process))
+        return;
+    if (process.disk_free_bytes >= 0)
+        metrics_single(t, METRICS_STORE_DISK, (double)process.disk_free_bytes);
+    metrics_single(t, METRICS_STORE_STARTS, (double)process.starts);
+}
+
 static void write_store(const server_parts *of, metrics_text *t)
 {
     store_view view = {.version = "", .fsync = ""};
@@ -51,6 +81,8 @@ static void write_store(const server_parts *of, metrics_text *t)
     metrics_single(t, METRICS_STORE_READY, view.ready);
     metrics_single(t, METRICS_STORE_ROUND, view.ready ? (double)view.round_trip_us / 1e6 : 0);
     write_primaries(of, t);
+    write_use(of, t);
+    write_process(of, t);
 }
 
 lks_rpc_slice server_metrics(const server_parts *of, bool openmetrics, lks_rpc_arena *arena)

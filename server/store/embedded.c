@@ -79,6 +79,7 @@ struct embedded {
     int dir_fd; /* holds the lock */
     pid_t pid;  /* 0 = none */
     int pidfd;  /* of pid; -1 = none, or watch() has it */
+    uint64_t starts;
     unsigned failures;
     unsigned unserved; /* exits in a row, each before it served */
     uint64_t serves_since_ns;
@@ -192,11 +193,19 @@ static bool on_mending(void *arg, off_t done, off_t size)
     return !atomic_load(&e->stops_mending) && !is_told_to_stop(e);
 }
 
-static bool has_room(const embedded *e)
+/* -1: not known. */
+static int64_t room_of(const embedded *e)
 {
     struct statvfs disk;
 
-    return fstatvfs(e->dir_fd, &disk) != 0 || disk.f_bavail * disk.f_frsize >= ROOM_BYTES_MIN;
+    return fstatvfs(e->dir_fd, &disk) == 0 ? (int64_t)(disk.f_bavail * disk.f_frsize) : -1;
+}
+
+static bool has_room(const embedded *e)
+{
+    int64_t room = room_of(e);
+
+    return room < 0 || room >= ROOM_BYTES_MIN;
 }
 
 /* Any thread. */
@@ -239,6 +248,7 @@ static int spawn(embedded *e)
     }
     if (failure == 0) {
         e->pid = pid;
+        e->starts++;
         e->serves = false;
     }
     return failure;
@@ -534,6 +544,11 @@ void embedded_lost(embedded *e)
         return;
     log_warn("store-socket-gone", "pid=%d dir=%s action=\"start it again\"", (int)e->pid, e->dir);
     kill(e->pid, SIGTERM);
+}
+
+store_process embedded_look(const embedded *e)
+{
+    return (store_process){.starts = e->starts, .disk_free_bytes = room_of(e)};
 }
 
 const char *embedded_full(const embedded *e)

@@ -37,6 +37,9 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
 /* A static text that the disk is full, while redis-server is not started because of it; else NULL. */
 const char *embedded_full(const embedded *embedded);
 
+/* How often redis-server was started, and the room on the disk of its directory. */
+store_process embedded_look(const embedded *embedded);
+
 /* redis-server has answered. */
 void embedded_serves(embedded *embedded);
 

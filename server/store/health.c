@@ -127,6 +127,20 @@ static void read_info(const char *text, replication *r)
     }
 }
 
+static long long number_or_none(const char *text, const char *name)
+{
+    return strstr(text, name) ? number(text, name) : -1;
+}
+
+static store_use read_use(const redisReply *reply)
+{
+    const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
+
+    return (store_use){.memory_bytes = number_or_none(text, "used_memory:"),
+                       .memory_max_bytes = number_or_none(text, "maxmemory:"),
+                       .file_bytes = number_or_none(text, "aof_current_size:")};
+}
+
 static replication read_replication(const redisReply *reply)
 {
     replication r = {0};
@@ -176,6 +190,7 @@ static void on_role(void *arg, const redisReply *reply)
     if (!reply || !h->connection)
         return;
     h->replication = read_replication(reply);
+    h->use = read_use(reply);
     if (!h->replication.known && !h->by_role) {
         h->by_role = true;
         ask_role(h);
@@ -191,12 +206,12 @@ static void on_role(void *arg, const redisReply *reply)
 
 static void ask_role(health *h)
 {
-    const char *role[] = {"ROLE"}, *info[] = {"INFO", "replication"};
+    const char *role[] = {"ROLE"}, *info[] = {"INFO", "replication", "memory", "persistence"};
 
     if (h->asks_role)
         return;
     h->asks_role = true;
-    connection_words(h->connection, on_role, h, h->by_role ? 1 : 2, h->by_role ? role : info);
+    connection_words(h->connection, on_role, h, h->by_role ? 1 : sizeof info / sizeof *info, h->by_role ? role : info);
 }
 
 /* ---- probe --------------------------------------------------------------------- */
@@ -348,6 +363,7 @@ void health_look_primary(const health *h, store_primary *ret)
     ret->replicas = h->replication.replica;
     ret->min_replicas = h->safety.known ? h->safety.min_replicas : -1;
     ret->min_replicas_max_lag_s = h->safety.known ? h->safety.max_lag_s : -1;
+    ret->use = h->knows_role ? h->use : (store_use){-1, -1, -1};
 }
 
 /* ---- beginning and end --------------------------------------------------------- */

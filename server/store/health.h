@@ -39,7 +39,8 @@ typedef struct health {
     connection *connection; /* from here on health.c's own; NULL: stopped */
     safety safety;          /* as of the last answer */
     bool asks_safety;
-    replication replication; /* as of the last answer on this connection */
+    replication replication; /* as of the last answer on this connection; and what it uses */
+    store_use use;
     bool asks_role, knows_role;
     bool by_role;             /* INFO is not permitted */
     char lack[96];            /* of replicas, for people */

@@ -212,6 +212,13 @@ bool store_look_primary(const store *s, size_t i, store_primary *ret)
     return topology_look_primary(s->topology, i, ret);
 }
 
+bool store_look_process(const store *s, store_process *ret)
+{
+    if (s->embedded)
+        *ret = embedded_look(s->embedded);
+    return s->embedded;
+}
+
 int64_t store_certificate_ends(const store *s)
 {
     return tls_context_ends(s->secrets.tls.context);

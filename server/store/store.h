@@ -31,6 +31,9 @@ void store_look(const store *store, store_view *ret);
 /* The i-th primary; false: there is none. */
 bool store_look_primary(const store *store, size_t i, store_primary *ret);
 
+/* Looks at the redis-server of an embedded store. False: it is not embedded. */
+bool store_look_process(const store *store, store_process *ret);
+
 /* When the client certificate expires: seconds since 1970; 0: there is none. */
 int64_t store_certificate_ends(const store *store);
 

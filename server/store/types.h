@@ -149,6 +149,18 @@ typedef struct store_replica {
     int64_t silent_s;      /* since its last confirmation; -1 = not known */
 } store_replica;
 
+/* What Redis uses, as it said at most a second ago; -1 = not known. */
+typedef struct store_use {
+    int64_t memory_bytes, memory_max_bytes; /* maxmemory; 0 = without a limit */
+    int64_t file_bytes;                     /* of its append-only file; -1 also without one */
+} store_use;
+
+/* The redis-server of an embedded store. */
+typedef struct store_process {
+    uint64_t starts;
+    int64_t disk_free_bytes; /* where its file is; -1 = not known */
+} store_process;
+
 /* A primary. Text and replicas are valid until the loop runs again. */
 typedef struct store_primary {
     const char *address;
@@ -156,6 +168,7 @@ typedef struct store_primary {
     size_t n_replicas; /* connected ones, STORE_REPLICAS_MAX at most */
     const store_replica *replicas;
     int64_t min_replicas, min_replicas_max_lag_s; /* min-replicas-to-write, -max-lag; -1 = not known */
+    store_use use;
 } store_primary;
 
 #endif

@@ -265,6 +265,11 @@ def pages():
     expect("Deducts", after - before, 2)
     expect("connections", sample(text, "lockstock_connections", wire="http") >= 1, True)
     expect("stages", sample(text, "lockstock_call_stage_seconds_count", stage="wait") >= 1, True)
+    store = [sample(text, "lockstock_store_starts_total"), sample(text, "lockstock_store_disk_free_bytes") > 0,
+             sample(text, "lockstock_store_memory_bytes", primary="0", kind="max")]
+    expect("the embedded store was started once, has room, and no limit of memory", store, [1, True, None])
+    for name, labels in (("memory", {"kind": "used"}), ("file", {})):
+        expect(f"store: {name}", sample(text, f"lockstock_store_{name}_bytes", primary="0", **labels) > 0, True)
     for word in ("phone", "metered", "shop.example"):
         if word in text:
             raise SystemExit(f"a caller's text is in a label: {word}")

@@ -41,18 +41,27 @@ static void is_replica(size_t i, const char *address, uint64_t behind, int64_t s
     assert_int_equal(primary.replicas[i].silent_s, silent_s);
 }
 
+static void is_used(int64_t memory, int64_t max, int64_t file)
+{
+    assert_int_equal(primary.use.memory_bytes, memory);
+    assert_int_equal(primary.use.memory_max_bytes, max);
+    assert_int_equal(primary.use.file_bytes, file);
+}
+
 TEST_WITH(info_tells_who_is_online_how_far_behind_and_how_long_silent, begin, scene_end)
 {
     info("# Replication\r\nrole:master\r\nconnected_slaves:3\r\n"
          "slave0:ip=10.0.0.1,port=6379,state=online,offset=400,lag=7\r\n"
          "slave1:ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0\r\n"
          "slave2:ip=::1,port=6380,state=online,offset=1000,lag=0\r\n"
-         "master_replid:aa\r\nmaster_repl_offset:1000\r\nsecond_repl_offset:-1\r\n");
+         "master_replid:aa\r\nmaster_repl_offset:1000\r\nsecond_repl_offset:-1\r\n"
+         "# Memory\r\nused_memory:7\r\nmaxmemory:9\r\n# Persistence\r\naof_current_size:5\r\n");
     open_store(0);
     store_driver_until(here.d, tells, NULL);
     assert_int_equal(primary.n_replicas, 2);
     is_replica(0, "10.0.0.1:6379", 600, 7);
     is_replica(1, "::1:6380", 0, 0);
+    is_used(7, 9, 5);
     assert_string_equal(primary.address, fake_redis_url(here.fake) + strlen("unix://"));
     assert_false(store_look_primary(store_driver_store(here.d), 1, &primary));
 }
@@ -75,6 +84,7 @@ TEST_WITH(where_info_is_not_permitted_role_tells_but_for_the_time, begin, scene_
     assert_int_equal(primary.n_replicas, 2);
     is_replica(0, "::1:1", 70, -1);
     is_replica(1, "b:2", 0, -1);
+    is_used(-1, -1, -1);
 }
 
 /* Then nobody knows, and WAIT tells. */
