@@ -28,6 +28,14 @@ void *named_enter(named_set *all, const char *name, size_t size)
     return *found;
 }
 
+size_t named_members(const named_set *all, const char *name)
+{
+    const named_entry wanted = {.name = name};
+    named_entry *const *found = tfind(&wanted, all, by_name);
+
+    return found ? (*found)->members : 0;
+}
+
 void named_leave(named_set *all, void *entry)
 {
     named_entry *n = entry;

@@ -16,6 +16,9 @@ typedef void *named_set;
  * member. NULL when out of memory. */
 void *named_enter(named_set *all, const char *name, size_t size);
 
+/* How many members the entry of that name has; 0 without it. */
+size_t named_members(const named_set *all, const char *name);
+
 /* One member less; without members the entry is freed. Takes NULL. */
 void named_leave(named_set *all, void *entry);
 

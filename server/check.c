@@ -7,6 +7,7 @@
 #include "log.h"
 #include "store/secrets.h"
 #include "store/url.h"
+#include "tracing/tracing.h"
 
 const char check_no_certificate[] = "needs --tls-certificate and --tls-key";
 
@@ -160,6 +161,8 @@ lks_code check_settings(const settings *config, bool starts, identity **ret, lks
         code = identity_load(config->policy, config->tokens, &known, error);
     if (code == LKS_OK)
         code = check_wires(config, starts, known, error);
+    if (code == LKS_OK)
+        code = tracing_check(error);
     if (code == LKS_OK)
         *ret = known;
     else

@@ -24,6 +24,7 @@ static const char *const format_names[] = {"logfmt", "json"};
 static log_level threshold = LOG_LEVEL_INFO;
 static log_format written = LOG_FORMAT_LOGFMT;
 static atomic_uint left_out; /* lines, since one was written */
+static atomic_ullong lost;   /* lines, ever */
 
 /* The index of a word in a list; -1: it is none of them. */
 static int index_of(const char *text, const char *const words[], int n)
@@ -199,8 +200,15 @@ static void write_event(log_level level, const char *event, const char *pairs)
     snprintf(time + len, sizeof time - len, ".%03ldZ", now.tv_nsec / 1000000);
     len = log_line(written, time, level_names[level], event, pairs, line, sizeof line - 1);
     line[len++] = '\n';
-    if (!write_now(line, len))
+    if (!write_now(line, len)) {
         atomic_fetch_add(&left_out, 1);
+        atomic_fetch_add(&lost, 1);
+    }
+}
+
+uint64_t log_lines_lost(void)
+{
+    return atomic_load(&lost);
 }
 
 static void report_left_out(void)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG } log_level;
 
@@ -32,6 +33,9 @@ void log_event(log_level level, const char *event, const char *format, ...) __at
 #define log_warn(...) log_event(LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_info(...) log_event(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...) log_event(LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+/* How many lines were dropped. Thread-safe. */
+uint64_t log_lines_lost(void);
 
 /* The event "audit" at level info. It is written whatever log_set chose. */
 void log_audit(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -7,6 +7,7 @@
 
 #include "base/quote_json.h"
 #include "commit.h"
+#include "log.h"
 #include "tracing/tracing.h"
 
 #include <lockstock/version.h>
@@ -22,6 +23,44 @@ static void write_calls(const server_parts *of, metrics_text *t)
     metrics_begin(t, METRICS_CALLS_MAX);
     metrics_sample(t, "state=\"running\"", (double)of->config->in_flight);
     metrics_sample(t, "state=\"waiting\"", (double)of->config->waiting);
+}
+
+/* In the arena. */
+static const char *quote(lks_rpc_arena *arena, const char *text)
+{
+    char *out = lks_rpc_arena_alloc(arena, QUOTE_JSON_BYTES(strlen(text)) + 1);
+
+    if (!out)
+        return "\"\"";
+    out[quote_json(text, out)] = '\0';
+    return out;
+}
+
+static void put_principal(metrics_text *t, const char *name, const char *more, double value)
+{
+    const char *labels = lks_rpc_arena_printf(t->arena, "principal=%s%s", quote(t->arena, name), more);
+
+    if (labels)
+        metrics_sample(t, labels, value);
+}
+
+/* The names are the operator's, and as many as the policy file has. */
+static void write_principals(const server_parts *of, metrics_text *t)
+{
+    identity_use one;
+
+    metrics_begin(t, METRICS_PRINCIPAL_CALLS);
+    for (size_t i = 0; identity_look(of->identity, i, &one); i++) {
+        put_principal(t, one.principal, ",result=\"admitted\"", (double)one.admitted);
+        put_principal(t, one.principal, ",result=\"refused\"", (double)one.refused);
+    }
+    metrics_begin(t, METRICS_PRINCIPAL_WAITING);
+    for (size_t i = 0; identity_look(of->identity, i, &one); i++)
+        put_principal(t, one.principal, "", (double)callers_waiting_of(of->callers, one.principal));
+    metrics_begin(t, METRICS_TOKEN_ENDS);
+    for (size_t i = 0; identity_look(of->identity, i, &one); i++)
+        if (one.token_ends > 0)
+            put_principal(t, one.principal, "", (double)one.token_ends);
 }
 
 static void write_primaries(const server_parts *of, metrics_text *t)
@@ -95,6 +134,7 @@ lks_rpc_slice server_metrics(const server_parts *of, bool openmetrics, lks_rpc_a
     metrics_sample(&t, "version=\"" LOCKSTOCK_VERSION "\",commit=\"" LOCKSTOCK_COMMIT "\"", 1);
     dispatch_write_metrics(of->dispatch, &t);
     write_calls(of, &t);
+    write_principals(of, &t);
     if (of->wires)
         wires_write_metrics(of->wires, &t);
     if (certificate_ends > 0)
@@ -111,22 +151,12 @@ lks_rpc_slice server_metrics(const server_parts *of, bool openmetrics, lks_rpc_a
     metrics_begin(&t, METRICS_RELOADS);
     metrics_sample(&t, "result=\"done\"", (double)of->reloads);
     metrics_sample(&t, "result=\"failed\"", (double)of->failed_reloads);
+    metrics_single(&t, METRICS_LINES_LOST, (double)log_lines_lost());
     metrics_process(&t);
     return metrics_end(&t);
 }
 
 /* ---- readiness ------------------------------------------------------------------------------------- */
-
-/* In the arena. */
-static const char *quote(lks_rpc_arena *arena, const char *text)
-{
-    char *out = lks_rpc_arena_alloc(arena, QUOTE_JSON_BYTES(strlen(text)) + 1);
-
-    if (!out)
-        return "\"\"";
-    out[quote_json(text, out)] = '\0';
-    return out;
-}
 
 http_page_answer server_readiness(const conditions *c, bool stopping, lks_rpc_arena *arena)
 {

@@ -4,6 +4,7 @@
 
 #include "calls/callers.h"
 #include "calls/dispatch.h"
+#include "calls/identity.h"
 #include "conditions.h"
 #include "config.h"
 #include "net/wires.h"
@@ -17,6 +18,7 @@ typedef struct server_parts {
     struct uv_loop_s *loop;
     const conditions *conditions;
     const store *store;
+    const identity *identity;
     const budget *budget;
     const callers *callers;
     const dispatch *dispatch;

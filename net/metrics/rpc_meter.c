@@ -98,19 +98,25 @@ void rpc_meter_handled(rpc_meter *m, const lks_rpc_method *method, const Protobu
 
 /* ---- the text ------------------------------------------------------------------------------------- */
 
-/* grpc_service="lockstock.v1.StockService",grpc_method="Deduct", in the arena. */
-static const char *labels(const counts *c, const char *before, metrics_text *t)
+const char *rpc_meter_labels(const lks_rpc_method *method, metrics_text *t)
 {
-    const char *path = c->method ? c->method->path + 1 : "unknown/unknown", *slash = strchr(path, '/');
-    const char *text = lks_rpc_arena_printf(t->arena, "%sgrpc_service=\"%.*s\",grpc_method=\"%s\"", before,
-                                            (int)(slash - path), path, slash + 1);
+    const char *path = method ? method->path + 1 : "unknown/unknown", *slash = strchr(path, '/');
+    const char *text = lks_rpc_arena_printf(t->arena, "grpc_service=\"%.*s\",grpc_method=\"%s\"", (int)(slash - path),
+                                            path, slash + 1);
 
     return text ? text : "";
 }
 
+static const char *labels(const counts *c, metrics_text *t)
+{
+    return rpc_meter_labels(c->method, t);
+}
+
 static const char *unary(const counts *c, metrics_text *t)
 {
-    return labels(c, "grpc_type=\"unary\",", t);
+    const char *text = lks_rpc_arena_printf(t->arena, "grpc_type=\"unary\",%s", labels(c, t));
+
+    return text ? text : "";
 }
 
 static void write_one_of(metrics_text *t, const char *most, const char *name, const char *value, uint64_t n)
@@ -136,11 +142,11 @@ static void write_outcomes(const rpc_meter *m, metrics_text *t)
     for (size_t i = 0; i < m->n; i++)
         for (unsigned o = 0; m->of[i].outcome && o < OUTCOMES_MAX; o++)
             if (m->of[i].outcomes[o] > 0)
-                write_one_of(t, labels(&m->of[i], "", t), "outcome", outcome_name(&m->of[i], o), m->of[i].outcomes[o]);
+                write_one_of(t, labels(&m->of[i], t), "outcome", outcome_name(&m->of[i], o), m->of[i].outcomes[o]);
     metrics_begin(t, METRICS_REPLAYED);
     for (size_t i = 0; i < m->n; i++)
         if (m->of[i].replayed > 0)
-            metrics_sample(t, labels(&m->of[i], "", t), (double)m->of[i].replayed);
+            metrics_sample(t, labels(&m->of[i], t), (double)m->of[i].replayed);
 }
 
 static void write_errors(const rpc_meter *m, metrics_text *t)
@@ -148,7 +154,7 @@ static void write_errors(const rpc_meter *m, metrics_text *t)
     metrics_begin(t, METRICS_APPLIED);
     for (size_t i = 0; i <= m->n; i++)
         for (unsigned a = 0; a < APPLIED; a++)
-            write_one_of(t, labels(&m->of[i], "", t), "applied", lks_applied_name((lks_applied)a), m->of[i].applied[a]);
+            write_one_of(t, labels(&m->of[i], t), "applied", lks_applied_name((lks_applied)a), m->of[i].applied[a]);
     metrics_begin(t, METRICS_REFUSED);
     for (unsigned r = 0; r < REASONS; r++)
         write_one_of(t, "", "reason", r == LKS_REASON_NONE ? "none" : lks_reason_name((lks_reason)r), m->refused[r]);

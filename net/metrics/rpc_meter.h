@@ -20,6 +20,9 @@ void rpc_meter_started(rpc_meter *m, const lks_rpc_method *method);
 void rpc_meter_handled(rpc_meter *m, const lks_rpc_method *method, const ProtobufCMessage *response,
                        const lks_error *error, uint64_t ns);
 
+/* grpc_service="lockstock.v1.StockService",grpc_method="Deduct", in the arena of t. method NULL: an unknown path. */
+const char *rpc_meter_labels(const lks_rpc_method *method, metrics_text *t);
+
 /* Writes METRICS_STARTED to METRICS_REFUSED. Methods that were never called are left out, but for METRICS_STARTED. */
 void rpc_meter_write(const rpc_meter *m, metrics_text *t);
 

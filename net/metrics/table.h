@@ -14,8 +14,13 @@
     X(METRICS_APPLIED, METRICS_COUNTER, "lockstock_call_errors", "grpc_service, grpc_method, applied", "Errors by whether the call may have taken effect: NO, YES, MAYBE.") \
     X(METRICS_REFUSED, METRICS_COUNTER, "lockstock_calls_refused", "reason", "Errors by their reason.") \
     X(METRICS_STAGES, METRICS_HISTOGRAM, "lockstock_call_stage_seconds", "stage", "What a call spent queued, with the store, and waiting as its caller asked; only stages that it had.") \
+    X(METRICS_STORE_CALLS, METRICS_COUNTER, "lockstock_store_calls", "grpc_service, grpc_method", "Calls of functions of the store that calls made.") \
+    X(METRICS_WITHOUT_STORE, METRICS_COUNTER, "lockstock_calls_without_store", "grpc_service, grpc_method", "Answers without a call of the store: remembered refusals, ids.") \
     X(METRICS_CALLS, METRICS_GAUGE, "lockstock_calls", "state", "Calls that run, are queued, or wait.") \
     X(METRICS_CALLS_MAX, METRICS_GAUGE, "lockstock_calls_limit", "state", "How many calls may run, or wait.") \
+    X(METRICS_PRINCIPAL_CALLS, METRICS_COUNTER, "lockstock_principal_calls", "principal, result", "Calls of a principal of the policy file that its rights admitted or refused, since the file was read.") \
+    X(METRICS_PRINCIPAL_WAITING, METRICS_GAUGE, "lockstock_principal_waiting", "principal", "Calls of a principal that wait.") \
+    X(METRICS_TOKEN_ENDS, METRICS_GAUGE, "lockstock_token_expiry_timestamp_seconds", "principal", "When a principal's last token ends, unless one has no end.") \
     X(METRICS_CONNECTIONS, METRICS_GAUGE, "lockstock_connections", "wire", "Open connections.") \
     X(METRICS_OPENED, METRICS_COUNTER, "lockstock_connections_opened", "wire", "Connections that were accepted.") \
     X(METRICS_CLOSED, METRICS_COUNTER, "lockstock_connections_closed", "reason", "Connections that ended or were refused.") \
@@ -36,6 +41,7 @@
     X(METRICS_STORE_STARTS, METRICS_COUNTER, "lockstock_store_starts", "", "How often redis-server of an embedded store was started.") \
     X(METRICS_SPANS, METRICS_COUNTER, "lockstock_traced_calls", "result", "Calls whose spans were sent to the collector, or lost.") \
     X(METRICS_RELOADS, METRICS_COUNTER, "lockstock_reloads", "result", "Reloads of the rights and certificates.") \
+    X(METRICS_LINES_LOST, METRICS_COUNTER, "lockstock_log_lines_lost", "", "Lines of the log that were dropped, because nobody read the pipe.") \
     X(METRICS_CPU, METRICS_COUNTER, "process_cpu_seconds", "", "CPU time of the process.") \
     X(METRICS_RESIDENT, METRICS_GAUGE, "process_resident_memory_bytes", "", "Resident memory of the process.") \
     X(METRICS_FDS, METRICS_GAUGE, "process_open_fds", "", "Open descriptors.") \

@@ -100,7 +100,7 @@ umoci raw add-layer --image "$out:lockstock" --history.created "$created" --hist
   --history.created_by packaging/oci/build.sh "$work/layer.tar"
 umoci config --image "$out:lockstock" --no-history --created "$created" --author lockstock --architecture "$(dpkg --print-architecture)" --os linux \
   --config.user "$user:$user" --config.workingdir /var/lib/lockstock --config.volume /var/lib/lockstock \
-  --config.exposedports 7700/tcp --config.exposedports 7701/tcp --config.stopsignal SIGTERM \
+  --config.exposedports 7700/tcp --config.exposedports 7701/tcp --config.exposedports 7702/tcp --config.stopsignal SIGTERM \
   --config.env PATH=/usr/bin --config.env LOCKSTOCK_STORE=embedded:/var/lib/lockstock/store \
   --config.entrypoint /usr/bin/lockstockd --config.label "org.opencontainers.image.version=$version" \
   --config.label org.opencontainers.image.licenses=Apache-2.0 --config.label org.opencontainers.image.title=lockstock

@@ -54,7 +54,7 @@ EOF
 start() {
   : >"$work/server.log"
   # chroot changes to /: the store's place is absolute.
-  env -i "${environment[@]}" "PATH=/usr/bin:/usr/sbin:/bin:/sbin" LOCKSTOCK_LISTEN=tcp://0.0.0.0:7700 LOCKSTOCK_INSECURE=true \
+  env -i "${environment[@]}" "PATH=/usr/bin:/usr/sbin:/bin:/sbin" LOCKSTOCK_LISTEN=tcp://0.0.0.0:7700,http://0.0.0.0:7702 LOCKSTOCK_INSECURE=true \
     unshare --mount --pid --net --fork --kill-child sh "$work/begin.sh" "$work/bundle/rootfs" \
     "$(of '"\(.process.user.uid):\(.process.user.gid)"')" "$(of .process.cwd)" "${arguments[@]}" >"$work/server.log" 2>&1 &
   server=$!
@@ -65,6 +65,8 @@ start() {
   done
   first=$(pgrep -P "$server")
   inside status >"$work/log" || die "it does not serve"
+  nsenter --target "$first" --net -- /usr/bin/python3 -c \
+    'import urllib.request; urllib.request.urlopen("http://127.0.0.1:7702/readyz")' || die "it does not serve HTTP"
 }
 inside() {
   nsenter --target "$first" --mount --net -- chroot "$work/bundle/rootfs" /usr/bin/lockstock "$@"

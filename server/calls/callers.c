@@ -485,6 +485,11 @@ uint32_t callers_parked(const callers *all)
     return all->n_parked;
 }
 
+size_t callers_waiting_of(const callers *all, const char *principal)
+{
+    return named_members(&all->principals, principal);
+}
+
 uint64_t callers_queued(const callers *all)
 {
     return all->n_queued;

@@ -143,4 +143,7 @@ uint32_t callers_running(const callers *all);
 uint32_t callers_parked(const callers *all);
 uint64_t callers_queued(const callers *all);
 
+/* How many calls of a principal wait. */
+size_t callers_waiting_of(const callers *all, const char *principal);
+
 #endif

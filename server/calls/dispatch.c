@@ -100,6 +100,14 @@ void dispatch_write_metrics(const dispatch *d, metrics_text *t)
     metrics_begin(t, METRICS_STAGES);
     for (int i = 0; i < CALL_STAGES; i++)
         metrics_durations(t, names[i], &d->stages[i]);
+    metrics_begin(t, METRICS_STORE_CALLS);
+    for (size_t i = 0; i < d->n_routes; i++)
+        if (d->targets[i].store_calls > 0)
+            metrics_sample(t, rpc_meter_labels(d->targets[i].method->method, t), (double)d->targets[i].store_calls);
+    metrics_begin(t, METRICS_WITHOUT_STORE);
+    for (size_t i = 0; i < d->n_routes; i++)
+        if (d->targets[i].without_store > 0)
+            metrics_sample(t, rpc_meter_labels(d->targets[i].method->method, t), (double)d->targets[i].without_store);
 }
 
 void dispatch_stop(dispatch *d)
@@ -240,7 +248,7 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     }
     if (d->identity)
         budget_set_principal(caller_bytes(call->caller), verdict.principal);
-    const target *t = route->target;
+    target *t = &d->targets[(const target *)route->target - d->targets];
     running *r = memory_alloc(sizeof *r);
     *r = (running){.target = t,
                    .work = memory_in(arena, sizeof *r->work),

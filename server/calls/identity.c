@@ -43,12 +43,17 @@ typedef struct token {
     int64_t until; /* 0 = for ever */
 } token;
 
+typedef struct calls_of {
+    uint64_t admitted, refused;
+} calls_of;
+
 struct principal {
     char *name, *ns; /* ns NULL: its own choice */
     TAILQ_HEAD(, grant) grants;
     TAILQ_HEAD(, alias) aliases;
     token tokens[TOKENS_MAX];
     size_t n_tokens;
+    calls_of *calls; /* not const where the principal is */
     TAILQ_ENTRY(principal) next;
 };
 
@@ -123,6 +128,7 @@ static principal *find_or_add(identity *i, const char *name)
     TAILQ_INIT(&p->aliases);
     TAILQ_INSERT_TAIL(&i->principals, p, next);
     p->name = memory_copy(name, strlen(name));
+    p->calls = memory_alloc(sizeof *p->calls);
     return p;
 }
 
@@ -382,6 +388,7 @@ static void free_principal(principal *p)
     }
     free(p->name);
     free(p->ns);
+    free(p->calls);
     free(p);
 }
 
@@ -394,6 +401,33 @@ void identity_free(identity *i)
         free_principal(p);
     }
     free(i);
+}
+
+static int64_t last_end(const principal *p)
+{
+    int64_t last = 0;
+
+    for (size_t i = 0; i < p->n_tokens; i++) {
+        if (p->tokens[i].until == 0)
+            return 0;
+        last = p->tokens[i].until > last ? p->tokens[i].until : last;
+    }
+    return last;
+}
+
+bool identity_look(const identity *i, size_t n, identity_use *ret)
+{
+    const principal *p;
+
+    TAILQ_FOREACH(p, &i->principals, next)
+        if (n-- == 0) {
+            *ret = (identity_use){.principal = p->name,
+                                  .admitted = p->calls->admitted,
+                                  .refused = p->calls->refused,
+                                  .token_ends = last_end(p)};
+            return true;
+        }
+    return false;
 }
 
 bool identity_required(const identity *i)
@@ -488,8 +522,11 @@ lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_m
     ret->principal = p->name;
     bool elsewhere =
         p->ns && c->ns.len > 0 && (c->ns.len != strlen(p->ns) || memcmp(c->ns.data, p->ns, c->ns.len) != 0);
-    if (elsewhere || (method && !may(p, method)))
+    if (elsewhere || (method && !may(p, method))) {
+        p->calls->refused++;
         return lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "the caller may not do this");
+    }
+    p->calls->admitted++;
     if (p->ns)
         ret->ns = lks_rpc_slice_of(p->ns);
     return LKS_OK;

@@ -60,6 +60,16 @@ typedef struct identity_verdict {
 lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_method *method, int64_t now,
                         identity_verdict *ret, lks_error *error);
 
+/* A principal of the policy file, and what it did since the file was read. */
+typedef struct identity_use {
+    const char *principal;
+    uint64_t admitted, refused; /* calls, and pages over HTTP */
+    int64_t token_ends; /* of its token that ends last, seconds since 1970; 0: it has none, or one without an end */
+} identity_use;
+
+/* The n-th principal. False: there are no more. */
+bool identity_look(const identity *i, size_t n, identity_use *ret);
+
 /* Whether a policy is in force. */
 bool identity_required(const identity *i);
 

@@ -76,6 +76,8 @@ static void measure(running *r, const rounds *answered)
         if (r->spent_ns[i] > 0)
             metrics_observe(&d->stages[i], r->spent_ns[i]);
     rpc_meter_handled(d->meter, answered->method->method, answered->response, &answered->error, took_ns);
+    r->target->store_calls += r->store_calls;
+    r->target->without_store += answered->error.code == LKS_OK && r->store_calls == 0;
     bool slow = is_slow(r, took_ns);
     if (slow)
         log_slow(r, answered, took_ns);

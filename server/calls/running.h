@@ -20,6 +20,7 @@ typedef struct target {
     const service_method *method;
     const service *service;
     void *state;
+    uint64_t store_calls, without_store; /* what its calls made, and the calls that were answered without any */
 } target;
 
 struct dispatch {
@@ -38,7 +39,7 @@ struct dispatch {
 /* One call. call.state is its state (callers.h). Its work is in an arena that the engine lends it, except while it
  * is PARKED or WOKEN: then `parked` has what it needs to resume. */
 struct running {
-    const target *target;
+    target *target;
     struct work *work;
     struct parked *parked; /* from its first wait on */
     caller_call call;

@@ -115,18 +115,40 @@ static char *resource_of(const char *instance)
     return text;
 }
 
-static lks_code open_exporter(tracing *t, const char *url, const char *instance, lks_error *error)
+static lks_code read_settings(tracing *t, const char *url, double *delay_ms, lks_error *error)
 {
-    const char *headers = variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS"), *delay = variable("OTEL_BSP_SCHEDULE_DELAY");
-    double delay_ms = DELAY_MS;
+    const char *delay = variable("OTEL_BSP_SCHEDULE_DELAY");
     lks_code code = read_sampler(t, error);
 
+    *delay_ms = DELAY_MS;
     if (code != LKS_OK)
         return code;
-    if (delay && !read_number(delay, 86400000, &delay_ms))
+    if (delay && !read_number(delay, 86400000, delay_ms))
         return invalid("OTEL_BSP_SCHEDULE_DELAY", "must be milliseconds", error);
     if (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
         return invalid("OTEL_EXPORTER_OTLP_ENDPOINT", "must be a URL of http or https", error);
+    return LKS_OK;
+}
+
+lks_code tracing_check(lks_error *error)
+{
+    char *url = collector();
+    tracing unused = {0};
+    double delay_ms;
+    lks_code code = url ? read_settings(&unused, url, &delay_ms, error) : LKS_OK;
+
+    free(url);
+    return code;
+}
+
+static lks_code open_exporter(tracing *t, const char *url, const char *instance, lks_error *error)
+{
+    const char *headers = variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS");
+    double delay_ms;
+    lks_code code = read_settings(t, url, &delay_ms, error);
+
+    if (code != LKS_OK)
+        return code;
     char *resource = resource_of(instance);
     t->to = otlp_new(url, headers ? headers : variable("OTEL_EXPORTER_OTLP_HEADERS"), resource, (uint64_t)delay_ms);
     free(resource);

@@ -15,6 +15,9 @@ typedef struct tracing tracing;
  * server; copied. LKS_INVALID_ARGUMENT names the variable. */
 lks_code tracing_open(const char *instance, tracing **ret, lks_error *error);
 
+/* Whether tracing_open would accept the variables. */
+lks_code tracing_check(lks_error *error);
+
 /* Sends what is queued, for two seconds at most, and ends the thread. Takes NULL. */
 void tracing_close(tracing *t);
 

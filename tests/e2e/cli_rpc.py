@@ -344,8 +344,10 @@ class Who(unittest.TestCase):
             subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                             "-keyout", f"{own}/key", "-out", f"{own}/certificate", "-subj", "/CN=shop", "-addext",
                             "subjectAltName=DNS:shop.internal"], check=True, stderr=subprocess.DEVNULL)
-            for name, text in (("policy", "[ann]\nnamespace = shop\nLockService = READ, WRITE\n"), ("token", "secret-of-ann\n"),
-                               ("tokens", f"{hashlib.sha256(b'secret-of-ann').hexdigest()} ann\n"), ("empty", "\n")):
+            for name, text in (("policy", "[ann]\nnamespace = shop\nLockService = READ, WRITE\n"
+                                "[ops]\nAdminService = ADMIN\n"), ("token", "secret-of-ann\n"), ("ops", "secret-of-ops\n"),
+                               ("tokens", f"{hashlib.sha256(b'secret-of-ann').hexdigest()} ann\n"
+                                f"{hashlib.sha256(b'secret-of-ops').hexdigest()} ops 4102444800\n"), ("empty", "\n")):
                 with open(f"{own}/{name}", "w") as file:
                     file.write(text)
                 os.chmod(f"{own}/{name}", 0o600)
@@ -373,6 +375,13 @@ class Who(unittest.TestCase):
         self.assertIn("(UNAUTHENTICATED); identify yourself with --token-file", said)
         self.assertEqual(code_of("stock", "ls", *trust, *token), OTHER)
         self.assertIn("(PERMISSION_DENIED); the server's --policy grants", said)
+        text = subprocess.run([LOCKSTOCK, "--server", server.url, "metrics", "--raw", *trust, "--token-file", f"{own}/ops"],
+                              env={"HOME": own}, capture_output=True, timeout=60, check=True).stdout.decode()
+        for line in ('calls_total{principal="ann",result="admitted"} 1', 'calls_total{principal="ann",result="refused"} 1',
+                     'calls_total{principal="ops",result="admitted"} 1', 'waiting{principal="ann"} 0'):
+            self.assertIn(f"\nlockstock_principal_{line}\n", text)
+        self.assertIn('\nlockstock_token_expiry_timestamp_seconds{principal="ops"} 4102444800\n', text)
+        self.assertNotIn('lockstock_token_expiry_timestamp_seconds{principal="ann"}', text)
         self.assertEqual(code_of("lock", "ls", *trust, "--token-file", f"{own}/empty"), USAGE)
         with open(f"{own}/nul", "wb") as file, open(f"{own}/token", "rb") as good:
             file.write(good.read().rstrip() + b"\0more\n")

@@ -260,9 +260,13 @@ def pages():
     before = sample(text, "grpc_server_handled_total", grpc_type="unary", grpc_code="OK", **deduct)
     call(DEDUCT, order("metered"))
     call(DEDUCT, order("metered"))
+    call("/lockstock.v1.IdService/Next", {"kind": "ID_KIND_UUID_V7"})
     text = call("/metrics", verb="GET", fields={})[2].decode()
     after = sample(text, "grpc_server_handled_total", grpc_type="unary", grpc_code="OK", **deduct)
     expect("Deducts", after - before, 2)
+    expect("calls of the store", sample(text, "lockstock_store_calls_total", **deduct) > 2, True)
+    ids = {"grpc_service": "lockstock.v1.IdService", "grpc_method": "Next"}
+    expect("an answer without the store", sample(text, "lockstock_calls_without_store_total", **ids), 1)
     expect("connections", sample(text, "lockstock_connections", wire="http") >= 1, True)
     expect("stages", sample(text, "lockstock_call_stage_seconds_count", stage="wait") >= 1, True)
     store = [sample(text, "lockstock_store_starts_total"), sample(text, "lockstock_store_disk_free_bytes") > 0,

@@ -278,10 +278,12 @@ def what_is_queued_goes_out_at_the_end(url):
 
 def settings_that_are_wrong_are_named(url):
     for name, text in (("OTEL_TRACES_SAMPLER", "often"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317")):
-        with tempfile.TemporaryDirectory() as dir:
-            ended = subprocess.run([sys.argv[1], "--store", "embedded:" + dir, "--listen", "http://127.0.0.1:0"], text=True,
-                                   stderr=subprocess.PIPE, env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": url, name: text})
-        expect("exit", (ended.returncode, name in ended.stderr), (2, True))
+        for flags in (), ("--check-config",):
+            with tempfile.TemporaryDirectory() as dir:
+                ended = subprocess.run([sys.argv[1], "--store", "embedded:" + dir, "--listen", "http://127.0.0.1:0", *flags],
+                                       text=True, stderr=subprocess.PIPE,
+                                       env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": url, name: text})
+            expect("exit", (ended.returncode, name in ended.stderr), (2, True))
 
 
 known = []

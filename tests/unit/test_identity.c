@@ -193,14 +193,24 @@ TEST(each_kind_of_evidence)
 }
 
 /* promise A4 */
+static int64_t last_end(const identity *i)
+{
+    identity_use use;
+
+    assert_true(identity_look(i, 0, &use));
+    return use.token_ends;
+}
+
 TEST(tokens_end_and_two_live_side_by_side)
 {
     identity *i = load("[a]\n* = READ\n", "# the old one and the new one\n\n" DIGEST_OF_OPEN
                                           " a 1001 # soon over\n" DIGEST_OF_SESAME " a\n");
     assert_int_equal(judge(i, bearer("Bearer sesame"), &reads, NULL), LKS_OK);
+    assert_int_equal(last_end(i), 0);
     identity_free(i);
-    i = load("[a]\n* = READ\n", DIGEST_OF_SESAME " a 1001\n");
+    i = load("[a]\n* = READ\n", DIGEST_OF_SESAME " a 1001\n" DIGEST_OF_OPEN " a 1002\n");
     assert_int_equal(judge(i, bearer("Bearer sesame"), &reads, NULL), LKS_OK);
+    assert_int_equal(last_end(i), 1002);
     identity_free(i);
     i = load("[a]\n* = READ\n", DIGEST_OF_SESAME " a 1000\n");
     assert_int_equal(judge(i, bearer("Bearer sesame"), &reads, NULL), LKS_UNAUTHENTICATED);
