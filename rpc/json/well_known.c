@@ -166,8 +166,7 @@ bool well_known_read_duration(const char *text, int64_t *seconds, int32_t *nanos
 
     for (*seconds = 0; n < 12 && take_digits(&text, 1, &digit); n++)
         *seconds = *seconds * 10 + digit;
-    if (n == 0 || !take_fraction(&text, nanos) || !take(&text, 's') || *text != '\0' || *seconds > DURATION_MAX ||
-        (*seconds == DURATION_MAX && *nanos > 0))
+    if (n == 0 || !take_fraction(&text, nanos) || !take(&text, 's') || *text != '\0' || *seconds > DURATION_MAX)
         return false;
     *seconds = negative ? -*seconds : *seconds;
     *nanos = negative ? -*nanos : *nanos;
