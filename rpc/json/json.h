@@ -13,11 +13,11 @@
 #include <lockstock/status.h>
 #include <protobuf-c/protobuf-c.h>
 
-/* Parses a message of `type`. Fields are named by their json_name or lowerCamelCase, or as in the .proto; null means not set; 64-bit
- * numbers are strings or numbers; enums are names or numbers; bytes are base64, also url-safe, padded or not. The
- * limits are those of lks_rpc_scan: the packed message passes the scan. *ret is in the arena and does not point into
- * `text`. LKS_INVALID_ARGUMENT, applied NO: not JSON, or the error names a field ("lines[2].sku: unknown field").
- * LKS_RESOURCE_EXHAUSTED, applied NO: out of memory. Thread-safe. */
+/* Parses a message of `type`. Fields are named by their json_name or in lowerCamelCase, or as in the .proto; null means
+ * not set; 64-bit numbers are strings or numbers; enums are names or numbers; bytes are base64, also url-safe, padded
+ * or not. The limits are those of lks_rpc_scan: the packed message passes the scan. *ret is in the arena and does not
+ * point into `text`. LKS_INVALID_ARGUMENT, applied NO: not JSON, or the error names a field ("lines[2].sku: unknown
+ * field"). LKS_RESOURCE_EXHAUSTED, applied NO: out of memory. Thread-safe. */
 lks_code lks_rpc_json_parse(const ProtobufCMessageDescriptor *type, const void *text, size_t len,
                             const lks_rpc_scan_limits *limits, lks_rpc_arena *arena, ProtobufCMessage **ret,
                             lks_error *error);

@@ -91,23 +91,34 @@ lks_code dispatch_check_path(dispatch *d, const caller *from, const credentials 
     return dispatch_check(d, from, who, dispatch_method(d, path), error);
 }
 
+/* A count of each target, of those that have any. */
+static void write_column(const dispatch *d, metrics_id family, size_t offset, metrics_text *t)
+{
+    metrics_begin(t, family);
+    for (size_t i = 0; i < d->n_routes; i++) {
+        uint64_t n = *(const uint64_t *)((const char *)&d->targets[i] + offset);
+        if (n > 0)
+            metrics_sample(t, rpc_meter_labels(d->targets[i].method->method, t), (double)n);
+    }
+}
+
 void dispatch_write_metrics(const dispatch *d, metrics_text *t)
 {
     static const char *const names[] = {
         [CALL_QUEUE] = "stage=\"queue\"", [CALL_STORE] = "stage=\"store\"", [CALL_WAIT] = "stage=\"wait\""};
+    static const struct {
+        metrics_id family;
+        size_t offset;
+    } columns[] = {{METRICS_UNITS, offsetof(target, units)},
+                   {METRICS_STORE_CALLS, offsetof(target, store_calls)},
+                   {METRICS_WITHOUT_STORE, offsetof(target, without_store)}};
 
     rpc_meter_write(d->meter, t);
     metrics_begin(t, METRICS_STAGES);
     for (int i = 0; i < CALL_STAGES; i++)
         metrics_durations(t, names[i], &d->stages[i]);
-    metrics_begin(t, METRICS_STORE_CALLS);
-    for (size_t i = 0; i < d->n_routes; i++)
-        if (d->targets[i].store_calls > 0)
-            metrics_sample(t, rpc_meter_labels(d->targets[i].method->method, t), (double)d->targets[i].store_calls);
-    metrics_begin(t, METRICS_WITHOUT_STORE);
-    for (size_t i = 0; i < d->n_routes; i++)
-        if (d->targets[i].without_store > 0)
-            metrics_sample(t, rpc_meter_labels(d->targets[i].method->method, t), (double)d->targets[i].without_store);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        write_column(d, columns[i].family, columns[i].offset, t);
 }
 
 void dispatch_stop(dispatch *d)

@@ -78,6 +78,8 @@ static void measure(running *r, const rounds *answered)
     rpc_meter_handled(d->meter, answered->method->method, answered->response, &answered->error, took_ns);
     r->target->store_calls += r->store_calls;
     r->target->without_store += answered->error.code == LKS_OK && r->store_calls == 0;
+    if (answered->response && r->target->service->units)
+        r->target->units += r->target->service->units(answered->method->method, answered->request, answered->response);
     bool slow = is_slow(r, took_ns);
     if (slow)
         log_slow(r, answered, took_ns);

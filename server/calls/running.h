@@ -21,6 +21,7 @@ typedef struct target {
     const service *service;
     void *state;
     uint64_t store_calls, without_store; /* what its calls made, and the calls that were answered without any */
+    uint64_t units;                      /* service.units, of all answers */
 } target;
 
 struct dispatch {

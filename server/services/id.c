@@ -271,6 +271,14 @@ static void decode_finish(const lks_decode_request *request, answer *a, lks_deco
 
 LKS_ID_METHODS(SERVICE_PAIR)
 
+static uint64_t units(const lks_rpc_method *method, const ProtobufCMessage *request, const ProtobufCMessage *response)
+{
+    const lks_next_response *next = (const void *)response;
+
+    (void)request;
+    return method == &lks_id_next_method ? next->n_ids + next->n_uuids : 0;
+}
+
 static const service_method methods[] = {LKS_ID_METHODS(SERVICE_ROW)};
 
 const service id_service = {
@@ -278,4 +286,5 @@ const service id_service = {
     .methods = methods,
     .open = id_open,
     .close = id_close,
+    .units = units,
 };

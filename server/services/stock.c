@@ -343,4 +343,5 @@ const service stock_service = {.n_methods = sizeof methods / sizeof methods[0],
                                .methods = methods,
                                .open = stock_open,
                                .close = stock_close,
-                               .on_store_call = stock_on_store_call};
+                               .on_store_call = stock_on_store_call,
+                               .units = stock_units};

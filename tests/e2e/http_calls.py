@@ -258,14 +258,17 @@ def pages():
     expect("/metrics", (status, fields["content-type"].split(";")[0]), (200, "text/plain"))
     deduct = {"grpc_service": "lockstock.v1.StockService", "grpc_method": "Deduct"}
     before = sample(text, "grpc_server_handled_total", grpc_type="unary", grpc_code="OK", **deduct)
+    moved = sample(text, "lockstock_call_units_total", **deduct)
     call(DEDUCT, order("metered"))
     call(DEDUCT, order("metered"))
-    call("/lockstock.v1.IdService/Next", {"kind": "ID_KIND_UUID_V7"})
+    call("/lockstock.v1.IdService/Next", {"kind": "ID_KIND_UUID_V7", "count": 3})
     text = call("/metrics", verb="GET", fields={})[2].decode()
     after = sample(text, "grpc_server_handled_total", grpc_type="unary", grpc_code="OK", **deduct)
     expect("Deducts", after - before, 2)
+    expect("units, without the repeat", sample(text, "lockstock_call_units_total", **deduct) - moved, 1)
     expect("calls of the store", sample(text, "lockstock_store_calls_total", **deduct) > 2, True)
     ids = {"grpc_service": "lockstock.v1.IdService", "grpc_method": "Next"}
+    expect("ids", sample(text, "lockstock_call_units_total", **ids), 3)
     expect("an answer without the store", sample(text, "lockstock_calls_without_store_total", **ids), 1)
     expect("connections", sample(text, "lockstock_connections", wire="http") >= 1, True)
     expect("stages", sample(text, "lockstock_call_stage_seconds_count", stage="wait") >= 1, True)
