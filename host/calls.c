@@ -220,11 +220,21 @@ static serve_load *load_of(const lks_rpc_route *route)
     return target->load;
 }
 
+static void count_guarded(const struct running *r, const lks_error *error)
+{
+    const serve_target *target = r->route->target;
+    serve_guarded did = atomic_load(&r->begun) ? SERVE_RAN : error->code == LKS_OK ? SERVE_ANSWERED : SERVE_REFUSED;
+
+    if (target->binding->guard)
+        target->load->guarded[did]++;
+}
+
 /* `done` may take or end other calls, so the caller must be pinned. */
 static void answer(struct running *r, const ProtobufCMessage *response, const lks_error *error,
                    const lks_rpc_additions *added)
 {
     r->answered = true;
+    count_guarded(r, error);
     rpc_meter_handled(r->all->meter, r->route->method, response, error, clock_now_ns() - r->received_ns);
     if (r->handle)
         *r->handle = NULL;

@@ -2,6 +2,10 @@
  * stub. */
 /* promise GD11 */
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <lockstock/guard.h>
 
 #include "guarded_order.lks_client.h"
@@ -13,6 +17,7 @@
 static lks_host *desk;
 static lks_channel *way;
 static int n_runs;
+static uint16_t http;
 
 static lks_code desk_order(void *self, lks_rpc_context *context, const gen_order_request *request,
                            gen_order_response *response, lks_error *error)
@@ -43,7 +48,8 @@ static int setup(void **state)
     if (scene_setup(state) != 0 ||
         lks_host_open(&(lks_host_options){.threads = 1, .guards = channel}, &desk, NULL) != LKS_OK ||
         lks_host_add(desk, &service, NULL) != LKS_OK ||
-        lks_host_listen(desk, "tcp://127.0.0.1:0", &port, NULL) != LKS_OK)
+        lks_host_listen(desk, "tcp://127.0.0.1:0", &port, NULL) != LKS_OK ||
+        lks_host_listen(desk, "http://127.0.0.1:0", &http, NULL) != LKS_OK)
         return -1;
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
     return lks_channel_open(url, NULL, &way, NULL) == LKS_OK ? 0 : -1;
@@ -77,6 +83,28 @@ static void expect_order(const char *id, gen_order_request_goods_entry **goods, 
     gen_order_response_free(response);
 }
 
+/* As the host's page /metrics says. */
+static void expect_guarded(const char *outcome, int n)
+{
+    static const char get[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(http), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    char page[65536], wanted[160];
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    size_t len = 0;
+    ssize_t more;
+
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    assert_int_equal(write(fd, get, sizeof get - 1), sizeof get - 1);
+    while ((more = read(fd, page + len, sizeof page - len - 1)) > 0)
+        len += (size_t)more;
+    page[len] = '\0';
+    close(fd);
+    snprintf(wanted, sizeof wanted, "\nlockstock_guarded_calls_total{%s,grpc_method=\"Order\",outcome=\"%s\"} %d\n",
+             "grpc_service=\"lockstock.test.generated.Desk\"", outcome, n);
+    if (!strstr(page, wanted))
+        fail_msg("without %s: %s", wanted, page);
+}
+
 TEST(a_guard_of_a_proto_runs_around_a_generated_skeleton)
 {
     gen_order_request_goods_entry phone = GEN_ORDER_REQUEST_GOODS_ENTRY_INIT, cable = phone;
@@ -90,6 +118,9 @@ TEST(a_guard_of_a_proto_runs_around_a_generated_skeleton)
     expect_order("o-1", goods, 2, GEN_ORDER_OUTCOME_ORDERED, " goods:cable goods:phone");
     expect_order("o-2", goods, 1, GEN_ORDER_OUTCOME_LIMITED, "");
     assert_int_equal(n_runs, 1);
+    expect_guarded("ran", 1);
+    expect_guarded("answered", 2);
+    expect_guarded("refused", 0);
 }
 
 TEST(a_generated_outcome_tells_of_another_request)
