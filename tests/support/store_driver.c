@@ -90,6 +90,7 @@ lks_code store_driver_open(store_driver *d, const store_options *options, lks_er
     store_options full = *options;
     lks_error ignored;
 
+    d->told = d->ready = false; /* by this store */
     full.loop = &d->loop;
     full.on_ready = on_ready;
     full.arg = d;
