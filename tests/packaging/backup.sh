@@ -46,7 +46,8 @@ sell() { # first last
   local n
   for ((n = $1; n <= $2; n++)); do
     lockstock stock deduct "order-$n" --line tea=2 >/dev/null
-    echo "$n" >"$work/answered"
+    echo "$n" >"$work/answered.new"
+    mv "$work/answered.new" "$work/answered" # a reader sees the whole number
   done
 }
 
