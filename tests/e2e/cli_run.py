@@ -300,7 +300,7 @@ class Run(Case):
         text = b""
         while what not in text:
             self.assertTrue(select.select([master], [], [], LIMIT_S)[0], text)
-            text += os.read(master, 1024)
+            text = (text + os.read(master, 1024)).replace(b"^C", b"")  # the terminal's echo may come in the midst of a line
         return text
 
 
