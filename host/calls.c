@@ -220,22 +220,25 @@ static serve_load *load_of(const lks_rpc_route *route)
     return target->load;
 }
 
-static void count_guarded(const struct running *r, const lks_error *error)
+/* What its guards did. */
+static rpc_meter_count guarded(const struct running *r, const lks_error *error)
 {
-    const serve_target *target = r->route->target;
-    serve_guarded did = atomic_load(&r->begun) ? SERVE_RAN : error->code == LKS_OK ? SERVE_ANSWERED : SERVE_REFUSED;
-
-    if (target->binding->guard)
-        target->load->guarded[did]++;
+    if (atomic_load(&r->begun))
+        return RPC_METER_RAN;
+    return error->code == LKS_OK ? RPC_METER_ANSWERED : RPC_METER_REFUSED;
 }
 
 /* `done` may take or end other calls, so the caller must be pinned. */
 static void answer(struct running *r, const ProtobufCMessage *response, const lks_error *error,
                    const lks_rpc_additions *added)
 {
+    const serve_target *target = r->route->target;
+
     r->answered = true;
-    count_guarded(r, error);
-    rpc_meter_handled(r->all->meter, r->route->method, response, error, clock_now_ns() - r->received_ns);
+    uint64_t *count =
+        rpc_meter_handled(r->all->meter, r->route->method, response, error, clock_now_ns() - r->received_ns);
+    if (target->binding->guard)
+        count[guarded(r, error)]++;
     if (r->handle)
         *r->handle = NULL;
     r->done(r->arg, r->route->method, response, error, added);

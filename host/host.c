@@ -228,7 +228,6 @@ static lks_code open_wires(lks_host *host, lks_error *error)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     calls_count(host->calls, host->meter);
     host->pages.meter = host->meter;
-    host->pages.services = host->services;
     host->pages.budget = host->budget;
     host->pages.memory_bytes = o->memory_bytes;
     host->pages.wires = &host->wires;

@@ -7,7 +7,6 @@ static http_page_answer metrics_page(void *arg, const char *accept, lks_rpc_aren
     metrics_text t = {.arena = arena, .openmetrics = metrics_wants_openmetrics(accept)};
 
     rpc_meter_write(p->meter, &t);
-    services_write_guarded(p->services, &t);
     if (*p->wires)
         wires_write_metrics(*p->wires, &t);
     metrics_single(&t, METRICS_MEMORY, (double)budget_held(p->budget));

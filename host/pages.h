@@ -2,7 +2,6 @@
 #ifndef HOST_PAGES_H
 #define HOST_PAGES_H
 
-#include "host/services.h"
 #include "net/admission/budget.h"
 #include "net/http/page.h"
 #include "net/metrics/rpc_meter.h"
@@ -13,7 +12,6 @@ enum { HOST_PAGES = 3 };
 /* What the pages tell of; it must outlive the wires. */
 typedef struct host_pages {
     const rpc_meter *meter;
-    const services *services;
     const budget *budget;
     size_t memory_bytes;
     wires *const *wires;

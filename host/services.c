@@ -99,24 +99,12 @@ lks_code services_limit(const services *all, const char *path, uint32_t calls_ma
 
 rpc_meter *services_meter(const services *all)
 {
-    return rpc_meter_new(all->routes, all->n_routes);
-}
+    rpc_meter *meter = rpc_meter_new(all->routes, all->n_routes);
 
-void services_write_guarded(const services *all, metrics_text *t)
-{
-    static const char *const outcomes[] = {
-        [SERVE_RAN] = "ran", [SERVE_ANSWERED] = "answered", [SERVE_REFUSED] = "refused"};
-
-    metrics_begin(t, METRICS_GUARDED);
-    for (size_t i = 0; i < all->n_routes; i++) {
-        const serve_target *target = all->routes[i].target;
-        for (int o = 0; target->binding->guard && o < SERVE_GUARDED; o++) {
-            const char *labels = lks_rpc_arena_printf(t->arena, "%s,outcome=\"%s\"",
-                                                      rpc_meter_labels(all->routes[i].method, t), outcomes[o]);
-            if (labels)
-                metrics_sample(t, labels, (double)target->load->guarded[o]);
-        }
-    }
+    for (size_t i = 0; meter && i < all->n_routes; i++)
+        if (((const serve_target *)all->routes[i].target)->binding->guard)
+            rpc_meter_guards(meter, all->routes[i].method);
+    return meter;
 }
 
 const lks_rpc_route *services_find(const services *all, const char *path)

@@ -12,15 +12,10 @@
 
 #include "net/metrics/rpc_meter.h"
 
-/* What the guards of a method did with a call: they let its handler run, they answered in its place (a stored result, an
- * outcome), or they refused it. */
-typedef enum serve_guarded { SERVE_RAN, SERVE_ANSWERED, SERVE_REFUSED, SERVE_GUARDED } serve_guarded;
-
 /* The calls of a method. */
 typedef struct serve_load {
-    uint32_t calls_max;              /* under way at once; 0: any number */
-    uint32_t n_calls;                /* under way; the loop's */
-    uint64_t guarded[SERVE_GUARDED]; /* the loop's */
+    uint32_t calls_max; /* under way at once; 0: any number */
+    uint32_t n_calls;   /* under way; the loop's */
 } serve_load;
 
 /* The target of a route. */
@@ -43,9 +38,6 @@ lks_code services_limit(const services *all, const char *path, uint32_t calls_ma
 
 /* Counts the calls of all services, to which none is added any more. NULL: out of memory. */
 rpc_meter *services_meter(const services *all);
-
-/* Writes METRICS_GUARDED. */
-void services_write_guarded(const services *all, metrics_text *t);
 
 /* NULL: it is not served. */
 const lks_rpc_route *services_find(const services *all, const char *path);

@@ -50,55 +50,72 @@ static void write_principals(const server_parts *of, metrics_text *t)
     identity_use one;
 
     metrics_begin(t, METRICS_PRINCIPAL_CALLS);
-    for (size_t i = 0; identity_look(of->identity, i, &one); i++) {
+    for (const principal *p = NULL; (p = identity_next(of->identity, p, &one));) {
         put_principal(t, one.principal, ",result=\"admitted\"", (double)one.admitted);
         put_principal(t, one.principal, ",result=\"refused\"", (double)one.refused);
     }
     metrics_begin(t, METRICS_PRINCIPAL_WAITING);
-    for (size_t i = 0; identity_look(of->identity, i, &one); i++)
+    for (const principal *p = NULL; (p = identity_next(of->identity, p, &one));)
         put_principal(t, one.principal, "", (double)callers_waiting_of(of->callers, one.principal));
     metrics_begin(t, METRICS_TOKEN_ENDS);
-    for (size_t i = 0; identity_look(of->identity, i, &one); i++)
+    for (const principal *p = NULL; (p = identity_next(of->identity, p, &one));)
         if (one.token_ends > 0)
             put_principal(t, one.principal, "", (double)one.token_ends);
 }
 
-static void write_primaries(const server_parts *of, metrics_text *t)
+/* Of a primary; -1: it is not known. */
+static int64_t replicas(const store_primary *one)
 {
-    const char *labels;
+    return one->tells_replicas ? (int64_t)one->n_replicas : -1;
+}
+
+static int64_t lag(const store_primary *one)
+{
+    uint64_t behind = 0;
+
+    for (size_t r = 0; r < one->n_replicas; r++)
+        behind = one->replicas[r].behind_bytes > behind ? one->replicas[r].behind_bytes : behind;
+    return one->n_replicas > 0 ? (int64_t)behind : -1;
+}
+
+static int64_t memory_used(const store_primary *one)
+{
+    return one->use.memory_bytes;
+}
+
+static int64_t memory_max(const store_primary *one)
+{
+    return one->use.memory_max_bytes > 0 ? one->use.memory_max_bytes : -1;
+}
+
+static int64_t file_bytes(const store_primary *one)
+{
+    return one->use.file_bytes;
+}
+
+static void write_primaries(const server_parts *of, metrics_text *t, const char *more,
+                            int64_t (*value)(const store_primary *one))
+{
     store_primary one;
 
-    metrics_begin(t, METRICS_STORE_REPLICAS);
-    for (size_t i = 0; store_look_primary(of->store, i, &one); i++)
-        if (one.tells_replicas && (labels = lks_rpc_arena_printf(t->arena, "primary=\"%zu\"", i)))
-            metrics_sample(t, labels, (double)one.n_replicas);
-    metrics_begin(t, METRICS_STORE_LAG);
     for (size_t i = 0; store_look_primary(of->store, i, &one); i++) {
-        uint64_t behind = 0;
-        for (size_t r = 0; r < one.n_replicas; r++)
-            behind = one.replicas[r].behind_bytes > behind ? one.replicas[r].behind_bytes : behind;
-        if (one.n_replicas > 0 && (labels = lks_rpc_arena_printf(t->arena, "primary=\"%zu\"", i)))
-            metrics_sample(t, labels, (double)behind);
+        const char *labels = value(&one) >= 0 ? lks_rpc_arena_printf(t->arena, "primary=\"%zu\"%s", i, more) : NULL;
+        if (labels)
+            metrics_sample(t, labels, (double)value(&one));
     }
 }
 
-static void write_use(const server_parts *of, metrics_text *t)
+static void write_all_primaries(const server_parts *of, metrics_text *t)
 {
-    const char *labels;
-    store_primary one;
-
+    metrics_begin(t, METRICS_STORE_REPLICAS);
+    write_primaries(of, t, "", replicas);
+    metrics_begin(t, METRICS_STORE_LAG);
+    write_primaries(of, t, "", lag);
     metrics_begin(t, METRICS_STORE_MEMORY);
-    for (size_t i = 0; store_look_primary(of->store, i, &one); i++) {
-        if (one.use.memory_bytes >= 0 && (labels = lks_rpc_arena_printf(t->arena, "primary=\"%zu\",kind=\"used\"", i)))
-            metrics_sample(t, labels, (double)one.use.memory_bytes);
-        if (one.use.memory_max_bytes > 0 &&
-            (labels = lks_rpc_arena_printf(t->arena, "primary=\"%zu\",kind=\"max\"", i)))
-            metrics_sample(t, labels, (double)one.use.memory_max_bytes);
-    }
+    write_primaries(of, t, ",kind=\"used\"", memory_used);
+    write_primaries(of, t, ",kind=\"max\"", memory_max);
     metrics_begin(t, METRICS_STORE_FILE);
-    for (size_t i = 0; store_look_primary(of->store, i, &one); i++)
-        if (one.use.file_bytes >= 0 && (labels = lks_rpc_arena_printf(t->arena, "primary=\"%zu\"", i)))
-            metrics_sample(t, labels, (double)one.use.file_bytes);
+    write_primaries(of, t, "", file_bytes);
 }
 
 static void write_process(const server_parts *of, metrics_text *t)
@@ -119,8 +136,7 @@ static void write_store(const server_parts *of, metrics_text *t)
     store_look(of->store, &view);
     metrics_single(t, METRICS_STORE_READY, view.ready);
     metrics_single(t, METRICS_STORE_ROUND, view.ready ? (double)view.round_trip_us / 1e6 : 0);
-    write_primaries(of, t);
-    write_use(of, t);
+    write_all_primaries(of, t);
     write_process(of, t);
 }
 

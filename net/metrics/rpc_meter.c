@@ -11,7 +11,8 @@ typedef struct counts {
     const lks_rpc_method *method;                          /* NULL: unknown paths */
     const ProtobufCFieldDescriptor *outcome, *is_replayed; /* of the response; NULL: it has none */
     uint64_t started, replayed;
-    uint64_t handled[CODES], outcomes[OUTCOMES_MAX], applied[APPLIED];
+    uint64_t handled[CODES], outcomes[OUTCOMES_MAX], applied[APPLIED], more[RPC_METER_COUNTS];
+    bool has_guards;
     metrics_histogram seconds;
 } counts;
 
@@ -65,6 +66,11 @@ static counts *counts_of(rpc_meter *m, const lks_rpc_method *method)
     return found ? found : &m->of[m->n];
 }
 
+void rpc_meter_guards(rpc_meter *m, const lks_rpc_method *method)
+{
+    counts_of(m, method)->has_guards = true;
+}
+
 void rpc_meter_started(rpc_meter *m, const lks_rpc_method *method)
 {
     counts_of(m, method)->started++;
@@ -81,8 +87,8 @@ static void count_response(counts *c, const ProtobufCMessage *response)
         c->replayed += *(const protobuf_c_boolean *)lks_rpc_field_value(response, c->is_replayed, 0) != 0;
 }
 
-void rpc_meter_handled(rpc_meter *m, const lks_rpc_method *method, const ProtobufCMessage *response,
-                       const lks_error *error, uint64_t ns)
+uint64_t *rpc_meter_handled(rpc_meter *m, const lks_rpc_method *method, const ProtobufCMessage *response,
+                            const lks_error *error, uint64_t ns)
 {
     counts *c = counts_of(m, method);
 
@@ -90,33 +96,28 @@ void rpc_meter_handled(rpc_meter *m, const lks_rpc_method *method, const Protobu
     metrics_observe(&c->seconds, ns);
     if (error->code == LKS_OK && response) {
         count_response(c, response);
-        return;
+        return c->more;
     }
     c->applied[error->applied == LKS_APPLIED_UNSPECIFIED ? LKS_APPLIED_MAYBE : error->applied]++;
     m->refused[(size_t)error->reason < REASONS ? error->reason : LKS_REASON_NONE]++;
+    return c->more;
 }
 
 /* ---- the text ------------------------------------------------------------------------------------- */
 
-const char *rpc_meter_labels(const lks_rpc_method *method, metrics_text *t)
+/* grpc_service="lockstock.v1.StockService",grpc_method="Deduct", in the arena. */
+static const char *labels(const counts *c, const char *before, metrics_text *t)
 {
-    const char *path = method ? method->path + 1 : "unknown/unknown", *slash = strchr(path, '/');
-    const char *text = lks_rpc_arena_printf(t->arena, "grpc_service=\"%.*s\",grpc_method=\"%s\"", (int)(slash - path),
-                                            path, slash + 1);
+    const char *path = c->method ? c->method->path + 1 : "unknown/unknown", *slash = strchr(path, '/');
+    const char *text = lks_rpc_arena_printf(t->arena, "%sgrpc_service=\"%.*s\",grpc_method=\"%s\"", before,
+                                            (int)(slash - path), path, slash + 1);
 
     return text ? text : "";
-}
-
-static const char *labels(const counts *c, metrics_text *t)
-{
-    return rpc_meter_labels(c->method, t);
 }
 
 static const char *unary(const counts *c, metrics_text *t)
 {
-    const char *text = lks_rpc_arena_printf(t->arena, "grpc_type=\"unary\",%s", labels(c, t));
-
-    return text ? text : "";
+    return labels(c, "grpc_type=\"unary\",", t);
 }
 
 static void write_one_of(metrics_text *t, const char *most, const char *name, const char *value, uint64_t n)
@@ -142,11 +143,11 @@ static void write_outcomes(const rpc_meter *m, metrics_text *t)
     for (size_t i = 0; i < m->n; i++)
         for (unsigned o = 0; m->of[i].outcome && o < OUTCOMES_MAX; o++)
             if (m->of[i].outcomes[o] > 0)
-                write_one_of(t, labels(&m->of[i], t), "outcome", outcome_name(&m->of[i], o), m->of[i].outcomes[o]);
+                write_one_of(t, labels(&m->of[i], "", t), "outcome", outcome_name(&m->of[i], o), m->of[i].outcomes[o]);
     metrics_begin(t, METRICS_REPLAYED);
     for (size_t i = 0; i < m->n; i++)
         if (m->of[i].replayed > 0)
-            metrics_sample(t, labels(&m->of[i], t), (double)m->of[i].replayed);
+            metrics_sample(t, labels(&m->of[i], "", t), (double)m->of[i].replayed);
 }
 
 static void write_errors(const rpc_meter *m, metrics_text *t)
@@ -154,10 +155,39 @@ static void write_errors(const rpc_meter *m, metrics_text *t)
     metrics_begin(t, METRICS_APPLIED);
     for (size_t i = 0; i <= m->n; i++)
         for (unsigned a = 0; a < APPLIED; a++)
-            write_one_of(t, labels(&m->of[i], t), "applied", lks_applied_name((lks_applied)a), m->of[i].applied[a]);
+            write_one_of(t, labels(&m->of[i], "", t), "applied", lks_applied_name((lks_applied)a), m->of[i].applied[a]);
     metrics_begin(t, METRICS_REFUSED);
     for (unsigned r = 0; r < REASONS; r++)
         write_one_of(t, "", "reason", r == LKS_REASON_NONE ? "none" : lks_reason_name((lks_reason)r), m->refused[r]);
+}
+
+static void write_counts(const rpc_meter *m, metrics_text *t)
+{
+    static const struct {
+        metrics_id family;
+        const char *outcome; /* what guards did; NULL: it is another count */
+    } columns[RPC_METER_COUNTS] = {
+        [RPC_METER_UNITS] = {METRICS_UNITS, NULL},
+        [RPC_METER_STORE_CALLS] = {METRICS_STORE_CALLS, NULL},
+        [RPC_METER_WITHOUT_STORE] = {METRICS_WITHOUT_STORE, NULL},
+        [RPC_METER_RAN] = {METRICS_GUARDED, "ran"},
+        [RPC_METER_ANSWERED] = {METRICS_GUARDED, "answered"},
+        [RPC_METER_REFUSED] = {METRICS_GUARDED, "refused"},
+    };
+    metrics_id begun = METRICS_FAMILIES;
+
+    for (int n = 0; n < RPC_METER_COUNTS; n++)
+        for (size_t i = 0; i < m->n; i++) {
+            const counts *c = &m->of[i];
+            if (c->more[n] == 0 && !(columns[n].outcome && c->has_guards))
+                continue;
+            if (begun != columns[n].family)
+                metrics_begin(t, begun = columns[n].family);
+            const char *text = columns[n].outcome ? lks_rpc_arena_printf(t->arena, "%s,outcome=\"%s\"",
+                                                                         labels(c, "", t), columns[n].outcome)
+                                                  : labels(c, "", t);
+            metrics_sample(t, text ? text : "", (double)c->more[n]);
+        }
 }
 
 void rpc_meter_write(const rpc_meter *m, metrics_text *t)
@@ -175,4 +205,5 @@ void rpc_meter_write(const rpc_meter *m, metrics_text *t)
             metrics_durations(t, unary(&m->of[i], t), &m->of[i].seconds);
     write_outcomes(m, t);
     write_errors(m, t);
+    write_counts(m, t);
 }

@@ -15,7 +15,7 @@
     X(METRICS_REFUSED, METRICS_COUNTER, "lockstock_calls_refused", "reason", "Errors by their reason.") \
     X(METRICS_GUARDED, METRICS_COUNTER, "lockstock_guarded_calls", "grpc_service, grpc_method, outcome", "Calls of a host's methods with guards: the handler ran, the guards answered in its place (a stored result, an outcome), or they refused.") \
     X(METRICS_STAGES, METRICS_HISTOGRAM, "lockstock_call_stage_seconds", "stage", "What a call spent queued, with the store, and waiting as its caller asked; only stages that it had.") \
-    X(METRICS_UNITS, METRICS_COUNTER, "lockstock_call_units", "grpc_service, grpc_method", "Units of stock that calls moved (Deduct, Reserve, Confirm, Cancel, Return), and ids that Next gave. Repeats do not count.") \
+    X(METRICS_UNITS, METRICS_COUNTER, "lockstock_call_units", "grpc_service, grpc_method", "Units of stock that Deduct, Reserve and Confirm took, and ids that Next gave. Repeats do not count.") \
     X(METRICS_STORE_CALLS, METRICS_COUNTER, "lockstock_store_calls", "grpc_service, grpc_method", "Calls of functions of the store that calls made.") \
     X(METRICS_WITHOUT_STORE, METRICS_COUNTER, "lockstock_calls_without_store", "grpc_service, grpc_method", "Answers without a call of the store: remembered refusals, ids.") \
     X(METRICS_CALLS, METRICS_GAUGE, "lockstock_calls", "state", "Calls that run, are queued, or wait.") \

@@ -91,34 +91,15 @@ lks_code dispatch_check_path(dispatch *d, const caller *from, const credentials 
     return dispatch_check(d, from, who, dispatch_method(d, path), error);
 }
 
-/* A count of each target, of those that have any. */
-static void write_column(const dispatch *d, metrics_id family, size_t offset, metrics_text *t)
-{
-    metrics_begin(t, family);
-    for (size_t i = 0; i < d->n_routes; i++) {
-        uint64_t n = *(const uint64_t *)((const char *)&d->targets[i] + offset);
-        if (n > 0)
-            metrics_sample(t, rpc_meter_labels(d->targets[i].method->method, t), (double)n);
-    }
-}
-
 void dispatch_write_metrics(const dispatch *d, metrics_text *t)
 {
     static const char *const names[] = {
         [CALL_QUEUE] = "stage=\"queue\"", [CALL_STORE] = "stage=\"store\"", [CALL_WAIT] = "stage=\"wait\""};
-    static const struct {
-        metrics_id family;
-        size_t offset;
-    } columns[] = {{METRICS_UNITS, offsetof(target, units)},
-                   {METRICS_STORE_CALLS, offsetof(target, store_calls)},
-                   {METRICS_WITHOUT_STORE, offsetof(target, without_store)}};
 
     rpc_meter_write(d->meter, t);
     metrics_begin(t, METRICS_STAGES);
     for (int i = 0; i < CALL_STAGES; i++)
         metrics_durations(t, names[i], &d->stages[i]);
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        write_column(d, columns[i].family, columns[i].offset, t);
 }
 
 void dispatch_stop(dispatch *d)
@@ -259,7 +240,7 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     }
     if (d->identity)
         budget_set_principal(caller_bytes(call->caller), verdict.principal);
-    target *t = &d->targets[(const target *)route->target - d->targets];
+    const target *t = route->target;
     running *r = memory_alloc(sizeof *r);
     *r = (running){.target = t,
                    .work = memory_in(arena, sizeof *r->work),

@@ -43,17 +43,13 @@ typedef struct token {
     int64_t until; /* 0 = for ever */
 } token;
 
-typedef struct calls_of {
-    uint64_t admitted, refused;
-} calls_of;
-
 struct principal {
     char *name, *ns; /* ns NULL: its own choice */
     TAILQ_HEAD(, grant) grants;
     TAILQ_HEAD(, alias) aliases;
     token tokens[TOKENS_MAX];
     size_t n_tokens;
-    calls_of *calls; /* not const where the principal is */
+    uint64_t admitted, refused; /* calls */
     TAILQ_ENTRY(principal) next;
 };
 
@@ -128,7 +124,6 @@ static principal *find_or_add(identity *i, const char *name)
     TAILQ_INIT(&p->aliases);
     TAILQ_INSERT_TAIL(&i->principals, p, next);
     p->name = memory_copy(name, strlen(name));
-    p->calls = memory_alloc(sizeof *p->calls);
     return p;
 }
 
@@ -388,7 +383,6 @@ static void free_principal(principal *p)
     }
     free(p->name);
     free(p->ns);
-    free(p->calls);
     free(p);
 }
 
@@ -415,19 +409,14 @@ static int64_t last_end(const principal *p)
     return last;
 }
 
-bool identity_look(const identity *i, size_t n, identity_use *ret)
+const principal *identity_next(const identity *i, const principal *before, identity_use *ret)
 {
-    const principal *p;
+    const principal *p = before ? TAILQ_NEXT(before, next) : TAILQ_FIRST(&i->principals);
 
-    TAILQ_FOREACH(p, &i->principals, next)
-        if (n-- == 0) {
-            *ret = (identity_use){.principal = p->name,
-                                  .admitted = p->calls->admitted,
-                                  .refused = p->calls->refused,
-                                  .token_ends = last_end(p)};
-            return true;
-        }
-    return false;
+    if (p)
+        *ret = (identity_use){
+            .principal = p->name, .admitted = p->admitted, .refused = p->refused, .token_ends = last_end(p)};
+    return p;
 }
 
 bool identity_required(const identity *i)
@@ -438,9 +427,9 @@ bool identity_required(const identity *i)
 /* ---- admitting ---------------------------------------------------------------------- */
 
 /* The principal of a certificate, or without one of a uid. */
-static const principal *of_alias(const identity *i, const char *certificate, uid_t uid)
+static principal *of_alias(const identity *i, const char *certificate, uid_t uid)
 {
-    const principal *p;
+    principal *p;
     const alias *a;
 
     TAILQ_FOREACH(p, &i->principals, next)
@@ -451,21 +440,21 @@ static const principal *of_alias(const identity *i, const char *certificate, uid
     return NULL;
 }
 
-const principal *identity_of_certificate(const identity *i, const char *name)
+principal *identity_of_certificate(const identity *i, const char *name)
 {
     return of_alias(i, name, 0);
 }
 
-const principal *identity_of_uid(const identity *i, uid_t uid)
+principal *identity_of_uid(const identity *i, uid_t uid)
 {
     return of_alias(i, NULL, uid);
 }
 
 /* Compares with every token in constant time. */
-static const principal *of_token(const identity *i, lks_rpc_slice text, int64_t now)
+static principal *of_token(const identity *i, lks_rpc_slice text, int64_t now)
 {
     unsigned char digest[DIGEST_BYTES];
-    const principal *found = NULL, *p;
+    principal *found = NULL, *p;
 
     if (text.len == 0)
         return NULL;
@@ -491,7 +480,7 @@ static lks_rpc_slice bearer(lks_rpc_slice authorization)
     return (lks_rpc_slice){.data = authorization.data + len, .len = authorization.len - len};
 }
 
-static const principal *identify(const identity *i, const credentials *c, int64_t now)
+static principal *identify(const identity *i, const credentials *c, int64_t now)
 {
     if (c->authorization.len > 0)
         return of_token(i, bearer(c->authorization), now);
@@ -516,17 +505,17 @@ lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_m
     *ret = (identity_verdict){.ns = c->ns};
     if (!i->required)
         return LKS_OK;
-    const principal *p = identify(i, c, now);
+    principal *p = identify(i, c, now);
     if (!p)
         return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "the caller is not known");
     ret->principal = p->name;
     bool elsewhere =
         p->ns && c->ns.len > 0 && (c->ns.len != strlen(p->ns) || memcmp(c->ns.data, p->ns, c->ns.len) != 0);
     if (elsewhere || (method && !may(p, method))) {
-        p->calls->refused++;
+        p->refused++;
         return lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "the caller may not do this");
     }
-    p->calls->admitted++;
+    p->admitted++;
     if (p->ns)
         ret->ns = lks_rpc_slice_of(p->ns);
     return LKS_OK;

@@ -43,8 +43,8 @@ lks_code identity_load(const char *policy_file, const char *token_file, identity
 void identity_free(identity *i);
 
 /* The principal that a connection's own evidence names; NULL when it names none. */
-const principal *identity_of_certificate(const identity *i, const char *name);
-const principal *identity_of_uid(const identity *i, uid_t uid);
+principal *identity_of_certificate(const identity *i, const char *name);
+principal *identity_of_uid(const identity *i, uid_t uid);
 
 /* The result for an admitted call; valid as long as the credentials. */
 typedef struct identity_verdict {
@@ -67,8 +67,8 @@ typedef struct identity_use {
     int64_t token_ends; /* of its token that ends last, seconds since 1970; 0: it has none, or one without an end */
 } identity_use;
 
-/* The n-th principal. False: there are no more. */
-bool identity_look(const identity *i, size_t n, identity_use *ret);
+/* The principal after another one; before NULL: the first. Returns NULL, and leaves *ret, when there are no more. */
+const principal *identity_next(const identity *i, const principal *before, identity_use *ret);
 
 /* Whether a policy is in force. */
 bool identity_required(const identity *i);

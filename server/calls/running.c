@@ -75,11 +75,11 @@ static void measure(running *r, const rounds *answered)
     for (int i = 0; i < CALL_STAGES; i++)
         if (r->spent_ns[i] > 0)
             metrics_observe(&d->stages[i], r->spent_ns[i]);
-    rpc_meter_handled(d->meter, answered->method->method, answered->response, &answered->error, took_ns);
-    r->target->store_calls += r->store_calls;
-    r->target->without_store += answered->error.code == LKS_OK && r->store_calls == 0;
-    if (answered->response && r->target->service->units)
-        r->target->units += r->target->service->units(answered->method->method, answered->request, answered->response);
+    uint64_t *count =
+        rpc_meter_handled(d->meter, answered->method->method, answered->response, &answered->error, took_ns);
+    count[RPC_METER_UNITS] += answered->units;
+    count[RPC_METER_STORE_CALLS] += r->store_calls;
+    count[RPC_METER_WITHOUT_STORE] += answered->error.code == LKS_OK && r->store_calls == 0;
     bool slow = is_slow(r, took_ns);
     if (slow)
         log_slow(r, answered, took_ns);

@@ -20,8 +20,6 @@ typedef struct target {
     const service_method *method;
     const service *service;
     void *state;
-    uint64_t store_calls, without_store; /* what its calls made, and the calls that were answered without any */
-    uint64_t units;                      /* service.units, of all answers */
 } target;
 
 struct dispatch {
@@ -40,7 +38,7 @@ struct dispatch {
 /* One call. call.state is its state (callers.h). Its work is in an arena that the engine lends it, except while it
  * is PARKED or WOKEN: then `parked` has what it needs to resume. */
 struct running {
-    target *target;
+    const target *target;
     struct work *work;
     struct parked *parked; /* from its first wait on */
     caller_call call;

@@ -50,7 +50,7 @@ static size_t count_of(const lks_next_request *request)
 static void make_ids(answer *a, size_t count, lks_next_response *response)
 {
     response->ids = memory_in(a->arena, count * sizeof *response->ids);
-    response->n_ids = count;
+    response->n_ids = a->units = count;
 }
 
 /* ---- SNOWFLAKE ---- */
@@ -159,7 +159,7 @@ static void uuid_finish(const lks_next_request *request, answer *a, lks_next_res
 
     response->order_scope = LKS_ORDER_SCOPE_SERVER;
     response->uuids = memory_in(a->arena, count * sizeof *response->uuids);
-    response->n_uuids = count;
+    response->n_uuids = a->units = count;
     uuid_make(&state->uuid_tick, a->arena, count, response->uuids);
 }
 
@@ -271,14 +271,6 @@ static void decode_finish(const lks_decode_request *request, answer *a, lks_deco
 
 LKS_ID_METHODS(SERVICE_PAIR)
 
-static uint64_t units(const lks_rpc_method *method, const ProtobufCMessage *request, const ProtobufCMessage *response)
-{
-    const lks_next_response *next = (const void *)response;
-
-    (void)request;
-    return method == &lks_id_next_method ? next->n_ids + next->n_uuids : 0;
-}
-
 static const service_method methods[] = {LKS_ID_METHODS(SERVICE_ROW)};
 
 const service id_service = {
@@ -286,5 +278,4 @@ const service id_service = {
     .methods = methods,
     .open = id_open,
     .close = id_close,
-    .units = units,
 };

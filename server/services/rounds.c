@@ -131,6 +131,7 @@ static rounds_state finish(rounds *r, uint64_t now_ns)
         return ROUNDS_WAITS;
     }
     r->response = response;
+    r->units = a.units;
     return ROUNDS_ANSWERED;
 }
 

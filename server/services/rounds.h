@@ -29,6 +29,7 @@ typedef struct rounds {
     bool has_waited;       /* the store may have an entry of the call that an answer would end */
     service_alarm *alarms; /* asked for by the last step */
     const ProtobufCMessage *response;
+    uint64_t units; /* answer.units, of an answer */
     lks_error error;
 } rounds;
 

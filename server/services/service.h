@@ -120,6 +120,7 @@ typedef struct answer {
     bool waits;         /* set by answer_waits */
     service_next *next; /* set by answer_again, answer_goes_on */
     bool applied;       /* set by answer_goes_on */
+    uint64_t units;     /* set by finish, for metrics: of stock that the call moved, or ids that it gave */
     service_alarm *alarms;
     lks_error error;
 } answer;
@@ -157,8 +158,6 @@ typedef struct service {
     /* Runs for each store call of the service when a call has planned it, before another call is planned, and when it
      * has ended, however it did; and for each alarm's store call that has ended. May be NULL. */
     void (*on_store_call)(void *state, const store_call *call);
-    /* How many units of stock an answer moved, or ids it has; for metrics. May be NULL. */
-    uint64_t (*units)(const lks_rpc_method *method, const ProtobufCMessage *request, const ProtobufCMessage *response);
 } service;
 
 extern const service lock_service, stock_service, idempotency_service, ratelimit_service, id_service, admin_service;

@@ -228,6 +228,8 @@ static order_answer read_reply(answer *a, const order_request *r)
     size_t head = 2, each = 1;
 
     s.outcome = is_new || s.replayed ? r->done : answer_enum(a, reply, 0, r->outcomes);
+    for (size_t i = 0; is_new && i < r->n; i++)
+        a->units += (uint64_t)r->lines[i]->quantity;
     if (s.replayed) {
         s.hold_ms = answer_int(a, reply, 1);
     } else if (is_new) {
@@ -343,5 +345,4 @@ const service stock_service = {.n_methods = sizeof methods / sizeof methods[0],
                                .methods = methods,
                                .open = stock_open,
                                .close = stock_close,
-                               .on_store_call = stock_on_store_call,
-                               .units = stock_units};
+                               .on_store_call = stock_on_store_call};

@@ -28,9 +28,6 @@ bool stock_is_sold_out(const plan *p, const char *group, const transfer_order *o
 void stock_learn(const answer *a, const char *group, const char *sku, bool sold_out, int64_t available,
                  uint64_t asked_ns);
 
-/* service.units; 0 of a repeat. */
-uint64_t stock_units(const lks_rpc_method *method, const ProtobufCMessage *request, const ProtobufCMessage *response);
-
 LKS_STOCK_METHODS(SERVICE_DECLARE)
 
 #endif

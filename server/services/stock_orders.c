@@ -79,6 +79,9 @@ void confirm_finish(const lks_confirm_request *request, answer *a, lks_confirm_r
         (lks_confirm_outcome)answer_enum(a, a->replies[0], 0, &lockstock__v1__confirm_outcome__descriptor);
     response->replayed = answer_int(a, a->replies[0], 1) != 0;
     response->order = replied_order(a, request->group, request->order_id);
+    bool sells = response->outcome == LKS_CONFIRM_OUTCOME_CONFIRMED && !response->replayed;
+    for (size_t i = 0; sells && i < response->order->n_lines; i++)
+        a->units += (uint64_t)response->order->lines[i]->quantity;
 }
 
 /* ---- ExtendHold ---- */
@@ -178,52 +181,4 @@ void get_order_finish(const lks_get_order_request *request, answer *a, lks_get_o
         lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "order_id: no such order");
     else
         response->order = read_order(a, answer_at(a, reply, 1), request->group, request->order_id);
-}
-
-/* ---- units ---- */
-
-static uint64_t of_lines(lks_line *const *lines, size_t n)
-{
-    uint64_t units = 0;
-
-    for (size_t i = 0; i < n; i++)
-        units += (uint64_t)lines[i]->quantity;
-    return units;
-}
-
-static uint64_t of_order(const lks_order *order)
-{
-    uint64_t units = 0;
-
-    for (size_t i = 0; order && i < order->n_lines; i++)
-        units += (uint64_t)order->lines[i]->quantity;
-    return units;
-}
-
-uint64_t stock_units(const lks_rpc_method *method, const ProtobufCMessage *request, const ProtobufCMessage *response)
-{
-    if (method == &lks_stock_deduct_method) {
-        const lks_deduct_request *q = (const void *)request;
-        const lks_deduct_response *r = (const void *)response;
-        return r->outcome == LKS_DEDUCT_OUTCOME_DEDUCTED && !r->replayed ? of_lines(q->lines, q->n_lines) : 0;
-    }
-    if (method == &lks_stock_reserve_method) {
-        const lks_reserve_request *q = (const void *)request;
-        const lks_reserve_response *r = (const void *)response;
-        return r->outcome == LKS_RESERVE_OUTCOME_RESERVED && !r->replayed ? of_lines(q->lines, q->n_lines) : 0;
-    }
-    if (method == &lks_stock_return_method) {
-        const lks_return_request *q = (const void *)request;
-        const lks_return_response *r = (const void *)response;
-        return r->outcome == LKS_RETURN_OUTCOME_RETURNED && !r->replayed ? of_lines(q->lines, q->n_lines) : 0;
-    }
-    if (method == &lks_stock_confirm_method) {
-        const lks_confirm_response *r = (const void *)response;
-        return r->outcome == LKS_CONFIRM_OUTCOME_CONFIRMED && !r->replayed ? of_order(r->order) : 0;
-    }
-    if (method == &lks_stock_cancel_method) {
-        const lks_cancel_response *r = (const void *)response;
-        return r->outcome == LKS_CANCEL_OUTCOME_CANCELLED && !r->replayed ? of_order(r->order) : 0;
-    }
-    return 0;
 }

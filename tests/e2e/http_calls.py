@@ -1,9 +1,12 @@
-"""http_calls.py LOCKSTOCKD: calls over HTTP/1.1: Connect and gRPC-Web, what pages of other sites may do, connections."""
+"""http_calls.py LOCKSTOCKD [idle]: calls over HTTP/1.1: Connect and gRPC-Web, what pages of other sites may do, connections.
+idle: 10,000 idle connections, after one call each, cost little and hold nobody up; skipped (77) where a process may not open as
+many descriptors."""
 import base64
 import gzip
 import json
 import os
 import re
+import resource
 import socket
 import struct
 import subprocess
@@ -275,6 +278,14 @@ def pages():
     store = [sample(text, "lockstock_store_starts_total"), sample(text, "lockstock_store_disk_free_bytes") > 0,
              sample(text, "lockstock_store_memory_bytes", primary="0", kind="max")]
     expect("the embedded store was started once, has room, and no limit of memory", store, [1, True, None])
+    # What comes back (Cancel, Return) is not counted: the server is not told how much it was.
+    call("/lockstock.v1.StockService/Reserve", {**order("held"), "hold_ms": "60000"})
+    call("/lockstock.v1.StockService/Confirm", {"group": "phone", "order_id": "held"})
+    call("/lockstock.v1.StockService/Confirm", {"group": "phone", "order_id": "held"})
+    call("/lockstock.v1.StockService/Return", {"group": "phone", "return_id": "back", "order_id": "held"})
+    units = call("/metrics", verb="GET", fields={})[2].decode()
+    expect("units of Reserve, Confirm and Return", [sample(units, "lockstock_call_units_total", **{**deduct, "grpc_method": method})
+                                                    for method in ("Reserve", "Confirm", "Return")], [1, 1, None])
     for name, labels in (("memory", {"kind": "used"}), ("file", {})):
         expect(f"store: {name}", sample(text, f"lockstock_store_{name}_bytes", primary="0", **labels) > 0, True)
     for word in ("phone", "metered", "shop.example"):
@@ -346,6 +357,51 @@ def connections():
     call("/lockstock.v1.LockService/Release", {"names": ["w"], "token": "a" * 20})
     expect("the wait", json.loads(waits.answer()[2])["outcome"], "ACQUIRE_OUTCOME_ACQUIRED")
 
+
+def idle_connections():
+    n, bytes_each = 10000, 16384  # with the memory of sanitizers
+    next_id = request("/lockstock.v1.IdService/Next", {"kind": "ID_KIND_UUID_V7"})
+    watcher, idle = Connection(port), []
+
+    def metric(name, **labels):
+        watcher.send(request("/metrics", verb="GET", fields={}))
+        return sample(watcher.answer()[2].decode(), name, **labels)
+
+    def serves(connection):
+        connection.send(next_id)
+        expect("status", connection.answer()[0], 200)
+
+    resident = metric("process_resident_memory_bytes")
+    for _ in range(n):
+        idle.append(Connection(port))
+        serves(idle[-1])
+    expect("connections", metric("lockstock_connections", wire="http"), n + 1)
+    each = (metric("process_resident_memory_bytes") - resident) / n
+    print(f"{each:.0f} bytes for an idle connection")
+    expect("they are few", each <= bytes_each, True)
+    for connection in idle[::100]:
+        serves(connection)
+    for connection in idle:
+        connection.socket.close()
+    while metric("lockstock_connections", wire="http") > 1:
+        pass
+
+
+if sys.argv[2:] == ["idle"]:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 12000:
+        print(f"skipped: a process may open {hard} descriptors")
+        sys.exit(77)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with tempfile.TemporaryDirectory() as dir:
+        # A sixteenth of the room is for unix sockets.
+        server, port = start(dir + "/data", "--connections", "12000", "--connections-per-address", "12000")
+        try:
+            idle_connections()
+        finally:
+            server.terminate()
+            server.wait()
+    sys.exit()
 
 with tempfile.TemporaryDirectory() as dir:
     server, port = start(dir + "/data", "--allow-origin", "https://shop.example")

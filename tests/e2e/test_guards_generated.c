@@ -2,16 +2,13 @@
  * stub. */
 /* promise GD11 */
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <lockstock/guard.h>
 
 #include "guarded_order.lks_client.h"
 #include "guarded_order.lks_server.h"
 
 #include "e2e/guards_scene.h"
+#include "support/http_ask.h"
 #include "test.h"
 
 static lks_host *desk;
@@ -86,19 +83,9 @@ static void expect_order(const char *id, gen_order_request_goods_entry **goods, 
 /* As the host's page /metrics says. */
 static void expect_guarded(const char *outcome, int n)
 {
-    static const char get[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(http), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     char page[65536], wanted[160];
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    size_t len = 0;
-    ssize_t more;
 
-    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-    assert_int_equal(write(fd, get, sizeof get - 1), sizeof get - 1);
-    while ((more = read(fd, page + len, sizeof page - len - 1)) > 0)
-        len += (size_t)more;
-    page[len] = '\0';
-    close(fd);
+    http_ask(http, HTTP_GET("/metrics"), page, sizeof page);
     snprintf(wanted, sizeof wanted, "\nlockstock_guarded_calls_total{%s,grpc_method=\"Order\",outcome=\"%s\"} %d\n",
              "grpc_service=\"lockstock.test.generated.Desk\"", outcome, n);
     if (!strstr(page, wanted))

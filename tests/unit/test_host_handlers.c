@@ -10,6 +10,7 @@
 #include "method.pb-c.h"
 #include "shop.h"
 #include "support/certificates.h"
+#include "support/http_ask.h"
 #include "support/tempdir.h"
 #include "test.h"
 
@@ -171,28 +172,15 @@ TEST(a_handler_adds_to_its_answer)
     }
 }
 
-/* Sends a request over HTTP/1.1 to a host without a channel, and reads until the host closes. */
+/* Over HTTP/1.1, of a host without a channel. */
 static const char *ask(const char *request, char *answer, size_t room)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(here.port)};
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    size_t len = 0;
-    ssize_t n;
-
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-    assert_int_equal(write(fd, request, strlen(request)), strlen(request));
-    while ((n = read(fd, answer + len, room - len - 1)) > 0)
-        len += (size_t)n;
-    answer[len] = '\0';
-    close(fd);
-    return answer;
+    return http_ask(here.port, request, answer, room);
 }
 
 #define POST(path, fields, body)                                                                                  \
     "POST " path " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n" fields \
     "\r\n" body
-#define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 static void assert_has(const char *text, const char *const *wanted, size_t n)
 {
@@ -236,14 +224,14 @@ TEST(a_host_serves_its_methods_and_its_pages_over_http)
     assert_has(ask(look_up, answer, sizeof answer), aborted, sizeof aborted / sizeof *aborted);
     assert_has(ask(POST("/lockstock.test.Shop/Look", "Content-Length: 2\r\n", "{}"), answer, sizeof answer), refused,
                2);
-    assert_has(ask(GET("/metrics"), answer, sizeof answer), counted, sizeof counted / sizeof *counted);
-    assert_non_null(strstr(ask(GET("/readyz"), answer, sizeof answer), "200 OK"));
+    assert_has(ask(HTTP_GET("/metrics"), answer, sizeof answer), counted, sizeof counted / sizeof *counted);
+    assert_non_null(strstr(ask(HTTP_GET("/readyz"), answer, sizeof answer), "200 OK"));
     assert_int_equal(lks_host_set_health(here.host, NULL, false, &error), LKS_OK);
-    assert_non_null(strstr(ask(GET("/readyz"), answer, sizeof answer), "503 Service Unavailable"));
-    assert_non_null(strstr(ask(GET("/healthz"), answer, sizeof answer), "200 OK"));
+    assert_non_null(strstr(ask(HTTP_GET("/readyz"), answer, sizeof answer), "503 Service Unavailable"));
+    assert_non_null(strstr(ask(HTTP_GET("/healthz"), answer, sizeof answer), "200 OK"));
     lks_host_close(here.host, 1000);
     open_http((lks_host_options){.no_pages = 1});
-    assert_non_null(strstr(ask(GET("/metrics"), answer, sizeof answer), "404 Not Found"));
+    assert_non_null(strstr(ask(HTTP_GET("/metrics"), answer, sizeof answer), "404 Not Found"));
 }
 
 TEST(each_code_has_its_status_and_name_over_http)
