@@ -6,6 +6,7 @@
 
 #include "emit.h"
 #include "mangle.h"
+#include "rpc/json/field.h"
 
 typedef Google__Protobuf__DescriptorProto message_proto;
 typedef Google__Protobuf__FieldDescriptorProto field_proto;
@@ -18,14 +19,10 @@ typedef struct naming {
 /* protoc gives each field a json_name; without the option it is the name in lowerCamelCase. */
 static bool is_own(const field_proto *field)
 {
-    const char *json = field->json_name;
+    char room[FIELD_NAME_BYTES];
 
-    for (const char *c = field->name; *c != '\0'; c++) {
-        bool capital = c > field->name && c[-1] == '_' && *c >= 'a' && *c <= 'z';
-        if (*c != '_' && *json++ != (capital ? (char)(*c - 'a' + 'A') : *c))
-            return true;
-    }
-    return *json != '\0';
+    field_lower_camel(field->name, room);
+    return strcmp(room, field->json_name) != 0;
 }
 
 /* Returns a string literal, or NULL: out of memory. */

@@ -10,19 +10,24 @@ static char upper(char c)
     return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
 }
 
-const char *field_json_name(const field_descriptor *field, char room[FIELD_NAME_BYTES])
+void field_lower_camel(const char *name, char room[FIELD_NAME_BYTES])
 {
     bool after_underscore = false;
     size_t n = 0;
 
-    if (field->reserved2)
-        return field->reserved2;
-    for (const char *c = field->name; *c && n + 1 < FIELD_NAME_BYTES; c++) {
+    for (const char *c = name; *c && n + 1 < FIELD_NAME_BYTES; c++) {
         if (*c != '_')
             room[n++] = after_underscore ? upper(*c) : *c;
         after_underscore = *c == '_';
     }
     room[n] = '\0';
+}
+
+const char *field_json_name(const field_descriptor *field, char room[FIELD_NAME_BYTES])
+{
+    if (field->reserved2)
+        return field->reserved2;
+    field_lower_camel(field->name, room);
     return room;
 }
 

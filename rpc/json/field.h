@@ -12,6 +12,9 @@ typedef ProtobufCFieldDescriptor field_descriptor;
 
 enum { FIELD_NAME_BYTES = 256 };
 
+/* Writes a name of a .proto in lowerCamelCase, as protoc does, cut to the room. */
+void field_lower_camel(const char *name, char room[FIELD_NAME_BYTES]);
+
 /* Returns the name of a field in JSON: its json_name, or its name in lowerCamelCase, written to `room` and cut to that. */
 const char *field_json_name(const field_descriptor *field, char room[FIELD_NAME_BYTES]);
 
