@@ -46,6 +46,7 @@ static const char *values(lks_rpc_context *context, const char *key)
     return all;
 }
 
+/* As a handler without a callback does: it looks now and then. */
 static void hold(lks_rpc_context *context)
 {
     say("began");

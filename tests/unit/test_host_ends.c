@@ -29,7 +29,8 @@ static lks_host *host;
 static lks_channel *channel;
 static char url[64];
 
-/* WebSocket is held to a call's end by test_host_wires: thousands of calls over nng+ws:// can make libnng 1.5.2 abort. */
+/* WebSocket is held to a call's end by test_host_wires: libnng 1.5.2 may lock a destroyed mutex when a connection with
+ * thousands of calls closes. */
 static const char *const schemes[] = {"tcp", "grpc"};
 enum { N_SCHEMES = sizeof schemes / sizeof *schemes };
 
