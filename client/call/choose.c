@@ -24,7 +24,8 @@ static connection_lane next_lane(const lks_channel *channel, const struct connec
     return next;
 }
 
-/* The current connection, or the next one that is up, which becomes current. */
+/* The current connection, or the next one that is up, which becomes current when a call goes to it: one that failed there
+ * waits for another, which may come up meanwhile. */
 static struct connection *first_up(lks_channel *channel, connection_lane *lane)
 {
     for (size_t i = 0; i < channel->n_connections; i++) {
@@ -32,9 +33,11 @@ static struct connection *first_up(lks_channel *channel, connection_lane *lane)
 
         if (!connection_is_up(channel->connections[at]))
             continue;
-        channel->current = at;
         *lane = next_lane(channel, channel->connections[at]);
-        return *lane != LANES ? channel->connections[at] : NULL;
+        if (*lane == LANES)
+            return NULL;
+        channel->current = at;
+        return channel->connections[at];
     }
     return NULL;
 }
