@@ -85,7 +85,7 @@ static int64_t memory_used(const store_primary *one)
 
 static int64_t memory_max(const store_primary *one)
 {
-    return one->use.memory_max_bytes > 0 ? one->use.memory_max_bytes : -1;
+    return one->use.memory_max_bytes;
 }
 
 static int64_t file_bytes(const store_primary *one)

@@ -37,7 +37,7 @@
     X(METRICS_STORE_ROUND, METRICS_GAUGE, "lockstock_store_round_trip_seconds", "", "What the last question to the store took.") \
     X(METRICS_STORE_REPLICAS, METRICS_GAUGE, "lockstock_store_replicas", "primary", "Replicas that are connected to a primary.") \
     X(METRICS_STORE_LAG, METRICS_GAUGE, "lockstock_store_replica_lag_bytes", "primary", "What the replica that is most behind has not confirmed.") \
-    X(METRICS_STORE_MEMORY, METRICS_GAUGE, "lockstock_store_memory_bytes", "primary, kind", "What a primary has in memory (used), and its maxmemory (max), if it has one.") \
+    X(METRICS_STORE_MEMORY, METRICS_GAUGE, "lockstock_store_memory_bytes", "primary, kind", "What a primary has in memory (used), and may have (max): its maxmemory, or the memory of its machine.") \
     X(METRICS_STORE_FILE, METRICS_GAUGE, "lockstock_store_file_bytes", "primary", "The append-only file of a primary.") \
     X(METRICS_STORE_DISK, METRICS_GAUGE, "lockstock_store_disk_free_bytes", "", "What is free on the disk of an embedded store.") \
     X(METRICS_STORE_STARTS, METRICS_COUNTER, "lockstock_store_starts", "", "How often redis-server of an embedded store was started.") \

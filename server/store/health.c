@@ -135,9 +135,10 @@ static long long number_or_none(const char *text, const char *name)
 static store_use read_use(const redisReply *reply)
 {
     const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
+    bool limited = number(text, "maxmemory:") > 0;
 
     return (store_use){.memory_bytes = number_or_none(text, "used_memory:"),
-                       .memory_max_bytes = number_or_none(text, "maxmemory:"),
+                       .memory_max_bytes = number_or_none(text, limited ? "maxmemory:" : "total_system_memory:"),
                        .file_bytes = number_or_none(text, "aof_current_size:")};
 }
 

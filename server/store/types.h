@@ -151,7 +151,7 @@ typedef struct store_replica {
 
 /* What Redis uses, as it said at most a second ago; -1 = not known. */
 typedef struct store_use {
-    int64_t memory_bytes, memory_max_bytes; /* maxmemory; 0 = without a limit */
+    int64_t memory_bytes, memory_max_bytes; /* maxmemory, or without one the memory of its machine */
     int64_t file_bytes;                     /* of its append-only file; -1 also without one */
 } store_use;
 

@@ -55,7 +55,8 @@ TEST_WITH(info_tells_who_is_online_how_far_behind_and_how_long_silent, begin, sc
          "slave1:ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0\r\n"
          "slave2:ip=::1,port=6380,state=online,offset=1000,lag=0\r\n"
          "master_replid:aa\r\nmaster_repl_offset:1000\r\nsecond_repl_offset:-1\r\n"
-         "# Memory\r\nused_memory:7\r\nmaxmemory:9\r\n# Persistence\r\naof_current_size:5\r\n");
+         "# Memory\r\nused_memory:7\r\ntotal_system_memory:11\r\nmaxmemory:9\r\n# "
+         "Persistence\r\naof_current_size:5\r\n");
     open_store(0);
     store_driver_until(here.d, tells, NULL);
     assert_int_equal(primary.n_replicas, 2);
