@@ -1,0 +1,263 @@
+"""The thread of a client that keeps leases: it renews them, tells who lost one, and gives back what nobody waits for.
+
+It is a thread in asyncio too: an event loop that is blocked must not lose its locks."""
+from __future__ import annotations
+
+import enum
+import heapq
+import itertools
+import math
+import os
+import threading
+from collections import deque
+from typing import Any, Callable, Deque, List, Optional, Tuple
+
+import grpc
+
+from lockstock._calls import TEMPORARY, Method, error_of, methods_of, now
+from lockstock._links import ThreadLink
+from lockstock.errors import CallError
+from lockstock.v1 import lock_pb2
+
+RENEW = methods_of(lock_pb2)["Renew"]
+BATCH_MAX = 256
+TRY_MAX_S = 1.5
+PAUSE_MIN_S, PAUSE_MAX_S = 0.05, 0.4
+INSIST_S = 86400.0
+Next = Optional[Tuple[Method, Any]]
+
+
+class State(enum.Enum):
+    HELD = 1
+    LOST = 2
+    ENDED = 3  # by its holder
+
+
+class Task:
+    """Something that the keeper asks a server for again and again: each time that it is due, and not while it is asked."""
+
+    renews = False  # its question is a lock_pb2.Lease, which shares a Renew with others
+
+    def __init__(self) -> None:
+        self.due = 0.0
+        self.asked = False
+        self.entry = -1  # its place in the keeper's heap
+        self.pause = PAUSE_MIN_S
+
+    def question(self) -> Tuple[Method, Any]:
+        raise NotImplementedError
+
+    def answered(self, response: Any, sent: float) -> None:
+        raise NotImplementedError
+
+    def failed(self, error: CallError) -> None:
+        self.due = now() + max(self.pause, error.retry_after or 0)
+        self.pause = min(self.pause * 2, PAUSE_MAX_S)
+
+    def wakes(self) -> Optional[float]:
+        """When the keeper has to look at it next; None: never again."""
+        raise NotImplementedError
+
+
+class Chore(Task):
+    """A call that is repeated until a server answers it. `then` gives a call to make after it."""
+
+    def __init__(self, method: Method, request: Any, then: Optional[Callable[[Any], Next]] = None) -> None:
+        super().__init__()
+        self.call: Next = (method, request)
+        self.then = then
+        self.until = now() + INSIST_S
+
+    def question(self) -> Tuple[Method, Any]:
+        assert self.call is not None
+        return self.call
+
+    def answered(self, response: Any, sent: float) -> None:
+        self.call, self.then = self.then(response) if self.then else None, None
+        self.due = sent
+
+    def failed(self, error: CallError) -> None:
+        super().failed(error)
+        if error.code != "UNAVAILABLE" and error.code not in TEMPORARY:
+            self.call = None
+
+    def wakes(self) -> Optional[float]:
+        return self.due if self.call and self.due < self.until else None
+
+
+class Lease(Task):
+    """What its holder has until `lost_at`, unless a server renews it. Any thread may read it.
+
+    It counts from the moment before the request was sent, and ends a tenth (1 s at most) before it can end at the server."""
+
+    def __init__(self, seconds: float, sent: float, what: str, max_hold: Optional[float]) -> None:
+        super().__init__()
+        self.state = State.HELD
+        self.what = what
+        self.why = ""
+        self.pid = os.getpid()
+        self.stop_at = math.inf if max_hold is None else sent + max_hold
+        self.on_lost: List[Callable[[], None]] = []
+        self.extended(seconds, sent)
+
+    def extended(self, seconds: float, sent: float) -> None:
+        self.seconds = seconds
+        self.lost_at = sent + seconds - min(seconds / 10, 1.0)
+        grid = seconds / 12  # leases that were taken one after the other are renewed together
+        self.due = max(math.floor((sent + seconds / 3) / grid) * grid, sent)
+        self.pause = PAUSE_MIN_S
+
+    @property
+    def lost(self) -> bool:
+        return self.state == State.LOST or (self.state == State.HELD and (now() >= self.lost_at or self.pid != os.getpid()))
+
+    @property
+    def remaining(self) -> float:
+        return max(self.lost_at - now(), 0.0) if self.state == State.HELD and self.pid == os.getpid() else 0.0
+
+    def reason(self) -> str:
+        if self.pid != os.getpid():
+            return f"{self.what} is held by the process that this one was forked from"
+        return f"{self.what} is lost: {self.why or 'its lease ended'}"
+
+    def failed(self, error: CallError) -> None:
+        super().failed(error)
+        self.why = f"it could not be renewed: {error.message}"
+
+    def wakes(self) -> Optional[float]:
+        if self.state != State.HELD:
+            return None
+        return min(self.lost_at, math.inf if self.asked or self.due >= self.stop_at else self.due)
+
+
+class Keeper:
+    """Thread-safe. Its thread begins with the first task."""
+
+    def __init__(self, link: ThreadLink) -> None:
+        self._link = link
+        self._changed = threading.Condition()
+        self._wakes: List[Tuple[float, int, Task]] = []
+        self._number = itertools.count()
+        self._answers: Deque[Tuple[List[Task], float, Any]] = deque()
+        self._chores = 0
+        self._closed = False
+        self._thread: Optional[threading.Thread] = None
+
+    def add(self, task: Task) -> None:
+        with self._changed:
+            self._chores += isinstance(task, Chore)
+            entry = self._push(task)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="lockstock-keeper", daemon=True)
+                self._thread.start()
+            elif self._wakes[0][1] == entry:
+                self._changed.notify_all()
+
+    def end(self, lease: Lease) -> bool:
+        """The lease is not renewed any more. False if it was lost before."""
+        with self._changed:
+            held = lease.state == State.HELD and now() < lease.lost_at
+            lease.state = State.ENDED
+        return held
+
+    def insist(self, method: Method, request: Any, then: Optional[Callable[[Any], Next]] = None) -> None:
+        """Makes a call in the background, until a server answers it."""
+        self.add(Chore(method, request, then))
+
+    def close(self, within: float) -> None:
+        """Waits for the calls in the background, and ends. Leases are not renewed any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._chores == 0, within)
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _push(self, task: Task) -> int:
+        """Puts the task where its next moment is. An entry that the task had before does not count any more."""
+        at = task.wakes()
+        task.entry = next(self._number)
+        if at is not None:
+            heapq.heappush(self._wakes, (at, task.entry, task))
+        elif isinstance(task, Chore):
+            self._chores -= 1
+            self._changed.notify_all()
+        return task.entry
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                wait = self._wakes[0][0] - now() if self._wakes else None
+                if not self._answers and not self._closed and (wait is None or wait > 0):
+                    self._changed.wait(wait)
+                if self._closed:
+                    return
+                lost = self._take_answers() + self._take_due()
+            for lease in lost:
+                for tell in lease.on_lost:
+                    tell()
+
+    def _take_answers(self) -> List[Lease]:
+        lost = []
+        while self._answers:
+            tasks, sent, answer = self._answers.popleft()
+            for at, task in enumerate(tasks):
+                task.asked = False
+                if isinstance(answer, CallError):
+                    task.failed(answer)
+                elif not isinstance(task, Lease) or task.state == State.HELD:
+                    task.answered(answer.results[at] if task.renews else answer, sent)
+                if isinstance(task, Lease) and task.state == State.LOST:
+                    lost.append(task)
+                self._push(task)
+        return lost
+
+    def _take_due(self) -> List[Lease]:
+        """Asks for all that is due: locks together, the rest one by one."""
+        lost: List[Lease] = []
+        locks: List[Task] = []
+        at = now()
+        while self._wakes and self._wakes[0][0] <= at:
+            _, entry, task = heapq.heappop(self._wakes)
+            wakes = task.wakes()
+            if entry != task.entry or wakes is None:
+                continue
+            if isinstance(task, Lease) and task.lost_at <= at:
+                task.state = State.LOST
+                lost.append(task)
+            elif task.renews:
+                locks.append(task)
+            else:
+                self._ask([task], *task.question())
+        for first in range(0, len(locks), BATCH_MAX):
+            part = locks[first:first + BATCH_MAX]
+            self._ask(part, RENEW, lock_pb2.RenewRequest(leases=[task.question()[1] for task in part]))
+        return lost
+
+    def _ask(self, tasks: List[Task], method: Method, request: Any) -> None:
+        server = self._link.connected() or self._link.look()
+        sent = now()
+        for task in tasks:
+            task.asked = True
+        if server is None:
+            self._answers.append((tasks, sent, CallError("no server can be reached", code="UNAVAILABLE")))
+            return
+        for task in tasks:
+            if isinstance(task, Lease):
+                self._push(task)
+        self._link.start(server, method, request, TRY_MAX_S).add_done_callback(
+            lambda future: self._told(server, tasks, sent, future))
+
+    def _told(self, server: Any, tasks: List[Task], sent: float, future: Any) -> None:
+        """Runs on a thread of grpcio."""
+        try:
+            answer = future.result()
+        except grpc.RpcError as error:
+            answer = error_of(error)
+        except grpc.FutureCancelledError:
+            answer = CallError("the client was closed", code="CANCELLED")
+        if isinstance(answer, CallError) and answer.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
+            self._link.fails(server)
+        with self._changed:
+            self._answers.append((tasks, sent, answer))
+            self._changed.notify_all()

@@ -1,0 +1,220 @@
+"""A function that runs once a key: the first caller runs it, all others get what it returned."""
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import secrets
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Awaitable, Callable, Iterator, Optional, Tuple, TypeVar, Union
+
+from lockstock._calls import Method, methods_of, now
+from lockstock._core import Core, ms
+from lockstock._keeper import Lease, Next, State
+from lockstock.errors import (CallError, Error, GiveUp, LockLost, OnceDoubtful, OnceFailed, OnceInProgress, OnceMismatch,
+                              OnceSuperseded)
+from lockstock.v1 import idempotency_pb2 as pb2
+
+METHODS = methods_of(pb2)
+DETAIL_BYTES_MAX = 1024
+FINAL_FAILURE = -1
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class OnceOptions:
+    scope: str
+    key: Callable[..., object]
+    lease: float
+    retain: float
+    wait: float
+    fingerprint: Optional[Callable[..., Union[str, bytes]]]
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+
+
+class Attempt(Lease):
+    """The attempt that a function under `once` runs in: attempt() gives it. Thread-safe."""
+
+    def __init__(self, request: Any, answer: Any, sent: float) -> None:
+        super().__init__(request.lease_ms / 1000, sent, f"the attempt at {request.scope}/{request.key}", None)
+        self.request = pb2.ExtendRequest(scope=request.scope, key=request.key, fence=answer.fence, lease_ms=request.lease_ms)
+        self.number = int(answer.attempt)
+        """1 for the first; more: an earlier attempt did not end."""
+        self.fence = int(answer.fence)
+        """Greater than that of each earlier attempt."""
+
+    def check(self) -> None:
+        """Raises LockLost if another attempt may have begun."""
+        if self.lost:
+            raise LockLost(self.reason())
+
+    def question(self) -> Tuple[Method, Any]:
+        return METHODS["Extend"], self.request
+
+    def answered(self, response: Any, sent: float) -> None:
+        if response.outcome == pb2.EXTEND_OUTCOME_EXTENDED:
+            self.extended(self.seconds, sent)
+        else:
+            self.state, self.why = State.LOST, "its lease ended, and another attempt may have begun"
+
+
+_current: ContextVar[Optional[Attempt]] = ContextVar("lockstock_attempt", default=None)
+
+
+def attempt() -> Attempt:
+    """The attempt that this code runs in. Raises RuntimeError outside of a function under `once`."""
+    found = _current.get()
+    if found is None:
+        raise RuntimeError("no function under once runs here")
+    return found
+
+
+def to_json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _failed(request: Any, fence: int, kind: int, detail: str) -> Tuple[Method, Any]:
+    cut = detail.encode(errors="replace")[:DETAIL_BYTES_MAX].decode(errors="ignore").replace("\0", "")
+    return METHODS["Fail"], pb2.FailRequest(scope=request.scope, key=request.key, fence=fence,
+                                            kind=kind, detail=cut)  # type: ignore[arg-type]
+
+
+def _abandon(core: Core, request: Any) -> None:
+    """An attempt that may have begun and that nobody runs is ended: the same Begin tells its fence."""
+    def end(answer: Any) -> Next:
+        if answer.outcome != pb2.BEGIN_OUTCOME_EXECUTE:
+            return None
+        return _failed(request, answer.fence, pb2.FAIL_KIND_RETRYABLE, "the caller left before its attempt began")
+
+    again = pb2.BeginRequest()
+    again.CopyFrom(request)
+    again.wait_ms = 0
+    core.keeper.insist(METHODS["Begin"], again, end)
+
+
+async def begin(core: Core, request: Any) -> Union[Attempt, Any]:
+    """An Attempt to run, or the StoredResult of the one that counts."""
+    sent = now()
+    try:
+        answer = await core.caller.call(METHODS["Begin"], request)
+    except BaseException as error:
+        if not isinstance(error, Error) or error.applied != "NO":
+            _abandon(core, request)
+        raise
+    name = f"{request.scope}/{request.key}"
+    if answer.outcome == pb2.BEGIN_OUTCOME_REPLAY:
+        return answer.result
+    if answer.outcome == pb2.BEGIN_OUTCOME_IN_PROGRESS:
+        raise OnceInProgress(f"another attempt at {name} runs", retry_after=answer.retry_after_ms / 1000)
+    if answer.outcome == pb2.BEGIN_OUTCOME_MISMATCH:
+        raise OnceMismatch(f"{name} was used before with another fingerprint")
+    running = Attempt(request, answer, sent)
+    if now() >= running.due:
+        sent = now()
+        running.answered(await core.caller.call(METHODS["Extend"], running.request, None, True), sent)
+        if running.state == State.LOST:
+            raise OnceSuperseded(running.reason())
+    core.keeper.add(running)
+    return running
+
+
+async def complete(core: Core, running: Attempt, options: OnceOptions, value: Any) -> None:
+    """Stores the result, tried for as long as the lease. A result that cannot be stored is a failure for good: the function
+    has run, and must not run again."""
+    try:
+        body = options.encode(value)
+    except Exception as error:
+        await fail(core, running, GiveUp(f"the result cannot be stored: {error}"))
+        raise
+    request = pb2.CompleteRequest(scope=running.request.scope, key=running.request.key, fence=running.fence, body=body)
+    try:
+        answer = await core.caller.call(METHODS["Complete"], request,
+                                        max(running.remaining, core.caller.target.timeout), True)
+    except CallError as error:
+        if error.applied == "NO" and error.code == "INVALID_ARGUMENT":
+            raise
+        raise OnceDoubtful(f"{running.what}: nobody confirmed its result: {error.message}", result=value) from error
+    except BaseException:
+        core.keeper.insist(METHODS["Complete"], request)
+        raise
+    finally:
+        core.keeper.end(running)
+    if answer.outcome != pb2.COMPLETE_OUTCOME_STORED:
+        raise OnceSuperseded(f"{running.what}: another one has taken over")
+
+
+async def fail(core: Core, running: Attempt, error: BaseException) -> None:
+    """The function has raised: the next caller runs it again, unless it gave up."""
+    core.keeper.end(running)
+    if not isinstance(error, GiveUp):
+        core.keeper.insist(*_failed(running.request, running.fence, pb2.FAIL_KIND_RETRYABLE, f"{type(error).__name__}: {error}"))
+        return
+    method, request = _failed(running.request, running.fence, pb2.FAIL_KIND_FINAL, error.detail)
+    answer = await core.caller.call(method, request, None, True)
+    if answer.outcome != pb2.FAIL_OUTCOME_STORED:
+        raise OnceSuperseded(f"{running.what}: another one has taken over")
+    raise OnceFailed(f"{running.what} gave up: {error.detail}", detail=error.detail) from error
+
+
+def request_of(options: OnceOptions, args: Any, kwargs: Any) -> Any:
+    fingerprint = options.fingerprint(*args, **kwargs) if options.fingerprint else b""
+    return pb2.BeginRequest(scope=options.scope, key=str(options.key(*args, **kwargs)), attempt_token=secrets.token_hex(16),
+                            fingerprint=fingerprint.encode() if isinstance(fingerprint, str) else fingerprint,
+                            lease_ms=ms(options.lease, "lease"), retain_ms=ms(options.retain, "retain"),
+                            wait_ms=ms(options.wait, "wait"))
+
+
+def stored(options: OnceOptions, request: Any, result: Any) -> Any:
+    if result.code == FINAL_FAILURE:
+        detail = next((header.value for header in result.headers), "")
+        raise OnceFailed(f"the attempt at {request.scope}/{request.key} gave up: {detail}", detail=detail)
+    return options.decode(result.body)
+
+
+@contextlib.contextmanager
+def running_in(running: Attempt) -> Iterator[None]:
+    token = _current.set(running)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def wrap(core: Core, options: OnceOptions, function: F) -> F:
+    """The function for threads."""
+    @functools.wraps(function)
+    def once(*args: Any, **kwargs: Any) -> Any:
+        request = request_of(options, args, kwargs)
+        found = core.caller.run(begin(core, request))
+        if not isinstance(found, Attempt):
+            return stored(options, request, found)
+        try:
+            with running_in(found):
+                value = function(*args, **kwargs)
+        except BaseException as error:
+            core.caller.run(fail(core, found, error))
+            raise
+        core.caller.run(complete(core, found, options, value))
+        return value
+    return once  # type: ignore[return-value]
+
+
+def wrap_async(core: Core, options: OnceOptions, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """The function for asyncio."""
+    @functools.wraps(function)
+    async def once(*args: Any, **kwargs: Any) -> Any:
+        request = request_of(options, args, kwargs)
+        found = await begin(core, request)
+        if not isinstance(found, Attempt):
+            return stored(options, request, found)
+        try:
+            with running_in(found):
+                value = await function(*args, **kwargs)
+        except BaseException as error:
+            await fail(core, found, error)
+            raise
+        await complete(core, found, options, value)
+        return value
+    return once

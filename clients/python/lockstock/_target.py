@@ -1,0 +1,80 @@
+"""Where a client calls, and what goes along with each call."""
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Callable, List, Optional, Sequence, Tuple, Union
+
+import grpc
+
+SCHEMES = {"grpc": False, "grpcs": True, "grpc+unix": False}
+# grpcio's own pause between two attempts to connect grows to two minutes. A lease must outlive a restart of the server.
+CHANNEL_OPTIONS = [
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 3000),  # despite its name, how long an attempt to connect may take
+    ("grpc.keepalive_time_ms", 10000),
+    ("grpc.keepalive_timeout_ms", 5000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+Token = Union[str, Callable[[], str], None]
+
+
+def parse(urls: Union[str, Sequence[str]]) -> List[Tuple[str, bool]]:
+    """[(address for grpcio, with TLS)] of "grpc://h1:7701,h2:7701", or of a list of such URLs."""
+    parts = urls.split(",") if isinstance(urls, str) else [part for url in urls for part in url.split(",")]
+    found, scheme = [], ""
+    for part in parts:
+        name, separator, rest = part.strip().partition("://")
+        scheme, rest = (name, rest) if separator else (scheme, name)
+        if scheme not in SCHEMES or not rest:
+            raise ValueError(f"url: {part!r} is not grpc://HOST:PORT, grpcs://HOST:PORT or grpc+unix:///PATH")
+        if scheme == "grpc+unix":
+            rest = "unix:" + rest
+        elif not rest.rpartition(":")[2].isdigit():
+            raise ValueError(f"url: {part!r} has no port")
+        found.append((rest, SCHEMES[scheme]))
+    return found
+
+
+@dataclass
+class Target:
+    """The arguments of lockstock.connect."""
+    urls: Union[str, Sequence[str]]
+    token: Token = None
+    namespace: str = ""
+    timeout: float = 5.0
+    owner: str = ""
+    ca_file: Optional[str] = None
+    certificate_file: Optional[str] = None
+    key_file: Optional[str] = None
+    server_name: Optional[str] = None
+    addresses: List[Tuple[str, bool]] = field(init=False)
+    options: List[Tuple[str, object]] = field(init=False)
+    pid: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.addresses = parse(self.urls)
+        self.options = list(CHANNEL_OPTIONS)
+        if self.server_name:
+            self.options.append(("grpc.ssl_target_name_override", self.server_name))
+        self.pid = os.getpid()
+        self._fixed = None if callable(self.token) else self._metadata(self.token)
+
+    def _metadata(self, token: Optional[str]) -> Tuple[Tuple[str, str], ...]:
+        namespace = (("lockstock-namespace", self.namespace),) if self.namespace else ()
+        return namespace + ((("authorization", f"Bearer {token}"),) if token else ())
+
+    def metadata(self) -> Tuple[Tuple[str, str], ...]:
+        """What goes along with a call. A function that gives the token is asked for each try."""
+        return self._fixed if self._fixed is not None else self._metadata(self.token())  # type: ignore[operator,misc]
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        def read(path: Optional[str]) -> Optional[bytes]:
+            if not path:
+                return None
+            with open(path, "rb") as file:
+                return file.read()
+
+        return grpc.ssl_channel_credentials(read(self.ca_file), read(self.key_file), read(self.certificate_file))

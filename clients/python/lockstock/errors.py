@@ -1,0 +1,121 @@
+"""What a caller of lockstock can be told in place of an answer."""
+from __future__ import annotations
+
+from typing import List, Optional
+
+
+class Error(Exception):
+    """The root of all errors of this package.
+
+    code         the gRPC code by name ("UNAVAILABLE"); "OK" when a server answered and refused
+    applied      "NO": nothing was changed, and nothing will be; "MAYBE": nobody knows; "YES": it was changed
+    reason       a fixed word for programs ("store_unreachable"); "" if there is none
+    field        the path of the request's field that is wrong ("targets[0].name"); "" if no single field is
+    retry_after  seconds after which to try again; None: unknown, or never
+    """
+
+    def __init__(self, message: str, *, code: str = "OK", applied: str = "NO", reason: str = "", field: str = "",
+                 retry_after: Optional[float] = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.applied = applied
+        self.reason = reason
+        self.field = field
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        if self.code == "OK":
+            return self.message
+        where = f" ({self.field})" if self.field else ""
+        return f"{self.code}{where}, applied {self.applied}: {self.message}"
+
+
+class CallError(Error):
+    """A call failed: no server could be reached, or a server answered with an error."""
+
+
+class LockBusy(Error):
+    """Someone else holds the lock; `holder` is the owner that he gave, `retry_after` what is left of his lease."""
+
+    def __init__(self, message: str, *, holder: str, retry_after: Optional[float]) -> None:
+        super().__init__(message, reason="busy", retry_after=retry_after)
+        self.holder = holder
+
+
+class LockTimedOut(LockBusy):
+    """It was not this caller's turn within `wait`."""
+
+
+class LockLost(Error):
+    """The lock is no longer certain to be held: its lease ended, or an administrator took it away."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, applied="MAYBE", reason="lease_lost")
+
+
+class OnceInProgress(Error):
+    """Another attempt runs; `retry_after` is what is left of its lease."""
+
+    def __init__(self, message: str, *, retry_after: Optional[float]) -> None:
+        super().__init__(message, reason="busy", retry_after=retry_after)
+
+
+class OnceMismatch(Error):
+    """The key was used before, with another fingerprint."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="id_reused")
+
+
+class OnceFailed(Error):
+    """The attempt that counts gave up (GiveUp); `detail` is what it said."""
+
+    def __init__(self, message: str, *, detail: str) -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class OnceSuperseded(Error):
+    """The function ran longer than its lease, and another attempt took over. Its result does not count."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="lease_lost")
+
+
+class OnceDoubtful(Error):
+    """The function ran, and no server confirmed that its result is stored. `result` is what it returned; the next caller
+    may run the function again."""
+
+    def __init__(self, message: str, *, result: object) -> None:
+        super().__init__(message, applied="MAYBE")
+        self.result = result
+
+
+class GiveUp(Exception):
+    """For a function under `once` to raise: the failure is its result. Later callers get OnceFailed with `detail`."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class StockRefused(Error):
+    """The order was refused; `outcome` says why ("BUYER_LIMIT", "NOT_OPEN", "CLOSED", "UNKNOWN_SKU", "EXPIRED", ...)."""
+
+    def __init__(self, message: str, *, outcome: str, lines: Optional[List[object]] = None) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        self.lines = lines or []
+
+
+class SoldOut(StockRefused):
+    """Not enough is left of one line at least; `lines` says what is available of each."""
+
+
+class LedgerTrimmed(Error):
+    """Entries after `after` were trimmed away; `oldest_id` is the oldest that is left."""
+
+    def __init__(self, message: str, *, oldest_id: str) -> None:
+        super().__init__(message)
+        self.oldest_id = oldest_id

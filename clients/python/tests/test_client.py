@@ -1,0 +1,243 @@
+"""What only Python has: fork, asyncio, `with`; and the flash sale. LOCKSTOCKD names the program, PYTHONPATH has the package."""
+import asyncio
+import os
+import signal
+import threading
+import unittest
+from concurrent import futures
+
+import grpc
+
+import lockstock
+import lockstock.aio
+import lockstock.testing
+from lockstock.v1 import admin_pb2, id_pb2, idempotency_pb2, lock_pb2, ratelimit_pb2, stock_pb2
+
+LIMIT_S = 60
+
+
+class WithServer(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = lockstock.testing.server()
+        cls.addClassCleanup(cls.server.close)
+
+    def setUp(self):
+        self.ls = lockstock.connect(self.server.url)
+        self.addCleanup(self.ls.close)
+
+    def holders(self, name):
+        return len(self.ls.calls.lock.inspect(lock_pb2.InspectRequest(name=name)).holders)
+
+    def wait_for(self, what):
+        for _ in range(LIMIT_S * 50):
+            if what():
+                return
+            threading.Event().wait(0.02)
+        self.fail("it does not come true")
+
+    def force_release(self, name):
+        self.ls.calls.lock.force_release(lock_pb2.ForceReleaseRequest(name=name, reason="a test"))
+
+
+class Locks(WithServer):
+    def test_a_block_that_lost_its_lock_raises(self):
+        with self.assertRaises(lockstock.LockLost):
+            with self.ls.lock("lost", lease=1) as held:
+                self.force_release("lost")
+                self.wait_for(lambda: held.lost)
+                self.assertEqual(held.remaining, 0)
+                self.assertRaises(lockstock.LockLost, held.check)
+
+    def test_the_blocks_own_error_comes_first(self):
+        with self.assertRaises(ZeroDivisionError):
+            with self.ls.lock("error", lease=1) as held:
+                self.force_release("error")
+                self.wait_for(lambda: held.lost)
+                print(1 / 0)
+
+    def test_a_lock_object_is_not_reentrant(self):
+        lock = self.ls.lock("again")
+        with lock:
+            self.assertRaises(RuntimeError, lock.acquire)
+        with lock:
+            pass
+        self.assertRaises(RuntimeError, lock.release)
+
+    def test_a_forked_child_holds_nothing_and_releases_nothing(self):
+        with self.ls.lock("forked", lease=60) as held:
+            child = os.fork()
+            if child == 0:
+                right = held.lost and held.remaining == 0
+                held.release()
+                try:
+                    self.ls.ids()
+                except lockstock.CallError as error:
+                    right = right and error.code == "FAILED_PRECONDITION"
+                os._exit(0 if right else 1)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+            self.assertFalse(held.lost)
+            self.assertEqual(self.holders("forked"), 1)
+
+    def test_an_interrupted_acquire_holds_no_place(self):
+        with self.ls.lock("interrupted", lease=60):
+            main = threading.main_thread().ident
+            asker = threading.Thread(target=lambda: (self.wait_for(lambda: self.waiters("interrupted") == 1),
+                                                     signal.pthread_kill(main, signal.SIGINT)))
+            asker.start()
+            with self.assertRaises(KeyboardInterrupt):
+                self.ls.lock("interrupted", wait=LIMIT_S).acquire()
+            asker.join()
+            self.wait_for(lambda: self.waiters("interrupted") == 0)
+
+    def waiters(self, name):
+        return self.ls.calls.lock.inspect(lock_pb2.InspectRequest(name=name)).waiters
+
+    def test_wrong_arguments_are_named(self):
+        for url in ("tcp://h:1", "grpc://h", "", "h:1"):
+            self.assertRaisesRegex(ValueError, "^url: ", lockstock.connect, url)
+        self.assertRaisesRegex(ValueError, "^names: ", self.ls.lock)
+        self.assertRaisesRegex(ValueError, "^lease: ", self.ls.lock, "x", lease=-1)
+        self.assertRaisesRegex(ValueError, "^policy: ", self.ls.limit, "x")
+        self.assertRaisesRegex(ValueError, "^group: ", self.ls.stock.deduct, "o", {"a": 1, "b": 1})
+        self.assertRaisesRegex(ValueError, "^kind: ", self.ls.ids, kind="roman")
+
+
+class InAsyncio(WithServer):
+    def run_with(self, scene):
+        async def run():
+            async with lockstock.aio.connect(self.server.url) as ls:
+                await scene(ls)
+        asyncio.run(asyncio.wait_for(run(), LIMIT_S))
+
+    def test_a_lost_lock_cancels_its_block(self):
+        async def scene(ls):
+            with self.assertRaises(lockstock.LockLost):
+                async with ls.lock("a-lost", lease=1):
+                    self.force_release("a-lost")
+                    await asyncio.sleep(LIMIT_S * 2)
+            await asyncio.sleep(0)  # the task itself is not cancelled
+        self.run_with(scene)
+
+    def test_a_cancelled_block_releases(self):
+        async def hold(ls, held):
+            async with ls.lock("a-held", lease=60):
+                held.set()
+                await asyncio.sleep(LIMIT_S * 2)
+
+        async def scene(ls):
+            held = asyncio.Event()
+            task = asyncio.ensure_future(hold(ls, held))
+            await held.wait()
+            task.cancel()
+            self.assertIsInstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
+            self.assertEqual(self.holders("a-held"), 0)
+        self.run_with(scene)
+
+    def test_a_cancelled_release_releases(self):
+        async def scene(ls):
+            lock = await ls.lock("a-released", lease=60).acquire()
+            self.server.freeze()
+            task = asyncio.ensure_future(lock.release())
+            await asyncio.sleep(0.05)  # any moment before the answer will do
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            self.server.thaw()
+            self.wait_for(lambda: self.holders("a-released") == 0)
+        self.run_with(scene)
+
+    def test_once_and_the_ledger(self):
+        async def scene(ls):
+            @ls.once("a-once", key=lambda order: order)
+            async def charge(order):
+                return {"order": order, "attempt": lockstock.attempt().number}
+
+            self.assertEqual([await charge("o"), await charge("o")], [{"order": "o", "attempt": 1}] * 2)
+            self.assertRaises(RuntimeError, lockstock.attempt)
+            await ls.stock.put("a-phone", 1)
+            async with ls.reserve("o", {"a-phone": 1}, hold=60) as reservation:
+                await reservation.confirm()
+            kinds = [stock_pb2.LedgerKind.Name(entry.kind)[len("LEDGER_KIND_"):] async for entry in ls.ledger("a-phone")]
+            self.assertEqual(kinds, ["PUT", "RESERVED", "CONFIRMED"])
+        self.run_with(scene)
+
+
+class Calls(WithServer):
+    def test_every_method_is_there(self):
+        for attribute, module in (("lock", lock_pb2), ("stock", stock_pb2), ("idempotency", idempotency_pb2),
+                                  ("rate_limit", ratelimit_pb2), ("id", id_pb2), ("admin", admin_pb2)):
+            (service,) = module.DESCRIPTOR.services_by_name.values()
+            there = {name for name in dir(getattr(self.ls.calls, attribute)) if not name.startswith("_")}
+            self.assertEqual({name.rstrip("_").replace("_", "") for name in there}, {m.name.lower() for m in service.methods})
+        self.assertTrue(self.ls.calls.admin.get_status(admin_pb2.GetStatusRequest()))
+
+    def test_token_and_namespace_go_along(self):
+        seen = []
+
+        class Seen(grpc.GenericRpcHandler):
+            def service(self, details):
+                seen.append(dict(details.invocation_metadata))
+
+        server = grpc.server(futures.ThreadPoolExecutor(1))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.add_generic_rpc_handlers((Seen(),))
+        server.start()
+        self.addCleanup(server.stop, None)
+        tokens = iter(("first", "second"))
+        with lockstock.connect(f"grpc://127.0.0.1:{port}", token=lambda: next(tokens), namespace="shop") as ls:
+            for _ in range(2):
+                with self.assertRaises(lockstock.CallError) as told:
+                    ls.ids()
+                self.assertEqual(told.exception.code, "UNIMPLEMENTED")
+        self.assertEqual([(one["authorization"], one["lockstock-namespace"]) for one in seen],
+                         [("Bearer first", "shop"), ("Bearer second", "shop")])
+
+
+class Away(unittest.TestCase):
+    def test_a_call_without_an_id_was_not_sent_to_a_server_that_is_away(self):
+        with lockstock.testing.server() as server, lockstock.connect(server.url) as ls:
+            ls.stock.put("phone", 1)
+            server.kill()
+            request = stock_pb2.GetItemRequest(sku="phone")
+            self.assertRaises(lockstock.CallError, ls.calls.stock.get_item, request, timeout=0.5)
+            with self.assertRaises(lockstock.CallError) as told:
+                ls.calls.stock.put_item(stock_pb2.PutItemRequest(sku="phone", on_hand=2), timeout=0.5)
+            self.assertEqual((told.exception.applied, told.exception.reason), ("NO", "server_unreachable"))
+
+
+class FlashSale(unittest.TestCase):
+    """Buyers in threads, each order sent twice, while the server is killed: exactly what is there is sold."""
+
+    BUYERS, ITEMS, KILLS = (2000, 100, 5) if os.environ.get("LOCKSTOCK_SOAK") else (200, 20, 2)
+
+    def test_nothing_is_oversold_while_the_server_is_killed(self):
+        with lockstock.testing.server() as server, lockstock.connect(server.url, timeout=30) as ls:
+            ls.stock.put("phone", self.ITEMS)
+            bought, errors, left = [], [], iter(range(self.BUYERS))
+
+            def buy():
+                for buyer in left:
+                    for _ in range(2):  # a double click
+                        try:
+                            bought.append((buyer, ls.stock.deduct(f"order-{buyer}", {"phone": 1}).replayed))
+                        except lockstock.SoldOut:
+                            pass
+                        except Exception as error:
+                            errors.append(error)
+
+            threads = [threading.Thread(target=buy) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for _ in range(self.KILLS):
+                server.kill()
+                server.start()
+            for thread in threads:
+                thread.join()
+            item = ls.stock.get("phone")
+            self.assertEqual(errors, [])
+            self.assertEqual((item.available, item.sold), (0, self.ITEMS))
+            self.assertEqual(len({buyer for buyer, _ in bought}), self.ITEMS)
+
+
+if __name__ == "__main__":
+    unittest.main()
