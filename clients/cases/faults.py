@@ -16,6 +16,7 @@ class Faults(grpc.GenericRpcHandler):
     ("refuse", code, applied)   is answered with an error, and not passed on
     ("answer", code, applied)   is passed on, and answered with an error
     ("lose",)                   is passed on, and its answer is an error without a word about `applied`
+    ("hang",)                   is not passed on, and not answered
     ("twice",)                  is passed on twice; the second answer counts
     """
 
@@ -48,6 +49,11 @@ class Faults(grpc.GenericRpcHandler):
         fault = self.take(path.rpartition("/")[2], request)
         if fault[0] == "refuse":
             self.fail(context, *fault[1:])
+        if fault[0] == "hang":
+            ended = threading.Event()
+            if context.add_callback(ended.set):
+                ended.wait()
+            context.abort(grpc.StatusCode.CANCELLED, "the client has left")
         forward = self.channel.unary_unary(path, request_serializer=same, response_deserializer=same)
         try:
             for _ in range(2 if fault[0] == "twice" else 1):

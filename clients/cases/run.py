@@ -113,6 +113,7 @@ class Cases(unittest.TestCase):
 
     def test_a_lock_excludes_and_fences_rise(self):
         first = self.take("x")
+        self.assertLessEqual(self.ask("state", id="x").remaining, 59)  # 1 s less than the lease
         busy = self.ask("lock", client="c", id="y", names=["x"], lease=60, wait=0)
         self.assertEqual((busy.error, busy.applied, busy.reason), ("LockBusy", "NO", "busy"))
         self.assertIsNone(self.ask("release", id="x").error)
@@ -124,6 +125,16 @@ class Cases(unittest.TestCase):
         self.wait_for(lambda: self.inspect("x").waiters == 1)
         held.release()
         self.assertGreater(waits().fence, held.fence)
+
+    def test_a_lease_begins_with_the_end_of_a_wait(self):
+        held = self.own.lock("x", lease=60).acquire()
+        waits = self.start("lock", client="c", id="x", names=["x"], lease=4, wait=100)
+        self.wait_for(lambda: self.inspect("x").waiters == 1)
+        threading.Event().wait(5)  # longer than the lease
+        held.release()
+        self.assertIsNone(waits().error)
+        self.assertFalse(self.ask("state", id="x").lost)
+        self.assertIsNone(self.ask("release", id="x").error)
 
     def test_a_waiter_whose_time_is_over_holds_nothing(self):
         held = self.own.lock("x", lease=60).acquire()
@@ -292,6 +303,14 @@ class Cases(unittest.TestCase):
         self.assertEqual(len(faults.calls["Deduct"]), 4)
         self.assertEqual(self.own.stock.get("phone").available, 9)
 
+    def test_a_server_that_does_not_answer_is_left(self):
+        self.own.stock.put("phone", 10)
+        faults = self.through_faults()
+        faults.next("Deduct", ("hang",), ("hang",))
+        self.ask("connect", client="both", url=f"{faults.url},{self.server.url}")
+        self.assertIsNone(self.ask("deduct", client="both", order="o", sku="phone", quantity=1).error)
+        self.assertEqual(len(faults.calls["Deduct"]), 1)
+
     def test_other_errors_are_not_repeated(self):
         faults = self.through_faults()
         for code, applied in (("RESOURCE_EXHAUSTED", "NO"), ("INTERNAL", "MAYBE"), ("PERMISSION_DENIED", "NO")):
@@ -358,9 +377,11 @@ class Cases(unittest.TestCase):
         self.assertEqual((item.available, item.sold), (7, 3))
 
     def test_a_closed_client_has_given_back_what_it_released(self):
-        self.take("x", lease=600)
-        self.ask("release", id="x")
-        self.assertIsNone(self.ask("close", client="c").error)
+        faults = self.through_faults()
+        self.assertIsNone(self.ask("lock", client="f", id="x", names=["x"], lease=600).error)
+        faults.next("Release", ("refuse", "INTERNAL", "MAYBE"))
+        self.assertEqual(self.ask("release", id="x").code, "INTERNAL")
+        self.assertIsNone(self.ask("close", client="f").error)
         self.assertEqual(len(self.inspect("x").holders), 0)
 
 
