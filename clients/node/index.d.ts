@@ -1,0 +1,165 @@
+/** Locks that renew themselves, stock that is never oversold, functions that run once, rate limits and ids from lockstockd.
+ * Durations are milliseconds. Fences and ids are bigint; other numbers of the contract are bigint in answers of `calls`, and
+ * number or bigint in requests. */
+
+export interface ConnectOptions {
+  /** A bearer token, or a function that gives one and is asked for each try. */
+  token?: string | (() => string | Promise<string>);
+  namespace?: string;
+  /** Of a call, without what it waits; 5000. */
+  timeoutMs?: number;
+  /** What others see of a holder of locks; else host:pid. */
+  owner?: string;
+  /** PEM files, for grpcs://. */
+  caFile?: string;
+  certificateFile?: string;
+  keyFile?: string;
+  serverName?: string;
+}
+
+/** A client of one server, or of several on one store: "grpc://a:7701,b:7701". It connects with the first call. Throws TypeError
+ * for a URL that it cannot use. */
+export function connect(urls: string | string[], options?: ConnectOptions): Client;
+
+export interface LockOptions {
+  /** It is renewed at each third; 10000. */
+  leaseMs?: number;
+  /** How long to wait in the queue; 0: LockBusy at once. */
+  waitMs?: number;
+  /** What several names share. */
+  group?: string;
+  /** Names to lock together with other readers. */
+  shared?: string[];
+  /** Of a semaphore, of which `permits` (1) are taken. */
+  capacity?: number;
+  permits?: number;
+  /** Ends the renewal. */
+  maxHoldMs?: number;
+  owner?: string;
+  /** Ends the acquisition: it rejects with an AbortError, and leaves nothing behind. */
+  signal?: AbortSignal;
+}
+
+export interface Held {
+  /** Of the first name: pass it to what the lock protects. */
+  readonly fence: bigint;
+  readonly fences: Record<string, bigint>;
+  readonly token: string;
+  /** Aborts with LockLost when the lock is lost. */
+  readonly signal: AbortSignal;
+  readonly lost: boolean;
+  readonly remainingMs: number;
+  /** Throws LockLost. */
+  check(): void;
+  /** Where no server answers, the background goes on. Rejects with LockLost. */
+  release(): Promise<void>;
+}
+
+export interface OnceOptions<Args extends unknown[], R> {
+  key: (...args: Args) => string | number | bigint;
+  leaseMs?: number;
+  retainMs?: number;
+  /** How long to wait for an attempt that runs; 0: OnceInProgress at once. */
+  waitMs?: number;
+  /** Another one for the same key is OnceMismatch; 64 bytes at most. */
+  fingerprint?: (...args: Args) => string | Uint8Array;
+  encode?: (value: R) => string;
+  decode?: (stored: string) => R;
+}
+
+export interface Attempt {
+  /** 1 for the first; more: an earlier attempt did not end. */
+  readonly attempt: number;
+  readonly fence: bigint;
+  /** Aborts when another attempt may have begun. */
+  readonly signal: AbortSignal;
+}
+
+export type LimitOptions = ({ policy: string; limit?: undefined } | { policy?: undefined; limit: number; periodMs: number }) & {
+  algorithm?: "FIXED_WINDOW" | "SLIDING_LOG" | "SLIDING_WINDOW" | "TOKEN_BUCKET";
+  burst?: number;
+  cost?: number;
+  group?: string;
+  peek?: boolean;
+  requestId?: string;
+};
+
+export interface Decision {
+  allowed: boolean;
+  banned: boolean;
+  limit: number;
+  remaining: number;
+  retryAfterMs?: number;
+  replayed: boolean;
+}
+
+export type Lines = Record<string, number>;
+export interface LineStock { sku: string; available: bigint }
+export interface Item { sku: string; group: string; available: bigint; reserved: bigint; sold: bigint; version: bigint }
+export interface LedgerEntry { id: string; kind: number; sku: string; quantity: bigint; orderId: string; atMs: bigint; reason: string }
+
+export interface Reservation {
+  readonly lines: LineStock[];
+  readonly remainingMs: number;
+  /** Sells the units. Rejects with StockRefused if the hold has ended; reacquire: then takes them anew, if there are any. */
+  confirm(options?: { reacquire?: boolean }): Promise<void>;
+}
+
+export interface CallOptions { timeoutMs?: number; insist?: boolean; signal?: AbortSignal }
+type Calls = Record<string, (request?: object, options?: CallOptions) => Promise<any>>;
+
+export interface Client {
+  /** Runs `body` while it holds the lock. Rejects with LockBusy, LockTimedOut, or LockLost if the lock was lost meanwhile. */
+  lock<R>(names: string | string[], options: LockOptions, body: (held: Held) => R | Promise<R>): Promise<R>;
+  /** Takes a lock, which has to be released. */
+  acquire(names: string | string[], options?: LockOptions): Promise<Held>;
+  /** Of all calls with one key the first runs `body`, and the others get what it returned. An exception lets the next caller run
+   * it again, GiveUp does not. */
+  once<Args extends unknown[], R>(scope: string, options: OnceOptions<Args, R>,
+    body: (...args: [...Args, Attempt]) => R | Promise<R>): (...args: Args) => Promise<R>;
+  /** Trouble with a server rejects with CallError, and is never a decision. */
+  limit(key: string, options: LimitOptions): Promise<Decision>;
+  /** Sets units aside, and gives them back when `body` ends without `confirm`. holdMs: when they come back by themselves; keepMs:
+   * for how long the hold is extended. */
+  reserve<R>(orderId: string, lines: Lines, options: { holdMs: number; keepMs?: number; buyer?: string; group?: string },
+    body: (reservation: Reservation) => R | Promise<R>): Promise<R>;
+  readonly stock: {
+    put(sku: string, onHand: number, options?: { group?: string; buckets?: number; perBuyerLimit?: number }): Promise<Item>;
+    get(sku: string, options?: { group?: string }): Promise<Item>;
+    /** Sells all lines or none. Rejects with SoldOut or StockRefused. The same order sells once. */
+    deduct(orderId: string, lines: Lines, options?: { buyer?: string; group?: string }): Promise<{ replayed: boolean; lines: LineStock[] }>;
+  };
+  /** uuid7: texts; snowflake and sequence (with a name): bigints. */
+  ids(count?: number, options?: { kind?: "uuid7" | "snowflake" | "sequence"; name?: string }): Promise<(string | bigint)[]>;
+  /** The changes of a group's stock after an entry. It ends when none came for `waitMs`. */
+  ledger(group: string, options?: { after?: string; waitMs?: number }): AsyncGenerator<LedgerEntry>;
+  /** Each method of each service. A field that the request does not have is a TypeError. */
+  readonly calls: { lock: Calls; stock: Calls; idempotency: Calls; rateLimit: Calls; id: Calls; admin: Calls };
+  /** Waits 2 s at most for what is given back in the background. Locks that are held end with their leases. */
+  close(): Promise<void>;
+}
+
+/** The root of all errors. code: the gRPC code by name, "OK" when a server answered and refused. applied: "NO": nothing was changed,
+ * and nothing will be; "MAYBE": nobody knows; "YES". reason: a fixed word. field: the request's field that is wrong. */
+export class LockstockError extends Error {
+  readonly code: string;
+  readonly applied: "NO" | "MAYBE" | "YES";
+  readonly reason: string;
+  readonly field: string;
+  readonly retryAfterMs?: number;
+}
+export class CallError extends LockstockError {}
+export class LockBusy extends LockstockError { readonly holder?: string }
+export class LockTimedOut extends LockBusy {}
+export class LockLost extends LockstockError {}
+export class OnceInProgress extends LockstockError {}
+export class OnceMismatch extends LockstockError {}
+/** The attempt that counts gave up; `detail` is what it said. */
+export class OnceFailed extends LockstockError { readonly detail: string }
+export class OnceSuperseded extends LockstockError {}
+/** The function ran, and nobody confirmed that its `result` is stored. */
+export class OnceDoubtful extends LockstockError { readonly result: unknown }
+export class StockRefused extends LockstockError { readonly outcome: string; readonly lines: LineStock[] }
+export class SoldOut extends StockRefused {}
+/** For a function under `once` to throw: the failure is its result. */
+export class GiveUp extends Error {}

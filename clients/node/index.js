@@ -1,0 +1,311 @@
+/** Locks that renew themselves, stock, calls that run once, limits and ids from lockstockd. index.d.ts describes all. */
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+import { Caller, nowMs } from "./lib/calls.js";
+import { registry, requestOf, services } from "./lib/contract.js";
+import { CallError, GiveUp, LockBusy, LockLost, LockstockError, LockTimedOut, OnceDoubtful, OnceFailed, OnceInProgress,
+  OnceMismatch, OnceSuperseded, SoldOut, StockRefused } from "./lib/errors.js";
+import { Keeper, Lease } from "./lib/keeper.js";
+
+export * from "./lib/errors.js";
+
+const GIVE_BACK_MS = 1000, CLOSE_MS = 2000, FINAL_FAILURE = -1, DETAIL_MAX = 1024;
+const [EXCLUSIVE, SHARED, PERMIT] = [1, 2, 3];
+const outcome = (name, number) => registry.getEnum(`lockstock.v1.${name}Outcome`).value[number]?.localName ?? "UNSPECIFIED";
+const newId = () => randomBytes(16).toString("hex");
+
+/** A lock that is held. */
+class Held {
+  constructor(client, request, lease, answer) {
+    Object.assign(this, { client, request, lease });
+    this.token = request.token;
+    this.fences = Object.fromEntries(answer.fences.map(({ name, fence }) => [name, fence]));
+    this.fence = this.fences[request.targets[0].name];
+    this.signal = lease.aborts.signal;
+  }
+
+  get lost() {
+    return this.lease.lost;
+  }
+
+  get remainingMs() {
+    return this.lease.remainingMs;
+  }
+
+  check() {
+    if (this.lost) throw new LockLost(this.lease.reason);
+  }
+
+  async release() {
+    if (this.lease.ended) throw new TypeError("the lock was released before");
+    const { client, request, lease } = this;
+    if (!lease.end()) {
+      client.giveBack(request);
+      throw new LockLost(lease.reason);
+    }
+    try {
+      const answer = await client.caller.call(services.lock.release, requestOf(services.lock.release, releaseOf(request)), { insist: true });
+      if (outcome("Release", answer.outcome) !== "RELEASED") throw new LockLost(lease.reason);
+    } catch (error) {
+      if (error instanceof LockLost) throw error;
+      client.giveBack(request);
+      if (error.code !== "UNAVAILABLE" && error.code !== "DEADLINE_EXCEEDED") throw error;
+    }
+  }
+}
+
+const releaseOf = ({ group, targets, token }) => ({ group: group || (targets.length === 1 ? targets[0].name : ""), token });
+
+class Client {
+  constructor(target) {
+    this.keeper = new Keeper(target);
+    this.caller = new Caller(typeof target.token === "function"
+      ? { ...target, token: async () => (this.keeper.token = await target.token()) } : target);
+    this.owner = target.owner ?? `${hostname()}:${process.pid}`;
+    this.calls = {};
+    for (const [service, methods] of Object.entries(services))
+      this.calls[service] = Object.fromEntries(Object.entries(methods).map(([name, method]) =>
+        [name, (init = {}, options) => this.caller.call(method, requestOf(method, init), options)]));
+    this.stock = {
+      put: async (sku, onHand, options = {}) => (await this.calls.stock.putItem({ sku, onHand, ...options })).item,
+      get: async (sku, { group = "" } = {}) => (await this.calls.stock.getItem({ sku, group })).item,
+      deduct: async (orderId, lines, { buyer = "", group } = {}) => {
+        const answer = await this.calls.stock.deduct({ group: groupOf(group, lines), orderId, buyerId: buyer, lines: linesOf(lines) });
+        if (outcome("Deduct", answer.outcome) !== "DEDUCTED") refuse(orderId, outcome("Deduct", answer.outcome), answer.lines);
+        return { replayed: answer.replayed, lines: answer.lines };
+      },
+    };
+  }
+
+  giveBack(request) {
+    this.keeper.insist({ service: "lock", name: "release", request: releaseOf(request) });
+  }
+
+  async acquire(names, { leaseMs = 10000, waitMs = 0, group = "", shared = [], capacity, permits = 1, maxHoldMs, owner = this.owner,
+    signal } = {}) {
+    const mode = (name, kind) => ({ name, mode: kind });
+    const targets = capacity ? [names].flat().map((name) => ({ name, mode: PERMIT, permits, capacity }))
+      : [...[names].flat().map((name) => mode(name, EXCLUSIVE)), ...shared.map((name) => mode(name, SHARED))];
+    if (targets.length === 0) throw new TypeError("names: a lock needs one at least");
+    const request = { group, targets, token: newId(), owner, leaseMs, waitMs };
+    let sent = nowMs(), told;
+    try {
+      told = await this.caller.callTold(services.lock.acquire, requestOf(services.lock.acquire, request), { signal });
+    } catch (error) {
+      if (error.applied !== "NO") this.giveBack(request);
+      throw error;
+    }
+    const what = outcome("Acquire", told.answer.outcome);
+    if (what !== "ACQUIRED") await this.refused(request, told, what);
+    const renewal = { group: group || targets[0].name, token: request.token, leaseMs };
+    if (nowMs() >= sent + leaseMs / 3) {
+      // After a long wait the lease counts from a first Renew.
+      sent = nowMs();
+      const answer = await this.calls.lock.renew({ leases: [renewal] }, { timeoutMs: leaseMs, insist: true }).catch((error) => {
+        this.giveBack(request);
+        throw error;
+      });
+      if (outcome("Renew", answer.results[0].outcome) !== "RENEWED") throw new LockLost(`${targets[0].name}: lost before it was granted`);
+    }
+    const lease = new Lease(this.keeper, { kind: "lock", what: `the lock ${targets.map(({ name }) => name).join(", ")}`,
+      request: renewal, leaseMs, sent, stopAt: maxHoldMs === undefined ? Infinity : sent + maxHoldMs });
+    lease.error = (reason) => new LockLost(reason);
+    return new Held(this, request, lease, told.answer);
+  }
+
+  async refused(request, { answer, doubt }, what) {
+    if (doubt) {
+      const method = services.lock.release;
+      await this.caller.call(method, requestOf(method, releaseOf(request)), { timeoutMs: GIVE_BACK_MS, insist: true })
+        .catch(() => this.giveBack(request));
+    }
+    const names = request.targets.map(({ name }) => name).join(", ");
+    const more = { reason: "busy", holder: answer.holder?.owner, retryAfterMs: answer.holder && Number(answer.holder.leaseMs) };
+    if (what === "BUSY") throw new LockBusy(`${names}: held by ${more.holder || "someone"}`, more);
+    if (what === "TIMED_OUT") throw new LockTimedOut(`${names}: not within ${request.waitMs} ms; held by ${more.holder || "someone"}`, more);
+    throw new LockLost(`${names}: the token of this acquisition was spent before it was granted`);
+  }
+
+  async lock(names, options, body) {
+    const held = await this.acquire(names, options);
+    let result;
+    try {
+      result = await body(held);
+    } catch (error) {
+      await held.release().catch((failure) => {
+        if (error === held.signal.reason || error?.name === "AbortError") throw failure;
+      });
+      throw error;
+    }
+    await held.release();
+    return result;
+  }
+
+  once(scope, { key, leaseMs = 30000, retainMs = 86400000, waitMs = 0, fingerprint, encode = JSON.stringify, decode = JSON.parse },
+    body) {
+    return async (...args) => {
+      const request = { scope, key: String(key(...args)), attemptToken: newId(), leaseMs, retainMs, waitMs,
+        fingerprint: fingerprint ? Buffer.from(fingerprint(...args)) : new Uint8Array() };
+      const begun = await this.begin(request);
+      if (begun.result) {
+        const { code, body: stored, headers } = begun.result;
+        if (code === FINAL_FAILURE) throw gaveUp(request, headers[0]?.value ?? "");
+        return decode(Buffer.from(stored).toString());
+      }
+      let value;
+      try {
+        value = await body(...args, { attempt: begun.attempt, fence: begun.fence, signal: begun.lease.aborts.signal });
+      } catch (error) {
+        return await this.fail(request, begun, error);
+      }
+      let stored;
+      try {
+        stored = Buffer.from(encode(value) ?? "null");
+      } catch (error) {
+        // The function has run, and must not run again.
+        return await this.fail(request, begun, new GiveUp(`the result cannot be stored: ${error.message}`));
+      }
+      return await this.complete(request, begun, value, stored);
+    };
+  }
+
+  async begin(request) {
+    let sent = nowMs(), answer;
+    const { scope, key, leaseMs } = request;
+    try {
+      answer = await this.calls.idempotency.begin(request);
+    } catch (error) {
+      if (error.applied !== "NO")
+        this.keeper.insist({ service: "idempotency", name: "begin", request: { ...request, waitMs: 0 } }, { service: "idempotency",
+          name: "fail", needsFence: true, request: { scope, key, kind: 1, detail: "the caller left before its attempt began" } });
+      throw error;
+    }
+    const name = `${scope}/${key}`;
+    switch (outcome("Begin", answer.outcome)) {
+      case "REPLAY": return { result: answer.result };
+      case "IN_PROGRESS": throw new OnceInProgress(`another attempt at ${name} runs`, { reason: "busy", retryAfterMs: Number(answer.retryAfterMs) });
+      case "MISMATCH": throw new OnceMismatch(`${name} was used before with another fingerprint`, { reason: "id_reused" });
+    }
+    const extend = { scope, key, fence: answer.fence, leaseMs };
+    if (nowMs() >= sent + leaseMs / 3) {
+      sent = nowMs();
+      const extended = await this.calls.idempotency.extend(extend, { insist: true });
+      if (outcome("Extend", extended.outcome) !== "EXTENDED") throw superseded(request);
+    }
+    const lease = new Lease(this.keeper, { kind: "attempt", what: `the attempt at ${name}`, request: extend, leaseMs, sent });
+    lease.error = (reason) => new LockLost(reason);
+    return { attempt: Number(answer.attempt), fence: answer.fence, lease };
+  }
+
+  async complete({ scope, key }, { fence, lease }, value, body) {
+    try {
+      const answer = await this.calls.idempotency.complete({ scope, key, fence, body },
+        { timeoutMs: Math.max(lease.remainingMs, this.caller.timeoutMs), insist: true });
+      if (outcome("Complete", answer.outcome) !== "STORED") throw superseded({ scope, key });
+      return value;
+    } catch (error) {
+      if (!(error instanceof CallError) || error.code === "INVALID_ARGUMENT") throw error;
+      throw new OnceDoubtful(`${scope}/${key}: nobody confirmed its result: ${error.message}`, { applied: "MAYBE", result: value, cause: error });
+    } finally {
+      lease.end();
+    }
+  }
+
+  async fail({ scope, key }, { fence, lease }, error) {
+    lease.end();
+    const detail = String(error?.message ?? error).replaceAll("\0", "").slice(0, DETAIL_MAX / 4);
+    if (!(error instanceof GiveUp)) {
+      this.keeper.insist({ service: "idempotency", name: "fail", request: { scope, key, fence, kind: 1, detail } });
+      throw error;
+    }
+    const answer = await this.calls.idempotency.fail({ scope, key, fence, kind: 2, detail }, { insist: true });
+    if (outcome("Fail", answer.outcome) !== "STORED") throw superseded({ scope, key });
+    throw gaveUp({ scope, key }, detail);
+  }
+
+  async limit(key, { policy, limit, periodMs, algorithm = "SLIDING_WINDOW", burst = 0, cost = 1, group = "", peek = false,
+    requestId = "" }) {
+    if ((policy === undefined) === (limit === undefined)) throw new TypeError("policy: give a policy, or limit and periodMs");
+    const number = registry.getEnum("lockstock.v1.Algorithm").values.find(({ localName }) => localName === algorithm)?.number;
+    if (number === undefined) throw new TypeError(`algorithm: ${algorithm} is unknown`);
+    const spec = policy !== undefined ? { case: "policy", value: policy }
+      : { case: "limit", value: { algorithm: number, limit, periodMs, burst } };
+    const answer = await this.calls.rateLimit.check({ group, rules: [{ key, spec }], cost, peek, requestId });
+    const [rule] = answer.rules, what = outcome("Check", answer.outcome);
+    return { allowed: what === "ALLOWED", banned: what === "BANNED", limit: Number(rule.limit), remaining: Number(rule.remaining),
+      retryAfterMs: what === "ALLOWED" ? undefined : Number(answer.retryAfterMs) || undefined, replayed: answer.replayed };
+  }
+
+  async reserve(orderId, lines, { holdMs, keepMs = 0, buyer = "", group }, body) {
+    const request = { group: groupOf(group, lines), orderId, buyerId: buyer, lines: linesOf(lines), holdMs };
+    const id = { group: request.group, orderId };
+    const cancelLater = () => this.keeper.insist({ service: "stock", name: "cancel", request: id });
+    const sent = nowMs();
+    const { answer, doubt } = await this.caller.callTold(services.stock.reserve, requestOf(services.stock.reserve, request))
+      .catch((error) => {
+        if (error.applied !== "NO") cancelLater();
+        throw error;
+      });
+    if (outcome("Reserve", answer.outcome) !== "RESERVED") {
+      if (doubt) cancelLater();
+      refuse(orderId, outcome("Reserve", answer.outcome), answer.lines);
+    }
+    const lease = new Lease(this.keeper, { kind: "hold", what: `the hold of order ${orderId}`, request: { ...id, holdMs },
+      leaseMs: holdMs, leftMs: Number(answer.holdMs), sent, stopAt: sent + keepMs });
+    let open = true; // Confirm was not tried: without an answer it may have sold the units
+    const confirm = async ({ reacquire = false } = {}) => {
+      open = false;
+      const told = await this.calls.stock.confirm({ ...id, reacquireIfExpired: reacquire }, { insist: true }).catch((error) => {
+        open = error.applied === "NO";
+        throw error;
+      });
+      if (outcome("Confirm", told.outcome) !== "CONFIRMED") refuse(orderId, outcome("Confirm", told.outcome), []);
+    };
+    try {
+      return await body({ lines: answer.lines, confirm, get remainingMs() { return lease.remainingMs; } });
+    } finally {
+      lease.end();
+      if (open) await this.calls.stock.cancel(id, { insist: true }).catch(cancelLater);
+    }
+  }
+
+  async ids(count = 1, { kind = "uuid7", name = "" } = {}) {
+    const number = { uuid7: 2, snowflake: 1, sequence: 3 }[kind];
+    if (!number) throw new TypeError(`kind: ${kind} is none of uuid7, snowflake, sequence`);
+    const answer = await this.calls.id.next({ kind: number, name, count });
+    return answer.uuids.length ? answer.uuids : answer.ids;
+  }
+
+  async *ledger(group, { after = "", waitMs = 0 } = {}) {
+    for (;;) {
+      const page = await this.calls.stock.readLedger({ group, after, waitMs });
+      if (outcome("ReadLedger", page.outcome) !== "OK")
+        throw new LockstockError(`the ledger of ${group} begins at ${page.oldestId}`, { oldestId: page.oldestId });
+      if (page.entries.length === 0) return;
+      yield* page.entries;
+      after = page.nextAfter;
+    }
+  }
+
+  async close() {
+    await this.keeper.close(CLOSE_MS);
+    this.caller.close();
+  }
+}
+
+const superseded = ({ scope, key }) => new OnceSuperseded(`the attempt at ${scope}/${key}: another one has taken over`, { reason: "lease_lost" });
+const gaveUp = ({ scope, key }, detail) => new OnceFailed(`the attempt at ${scope}/${key} gave up: ${detail}`, { detail });
+const linesOf = (lines) => Object.entries(lines).map(([sku, quantity]) => ({ sku, quantity }));
+
+function groupOf(group, lines) {
+  if (group) return group;
+  if (Object.keys(lines).length !== 1) throw new TypeError("group: an order of several skus needs the group that they share");
+  return Object.keys(lines)[0];
+}
+
+function refuse(orderId, what, lines) {
+  const left = lines.map(({ sku, available }) => `${sku}: ${available}`).join(", ");
+  throw new (what === "SOLD_OUT" ? SoldOut : StockRefused)(`order ${orderId}: ${what}${left && ` (${left} left)`}`, { outcome: what, lines });
+}
+
+export const connect = (urls, options = {}) => new Client({ urls, ...options });

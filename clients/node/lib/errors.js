@@ -1,0 +1,25 @@
+/** The root of all errors of this package; index.d.ts describes the members. */
+export class LockstockError extends Error {
+  constructor(message, { code = "OK", applied = "NO", reason = "", field = "", retryAfterMs, ...more } = {}) {
+    super(code === "OK" ? message : `${code}${field ? ` (${field})` : ""}, applied ${applied}: ${message}`);
+    Object.assign(this, { code, applied, reason, field, retryAfterMs, ...more });
+    this.name = new.target.name;
+  }
+}
+export class CallError extends LockstockError {}
+export class LockBusy extends LockstockError {}
+export class LockTimedOut extends LockBusy {}
+export class LockLost extends LockstockError {
+  constructor(message) {
+    super(message, { applied: "MAYBE", reason: "lease_lost" });
+  }
+}
+export class OnceInProgress extends LockstockError {}
+export class OnceMismatch extends LockstockError {}
+export class OnceFailed extends LockstockError {}
+export class OnceSuperseded extends LockstockError {}
+export class OnceDoubtful extends LockstockError {}
+export class StockRefused extends LockstockError {}
+export class SoldOut extends StockRefused {}
+/** For a function under `once` to throw: the failure is its result. */
+export class GiveUp extends Error {}
