@@ -14,6 +14,8 @@ const CHANNEL_OPTIONS = {
 };
 
 export const nowMs = () => Number(process.hrtime.bigint()) / 1e6;
+/** When a lease counts as lost, in ns: a tenth (1 s at most) before it can have ended. */
+export const lostAt = (sentMs, leftMs) => BigInt(Math.round((sentMs + leftMs - Math.min(leftMs / 10, 1000)) * 1e6));
 export const isTemporary = (error) => error.code === "UNAVAILABLE" || TEMPORARY.has(error.code);
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 

@@ -1,7 +1,7 @@
 // The main thread's side of keeper_worker.js. A lease is read from memory that both share, so that it is right at once after
 // the event loop was blocked.
 import { Worker } from "node:worker_threads";
-import { nowMs } from "./calls.js";
+import { lostAt, nowMs } from "./calls.js";
 
 export class Lease {
   constructor(keeper, { kind, what, request, leaseMs, leftMs = leaseMs, sent, stopAt = Infinity }) {
@@ -9,7 +9,7 @@ export class Lease {
     this.aborts = new AbortController();
     const buffer = new SharedArrayBuffer(16);
     this.shared = new BigInt64Array(buffer);
-    Atomics.store(this.shared, 0, BigInt(Math.round((sent + leftMs - Math.min(leftMs / 10, 1000)) * 1e6)));
+    Atomics.store(this.shared, 0, lostAt(sent, leftMs));
     keeper.leases.set(this.id, this);
     keeper.post({ keep: { id: this.id, kind, request, leaseMs, leftMs, sent, stopAt, buffer } });
   }

@@ -1,6 +1,6 @@
 // The thread that renews leases and gives back what nobody waits for. A main thread that is blocked loses no lock.
 import { parentPort, workerData } from "node:worker_threads";
-import { Caller, isTemporary, nowMs } from "./calls.js";
+import { Caller, isTemporary, lostAt, nowMs } from "./calls.js";
 import { requestOf, services } from "./contract.js";
 
 const TICK_MS = 50, BATCH_MAX = 256, TRY_MS = 1500, PAUSE_MIN_MS = 50, PAUSE_MAX_MS = 400, INSIST_MS = 86400000;
@@ -19,10 +19,8 @@ const KINDS = {
     why: "the order has ended" },
 };
 
-export const marginMs = (leaseMs) => Math.min(leaseMs / 10, 1000);
-
 function extended(lease, leftMs, sent) {
-  Atomics.store(lease.shared, 0, BigInt(Math.round((sent + leftMs - marginMs(leftMs)) * 1e6)));
+  Atomics.store(lease.shared, 0, lostAt(sent, leftMs));
   const grid = leftMs / 12; // leases that were taken one after the other are renewed together
   lease.due = Math.max(Math.floor((sent + leftMs / 3) / grid) * grid, sent);
   lease.pause = PAUSE_MIN_MS;
