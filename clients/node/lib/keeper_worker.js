@@ -45,7 +45,7 @@ async function ask(batch, method, request, take) {
   for (const lease of batch) lease.asked = true;
   try {
     const server = caller.connected();
-    if (!server) throw Object.assign(new Error("no server can be reached"), { code: "UNAVAILABLE" });
+    if (!server) throw Object.assign(new Error("no server can be reached"), { reason: "server_unreachable" });
     const answer = await caller.send(server, method, request, TRY_MS).catch((error) => {
       if (error.reason === "connection_lost" || error.reason === "deadline_exceeded") caller.fails(server);
       throw error;
@@ -54,6 +54,8 @@ async function ask(batch, method, request, take) {
   } catch (error) {
     for (const lease of batch) {
       lease.why = `it could not be renewed: ${error.message}`;
+      // Where nothing was sent, a look at the connections costs nobody anything.
+      if (error.reason === "server_unreachable") lease.pause = PAUSE_MIN_MS;
       lease.due = nowMs() + Math.max(lease.pause, error.retryAfterMs ?? 0);
       lease.pause = Math.min(lease.pause * 2, PAUSE_MAX_MS);
     }

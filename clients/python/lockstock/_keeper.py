@@ -51,6 +51,8 @@ class Task:
         raise NotImplementedError
 
     def failed(self, error: CallError) -> None:
+        if error.reason == "server_unreachable":
+            self.pause = PAUSE_MIN_S  # nothing was sent: a look at the connections costs nobody anything
         self.due = now() + max(self.pause, error.retry_after or 0)
         self.pause = min(self.pause * 2, PAUSE_MAX_S)
 
@@ -240,7 +242,7 @@ class Keeper:
         for task in tasks:
             task.asked = True
         if server is None:
-            self._answers.append((tasks, sent, CallError("no server can be reached", code="UNAVAILABLE")))
+            self._answers.append((tasks, sent, CallError("no server can be reached", code="UNAVAILABLE", reason="server_unreachable")))
             return
         for task in tasks:
             if isinstance(task, Lease):
