@@ -70,14 +70,14 @@ exit_code help_service(const lks_rpc_method *of)
         if (one.service_len != its.service_len || memcmp(one.service, its.service, its.service_len) != 0)
             continue;
         catalog_words(catalog[i], service, name);
-        printf("  %-18s", name);
+        printf("  %-22s", name);
         comments_sentence(all ? comments_of_service(all, one.service, one.service_len, one.method) : "", sentence,
                           sizeof sentence);
         printf("%s\n", sentence);
     }
     for (size_t i = 0; i < commands_len; i++)
         if (strncmp(commands[i].name, service, strlen(service)) == 0 && commands[i].name[strlen(service)] == ' ')
-            printf("  %-18s%s\n", commands[i].name + strlen(service) + 1, commands[i].help);
+            printf("  %-22s%s\n", commands[i].name + strlen(service) + 1, commands[i].help);
     comments_free(all);
     return EXIT_DONE;
 }

@@ -54,8 +54,9 @@ enum { OTHER_STORE_CALLS = 8192 };
 /* How often certificates are looked at, and how long before its end one is warned of. */
 enum { CERTIFICATES_LOOK_MS = 1000, CERTIFICATE_WARN_DAYS = 14, DAY_S = 86400 };
 
-/* The channel of a server, but for its id; functions publish there. */
+/* The channel of a server, but for its id, and that of all servers; functions publish there. */
 #define WAKE_CHANNELS "ls:wake:"
+#define COMMON_CHANNEL "ls:wake:all"
 
 enum { SERVER_PAGES = 3 };
 
@@ -380,6 +381,7 @@ static lks_code open_store(server *s, lks_error *error)
         .library_digest = functions_digest,
         .on_ready = on_ready,
         .wake_channel = s->wake_channel,
+        .common_channel = COMMON_CHANNEL,
         .on_wake = on_wake,
         .on_listening = on_listening,
         .told_to_stop = told_to_stop,

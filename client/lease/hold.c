@@ -16,7 +16,8 @@
 #include "rpc/away.h"
 
 enum {
-    BATCH_MAX = 256, /* leases in one Renew, as the contract allows */
+    BATCH_MAX = 256,  /* leases in one Renew, as the contract allows */
+    WATCH_MS = 60000, /* a watch waits at a server that has hung for no longer than this */
     OWNER_BYTES = 128
 };
 
@@ -73,6 +74,21 @@ static lks_code renew(lks_channel *channel, struct lease_batch *batch, uint32_t 
     return lks_lock_renew_start(channel, &request, &options, renewed, batch, NULL, error);
 }
 
+static void watched(void *arg, lks_code code, const lks_watch_force_releases_response *response, const lks_error *error)
+{
+    (void)response;
+    lease_watched(arg, code == LKS_OK ? NULL : error);
+}
+
+static lks_code watch(lks_channel *channel, struct lease_watch *w, lks_error *error)
+{
+    const lks_call_options options = {.timeout_ms = 2 * WATCH_MS};
+    lks_watch_force_releases_request request = LKS_WATCH_FORCE_RELEASES_REQUEST_INIT;
+
+    request.wait_ms = WATCH_MS;
+    return lks_lock_watch_force_releases_start(channel, &request, &options, watched, w, &w->call, error);
+}
+
 static void lost(struct lease *lease, lks_loss_reason reason)
 {
     const lks_hold *hold = (const lks_hold *)lease;
@@ -90,7 +106,8 @@ static void free_hold(struct lease *lease)
     free(lease);
 }
 
-static const lease_kind kind = {.batch_max = BATCH_MAX, .renew = renew, .lost = lost, .free = free_hold};
+static const lease_kind kind = {
+    .batch_max = BATCH_MAX, .renew = renew, .watch = watch, .lost = lost, .free = free_hold};
 
 const lks_hold *hold_reporting(void)
 {

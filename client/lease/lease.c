@@ -16,15 +16,18 @@
 #include "client/lease/lease_time.h"
 #include "client/loop/forks.h"
 
-enum { LINGER_MS = 1000 };
+/* A lease that is held for less than WATCH_AFTER_MS is not watched, which saves calls of those who lock for a moment. */
+enum { LINGER_MS = 1000, WATCH_AFTER_MS = 200, WATCH_AGAIN_MS = 100, WATCH_FAILED_MS = 1000 };
 
 /* The leases of one kind on one channel. */
 struct lease_set {
     lks_channel *channel;
     const lease_kind *kind;
-    size_t n;             /* leases; there is room for their timers */
-    struct heap renewals; /* of those that are HELD and are to be renewed */
-    struct heap losses;   /* of those that are HELD or RENEWING */
+    size_t n;                  /* leases; there is room for their timers */
+    struct heap renewals;      /* of those that are HELD and are to be renewed */
+    struct heap losses;        /* of those that are HELD or RENEWING */
+    struct lease_watch *watch; /* the call under way; NULL: none */
+    uint64_t watch_ns;         /* when the next one begins; 0: with the first lease that is held */
     LIST_ENTRY(lease_set) in_sets;
 };
 
@@ -196,12 +199,10 @@ static lks_code send_batch(const struct lease_set *set, struct lease_batch *batc
     return set->kind->renew(set->channel, batch, lease_call_ms(left_ns), error);
 }
 
-/* Renews the lease that is due first and those that are due within the next third of its time, so that calls are few
- * and large. */
-static void renew_first(struct lease_set *set, uint64_t now)
+/* Renews the lease that is due first and others that are due by until_ns, in one call. Returns how many. */
+static size_t renew_first(struct lease_set *set, uint64_t until_ns)
 {
     struct lease *lease = of_renewal(heap_first(&set->renewals));
-    uint64_t until_ns = now + renewal_ns(lease, lease->lease_ms);
     size_t batch_max = lease->batch_max;
     struct lease_batch *batch = malloc(sizeof *batch + batch_max * sizeof *batch->renewals);
     lks_error error;
@@ -209,7 +210,7 @@ static void renew_first(struct lease_set *set, uint64_t now)
     if (!batch) {
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         renew_again(lease, 1, &error);
-        return;
+        return 1;
     }
     for (batch->n = 0; batch->n < batch_max;) {
         move(lease, LEASE_RENEWING);
@@ -221,13 +222,62 @@ static void renew_first(struct lease_set *set, uint64_t now)
         if (lease->batch_max < batch_max)
             batch_max = lease->batch_max;
     }
+    size_t n = batch->n;
     if (send_batch(set, batch, &error) == LKS_OK)
-        return;
-    for (size_t i = 0; i < batch->n; i++) {
-        renew_again(batch->renewals[i].lease, batch->n, &error);
+        return n;
+    for (size_t i = 0; i < n; i++) {
+        renew_again(batch->renewals[i].lease, n, &error);
         lease_drop(batch->renewals[i].lease);
     }
     free(batch);
+    return n;
+}
+
+/* With those that are due within the next third of the first one's time, so that calls are few and large. */
+static void renew_due(struct lease_set *set, uint64_t now)
+{
+    const struct lease *first = of_renewal(heap_first(&set->renewals));
+
+    renew_first(set, now + renewal_ns(first, first->lease_ms));
+}
+
+/* ---- watches ------------------------------------------------------------------- */
+
+/* All leases are renewed after it: one of them may have been taken away before the server had the call. */
+static void begin_watch(struct lease_set *set)
+{
+    struct lease_watch *watch = malloc(sizeof *watch);
+
+    if (watch)
+        *watch = (struct lease_watch){.set = set};
+    if (!watch || set->kind->watch(set->channel, watch, NULL) != LKS_OK) {
+        free(watch);
+        set->watch_ns = clock_in_ms(WATCH_FAILED_MS);
+        return;
+    }
+    set->watch = watch;
+    set->watch_ns = CLOCK_NEVER;
+    for (size_t left = set->renewals.n, n; left > 0; left -= n < left ? n : left)
+        n = renew_first(set, CLOCK_NEVER - 1);
+}
+
+void lease_watched(struct lease_watch *watch, const lks_error *error)
+{
+    struct lease_set *set;
+
+    pthread_mutex_lock(&keeper.lock);
+    lks_call_free(watch->call);
+    set = watch->set;
+    if (set) {
+        set->watch = NULL;
+        /* An older server, or a token that may not read, refuses for good. */
+        set->watch_ns = !error                      ? clock_in_ms(WATCH_AGAIN_MS)
+                        : is_transient(error->code) ? clock_in_ms(WATCH_FAILED_MS)
+                                                    : CLOCK_NEVER;
+        wake_for(set->watch_ns);
+    }
+    pthread_mutex_unlock(&keeper.lock);
+    free(watch);
 }
 
 /* ---- the thread ---------------------------------------------------------------- */
@@ -273,8 +323,12 @@ static uint64_t run_due(void)
     LIST_FOREACH(set, &keeper.sets, in_sets) {
         uint64_t loss_ns = heap_next_ns(&set->losses), renewal_ns;
 
+        if (set->watch_ns > 0 && set->watch_ns <= now)
+            begin_watch(set);
         while ((renewal_ns = heap_next_ns(&set->renewals)) <= now)
-            renew_first(set, now);
+            renew_due(set, now);
+        if (set->watch_ns > 0 && set->watch_ns < next_ns)
+            next_ns = set->watch_ns;
         if (loss_ns < next_ns)
             next_ns = loss_ns;
         if (renewal_ns < next_ns)
@@ -336,6 +390,10 @@ static void leave_set(struct lease_set *set)
     LIST_REMOVE(set, in_sets);
     heap_free(&set->renewals);
     heap_free(&set->losses);
+    if (set->watch) {
+        set->watch->set = NULL;
+        lks_call_cancel(set->watch->call);
+    }
     free(set);
     if (LIST_EMPTY(&keeper.sets))
         wake_for(clock_in_ms(LINGER_MS));
@@ -399,6 +457,10 @@ void lease_begin(struct lease *lease, uint64_t sent_ns, int64_t left_ms)
                             : lease->keep_ms == LEASE_ALWAYS ? CLOCK_NEVER
                                                              : clock_in_ms(lease->keep_ms);
     extend(lease, sent_ns, left_ms);
+    if (lease->set && lease->kind->watch && lease->set->watch_ns == 0) {
+        lease->set->watch_ns = clock_in_ms(WATCH_AFTER_MS);
+        wake_for(lease->set->watch_ns);
+    }
     pthread_mutex_unlock(&keeper.lock);
 }
 

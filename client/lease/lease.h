@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <lockstock/call.h>
 #include <lockstock/channel.h>
 #include <lockstock/lease.h>
 
@@ -36,11 +37,19 @@ struct lease_batch {
     } renewals[];
 };
 
+/* A call that is answered when a lease may have been taken away. */
+struct lease_watch {
+    struct lease_set *set; /* NULL: no lease is left */
+    lks_call *call;
+};
+
 typedef struct lease_kind {
     size_t batch_max; /* leases of one channel in one call */
     /* Starts the call that renews the batch; its completion sets each left_ms and calls lease_answered. Runs under the
      * keeper's lock: it must not call functions of this header. */
     lks_code (*renew)(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error);
+    /* Starts such a call; its completion calls lease_watched. As `renew`. NULL: leases of this kind are not taken away. */
+    lks_code (*watch)(lks_channel *channel, struct lease_watch *watch, lks_error *error);
     /* On the keeper's thread, once, when a lease is lost that has not ended. It must not block. NULL: not reported. */
     void (*lost)(struct lease *lease, lks_loss_reason reason);
     /* After lease_drop, when no renewal and no `lost` uses the lease any more. Any thread, perhaps under the keeper's
@@ -80,6 +89,9 @@ void lease_begin(struct lease *lease, uint64_t sent_ns, int64_t left_ms);
 
 /* The answer to a renewal; error: the call failed, else NULL. Frees the batch. */
 void lease_answered(struct lease_batch *batch, const lks_error *error);
+
+/* The answer to a watch; error: the call failed, else NULL. Frees it. */
+void lease_watched(struct lease_watch *watch, const lks_error *error);
 
 /* After it returns no renewal starts and `lost` does not begin. Returns whether the lease was lost by then. */
 bool lease_end(struct lease *lease);

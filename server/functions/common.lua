@@ -144,6 +144,7 @@ end
 
 -- A server listens to each node of a cluster on a channel of its own, because PUBLISH reaches all nodes, and PUBSUB
 -- NUMSUB counts the subscribers of this one.
+local EVERY_SERVER = 'all'
 local function channel_of(server)
   local id = this_node()
   return id == '' and 'ls:wake:' .. server or 'ls:wake:' .. server .. ':' .. id

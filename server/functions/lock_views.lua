@@ -26,11 +26,17 @@ define('lock_describe', {'no-writes'}, function(base, now, ...)
   return reply
 end)
 
+-- Wakes the calls that watch for it (services/lock_admin.c), at all servers.
+local function tell_forced(base)
+  write('PUBLISH', channel_of(EVERY_SERVER), 'W ' .. string.match(base, '^ls:{[^/]*/') .. 'forced}:forced')
+end
+
 -- -> {'OK', token, entry of each removed...}, for lock_describe
 define('lock_force_release', {'allow-oom'}, function(base, now, name)
   local q, reply = new_queue(base, now), {'OK'}
   look(due(q, name).lock, now, reply)
   conclude(q)
+  if #reply > 1 then tell_forced(base) end
   return reply
 end)
 

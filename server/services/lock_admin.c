@@ -1,4 +1,4 @@
-/* LockService: Inspect, List, ForceRelease, and the fence register. Invariant: a page token only says where a scan
+/* LockService: Inspect, List, ForceRelease and its watch, and the fence register. Invariant: a page token only says where a scan
  * continues; the namespace is the caller's. */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "services/walk.h"
 
 enum {
+    WATCH_MS_MAX = 86400000,
     PAGE_MAX = 1000,
     PAGE_DEFAULT = 100,
     PAGE_TOKEN_BYTES_MAX = 1024,
@@ -15,6 +16,9 @@ enum {
     DESCRIBED_MAX = 256, /* holders that one lock_describe reads */
     DESCRIBE_WEIGHT = 20,
 };
+
+/* The group, and the rest of the key, of calls that watch for a ForceRelease: functions/lock_views.lua has both. */
+static const char FORCED[] = "forced";
 
 /* Inspect and ForceRelease: what the first round found. A second one reads the holders, because thousands are too many
  * for one call of a function. */
@@ -41,6 +45,26 @@ void inspect_prepare(const lks_inspect_request *request, plan *p)
 void force_release_prepare(const lks_force_release_request *request, plan *p)
 {
     name_prepare(&fn_lock_force_release, request->group, request->name, p);
+}
+
+/* The store has nothing to say, but a call waits only while the store answers. lock_force_release wakes all that wait in
+ * the namespace, at every server. */
+void watch_force_releases_prepare(const lks_watch_force_releases_request *request, plan *p)
+{
+    plan_check_range(p, "wait_ms", request->wait_ms, 1, WATCH_MS_MAX);
+    plan_call(p, &fn_lock_describe, FORCED, NULL, 0);
+    plan_waits(p, FORCED);
+    if (p->event.kind != SERVICE_NO_EVENT)
+        p->n_calls = 0;
+}
+
+void watch_force_releases_finish(const lks_watch_force_releases_request *request, answer *a,
+                                 lks_watch_force_releases_response *response)
+{
+    (void)request;
+    response->released = a->plan->event.kind == SERVICE_WOKEN;
+    if (a->plan->event.kind == SERVICE_NO_EVENT)
+        answer_waits(a);
 }
 
 static void describe_holders(const char *group, const char *name, plan *p)

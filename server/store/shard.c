@@ -351,9 +351,10 @@ shard *shard_new(const shard_context *context, const char *base)
 /* Of a cluster each node has a channel of its own. */
 static void open_subscription(shard *s, const connection_options *to)
 {
-    const char *channel = s->context->store->wake_channel;
+    const char *channel = s->context->store->wake_channel, *common = s->context->store->common_channel;
     const subscription_options options = {
         .channel = s->channel,
+        .second = common ? s->common_channel : NULL,
         .as = s->context->as,
         .id = s->id[0] ? s->id : NULL,
         .on_listening = on_listening,
@@ -365,6 +366,8 @@ static void open_subscription(shard *s, const connection_options *to)
     if (!channel)
         return;
     snprintf(s->channel, sizeof s->channel, "%s%s%s", channel, s->id[0] ? ":" : "", s->id);
+    if (common)
+        snprintf(s->common_channel, sizeof s->common_channel, "%s%s%s", common, s->id[0] ? ":" : "", s->id);
     s->subscription = subscription_open(&options, to);
 }
 

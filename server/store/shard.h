@@ -77,7 +77,7 @@ struct shard {
     pipeline *pipeline; /* NULL: SHARD_NEW; from here on shard.c's own */
     connection *connection;
     subscription *subscription; /* NULL: without a channel to hear */
-    char channel[SHARD_CHANNEL_BYTES];
+    char channel[SHARD_CHANNEL_BYTES], common_channel[SHARD_CHANNEL_BYTES];
     kept_fault said_deaf; /* why the channel was lost, in the log, since the shard came up */
     library *library;
     greeting greeting;

@@ -65,19 +65,19 @@ static void on_push(void *arg, const redisReply *reply)
 
     if (is_of_kind(reply, "message", 3) && reply->element[2]->type == REDIS_REPLY_STRING)
         s->options.on_message(s->options.arg, reply->element[2]->str, reply->element[2]->len);
-    else if (!is_of_kind(reply, "pong", 2) && !refuses_ping(reply))
+    else if (!is_of_kind(reply, "pong", 2) && !is_of_kind(reply, "subscribe", 3) && !refuses_ping(reply))
         connection_drop(s->connection, STORE_FAULT(INTERNAL, "the store sent something that is no message"));
 }
 
 static void on_greeted(void *arg)
 {
     subscription *s = arg;
-    const char *words[] = {"SUBSCRIBE", s->options.channel};
+    const char *words[] = {"SUBSCRIBE", s->options.channel, s->options.second};
 
     if (s->greeting.cluster && !s->options.id)
         connection_drop(s->connection, STORE_FAULT(STORE_MISFIT, GREETING_OF_CLUSTER));
     else
-        connection_words(s->connection, on_subscribed, s, 2, words);
+        connection_words(s->connection, on_subscribed, s, s->options.second ? 3 : 2, words);
 }
 
 static void on_down(void *arg, store_fault fault)

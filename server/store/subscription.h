@@ -1,4 +1,4 @@
-/* A connection that is subscribed to one channel. Loop thread only. */
+/* A connection that is subscribed to one channel, or two. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_STORE_SUBSCRIPTION_H
 #define LOCKSTOCK_SERVER_STORE_SUBSCRIPTION_H
 
@@ -13,6 +13,7 @@ typedef struct subscription subscription;
 /* Callbacks run on the loop, inside a function of this file only from subscription_renew. */
 typedef struct subscription_options {
     const char *channel; /* this and the credentials must outlive it */
+    const char *second;  /* another channel; NULL: none */
     const login *as;
     bool sentinel;  /* it connects to a Redis Sentinel */
     const char *id; /* which node of a cluster it must be; NULL: any */

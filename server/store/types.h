@@ -111,6 +111,7 @@ typedef struct store_options {
     /* A channel to subscribe to, on a second connection; NULL = none. It must outlive the store. The store becomes
      * ready only after it has subscribed, and stays ready if the subscription is lost. */
     const char *wake_channel;
+    const char *common_channel; /* a second one, the same for all servers; NULL = none */
     /* A message's payload, valid until it returns. On the loop. */
     void (*on_wake)(void *arg, const char *data, size_t len);
     /* Messages come from now on, and earlier ones may have been missed. Called after the store became ready, and

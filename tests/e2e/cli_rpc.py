@@ -34,7 +34,7 @@ class EachMethod(Case):
         every = {f"{service} {method}" for service, methods in listed for method in methods.split()}
         super().tearDownClass()
         if cls.only == "*":
-            assert len(every) == 42 and every <= called, every - called
+            assert len(every) == 43 and every <= called, every - called
 
     def run_cli(self, *args, **kwargs):
         self.called.add(args[:2])
@@ -63,6 +63,7 @@ class EachMethod(Case):
         self.assertRegex(self.out("lock", "release", "door", "--token", "y" * 16, code=REFUSED), "not-held")
         self.json("lock", "acquire", "a,mode=permit,permits=2,capacity=3", "b,mode=shared", "--group", "g", "--lease",
                   "1h", "--owner", "me")
+        self.assertEqual(self.json("lock", "watch-force-releases", "--wait", "1ms"), {"released": False})
         removed = self.json("lock", "force-release", "a", "--group", "g", "--reason", "test")["removed"]
         self.assertEqual([holder["owner"] for holder in removed], ["me"])
 
@@ -170,7 +171,7 @@ class WordsAndFlags(Case):
             for name in names:
                 self.assertIn(f"  {name} ", overview)
             self.assertTrue(self.out(service, name, "--help").startswith(f"usage: lockstock {service} {name} "))
-        self.assertEqual(methods, 42)
+        self.assertEqual(methods, 43)
         text = self.out("lock", "acquire", "--help")
         self.assertIn("Takes all targets or none. A repeat with the same token is the same grant.\n", text)
         self.assertRegex(text, r"--lease TIME\n +How long the grant lasts unless renewed")

@@ -71,3 +71,18 @@ function case.nobody_waits_on_when_redis_is_emptied()
   redis "FLUSHALL"
   waiter "ACQUIRED"; reader "TRIMMED"; attempt "EXECUTE 1"
 end
+
+-- promise L25
+function case.a_forced_release_is_told_at_every_server()
+  local watches = {}
+  acquire("T1 a", {lease_ms = WAIT}) "ACQUIRED"
+  for i = 1, 2 do
+    use(i); watches[i] = start(Lock.WatchForceReleases, {wait_ms = WAIT})
+    inspect "a" "EXCLUSIVE T1" -- so the server has the watch
+  end
+  local told = ran "publish"
+  force_release "free" ""; eq(ran "publish", told); eq(watches[1].done() or watches[2].done(), false)
+  force_release "a" "T1"
+  for i = 1, 2 do watches[i]{released = true} end
+  Lock.WatchForceReleases{wait_ms = 1} {released = false}
+end

@@ -3,12 +3,14 @@ import { parentPort, workerData } from "node:worker_threads";
 import { Caller, isTemporary, lostAt, nowMs } from "./calls.js";
 import { requestOf, services } from "./contract.js";
 
+// WATCH_MS: a watch waits at a server that has hung for no longer. WATCH_AFTER_MS: who locks for a moment saves the call.
+const WATCH_MS = 60000, WATCH_AFTER_MS = 200, WATCH_AGAIN_MS = 100, WATCH_FAILED_MS = 1000;
 const TICK_MS = 50, BATCH_MAX = 256, TRY_MS = 1500, PAUSE_MIN_MS = 50, PAUSE_MAX_MS = 400, INSIST_MS = 86400000;
 const caller = new Caller(workerData.target);
 const leases = new Map();
-let chores = 0, ticking;
+let chores = 0, ticking, watchAt;
 
-const RENEW = services.lock.renew;
+const RENEW = services.lock.renew, WATCH = services.lock.watchForceReleases;
 const [HELD, LOST] = [0n, 1n]; // of shared[1]; shared[0] is when the lease counts as lost
 // How each kind of lease is kept: `left` is what the answer leaves of it in ms; 0: it is lost; undefined: leave it alone.
 const KINDS = {
@@ -63,8 +65,31 @@ async function ask(batch, method, request, take) {
   for (const lease of batch) lease.asked = false;
 }
 
+/** Makes a call that is answered when an administrator has taken a lock away. An older server, or a token that may not read,
+ * refuses it for good. */
+async function watch(server) {
+  watchAt = Infinity;
+  try {
+    await caller.send(server, WATCH, requestOf(WATCH, { waitMs: WATCH_MS }), WATCH_MS + TRY_MS);
+    watchAt = nowMs() + WATCH_AGAIN_MS;
+  } catch (error) {
+    if (isTemporary(error)) watchAt = nowMs() + WATCH_FAILED_MS;
+  }
+}
+
+/** All locks are renewed after it was sent: one of them may have been taken away before the server had it. */
+function beginWatch(at) {
+  const locks = [...leases.values()].filter((lease) => lease.kind === "lock");
+  const server = caller.connected();
+  if (locks.length === 0) watchAt = undefined; // the next lock begins one
+  if (locks.length === 0 || !server) return;
+  watch(server);
+  for (const lock of locks) lock.due = Math.min(lock.due, at);
+}
+
 function tick() {
   const at = nowMs(), locks = [];
+  if (at >= watchAt) beginWatch(at);
   for (const lease of leases.values()) {
     if (at * 1e6 >= Number(Atomics.load(lease.shared, 0))) lose(lease, lease.why ?? "its lease ended");
     else if (lease.asked || at < lease.due || lease.due >= lease.stopAt) continue;
@@ -104,6 +129,7 @@ parentPort.on("message", async (message) => {
     const lease = { ...message.keep, shared: new BigInt64Array(message.keep.buffer), asked: false };
     leases.set(lease.id, lease);
     extended(lease, lease.leftMs, lease.sent);
+    if (lease.kind === "lock") watchAt ??= nowMs() + WATCH_AFTER_MS;
     Atomics.store(lease.shared, 1, HELD);
     ticking ??= setInterval(tick, TICK_MS);
   }

@@ -20,10 +20,14 @@ from lockstock.errors import CallError
 from lockstock.v1 import lock_pb2
 
 RENEW = methods_of(lock_pb2)["Renew"]
+WATCH = methods_of(lock_pb2)["WatchForceReleases"]
 BATCH_MAX = 256
 TRY_MAX_S = 1.5
 PAUSE_MIN_S, PAUSE_MAX_S = 0.05, 0.4
 INSIST_S = 86400.0
+WATCH_S = 60.0        # a watch waits at a server that has hung for no longer than this
+WATCH_AFTER_S = 0.2   # who locks for a moment saves the call
+WATCH_AGAIN_S, WATCH_FAILED_S = 0.1, 1.0
 Next = Optional[Tuple[Method, Any]]
 
 
@@ -132,6 +136,30 @@ class Lease(Task):
         return min(self.lost_at, math.inf if self.asked or self.due >= self.stop_at else self.due)
 
 
+class Watch(Task):
+    """A call that is answered when an administrator has taken a lock away. All locks are renewed after it was sent: one of
+    them may have been taken away before the server had it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.due = now() + WATCH_AFTER_S
+        self.refused = False
+
+    def question(self) -> Tuple[Method, Any]:
+        return WATCH, lock_pb2.WatchForceReleasesRequest(wait_ms=round(WATCH_S * 1000))
+
+    def answered(self, response: Any, sent: float) -> None:
+        self.due = now() + WATCH_AGAIN_S
+
+    def failed(self, error: CallError) -> None:
+        # An older server, or a token that may not read, refuses for good.
+        self.refused = error.code != "UNAVAILABLE" and error.code not in TEMPORARY
+        self.due = now() + max(WATCH_FAILED_S, error.retry_after or 0)
+
+    def wakes(self) -> Optional[float]:
+        return None if self.refused else self.due
+
+
 class Keeper:
     """Thread-safe. Its thread begins with the first task."""
 
@@ -142,6 +170,7 @@ class Keeper:
         self._number = itertools.count()
         self._answers: Deque[Tuple[List[Task], float, Any]] = deque()
         self._chores = 0
+        self._watch: Optional[Watch] = None
         self._closed = False
         self._thread: Optional[threading.Thread] = None
 
@@ -149,6 +178,9 @@ class Keeper:
         with self._changed:
             self._chores += isinstance(task, Chore)
             entry = self._push(task)
+            if task.renews and self._watch is None:
+                self._watch = Watch()
+                self._push(self._watch)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="lockstock-keeper", daemon=True)
                 self._thread.start()
@@ -227,6 +259,8 @@ class Keeper:
             if isinstance(task, Lease) and task.lost_at <= at:
                 task.state = State.LOST
                 lost.append(task)
+            elif isinstance(task, Watch):
+                self._begin_watch(task, at)
             elif task.renews:
                 locks.append(task)
             else:
@@ -236,7 +270,18 @@ class Keeper:
             self._ask(part, RENEW, lock_pb2.RenewRequest(leases=[task.question()[1] for task in part]))
         return lost
 
-    def _ask(self, tasks: List[Task], method: Method, request: Any) -> None:
+    def _begin_watch(self, watch: Watch, at: float) -> None:
+        locks = {task for _, entry, task in self._wakes if entry == task.entry and isinstance(task, Lease) and task.renews}
+        if not locks:
+            self._watch = None  # the next lock begins one
+            return
+        self._ask([watch], *watch.question(), WATCH_S + TRY_MAX_S)
+        for lock in locks:
+            if not lock.asked:
+                lock.due = at
+                self._push(lock)
+
+    def _ask(self, tasks: List[Task], method: Method, request: Any, within: float = TRY_MAX_S) -> None:
         server = self._link.connected() or self._link.look()
         sent = now()
         for task in tasks:
@@ -247,7 +292,7 @@ class Keeper:
         for task in tasks:
             if isinstance(task, Lease):
                 self._push(task)
-        self._link.start(server, method, request, TRY_MAX_S).add_done_callback(
+        self._link.start(server, method, request, within).add_done_callback(
             lambda future: self._told(server, tasks, sent, future))
 
     def _told(self, server: Any, tasks: List[Task], sent: float, future: Any) -> None:

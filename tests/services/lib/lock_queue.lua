@@ -88,7 +88,7 @@ end)
 local function read_messages()
   local list = {}
   for i, message in ipairs(harness.messages()) do
-    local server, text = table.unpack(message)
+    local server, text = table.unpack(message) -- "all": ForceRelease tells every server
     local kind, what = text:sub(1, 1)
     if kind == "A" then
       local in_ms, name = text:match("^A (%-?%d+) ls:{default/g}: lock_promote (.*)$")
@@ -100,7 +100,7 @@ local function read_messages()
       what = token:match("^[^.]*")
       grants[server .. " " .. what] = fences
     else
-      what = text:match("^W ls:{default/g}:([^.]*)")
+      what = text:match("^W ls:{default/g}:([^.]*)") or server == "all" and text:match("^W ls:{default/forced}:(forced)$")
     end
     list[i] = {server, kind, what or error("no message of ours: " .. text)}
   end

@@ -120,6 +120,10 @@ function case.names_of_inspect_and_force_release()
   end
 end
 
+function case.the_wait_of_a_watch()
+  refuses(Lock.WatchForceReleases, {}) {{"wait_ms"}, {"wait_ms", wait_ms = -1}, {"wait_ms", wait_ms = 86400001}}
+end
+
 function case.pages_of_list()
   refuses(Lock.List, {}) {{"page_size", page_size = -1}, {"page_size", page_size = 1001}, {"prefix", prefix = LONG}}
   for _, token in ipairs{"x", "-1", "1 ", "0.", "0.123", "0.12345678901g", "0.123456789012x", "18446744073709551616",
