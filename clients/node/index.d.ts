@@ -2,6 +2,9 @@
  * Durations are milliseconds. Fences and ids are bigint; other numbers of the contract are bigint in answers of `calls`, and
  * number or bigint in requests. */
 
+import type { Calls } from "./calls.js";
+export type * from "./calls.js";
+
 export interface ConnectOptions {
   /** A bearer token, or a function that gives one and is asked for each try. */
   token?: string | (() => string | Promise<string>);
@@ -105,9 +108,6 @@ export interface Reservation {
   confirm(options?: { reacquire?: boolean }): Promise<void>;
 }
 
-export interface CallOptions { timeoutMs?: number; insist?: boolean; signal?: AbortSignal }
-type Calls = Record<string, (request?: object, options?: CallOptions) => Promise<any>>;
-
 export interface Client {
   /** Runs `body` while it holds the lock. Rejects with LockBusy, LockTimedOut, or LockLost if the lock was lost meanwhile. */
   lock<R>(names: string | string[], options: LockOptions, body: (held: Held) => R | Promise<R>): Promise<R>;
@@ -133,8 +133,7 @@ export interface Client {
   ids(count?: number, options?: { kind?: "uuid7" | "snowflake" | "sequence"; name?: string }): Promise<(string | bigint)[]>;
   /** The changes of a group's stock after an entry. It ends when none came for `waitMs`. */
   ledger(group: string, options?: { after?: string; waitMs?: number }): AsyncGenerator<LedgerEntry>;
-  /** Each method of each service. A field that the request does not have is a TypeError. */
-  readonly calls: { lock: Calls; stock: Calls; idempotency: Calls; rateLimit: Calls; id: Calls; admin: Calls };
+  readonly calls: Calls;
   /** Waits 2 s at most for what is given back in the background. Locks that are held end with their leases. */
   close(): Promise<void>;
 }

@@ -12,6 +12,7 @@ mv "$work/node_modules/package" "$work/node_modules/lockstock"
 cd "$work"
 cat > use.mjs <<'USE'
 import { connect, SoldOut } from "lockstock";
+import { server } from "lockstock/testing";
 const ls = connect("grpc://127.0.0.1:1", { timeoutMs: 100 });
 const error = await ls.stock.deduct("o", { phone: 1 }).catch((failure) => failure);
 if (error.applied !== "NO" || error.reason !== "server_unreachable" || error instanceof SoldOut) throw error;
@@ -19,6 +20,8 @@ let wrong;
 try { await ls.calls.lock.acquire({ targets: [{ nam: "x" }] }); } catch (failure) { wrong = failure.message; }
 if (wrong !== "targets[0].nam: Target has no such field") throw new Error(wrong);
 await ls.close();
+const unable = await server({ program: "/nosuch" }).catch((failure) => failure);
+if (unable.code !== "ENOENT") throw unable;
 USE
 node use.mjs
 node -e 'if (!/^[1-9]|^0\.[1-9]/.test(require("./node_modules/lockstock/package.json").version)) process.exit(1)'

@@ -1,10 +1,16 @@
 // Compiled, not run: the API as its users write it.
+import { server } from "../testing.js";
 import { connect, LockLost, SoldOut, type Decision } from "../index.js";
 
 interface Order { id: string; amount: number }
 
 export async function scene(): Promise<number> {
-  const ls = connect(["grpc://a:7701", "grpc://b:7701"], { token: async () => "secret", namespace: "shop" });
+  const fake = await server({ args: ["--metrics"] });
+  const ls = connect([fake.url, "grpc://b:7701"], { token: async () => "secret", namespace: "shop" });
+  const { holders } = await ls.calls.lock.inspect({ name: "report" });
+  const fences: bigint[] = holders.map(({ fence }) => fence);
+  // @ts-expect-error a request has no such field
+  await ls.calls.lock.inspect({ nam: "report" });
   const length: number = await ls.lock(["report"], { leaseMs: 10_000, waitMs: 2_000 }, async ({ fence, signal }) => {
     const text: string = `${fence + 1n} ${signal.aborted}`;
     return text.length;
@@ -24,5 +30,5 @@ export async function scene(): Promise<number> {
   }
   for await (const entry of ls.ledger("phone")) console.log(entry.quantity + 1n);
   await ls.close();
-  return length + paid + decision.remaining;
+  return length + paid + decision.remaining + fences.length;
 }
