@@ -334,7 +334,7 @@ compile_and_call() {
   inside sh -c 'apt-get -qq install -y --no-install-recommends gcc libc6-dev pkgconf' >"$work/apt.log" 2>&1 ||
     { tail -n 20 "$work/apt.log" >&2; die "$way: no compiler"; }
   # shellcheck disable=SC2016
-  [ "$(inside sh -c 'cd && cc quickstart.c $(pkg-config --cflags --libs lockstock) -o quickstart && ./quickstart')" = DEDUCTED ] ||
+  [ "$(inside sh -c 'cd && cc quickstart.c $(pkg-config --cflags --libs lockstock) -o quickstart && ./quickstart | sed -n 2p')" = DEDUCTED ] ||
     die "$way: liblockstock-dev does not do for the quickstart"
   say "the quickstart, compiled with liblockstock-dev, has sold"
 }

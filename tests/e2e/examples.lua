@@ -3,7 +3,7 @@
 
 -- The program, the page that shows it, and what it prints.
 local examples = {
-  {"quickstart", "README.md", "DEDUCTED\n"},
+  {"quickstart", "README.md", "locked\nDEDUCTED\ncharging order-1\npaid\ngo on\n"},
   {"async", "docs/client.md", "3 sold\n"},
   {"cart", "docs/stock.md", "order-1: sold\norder-1: sold before\norder-2: enough of phone\n"
     .. "ledger: order-1 sold 1 of phone\nledger: order-1 sold 2 of cover\n"},
@@ -27,7 +27,7 @@ local examples = {
 local function expect_shown(page, file)
   local n, source = 0, read_file(world.source .. "/" .. file)
   for from, block in read_file(world.source .. "/" .. page):gmatch("<!%-%- (f?r?o?m? ?)" .. file:gsub("%p", "%%%0")
-    .. " %-%->\n```c\n(.-)```\n") do
+    .. " %-%->\n```%a+\n(.-)```\n") do
     if from == "" then eq(block, source) else eq(source, containing(block)) end
     n = n + 1
   end
@@ -36,6 +36,7 @@ end
 
 function case.pages_show_the_files()
   for _, e in ipairs(examples) do expect_shown(e[2], "examples/" .. e[1] .. ".c") end
+  expect_shown("README.md", "examples/quickstart.py"); expect_shown("README.md", "examples/quickstart.mjs")
   for file in read_file(world.source .. "/docs/ledger.md"):gmatch "<!%-%- from (examples/ledger/%S+) %-%->" do
     expect_shown("docs/ledger.md", file)
   end
@@ -51,7 +52,7 @@ function case.they_run()
   end
   eq(run("loop_uv", s:url()), "3 ids\n3 ids\n")
   eq(run("loop_host"), "hello, loop\n1 served\n")
-  eq(run("quickstart", s:url()), "DEDUCTED\n") -- the same order again
+  eq(run("quickstart", s:url()), "locked\nDEDUCTED\npaid\ngo on\n") -- the same order again
   -- A sale of each kind: it exits with 0 when no item is sold twice and none is left over.
   eq(run("seckill/seckill", "--url", s:url(), "--buyers", count(200, 1000), "--stock", count(100, 500)),
     containing "scene b")

@@ -98,7 +98,7 @@ for file in "${good[@]}"; do
 done
 
 flags=(-fsyntax-only -Wall -Wextra -Wpedantic -Wwrite-strings -Werror -I "$out" "@$includes")
-users=("$here/literals.c" "$here/../../examples/quickstart.c")
+users=("$here/literals.c" "$here/../../examples/cart.c")
 check() { # compiler standard file...
   local compiler=$1 standard=$2 language=c
   shift 2
