@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	lks "lockstock/v1"
+	lks "github.com/lockstock/lockstock/clients/go/lockstock/v1"
 )
 
 // must ends the program where this one has nothing better to do.

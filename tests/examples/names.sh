@@ -27,7 +27,14 @@ END
 }
 
 # As they stand in text: a backslash is two.
-names lockstock/rpc/v1 'lockstock/rpc/v1;rpcv1' lockstock.rpc.v1 Lockstock.Rpc.V1 'Lockstock\\Rpc\\V1' Lockstock::Rpc::V1 \
+go=github.com/lockstock/lockstock/clients/go
+names lockstock/rpc/v1 "$go/lockstock/rpc/v1;rpcv1" lockstock.rpc.v1 Lockstock.Rpc.V1 'Lockstock\\Rpc\\V1' Lockstock::Rpc::V1 \
   envelope=EnvelopeProto options=OptionsProto
-names lockstock/v1 'lockstock/v1;lockstockv1' lockstock.v1 Lockstock.V1 'Lockstock\\V1' Lockstock::V1 \
+names lockstock/v1 "$go/lockstock/v1;lockstockv1" lockstock.v1 Lockstock.V1 'Lockstock\\V1' Lockstock::V1 \
   admin=AdminProto id=IdProto idempotency=IdempotencyProto lock=LockProto ratelimit=RateLimitProto stock=StockProto
+
+# Packages that no build of ours makes have the version, too.
+version=$(sed -n 's/^#define LOCKSTOCK_VERSION "\(.*\)"$/\1/p' "$1/rpc/include/lockstock/version.h")
+for file in clients/java/pom.xml clients/csharp/Lockstock.csproj; do
+  grep -qiF "<version>$version</version>" "$1/$file" || { echo "FAILED: $file does not have the version $version"; exit 1; }
+done

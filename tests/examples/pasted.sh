@@ -25,12 +25,17 @@ go)
   needs protoc-gen-go protoc-gen-go
   needs protoc-gen-go-grpc protoc-gen-go-grpc
   needs golang-google-grpc-dev /usr/share/gocode/src/google.golang.org/grpc
-  export GOCACHE=$dir/gocache
+  export GOCACHE=$dir/gocache GOPATH=$dir/gopath GOSUMDB=off GOFLAGS=-modcacherw GOPROXY=file://$dir/proxy
+  /usr/bin/python3 "$source/tests/examples/goproxy.py" "$dir/proxy"
   ;;
 others | java) needs protobuf-compiler-grpc grpc_php_plugin ;;&
 java)
   needs default-jdk-headless javac
   needs libprotobuf-java /usr/share/java/protobuf.jar
+  needs libgrpc-java /usr/share/java/grpc-netty.jar
+  needs protobuf-compiler-grpc-java-plugin grpc_java_plugin
+  needs libperfmark-java /usr/share/java/perfmark-api.jar
+  needs libgeronimo-annotation-1.3-spec-java /usr/share/java/geronimo-annotation-1.3-spec.jar
   ;;
 esac
 block=$which
@@ -39,6 +44,8 @@ block=$which
 # The sources as they are, and what the block makes beside them; npm's packages are here already.
 mkdir "$dir/sources"
 cp -r "$source/proto" "$source/examples" "$dir/sources"
+mkdir "$dir/sources/clients"
+cp -r "$source/clients/go" "$dir/sources/clients"
 [ ! -e "$source/node_modules" ] || ln -s "$source/node_modules" "$dir/sources"
 awk -v "marker=<!-- pasted: $block -->" '
   $0 == marker { found = 1; next }
@@ -78,8 +85,14 @@ others)
   ;;
 java)
   bash -e "$dir/block"
-  find stubs/java -name '*.java' -exec javac -nowarn -d "$dir/classes" -cp /usr/share/java/protobuf.jar {} +
-  [ -e "$dir/classes/lockstock/v1/AcquireRequest.class" ]
+  protoc -I proto --grpc-java_out=stubs/java --plugin=protoc-gen-grpc-java="$(command -v grpc_java_plugin)" \
+    $(find proto -name '*.proto')
+  jars=$(printf '%s:' /usr/share/java/{grpc-*,protobuf,guava,netty*,perfmark*,geronimo-annotation-1.3-spec}.jar)
+  find stubs/java "$source/clients/java" "$source/tests/examples/UseMutex.java" -name '*.java' \
+    -exec javac -nowarn -d "$dir/classes" -cp "$jars" {} +
+  expected=$dir/expected
+  printf '%s\n' 'java: not acquired: ACQUIRE_OUTCOME_TIMED_OUT' 'passed on' lost 'java: the lock was lost' >"$expected"
+  expect_output java -cp "$dir/classes:$jars" UseMutex "$grpc"
   ;;
 *)
   # shellcheck disable=SC2034 # read by expect_output
@@ -87,4 +100,9 @@ java)
   PYTHONDONTWRITEBYTECODE=1 expect_output bash -e "$dir/block"
   ;;
 esac
+if [ "$which" = go ]; then # the lock that renews itself
+  cd clients/go
+  { go mod tidy && LOCKSTOCK_GRPC=$grpc go vet . && LOCKSTOCK_GRPC=$grpc timeout 100 go test .; } >"$dir/output" 2>&1 ||
+    { cat "$dir/output"; echo "FAILED: clients/go"; exit 1; }
+fi
 echo "$which: as expected"
