@@ -570,6 +570,11 @@ bool lks_hold_is_lost(const lks_hold *hold)
     return lease_is_lost(&hold->grant.lease);
 }
 
+uint32_t lks_hold_left_ms(const lks_hold *hold)
+{
+    return (uint32_t)(lease_left_ns(&hold->grant.lease) / CLOCK_NS_PER_MS);
+}
+
 uint64_t lks_hold_fence(const lks_hold *hold, size_t i)
 {
     return i < hold->spec->n_names ? hold->fences[i] : 0;

@@ -134,8 +134,8 @@ export interface Client {
   /** The changes of a group's stock after an entry. It ends when none came for `waitMs`. */
   ledger(group: string, options?: { after?: string; waitMs?: number }): AsyncGenerator<LedgerEntry>;
   readonly calls: Calls;
-  /** Waits 2 s at most for what is given back in the background. Locks that are held end with their leases. */
-  close(): Promise<void>;
+  /** Waits withinMs (2000) at most for what is given back in the background. Locks that are held end with their leases. */
+  close(options?: { withinMs?: number }): Promise<void>;
 }
 
 /** The root of all errors. code: the gRPC code by name, "OK" when a server answered and refused. applied: "NO": nothing was changed,

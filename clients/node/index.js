@@ -9,7 +9,7 @@ import { Keeper, Lease } from "./lib/keeper.js";
 
 export * from "./lib/errors.js";
 
-const GIVE_BACK_MS = 1000, CLOSE_MS = 2000, FINAL_FAILURE = -1, DETAIL_MAX = 1024;
+const GIVE_BACK_MS = 1000, FINAL_FAILURE = -1, DETAIL_MAX = 1024;
 const [EXCLUSIVE, SHARED, PERMIT] = [1, 2, 3];
 const outcome = (name, number) => registry.getEnum(`lockstock.v1.${name}Outcome`).value[number]?.localName ?? "UNSPECIFIED";
 const newId = () => randomBytes(16).toString("hex");
@@ -287,8 +287,8 @@ class Client {
     }
   }
 
-  async close() {
-    await this.keeper.close(CLOSE_MS);
+  async close({ withinMs = 2000 } = {}) {
+    await this.keeper.close(withinMs);
     this.caller.close();
   }
 }

@@ -86,6 +86,10 @@ lks_code lks_hold_release(lks_hold *hold, uint32_t timeout_ms, lks_hold_released
 /* True unless it is held and its lease runs. Does not block, sends nothing. */
 bool lks_hold_is_lost(const lks_hold *hold);
 
+/* For how long it cannot count as lost even if it is not renewed any more, in whole milliseconds. 0 when it is lost, or less
+ * is left. Does not block, sends nothing. */
+uint32_t lks_hold_left_ms(const lks_hold *hold);
+
 /* The fence of the i-th name, greater than that of every earlier holder; 0 when it was not acquired, or there is no
  * such name. */
 uint64_t lks_hold_fence(const lks_hold *hold, size_t i);

@@ -35,7 +35,7 @@ const commands = {
   reserve: ({ client, order, sku, quantity, confirm }) => clients[client].reserve(order, { [sku]: quantity }, { holdMs: 60000 },
     async (reservation) => { if (confirm) await reservation.confirm(); }),
   block: ({ seconds }) => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms(seconds)); },
-  close: ({ client }) => clients[client].close(),
+  close: ({ client }) => clients[client].close({ withinMs: 60_000 }),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

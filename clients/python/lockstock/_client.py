@@ -13,7 +13,6 @@ from lockstock._operations import STOCK, Operations, decode_json, encode_json, i
 from lockstock._target import Target, Token
 from lockstock.v1 import stock_pb2
 
-CLOSE_S = 2.0
 
 
 class Stock:
@@ -88,9 +87,9 @@ class Client(Operations[_lock.Lock, _stock.Reservation]):
             yield from page.entries
             after = page.next_after
 
-    def close(self) -> None:
-        """Waits 2 s at most for what is given back in the background. Locks that are held end with their leases."""
-        self._core.keeper.close(CLOSE_S)
+    def close(self, within: float = 2.0) -> None:
+        """Waits so long at most for what is given back in the background. Locks that are held end with their leases."""
+        self._core.keeper.close(within)
         self._link.close()
 
     def __enter__(self) -> "Client":

@@ -15,7 +15,6 @@ from lockstock._target import Target, Token
 from lockstock.v1 import stock_pb2
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
-CLOSE_S = 2.0
 Lock = _lock.AsyncLock
 Reservation = _stock.AsyncReservation
 
@@ -86,9 +85,9 @@ class Client(Operations[_lock.AsyncLock, _stock.AsyncReservation]):
                 yield entry
             after = page.next_after
 
-    async def close(self) -> None:
+    async def close(self, within: float = 2.0) -> None:
         """As lockstock.Client.close."""
-        await asyncio.get_running_loop().run_in_executor(None, self._core.keeper.close, CLOSE_S)
+        await asyncio.get_running_loop().run_in_executor(None, self._core.keeper.close, within)
         self._kept.close()
         await self._link.close()
 

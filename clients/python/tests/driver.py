@@ -88,7 +88,7 @@ class Driver:
         return {"allowed": bool(await self.wait(limit(ask["key"], limit=ask["limit"], period=ask["period"])))}
 
     async def do_close(self, ask):
-        await self.wait(self.clients.pop(ask["client"]).close())
+        await self.wait(self.clients.pop(ask["client"]).close(within=60))
 
 
 class Threads(Driver):
