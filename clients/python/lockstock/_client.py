@@ -62,7 +62,7 @@ class Client(Operations[_lock.Lock, _stock.Reservation]):
         runs. retain: how long the result is kept. wait: how long to wait for an attempt that runs; then OnceInProgress.
         fingerprint: of the arguments; another one for the same key is OnceMismatch. An exception lets the next caller run
         it again, GiveUp does not. attempt() is the attempt that runs. The result must fit into JSON, or encode and decode."""
-        options = self._once_options(scope, key, lease, retain, wait, fingerprint, encode, decode)
+        options = _once.OnceOptions(scope, key, lease, retain, wait, fingerprint, encode, decode)
         return lambda function: _once.wrap(self._core, options, function)
 
     def limit(self, key: str, *, policy: Optional[str] = None, limit: Optional[int] = None, period: float = 0.0,

@@ -44,12 +44,6 @@ class Operations(Generic[L, R]):
         Raises SoldOut or StockRefused. The same order_id is the same reservation."""
         return self._reservation_type(self._core, _stock.reserve_request(order_id, lines, hold, buyer, group), keep)
 
-    @staticmethod
-    def _once_options(scope: str, key: Callable[..., object], lease: float, retain: float, wait: float,
-                      fingerprint: Optional[Callable[..., Union[str, bytes]]], encode: Callable[[Any], bytes],
-                      decode: Callable[[bytes], Any]) -> _once.OnceOptions:
-        return _once.OnceOptions(scope, key, lease, retain, wait, fingerprint, encode, decode)
-
 
 def item_request(sku: str, on_hand: int, group: str, buckets: int, per_buyer_limit: int) -> stock_pb2.PutItemRequest:
     return stock_pb2.PutItemRequest(sku=sku, on_hand=on_hand, group=group, buckets=buckets, per_buyer_limit=per_buyer_limit)

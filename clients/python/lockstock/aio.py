@@ -62,7 +62,7 @@ class Client(Operations[_lock.AsyncLock, _stock.AsyncReservation]):
              fingerprint: Optional[Callable[..., Union[str, bytes]]] = None, encode: Callable[[Any], bytes] = encode_json,
              decode: Callable[[bytes], Any] = decode_json) -> Callable[[F], F]:
         """As lockstock.Client.once, of an async function."""
-        options = self._once_options(scope, key, lease, retain, wait, fingerprint, encode, decode)
+        options = _once.OnceOptions(scope, key, lease, retain, wait, fingerprint, encode, decode)
         return lambda function: _once.wrap_async(self._core, options, function)  # type: ignore[return-value]
 
     async def limit(self, key: str, *, policy: Optional[str] = None, limit: Optional[int] = None, period: float = 0.0,
