@@ -3,5 +3,5 @@
 set -eu
 cd "$(dirname "$0")"
 module=github.com/lockstock/lockstock/clients/go
-protoc -I ../../proto --go_out=. --go_opt=module=$module --go-grpc_out=. --go-grpc_opt=module=$module \
-  $(cd ../../proto && find lockstock -name '*.proto')
+find ../../proto -name '*.proto' -exec \
+  protoc -I ../../proto --go_out=. --go_opt=module=$module --go-grpc_out=. --go-grpc_opt=module=$module {} +

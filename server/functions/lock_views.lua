@@ -4,6 +4,7 @@
 -- lock, of which the last may add HOLDERS_MAX.
 local LIST_STEP = 10
 local LIST_WORK = 500
+local QUEUE_SHOWN = 100
 
 -- -> {'OK', mode or '', capacity, last fence, waiters, token, entry of each holder...}; lock_describe reads the entries
 define('lock_inspect', {'no-writes'}, function(base, now, name)
@@ -11,6 +12,31 @@ define('lock_inspect', {'no-writes'}, function(base, now, name)
   local reply = {'OK', MODE[lock.mode] or '', lock.capacity or 0, lock.fence, 0}
   look(lock, now, reply)
   reply[5] = #lock.holders + redis.call('ZCARD', base .. 'lock:w:' .. name)
+  return reply
+end)
+
+-- owner, ms waited, ms until it gives up; nil: its record is lost, or says that it waits no more
+local function describe_waiter(base, token, now)
+  local record = record_of(base, token)
+  if not waits(record) then return nil end
+  local lease_ms = tonumber(string.match(record.parked, '^[^.,]*%.[^.,]*%.(%d+)')) or 0 -- the record is kept for both
+  return {record.owner, math.max(ms_left(now, record.since), 0),
+    math.max(ms_left(record.kept, now) - lease_ms - TOKEN_RETAIN_MS, 0)}
+end
+
+-- Those to whom the name is offered, then the head of the queue -> {'OK', describe_waiter...}
+define('lock_waiting', {'no-writes'}, function(base, now, name)
+  local lock, offered, reply = read_lock(base, name), {}, {'OK'}
+  if lock.offers > 0 then
+    look(lock, now)
+    offered = lock.holders
+  end
+  for _, holder in ipairs(offered) do
+    if holder.fence == 0 then reply[#reply + 1] = describe_waiter(base, holder.token, now) end
+  end
+  for _, token in ipairs(redis.call('ZRANGE', base .. 'lock:w:' .. name, '0', int(QUEUE_SHOWN - 1))) do
+    if #reply <= QUEUE_SHOWN then reply[#reply + 1] = describe_waiter(base, token, now) end
+  end
   return reply
 end)
 

@@ -24,7 +24,8 @@ static const char FORCED[] = "forced";
  * for one call of a function. */
 typedef struct found {
     const store_value *reply;
-    size_t first; /* the element with the first holder's token; its entry follows, then the next holder */
+    size_t first;               /* the element with the first holder's token; its entry follows, then the next holder */
+    const store_value *waiting; /* Inspect's */
 } found;
 
 static void name_prepare(const plan_function *function, const char *group, const char *name, plan *p)
@@ -40,6 +41,9 @@ static void name_prepare(const plan_function *function, const char *group, const
 void inspect_prepare(const lks_inspect_request *request, plan *p)
 {
     name_prepare(&fn_lock_inspect, request->group, request->name, p);
+    plan_call(p, &fn_lock_waiting, request->group, request->name, 0);
+    plan_weighs(p, HOLDERS_WEIGHT);
+    args_lock_inspect(p, .name = request->name);
 }
 
 void force_release_prepare(const lks_force_release_request *request, plan *p)
@@ -154,7 +158,7 @@ static bool find_holders(answer *a, size_t first)
 
     if (a->plan->round > 0)
         return false;
-    *f = (found){.reply = a->replies[0], .first = first};
+    *f = (found){.reply = a->replies[0], .first = first, .waiting = a->n_replies > 1 ? a->replies[1] : NULL};
     return answer_count(a, f->reply) > first;
 }
 
@@ -190,13 +194,29 @@ static lks_lock_holder **new_holders(answer *a, size_t *n)
     return holders;
 }
 
+static lks_lock_waiter **new_queue(answer *a, const store_value *waiting, size_t *n)
+{
+    size_t elements = answer_count(a, waiting);
+
+    *n = elements > 0 ? elements - 1 : 0;
+    lks_lock_waiter **queue = answer_messages(a, &lockstock__v1__lock_waiter__descriptor, *n);
+    for (size_t i = 0; i < *n; i++) {
+        const store_value *row = answer_at(a, waiting, 1 + i);
+        queue[i]->owner = answer_decoded(a, row, 0);
+        queue[i]->waited_ms = answer_int(a, row, 1);
+        queue[i]->left_ms = answer_int(a, row, 2);
+    }
+    return queue;
+}
+
 void inspect_finish(const lks_inspect_request *request, answer *a, lks_inspect_response *response)
 {
     if (find_holders(a, 5)) {
         answer_again(a, inspect_next);
         return;
     }
-    const store_value *reply = ((const found *)a->plan->kept)->reply;
+    const found *f = a->plan->kept;
+    const store_value *reply = f->reply;
     response->group = answer_group(request->group, request->name);
     response->name = request->name;
     response->holders = new_holders(a, &response->n_holders);
@@ -206,6 +226,7 @@ void inspect_finish(const lks_inspect_request *request, answer *a, lks_inspect_r
     }
     response->last_fence = (uint64_t)answer_int(a, reply, 3);
     response->waiters = answer_int(a, reply, 4);
+    response->queue = new_queue(a, f->waiting, &response->n_queue);
 }
 
 void list_finish(const lks_list_request *request, answer *a, lks_list_response *response)

@@ -85,8 +85,8 @@ others)
   ;;
 java)
   bash -e "$dir/block"
-  protoc -I proto --grpc-java_out=stubs/java --plugin=protoc-gen-grpc-java="$(command -v grpc_java_plugin)" \
-    $(find proto -name '*.proto')
+  find proto -name '*.proto' -exec \
+    protoc -I proto --grpc-java_out=stubs/java --plugin=protoc-gen-grpc-java="$(command -v grpc_java_plugin)" {} +
   jars=$(printf '%s:' /usr/share/java/{grpc-*,protobuf,guava,netty*,perfmark*,geronimo-annotation-1.3-spec}.jar)
   find stubs/java "$source/clients/java" "$source/tests/examples/UseMutex.java" -name '*.java' \
     -exec javac -nowarn -d "$dir/classes" -cp "$jars" {} +

@@ -222,3 +222,18 @@ function case.foreign_entries_are_refused_and_left_alone()
   force_release "b" (foreign)
   pass(LEASE / 2000); release "T1" (foreign); acquire "T2 b" (foreign); unchanged()
 end
+
+-- promise L23
+function case.inspect_shows_who_waits_in_their_order()
+  acquire "T1 a"; wait "S1 T2 a" "QUEUED"; pass(3); wait "S2 T3 a b" "QUEUED"
+  local function waiting(...)
+    local owners = {...}
+    for i, owner in ipairs(owners) do owners[i] = {owner = owner} end
+    inspect "a" {waiters = #owners, queue = owners}
+  end
+  inspect "a" {queue = {{owner = "T2", waited_ms = 3000, left_ms = within(WAIT - 3001, WAIT - 3000)},
+    {owner = "T3", waited_ms = 0, left_ms = WAIT}}}
+  release "T1"; waiting("T2", "T3") -- it is offered to T2
+  woken "S1 T2" "ACQUIRED"; waiting "T3"
+  redis("DEL", key "t:T3"); inspect "a" {waiters = 1, queue = {}}
+end
