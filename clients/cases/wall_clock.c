@@ -19,7 +19,7 @@ static long step(void)
             text[0] = '\0';
         close(fd);
     }
-    return atol(text);
+    return strtol(text, NULL, 10);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now)
