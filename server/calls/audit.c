@@ -10,7 +10,7 @@
 #include "log.h"
 #include "memory.h"
 
-enum { NAME_BYTES = 129, REASON_BYTES = 301, REMOVED_BYTES = 32 };
+enum { NAME_BYTES = 129, REASON_BYTES = 301, REMOVED_BYTES = NAME_BYTES + 48 };
 
 enum { BY_NOBODY_KNOWN, BY_RIGHTS, BY_ROOM, BY_REQUEST };
 _Static_assert((int)BY_REQUEST + 1 == (int)AUDIT_KINDS, "each kind has its rate");
@@ -48,18 +48,6 @@ static const char *target_of(const ProtobufCMessage *request)
     return found;
 }
 
-/* " removed=1" where the response lists what was removed. */
-static const char *removed_of(const ProtobufCMessage *response, char text[REMOVED_BYTES])
-{
-    const ProtobufCFieldDescriptor *field =
-        response ? lks_rpc_field_named(response->descriptor, "removed", strlen("removed")) : NULL;
-
-    text[0] = '\0';
-    if (field && field->label == PROTOBUF_C_LABEL_REPEATED)
-        snprintf(text, REMOVED_BYTES, " removed=%zu", lks_rpc_field_count(response, field));
-    return text;
-}
-
 /* A copy in which ' replaces ", which would end the value in the log line. */
 static const char *unquoted(const char *text, size_t len, char *to, size_t size)
 {
@@ -76,6 +64,26 @@ static const char *unquoted(const char *text, size_t len, char *to, size_t size)
 static const char *unquoted_text(const char *text, char *to, size_t size)
 {
     return unquoted(text, strlen(text), to, size);
+}
+
+/* " removed=1 owner="ann"" where the response lists what was removed: how many, and whose the first was. */
+static const char *removed_of(const ProtobufCMessage *response, char text[REMOVED_BYTES])
+{
+    const ProtobufCFieldDescriptor *field =
+        response ? lks_rpc_field_named(response->descriptor, "removed", strlen("removed")) : NULL;
+    char owner[NAME_BYTES];
+
+    text[0] = '\0';
+    if (!field || field->label != PROTOBUF_C_LABEL_REPEATED)
+        return text;
+    size_t n = lks_rpc_field_count(response, field);
+    int len = snprintf(text, REMOVED_BYTES, " removed=%zu", n);
+    if (n > 0) {
+        const ProtobufCMessage *first = *(const ProtobufCMessage *const *)lks_rpc_field_value(response, field, 0);
+        snprintf(text + len, REMOVED_BYTES - (size_t)len, " owner=\"%s\"",
+                 unquoted_text(text_of(first, "owner"), owner, sizeof owner));
+    }
+    return text;
 }
 
 static const char *copy_in(lks_rpc_arena *arena, const char *text)

@@ -3,6 +3,7 @@
 #include "admission_scene.h"
 
 #define FORCE_RELEASE "/lockstock.v1.LockService/ForceRelease"
+#define ACQUIRE "/lockstock.v1.LockService/Acquire"
 
 /* ---- starting ----------------------------------------------------------------------- */
 
@@ -225,15 +226,29 @@ TEST(admin_calls_are_logged)
 {
     lks_force_release_request request = LKS_FORCE_RELEASE_REQUEST_INIT;
     static char name[] = "front-door", reason[] = "it is \"stuck\" method=none";
+    static char token[] = "0123456789abcdef", owner[] = "ann \"at night\"";
+    lks_acquire_request acquire = LKS_ACQUIRE_REQUEST_INIT;
+    lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
     sp_caller *c = over_tcp();
 
-    request.name = name;
+    request.name = target.name = name;
     request.reason = reason;
+    acquire.targets = targets;
+    acquire.n_targets = 1;
+    acquire.token = token;
+    acquire.owner = owner;
+    acquire.lease_ms = 60000;
+    assert_int_equal(asks(c, ACQUIRE, &acquire, "ops" SECRET, "other"), LKS_OK);
+    asks(c, FORCE_RELEASE, &request, "ops" SECRET, "other");
     asks(c, FORCE_RELEASE, &request, "ops" SECRET, "other");
     sp_caller_close(c);
     const char *said =
         "level=info event=audit principal=ops namespace=other method=/lockstock.v1.LockService/ForceRelease "
-        "group=\"\" name=front-door outcome=OK removed=0 reason=\"it is 'stuck' method=none\" wire=tcp";
+        "group=\"\" name=front-door outcome=OK removed=1 owner=\"ann 'at night'\" reason=\"it is 'stuck' method=none\" "
+        "wire=tcp";
+    assert_true(process_wait_line(server_fixture_process(here.server), said, NULL, 0, SAID_TIMEOUT_MS));
+    said = "level=info event=audit principal=ops namespace=other method=/lockstock.v1.LockService/ForceRelease "
+           "group=\"\" name=front-door outcome=OK removed=0 reason=\"it is 'stuck' method=none\" wire=tcp";
     assert_true(process_wait_line(server_fixture_process(here.server), said, NULL, 0, SAID_TIMEOUT_MS));
     said = "level=warn event=refused principal=shop method=/lockstock.v1.LockService/ForceRelease";
     c = over_tcp();
