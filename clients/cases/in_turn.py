@@ -1,6 +1,5 @@
 """A lock that a Python program holds passes on to a C program and a Node program in the order in which they asked:
 in_turn.py LOCKSTOCK NODE_DRIVER. C is `lockstock run`, on the C client."""
-import json
 import subprocess
 import sys
 import threading
@@ -9,6 +8,8 @@ import unittest
 import lockstock
 import lockstock.testing
 from lockstock.v1 import lock_pb2
+
+from run import Program
 
 LOCKSTOCK, NODE_DRIVER = sys.argv[1:3]
 
@@ -31,19 +32,11 @@ class InTurn(unittest.TestCase):
         return lambda: int(process.stdout.readline()), process.stdin.close
 
     def run_node(self):
-        process = subprocess.Popen(["node", NODE_DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.terminate)
-        self.addCleanup(process.stdin.close)
-
-        def ask(**what):
-            process.stdin.write(json.dumps({"seq": 1, **what}) + "\n")
-            process.stdin.flush()
-        ask(do="connect", client="c", url=self.server.url)
-        process.stdout.readline()
-        ask(do="lock", client="c", id="x", names=["x"], lease=60, wait=100)
-        return (lambda: json.loads(process.stdout.readline())["fence"]), lambda: ask(do="release", id="x")
+        program = Program(["node", NODE_DRIVER])
+        self.addCleanup(program.close)
+        program.ask("connect", client="c", url=self.server.url)
+        granted = program.start("lock", client="c", id="x", names=["x"], lease=60, wait=100)
+        return lambda: granted().fence, lambda: program.ask("release", id="x")
 
     def when_waiting(self, count):
         while self.ls.calls.lock.inspect(lock_pb2.InspectRequest(name="x")).waiters != count:

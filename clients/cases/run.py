@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """Holds a client to the cases that all clients share: run.py [-k PATTERN] DRIVER... (README.md).
 
-PYTHONPATH has the Python package, whose test double runs the server; LOCKSTOCKD is its program, and LOCKSTOCK_WALL_CLOCK the library
-of wall_clock.c. Nothing is asserted about
-elapsed time: a lease that must not end is long enough for a slow machine, and one that must end is waited for."""
+PYTHONPATH has the Python package, whose test double runs the server; LOCKSTOCKD is its program, and LOCKSTOCK_SHIFTED_CLOCK
+the library of tests/support/shifted_clock.c. Nothing is asserted about elapsed time: a lease that must not end is long enough
+for a slow machine, and one that must end is waited for."""
 import itertools
 import json
 import os
 import queue
+import struct
 import subprocess
 import sys
 import tempfile
@@ -33,8 +34,8 @@ class Answer(dict):
 class Program:
     """A driver that runs."""
 
-    def __init__(self, **environment):
-        self.process = subprocess.Popen(DRIVER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    def __init__(self, command, **environment):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env={**os.environ, **environment})
         self.seq, self.waiting, self.lock = itertools.count(1), {}, threading.Lock()
         threading.Thread(target=self.read, daemon=True).start()
@@ -72,7 +73,7 @@ class Cases(unittest.TestCase):
         self.addCleanup(self.server.close)
         self.own = lockstock.connect(self.server.url, owner="the test")
         self.addCleanup(self.own.close)
-        self.program = Program()
+        self.program = Program(DRIVER)
         self.addCleanup(self.program.close)
         self.ask, self.start = self.program.ask, self.program.start
         self.ask("connect", client="c", url=self.server.url)
@@ -219,15 +220,17 @@ class Cases(unittest.TestCase):
         self.assertIsNone(self.ask("release", id="x").error)
 
     def test_steps_of_the_wall_clock_lose_no_lock(self):
-        with tempfile.NamedTemporaryFile("w") as step:
-            program = Program(STEP_FILE=step.name, LD_PRELOAD=os.environ["LOCKSTOCK_WALL_CLOCK"],
+        with tempfile.TemporaryDirectory() as directory, open(f"{directory}/shift", "w+b", buffering=0) as shift:
+            os.symlink(os.environ["LOCKSTOCK_SHIFTED_CLOCK"], f"{directory}/clock.so")  # LD_PRELOAD takes no path with a space in it
+            shift.write(bytes(8))
+            program = Program(DRIVER, SHIFTED_CLOCK=shift.name, LD_PRELOAD=f"{directory}/clock.so",
                               ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0")
             self.addCleanup(program.close)
             self.ask = program.ask
             self.ask("connect", client="c", url=self.server.url)
             self.take("x", lease=6)
             for seconds in (3600, -3600):
-                os.pwrite(step.fileno(), b"%-8d" % seconds, 0)
+                os.pwrite(shift.fileno(), struct.pack("<q", seconds * 1000000), 0)  # it is mapped
                 self.wait_for_renewal("x")
                 self.assertLessEqual(self.ask("state", id="x").remaining, 6)
                 self.assertEqual(self.own_waits_for("x", 0), "LockBusy")

@@ -26,17 +26,17 @@ end
 
 -- Those to whom the name is offered, then the head of the queue -> {'OK', describe_waiter...}
 define('lock_waiting', {'no-writes'}, function(base, now, name)
-  local lock, offered, reply = read_lock(base, name), {}, {'OK'}
-  if lock.offers > 0 then
-    look(lock, now)
-    offered = lock.holders
-  end
-  for _, holder in ipairs(offered) do
-    if holder.fence == 0 then reply[#reply + 1] = describe_waiter(base, holder.token, now) end
-  end
-  for _, token in ipairs(redis.call('ZRANGE', base .. 'lock:w:' .. name, '0', int(QUEUE_SHOWN - 1))) do
+  local lock, reply = read_lock(base, name), {'OK'}
+  local function show(token)
     if #reply <= QUEUE_SHOWN then reply[#reply + 1] = describe_waiter(base, token, now) end
   end
+  if lock.offers > 0 then
+    look(lock, now)
+    for _, holder in ipairs(lock.holders) do
+      if holder.fence == 0 then show(holder.token) end
+    end
+  end
+  for _, token in ipairs(redis.call('ZRANGE', base .. 'lock:w:' .. name, '0', int(QUEUE_SHOWN - 1))) do show(token) end
   return reply
 end)
 

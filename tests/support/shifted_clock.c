@@ -1,8 +1,10 @@
-/* LD_PRELOAD for redis-server: a clock that a test puts forward. The time of day is
+/* LD_PRELOAD: a clock that a test puts forward, of redis-server or of a client. The time of day is
  * the system's plus the microseconds in the file SHIFTED_CLOCK (one int64, written by
  * the test through a mapping). The monotonic clock stays: Redis' own rhythm is not
  * what a test changes. */
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -29,11 +31,25 @@ __attribute__((constructor)) static void map_shift(void)
     shift = mapped;
 }
 
+static long ask_kernel(long number, const long words[6])
+{
+    static long (*real)(long, ...);
+
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "syscall");
+    return real(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+}
+
+static int system_clock(clockid_t clock, struct timespec *ts)
+{
+    return (int)ask_kernel(SYS_clock_gettime, (const long[6]){clock, (long)(intptr_t)ts});
+}
+
 static int64_t now_us(void)
 {
     struct timespec now;
 
-    syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
+    system_clock(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * MICROSECONDS + now.tv_nsec / 1000 + atomic_load(shift);
 }
 
@@ -49,7 +65,7 @@ __attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *ts)
 {
     if (clock != CLOCK_REALTIME)
-        return (int)syscall(SYS_clock_gettime, clock, ts);
+        return system_clock(clock, ts);
     int64_t now = now_us();
     *ts = (struct timespec){.tv_sec = now / MICROSECONDS, .tv_nsec = now % MICROSECONDS * 1000};
     return 0;
@@ -62,4 +78,19 @@ __attribute__((visibility("default"))) time_t time(time_t *ret)
     if (ret)
         *ret = now;
     return now;
+}
+
+/* gRPC's core asks the kernel itself. */
+__attribute__((visibility("default"))) long syscall(long number, ...)
+{
+    long words[6];
+    va_list list;
+
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        words[i] = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_clock_gettime)
+        return clock_gettime((clockid_t)words[0], (struct timespec *)(intptr_t)words[1]);
+    return ask_kernel(number, words);
 }

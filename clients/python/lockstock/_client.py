@@ -14,7 +14,6 @@ from lockstock._target import Target, Token
 from lockstock.v1 import stock_pb2
 
 
-
 class Stock:
     """Client.stock."""
 

@@ -237,3 +237,13 @@ function case.inspect_shows_who_waits_in_their_order()
   woken "S1 T2" "ACQUIRED"; waiting "T3"
   redis("DEL", key "t:T3"); inspect "a" {waiters = 1, queue = {}}
 end
+
+-- promise L23
+function case.inspect_shows_a_hundred_who_wait()
+  acquire "T a"
+  for i = 1, 101 do wait(("S1 W%d a:S"):format(i)) "QUEUED" end
+  local function shown() local seen = inspect "a"; return #seen.queue, seen.queue[1].owner, seen.waiters end
+  local function first_hundred() local n, first, waiters = shown(); eq({n, first, waiters}, {100, "W1", 101}) end
+  first_hundred()
+  release "T"; first_hundred() -- offered to all
+end

@@ -66,7 +66,8 @@ public final class Mutex implements AutoCloseable {
 
   private void keep() {
     while (pause(lease.getLeaseMs() / 3)) {
-      if (renew() || closed) continue;
+      if (renew()) continue;
+      if (closed) return;
       lost = true;
       holder.interrupt();
       return;
@@ -85,6 +86,7 @@ public final class Mutex implements AutoCloseable {
   @Override
   public void close() {
     boolean wasLost = isLost();
+    if (lost) Thread.interrupted(); // it was for the body; the Release must be sent
     closed = true;
     keeper.interrupt();
     release();
