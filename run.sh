@@ -4,8 +4,8 @@
 # ./run.sh show     builds, then sells at two shops at once, one by hand and one with lockstock, to be watched in the
 #                   terminal and disturbed by keys. More arguments are its own (./run.sh show --help).
 #                   Exit 0: lockstock's counts are exact.
-# ./run.sh serve    builds, then serves tcp://127.0.0.1:7700, grpc://127.0.0.1:7701 and http://127.0.0.1:7702 until Ctrl-C. The
-#                   state is kept in ${XDG_STATE_HOME:-~/.local/state}/lockstock.
+# ./run.sh serve    builds, then serves tcp://127.0.0.1:7700, grpc://127.0.0.1:7701 and http://127.0.0.1:7702 until Ctrl-C, with
+#                   the console at http://127.0.0.1:7702/console/. The state is kept in ${XDG_STATE_HOME:-~/.local/state}/lockstock.
 #                   More arguments are lockstockd's (see lockstockd --help): --listen serves other addresses instead.
 # ./run.sh cluster  the same on a Redis Cluster of six nodes, or on three sentinels, a primary and two replicas, which
 # ./run.sh sentinel it starts in a temporary directory and which end with it. What can be done to them while it runs:
@@ -104,6 +104,8 @@ serve)
   state="${XDG_STATE_HOME:-${HOME:-/var/tmp}/.local/state}/lockstock"
   mkdir -p "$state"
   trap - EXIT INT TERM
-  exec "$build/server/lockstockd" --store "embedded:$state" "${@:2}"
+  console=--console # it needs an address of http://
+  [[ " ${*:2}" != *" --listen"* ]] || console=
+  exec "$build/server/lockstockd" ${console:+"$console"} --store "embedded:$state" "${@:2}"
   ;;
 esac

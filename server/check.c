@@ -136,6 +136,15 @@ lks_code check_store(const settings *config, lks_error *error)
     return code;
 }
 
+/* Also https://, http+unix:// and http+fd://. */
+static bool serves_http(const settings *config)
+{
+    for (size_t i = 0; i < config->listen.n; i++)
+        if (strncmp(config->listen.of[i], "http", strlen("http")) == 0)
+            return true;
+    return false;
+}
+
 static lks_code check_wires(const settings *config, bool starts, const identity *known, lks_error *error)
 {
     const tls_files files = check_tls_files(config);
@@ -149,6 +158,9 @@ static lks_code check_wires(const settings *config, bool starts, const identity 
     if (code == LKS_OK && config->allow_origin.n > 0 && !for_pages)
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "--allow-origin needs an address of ws:// or wss://");
+    if (code == LKS_OK && config->console && !serves_http(config))
+        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "--console needs an address of http:// or https://");
     return code;
 }
 

@@ -28,6 +28,7 @@ const option config_keys[] = {
      "tcp://127.0.0.1:7700,grpc://127.0.0.1:7701,http://127.0.0.1:7702"},
     {LIST("allow-origin", allow_origin),
      "origins of web pages that may call over WebSocket and HTTP: https://host or https://host:port"},
+    {BOOL("console", console), "serve a page for people at /console/ of http:// and https:// addresses", "false"},
     {TEXT("store", store),
      "where state is stored: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path,\n"
      "                               redis+sentinel://host:port,host:port/name,\n"

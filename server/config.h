@@ -20,6 +20,7 @@ typedef struct config_list {
 typedef struct settings {
     config_list listen;
     config_list allow_origin;
+    bool console;
     char *store;
     char *store_ca, *store_certificate, *store_key, *store_server_name; /* NULL: none */
     char *store_user, *store_password_file, *store_sentinel_user, *store_sentinel_password_file;

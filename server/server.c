@@ -23,6 +23,7 @@
 #include "calls/intake.h"
 #include "check.h"
 #include "conditions.h"
+#include "console/console.h"
 #include "functions/library.h"
 #include "log.h"
 #include "metrics.h"
@@ -89,7 +90,7 @@ typedef struct server {
     reflection *reflection;
     grpc_streaming_method streaming[HEALTH_METHODS + REFLECTION_METHODS];
     wires *wires;
-    http_page pages[SERVER_PAGES];
+    http_page pages[SERVER_PAGES + CONSOLE_PAGES_MAX];
     uint64_t started_ns, reloads, failed_reloads;
     char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* new in each life: wake messages are for this one */
     char wake_channel[sizeof WAKE_CHANNELS + LKS_RPC_RANDOM_ID_LEN];
@@ -576,6 +577,19 @@ static void tell(void *arg, bool warns, const char *event, const char *line)
         log_debug(event, "%s", line);
 }
 
+/* Returns how many there are. */
+static size_t set_pages(server *s)
+{
+    s->pages[0] = (http_page){.path = "/metrics",
+                              .right = "/lockstock.v1.AdminService/GetMetrics",
+                              .effect = LKS_RPC_EFFECT_ADMIN,
+                              .write = metrics_page,
+                              .arg = s};
+    s->pages[1] = (http_page){.path = "/healthz", .write = http_page_alive};
+    s->pages[2] = (http_page){.path = "/readyz", .write = ready_page, .arg = s};
+    return SERVER_PAGES + (s->config->console ? console_pages(&s->pages[SERVER_PAGES]) : 0);
+}
+
 static lks_code open_wires(server *s, lks_error *error)
 {
     const wires_options options = {
@@ -606,18 +620,11 @@ static lks_code open_wires(server *s, lks_error *error)
         .origins = s->config->allow_origin.of,
         .n_origins = s->config->allow_origin.n,
         .pages = s->pages,
-        .n_pages = SERVER_PAGES,
+        .n_pages = set_pages(s),
     };
     char bound_url[WIRES_URL_BYTES_MAX];
     lks_error why = {0};
 
-    s->pages[0] = (http_page){.path = "/metrics",
-                              .right = "/lockstock.v1.AdminService/GetMetrics",
-                              .effect = LKS_RPC_EFFECT_ADMIN,
-                              .write = metrics_page,
-                              .arg = s};
-    s->pages[1] = (http_page){.path = "/healthz", .write = http_page_alive};
-    s->pages[2] = (http_page){.path = "/readyz", .write = ready_page, .arg = s};
     lks_code code = wires_new(&options, &s->wires, error);
     if (code != LKS_OK)
         return code;
@@ -626,6 +633,8 @@ static lks_code open_wires(server *s, lks_error *error)
         if (wires_listen(s->wires, url, bound_url, NULL, &why) != LKS_OK)
             return check_wrong_address(url, &why, error);
         log_info("listening", "url=%s", bound_url);
+        if (s->config->console && strncmp(url, "http", strlen("http")) == 0)
+            log_info("console", "url=%s/console/", bound_url);
     }
     look_at_certificates(s);
     uv_timer_start(&s->certificates_timer, on_certificates_timer, CERTIFICATES_LOOK_MS, CERTIFICATES_LOOK_MS);

@@ -101,7 +101,7 @@ def naive_rows(show):
         lock = (DIM, f"lock: client {side.holder.index + 1}, which pays" if side.holder else "lock: no client pays")
     return [(RED, f"BY HAND: {TITLES[show.options.naive]}"), *told_rows(side),
             count("left, as it counts", str(show.left)), count("in doubt, tried anew", lost, RED if lost else PLAIN), lock, (PLAIN, ""),
-            count("sales it did not count", not_counted, RED if not_counted else PLAIN),
+            count("SOLD TWICE", not_counted, RED if not_counted else PLAIN),
             count("OVERSOLD", over, ALARM if over else PLAIN)]
 
 

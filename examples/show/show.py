@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A flash sale in two shops at once, to be watched and to be disturbed. Exit 0 only when lockstock's counts are exact.
+"""A flash sale in two shops at once, to be watched and to be disturbed, in a terminal and on a web page of this machine
+(page.py). Exit 0 only when lockstock's counts are exact.
 
 It starts a lockstockd that keeps Redis (embedded, fsync always), two lockstockd on the same Redis, and the clients of
 both shops (client.c), whose lines tell what their buyers were told. What the keys kill comes back by itself.
@@ -14,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import webbrowser
 
+from page import Page
 from screen import Screen, draw, status_line
-from table import EXACT, NAIVE, TITLES, print_table
+from table import EXACT, NAIVE, TITLES, missed, oversold, print_table, verdict
 
 CLIENTS = 4
 THREADS = 8  # of a client, as in client.c
@@ -24,6 +27,7 @@ DOWN_S = 0.7
 MOMENT_S = 2  # how long a key waits at most until what it strikes is in the middle of something
 FREEZE_S, FREEZE_MAX_S = 1, 5
 STUCK_S, SILENT_S = 5, 30
+SCRIPT = "6:s,18:c,30:f,42:r,54:s,66:c,78:f"  # for those who only look at the page
 START_S = 20
 SHOPS = ("the naive shop's", "lockstock's")
 
@@ -61,6 +65,11 @@ class Side:
         return sum(buyer.replayed for buyer in self.buyers)
 
 
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
 class Player:
     """A child process: RUNS until it is struck, then DOWN for a while; DONE when a client ended well."""
 
@@ -86,12 +95,13 @@ class Show:
         self.urls = [f"unix://{self.dir}/{i}.sock" for i in (1, 2)]
         self.keeper = Player("the keeper of Redis",
                              self.serve(f"unix://{self.dir}/keeper.sock", f"embedded:{self.dir}/data"))
-        self.servers = [Player(f"server {i + 1}", self.serve(url, f"unix://{self.redis}"))
+        self.consoles = [f"http://127.0.0.1:{free_port()}" for _ in self.urls]
+        self.servers = [Player(f"server {i + 1}", self.serve(f"{url},{self.consoles[i]}", f"unix://{self.redis}", "--console"))
                         for i, url in enumerate(self.urls)]
         self.clients = [[], []]
 
-    def serve(self, url, store):
-        return [self.options.lockstockd, "--listen", url, "--store", store, "--fsync", "always"]
+    def serve(self, urls, store, *flags):
+        return [self.options.lockstockd, "--listen", urls, "--store", store, "--fsync", "always", *flags]
 
     # ---- processes ----------------------------------------------------------------------
 
@@ -317,6 +327,20 @@ class Show:
         side = self.sides[EXACT]
         return (side.count("bought") + side.count("sold-out")) * 100 // self.options.buyers
 
+    def state(self, **more):
+        """As page.js draws it."""
+        def told(number, side):
+            return {"bought": side.count("bought"), "sold_out": side.count("sold-out"), "waiting": side.count("asks"),
+                    "gave_up": side.count("none"), "lost": side.lost(), "known": side.known(),
+                    "waited_ms": next((ms for ms in reversed(side.quarters) if ms is not None), None), "oversold": oversold(self, number),
+                    "twice": missed(self) if number == NAIVE else 0, "left": self.left}
+        running = next((i for i, server in enumerate(self.servers) if server.life == "RUNS"), 0)
+        return {"buyers": self.options.buyers, "phones": self.options.phones, "form": TITLES[self.options.naive],
+                "sides": [told(number, side) for number, side in enumerate(self.sides)], "news": self.news[-20:],
+                "here": self.options.buyers - max(side.count("away") for side in self.sides), "stuck": self.stuck,
+                "late": self.late, "over": False,
+                "console": f"{self.consoles[running]}/console/#/stock?group={getattr(self, 'group', '')}&sku=good-0", **more}
+
     # ---- what the keys do ----------------------------------------------------------------------
 
     def client_in_the_middle(self):
@@ -485,13 +509,14 @@ def parse():
     build = os.path.normpath(os.path.join(here, "../../build/release"))
     parser = argparse.ArgumentParser(prog="show", description="keys: s kills (-9) a server, r Redis, c a client; "
                                      "f freezes the holders of the locks; q quits")
-    parser.add_argument("--buyers", type=between(1, 100000), default=1200, help="of each shop (1200)")
-    parser.add_argument("--phones", type=between(1, 1000000), default=1000, help="that each shop has (1000)")
-    parser.add_argument("--seconds", type=between(1, 3600), default=15, help="over which the buyers come (15)")
+    parser.add_argument("--buyers", type=between(1, 100000), default=3840, help="of each shop (3840)")
+    parser.add_argument("--phones", type=between(1, 1000000), default=3200, help="that each shop has (3200)")
+    parser.add_argument("--seconds", type=between(1, 3600), default=48, help="over which the buyers come (48)")
     parser.add_argument("--naive", choices=list(TITLES), default="setnx", help="how the shop by hand sells: under a "
                         "lock by SETNX and EXPIRE, or by GETSET; or by GET, then DECR, without one (setnx)")
-    parser.add_argument("--press", type=presses, default=[], metavar="LIST", help="keys that are pressed by themselves: "
-                        "30:s,50:r is s when 30 %% of the buyers have their answer, r when 50 %% have")
+    parser.add_argument("--press", type=presses, metavar="LIST", default=[],
+                        help="keys that are pressed by themselves: 30:s,50:r is s when 30 %% of the buyers have their "
+                        "answer, r when 50 %% have; without it, and until a key is pressed, some are while the page is open")
     parser.add_argument("--lines", action="store_true", help="a line a second, as when standard output is no terminal")
     parser.add_argument("--lockstockd", default=f"{build}/server/lockstockd", help="the server's path")
     parser.add_argument("--client", default=f"{build}/examples/show/show_client", help="show_client's path")
@@ -502,11 +527,12 @@ class Ended(Exception):
     """By a signal."""
 
 
-def play(show, screen):
+def play(show, screen, page):
     next_line, told, quits = 0, 0, False
-    script = list(show.options.press)
+    script, own = list(show.options.press), presses(SCRIPT)
     while True:
         show.tick()
+        page.show(show.state())
         now = time.monotonic()
         over = show.is_over()
         if screen:
@@ -524,29 +550,40 @@ def play(show, screen):
         keys = []
         while script and show.percent() >= script[0][0]:
             keys.append(script.pop(0)[1])
+        while own and show.percent() >= own[0][0]:
+            key = own.pop(0)[1]
+            keys += [key] if page.is_open() and not show.options.press else []
         end = now + 0.1
         while not keys and time.monotonic() < end:
             if show.listen(max(0, end - time.monotonic()), *(screen.keys() if screen else [])):
                 keys += screen.read_keys()
+                own = []
+            pressed = page.read_keys()
+            keys += pressed
+            own = [] if pressed else own
         for key in keys:
             quits = quits or key == "q"
             if key in show.KEYS:
                 show.KEYS[key](show)
 
 
-def run(show, screen):
+def run(show, screen, page):
     quits = False
+    print(f"The same on a page: {page.url}", flush=True)
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(page.url)
     try:
         show.open()
         if screen:
             screen.enter()
-        quits = play(show, screen)
+        quits = play(show, screen, page)
     finally:
         if screen:
             screen.leave()
     if quits:
         print("\nStopped by q. Who was waiting is still told by lockstock, and what was sold so far is checked.")
     why, numbers = show.check()
+    page.show(show.state(over=True, why=why, verdict=verdict(show, why)), is_last=True)
     print_table(show, why, numbers, colour=screen)
     return 1 if why else 0
 
@@ -561,8 +598,9 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, end)
     show = Show(options)
+    page = Page()
     try:
-        status = run(show, Screen() if live else None)
+        status = run(show, Screen() if live else None, page)
     except Ended as ended:
         status = 128 + ended.args[0]
     except (Failure, OSError) as failure:
@@ -570,6 +608,7 @@ def main():
         status = 1
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    page.close()
     if not show.close():
         print("show: a server did not end as it should", file=sys.stderr)
         status = 1

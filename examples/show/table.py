@@ -13,6 +13,13 @@ def missed(show):
     return max(0, show.sides[NAIVE].count("bought") + show.left - show.options.phones)
 
 
+def verdict(show, why):
+    """One line for the page."""
+    hand = f"{oversold(show, NAIVE):,} were sold that were not there" if oversold(show, NAIVE) else "not oversold, this time"
+    ours = f"not exact: {why}" if why else f"exact: {show.sides[EXACT].count('bought'):,} sold, 0 oversold, every answer known"
+    return f"The end. By hand: {hand}. lockstock: {ours}."
+
+
 def waits(side):
     waited = sorted(buyer.waited_ms for buyer in side.buyers if buyer.state in ("bought", "sold-out"))
     return f"{waited[(len(waited) - 1) // 2]} / {waited[-1]}" if waited else "0 / 0"

@@ -196,17 +196,14 @@ static void put_added(http_exchange *e)
 
 static bool write_message(http_exchange *e, const void *message, size_t len, http_answer *answer, lks_error *error)
 {
-    uint8_t *packed = e->takes_gzip && len >= GZIP_BYTES_MIN ? lks_rpc_arena_alloc(e->arena, len) : NULL;
-    size_t packed_len = packed ? gzip_deflate(message, len, packed) : 0;
     (void)error;
 
     exchange_set(e, "content-type", e->is_json ? "application/json" : "application/proto");
-    if (packed_len > 0)
-        exchange_set(e, "content-encoding", "gzip");
+    answer->body = message;
+    answer->len = len;
+    exchange_pack(e, answer);
     http_fields_put_hints(&e->answer_fields, e->arena, e->hints, NULL);
     put_added(e);
-    answer->body = packed_len > 0 ? packed : message;
-    answer->len = packed_len > 0 ? packed_len : len;
     return true;
 }
 

@@ -212,6 +212,7 @@ static void begin_page(http_exchange *e, const http_page *page)
         fail(e, 0, &error);
     } else {
         e->page = page;
+        e->takes_gzip = http_list_has(e->known[KNOWN_ACCEPT_ENCODING], "gzip");
     }
 }
 
@@ -298,7 +299,7 @@ void http_exchange_begin(http_exchange *e)
     const http_page *page = find_page(e);
     lks_error error;
 
-    if (!find_fields(e, &error) || !origin_check(e, &error))
+    if (!find_fields(e, &error) || !origin_check(e, page, &error))
         fail(e, 0, &error);
     else if (e->is_options)
         begin_preflight(e);
@@ -428,6 +429,19 @@ http_page_answer http_page_alive(void *arg, const char *accept, lks_rpc_arena *a
         .status = 200, .type = "application/json", .body = lks_rpc_slice_of("{\"status\":\"ok\"}\n")};
 }
 
+void exchange_pack(http_exchange *e, http_answer *answer)
+{
+    bool is_worth_it = e->takes_gzip && answer->len >= GZIP_BYTES_MIN;
+    uint8_t *packed = is_worth_it ? lks_rpc_arena_alloc(e->arena, answer->len) : NULL;
+    size_t len = packed ? gzip_deflate(answer->body, answer->len, packed) : 0;
+
+    if (len == 0)
+        return;
+    exchange_set(e, "content-encoding", "gzip");
+    answer->body = packed;
+    answer->len = len;
+}
+
 static void write_page(http_exchange *e)
 {
     const char *accept = e->known[KNOWN_ACCEPT].data;
@@ -435,6 +449,9 @@ static void write_page(http_exchange *e)
     http_answer a = {.status = page.status, .body = page.body.data, .len = page.body.len};
 
     exchange_set(e, "content-type", page.type);
+    for (size_t i = 0; i < e->page->n_fields; i++)
+        exchange_set(e, e->page->fields[i].name, e->page->fields[i].value);
+    exchange_pack(e, &a);
     answer(e, &a);
 }
 

@@ -70,6 +70,9 @@ struct http_exchange {
 /* Adds a field to the answer. The texts are static, in the arena, or outlive the exchange. NULL adds nothing. */
 void exchange_set(http_exchange *e, const char *name, const char *value);
 
+/* Compresses the body, if the caller takes gzip and it is worth it. */
+void exchange_pack(http_exchange *e, http_answer *answer);
+
 /* Sets *error to INVALID_ARGUMENT. Returns false. */
 bool exchange_invalid(lks_error *error, const char *why);
 
@@ -83,8 +86,8 @@ bool exchange_inflate(http_exchange *e, const void *data, size_t len, const void
 /* Takes a message in the caller's coding as the payload. False: *error is set. */
 bool exchange_take(http_exchange *e, const void *data, size_t len, lks_error *error);
 
-/* origin.c: whether the page that sent this request may do so. False: *error. */
-bool origin_check(http_exchange *e, lks_error *error);
+/* origin.c: whether the page that sent this request may do so. `page`: what is asked for, or NULL. False: *error. */
+bool origin_check(http_exchange *e, const http_page *page, lks_error *error);
 
 /* Adds the fields of CORS to the answer. */
 void origin_put(http_exchange *e);

@@ -297,6 +297,7 @@ static const struct {
 } reasons[] = {
     {200, "OK"},
     {204, "No Content"},
+    {308, "Permanent Redirect"},
     {400, "Bad Request"},
     {401, "Unauthorized"},
     {403, "Forbidden"},

@@ -29,7 +29,13 @@ static bool forbidden(lks_error *error, const char *why)
     return false;
 }
 
-bool origin_check(http_exchange *e, lks_error *error)
+/* A link on a page of another site may lead to a page that everybody may read. */
+static bool is_for_everybody(const http_exchange *e, const http_page *page)
+{
+    return page && !page->right && e->is_get;
+}
+
+bool origin_check(http_exchange *e, const http_page *page, lks_error *error)
 {
     const char *origin = e->known[KNOWN_ORIGIN].data;
     const char *site = e->known[KNOWN_SITE].data;
@@ -37,7 +43,7 @@ bool origin_check(http_exchange *e, lks_error *error)
     if (e->from->is_local && e->host[0] && !address_is_loopback(e->host))
         return forbidden(error, "host: this address is reached as localhost, 127.0.0.1 or [::1] only");
     if (origin[0] == '\0')
-        return strcasecmp(site, "cross-site") != 0 ||
+        return strcasecmp(site, "cross-site") != 0 || is_for_everybody(e, page) ||
                forbidden(error, "sec-fetch-site: a page of another site must send Origin");
     e->allowed_origin = http_find_origin(e->site->origins, e->site->n_origins, origin);
     return e->allowed_origin || is_own(e, origin) || forbidden(error, "origin: not one that --allow-origin names");

@@ -11,6 +11,10 @@ typedef struct http_page_answer {
     lks_rpc_slice body; /* in the arena, or static */
 } http_page_answer;
 
+typedef struct http_page_field {
+    const char *name, *value; /* static; the name in lower case */
+} http_page_field;
+
 typedef struct http_page {
     const char *path;      /* "/metrics", of GET and HEAD */
     const char *right;     /* the method that a caller must be allowed to call; NULL: everybody may read the page */
@@ -19,6 +23,8 @@ typedef struct http_page {
      * is something to say means out of memory: return status 503. */
     http_page_answer (*write)(void *arg, const char *accept, lks_rpc_arena *arena);
     void *arg;
+    const http_page_field *fields; /* of each answer, beside Content-Type */
+    size_t n_fields;
 } http_page;
 
 /* The `write` of /healthz: the process runs. */

@@ -74,7 +74,7 @@ lks_code dispatch_check(dispatch *d, const caller *from, const credentials *who,
 
     lks_code code = check_rights(d, who, method, &verdict, error);
     if (code != LKS_OK)
-        audit_refusal(&d->audit, method, from, verdict.principal, error);
+        audit_refusal(&d->audit, method, from, verdict.caller.principal, error);
     return code;
 }
 
@@ -168,8 +168,10 @@ static bool is_within_quotas(running *r)
 }
 
 /* Unpacks and plans a call; false: rounds.error is set. */
-static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const target *t, lks_rpc_arena *arena)
+static bool prepare(running *r, const sink_call *call, const identity_verdict *verdict, const target *t,
+                    lks_rpc_arena *arena)
 {
+    lks_rpc_slice ns = verdict->ns;
     const dispatch_options *options = &r->target->dispatch->options;
     const lks_rpc_method *method = t->method->method;
     lks_error *error = &r->work->rounds.error;
@@ -201,6 +203,7 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
     }
     const plan settings = {.arena = arena,
                            .ns = ns,
+                           .caller = &verdict->caller,
                            .server = options->server,
                            .trace = trace,
                            .service = t->service,
@@ -234,12 +237,12 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
         rpc_meter_handled(d->meter, method, NULL, &error, now_ns - call->received_ns);
         if (traced)
             tracing_end(d->options.tracing, traced, &error, now_ns, false);
-        audit_refusal(&d->audit, method, call->caller, verdict.principal, &error);
+        audit_refusal(&d->audit, method, call->caller, verdict.caller.principal, &error);
         done(arg, method, NULL, &error, NULL);
         return;
     }
     if (d->identity)
-        budget_set_principal(caller_bytes(call->caller), verdict.principal);
+        budget_set_principal(caller_bytes(call->caller), verdict.caller.principal);
     const target *t = route->target;
     running *r = memory_alloc(sizeof *r);
     *r = (running){.target = t,
@@ -255,13 +258,13 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     *r->work = (work){.rounds.method = t->method};
     if (r->handle)
         *r->handle = r;
-    if (!prepare(r, call, verdict.ns, t, arena)) {
+    if (!prepare(r, call, &verdict, t, arena)) {
         running_end(r);
         return;
     }
     r->call.caller = call->caller;
     if (route->method->effect == LKS_RPC_EFFECT_ADMIN)
-        r->work->origin = audit_origin_new(arena, call->caller, verdict.principal);
+        r->work->origin = audit_origin_new(arena, call->caller, verdict.caller.principal);
     r->work->message = call->message;
-    admit(r, verdict.principal);
+    admit(r, verdict.caller.principal);
 }

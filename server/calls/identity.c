@@ -451,7 +451,7 @@ principal *identity_of_uid(const identity *i, uid_t uid)
 }
 
 /* Compares with every token in constant time. */
-static principal *of_token(const identity *i, lks_rpc_slice text, int64_t now)
+static principal *of_token(const identity *i, lks_rpc_slice text, int64_t now, int64_t *ends)
 {
     unsigned char digest[DIGEST_BYTES];
     principal *found = NULL, *p;
@@ -462,8 +462,10 @@ static principal *of_token(const identity *i, lks_rpc_slice text, int64_t now)
     TAILQ_FOREACH(p, &i->principals, next) {
         for (size_t t = 0; t < p->n_tokens; t++) {
             bool live = p->tokens[t].until == 0 || now < p->tokens[t].until;
-            if (CRYPTO_memcmp(digest, p->tokens[t].digest, DIGEST_BYTES) == 0 && live)
+            if (CRYPTO_memcmp(digest, p->tokens[t].digest, DIGEST_BYTES) == 0 && live) {
                 found = p;
+                *ends = p->tokens[t].until;
+            }
         }
     }
     return found;
@@ -480,10 +482,12 @@ static lks_rpc_slice bearer(lks_rpc_slice authorization)
     return (lks_rpc_slice){.data = authorization.data + len, .len = authorization.len - len};
 }
 
-static principal *identify(const identity *i, const credentials *c, int64_t now)
+/* *ends: when the token ends that was given; 0: never, or there is none. */
+static principal *identify(const identity *i, const credentials *c, int64_t now, int64_t *ends)
 {
+    *ends = 0;
     if (c->authorization.len > 0)
-        return of_token(i, bearer(c->authorization), now);
+        return of_token(i, bearer(c->authorization), now, ends);
     if (c->certificate)
         return identity_of_certificate(i, c->certificate);
     return c->uid ? identity_of_uid(i, *c->uid) : NULL;
@@ -493,10 +497,27 @@ static bool may(const principal *p, const lks_rpc_method *method)
 {
     const grant *g;
 
+    if (strcmp(method->path, "/lockstock.v1.AdminService/WhoAmI") == 0)
+        return true;
     TAILQ_FOREACH(g, &p->grants, next)
         if ((g->effects & effect_bit(method->effect)) && is_of_service(method->path, g->service))
             return true;
     return false;
+}
+
+static bool right_of(const principal *p, size_t n, service_right *ret)
+{
+    const grant *g;
+
+    TAILQ_FOREACH(g, &p->grants, next)
+        if (n-- == 0)
+            break;
+    if (g)
+        *ret = (service_right){.service = g->service,
+                               .read = g->effects & effect_bit(LKS_RPC_EFFECT_READ),
+                               .write = g->effects & effect_bit(LKS_RPC_EFFECT_WRITE),
+                               .admin = g->effects & effect_bit(LKS_RPC_EFFECT_ADMIN)};
+    return g != NULL;
 }
 
 lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_method *method, int64_t now,
@@ -505,10 +526,12 @@ lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_m
     *ret = (identity_verdict){.ns = c->ns};
     if (!i->required)
         return LKS_OK;
-    principal *p = identify(i, c, now);
+    int64_t token_ends;
+    principal *p = identify(i, c, now, &token_ends);
     if (!p)
         return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "the caller is not known");
-    ret->principal = p->name;
+    ret->caller =
+        (service_caller){.principal = p->name, .ns = p->ns, .token_ends = token_ends, .of = p, .right = right_of};
     bool elsewhere =
         p->ns && c->ns.len > 0 && (c->ns.len != strlen(p->ns) || memcmp(c->ns.data, p->ns, c->ns.len) != 0);
     if (elsewhere || (method && !may(p, method))) {

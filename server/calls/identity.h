@@ -30,6 +30,7 @@
 #include <lockstock/status.h>
 
 #include "net/sink.h"
+#include "services/service.h"
 
 typedef struct identity identity;
 
@@ -49,7 +50,7 @@ principal *identity_of_uid(const identity *i, uid_t uid);
 /* The result for an admitted call; valid as long as the credentials. */
 typedef struct identity_verdict {
     lks_rpc_slice ns;      /* the namespace that it is made in */
-    const char *principal; /* the caller, also of a refused call; NULL: unknown, or there is no policy */
+    service_caller caller; /* also of a refused call; principal NULL: unknown, or there is no policy */
 } identity_verdict;
 
 /* Checks a call. method NULL: only the caller is identified. `now` is in seconds since 1970.

@@ -176,6 +176,42 @@ static void get_metrics_finish(const lks_get_metrics_request *request, answer *a
     response->text = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)text.data, .len = text.len};
 }
 
+/* The principal is valid until this returns: the policy may be read again at any time. */
+static void who_am_i_prepare(const lks_who_am_i_request *request, plan *p)
+{
+    const service_caller *caller = p->caller;
+    lks_who_am_i_response *kept = memory_in(p->arena, sizeof *kept);
+    (void)request;
+
+    *kept = (lks_who_am_i_response)LKS_WHO_AM_I_RESPONSE_INIT;
+    p->kept = kept;
+    if (!caller->principal)
+        return;
+    kept->policy = true;
+    kept->principal = memory_copy_in(p->arena, caller->principal, strlen(caller->principal));
+    kept->namespace_ = memory_copy_in(p->arena, caller->ns ? caller->ns : "", caller->ns ? strlen(caller->ns) : 0);
+    kept->token_ends_at_ms = caller->token_ends * 1000;
+    service_right right;
+    size_t n = 0;
+    while (caller->right(caller->of, n, &right))
+        n++;
+    kept->rights = memory_in(p->arena, n * sizeof(lks_right *));
+    for (; kept->n_rights < n && caller->right(caller->of, kept->n_rights, &right); kept->n_rights++) {
+        lks_right *to = kept->rights[kept->n_rights] = memory_in(p->arena, sizeof *to);
+        *to = (lks_right)LKS_RIGHT_INIT;
+        to->service = memory_copy_in(p->arena, right.service, strlen(right.service));
+        to->read = right.read;
+        to->write = right.write;
+        to->admin = right.admin;
+    }
+}
+
+static void who_am_i_finish(const lks_who_am_i_request *request, answer *a, lks_who_am_i_response *response)
+{
+    (void)request;
+    *response = *(const lks_who_am_i_response *)a->plan->kept;
+}
+
 LKS_ADMIN_METHODS(SERVICE_PAIR)
 
 static const service_method methods[] = {LKS_ADMIN_METHODS(SERVICE_ROW)};

@@ -84,15 +84,16 @@ typedef struct plan {
     const char
         *trace; /* the call's traceparent, for calls whose wait it ends; NULL: it is not traced, or not sampled */
     const struct service *service;
-    void *state;                        /* what the service keeps in this server; NULL when it has no open */
-    void *kept;                         /* what a round keeps for those after it and for finish; in the arena */
-    uint64_t now_ns;                    /* CLOCK_MONOTONIC, when this round is planned */
-    uint64_t asked_ns;                  /* the same, before this round's store calls */
-    char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* the call's own, once plan_id made it up */
-    uint32_t repeat_ms;                 /* what its caller has left for the call, and may repeat it in */
-    unsigned round;                     /* 0, then one more with each further plan */
-    service_event event;                /* the last one; prepare plans what it leads to */
-    lks_rpc_slice wait_key;             /* set by plan_waits */
+    void *state;                         /* what the service keeps in this server; NULL when it has no open */
+    const struct service_caller *caller; /* valid in the first prepare */
+    void *kept;                          /* what a round keeps for those after it and for finish; in the arena */
+    uint64_t now_ns;                     /* CLOCK_MONOTONIC, when this round is planned */
+    uint64_t asked_ns;                   /* the same, before this round's store calls */
+    char id[LKS_RPC_RANDOM_ID_LEN + 1];  /* the call's own, once plan_id made it up */
+    uint32_t repeat_ms;                  /* what its caller has left for the call, and may repeat it in */
+    unsigned round;                      /* 0, then one more with each further plan */
+    service_event event;                 /* the last one; prepare plans what it leads to */
+    lks_rpc_slice wait_key;              /* set by plan_waits */
     service_watch *watches;
     service_alarm undo; /* set by plan_undo; its function is NULL when there is none */
     store_call *calls;
@@ -133,6 +134,21 @@ typedef struct service_method {
     service_prepare *prepare;
     service_finish *finish;
 } service_method;
+
+typedef struct service_right {
+    const char *service; /* "*": every service */
+    bool read, write, admin;
+} service_right;
+
+/* Who a call comes from. */
+typedef struct service_caller {
+    const char *principal; /* NULL: there is no policy */
+    const char *ns;        /* the only namespace of the principal; NULL: it chooses */
+    int64_t token_ends;    /* seconds since 1970; 0: never, or there is no token */
+    const struct principal *of;
+    /* Right i of the principal; false: there are no more. */
+    bool (*right)(const struct principal *of, size_t i, service_right *ret);
+} service_caller;
 
 /* Settings of the services. */
 typedef struct service_options {

@@ -34,7 +34,7 @@ class EachMethod(Case):
         every = {f"{service} {method}" for service, methods in listed for method in methods.split()}
         super().tearDownClass()
         if cls.only == "*":
-            assert len(every) == 43 and every <= called, every - called
+            assert len(every) == 44 and every <= called, every - called
 
     def run_cli(self, *args, **kwargs):
         self.called.add(args[:2])
@@ -43,6 +43,7 @@ class EachMethod(Case):
     def test_admin(self):
         self.assertRegex(self.out("admin", "get-status"), r"version +\d")
         self.assertIn("text", self.out("admin", "get-metrics"))
+        self.assertNotIn("policy", self.out("admin", "who-am-i"))  # there is none
 
     def test_lock(self):
         taken = self.json("lock", "acquire", "door", "--wait", "5s", "--lease", "1m")
@@ -171,7 +172,7 @@ class WordsAndFlags(Case):
             for name in names:
                 self.assertIn(f"  {name} ", overview)
             self.assertTrue(self.out(service, name, "--help").startswith(f"usage: lockstock {service} {name} "))
-        self.assertEqual(methods, 43)
+        self.assertEqual(methods, 44)
         text = self.out("lock", "acquire", "--help")
         self.assertIn("Takes all targets or none. A repeat with the same token is the same grant.\n", text)
         self.assertRegex(text, r"--lease TIME\n +How long the grant lasts unless renewed")

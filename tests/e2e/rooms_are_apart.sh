@@ -10,7 +10,7 @@ trap 'rm -f "$deps"' EXIT
   /^[^ ]/ {
     object = $1; room = ""
     sub(/:$/, "", object)
-    if (object !~ /^(base|rpc|net|standard|client|host|server|cli)\/.*\.c\.o$/) next
+    if (object !~ /^(base|rpc|net|standard|console|client|host|server|cli)\/.*\.c\.o$/) next
     room = object
     sub(/\/.*/, "", room)
     if (object ~ /^server\/services\/|\/services\/[a-z_]*\.c\.o$/) room = "services"
@@ -40,6 +40,7 @@ forbid rpc "net|standard|client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/|
 forbid json "net|standard|client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/|openssl/"
 forbid net "standard|client|host|server" "nng/|hiredis/"
 forbid standard "client|host|server" "nng/|hiredis/"
+forbid console "client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/"
 forbid client "standard|host|server" "hiredis/"
 forbid cli "net|standard|client/(loop|wire|call|lease)|host|server" "nng/|hiredis/|uv(/|[.]h)|openssl/"
 forbid host "client|server" "nng/|hiredis/" client/include/lockstock/

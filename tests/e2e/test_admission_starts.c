@@ -74,6 +74,7 @@ TEST(settings_that_would_do_nothing_are_refused)
 {
     assert_refused("tls://127.0.0.1:0", "", "--tls-certificate and --tls-key");
     assert_refused("wss://127.0.0.1:0/x", "", "--tls-certificate and --tls-key");
+    assert_refused("tcp://127.0.0.1:0", "--console", "needs an address of http://");
     assert_refused("tcp://127.0.0.1:0", "--allow-origin=https://shop.example", "needs an address of ws://");
     assert_refused("ws://127.0.0.1:0", "--allow-origin=*", "must be scheme://host");
     assert_refused("ws://127.0.0.1:0", "--allow-origin=null", "must be scheme://host");

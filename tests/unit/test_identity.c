@@ -22,6 +22,8 @@ static const lks_rpc_method admin = {.path = "/lockstock.v1.StockService/TrimLed
 static const lks_rpc_method locks = {.path = "/lockstock.v1.LockService/Inspect", .effect = LKS_RPC_EFFECT_READ};
 static const lks_rpc_method similar = {.path = "/other.v1.NoStockService/GetItem", .effect = LKS_RPC_EFFECT_READ};
 
+static const lks_rpc_method who_am_i = {.path = "/lockstock.v1.AdminService/WhoAmI", .effect = LKS_RPC_EFFECT_READ};
+
 static char *dir;
 
 static int setup(void **state)
@@ -398,6 +400,34 @@ TEST(who_is_known_is_known_without_a_method)
     assert_int_equal(judge(i, (credentials){.certificate = "shop.internal"}, NULL, NULL), LKS_OK);
     assert_int_equal(judge(i, (credentials){.certificate = "other.internal"}, NULL, NULL), LKS_UNAUTHENTICATED);
     assert_int_equal(judge(i, (credentials){0}, NULL, NULL), LKS_UNAUTHENTICATED);
+    identity_free(i);
+}
+
+TEST(every_known_caller_may_ask_who_it_is)
+{
+    lks_error error;
+    identity_verdict verdict;
+    service_right right;
+    identity *i = load("[shop]\nnamespace = eu\nStockService = READ, WRITE\n* = READ\n[other]\ncertificate = other\n",
+                       DIGEST_OF_SESAME " shop 2000\n" DIGEST_OF_OPEN " shop\n");
+    assert_int_equal(judge(i, (credentials){0}, &who_am_i, NULL), LKS_UNAUTHENTICATED);
+    assert_int_equal(judge(i, (credentials){.certificate = "other"}, &reads, NULL), LKS_PERMISSION_DENIED);
+    assert_int_equal(judge(i, (credentials){.certificate = "other"}, &who_am_i, NULL), LKS_OK);
+    const credentials c = bearer("Bearer sesame");
+    assert_int_equal(identity_admit(i, &c, &who_am_i, 1000, &verdict, &error), LKS_OK);
+    assert_string_equal(verdict.caller.principal, "shop");
+    assert_string_equal(verdict.caller.ns, "eu");
+    assert_int_equal(verdict.caller.token_ends, 2000);
+    assert_true(verdict.caller.right(verdict.caller.of, 0, &right));
+    assert_string_equal(right.service, "StockService");
+    assert_true(right.read && right.write && !right.admin);
+    assert_true(verdict.caller.right(verdict.caller.of, 1, &right));
+    assert_string_equal(right.service, "*");
+    assert_true(right.read && !right.write && !right.admin);
+    assert_false(verdict.caller.right(verdict.caller.of, 2, &right));
+    const credentials lasting = bearer("Bearer open");
+    assert_int_equal(identity_admit(i, &lasting, &who_am_i, 1000, &verdict, &error), LKS_OK);
+    assert_int_equal(verdict.caller.token_ends, 0);
     identity_free(i);
 }
 

@@ -1,0 +1,98 @@
+// Calls of the public API, in JSON over the Connect protocol, with the visitor's own token. The token is kept in memory
+// only: a reload forgets it.
+let token = ''
+let namespace = ''
+
+const requests = new WeakMap() // of each signal
+
+// Tells 'caller' when the visitor signed in or out, and 'connection' when `connection` changed.
+export const events = new EventTarget()
+
+// What the last answer said of the connection: 'up', or why there is none.
+export let connection = 'up'
+
+export class CallError extends Error {
+  constructor(code, message, { field = '', applied = 'NO' } = {}) {
+    super(message)
+    Object.assign(this, { code, field, applied })
+  }
+}
+
+// Throws a CallError when a header cannot hold the text.
+export function setCaller(newToken, newNamespace) {
+  if (!/^[\x21-\x7e]*$/.test(newToken)) throw new CallError('invalid_argument', 'token: a token has no spaces and only ASCII')
+  if (!/^[\x20-\x7e]*$/.test(newNamespace)) throw new CallError('invalid_argument', 'namespace: the page can send ASCII only')
+  token = newToken
+  namespace = newNamespace
+  events.dispatchEvent(new Event('caller'))
+}
+
+export function getCaller() {
+  return { token, namespace }
+}
+
+function setConnection(now) {
+  if (now === connection) return
+  connection = now
+  events.dispatchEvent(new Event('connection'))
+}
+
+function headers() {
+  return { ...(token && { authorization: `Bearer ${token}` }), ...(namespace && { 'lockstock-namespace': namespace }) }
+}
+
+// How many requests were made for this signal.
+export function requestsOf(signal) {
+  return requests.get(signal) ?? 0
+}
+
+async function ask(path, options) {
+  let response
+  if (options.signal) requests.set(options.signal, requestsOf(options.signal) + 1)
+  try {
+    response = await fetch(path, { ...options, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' })
+  } catch (error) {
+    if (error.name === 'AbortError') throw error
+    setConnection('This server does not answer.')
+    throw new CallError('unreachable', 'this server does not answer', { applied: options.method === 'POST' ? 'MAYBE' : 'NO' })
+  }
+  setConnection('up')
+  if (response.ok) return response
+  const told = await response.json().catch(() => ({}))
+  throw new CallError(told.code ?? 'unknown', told.message ?? `the server answered with status ${response.status}`, told)
+}
+
+// Calls "LockService/List". Throws a CallError.
+export async function call(method, request = {}, signal = undefined) {
+  const path = `/${method.includes('.') ? method : `lockstock.v1.${method}`}`
+  const body = JSON.stringify(request)
+  const response = await ask(path, {
+    method: 'POST', body, signal, headers: { ...headers(), 'content-type': 'application/json', 'connect-protocol-version': '1' },
+  })
+  return response.json()
+}
+
+// A page of the server as text. Throws a CallError.
+export async function readText(path, signal) {
+  return (await ask(path, { signal, headers: headers() })).text()
+}
+
+function quoted(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`
+}
+
+// The same call as a command of a shell: of curl, and of the command line. Neither contains the token.
+export function asCurl(method, request) {
+  const fields = [
+    token && '-H "Authorization: Bearer $TOKEN"',
+    namespace && `-H ${quoted(`Lockstock-Namespace: ${namespace}`)}`,
+  ].filter(Boolean)
+  return ['curl', ...fields, '-d', quoted(JSON.stringify(request)), quoted(`${location.origin}/lockstock.v1.${method}`)].join(' ')
+}
+
+export function asCommand(method, request) {
+  const [service, name] = method.replace(/^.*\./, '').split('/')
+  const dashed = (text) => text.replace(/([a-z])([A-Z])/g, '$1-$2').toLowerCase()
+  const flags = [namespace && `--namespace ${quoted(namespace)}`, token && '--token-file FILE'].filter(Boolean)
+  return ['lockstock', ...flags, dashed(service.replace(/Service$/, '')), dashed(name), `--json=${quoted(JSON.stringify(request))}`].join(' ')
+}

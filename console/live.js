@@ -1,0 +1,91 @@
+// Repeats a question while the page is visible. An open page must cost the server little: on average a screen makes at
+// most five requests a second, and it never asks before the last answer is there.
+import { events, requestsOf } from './api.js'
+import { h, setText } from './dom.js'
+
+const EVERY_MS = 1000
+const REQUEST_MS = 200
+const REFUSED_MS = 10000
+
+export function pause(ms, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms)
+    signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true })
+  })
+}
+
+function visible(signal) {
+  if (!document.hidden) return undefined
+  return new Promise((resolve) => {
+    const look = () => document.hidden || resolve()
+    document.addEventListener('visibilitychange', look, { signal })
+    signal.addEventListener('abort', resolve, { once: true })
+  })
+}
+
+// What a refusal means to the visitor.
+export function explain(error) {
+  if (error.code === 'unauthenticated') return 'The server does not know this caller. Sign in with a token.'
+  if (error.code === 'permission_denied') return `The server refused: ${error.message}. "Who am I" lists the rights of this principal.`
+  if (error.code === 'unreachable') return 'This server does not answer. The page asks again every second.'
+  const unsure = error.applied === 'MAYBE' ? ' Whether it was done is not known.' : ''
+  return `${error.code}: ${error.message}.${unsure}`
+}
+
+// Where a screen says what is wrong. Returns { element, show(error or undefined) }.
+export function notice() {
+  const element = h('p', { class: 'notice', role: 'alert', hidden: true })
+  return {
+    element,
+    show(error) {
+      element.hidden = !error
+      if (error) setText(element, typeof error === 'string' ? error : explain(error))
+    },
+  }
+}
+
+// Runs ask(signal) again and again, and anew when the caller changes, until stop(). Returns { again, stop }; again() asks
+// now.
+export function live(at, ask) {
+  let end
+
+  async function once(signal) {
+    const before = requestsOf(signal)
+    try {
+      await ask(signal)
+      if (!signal.aborted) at.show()
+      return Math.max(EVERY_MS, REQUEST_MS * (requestsOf(signal) - before))
+    } catch (error) {
+      if (signal.aborted) return 0
+      at.show(error.code === 'unreachable' ? undefined : error) // the frame tells that
+      // Each wrong token counts against this address: the next question waits for another token.
+      if (error.code === 'unauthenticated') return Infinity
+      return error.code === 'unreachable' ? EVERY_MS : REFUSED_MS
+    }
+  }
+
+  async function run(signal) {
+    while (!signal.aborted) {
+      await visible(signal)
+      const next = signal.aborted ? Infinity : await once(signal)
+      if (next === Infinity) return
+      await pause(next, signal)
+    }
+  }
+
+  function begin() {
+    end?.abort()
+    end = new AbortController()
+    run(end.signal)
+  }
+
+  events.addEventListener('caller', begin)
+  begin()
+  return {
+    again: begin,
+    stop() {
+      events.removeEventListener('caller', begin)
+      end.abort()
+    },
+  }
+}

@@ -1,0 +1,39 @@
+// A list that the server gives in pages: only the one that is shown is asked for.
+import { clock, h, setText } from './dom.js'
+
+const SEARCH_MS = 1000 // a page may hold nothing and not be the last; how long to look for one that holds something
+
+// ask(pageToken, signal) returns an answer with nextPageToken; rowsOf takes its rows; changed() runs when another page is
+// wanted. Returns { element, restart(), read(signal) }; read returns the rows of the page that is shown.
+export function pages(ask, rowsOf, changed) {
+  const tokens = [''] // of the pages up to the one that is shown
+  let following = ''
+  const turn = (move) => () => {
+    move()
+    changed()
+  }
+  const previous = h('button', { type: 'button', disabled: true, onclick: turn(() => tokens.pop()) }, 'Previous page')
+  const next = h('button', { type: 'button', disabled: true, onclick: turn(() => tokens.push(following)) }, 'Next page')
+  const asOf = h('span', { class: 'soft' })
+
+  return {
+    element: h('p', { class: 'buttons' }, previous, next, asOf),
+    restart() {
+      tokens.length = 1
+      changed()
+    },
+    async read(signal) {
+      const until = performance.now() + SEARCH_MS
+      let answer = await ask(tokens.at(-1), signal)
+      while (rowsOf(answer).length === 0 && answer.nextPageToken && performance.now() < until) {
+        answer = await ask(answer.nextPageToken, signal)
+      }
+      const rows = rowsOf(answer)
+      following = answer.nextPageToken ?? ''
+      previous.disabled = tokens.length === 1
+      next.disabled = following === ''
+      setText(asOf, rows.length === 0 && following ? 'Nothing so far: the next page searches on.' : `As of ${clock(Date.now()).slice(0, 8)}`)
+      return rows
+    },
+  }
+}
