@@ -1,4 +1,7 @@
 // The counts of one item by its ledger alone, to be compared with what the server says.
+import { clock } from './dom.js'
+
+const PATIENCE_MS = 5000 // the ledger gets the entries of holds that are over a little later
 
 // What an entry of quantity q adds to available, reserved and sold (stock.proto, LedgerKind).
 const EFFECTS = {
@@ -22,7 +25,7 @@ export class Account {
   }
 
   begin(after) {
-    Object.assign(this, { after, caughtUp: false, trimmed: false, entries: 0, initial: 0, adjusted: 0, oversold: 0, counts: [0, 0, 0] })
+    Object.assign(this, { after, caughtUp: false, trimmed: false, entries: 0, initial: 0, adjusted: 0, oversold: 0, counts: [0, 0, 0], proof: '', expected: undefined })
   }
 
   // Takes an answer of ReadLedger. Returns the entries of this item.
@@ -58,17 +61,37 @@ export class Account {
     }
     if (kind === 'PUT' && this.initial === 0) this.initial = quantity
     else if (kind === 'PUT' || kind === 'ADJUSTED' || kind === 'TRANSFERRED') this.adjusted += quantity
+    this.compare()
   }
 
-  agrees(item) {
-    return this.caughtUp && !this.trimmed
-      && ['available', 'reserved', 'sold'].every((name, i) => this.counts[i] === Number(item[name] ?? 0))
+  // The item as the server says it is. It was so after some entry: after the last one that was read, or after one of
+  // those that come. In a group in buckets it may never have been so while it was sold: then a later one is compared.
+  expect(item) {
+    const counts = ['available', 'reserved', 'sold'].map((name) => Number(item[name] ?? 0))
+    const moved = this.expected?.counts.some((n, i) => n !== counts[i])
+    if (!this.expected || (moved && this.isLate)) this.expected = { counts, at: Date.now() }
+    this.compare()
   }
 
-  verdict(item) {
-    const entries = `${this.entries.toLocaleString('en')} entries of the ledger`
+  compare() {
+    if (this.trimmed || !this.expected || !this.expected.counts.every((n, i) => n === this.counts[i])) return
+    this.proof = `Proved: at ${clock(this.expected.at).slice(0, 8)} the sum of ${this.entries.toLocaleString('en')} entries of the ledger was what the server said.`
+    this.expected = undefined
+  }
+
+  get isLate() {
+    return Boolean(this.expected) && this.caughtUp && Date.now() - this.expected.at > PATIENCE_MS
+  }
+
+  // The last comparison found the ledger and the server alike.
+  get proved() {
+    return this.proof !== '' && !this.isLate
+  }
+
+  verdict() {
     if (this.trimmed) return 'The ledger was trimmed: it does not go back to the first unit.'
-    if (this.agrees(item)) return `Proved: the sum of ${entries} is what the server says.`
-    return this.caughtUp ? `Comparing ${entries}: the item has changed since they were read.` : `Reading the ledger: ${entries} so far.`
+    if (this.proved) return this.proof
+    if (this.isLate) return `Since ${clock(this.expected.at).slice(0, 8)} the ledger does not say what the server says.`
+    return `Reading the ledger: ${this.entries.toLocaleString('en')} entries so far.`
   }
 }

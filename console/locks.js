@@ -29,14 +29,14 @@ function details({ group, name }) {
     { title: 'Owner', cell: (holder) => holder.owner || '(none given)' },
     { title: 'Fence', kind: 'long', cell: (holder) => holder.fence },
     { title: 'Lease left', kind: 'wide', cell: (holder, element) => lease(holder.fence, holder.leaseMs, element) },
-    { title: 'Held for', kind: 'number', cell: (holder) => time(holder.heldMs) },
+    { title: 'Held for', kind: 'short number', cell: (holder) => time(holder.heldMs) },
     { title: 'Permits', kind: 'number', cell: (holder) => holder.permits ?? '' },
   ], (holder) => holder.fence, 'Nobody holds this lock.')
   const queue = table('Queue', [
     { title: 'Place', kind: 'number', cell: (waiter) => waiter.place },
     { title: 'Owner', cell: (waiter) => waiter.owner || '(none given)' },
-    { title: 'Waits since', kind: 'number', cell: (waiter) => time(waiter.waitedMs) },
-    { title: 'Gives up in', kind: 'number', cell: (waiter) => time(waiter.leftMs) },
+    { title: 'Waits since', kind: 'time number', cell: (waiter) => time(waiter.waitedMs) },
+    { title: 'Gives up in', kind: 'time number', cell: (waiter) => time(waiter.leftMs) },
   ], (waiter) => String(waiter.place), 'Nobody waits.')
   const waiting = h('h3', {}, 'Queue')
   const release = h('button', { type: 'button', class: 'danger', onclick: ask }, 'Force release')

@@ -1,7 +1,9 @@
 // A list that the server gives in pages: only the one that is shown is asked for.
 import { clock, h, setText } from './dom.js'
 
-const SEARCH_MS = 1000 // a page may hold nothing and not be the last; how long to look for one that holds something
+// A page of the server may hold few rows, or none, and not be the last. Several make one of the screen.
+const ROWS = 50
+const SEARCH_MS = 1000 // how long to look for them
 
 // ask(pageToken, signal) returns an answer with nextPageToken; rowsOf takes its rows; changed() runs when another page is
 // wanted. Returns { element, restart(), read(signal) }; read returns the rows of the page that is shown.
@@ -24,12 +26,13 @@ export function pages(ask, rowsOf, changed) {
     },
     async read(signal) {
       const until = performance.now() + SEARCH_MS
-      let answer = await ask(tokens.at(-1), signal)
-      while (rowsOf(answer).length === 0 && answer.nextPageToken && performance.now() < until) {
-        answer = await ask(answer.nextPageToken, signal)
-      }
-      const rows = rowsOf(answer)
-      following = answer.nextPageToken ?? ''
+      const rows = []
+      following = tokens.at(-1)
+      do {
+        const answer = await ask(following, signal)
+        rows.push(...rowsOf(answer))
+        following = answer.nextPageToken ?? ''
+      } while (following && rows.length < ROWS && performance.now() < until)
       previous.disabled = tokens.length === 1
       next.disabled = following === ''
       setText(asOf, rows.length === 0 && following ? 'Nothing so far: the next page searches on.' : `As of ${clock(Date.now()).slice(0, 8)}`)

@@ -28,8 +28,8 @@ function sale({ group, sku }) {
   const equation = h('p', { class: 'equation' })
   const proof = h('p', { class: 'proof' })
   const tail = table('Newest entries of the ledger', [
-    { title: 'Time', kind: 'short', cell: (entry) => (entry.id ? clock(entry.atMs) : '\u00a0') },
-    { title: 'What', kind: 'short', cell: (entry) => word(entry.kind, 'LEDGER_KIND_') },
+    { title: 'Time', kind: 'time', cell: (entry) => (entry.id ? clock(entry.atMs) : '\u00a0') },
+    { title: 'What', kind: 'time', cell: (entry) => word(entry.kind, 'LEDGER_KIND_') },
     { title: 'Units', kind: 'number', cell: (entry) => (entry.id ? number(entry.quantity) : '') },
     { title: 'Order', cell: (entry) => entry.orderId ?? '' },
     { title: 'Reason', cell: (entry) => entry.reason ?? '' },
@@ -70,8 +70,9 @@ function sale({ group, sku }) {
     what.set('Oversold', number(account.oversold))
     setText(equation, `${number(account.initial)} initial ${account.adjusted < 0 ? '−' : '+'} ${number(Math.abs(account.adjusted))} adjusted = `
       + `${number(item.available)} available + ${number(item.reserved)} reserved + ${number(item.sold)} sold`)
-    setText(proof, account.verdict(item))
-    proof.className = `proof ${account.agrees(item) ? 'good' : ''}`
+    account.expect(item)
+    setText(proof, account.verdict())
+    proof.className = `proof ${account.proved ? 'good' : ''}`
   }
 
   const polled = live(at, async (signal) => {

@@ -78,7 +78,7 @@ const tests = {
     await waitForFact(page, 'Sold', '100')
     await waitForFact(page, 'Oversold', '0')
     await shows(page, '100 initial + 0 adjusted = 0 available + 0 reserved + 100 sold')
-    await shows(page, 'Proved: the sum of 101 entries')
+    await shows(page, 'the sum of 101 entries of the ledger was what the server said')
     assert.deepStrictEqual(await page.evaluate(() => window.moved), [], 'what moved while it was live')
     await close(page)
   },

@@ -92,7 +92,7 @@ export function digestOf (token) {
 }
 
 export async function launch () {
-  return playwright.chromium.launch({ executablePath: chromium, args: process.getuid() === 0 ? ['--no-sandbox'] : [] })
+  return playwright.chromium.launch({ executablePath: chromium, args: ['--no-sandbox', '--disable-dev-shm-usage'] }) // it sees our pages only
 }
 
 // A page. page.wrong has what the browser complained of; a request that the server refused or did not

@@ -6,7 +6,7 @@ import { CallError } from "./errors.js";
 
 const RANK = { NO: 0, MAYBE: 1, YES: 2 };
 const TEMPORARY = new Set(["RESOURCE_EXHAUSTED", "INTERNAL", "CANCELLED", "UNKNOWN", "DEADLINE_EXCEEDED"]);
-const TRY_MIN_MS = 20, TRY_MAX_MS = 1500, PAUSE_MIN_MS = 10, PAUSE_MAX_MS = 640, CONNECT_MS = 200;
+const TRY_MIN_MS = 20, TRY_MAX_MS = 1500, PAUSE_MIN_MS = 10, PAUSE_MAX_MS = 640, CONNECT_MS = 200, WHY_MS = 200;
 // grpc-js' own pause between two attempts to connect grows to two minutes. A lease must outlive a restart of the server.
 const CHANNEL_OPTIONS = {
   "grpc.initial_reconnect_backoff_ms": 100, "grpc.max_reconnect_backoff_ms": 200, "grpc.keepalive_time_ms": 10000,
@@ -76,6 +76,11 @@ const isSet = (message, [name, ...rest]) => rest.length === 0 ? Boolean(message[
   : message[name].length > 0 && message[name].every((one) => isSet(one, rest));
 
 /** Makes calls to equal servers: they stay with one until it fails. */
+function unreachable(servers, why) {
+  const names = servers.map(({ address }) => address).join(", ");
+  return new CallError(`no server can be reached: ${names}${why && `: ${why}`}`, { code: "UNAVAILABLE", reason: "server_unreachable" });
+}
+
 export class Caller {
   constructor({ urls, token, namespace, timeoutMs = 5000, caFile, certificateFile, keyFile, serverName }) {
     const read = (file) => file ? readFileSync(file) : null;
@@ -119,6 +124,13 @@ export class Caller {
     });
   }
 
+  /** Why the last server is not connected; "" where that is not known. The call changes nothing; its error tells. */
+  async why() {
+    const call = { path: "/grpc.health.v1.Health/Check", encode: (bytes) => bytes, decode: (bytes) => bytes };
+    const error = await this.send(this.servers[this.current], call, Buffer.alloc(0), WHY_MS).catch((failure) => failure);
+    return /Last error: (?:Error: )?(.*?)\.? Resolution note:/.exec(error.message)?.[1] ?? "";
+  }
+
   fails(server) {
     this.current = (this.servers.indexOf(server) + 1) % this.servers.length;
   }
@@ -152,13 +164,12 @@ export class Caller {
     const wait = method.waits ? Number(request.waitMs) : 0;
     const deadline = nowMs() + (timeoutMs ?? this.timeoutMs + wait);
     let applied = "NO", pauseMs = PAUSE_MIN_MS;
-    let error = new CallError(`no server can be reached: ${this.servers.map(({ address }) => address).join(", ")}`,
-      { code: "UNAVAILABLE", reason: "server_unreachable" });
+    let error;
     for (;;) {
       this.throwAborted(signal, applied);
       const left = deadline - nowMs();
       const server = this.connected() ?? await this.choose(left);
-      if (!server) throw Object.assign(error, { applied });
+      if (!server) throw Object.assign(error ?? unreachable(this.servers, await this.why()), { applied });
       const most = !repeats ? left : wait ? wait + 1000 : Math.max(TRY_MIN_MS, Math.min(left / 2, TRY_MAX_MS));
       try {
         return { answer: await this.send(server, method, request, Math.min(left, most), signal), doubt: applied !== "NO" };

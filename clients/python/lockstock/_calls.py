@@ -90,11 +90,13 @@ def error_of(error: Any) -> CallError:
 
 
 class Link(Protocol):
-    """Connections to the servers of a target. `choose` gives one that is connected, or None after `within` seconds."""
+    """Connections to the servers of a target. `choose` gives one that is connected, or None after `within` seconds.
+    `why` tells why the last server is not connected; "" where that is not known."""
 
     async def choose(self, within: float) -> Any: ...
     async def send(self, server: Any, method: Method, request: Any, timeout: float) -> Any: ...
     async def pause(self, seconds: float) -> None: ...
+    async def why(self) -> str: ...
     def fails(self, server: Any) -> None: ...
 
 
@@ -146,8 +148,8 @@ def _copy(request: Any) -> Any:
     return copy
 
 
-def _unreachable(target: Target) -> CallError:
-    names = ", ".join(address for address, _ in target.addresses)
+def _unreachable(target: Target, why: str) -> CallError:
+    names = ", ".join(address for address, _ in target.addresses) + (f": {why}" if why else "")
     return CallError(f"no server can be reached: {names}", code="UNAVAILABLE", applied="NO", reason="server_unreachable")
 
 
@@ -171,10 +173,11 @@ class Caller:
         if timeout is None:
             timeout = self.target.timeout + (request.wait_ms / 1000 if method.waits else 0)
         tries = _Tries(method, request, timeout, insist)
-        error = _unreachable(self.target)
+        error: Optional[CallError] = None
         while True:
             server = await self.link.choose(tries.left())
             if server is None:
+                error = error or _unreachable(self.target, await self.link.why())
                 error.applied = tries.applied
                 raise error
             try:

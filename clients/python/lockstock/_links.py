@@ -13,6 +13,15 @@ from lockstock._calls import Method, now
 from lockstock._target import Target
 
 WATCH_AGAIN_S = 0.2
+WHY_S = 0.2
+HEALTH = "/grpc.health.v1.Health/Check"  # a call that changes nothing, for the error that it ends with
+
+
+def _why(error: Any) -> str:
+    """What grpcio says after "last error: " of a connection that cannot be made."""
+    if error.code() != grpc.StatusCode.UNAVAILABLE:
+        return ""
+    return str(error.details() or "").rpartition("last error: ")[2].replace("UNKNOWN: ", "", 1)
 
 
 class _Server:
@@ -105,6 +114,13 @@ class ThreadLink(_Servers):
     async def pause(self, seconds: float) -> None:
         time.sleep(seconds)
 
+    async def why(self) -> str:
+        try:
+            self.servers[self.current].channel.unary_unary(HEALTH)(b"", timeout=WHY_S)
+        except grpc.RpcError as error:
+            return _why(error)
+        return ""
+
     def close(self) -> None:
         for server in self.servers:
             server.channel.close()
@@ -148,6 +164,13 @@ class AsyncLink(_Servers):
 
     async def pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    async def why(self) -> str:
+        try:
+            await self.servers[self.current].channel.unary_unary(HEALTH)(b"", timeout=WHY_S)
+        except grpc.RpcError as error:
+            return _why(error)
+        return ""
 
     async def close(self) -> None:
         for server in self.servers:
