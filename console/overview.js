@@ -43,9 +43,9 @@ export function open(main) {
   const what = facts(['Server', 'Running for', 'Store', 'Units sold a second', 'Connections', 'Ready'])
   const methods = table('Methods', [
     { title: 'Method', cell: (row) => row.name },
-    { title: 'Calls a second', kind: 'long number', cell: (row) => number(row.rate) },
-    { title: 'Errors a second', kind: 'long number', cell: (row) => number(row.errors) },
-    { title: 'Took on average', kind: 'long number', cell: (row) => (row.rate > 0 ? time((1000 * row.seconds) / row.rate) : '–') },
+    { title: 'Calls a second', kind: 'time number', cell: (row) => number(row.rate) },
+    { title: 'Errors a second', kind: 'time number', cell: (row) => number(row.errors) },
+    { title: 'Took on average', kind: 'time number', cell: (row) => (row.rate > 0 ? time((1000 * row.seconds) / row.rate) : '–') },
   ], (row) => row.name, 'Nobody has called this server.')
   const readings = new Readings()
 

@@ -12,4 +12,10 @@ void digest_of(const void *data, size_t len, unsigned char digest[DIGEST_BYTES])
 /* The same in small hex digits. */
 void digest_hex(const void *data, size_t len, char text[DIGEST_HEX_LEN + 1]);
 
+/* The same of data that comes in parts. digest_end frees it. */
+typedef struct digest_parts digest_parts;
+digest_parts *digest_begin(void);
+void digest_more(digest_parts *d, const void *data, size_t len);
+void digest_end(digest_parts *d, char text[DIGEST_HEX_LEN + 1]);
+
 #endif

@@ -6,7 +6,7 @@
 #include "config.h"
 
 /* Version, policy, and the settings that must be alike on all servers of a store; the others are for one machine.
- * Reads the policy's file. */
-void note_of(const settings *config, char note[PEERS_NOTE_BYTES]);
+ * `policy`: the digest of its file; "" without one. */
+void note_of(const settings *config, const char *policy, char note[PEERS_NOTE_BYTES]);
 
 #endif

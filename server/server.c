@@ -32,6 +32,7 @@
 #include "notify.h"
 #include "calls/loss.h"
 #include "calls/peers.h"
+#include "reload.h"
 #include "standard/health.h"
 #include "standard/reflection.h"
 #include "store/store.h"
@@ -85,6 +86,7 @@ typedef struct server {
     intake intake;
     sink sink;
     identity *identity;
+    reload reload;
     frames *frames;
     health *health;
     reflection *reflection;
@@ -291,7 +293,7 @@ static void note_settings(server *s)
 
     if (!s->peers)
         return;
-    note_of(s->config, note);
+    note_of(s->config, identity_policy(s->identity), note);
     peers_note(s->peers, note);
 }
 
@@ -395,37 +397,43 @@ static void set_identity(server *s, identity *loaded)
 {
     if (s->dispatch)
         dispatch_set_identity(s->dispatch, loaded);
-    identity_free(s->identity);
     s->identity = loaded;
 }
 
 /* Files that are wrong leave everything as it was: all are read before any counts. */
-static void on_reload(uv_signal_t *handle, int number)
+static void use_files(void *arg, identity **loaded, lks_code code, lks_error *error)
 {
-    server *s = handle->data;
-    identity *loaded = NULL;
-    lks_error error;
-    (void)number;
+    server *s = arg;
 
     if (s->phase != RUNNING)
         return;
-    notify_reloading(s->notify);
-    if (identity_load(s->config->policy, s->config->tokens, &loaded, &error) != LKS_OK ||
-        check_store(s->config, &error) != LKS_OK || wires_load_certificates(s->wires, &error) != LKS_OK ||
-        store_reload(s->store, &error) != LKS_OK) {
-        identity_free(loaded);
+    if (code != LKS_OK || check_store(s->config, error) != LKS_OK ||
+        wires_load_certificates(s->wires, error) != LKS_OK || store_reload(s->store, error) != LKS_OK) {
         s->failed_reloads++;
-        log_warn("not-reloaded", "reason=\"%s\"", error.message);
-        notify_reloaded(s->notify, error.message);
+        log_warn("not-reloaded", "reason=\"%s\"", error->message);
+        notify_reloaded(s->notify, error->message);
         return;
     }
+    identity *old = s->identity;
     s->reloads++;
-    set_identity(s, loaded);
+    set_identity(s, *loaded);
+    *loaded = old;
     check_modes(s->config);
     log_info("reloaded", "%s", "what=identity,certificates,store");
     look_at_certificates(s);
     note_settings(s);
     notify_reloaded(s->notify, NULL);
+}
+
+static void on_reload(uv_signal_t *handle, int number)
+{
+    server *s = handle->data;
+    (void)number;
+
+    if (s->phase != RUNNING)
+        return;
+    notify_reloading(s->notify);
+    reload_begin(&s->reload);
 }
 
 static lks_code load_identity(server *s, lks_error *error)
@@ -646,6 +654,7 @@ static void init_loop(server *s)
     uv_loop_init(&s->loop);
     s->started_ns = uv_hrtime();
     uv_loop_configure(&s->loop, UV_METRICS_IDLE_TIME);
+    s->reload = (reload){.loop = &s->loop, .config = s->config, .use = use_files, .arg = s};
     uv_signal_init(&s->loop, &s->on_term);
     uv_signal_init(&s->loop, &s->on_int);
     uv_signal_init(&s->loop, &s->on_hup);

@@ -2,6 +2,7 @@
  * dispatch.c. */
 #include "calls/identity.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -11,9 +12,9 @@
 #include <sys/queue.h>
 
 #include <ini.h>
-#include <openssl/crypto.h>
 
 #include "base/hex.h"
+#include "calls/hashed.h"
 #include "digest.h"
 #include "memory.h"
 #include "services/service.h"
@@ -32,30 +33,36 @@ typedef struct grant {
     TAILQ_ENTRY(grant) next;
 } grant;
 
+/* "c" and a certificate's name in small letters, or "u" and a user id. */
 typedef struct alias {
-    char *certificate; /* NULL: the uid */
-    uid_t uid;
-    TAILQ_ENTRY(alias) next;
+    char *text;
+    principal *of;
+    UT_hash_handle hh; /* by `text` */
 } alias;
 
+/* Whoever measures how long a search takes learns of digests, from which no token follows. */
 typedef struct token {
     unsigned char digest[DIGEST_BYTES];
     int64_t until; /* 0 = for ever */
+    principal *of;
+    UT_hash_handle hh; /* by `digest` */
 } token;
 
 struct principal {
     char *name, *ns; /* ns NULL: its own choice */
     TAILQ_HEAD(, grant) grants;
-    TAILQ_HEAD(, alias) aliases;
-    token tokens[TOKENS_MAX];
+    const token *tokens[TOKENS_MAX];
     size_t n_tokens;
     uint64_t admitted, refused; /* calls */
-    TAILQ_ENTRY(principal) next;
+    UT_hash_handle hh;          /* by `name`; in the order of the file */
 };
 
 struct identity {
     bool required;
-    TAILQ_HEAD(, principal) principals;
+    char policy[DIGEST_HEX_LEN + 1]; /* "": there is none */
+    principal *principals;
+    alias *aliases;
+    token *tokens;
 };
 
 /* ---- reading the files ------------------------------------------------------------ */
@@ -64,6 +71,7 @@ typedef struct reading {
     identity *identity;
     const char *file;
     FILE *from;
+    digest_parts *digest; /* of what was read of the policy; NULL: of nothing */
     unsigned line;
     lks_code failed;
     lks_error *error;
@@ -98,6 +106,8 @@ static char *next_line(char *line, int size, void *from)
         line[n++] = (char)c;
     }
     line[n] = '\0';
+    if (r->digest)
+        digest_more(r->digest, line, (size_t)n);
     if (ferror(r->from))
         bad(r, "file", "cannot be read");
     return n > 0 && r->failed == LKS_OK ? line : NULL;
@@ -107,9 +117,7 @@ static principal *find(const identity *i, const char *name)
 {
     principal *p;
 
-    TAILQ_FOREACH(p, &i->principals, next)
-        if (strcmp(p->name, name) == 0)
-            break;
+    HASH_FIND_STR(i->principals, name, p);
     return p;
 }
 
@@ -121,21 +129,55 @@ static principal *find_or_add(identity *i, const char *name)
         return p;
     p = memory_alloc(sizeof *p);
     TAILQ_INIT(&p->grants);
-    TAILQ_INIT(&p->aliases);
-    TAILQ_INSERT_TAIL(&i->principals, p, next);
     p->name = memory_copy(name, strlen(name));
+    HASH_ADD_KEYPTR(hh, i->principals, p->name, strlen(p->name), p);
     return p;
 }
 
-static bool add_alias(reading *r, principal *p, const char *certificate, uid_t uid)
+/* The text of an alias; NULL: longer than any that the file has. */
+static const char *certificate_text(const char *name, char text[LINE_BYTES_MAX])
 {
-    if (certificate ? identity_of_certificate(r->identity, certificate) : identity_of_uid(r->identity, uid))
+    size_t n = 0;
+
+    text[n++] = 'c';
+    for (; *name && n < LINE_BYTES_MAX - 1; name++)
+        text[n++] = (char)tolower((unsigned char)*name);
+    text[n] = '\0';
+    return *name ? NULL : text;
+}
+
+static const char *uid_text(uid_t uid, char text[LINE_BYTES_MAX])
+{
+    snprintf(text, LINE_BYTES_MAX, "u%ju", (uintmax_t)uid);
+    return text;
+}
+
+static principal *of_alias(const identity *i, const char *text)
+{
+    alias *a = NULL;
+
+    if (text)
+        HASH_FIND_STR(i->aliases, text, a);
+    return a ? a->of : NULL;
+}
+
+static bool add_alias(reading *r, principal *p, const char *text)
+{
+    if (of_alias(r->identity, text))
         return bad(r, p->name, "a certificate or uid stands for one principal, once");
     alias *a = memory_alloc(sizeof *a);
-    TAILQ_INSERT_TAIL(&p->aliases, a, next);
-    a->uid = uid;
-    a->certificate = certificate ? memory_copy(certificate, strlen(certificate)) : NULL;
+    a->of = p;
+    a->text = memory_copy(text, strlen(text));
+    HASH_ADD_KEYPTR(hh, r->identity->aliases, a->text, strlen(a->text), a);
     return true;
+}
+
+static bool add_certificate(reading *r, principal *p, const char *name)
+{
+    char text[LINE_BYTES_MAX];
+
+    return *name ? add_alias(r, p, certificate_text(name, text)) /* a line is not longer */
+                 : bad(r, p->name, "certificate: must not be empty");
 }
 
 static unsigned effect_bit(lks_rpc_effect effect)
@@ -226,7 +268,8 @@ static bool set_uid(reading *r, principal *p, const char *value)
     unsigned long uid = strtoul(value, &end, 10);
     if (errno || *value < '0' || *value > '9' || *end != '\0' || uid >= (uid_t)-1)
         return bad(r, p->name, "uid: not a user id");
-    return add_alias(r, p, NULL, (uid_t)uid);
+    char text[LINE_BYTES_MAX];
+    return add_alias(r, p, uid_text((uid_t)uid, text));
 }
 
 static int on_policy_key(void *user, const char *section, const char *name, const char *value)
@@ -243,7 +286,7 @@ static int on_policy_key(void *user, const char *section, const char *name, cons
     if (strcmp(name, "namespace") == 0)
         return set_namespace(r, p, value);
     if (strcmp(name, "certificate") == 0)
-        return *value ? add_alias(r, p, value, 0) : bad(r, section, "certificate: must not be empty");
+        return add_certificate(r, p, value);
     if (strcmp(name, "uid") == 0)
         return set_uid(r, p, value);
     return add_grant(r, p, name, value);
@@ -251,8 +294,10 @@ static int on_policy_key(void *user, const char *section, const char *name, cons
 
 static void read_policy(reading *r)
 {
+    r->digest = digest_begin();
     int failed = ini_parse_stream(next_line, r, on_policy_key, r);
-
+    digest_end(r->digest, r->identity->policy);
+    r->digest = NULL;
     if (failed == 0 || r->failed != LKS_OK)
         return;
     r->line = (unsigned)failed;
@@ -270,15 +315,22 @@ static bool parse_digest(const char *text, unsigned char digest[DIGEST_BYTES])
     return text[2 * DIGEST_BYTES] == '\0';
 }
 
-static bool has_token(const identity *i, const unsigned char digest[DIGEST_BYTES])
+static const token *find_token(const identity *i, const unsigned char digest[DIGEST_BYTES])
 {
-    const principal *p;
+    const token *found;
 
-    TAILQ_FOREACH(p, &i->principals, next)
-        for (size_t t = 0; t < p->n_tokens; t++)
-            if (memcmp(p->tokens[t].digest, digest, DIGEST_BYTES) == 0)
-                return true;
-    return false;
+    HASH_FIND(hh, i->tokens, digest, DIGEST_BYTES, found);
+    return found;
+}
+
+static void add_token(identity *i, principal *p, const token *t)
+{
+    token *kept = memory_alloc(sizeof *kept);
+
+    *kept = *t;
+    kept->of = p;
+    HASH_ADD(hh, i->tokens, digest, DIGEST_BYTES, kept);
+    p->tokens[p->n_tokens++] = kept;
 }
 
 /* SHA-256 of nothing: what comes out when the token's variable or file was empty. */
@@ -316,9 +368,9 @@ static bool read_token(reading *r, char *line)
         return bad_line(r, "a principal has two tokens at most");
     if (is_of_nothing(t.digest))
         return bad_line(r, "the digest of an empty token");
-    if (has_token(r->identity, t.digest))
+    if (find_token(r->identity, t.digest))
         return bad_line(r, "a token stands for one principal, once");
-    p->tokens[p->n_tokens++] = t;
+    add_token(r->identity, p, &t);
     return true;
 }
 
@@ -350,7 +402,6 @@ lks_code identity_load(const char *policy_file, const char *token_file, identity
     identity *i = memory_alloc(sizeof *i);
     lks_code code = LKS_OK;
 
-    TAILQ_INIT(&i->principals);
     i->required = policy_file;
     if (token_file && !policy_file)
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "--tokens: %s: tokens need a policy",
@@ -369,17 +420,11 @@ lks_code identity_load(const char *policy_file, const char *token_file, identity
 static void free_principal(principal *p)
 {
     grant *g;
-    alias *a;
 
     while ((g = TAILQ_FIRST(&p->grants))) {
         TAILQ_REMOVE(&p->grants, g, next);
         free(g->service);
         free(g);
-    }
-    while ((a = TAILQ_FIRST(&p->aliases))) {
-        TAILQ_REMOVE(&p->aliases, a, next);
-        free(a->certificate);
-        free(a);
     }
     free(p->name);
     free(p->ns);
@@ -388,10 +433,26 @@ static void free_principal(principal *p)
 
 void identity_free(identity *i)
 {
-    principal *p;
+    principal *p, *next_principal;
+    alias *a, *next_alias;
+    token *t, *next_token;
 
-    while (i && (p = TAILQ_FIRST(&i->principals))) {
-        TAILQ_REMOVE(&i->principals, p, next);
+    if (!i)
+        return;
+    HASH_ITER(hh, i->tokens, t, next_token)
+    {
+        HASH_DEL(i->tokens, t);
+        free(t);
+    }
+    HASH_ITER(hh, i->aliases, a, next_alias)
+    {
+        HASH_DEL(i->aliases, a);
+        free(a->text);
+        free(a);
+    }
+    HASH_ITER(hh, i->principals, p, next_principal)
+    {
+        HASH_DEL(i->principals, p);
         free_principal(p);
     }
     free(i);
@@ -402,21 +463,26 @@ static int64_t last_end(const principal *p)
     int64_t last = 0;
 
     for (size_t i = 0; i < p->n_tokens; i++) {
-        if (p->tokens[i].until == 0)
+        if (p->tokens[i]->until == 0)
             return 0;
-        last = p->tokens[i].until > last ? p->tokens[i].until : last;
+        last = p->tokens[i]->until > last ? p->tokens[i]->until : last;
     }
     return last;
 }
 
 const principal *identity_next(const identity *i, const principal *before, identity_use *ret)
 {
-    const principal *p = before ? TAILQ_NEXT(before, next) : TAILQ_FIRST(&i->principals);
+    const principal *p = before ? before->hh.next : i->principals;
 
     if (p)
         *ret = (identity_use){
             .principal = p->name, .admitted = p->admitted, .refused = p->refused, .token_ends = last_end(p)};
     return p;
+}
+
+const char *identity_policy(const identity *i)
+{
+    return i->policy;
 }
 
 bool identity_required(const identity *i)
@@ -426,49 +492,32 @@ bool identity_required(const identity *i)
 
 /* ---- admitting ---------------------------------------------------------------------- */
 
-/* The principal of a certificate, or without one of a uid. */
-static principal *of_alias(const identity *i, const char *certificate, uid_t uid)
-{
-    principal *p;
-    const alias *a;
-
-    TAILQ_FOREACH(p, &i->principals, next)
-        TAILQ_FOREACH(a, &p->aliases, next)
-            if (certificate ? a->certificate && strcasecmp(a->certificate, certificate) == 0
-                            : !a->certificate && a->uid == uid)
-                return p;
-    return NULL;
-}
-
 principal *identity_of_certificate(const identity *i, const char *name)
 {
-    return of_alias(i, name, 0);
+    char text[LINE_BYTES_MAX];
+
+    return of_alias(i, certificate_text(name, text));
 }
 
 principal *identity_of_uid(const identity *i, uid_t uid)
 {
-    return of_alias(i, NULL, uid);
+    char text[LINE_BYTES_MAX];
+
+    return of_alias(i, uid_text(uid, text));
 }
 
-/* Compares with every token in constant time. */
 static principal *of_token(const identity *i, lks_rpc_slice text, int64_t now, int64_t *ends)
 {
     unsigned char digest[DIGEST_BYTES];
-    principal *found = NULL, *p;
 
     if (text.len == 0)
         return NULL;
     digest_of(text.data, text.len, digest);
-    TAILQ_FOREACH(p, &i->principals, next) {
-        for (size_t t = 0; t < p->n_tokens; t++) {
-            bool live = p->tokens[t].until == 0 || now < p->tokens[t].until;
-            if (CRYPTO_memcmp(digest, p->tokens[t].digest, DIGEST_BYTES) == 0 && live) {
-                found = p;
-                *ends = p->tokens[t].until;
-            }
-        }
-    }
-    return found;
+    const token *found = find_token(i, digest);
+    if (!found || (found->until != 0 && now >= found->until))
+        return NULL;
+    *ends = found->until;
+    return found->of;
 }
 
 /* What follows "Bearer ", whose case does not matter; empty when it is something else. */

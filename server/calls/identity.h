@@ -71,6 +71,9 @@ typedef struct identity_use {
 /* The principal after another one; before NULL: the first. Returns NULL, and leaves *ret, when there are no more. */
 const principal *identity_next(const identity *i, const principal *before, identity_use *ret);
 
+/* SHA-256 of the policy's file, in hex; "" without one. */
+const char *identity_policy(const identity *i);
+
 /* Whether a policy is in force. */
 bool identity_required(const identity *i);
 

@@ -2,6 +2,8 @@
  * effects over every transport that carries it, and files that change under it. */
 /* promise K10 */
 /* promise F8 */
+#include <fcntl.h>
+
 #include "admission_scene.h"
 
 /* ---- the matrix --------------------------------------------------------------------- */
@@ -319,6 +321,35 @@ TEST(a_wrong_file_leaves_all_as_it_was)
             assert_all_as_it_was(c);
         }
     }
+    sp_caller_close(c);
+}
+
+/* The policy is a pipe: whoever reads it waits for its writer. A second signal comes while the first reload waits. */
+TEST(a_slow_file_holds_up_no_call)
+{
+    char policy[4096];
+    sp_caller *c = over_tcp();
+    process *server = server_fixture_process(here.server);
+    int from = open(path("policy"), O_RDONLY | O_CLOEXEC);
+    ssize_t len = read(from, policy, sizeof policy);
+    assert_in_range(len, 1, sizeof policy - 1);
+    close(from);
+    unlink(path("policy"));
+    assert_int_equal(mkfifo(path("policy"), 0600), 0);
+    process_signal(server, SIGHUP);
+    for (int i = 0; i < 2; i++) {
+        int to = open(path("policy"), O_WRONLY | O_CLOEXEC); /* until it is read */
+        assert_int_equal(gets(c, "x", "shop" SECRET, NULL), LKS_NOT_FOUND);
+        if (i == 0)
+            process_signal(server, SIGHUP);
+        assert_int_equal(gets(c, "x", "auditor" SECRET, NULL), LKS_NOT_FOUND);
+        assert_int_equal(write(to, policy, (size_t)len), len);
+        close(to);
+        if (!process_wait_line(server, "event=reloaded", NULL, 0, SAID_TIMEOUT_MS))
+            fail_msg("not reloaded");
+    }
+    assert_int_equal(gets(c, "x", "shop" SECRET, NULL), LKS_NOT_FOUND);
+    unlink(path("policy"));
     sp_caller_close(c);
 }
 

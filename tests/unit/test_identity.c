@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "calls/identity.h"
+#include "digest.h"
 #include "support/tempdir.h"
 #include "test.h"
 
@@ -428,6 +429,46 @@ TEST(every_known_caller_may_ask_who_it_is)
     const credentials lasting = bearer("Bearer open");
     assert_int_equal(identity_admit(i, &lasting, &who_am_i, 1000, &verdict, &error), LKS_OK);
     assert_int_equal(verdict.caller.token_ends, 0);
+    identity_free(i);
+}
+
+/* The servers of a store compare it. */
+TEST(the_digest_of_the_policy_is_that_of_its_file)
+{
+    static const char text[] = "; a comment\n[shop]\n\n* = READ\n[last]";
+    char expected[DIGEST_HEX_LEN + 1];
+    identity *i = load(text, NULL);
+    digest_hex(text, strlen(text), expected);
+    assert_string_equal(identity_policy(i), expected);
+    identity_free(i);
+    i = NULL;
+    lks_error error;
+    assert_int_equal(identity_load(NULL, NULL, &i, &error), LKS_OK);
+    assert_string_equal(identity_policy(i), "");
+    identity_free(i);
+}
+
+/* One that was searched from the start for each line would take minutes. */
+TEST(many_principals_are_read_and_found)
+{
+    enum { MANY = 100000 };
+    const char *policy = file("policy", ""), *tokens = file("tokens", "");
+    FILE *p = fopen(policy, "w"), *t = fopen(tokens, "w");
+    identity *i = NULL;
+    lks_error error;
+    assert_true(p && t);
+    for (int n = 0; n < MANY; n++) {
+        fprintf(p, "[p%d]\ncertificate = C%d.internal\nStockService = READ\n", n, n);
+        fprintf(t, "%064x p%d\n", n + 1, n);
+    }
+    fprintf(t, DIGEST_OF_SESAME " p%d\n", MANY - 1);
+    fclose(p);
+    fclose(t);
+    if (identity_load(policy, tokens, &i, &error) != LKS_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(judge(i, (credentials){.certificate = "c99998.INTERNAL"}, &reads, NULL), LKS_OK);
+    assert_int_equal(judge(i, bearer("Bearer sesame"), &reads, NULL), LKS_OK);
+    assert_int_equal(judge(i, bearer("Bearer open"), &reads, NULL), LKS_UNAUTHENTICATED);
     identity_free(i);
 }
 

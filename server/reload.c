@@ -1,0 +1,48 @@
+/* Called by server.c. */
+#include "reload.h"
+
+static void read_files(uv_work_t *work)
+{
+    reload *r = work->data;
+
+    r->code = identity_load(r->config->policy, r->config->tokens, &r->loaded, &r->error);
+}
+
+static void forget(uv_work_t *work)
+{
+    const reload *r = work->data;
+
+    identity_free(r->loaded);
+}
+
+static void on_forgotten(uv_work_t *work, int status)
+{
+    reload *r = work->data;
+    bool again = r->again;
+    (void)status;
+
+    r->runs = r->again = false;
+    if (again)
+        reload_begin(r);
+}
+
+static void on_read(uv_work_t *work, int status)
+{
+    reload *r = work->data;
+    (void)status;
+
+    r->use(r->arg, &r->loaded, r->code, &r->error);
+    uv_queue_work(r->loop, work, forget, on_forgotten);
+}
+
+void reload_begin(reload *r)
+{
+    r->again = r->runs;
+    if (r->runs)
+        return;
+    r->runs = true;
+    r->loaded = NULL;
+    lks_error_clear(&r->error);
+    r->work.data = r;
+    uv_queue_work(r->loop, &r->work, read_files, on_read);
+}
