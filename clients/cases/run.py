@@ -163,8 +163,8 @@ class Cases(unittest.TestCase):
         self.assertIsNone(self.ask("lock", client="c", id="d", names=["free"], group="g", lease=60).error)
 
     def test_a_lock_is_renewed_past_its_lease(self):
-        self.take("x", lease=2)
-        self.assertEqual(self.own_waits_for("x", 5), "LockTimedOut")
+        self.take("x", lease=4)
+        self.assertEqual(self.own_waits_for("x", 6), "LockTimedOut")
         self.assertFalse(self.ask("state", id="x").lost)
         self.assertIsNone(self.ask("release", id="x").error)
 

@@ -185,7 +185,7 @@ static void who_am_i_prepare(const lks_who_am_i_request *request, plan *p)
 
     *kept = (lks_who_am_i_response)LKS_WHO_AM_I_RESPONSE_INIT;
     p->kept = kept;
-    if (!caller->principal)
+    if (!caller || !caller->principal)
         return;
     kept->policy = true;
     kept->principal = memory_copy_in(p->arena, caller->principal, strlen(caller->principal));

@@ -85,7 +85,7 @@ typedef struct plan {
         *trace; /* the call's traceparent, for calls whose wait it ends; NULL: it is not traced, or not sampled */
     const struct service *service;
     void *state;                         /* what the service keeps in this server; NULL when it has no open */
-    const struct service_caller *caller; /* valid in the first prepare */
+    const struct service_caller *caller; /* valid in the first prepare; NULL: unknown */
     void *kept;                          /* what a round keeps for those after it and for finish; in the arena */
     uint64_t now_ns;                     /* CLOCK_MONOTONIC, when this round is planned */
     uint64_t asked_ns;                   /* the same, before this round's store calls */

@@ -48,14 +48,15 @@ static bool stopped(const raw *r)
     return atomic_load_explicit(r->stop, memory_order_relaxed);
 }
 
-/* Waits for events, up to timeout_ms or until it is stopped. */
+/* Waits for events, up to timeout_ms or until it is stopped. timeout_ms < 0: the time is over. */
 static bool wait_for(const raw *r, short events, int timeout_ms)
 {
     struct pollfd wanted = {.fd = r->fd, .events = events};
     long long end = process_now_ms() + timeout_ms;
+    int slice_ms = timeout_ms < 0 ? 0 : timeout_ms < SLICE_MS ? timeout_ms : SLICE_MS;
 
     do {
-        if (poll(&wanted, 1, timeout_ms < SLICE_MS ? timeout_ms : SLICE_MS) > 0)
+        if (poll(&wanted, 1, slice_ms) > 0)
             return true;
     } while (!stopped(r) && process_now_ms() < end);
     return false;
