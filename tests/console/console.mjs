@@ -3,7 +3,7 @@ import assert from 'node:assert'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
-import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import zlib from 'node:zlib'
 import { Server, axe, digestOf, launch, openPage, signIn } from './world.mjs'
 
@@ -262,7 +262,7 @@ const tests = {
   },
 
   async 'the page is small, is served to links of other sites, and needs --console' (server) {
-    const names = fs.readdirSync(path.join(import.meta.dirname ?? path.dirname(new URL(import.meta.url).pathname), '../../console')).filter(name => /\.(html|js|css|svg)$/.test(name))
+    const names = fs.readdirSync(fileURLToPath(new URL('../../console', import.meta.url))).filter(name => /\.(html|js|css|svg)$/.test(name))
     let whole = 0
     for (const name of [...names.map(name => name.replace('index.html', '')), 'contract.binpb']) {
       const response = await fetch(`${server.url}/console/${name}`, { headers: { 'sec-fetch-site': 'cross-site' } })
