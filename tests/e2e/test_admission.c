@@ -44,6 +44,56 @@ TEST(each_right_allows_its_methods_and_no_other)
     sp_caller_close(c);
 }
 
+/* The caller frees it. */
+static lks_who_am_i_response *who_am_i(sp_caller *c, const char *token)
+{
+    const sp_caller_call call = {.method = "/lockstock.v1.AdminService/WhoAmI", .token = token};
+    outcome got;
+    assert_true(sp_caller_ask(c, &call, &got));
+    assert_int_equal(got.code, LKS_OK);
+    lks_who_am_i_response *who = lockstock__v1__who_am_iresponse__unpack(NULL, got.len, got.payload);
+    assert_non_null(who);
+    assert_true(who->policy);
+    free(got.payload);
+    return who;
+}
+
+static void assert_right(const lks_right *right, const char *service, bool read, bool write, bool administer)
+{
+    assert_string_equal(right->service, service);
+    assert_int_equal(right->read, read);
+    assert_int_equal(right->write, write);
+    assert_int_equal(right->admin, administer);
+}
+
+TEST(a_caller_learns_who_it_is_taken_for)
+{
+    sp_caller *c = over_tcp(), *by_certificate = over_tls("shop");
+    int64_t now_ms = time(NULL) * (int64_t)1000;
+    lks_who_am_i_response *who = who_am_i(c, "shop" SECRET);
+    assert_string_equal(who->principal, "shop");
+    assert_string_equal(who->namespace_, "shop");
+    assert_int_equal(who->n_rights, 1);
+    assert_right(who->rights[0], "StockService", true, true, false);
+    assert_in_range(who->token_ends_at_ms, now_ms, now_ms + 86400000);
+    lockstock__v1__who_am_iresponse__free_unpacked(who, NULL);
+    who = who_am_i(by_certificate, NULL);
+    assert_string_equal(who->principal, "shop");
+    assert_int_equal(who->token_ends_at_ms, 0);
+    lockstock__v1__who_am_iresponse__free_unpacked(who, NULL);
+    who = who_am_i(c, "ops" SECRET);
+    assert_string_equal(who->principal, "ops");
+    assert_string_equal(who->namespace_, "");
+    assert_right(who->rights[0], "*", true, true, true);
+    assert_int_equal(who->token_ends_at_ms, 0);
+    lockstock__v1__who_am_iresponse__free_unpacked(who, NULL);
+    who = who_am_i(c, "nothing" SECRET);
+    assert_int_equal(who->n_rights, 0);
+    lockstock__v1__who_am_iresponse__free_unpacked(who, NULL);
+    sp_caller_close(by_certificate);
+    sp_caller_close(c);
+}
+
 /* promise A1: with a policy file an unknown caller may do nothing: UNAUTHENTICATED, NO */
 TEST(who_is_not_known_may_do_nothing)
 {
