@@ -88,9 +88,9 @@ export function open(main) {
       h('button', { type: 'button', class: 'danger', 'aria-label': `Delete ${row.name}`, onclick: () => remove(row, again) }, 'Delete')) },
   ], (row) => `${row.name} ${row.version}`, 'No policy is stored.')
   const list = pages((pageToken, signal) => call('RateLimitService/ListPolicies', { pageSize: 50, pageToken }, signal),
-    (answer) => answer.policies ?? [], again)
+    (answer) => answer.policies ?? [], again, found.update)
   const key = peek()
-  const polled = live(at, async (signal) => found.update(await list.read(signal)))
+  const polled = live(at, list.read)
 
   main.append(at.element, found.element, list.element, key.element)
   return () => {

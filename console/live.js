@@ -44,17 +44,17 @@ export function notice() {
   }
 }
 
-// Runs ask(signal) again and again, and anew when the caller changes, until stop(). Returns { again, stop }; again() asks
-// now.
+// Runs ask(signal) again and again, and anew when the caller changes, until stop(). ask may return for how many
+// milliseconds its answer is good enough. Returns { again, stop }; again() asks now.
 export function live(at, ask) {
   let end
 
   async function once(signal) {
     const before = requestsOf(signal)
     try {
-      await ask(signal)
+      const goodMs = await ask(signal)
       if (!signal.aborted) at.show()
-      return Math.max(EVERY_MS, REQUEST_MS * (requestsOf(signal) - before))
+      return Math.max(EVERY_MS, REQUEST_MS * (requestsOf(signal) - before), goodMs ?? 0)
     } catch (error) {
       if (signal.aborted) return 0
       at.show(error.code === 'unreachable' ? undefined : error) // the frame tells that

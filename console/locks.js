@@ -92,12 +92,12 @@ export function open(main, parameters) {
   ], (row) => JSON.stringify([row.group, row.name]), 'No lock.')
   const list = pages(
     (pageToken, signal) => call('LockService/List', { prefix: prefix.value, pageSize: 50, pageToken }, signal),
-    (answer) => answer.locks ?? [], () => polled.again())
+    (answer) => answer.locks ?? [], () => polled.again(), found.update)
   const chosen = parameters.get('name') && details({ group: parameters.get('group') ?? '', name: parameters.get('name') })
 
   main.append(h('form', { role: 'search', onsubmit: (event) => event.preventDefault() }, field('Names that begin with', prefix)),
     at.element, h('div', { class: 'columns' }, h('section', {}, found.element, list.element), chosen && chosen.element))
-  const polled = live(at, async (signal) => found.update(await list.read(signal)))
+  const polled = live(at, list.read)
   prefix.addEventListener('input', () => {
     remember('locks', { prefix: prefix.value, group: parameters.get('group'), name: parameters.get('name') })
     list.restart()

@@ -4,10 +4,12 @@ import { clock, h, setText } from './dom.js'
 // A page of the server may hold few rows, or none, and not be the last. Several make one of the screen.
 const ROWS = 50
 const SEARCH_MS = 1000 // how long to look for them
+const REST = 30 // a search of t rests for 30 t: it makes the store look at many names
 
 // ask(pageToken, signal) returns an answer with nextPageToken; rowsOf takes its rows; changed() runs when another page is
-// wanted. Returns { element, restart(), read(signal) }; read returns the rows of the page that is shown.
-export function pages(ask, rowsOf, changed) {
+// wanted; show(rows) gets those of the page that is shown. Returns { element, restart(), read(signal) }; read returns for
+// how many milliseconds they are good enough.
+export function pages(ask, rowsOf, changed, show) {
   const tokens = [''] // of the pages up to the one that is shown
   let following = ''
   const turn = (move) => () => {
@@ -25,18 +27,19 @@ export function pages(ask, rowsOf, changed) {
       changed()
     },
     async read(signal) {
-      const until = performance.now() + SEARCH_MS
+      const began = performance.now()
       const rows = []
       following = tokens.at(-1)
       do {
         const answer = await ask(following, signal)
         rows.push(...rowsOf(answer))
         following = answer.nextPageToken ?? ''
-      } while (following && rows.length < ROWS && performance.now() < until)
+      } while (following && rows.length < ROWS && performance.now() < began + SEARCH_MS)
       previous.disabled = tokens.length === 1
       next.disabled = following === ''
       setText(asOf, rows.length === 0 && following ? 'Nothing so far: the next page searches on.' : `As of ${clock(Date.now()).slice(0, 8)}`)
-      return rows
+      show(rows)
+      return REST * (performance.now() - began)
     },
   }
 }

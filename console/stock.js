@@ -109,12 +109,12 @@ export function open(main, parameters) {
   ], (row) => JSON.stringify([row.group, row.sku]), 'No item.')
   const list = pages(
     (pageToken, signal) => call('StockService/ListItems', { prefix: prefix.value, pageSize: 50, pageToken }, signal),
-    (answer) => answer.items ?? [], () => polled.again())
+    (answer) => answer.items ?? [], () => polled.again(), found.update)
   const chosen = parameters.get('sku') && sale({ group: parameters.get('group') ?? '', sku: parameters.get('sku') })
 
   main.append(h('form', { role: 'search', onsubmit: (event) => event.preventDefault() }, field('Items that begin with', prefix)),
     at.element, h('div', { class: 'columns' }, h('section', {}, found.element, list.element), chosen && chosen.element))
-  const polled = live(at, async (signal) => found.update(await list.read(signal)))
+  const polled = live(at, list.read)
   prefix.addEventListener('input', () => {
     remember('stock', { prefix: prefix.value, group: parameters.get('group'), sku: parameters.get('sku') })
     list.restart()

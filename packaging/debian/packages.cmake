@@ -49,7 +49,7 @@ endmacro()
 execute_process(COMMAND gzip -9nc "${CMAKE_CURRENT_LIST_DIR}/changelog"
   OUTPUT_FILE "${CMAKE_CURRENT_BINARY_DIR}/changelog.Debian.gz" COMMAND_ERROR_IS_FATAL ANY)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/lockstock-server"
-  COMPONENT server FILES_MATCHING PATTERN "*.md")
+  COMPONENT server FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
 
 set(what "lockstock serves locks with fences, stock that is never oversold, calls
 that happen once, rate limits and ids, as typed RPC over SP (nng) and gRPC.
