@@ -1,6 +1,6 @@
 // Repeats a question while the page is visible. An open page must cost the server little: on average a screen makes at
 // most five requests a second, and it never asks before the last answer is there.
-import { events, requestsOf } from './api.js'
+import { requestsOf } from './api.js'
 import { h, setText } from './dom.js'
 
 const EVERY_MS = 1000
@@ -27,9 +27,8 @@ function visible(signal) {
 export function explain(error) {
   if (error.code === 'unauthenticated') return 'The server does not know this caller. Sign in with a token.'
   if (error.code === 'permission_denied') return `The server refused: ${error.message}. "Who am I" lists the rights of this principal.`
-  if (error.code === 'unreachable') return 'This server does not answer. The page asks again every second.'
   const unsure = error.applied === 'MAYBE' ? ' Whether it was done is not known.' : ''
-  return `${error.code}: ${error.message}.${unsure}`
+  return error.code === 'unreachable' ? `This server does not answer.${unsure}` : `${error.code}: ${error.message}.${unsure}`
 }
 
 // Where a screen says what is wrong. Returns { element, show(error or undefined) }.
@@ -44,8 +43,8 @@ export function notice() {
   }
 }
 
-// Runs ask(signal) again and again, and anew when the caller changes, until stop(). ask may return for how many
-// milliseconds its answer is good enough. Returns { again, stop }; again() asks now.
+// Runs ask(signal) again and again until stop(). ask may return for how many milliseconds its answer is good enough.
+// Returns { again, stop }; again() asks now.
 export function live(at, ask) {
   let end
 
@@ -58,7 +57,7 @@ export function live(at, ask) {
     } catch (error) {
       if (signal.aborted) return 0
       at.show(error.code === 'unreachable' ? undefined : error) // the frame tells that
-      // Each wrong token counts against this address: the next question waits for another token.
+      // Each wrong token counts against this address: with another token the screen is opened anew.
       if (error.code === 'unauthenticated') return Infinity
       return error.code === 'unreachable' ? EVERY_MS : REFUSED_MS
     }
@@ -79,13 +78,6 @@ export function live(at, ask) {
     run(end.signal)
   }
 
-  events.addEventListener('caller', begin)
   begin()
-  return {
-    again: begin,
-    stop() {
-      events.removeEventListener('caller', begin)
-      end.abort()
-    },
-  }
+  return { again: begin, stop: () => end.abort() }
 }

@@ -28,6 +28,7 @@ function show() {
   const [path, query] = location.hash.replace(/^#\/?/, '').split('?')
   const name = Object.hasOwn(screens, path) ? path : ''
   close()
+  document.querySelector('dialog')?.close()
   for (const [each, link] of links) {
     if (each === name) link.setAttribute('aria-current', 'page')
     else link.removeAttribute('aria-current')
@@ -71,7 +72,10 @@ async function tellCaller() {
   }
 }
 
-events.addEventListener('caller', tellCaller)
+events.addEventListener('caller', () => {
+  tellCaller()
+  show()
+})
 events.addEventListener('connection', () => {
   const banner = document.getElementById('connection')
   banner.hidden = connection === 'up'

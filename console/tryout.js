@@ -101,8 +101,8 @@ export function open(main, parameters) {
   function choose() {
     method = contract.methods.find((m) => m.name === choice.value)
     form = messageForm(contract.types.get(method.input))
-    const send_ = h('button', {}, 'Call')
-    const whole = h('form', { oninput: look, onclick: look, onsubmit: (event) => (event.preventDefault(), send()) }, form.element, h('p', { class: 'buttons' }, send_))
+    const button = h('button', {}, 'Call')
+    const whole = h('form', { oninput: look, onclick: look, onsubmit: (event) => (event.preventDefault(), send()) }, form.element, h('p', { class: 'buttons' }, button))
     place.replaceChildren(whole)
     setText(answer, '')
     look()

@@ -290,20 +290,14 @@ static void do_connect(struct command *c)
     answer(c, json_object());
 }
 
-static void do_close(struct command *c)
-{
-    lks_channel_close(channel_of(c));
-    answer(c, json_object());
-}
-
 static void *run(void *arg)
 {
     static const struct {
         const char *name;
         void (*run)(struct command *c);
-    } commands[] = {{"connect", do_connect}, {"lock", do_lock},     {"release", do_release}, {"state", do_state},
-                    {"lost", do_lost},       {"deduct", do_deduct}, {"once", do_once},       {"limit", do_limit},
-                    {"reserve", do_reserve}, {"close", do_close}};
+    } commands[] = {{"connect", do_connect}, {"lock", do_lock},   {"release", do_release},
+                    {"state", do_state},     {"lost", do_lost},   {"deduct", do_deduct},
+                    {"once", do_once},       {"limit", do_limit}, {"reserve", do_reserve}};
     struct command *c = arg;
 
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {

@@ -40,8 +40,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         path, page = self.path_below(), self.server.page
         if path == "state":
+            is_last = page.is_last  # before the state, which is set first
             self.answer(200, "application/json", page.state)
-            page.asked_at, page.told_end = time.monotonic(), page.told_end or page.is_last
+            page.asked_at, page.told_end = time.monotonic(), page.told_end or is_last
         elif path in FILES:
             name, kind = FILES[path]
             with open(os.path.join(HERE, name), "rb") as file:
@@ -61,13 +62,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """A browser that has gone is not news for the terminal."""
+
+
 class Page:
     def __init__(self):
         self.word = secrets.token_hex(8)
         self.state, self.pressed = b"{}", queue.SimpleQueue()
         self.asked_at, self.is_last, self.told_end = 0, False, False
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.server.page = self
         self.url = f"http://127.0.0.1:{self.server.server_port}/{self.word}/"
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()

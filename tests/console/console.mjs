@@ -153,6 +153,19 @@ const tests = {
     await close(page)
   },
 
+  async 'another namespace has another ledger' (server) {
+    await server.call('StockService/PutItem', { sku: 'tee', onHand: '10' })
+    await server.call('StockService/PutItem', { sku: 'tee', onHand: '7' }, undefined, 'other')
+    const page = await openPage(browser, `${server.console}#/stock?group=tee&sku=tee`)
+    await shows(page, '10 initial + 0 adjusted = 10 available')
+    await page.click('#caller')
+    await page.getByLabel('Namespace').fill('other')
+    await page.getByRole('button', { name: 'Use' }).click()
+    await shows(page, '7 initial + 0 adjusted = 7 available')
+    await shows(page, 'Proved')
+    await close(page)
+  },
+
   async 'texts are text: owner, sku, reason, key' (server) {
     await server.call('LockService/Acquire', { targets: [{ name: HTML }], token: 'a-token-of-sixteen', owner: HTML, leaseMs: '600000' })
     await server.call('StockService/PutItem', { sku: HTML, onHand: '5' })

@@ -8,7 +8,7 @@ import { launch, openPage } from './world.mjs'
 
 const [lockstockd, show, client] = process.argv.slice(2)
 const browser = await launch()
-const player = spawn('/usr/bin/python3', ['-B', show, '--lockstockd', lockstockd, '--client', client, '--lines', '--seconds', '8', '--buyers', '640', '--phones', '500'],
+const player = spawn('/usr/bin/python3', ['-B', show, '--lockstockd', lockstockd, '--client', client, '--lines', '--seconds', '12', '--buyers', '960', '--phones', '750'],
   { stdio: ['ignore', 'pipe', 'inherit'] })
 const ended = once(player, 'exit')
 const url = await new Promise(resolve => readline.createInterface({ input: player.stdout }).on('line', line => {
@@ -18,23 +18,23 @@ const url = await new Promise(resolve => readline.createInterface({ input: playe
 }))
 
 const page = await openPage(browser, url)
-await page.getByText('640 buyers want one of 500 phones').waitFor()
+await page.getByText('960 buyers want one of 750 phones').waitFor()
 await page.locator('#naive .verdict').filter({ hasText: /\d+ (sold twice|oversold)/ }).waitFor()
+await page.getByRole('button', { name: 'Kill a server' }).click()
+await page.locator('#news').getByText(/kill -9 of server|is down already/).first().waitFor()
 let shop
 while (!shop) { // a server that was killed is away for a moment
   shop = await openPage(browser, await page.getByRole('link', { name: 'the console' }).getAttribute('href')).catch(error => {
     if (!/ERR_CONNECTION_REFUSED/.test(error.message)) throw error
   })
 }
-await shop.getByText('500 initial').waitFor()
-await page.getByRole('button', { name: 'Kill a server' }).click()
-await page.locator('#news').getByText('kill -9 of server 1').waitFor()
+await shop.getByText('750 initial').waitFor()
 const other = new URL('../0000000000000000/', url)
 assert.strictEqual((await fetch(other)).status, 404)
 assert.strictEqual((await fetch(new URL('press/s', other), { method: 'POST' })).status, 404)
-await page.locator('#caption').filter({ hasText: /The end\. .* lockstock: exact: 500 sold, 0 oversold/ }).waitFor({ timeout: 120000 })
+await page.locator('#caption').filter({ hasText: /The end\. .* lockstock: exact: 750 sold, 0 oversold/ }).waitFor({ timeout: 120000 })
 const facts = await page.locator('#exact dd').allTextContents()
-assert.deepStrictEqual(facts.slice(0, 2), ['500', '140'], 'bought, and told sold out')
+assert.deepStrictEqual(facts.slice(0, 2), ['750', '210'], 'bought, and told sold out')
 assert.deepStrictEqual([...page.wrong, ...shop.wrong], [], 'what the browser complained of')
 await browser.close()
 assert.deepStrictEqual((await ended)[0], 0)

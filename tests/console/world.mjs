@@ -65,10 +65,11 @@ export class Server {
     fs.rmSync(this.dir, { recursive: true })
   }
 
-  async call (method, request, token) {
-    const response = await fetch(`${this.url}/lockstock.v1.${method}`, {
-      method: 'POST', body: JSON.stringify(request), headers: { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) }
-    })
+  async call (method, request, token, namespace) {
+    const headers = {
+      'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }), ...(namespace && { 'lockstock-namespace': namespace })
+    }
+    const response = await fetch(`${this.url}/lockstock.v1.${method}`, { method: 'POST', body: JSON.stringify(request), headers })
     const answer = await response.json()
     if (!response.ok) throw new Error(`${method}: ${answer.message}`)
     return answer
