@@ -2,7 +2,7 @@
 // command.
 import { asCommand, asCurl, call } from './api.js'
 import { code, field, h, setText } from './dom.js'
-import { explain } from './live.js'
+import { notice } from './live.js'
 
 // Shows an element as a modal dialog until it is closed; then the focus returns to where it was.
 export function openDialog(title, ...children) {
@@ -19,7 +19,7 @@ export function openDialog(title, ...children) {
 export function confirmCall({ title, text, name, method, request, inputs = {}, reason = true, done = () => {} }) {
   const typed = h('input', { autocomplete: 'off', spellcheck: 'false' })
   const why = h('input', { autocomplete: 'off', maxlength: 256 })
-  const error = h('p', { class: 'notice', role: 'alert', hidden: true })
+  const at = notice()
   const command = code('The same call in a shell')
   const go = h('button', { class: 'danger', disabled: true }, title)
   const form = h('form', {},
@@ -27,7 +27,7 @@ export function confirmCall({ title, text, name, method, request, inputs = {}, r
     Object.values(inputs).map((input) => field(input.title, input.control)),
     field(`Type ${name} to confirm`, typed),
     reason && field('Reason, for the log', why),
-    h('details', {}, h('summary', {}, 'The same call in a shell'), command), error,
+    h('details', {}, h('summary', {}, 'The same call in a shell'), command), at.element,
     h('p', { class: 'buttons' }, h('button', { type: 'button', onclick: () => dialog.close() }, 'Cancel'), go))
 
   function whole() {
@@ -51,8 +51,7 @@ export function confirmCall({ title, text, name, method, request, inputs = {}, r
       dialog.close()
       done(answer)
     } catch (failure) {
-      error.hidden = false
-      setText(error, explain(failure))
+      at.show(failure)
       look()
     }
   })

@@ -3,13 +3,11 @@
 let token = ''
 let namespace = ''
 
-const requests = new WeakMap() // of each signal
-
-// Tells 'caller' when the visitor signed in or out, and 'connection' when `connection` changed.
+// Tells 'caller' when the visitor signed in or out, and 'connection' when `answers` changed.
 export const events = new EventTarget()
 
-// What the last answer said of the connection: 'up', or why there is none.
-export let connection = 'up'
+// Whether the server answered the last request.
+export let answers = true
 
 export class CallError extends Error {
   constructor(code, message, { field = '', applied = 'NO' } = {}) {
@@ -31,9 +29,9 @@ export function getCaller() {
   return { token, namespace }
 }
 
-function setConnection(now) {
-  if (now === connection) return
-  connection = now
+function setAnswers(now) {
+  if (now === answers) return
+  answers = now
   events.dispatchEvent(new Event('connection'))
 }
 
@@ -41,22 +39,16 @@ function headers() {
   return { ...(token && { authorization: `Bearer ${token}` }), ...(namespace && { 'lockstock-namespace': namespace }) }
 }
 
-// How many requests were made for this signal.
-export function requestsOf(signal) {
-  return requests.get(signal) ?? 0
-}
-
 async function ask(path, options) {
   let response
-  if (options.signal) requests.set(options.signal, requestsOf(options.signal) + 1)
   try {
     response = await fetch(path, { ...options, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' })
   } catch (error) {
     if (error.name === 'AbortError') throw error
-    setConnection('This server does not answer.')
+    setAnswers(false)
     throw new CallError('unreachable', 'this server does not answer', { applied: options.method === 'POST' ? 'MAYBE' : 'NO' })
   }
-  setConnection('up')
+  setAnswers(true)
   if (response.ok) return response
   const told = await response.json().catch(() => ({}))
   throw new CallError(told.code ?? 'unknown', told.message ?? `the server answered with status ${response.status}`, told)
@@ -64,10 +56,8 @@ async function ask(path, options) {
 
 // Calls "LockService/List". Throws a CallError.
 export async function call(method, request = {}, signal = undefined) {
-  const path = `/${method.includes('.') ? method : `lockstock.v1.${method}`}`
-  const body = JSON.stringify(request)
-  const response = await ask(path, {
-    method: 'POST', body, signal, headers: { ...headers(), 'content-type': 'application/json', 'connect-protocol-version': '1' },
+  const response = await ask(`/lockstock.v1.${method}`, {
+    method: 'POST', body: JSON.stringify(request), signal, headers: { ...headers(), 'content-type': 'application/json', 'connect-protocol-version': '1' },
   })
   return response.json()
 }
@@ -91,7 +81,7 @@ export function asCurl(method, request) {
 }
 
 export function asCommand(method, request) {
-  const [service, name] = method.replace(/^.*\./, '').split('/')
+  const [service, name] = method.split('/')
   const dashed = (text) => text.replace(/([a-z])([A-Z])/g, '$1-$2').toLowerCase()
   const flags = [namespace && `--namespace ${quoted(namespace)}`, token && '--token-file FILE'].filter(Boolean)
   return ['lockstock', ...flags, dashed(service.replace(/Service$/, '')), dashed(name), `--json=${quoted(JSON.stringify(request))}`].join(' ')

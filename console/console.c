@@ -1,8 +1,6 @@
 /* Called by server.c. */
 #include "console/console.h"
 
-#include <assert.h>
-
 #include "standard/reflection.h"
 
 /* The page runs nothing but its own files and sends nothing to other sites; no other site can show it in a frame. */
@@ -48,7 +46,6 @@ size_t console_pages(http_page to[CONSOLE_PAGES_MAX])
 {
     size_t n = 0;
 
-    assert(console_files_len + 2 <= CONSOLE_PAGES_MAX);
     to[n++] = (http_page){.path = "/console", .write = moved, .fields = fields, .n_fields = FIELDS};
     to[n++] = page_of(&contract);
     for (size_t i = 0; i < console_files_len; i++)

@@ -5,7 +5,7 @@
 
 #include "net/http/page.h"
 
-enum { CONSOLE_PAGES_MAX = 32 };
+enum { CONSOLE_PAGES_MAX = 32, CONSOLE_OTHER_PAGES = 2 /* that no file is */ };
 
 typedef struct console_file {
     const char *path, *type;

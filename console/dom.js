@@ -40,24 +40,20 @@ export function sparkline(label, length = 60) {
   }
 }
 
-// Parts of a whole, side by side, in the colours of console.css. Returns { element, update(parts) } with parts of
-// { kind, value }. One background: what is drawn beside what moves does not move the layout.
-export function bar(label) {
-  const element = h('div', { class: 'bar', role: 'img', 'aria-label': label })
-  return {
-    element,
-    update(parts) {
-      const whole = parts.reduce((sum, part) => sum + Math.max(part.value, 0), 0)
-      let at = 0
-      const stops = parts.map(({ kind, value }) => {
-        const from = at
-        at += whole > 0 ? (100 * Math.max(value, 0)) / whole : 0
-        return `var(--${kind}) ${from}% ${at}%`
-      })
-      element.style.setProperty('background', whole > 0 ? `linear-gradient(to right, ${stops.join(', ')})` : '')
-      element.setAttribute('aria-label', `${label}: ${parts.map((part) => `${number(part.value)} ${part.kind}`).join(', ')}`)
-    },
-  }
+// Parts of a whole, { kind, value }, side by side in the colours of console.css. One background: what is drawn beside
+// what moves does not move the layout. `element`: the bar that there is already.
+export function bar(label, parts, element) {
+  const drawn = element ?? h('div', { class: 'bar', role: 'img' })
+  const whole = parts.reduce((sum, part) => sum + Math.max(part.value, 0), 0)
+  let at = 0
+  const stops = parts.map(({ kind, value }) => {
+    const from = at
+    at += whole > 0 ? (100 * Math.max(value, 0)) / whole : 0
+    return `var(--${kind}) ${from}% ${at}%`
+  })
+  drawn.style.setProperty('background', whole > 0 ? `linear-gradient(to right, ${stops.join(', ')})` : '')
+  drawn.setAttribute('aria-label', `${label}: ${parts.map((part) => `${number(part.value)} ${part.kind}`).join(', ')}`)
+  return drawn
 }
 
 // A table that keeps the row of each key, so that the focus stays and nothing jumps. columns: { title, kind, cell(row) }
@@ -116,16 +112,14 @@ export function code(label) {
   return h('pre', { class: 'command', tabindex: 0, role: 'group', 'aria-label': label })
 }
 
-// Names and values. Returns { element, set(name, value) }; a value is text or an element.
+// Names and values. Returns { element, set(name, text) }.
 export function facts(names) {
   const values = new Map(names.map((name) => [name, h('dd', {}, '–')]))
   const element = h('dl', { class: 'facts' }, names.map((name) => h('div', {}, h('dt', {}, name), values.get(name))))
   return {
     element,
-    set(name, value) {
-      const dd = values.get(name)
-      if (!(value instanceof Element)) setText(dd, String(value))
-      else if (dd.firstElementChild !== value) dd.replaceChildren(value)
+    set(name, text) {
+      setText(values.get(name), String(text))
     },
   }
 }

@@ -1,13 +1,11 @@
-// Repeats a question while the page is visible. An open page must cost the server little: on average a screen makes at
-// most five requests a second, and it never asks before the last answer is there.
-import { requestsOf } from './api.js'
+// Repeats a question while the page is visible, and never before the last answer is there: an open page must cost the
+// server little.
 import { h, setText } from './dom.js'
 
 const EVERY_MS = 1000
-const REQUEST_MS = 200
 const REFUSED_MS = 10000
 
-export function pause(ms, signal) {
+function pause(ms, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms)
     signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true })
@@ -49,11 +47,10 @@ export function live(at, ask) {
   let end
 
   async function once(signal) {
-    const before = requestsOf(signal)
     try {
       const goodMs = await ask(signal)
       if (!signal.aborted) at.show()
-      return Math.max(EVERY_MS, REQUEST_MS * (requestsOf(signal) - before), goodMs ?? 0)
+      return Math.max(EVERY_MS, goodMs ?? 0)
     } catch (error) {
       if (signal.aborted) return 0
       at.show(error.code === 'unreachable' ? undefined : error) // the frame tells that

@@ -1,34 +1,30 @@
 // Locks by prefix, a page at a time; of one lock its holders, and who waits in which order.
 import { call } from './api.js'
 import { confirmCall } from './action.js'
-import { facts, field, h, link, number, remember, setText, table, time, word } from './dom.js'
+import { facts, h, number, setText, table, time, word } from './dom.js'
 import { live, notice } from './live.js'
-import { pages } from './pages.js'
+import { openSearch } from './search.js'
 
 export const title = 'Locks'
 
-// A lease as a bar that is full at the longest that was seen.
-function leases() {
-  const longest = new Map()
-  return (key, ms, element) => {
-    const cell = element ?? h('div', { class: 'lease' }, h('span'), h('meter', { min: 0, 'aria-label': 'lease left' }))
-    longest.set(key, Math.max(longest.get(key) ?? 1, Number(ms ?? 0)))
-    setText(cell.firstElementChild, time(ms))
-    cell.lastElementChild.max = longest.get(key)
-    cell.lastElementChild.value = Number(ms ?? 0)
-    return cell
-  }
+// A lease as a bar that is full at the longest that it showed.
+function lease(ms, element) {
+  const cell = element ?? h('div', { class: 'lease' }, h('span'), h('meter', { min: 0, 'aria-label': 'lease left' }))
+  const [text, meter] = cell.children
+  setText(text, time(ms))
+  meter.max = Math.max(meter.max, Number(ms ?? 0))
+  meter.value = Number(ms ?? 0)
+  return cell
 }
 
 // One lock. Returns { element, stop }.
 function details({ group, name }) {
   const at = notice()
   const what = facts(['Group', 'Mode', 'Capacity', 'Last fence'])
-  const lease = leases()
   const holders = table('Holders', [
     { title: 'Owner', cell: (holder) => holder.owner || '(none given)' },
     { title: 'Fence', kind: 'long', cell: (holder) => holder.fence },
-    { title: 'Lease left', kind: 'wide', cell: (holder, element) => lease(holder.fence, holder.leaseMs, element) },
+    { title: 'Lease left', kind: 'wide', cell: (holder, element) => lease(holder.leaseMs, element) },
     { title: 'Held for', kind: 'short number', cell: (holder) => time(holder.heldMs) },
     { title: 'Permits', kind: 'number', cell: (holder) => holder.permits ?? '' },
   ], (holder) => holder.fence, 'Nobody holds this lock.')
@@ -79,31 +75,15 @@ function resetFence(resource) {
 }
 
 export function open(main, parameters) {
-  const at = notice()
-  const prefix = h('input', { type: 'search', value: parameters.get('prefix') ?? '', spellcheck: 'false', autocomplete: 'off' })
-  const lease = leases()
-  const found = table('Locks', [
-    { title: 'Name', cell: (row, element) => link(row.name, 'locks', { prefix: prefix.value, group: row.group, name: row.name }, element) },
-    { title: 'Owner', cell: (row) => row.owner || '(none given)' },
-    { title: 'Mode', kind: 'short', cell: (row) => word(row.mode, 'LOCK_MODE_') },
-    { title: 'Holders', kind: 'number', cell: (row) => number(row.holders) },
-    { title: 'Waiting', kind: 'number', cell: (row) => number(row.waiters) },
-    { title: 'Lease left', kind: 'wide', cell: (row, element) => lease(JSON.stringify([row.group, row.name]), row.leaseMs, element) },
-  ], (row) => JSON.stringify([row.group, row.name]), 'No lock.')
-  const list = pages(
-    (pageToken, signal) => call('LockService/List', { prefix: prefix.value, pageSize: 50, pageToken }, signal),
-    (answer) => answer.locks ?? [], () => polled.again(), found.update)
-  const chosen = parameters.get('name') && details({ group: parameters.get('group') ?? '', name: parameters.get('name') })
-
-  main.append(h('form', { role: 'search', onsubmit: (event) => event.preventDefault() }, field('Names that begin with', prefix)),
-    at.element, h('div', { class: 'columns' }, h('section', {}, found.element, list.element), chosen && chosen.element))
-  const polled = live(at, list.read)
-  prefix.addEventListener('input', () => {
-    remember('locks', { prefix: prefix.value, group: parameters.get('group'), name: parameters.get('name') })
-    list.restart()
+  return openSearch(main, parameters, {
+    screen: 'locks', caption: 'Locks', label: 'Names that begin with', title: 'Name', key: 'name', empty: 'No lock.',
+    method: 'LockService/List', rows: 'locks', details,
+    columns: [
+      { title: 'Owner', cell: (row) => row.owner || '(none given)' },
+      { title: 'Mode', kind: 'short', cell: (row) => word(row.mode, 'LOCK_MODE_') },
+      { title: 'Holders', kind: 'number', cell: (row) => number(row.holders) },
+      { title: 'Waiting', kind: 'number', cell: (row) => number(row.waiters) },
+      { title: 'Lease left', kind: 'wide', cell: (row, element) => lease(row.leaseMs, element) },
+    ],
   })
-  return () => {
-    polled.stop()
-    if (chosen) chosen.stop()
-  }
 }

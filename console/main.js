@@ -1,8 +1,8 @@
 // The frame: screens by the part of the address after #, who is signed in, and whether the server answers.
-import { call, connection, events, getCaller, setCaller } from './api.js'
+import { answers, call, events, getCaller, setCaller } from './api.js'
 import { openDialog } from './action.js'
 import { field, h, setText } from './dom.js'
-import { explain } from './live.js'
+import { notice } from './live.js'
 import * as idempotency from './idempotency.js'
 import * as limits from './limits.js'
 import * as locks from './locks.js'
@@ -44,10 +44,10 @@ function signIn() {
   const { token, namespace } = getCaller()
   const tokenInput = h('input', { type: 'password', autocomplete: 'off', value: token })
   const namespaceInput = h('input', { autocomplete: 'off', value: namespace, placeholder: 'default' })
-  const error = h('p', { class: 'notice', role: 'alert', hidden: true })
+  const at = notice()
   const form = h('form', {},
     h('p', {}, 'The token stays in the memory of this page, until it is reloaded.'),
-    field('Token', tokenInput), field('Namespace', namespaceInput), error,
+    field('Token', tokenInput), field('Namespace', namespaceInput), at.element,
     h('p', { class: 'buttons' }, h('button', { type: 'button', onclick: () => dialog.close() }, 'Cancel'), h('button', {}, 'Use')))
   const dialog = openDialog('Sign in', form)
   form.addEventListener('submit', (event) => {
@@ -56,8 +56,7 @@ function signIn() {
       setCaller(tokenInput.value.trim(), namespaceInput.value.trim())
       dialog.close()
     } catch (failure) {
-      error.hidden = false
-      setText(error, explain(failure))
+      at.show(failure)
     }
   })
 }
@@ -78,9 +77,9 @@ events.addEventListener('caller', () => {
 })
 events.addEventListener('connection', () => {
   const banner = document.getElementById('connection')
-  banner.hidden = connection === 'up'
-  setText(banner, connection === 'up' ? '' : `${connection} What is shown is old.`)
-  if (connection === 'up') tellCaller()
+  banner.hidden = answers
+  setText(banner, answers ? '' : 'This server does not answer. What is shown is old.')
+  if (answers) tellCaller()
 })
 button.addEventListener('click', signIn)
 window.addEventListener('hashchange', show)

@@ -1,10 +1,10 @@
 // Items a page at a time, and the sale of one item, live: its counts, what the ledger says of them, the newest entries.
 import { call } from './api.js'
 import { confirmCall } from './action.js'
-import { bar, clock, facts, field, h, link, number, remember, setText, sparkline, table, time, word } from './dom.js'
+import { bar, clock, facts, h, number, setText, sparkline, table, time, word } from './dom.js'
 import { live, notice } from './live.js'
 import { Account, PAGE } from './ledger.js'
-import { pages } from './pages.js'
+import { openSearch } from './search.js'
 
 export const title = 'Stock'
 
@@ -22,7 +22,7 @@ function partsOf(item) {
 // The sale of one item. The ledger answers when something happens, so an item that nobody buys costs nothing.
 function sale({ group, sku }) {
   const at = notice()
-  const whole = bar(sku)
+  const whole = bar(sku, [])
   const rate = sparkline('units a second')
   const what = facts(['Available', 'Reserved', 'Sold', 'Oversold', 'Units a second', 'State', 'Of one buyer'])
   const equation = h('p', { class: 'equation' })
@@ -39,7 +39,7 @@ function sale({ group, sku }) {
   let before
 
   const element = h('section', { 'aria-label': `Sale of ${sku}` },
-    h('h2', {}, sku), at.element, whole.element,
+    h('h2', {}, sku), at.element, whole,
     h('ul', { class: 'legend' }, ['sold', 'reserved', 'available'].map((kind) => h('li', { class: kind }, kind))),
     what.element, rate.element, equation, proof, h('h3', {}, 'Ledger'), tail.element,
     h('p', { class: 'buttons' }, h('button', { type: 'button', onclick: adjust }, 'Adjust stock')))
@@ -59,7 +59,7 @@ function sale({ group, sku }) {
     const moved = Number(item.sold ?? 0) + Number(item.reserved ?? 0)
     const perSecond = before ? (Math.max(0, moved - before.moved) * 1000) / (now - before.at) : 0
     before = { moved, at: now }
-    whole.update(partsOf(item))
+    bar(sku, partsOf(item), whole)
     rate.push(perSecond)
     what.set('Available', number(item.available))
     what.set('Reserved', number(item.reserved))
@@ -92,35 +92,14 @@ function stateOf(item) {
 }
 
 export function open(main, parameters) {
-  const at = notice()
-  const prefix = h('input', { type: 'search', value: parameters.get('prefix') ?? '', spellcheck: 'false', autocomplete: 'off' })
-  const bars = new Map()
-  const found = table('Items', [
-    { title: 'Item', cell: (row, element) => link(row.sku, 'stock', { prefix: prefix.value, group: row.group, sku: row.sku }, element) },
-    { title: 'Sold, reserved, available', kind: 'wide', cell: (row, element) => {
-      const shown = bars.get(element) ?? bar(row.sku)
-      bars.set(shown.element, shown)
-      shown.update(partsOf(row))
-      return shown.element
-    } },
-    { title: 'Available', kind: 'number', cell: (row) => number(row.available) },
-    { title: 'Sold', kind: 'number', cell: (row) => number(row.sold) },
-    { title: 'State', kind: 'short', cell: (row) => word(row.state, 'ITEM_STATE_') },
-  ], (row) => JSON.stringify([row.group, row.sku]), 'No item.')
-  const list = pages(
-    (pageToken, signal) => call('StockService/ListItems', { prefix: prefix.value, pageSize: 50, pageToken }, signal),
-    (answer) => answer.items ?? [], () => polled.again(), found.update)
-  const chosen = parameters.get('sku') && sale({ group: parameters.get('group') ?? '', sku: parameters.get('sku') })
-
-  main.append(h('form', { role: 'search', onsubmit: (event) => event.preventDefault() }, field('Items that begin with', prefix)),
-    at.element, h('div', { class: 'columns' }, h('section', {}, found.element, list.element), chosen && chosen.element))
-  const polled = live(at, list.read)
-  prefix.addEventListener('input', () => {
-    remember('stock', { prefix: prefix.value, group: parameters.get('group'), sku: parameters.get('sku') })
-    list.restart()
+  return openSearch(main, parameters, {
+    screen: 'stock', caption: 'Items', label: 'Items that begin with', title: 'Item', key: 'sku', empty: 'No item.',
+    method: 'StockService/ListItems', rows: 'items', details: sale,
+    columns: [
+      { title: 'Sold, reserved, available', kind: 'wide', cell: (row, element) => bar(row.sku, partsOf(row), element) },
+      { title: 'Available', kind: 'number', cell: (row) => number(row.available) },
+      { title: 'Sold', kind: 'number', cell: (row) => number(row.sold) },
+      { title: 'State', kind: 'short', cell: (row) => word(row.state, 'ITEM_STATE_') },
+    ],
   })
-  return () => {
-    polled.stop()
-    if (chosen) chosen.stop()
-  }
 }

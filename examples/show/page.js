@@ -10,13 +10,13 @@ const part = (kind, value) => ({ kind, value })
 function shopOf(id, heading, names) {
   const title = h('h2', {}, heading)
   const verdict = h('p', { class: 'verdict' })
-  const stock = bar(heading)
+  const stock = bar(heading, [])
   const what = facts([...TOLD, ...names])
-  byId(id).replaceChildren(title, verdict, stock.element, what.element)
+  byId(id).replaceChildren(title, verdict, stock, what.element)
   return {
     show(text, parts, side, more) {
       setText(verdict, text)
-      stock.update(parts)
+      bar(heading, parts, stock)
       const waited = side.waited_ms === null ? '–' : `${number(side.waited_ms)} ms`
       const told = [...[side.bought, side.sold_out, side.waiting, side.gave_up].map(number), waited, ...more.map(number)]
       what.element.querySelectorAll('dd').forEach((dd, i) => setText(dd, told[i]))

@@ -339,7 +339,7 @@ class Show:
                 "sides": [told(number, side) for number, side in enumerate(self.sides)], "news": self.news[-20:],
                 "here": self.options.buyers - max(side.count("away") for side in self.sides), "stuck": self.stuck,
                 "late": self.late, "over": False,
-                "console": f"{self.consoles[running]}/console/#/stock?group={getattr(self, 'group', '')}&sku=good-0", **more}
+                "console": f"{self.consoles[running]}/console/#/stock?group={self.group}&sku=good-0", **more}
 
     # ---- what the keys do ----------------------------------------------------------------------
 

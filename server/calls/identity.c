@@ -542,16 +542,15 @@ static principal *identify(const identity *i, const credentials *c, int64_t now,
     return c->uid ? identity_of_uid(i, *c->uid) : NULL;
 }
 
+/* Whoever is known may ask who it is taken for. */
 static bool may(const principal *p, const lks_rpc_method *method)
 {
     const grant *g;
 
-    if (strcmp(method->path, "/lockstock.v1.AdminService/WhoAmI") == 0)
-        return true;
     TAILQ_FOREACH(g, &p->grants, next)
         if ((g->effects & effect_bit(method->effect)) && is_of_service(method->path, g->service))
             return true;
-    return false;
+    return strcmp(method->path, "/lockstock.v1.AdminService/WhoAmI") == 0;
 }
 
 static bool right_of(const principal *p, size_t n, service_right *ret)
