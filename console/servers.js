@@ -38,8 +38,8 @@ export function open(main) {
   const nodes = table('Nodes of the store', [
     { title: 'Address', cell: (row) => row.address },
     { title: 'Role', cell: (row) => row.role },
-    { title: 'Behind', kind: 'number', cell: (row) => (row.role === 'replica' ? bytes(row.behindBytes) : '') },
-    { title: 'Last confirmed', kind: 'number', cell: (row) => (row.role === 'replica' && row.silentMs !== '-1' ? `${time(row.silentMs)} ago` : '') },
+    { title: 'Behind', kind: 'time number', cell: (row) => (row.role === 'replica' ? bytes(row.behindBytes) : '') },
+    { title: 'Last confirmed', kind: 'time number', cell: (row) => (row.role === 'replica' && row.silentMs !== '-1' ? `${time(row.silentMs)} ago` : '') },
   ], (row) => `${row.role} ${row.address}`, 'The store is not known yet.')
   const readings = new Readings()
   const polled = live(at, async (signal) => {
