@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <lockstock/v1/admin.lks.h>
+#include <lockstock/v1/guard.lks.h>
 #include <lockstock/v1/id.lks.h>
 #include <lockstock/v1/idempotency.lks.h>
 #include <lockstock/v1/lock.lks.h>
@@ -12,7 +13,7 @@
 
 #define METHOD(name, Name, request, response, constant) &(constant),
 const lks_rpc_method *const catalog[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD) LKS_IDEMPOTENCY_METHODS(
-    METHOD) LKS_RATE_LIMIT_METHODS(METHOD) LKS_ID_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
+    METHOD) LKS_RATE_LIMIT_METHODS(METHOD) LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
 const size_t catalog_len = sizeof catalog / sizeof *catalog;
 
 /* Short names of methods. */

@@ -41,7 +41,7 @@ static lks_code before(void *arg, void **own, lks_rpc_context *context, Protobuf
 
     if (defer(r, error) != LKS_OK)
         return error->code;
-    if (lks_guard_enter(all->options.guards, target->binding->guard, r->route->method, request, context->deadline_ns,
+    if (lks_guarded_enter(all->options.guards, target->binding->guard, r->route->method, request, context->deadline_ns,
                         r->unanswered_before, on_done, r, &context->guarded, error) != LKS_OK) {
         lks_host_finish(r->guarding, error->code, error);
         return LKS_OK;
@@ -63,7 +63,7 @@ static lks_code after(void *arg, void **own, lks_rpc_context *context, const Pro
 
     if (defer(r, error) != LKS_OK)
         return error->code;
-    lks_guard_leave(context->guarded, error->code, response, error, on_done, r);
+    lks_guarded_leave(context->guarded, error->code, response, error, on_done, r);
     return LKS_OK;
 }
 

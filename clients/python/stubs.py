@@ -11,7 +11,7 @@ import tempfile
 
 from google.protobuf import descriptor_pb2
 
-SERVICES = ("lock", "stock", "idempotency", "ratelimit", "id", "admin")
+SERVICES = ("lock", "stock", "idempotency", "ratelimit", "id", "guard", "admin")
 ATTRIBUTES = {"idempotency": "idempotency", "ratelimit": "rate_limit"}
 HEAD = '''"""Made by stubs.py of the .proto files. A method raises CallError; docs: the .proto file of its service."""
 # mypy: disable-error-code=no-any-return

@@ -328,7 +328,7 @@ static lks_code read_request(lks_guarded *g, ProtobufCMessage *request, lks_erro
     return code;
 }
 
-lks_code lks_guard_enter(lks_channel *channel, const lks_rpc_guard *guard, const lks_rpc_method *method,
+lks_code lks_guarded_enter(lks_channel *channel, const lks_rpc_guard *guard, const lks_rpc_method *method,
                          ProtobufCMessage *request, uint64_t deadline_ns, bool unanswered_before, lks_guard_done *done,
                          void *arg, lks_guarded **ret, lks_error *error)
 {

@@ -1,7 +1,7 @@
 /* A call with guards around it. Entering (guard.c) and leaving (leave.c) are chains of asynchronous operations of
  * liblockstock's public interface; an `answer` (answer.c) is what the caller gets instead of the handler's answer.
  *
- *   LIMITING --> BEGINNING --> LOCKING --> ADMITTED --lks_guard_leave--> LEAVING
+ *   LIMITING --> BEGINNING --> LOCKING --> ADMITTED --lks_guarded_leave--> LEAVING
  *       \            \            \--a guard refuses, or lks_guard_cancel--> REFUSED */
 #ifndef HOST_GUARD_GUARDED_H
 #define HOST_GUARD_GUARDED_H
@@ -44,7 +44,7 @@ struct lks_guarded {
     const lks_rpc_guard *guard;
     const lks_rpc_method *method;
     uint64_t deadline_ns;
-    bool unanswered_before; /* lks_guard_enter's */
+    bool unanswered_before; /* lks_guarded_enter's */
     char *limit_key, *key;  /* NULL without the guard; key: of the idempotency guard */
     char *names[GUARD_NAMES_MAX];
     size_t n_names;

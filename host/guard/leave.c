@@ -80,7 +80,7 @@ static void end_attempt(lks_guarded *g, uint32_t timeout_ms, lks_code code, cons
     lks_once_end(attempt, is_final ? LKS_ONCE_STORE : LKS_ONCE_RETRY, timeout_ms, ended, g);
 }
 
-void lks_guard_leave(lks_guarded *g, lks_code code, const ProtobufCMessage *response, const lks_error *error,
+void lks_guarded_leave(lks_guarded *g, lks_code code, const ProtobufCMessage *response, const lks_error *error,
                      lks_guard_done *done, void *arg)
 {
     uint32_t usable_ms = guarded_usable_ms(g), timeout_ms = usable_ms > LEAVE_MS_MIN ? usable_ms : LEAVE_MS_MIN;

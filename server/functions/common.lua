@@ -23,6 +23,9 @@ local MAX_INTEGER = 9007199254740991 -- 2^53 - 1
 -- Whether the running sub-call has written: its errors are MAYBE from then on.
 local dirty = false
 
+-- What guard.lua uses of each service, whose locals only the service's own files see.
+local parts = {}
+
 -- How many FCALLs have begun: tells what is remembered for the running one.
 local fcall = 0
 

@@ -79,47 +79,55 @@ define_pass('idempotency_begin_over', {'no-writes'}, function(s, token, fingerpr
   return told(record, token, fingerprint, clock()) or {'IN_PROGRESS', record and record.attempt or 0, 0}
 end, BEGINS)
 
--- The lease has ended for which the server parks calls: one of them may run.
+-- The lease has ended for which a member of idem:w parks calls: one of them may run.
 -- -> {'OK', ms until again}
-define('idempotency_lease_over', {'allow-oom'}, function(base, now, server)
+define('idempotency_lease_over', {'allow-oom'}, function(base, now, member)
   local record = load_record(base)
   if record and has_lease(record, now) then return {'OK', lease_left_ms(record, now)} end
-  wake(base, server)
+  wake(base, member)
   return {'OK', WOKEN_AGAIN_MS}
 end)
 
--- -> {'EXTENDED'} {'LOST'}
-define('idempotency_extend', {'allow-oom'}, function(base, now, fence, lease_ms)
+-- The record, when its attempt is the one with that fence.
+local function attempt_of(base, fence)
   local record = load_record(base)
-  lease_ms = tonumber(lease_ms)
-  if not record or record.fence ~= tonumber(fence) or record.state ~= 'R' then return {'LOST'} end
+  return record and record.fence == tonumber(fence) and record or nil
+end
+
+local function extend(record, now, lease_ms)
   record.lease_end = math.max(record.lease_end, now + lease_ms * 1000)
   save_record(record, 'R', '', '', 'KEEPTTL')
   write('PEXPIRE', record.key, lease_ms + record.retain_ms, 'GT')
+end
+
+-- -> {'EXTENDED'} {'LOST'}
+define('idempotency_extend', {'allow-oom'}, function(base, now, fence, lease_ms)
+  local record = attempt_of(base, fence)
+  if not record or record.state ~= 'R' then return {'LOST'} end
+  extend(record, now, tonumber(lease_ms))
   return {'EXTENDED'}
 end)
 
--- Ends the attempt with that fence; the first end is final. Without memory too, because what ran must not be forgotten.
+-- Ends the record's attempt, nil: it is another one's; the first end is final. Without memory too, because what ran must not be forgotten.
 -- -> {'STORED', 1 when again} {'SUPERSEDED', 0}
-local function finish(base, fence, state, detail, result)
-  local record = load_record(base)
-  if not record or record.fence ~= tonumber(fence) then return {'SUPERSEDED', 0} end
+local function finish(base, record, state, detail, result)
+  if not record then return {'SUPERSEDED', 0} end
   if record.state == state then return {'STORED', 1} end
   if record.state ~= 'R' then return {'SUPERSEDED', 0} end
-  local servers = waiting_servers(base)
+  local members = waiting_members(base)
   save_record(record, state, detail, result, 'PX', record.retain_ms)
-  wake_all(base, servers)
+  wake_all(base, members)
   return {'STORED', 0}
 end
 
 define('idempotency_complete', {'allow-oom'}, function(base, now, fence, result)
-  return finish(base, fence, 'C', '', result)
+  return finish(base, attempt_of(base, fence), 'C', '', result)
 end)
 
 -- With a result the failure is final.
 define('idempotency_fail', {'allow-oom'}, function(base, now, fence, detail, ...)
   local result = ...
-  return finish(base, fence, result and 'F' or 'T', detail, result or '')
+  return finish(base, attempt_of(base, fence), result and 'F' or 'T', detail, result or '')
 end)
 
 -- -> {'OK', state, attempt, fingerprint, lease_ms, retain_ms, detail, result or ''} or {'NONE'}
@@ -133,8 +141,19 @@ end)
 
 -- -> {'OK'}
 define('idempotency_delete', {'allow-oom'}, function(base, now)
-  local servers = waiting_servers(base)
+  local members = waiting_members(base)
   write('DEL', base .. 'idem:r')
-  wake_all(base, servers)
+  wake_all(base, members)
   return {'OK'}
 end)
+
+parts.idempotency = {
+  begins = BEGINS, told = told, record_in = record_in, execute = execute, lease_left_ms = lease_left_ms, finish = finish,
+  extend = extend, wait_here = wait_here,
+
+  -- The record, when its attempt has that token.
+  attempt_with = function(base, token)
+    local record = load_record(base)
+    return record and record.token == token and record or nil
+  end,
+}

@@ -29,7 +29,8 @@
 --                   microseconds; ms that a result is kept (four doubles, little-endian); its token and the
 --                   fingerprint, each after its length (1 byte); T, F: detail, after its length (2 bytes);
 --                   C, F: the result, a StoredResult as it was serialised, to the end
---   idem:w  set     servers that park a Begin of this record
+--   idem:w  set     "<server>" that parks Begins of this record; "<server> <key>" that parks one Enter (guard.lua), which
+--                   messages name by that key
 --   idem:t  string  a ticket: idempotency_ticket.lua
 -- docs/idempotency.md has their sizes and ends.
 
@@ -75,26 +76,27 @@ local WOKEN_AGAIN_MS = 1000
 -- Servers are kept for so long after the last wait for which they were registered.
 local WAITING_SLACK_MS = 10000
 
--- Registers servers that park Begins of the record, at least for so long.
-local function wait_here(base, servers, wait_ms)
+-- Registers members of idem:w, at least for so long.
+local function wait_here(base, members, wait_ms)
   local key, retain_ms = base .. 'idem:w', wait_ms + WAITING_SLACK_MS
   local longer = redis.call('PTTL', key) < retain_ms
-  write('SADD', key, unpack(servers))
+  write('SADD', key, unpack(members))
   if longer then write('PEXPIRE', key, retain_ms) end
 end
 
 -- Read before the first write, like every key that may have a foreign type.
-local function waiting_servers(base)
+local function waiting_members(base)
   return redis.call('SMEMBERS', base .. 'idem:w')
 end
 
-local function wake(base, server)
-  write('PUBLISH', channel_of(server), 'W ' .. base .. 'idem:w')
+local function wake(base, member)
+  local server, key = string.match(member, '^(%S+) ?(.*)$')
+  write('PUBLISH', channel_of(server), 'W ' .. (key ~= '' and key or base .. 'idem:w'))
 end
 
 -- Wakes all parked calls; those that still wait register again.
-local function wake_all(base, servers)
-  if #servers == 0 then return end
+local function wake_all(base, members)
+  if #members == 0 then return end
   write('DEL', base .. 'idem:w')
-  for _, server in ipairs(servers) do wake(base, server) end
+  for _, member in ipairs(members) do wake(base, member) end
 end

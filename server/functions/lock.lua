@@ -306,7 +306,7 @@ end
 --    {'QUEUED', for each target the ms until lock_promote is due (-1: never)}
 --    {'BUSY', the place from 0 of a target in the way, its holder's owner, ms left}
 --    {'TOKEN_SPENT'}
-define('lock_acquire', {}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
+local function acquire_first(base, now, token, owner, lease_ms, wait_ms, copy, ...)
   local targets, taken = (...)
   if select('#', ...) == 1 and not string.find(targets, ' ', 1, true) then
     taken = take(base, now, token, owner, lease_ms, wait_ms, copy, targets)
@@ -315,12 +315,16 @@ define('lock_acquire', {}, function(base, now, token, owner, lease_ms, wait_ms, 
     taken = take_all(base, now, token, owner, lease_ms, targets)
   end
   return taken or acquire(base, now, token, owner, lease_ms, wait_ms, copy, targets)
-end)
+end
+
+define('lock_acquire', {}, acquire_first)
 
 -- For a parked call that was woken: the same answers.
-define('lock_claim', {'allow-oom'}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
+local function acquire_again(base, now, token, owner, lease_ms, wait_ms, copy, ...)
   return acquire(base, now, token, owner, lease_ms, wait_ms, copy, table.concat({...}, ','))
-end)
+end
+
+define('lock_claim', {'allow-oom'}, acquire_again)
 
 -- Takes `w` out of its queues and offers. Returns whether it had all its names. write_record and conclude must follow.
 local function step_out(q, w)
@@ -345,14 +349,15 @@ local function spend(q, w)
   write_spent(q.base .. 'lock:t:' .. w.token, q.now)
 end
 
--- Its time to wait is over -> as lock_acquire, but {'TIMED_OUT', ...} for {'BUSY', ...}
-define('lock_withdraw', {'allow-oom'}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
+-- Its time to wait is over; may_claim: it takes what it was offered. -> as lock_acquire, but {'TIMED_OUT', ...} for
+-- {'BUSY', ...}
+local function time_out(may_claim, base, now, token, owner, lease_ms, wait_ms, copy, ...)
   local me = me_of(base, token, owner, lease_ms, wait_ms, copy, table.concat({...}, ','))
   local record = read_record(me.key)
   if record and not waits(record) then return acquired_again(base, me.token, record, me.targets, now) end
   local q = new_queue(base, now, me.token)
   if record then me.others = without_copy(record.parked, me.copy) end
-  local claimed = record and record.state == 'O' and claim(q, me)
+  local claimed = may_claim and record and record.state == 'O' and claim(q, me)
   if claimed then return claimed end
   local barred = 1
   for i = #me.wants, 1, -1 do
@@ -367,6 +372,10 @@ define('lock_withdraw', {'allow-oom'}, function(base, now, token, owner, lease_m
   wake(q, {token = me.token, parked = me.others})
   conclude(q)
   return reply
+end
+
+define('lock_withdraw', {'allow-oom'}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
+  return time_out(true, base, now, token, owner, lease_ms, wait_ms, copy, ...)
 end)
 
 -- Takes back what was granted to that copy, when its caller was not told: the token keeps its number.
@@ -386,7 +395,7 @@ end
 
 -- A parked call ended without an answer, because its caller's connection or the store was lost. The token is not spent:
 -- a repeat finds its number. parked: "<token> <server>.<copy>" -> {'OK', -1}
-define('lock_abandon', {'allow-oom'}, function(base, now, parked)
+local function abandon(base, now, parked)
   local token, copy = string.match(parked, '^(%S+) (%S+)$')
   local w = read_record(base .. 'lock:t:' .. token)
   if w and w.state == 'H' then return take_back(base, now, token, w, copy) end
@@ -402,7 +411,9 @@ define('lock_abandon', {'allow-oom'}, function(base, now, parked)
     conclude(q)
   end
   return {'OK', -1}
-end)
+end
+
+define('lock_abandon', {'allow-oom'}, abandon)
 
 -- A lease or offer of the name has ended -> {'OK', ms until again or -1}
 define('lock_promote', {'allow-oom'}, function(base, now, name)
@@ -435,7 +446,7 @@ end
 
 -- No names: all that the token holds.
 -- -> {'RENEWED', lease_ms} {'LOST', 0}
-define('lock_renew', {'allow-oom'}, function(base, now, token, lease_ms, ...)
+local function renew(base, now, token, lease_ms, ...)
   lease_ms = tonumber(lease_ms)
   local token_key = base .. 'lock:t:' .. token
   local text = redis.call('GET', token_key)
@@ -468,7 +479,9 @@ define('lock_renew', {'allow-oom'}, function(base, now, token, lease_ms, ...)
       'PX', int(lease_ms + TOKEN_RETAIN_MS + TOKEN_SLACK_MS))
   end
   return {'RENEWED', ms_left(soonest, now)}
-end)
+end
+
+define('lock_renew', {'allow-oom'}, renew)
 
 -- Release of a token that waits: it will not be granted.
 local function release_waiter(base, token, record, names, now)
@@ -635,3 +648,20 @@ define('lock_reset_fence', {}, function(base, now, presented)
   if fence > 0 then write('SET', key, int(fence)) else write('DEL', key) end
   return {'OK', high}
 end)
+
+parts.lock = {
+  acquire_first = acquire_first, acquire_again = acquire_again, time_out = time_out, abandon = abandon, renew = renew,
+  release = release,
+
+  -- Whether the token has been granted something, now or before.
+  is_known = function(base, token)
+    local record = read_record(base .. 'lock:t:' .. token)
+    return record and not waits(record)
+  end,
+
+  -- A token that waits will not be granted.
+  withdraw = function(base, now, token)
+    local record = read_record(base .. 'lock:t:' .. token)
+    if waits(record) then release_waiter(base, token, record, {}, now) end
+  end,
+}

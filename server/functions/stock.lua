@@ -140,3 +140,16 @@ define_pass('stock_reserve_claimed', {}, function(s, id, buyer, hold_ms, claimed
   s.claimed_at = tonumber(claimed_at)
   return make_order(s, RESERVE, id, buyer, hold_ms, ...)
 end, SHARED)
+
+parts.stock = {
+  open = open_stock, close = close_stock, confirm = confirm, cancel = cancel, extend_hold = extend_hold,
+
+  is_known = function(s, id)
+    return text_of(s, order_key(s, id))
+  end,
+
+  -- hold_ms '0': Deduct; else Reserve.
+  order = function(s, hold_ms, id, buyer, ...)
+    return make_order(s, hold_ms == '0' and DEDUCT or RESERVE, id, buyer, hold_ms, ...)
+  end,
+}

@@ -78,7 +78,7 @@ end
 -- Without memory too, so that a buyer who pays keeps what was held.
 -- again '1': take the stock again when the hold has expired
 -- -> {outcome, 1 when replayed, view}, {'UNKNOWN_ORDER', 0}, {'MORE'}
-define_pass('stock_confirm', {'allow-oom'}, function(s, id, again)
+local function confirm(s, id, again)
   local order, state = order_now(s, id)
   if not order then return elsewhere(s.base) or {'UNKNOWN_ORDER', 0} end
   if state == 'CONFIRMED' or state == 'RETURNED' then return {'CONFIRMED', 1, view_confirmed(order)} end
@@ -86,17 +86,21 @@ define_pass('stock_confirm', {'allow-oom'}, function(s, id, again)
   if state ~= 'RESERVED' then return {state, 0, view_order(order, state, 0)} end
   end_hold(s, id, order, 'CONFIRMED', 'CONFIRMED', '')
   return {'CONFIRMED', 0, view_confirmed(order)}
-end, SHARED)
+end
+
+define_pass('stock_confirm', {'allow-oom'}, confirm, SHARED)
 
 -- -> {outcome, ms left of the hold}
-define_pass('stock_extend_hold', {'allow-oom'}, function(s, id, hold_ms)
+local function extend_hold(s, id, hold_ms)
   local order, state = order_now(s, id)
   if not order then return elsewhere(s.base) or {'UNKNOWN_ORDER', 0} end
   if state == 'RETURNED' then return {'CONFIRMED', 0} end
   if state ~= 'RESERVED' then return {state, 0} end
   move_end(s, id, clock() + tonumber(hold_ms) * 1000)
   return {'EXTENDED', hold_ms}
-end, SHARED)
+end
+
+define_pass('stock_extend_hold', {'allow-oom'}, extend_hold, SHARED)
 
 -- An unknown order has nothing to cancel, but must be refused when it comes: nil when `leave_mark` is false and that
 -- was left to do.

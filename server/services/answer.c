@@ -177,18 +177,31 @@ static void add_alarm(answer *a, service_alarm alarm)
         return;
     service_alarm *added = memory_in(a->arena, sizeof *added);
     alarm.next = a->alarms;
-    alarm.base = a->plan->calls[0].base;
     *added = alarm;
     a->alarms = added;
 }
 
 void answer_alarm(answer *a, const char *function, const char *argument, int64_t in_ms)
 {
-    add_alarm(a, (service_alarm){.function = function, .argument = lks_rpc_slice_of(argument), .in_ms = in_ms});
+    answer_alarm_at(a, a->plan->calls[0].base, function, argument, in_ms);
+}
+
+void answer_alarm_at(answer *a, lks_rpc_slice base, const char *function, const char *argument, int64_t in_ms)
+{
+    add_alarm(a, (service_alarm){
+                     .base = base, .function = function, .argument = lks_rpc_slice_of(argument), .in_ms = in_ms});
 }
 
 void answer_lasting_alarm(answer *a, const char *function, int64_t in_ms)
 {
-    add_alarm(a,
-              (service_alarm){.function = function, .argument = lks_rpc_slice_of(""), .in_ms = in_ms, .lasting = true});
+    answer_lasting_alarm_at(a, a->plan->calls[0].base, function, in_ms);
+}
+
+void answer_lasting_alarm_at(answer *a, lks_rpc_slice base, const char *function, int64_t in_ms)
+{
+    add_alarm(a, (service_alarm){.base = base,
+                                 .function = function,
+                                 .argument = lks_rpc_slice_of(""),
+                                 .in_ms = in_ms,
+                                 .lasting = true});
 }

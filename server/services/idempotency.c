@@ -13,19 +13,45 @@ enum {
     RETAIN_MS_MIN = 1000,
     RETAIN_MS_DEFAULT = 86400000,
     WAIT_MS_MAX = 86400000,
-    RESULT_WEIGHT = 4, /* a record may have the largest result */
 };
 #define RETAIN_MS_MAX ((int64_t)30 * 86400000)
 
 /* Messages name all parked calls of a record by this; see idempotency_record.lua. */
 #define WAITERS "idem:w"
 
-void idempotency_call(plan *p, const plan_function *function, const char *scope, const char *key)
+lks_rpc_slice idempotency_base(plan *p, const char *group, const char *scope, const char *key)
 {
+    plan_check_name_or_empty(p, "group", group);
     plan_check_name(p, "scope", scope);
     plan_check_text(p, "key", key, 1, KEY_BYTES_MAX);
-    plan_call_of_pair(p, function, scope, key);
-    plan_weighs(p, RESULT_WEIGHT);
+    if (plan_failed(p))
+        return lks_rpc_slice_of("");
+    if (group[0] == '\0')
+        return plan_base_of_pair(p, scope, key);
+    lks_rpc_slice base = plan_base(p, group);
+    return lks_rpc_slice_of(memory_printf_in(p->arena, "%.*s%s/%s:", (int)base.len, base.data,
+                                             plan_encode(p->arena, scope), plan_encode(p->arena, key)));
+}
+
+lks_rpc_slice idempotency_fingerprint(plan *p, const ProtobufCBinaryData *fingerprint)
+{
+    if (fingerprint->len > FINGERPRINT_BYTES_MAX)
+        plan_invalid(p, "fingerprint: must be 0 to %d bytes long", FINGERPRINT_BYTES_MAX);
+    return (lks_rpc_slice){(const char *)fingerprint->data, fingerprint->len};
+}
+
+int64_t idempotency_retain_ms(plan *p, int64_t retain_ms)
+{
+    if (retain_ms == 0)
+        return RETAIN_MS_DEFAULT;
+    plan_check_range(p, "retain_ms", retain_ms, RETAIN_MS_MIN, RETAIN_MS_MAX);
+    return retain_ms;
+}
+
+void idempotency_call(plan *p, const plan_function *function, const char *group, const char *scope, const char *key)
+{
+    plan_call_at(p, function, idempotency_base(p, group, scope, key), 1);
+    plan_weighs(p, IDEMPOTENCY_RESULT_WEIGHT);
 }
 
 const char *idempotency_id(plan *p, const char *field, const char *id)
@@ -59,17 +85,14 @@ static const plan_function *begin_function(service_event_kind event)
 
 void begin_prepare(const lks_begin_request *request, plan *p)
 {
-    idempotency_call(p, begin_function(p->event.kind), request->scope, request->key);
+    idempotency_call(p, begin_function(p->event.kind), "", request->scope, request->key);
     const char *token = idempotency_id(p, "attempt_token", request->attempt_token);
-    if (request->fingerprint.len > FINGERPRINT_BYTES_MAX)
-        plan_invalid(p, "fingerprint: must be 0 to %d bytes long", FINGERPRINT_BYTES_MAX);
+    const lks_rpc_slice fingerprint = idempotency_fingerprint(p, &request->fingerprint);
     idempotency_check_lease(p, request->lease_ms);
-    if (request->retain_ms != 0)
-        plan_check_range(p, "retain_ms", request->retain_ms, RETAIN_MS_MIN, RETAIN_MS_MAX);
+    const int64_t retain_ms = idempotency_retain_ms(p, request->retain_ms);
     plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);
     args_idempotency_begin(
-        p, .token = token, .fingerprint = {(const char *)request->fingerprint.data, request->fingerprint.len},
-        .lease_ms = request->lease_ms, .retain_ms = request->retain_ms ? request->retain_ms : RETAIN_MS_DEFAULT,
+        p, .token = token, .fingerprint = fingerprint, .lease_ms = request->lease_ms, .retain_ms = retain_ms,
         .wait_ms = request->wait_ms, .server = request->wait_ms > 0 ? p->server : "");
     if (request->wait_ms > 0) {
         plan_waits(p, WAITERS);

@@ -3,8 +3,6 @@
 #include "memory.h"
 #include "services/idempotency.h"
 
-enum { DETAIL_BYTES_MAX = 1024 };
-
 static int64_t checked_fence(plan *p, uint64_t fence)
 {
     if (fence < 1 || fence > (uint64_t)SERVICE_QUANTITY_MAX)
@@ -16,7 +14,7 @@ static int64_t checked_fence(plan *p, uint64_t fence)
 
 void extend_prepare(const lks_extend_request *request, plan *p)
 {
-    idempotency_call(p, &fn_idempotency_extend, request->scope, request->key);
+    idempotency_call(p, &fn_idempotency_extend, "", request->scope, request->key);
     int64_t fence = checked_fence(p, request->fence);
     idempotency_check_lease(p, request->lease_ms);
     args_idempotency_extend(p, .fence = fence, .lease_ms = request->lease_ms);
@@ -35,7 +33,7 @@ void complete_prepare(const lks_complete_request *request, plan *p)
 {
     lks_stored_result result = LKS_STORED_RESULT_INIT;
 
-    idempotency_call(p, &fn_idempotency_complete, request->scope, request->key);
+    idempotency_call(p, &fn_idempotency_complete, "", request->scope, request->key);
     int64_t fence = checked_fence(p, request->fence);
     idempotency_check_result(p, request->body.len, request->n_headers, request->headers);
     result.code = request->code;
@@ -57,11 +55,11 @@ void complete_finish(const lks_complete_request *request, answer *a, lks_complet
 
 void fail_prepare(const lks_fail_request *request, plan *p)
 {
-    idempotency_call(p, &fn_idempotency_fail, request->scope, request->key);
+    idempotency_call(p, &fn_idempotency_fail, "", request->scope, request->key);
     int64_t fence = checked_fence(p, request->fence);
     if (request->kind == LKS_FAIL_KIND_UNSPECIFIED)
         plan_invalid(p, "kind: must be RETRYABLE or FINAL");
-    plan_check_text(p, "detail", request->detail, 0, DETAIL_BYTES_MAX);
+    plan_check_text(p, "detail", request->detail, 0, IDEMPOTENCY_DETAIL_BYTES_MAX);
     args_idempotency_fail(p, .fence = fence, .detail = request->detail);
     if (request->kind == LKS_FAIL_KIND_FINAL)
         each_idempotency_fail(p, .result = idempotency_failure(p, request->detail));
@@ -78,7 +76,7 @@ void fail_finish(const lks_fail_request *request, answer *a, lks_fail_response *
 
 void get_prepare(const lks_get_request *request, plan *p)
 {
-    idempotency_call(p, &fn_idempotency_get, request->scope, request->key);
+    idempotency_call(p, &fn_idempotency_get, request->group, request->scope, request->key);
 }
 
 static bool has_result(lks_record_state state)
@@ -114,7 +112,7 @@ void get_finish(const lks_get_request *request, answer *a, lks_get_response *res
 
 void delete_prepare(const lks_delete_request *request, plan *p)
 {
-    idempotency_call(p, &fn_idempotency_delete, request->scope, request->key);
+    idempotency_call(p, &fn_idempotency_delete, request->group, request->scope, request->key);
 }
 
 void delete_finish(const lks_delete_request *request, answer *a, lks_delete_response *response)

@@ -8,7 +8,6 @@
 enum {
     LEASE_MS_MIN = 10,
     LEASE_MS_MAX = 86400000,
-    WAIT_MS_MAX = 86400000,
     LEASES_MAX = 256,           /* in one Renew: a process may hold thousands of locks */
     LOCK_TARGETS_OF_WEIGHT = 2, /* each with all the waiters that a call may pass */
     LOCK_NAMES_OF_WEIGHT = 12,  /* that a unit of weight reads, checks and writes */
@@ -16,7 +15,7 @@ enum {
 
 /* ---- prepare ------------------------------------------------------------------ */
 
-static void check_token(plan *p, const char *field, const char *token)
+void lock_check_token(plan *p, const char *field, const char *token)
 {
     plan_check_text(p, field, token, SERVICE_TOKEN_BYTES_MIN, SERVICE_TOKEN_BYTES_MAX);
     for (const char *c = token; *c; c++)
@@ -24,7 +23,7 @@ static void check_token(plan *p, const char *field, const char *token)
             plan_invalid(p, "%s: must be visible text without spaces", field);
 }
 
-static void check_lease(plan *p, const char *field, int64_t lease_ms)
+void lock_check_lease(plan *p, const char *field, int64_t lease_ms)
 {
     plan_check_range(p, field, lease_ms, LEASE_MS_MIN, LEASE_MS_MAX);
 }
@@ -54,7 +53,7 @@ static void check_target(plan *p, size_t i, const lks_target *target)
     }
 }
 
-static void check_targets(plan *p, size_t n, lks_target *const *targets)
+void lock_check_targets(plan *p, size_t n, lks_target *const *targets)
 {
     if (n < 1 || n > SERVICE_TARGETS_MAX)
         plan_invalid(p, "targets: must be 1 to %d", SERVICE_TARGETS_MAX);
@@ -66,8 +65,7 @@ static void check_targets(plan *p, size_t n, lks_target *const *targets)
     }
 }
 
-/* As the functions take and store it: EXCLUSIVE is the name alone. */
-static const char *target_text(plan *p, const lks_target *target)
+const char *lock_target_text(plan *p, const lks_target *target)
 {
     const char *name = plan_encode(p->arena, target->name);
 
@@ -80,6 +78,11 @@ static const char *target_text(plan *p, const lks_target *target)
     default:
         return name;
     }
+}
+
+size_t lock_weight(size_t n_targets)
+{
+    return 2 + n_targets / LOCK_TARGETS_OF_WEIGHT;
 }
 
 /* An event calls another function with the same arguments. */
@@ -127,22 +130,22 @@ void acquire_prepare(const lks_acquire_request *request, plan *p)
     const char *parked = "."; /* "<server>.<copy>.<lease_ms>": tells copies of the same call apart */
 
     plan_check_name_or_empty(p, "group", request->group);
-    check_targets(p, request->n_targets, request->targets);
+    lock_check_targets(p, request->n_targets, request->targets);
     if (token[0] != '\0')
-        check_token(p, "token", token);
+        lock_check_token(p, "token", token);
     plan_check_text(p, "owner", request->owner, 0, SERVICE_NAME_BYTES_MAX);
-    check_lease(p, "lease_ms", request->lease_ms);
-    plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);
+    lock_check_lease(p, "lease_ms", request->lease_ms);
+    plan_check_range(p, "wait_ms", request->wait_ms, 0, LOCK_WAIT_MS_MAX);
     if (token[0] == '\0')
         token = plan_id(p);
     if (request->wait_ms > 0)
         parked = plan_path(p, "%s.%s.%lld", p->server, plan_id(p), (long long)request->lease_ms);
     plan_call(p, acquire_function(p->event.kind), request->group, only, request->n_targets);
-    plan_weighs(p, 2 + request->n_targets / LOCK_TARGETS_OF_WEIGHT);
+    plan_weighs(p, lock_weight(request->n_targets));
     args_lock_acquire(p, .token = token, .owner = request->owner, .lease_ms = request->lease_ms,
                       .wait_ms = request->wait_ms, .copy = parked);
     for (size_t i = 0; i < request->n_targets && !plan_failed(p); i++)
-        each_lock_acquire(p, .target = target_text(p, request->targets[i]));
+        each_lock_acquire(p, .target = lock_target_text(p, request->targets[i]));
     if (request->wait_ms > 0)
         plan_wait(p, request->n_targets);
     if (p->event.kind == SERVICE_GRANTED)
@@ -165,8 +168,8 @@ void renew_prepare(const lks_renew_request *request, plan *p)
         check_names(p, plan_path(p, "leases[%zu].names", i), lease->n_names, lease->names);
         if (lease->group[0] == '\0' && lease->n_names != 1)
             plan_invalid(p, "leases[%zu].group: must be set unless names is exactly one", i);
-        check_token(p, plan_path(p, "leases[%zu].token", i), lease->token);
-        check_lease(p, plan_path(p, "leases[%zu].lease_ms", i), lease->lease_ms);
+        lock_check_token(p, plan_path(p, "leases[%zu].token", i), lease->token);
+        lock_check_lease(p, plan_path(p, "leases[%zu].lease_ms", i), lease->lease_ms);
         plan_call(p, &fn_lock_renew, lease->group, lease->n_names == 1 ? lease->names[0] : NULL, lease->n_names);
         weigh_names(p, lease->n_names);
         args_lock_renew(p, .token = lease->token, .lease_ms = lease->lease_ms);
@@ -179,7 +182,7 @@ static void plan_release(const lks_release_request *request, plan *p, const plan
 {
     plan_check_name_or_empty(p, "group", request->group);
     check_names(p, "names", request->n_names, request->names);
-    check_token(p, "token", request->token);
+    lock_check_token(p, "token", request->token);
     plan_call(p, function, request->group, request->n_names == 1 ? request->names[0] : NULL, request->n_names);
     weigh_names(p, request->n_names);
     args_lock_release(p, .token = request->token, .server = p->server, .trace = p->trace ? p->trace : "");

@@ -149,6 +149,11 @@ lks_rpc_slice plan_base(plan *p, const char *group)
     return base_of(p, group, NULL);
 }
 
+lks_rpc_slice plan_base_of_pair(plan *p, const char *first, const char *second)
+{
+    return base_of(p, first, second);
+}
+
 /* Room for one more call: the array doubles when its count is a power of two. */
 static store_call *next_call(plan *p)
 {
@@ -194,8 +199,13 @@ void plan_call(plan *p, const plan_function *function, const char *group, const 
 
 void plan_call_of_pair(plan *p, const plan_function *function, const char *first, const char *second)
 {
+    plan_call_at(p, function, plan_base_of_pair(p, first, second), 1);
+}
+
+void plan_call_at(plan *p, const plan_function *function, lks_rpc_slice base, size_t each_max)
+{
     if (!plan_failed(p))
-        start_call(p, function, base_of(p, first, second), 1);
+        start_call(p, function, base, each_max);
 }
 
 void plan_moves_call(plan *p, unsigned n, unsigned k)
@@ -264,21 +274,33 @@ void plan_arg_flag(plan *p, bool value)
     plan_arg_text(p, value ? "1" : "0");
 }
 
+static lks_rpc_slice last_base(const plan *p)
+{
+    return plan_failed(p) ? lks_rpc_slice_of("") : p->calls[p->n_calls - 1].base;
+}
+
 void plan_waits(plan *p, const char *id)
 {
-    if (plan_failed(p))
-        return;
-    lks_rpc_slice base = p->calls[p->n_calls - 1].base;
-    p->wait_key = lks_rpc_slice_of(memory_printf_in(p->arena, "%.*s%s", (int)base.len, base.data, id));
+    plan_waits_at(p, last_base(p), id);
+}
+
+void plan_waits_at(plan *p, lks_rpc_slice base, const char *id)
+{
+    if (!plan_failed(p))
+        p->wait_key = lks_rpc_slice_of(memory_printf_in(p->arena, "%.*s%s", (int)base.len, base.data, id));
 }
 
 void plan_watch(plan *p, const char *function, lks_rpc_slice argument)
 {
+    plan_watch_at(p, last_base(p), function, argument);
+}
+
+void plan_watch_at(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument)
+{
     if (plan_failed(p))
         return;
     service_watch *w = memory_in(p->arena, sizeof *w);
-    *w = (service_watch){
-        .next = p->watches, .base = p->calls[p->n_calls - 1].base, .function = function, .argument = argument};
+    *w = (service_watch){.next = p->watches, .base = base, .function = function, .argument = argument};
     p->watches = w;
 }
 
@@ -291,7 +313,11 @@ const char *plan_id(plan *p)
 
 void plan_undo(plan *p, const char *function, lks_rpc_slice argument)
 {
+    plan_undo_at(p, last_base(p), function, argument);
+}
+
+void plan_undo_at(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument)
+{
     if (!plan_failed(p))
-        p->undo = (service_alarm){
-            .base = p->calls[p->n_calls - 1].base, .function = function, .argument = argument, .lasting = true};
+        p->undo = (service_alarm){.base = base, .function = function, .argument = argument, .lasting = true};
 }

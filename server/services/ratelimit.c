@@ -5,7 +5,6 @@
 #include "services/ratelimit.h"
 
 enum {
-    RULES_MAX = 8,
     REPLY_OF_RULE = 6,
     REPEAT_MS_MAX = 86400000,
     REPEAT_MARGIN_MS = 5000 /* for a copy that took long to arrive */
@@ -48,27 +47,20 @@ static const char *check_rule(plan *p, const lks_rule *rule, size_t i)
     return text;
 }
 
-/* A rule as the functions read it. */
-typedef struct rule_text {
-    const char *text;
-    bool has_penalty;
-} rule_text;
-
 /* spec: of an inline limit. A repeated request_id may be about a policy that has been deleted, whose text is "". */
-static rule_text text_of(plan *p, const lks_rule *rule, const char *spec, const known_policy *policy, bool may_repeat,
+static ratelimit_rule text_of(plan *p, const lks_rule *rule, const char *spec, const known_policy *policy, bool may_repeat,
                          size_t i)
 {
     if (rule->spec_case != LKS_RULE_SPEC_POLICY)
-        return (rule_text){spec, rule->limit->penalty && rule->limit->penalty->after != 0};
+        return (ratelimit_rule){spec, rule->limit->penalty && rule->limit->penalty->after != 0};
     if (!policy->exists && !may_repeat)
         lks_error_set(&p->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "rules[%zu].policy: no such policy", i);
-    return (rule_text){ratelimit_policy_text(p->arena, plan_encode(p->arena, rule->policy), policy->shadow,
-                                             policy->exists ? ratelimit_spec_text(p->arena, &policy->spec) : ""),
-                       policy->spec.after != 0};
+    return (ratelimit_rule){ratelimit_policy_text(p->arena, plan_encode(p->arena, rule->policy), policy->shadow,
+                                                  policy->exists ? ratelimit_spec_text(p->arena, &policy->spec) : ""),
+                            policy->spec.after != 0};
 }
 
-/* The request's id as the functions take it, and for how long it may be repeated. */
-static const char *repeatable_id(plan *p, const char *request_id)
+const char *ratelimit_repeatable_id(plan *p, const char *request_id)
 {
     uint32_t repeat_ms = p->repeat_ms < REPEAT_MS_MAX ? p->repeat_ms : REPEAT_MS_MAX;
 
@@ -77,34 +69,51 @@ static const char *repeatable_id(plan *p, const char *request_id)
     return memory_printf_in(p->arena, "%s %u", plan_encode(p->arena, request_id), repeat_ms + REPEAT_MARGIN_MS);
 }
 
-/* A round. When a policy is not known, they are all read first. */
-static void plan_check(const lks_check_request *request, plan *p, bool may_read)
+void ratelimit_keep_room(plan *p, size_t n_rules)
 {
-    const char *specs[RULES_MAX];
-    const char *id = request->peek ? "" : request->request_id;
+    if (n_rules < 1 || n_rules > RATELIMIT_RULES_MAX)
+        plan_invalid(p, "rules: must be 1 to %d", RATELIMIT_RULES_MAX);
+    if (plan_failed(p))
+        return;
+    check_kept *kept = p->kept = memory_in(p->arena, sizeof *kept);
+    kept->policies = memory_in(p->arena, n_rules * sizeof *kept->policies);
+}
+
+bool ratelimit_plan_rules(plan *p, const lks_check_request *request, bool may_read, bool may_repeat,
+                          ratelimit_rule rules[RATELIMIT_RULES_MAX])
+{
+    const char *specs[RATELIMIT_RULES_MAX];
 
     for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++) {
         specs[i] = check_rule(p, request->rules[i], i);
         check_twice(p, request, specs, i);
     }
     if (plan_failed(p))
-        return;
+        return false;
     known_policy *policies = ((check_kept *)p->kept)->policies;
     if (may_read && !ratelimit_find_policies(p, request, policies)) {
         ratelimit_read_policies(p, request);
-        return;
+        return false;
     }
-    rule_text rules[RULES_MAX];
     for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++)
-        rules[i] = text_of(p, request->rules[i], specs[i], &policies[i], id[0] != '\0', i);
-    if (plan_failed(p) || ratelimit_is_known_refused(p, request, rules[0].text, rules[0].has_penalty))
+        rules[i] = text_of(p, request->rules[i], specs[i], &policies[i], may_repeat, i);
+    return !plan_failed(p);
+}
+
+/* A round. */
+static void plan_check(const lks_check_request *request, plan *p, bool may_read)
+{
+    const char *id = request->peek ? "" : request->request_id;
+    ratelimit_rule rules[RATELIMIT_RULES_MAX];
+
+    if (!ratelimit_plan_rules(p, request, may_read, id[0] != '\0', rules) || ratelimit_is_known_refused(p, request, rules[0].text, rules[0].has_penalty))
         return;
     plan_call(p, request->peek ? &fn_rate_peek : &fn_rate_check, request->group,
               request->n_rules == 1 ? request->rules[0]->key : NULL, request->n_rules);
     plan_weighs(p, request->n_rules); /* a key may have as many counters as one can have */
     args_rate_check(p, .cost = request->cost != 0 ? request->cost : 1,
                     .mode = request->mode == LKS_CHECK_MODE_INDEPENDENT ? "I" : "A",
-                    .request_id = repeatable_id(p, id));
+                    .request_id = ratelimit_repeatable_id(p, id));
     for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++)
         each_rate_check(p, .key = request->rules[i]->key, .rule = rules[i].text);
 }
@@ -113,13 +122,9 @@ void check_prepare(const lks_check_request *request, plan *p)
 {
     plan_check_range(p, "cost", request->cost, 0, SERVICE_QUANTITY_MAX);
     plan_check_name_or_empty(p, "request_id", request->request_id);
-    if (request->n_rules < 1 || request->n_rules > RULES_MAX)
-        plan_invalid(p, "rules: must be 1 to %d", RULES_MAX);
-    if (plan_failed(p))
-        return;
-    check_kept *kept = p->kept = memory_in(p->arena, sizeof *kept);
-    kept->policies = memory_in(p->arena, request->n_rules * sizeof *kept->policies);
-    plan_check(request, p, true);
+    ratelimit_keep_room(p, request->n_rules);
+    if (!plan_failed(p))
+        plan_check(request, p, true);
 }
 
 /* With the policies that were just read, however long that took. */
@@ -130,8 +135,6 @@ static void check_next(const ProtobufCMessage *request, plan *p)
 
 void check_finish(const lks_check_request *request, answer *a, lks_check_response *response)
 {
-    const ProtobufCEnumDescriptor *outcome = &lockstock__v1__check_outcome__descriptor;
-
     if (a->n_replies == 0) {
         ratelimit_tell_known(a, response);
         return;
@@ -141,11 +144,18 @@ void check_finish(const lks_check_request *request, answer *a, lks_check_respons
         answer_again(a, check_next);
         return;
     }
-    const store_value *reply = a->replies[0];
-    response->replayed = answer_count(a, reply) > REPLY_OF_RULE * request->n_rules;
-    response->n_rules = request->n_rules;
+    ratelimit_read_reply(a, a->replies[0], request->n_rules, response);
+    ratelimit_learn(a, response);
+}
+
+void ratelimit_read_reply(answer *a, const store_value *reply, size_t n_rules, lks_check_response *response)
+{
+    const ProtobufCEnumDescriptor *outcome = &lockstock__v1__check_outcome__descriptor;
+
+    response->replayed = answer_count(a, reply) > REPLY_OF_RULE * n_rules;
+    response->n_rules = n_rules;
     response->rules = answer_messages(a, &lockstock__v1__rule_result__descriptor, response->n_rules);
-    for (size_t i = 0; i < response->n_rules; i++) {
+    for (size_t i = 0; i < n_rules; i++) {
         size_t at = REPLY_OF_RULE * i;
         lks_rule_result *result = response->rules[i];
         result->outcome = (lks_check_outcome)answer_enum(a, reply, at, outcome);
@@ -156,7 +166,6 @@ void check_finish(const lks_check_request *request, answer *a, lks_check_respons
         result->banned_ms = answer_int(a, reply, at + 5);
         ratelimit_count_rule(response, result);
     }
-    ratelimit_learn(a, response);
 }
 
 /* ---- Refund, Reset ---- */
@@ -166,7 +175,7 @@ void refund_prepare(const lks_refund_request *request, plan *p)
 {
     plan_check_name(p, "request_id", request->request_id);
     plan_call(p, &fn_rate_refund, request->group, NULL, 0);
-    plan_weighs(p, RULES_MAX);
+    plan_weighs(p, RATELIMIT_RULES_MAX);
     args_rate_refund(p, .request_id = request->request_id);
 }
 
@@ -181,7 +190,7 @@ void reset_prepare(const lks_reset_request *request, plan *p)
 {
     plan_check_name(p, "key", request->key);
     plan_call(p, &fn_rate_reset, request->group, request->key, 0);
-    plan_weighs(p, RULES_MAX);
+    plan_weighs(p, RATELIMIT_RULES_MAX);
     args_rate_reset(p, .key = request->key);
 }
 

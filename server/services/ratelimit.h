@@ -1,4 +1,4 @@
-/* What the files of RateLimitService share. */
+/* What the files of RateLimitService share, and what GuardService uses of it. */
 #ifndef LOCKSTOCK_SERVER_RATELIMIT_H
 #define LOCKSTOCK_SERVER_RATELIMIT_H
 
@@ -69,6 +69,31 @@ bool ratelimit_reads_policies(const plan *p);
 void ratelimit_keep_policies(answer *a, const lks_check_request *request, known_policy *policies);
 
 LKS_RATE_LIMIT_METHODS(SERVICE_DECLARE)
+
+/* ---- ratelimit.c: the rules of a Check, and of other requests that have some ---- */
+
+enum { RATELIMIT_RULES_MAX = 8 };
+
+/* A rule as the functions read it. */
+typedef struct ratelimit_rule {
+    const char *text;
+    bool has_penalty;
+} ratelimit_rule;
+
+/* Checks their number, and makes p->kept a check_kept. */
+void ratelimit_keep_room(plan *p, size_t n_rules);
+
+/* Checks the rules and reads them into `rules`. False: the plan failed; or, with may_read, it reads the policies that
+ * are not known, and finish calls ratelimit_keep_policies and plans a round without may_read. may_repeat: the request
+ * may be a repeat about a policy that has been deleted. */
+bool ratelimit_plan_rules(plan *p, const lks_check_request *request, bool may_read, bool may_repeat,
+                          ratelimit_rule rules[RATELIMIT_RULES_MAX]);
+
+/* The request's id as the functions take it, and for how long it may be repeated. */
+const char *ratelimit_repeatable_id(plan *p, const char *request_id);
+
+/* Reads what rate_check returns, except for what this server learns from it. */
+void ratelimit_read_reply(answer *a, const store_value *reply, size_t n_rules, lks_check_response *response);
 
 /* ---- ratelimit_refusals.c: what this server remembers of Checks that were refused ---- */
 

@@ -176,10 +176,11 @@ typedef struct service {
     void (*on_store_call)(void *state, const store_call *call);
 } service;
 
-extern const service lock_service, stock_service, idempotency_service, ratelimit_service, id_service, admin_service;
+extern const service lock_service, stock_service, idempotency_service, ratelimit_service, id_service, guard_service,
+    admin_service;
 
 /* All of them. */
-enum { SERVICES = 6 };
+enum { SERVICES = 7 };
 extern const service *const all_services[SERVICES];
 
 /* A service's table is its generated method list, so that a method without a
@@ -237,6 +238,9 @@ void plan_call(plan *p, const plan_function *function, const char *group, const 
  * which no `group` is. Both have been checked. */
 void plan_call_of_pair(plan *p, const plan_function *function, const char *first, const char *second);
 
+/* The same for a base that the service has made. */
+void plan_call_at(plan *p, const plan_function *function, lks_rpc_slice base, size_t each_max);
+
 /* The last call goes to part k of its group, which is in n, "ls:{ns/group/n/k}:", which no `group` is, and no pair. */
 void plan_moves_call(plan *p, unsigned n, unsigned k);
 
@@ -255,12 +259,16 @@ const char *plan_id(plan *p);
 void plan_waits(plan *p, const char *id);
 
 /* The call that waits watches the alarm function(argument) of the last call's base. Text
- * is not copied. */
+ * is not copied. The three that end in _at are for a base that the service has made. */
 void plan_watch(plan *p, const char *function, lks_rpc_slice argument);
 
 /* The function to call, until it succeeds, when a call that may have waited in the store ends without an answer: its
  * connection or the store is gone. As plan_watch; its reply is {'OK', -1}. */
 void plan_undo(plan *p, const char *function, lks_rpc_slice argument);
+
+void plan_waits_at(plan *p, lks_rpc_slice base, const char *id);
+void plan_watch_at(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument);
+void plan_undo_at(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument);
 
 /* What functions/arguments.h is made of: arguments that follow are of that layout; one more of each kind. Text is
  * not copied. */
@@ -271,9 +279,10 @@ void plan_arg_int(plan *p, int64_t value);
 void plan_arg_flag(plan *p, bool value);
 void plan_arg_bytes(plan *p, lks_rpc_slice bytes);
 
-/* The key base "ls:{ns/group}:" with both parts percent-encoded (all but
- * [A-Za-z0-9._~-]); and its inverse for a part of a key. In the arena. */
+/* The key base "ls:{ns/group}:", or "ls:{ns/first/second}:", with its parts percent-encoded (all but
+ * [A-Za-z0-9._~-]); and the inverse for a part of a key. In the arena. */
 lks_rpc_slice plan_base(plan *p, const char *group);
+lks_rpc_slice plan_base_of_pair(plan *p, const char *first, const char *second);
 char *plan_encode(lks_rpc_arena *arena, const char *text);
 char *plan_encode_bytes(lks_rpc_arena *arena, const void *data, size_t len);
 char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded);
@@ -318,15 +327,17 @@ void answer_again(answer *a, service_next *next);
  * MAYBE. */
 void answer_goes_on(answer *a, service_next *next);
 
-/* Asks for function(argument) of the base of calls[0] in in_ms, if a call that watches
+/* Asks for function(argument) of the base of calls[0], or of `base`, in in_ms, if a call that watches
  * it still waits then; -1 = never. Its reply must be {'OK', ms until again}. Text is not
  * copied. */
 void answer_alarm(answer *a, const char *function, const char *argument, int64_t in_ms);
+void answer_alarm_at(answer *a, lks_rpc_slice base, const char *function, const char *argument, int64_t in_ms);
 
 /* The same, without an argument, and whether or not anybody waits, until it replies -1:
  * what must happen in time although nobody asks. A server that ends forgets it; so it
  * must be harmless when it comes late, or not at all. */
 void answer_lasting_alarm(answer *a, const char *function, int64_t in_ms);
+void answer_lasting_alarm_at(answer *a, lks_rpc_slice base, const char *function, int64_t in_ms);
 
 /* The enum number whose value is named PREFIX + the text of element i: functions
  * answer with the contract's own words ("SOLD_OUT"). */

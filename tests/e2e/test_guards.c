@@ -387,7 +387,7 @@ static void expect_doubt(buy_request *request, lks_code code, const char *messag
     lks_error error = {.code = LKS_OK};
     atomic_int done = 0;
 
-    assert_int_equal(lks_guard_enter(channel, guard_of(&guarded_told), &guarded_told, &request->base,
+    assert_int_equal(lks_guarded_enter(channel, guard_of(&guarded_told), &guarded_told, &request->base,
                                      clock_now_ns() + UINT64_C(1000000) * LIMIT_MS, true, on_guard, &done, &guarded,
                                      &error),
                      LKS_OK);

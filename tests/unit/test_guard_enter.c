@@ -57,7 +57,7 @@ static lks_error refusal_by(const lks_rpc_guard *guard)
     lks_error error = {.code = LKS_OK};
 
     request.buyer_id = buyer;
-    assert_int_equal(lks_guard_enter(channel, guard, &method, &request.base,
+    assert_int_equal(lks_guarded_enter(channel, guard, &method, &request.base,
                                      clock_now_ns() + UINT64_C(1000000) * CALL_MS, false, on_done, &e, &guarded,
                                      &error),
                      LKS_OK);

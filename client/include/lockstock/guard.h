@@ -2,7 +2,7 @@
  * waits. A host does so for the services that it serves; who serves methods by other means uses this header as the host
  * does. Handlers want its first part alone.
  *
- *     lks_guard_enter --done--> lks_guard_runs? --yes--> the handler --> lks_guard_leave --done--> answer, free
+ *     lks_guarded_enter --done--> lks_guard_runs? --yes--> the handler --> lks_guarded_leave --done--> answer, free
  *                                             \--no--> answer, free
  *
  * docs/guards.md says what each guard means to the callers of a method. */
@@ -60,7 +60,7 @@ typedef void lks_guard_done(void *arg);
  * the caller's to free. On failure `done` does not run, and nothing was sent: LKS_INVALID_ARGUMENT, applied NO: the
  * request has not what a guard needs, naming its path; LKS_RESOURCE_EXHAUSTED: no memory, or the channel's queue is
  * full. Thread-safe; does not block. */
-lks_code lks_guard_enter(lks_channel *channel, const lks_rpc_guard *guard, const lks_rpc_method *method,
+lks_code lks_guarded_enter(lks_channel *channel, const lks_rpc_guard *guard, const lks_rpc_method *method,
                          ProtobufCMessage *request, uint64_t deadline_ns, bool unanswered_before, lks_guard_done *done,
                          void *arg, lks_guarded **ret, lks_error *error);
 
@@ -69,17 +69,17 @@ lks_code lks_guard_enter(lks_channel *channel, const lks_rpc_guard *guard, const
  * Thread-safe; does not block. */
 void lks_guard_cancel(lks_guarded *guarded);
 
-/* After `done`: whether the handler is to be run, and lks_guard_leave called after it. */
+/* After `done`: whether the handler is to be run, and lks_guarded_leave called after it. */
 bool lks_guard_runs(const lks_guarded *guarded);
 
 /* The handler has ended, or is not run after all: with LKS_OK and `response`, else with `error` (its applied too).
  * Stores the result, releases the locks, and runs `done` when both are known to be done, or could not be done within
  * the channel's timeout and the call's deadline: then they go on in the background. Neither `response` nor `error` is
  * kept. Does not block. */
-void lks_guard_leave(lks_guarded *guarded, lks_code code, const ProtobufCMessage *response, const lks_error *error,
+void lks_guarded_leave(lks_guarded *guarded, lks_code code, const ProtobufCMessage *response, const lks_error *error,
                      lks_guard_done *done, void *arg);
 
-/* After `done` of a call that was refused, or of lks_guard_leave: replaces what stands in *response and *error
+/* After `done` of a call that was refused, or of lks_guarded_leave: replaces what stands in *response and *error
  * (error->code is LKS_OK with a response) by what the caller gets, where that is something else. A response is made in
  * the arena. */
 void lks_guard_answer(const lks_guarded *guarded, lks_rpc_arena *arena, ProtobufCMessage **response, lks_error *error);

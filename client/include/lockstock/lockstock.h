@@ -14,6 +14,7 @@
 #include <lockstock/semaphore.h>
 #include <lockstock/status.h>
 #include <lockstock/v1/admin.lks_client.h>
+#include <lockstock/v1/guard.lks_client.h>
 #include <lockstock/v1/id.lks_client.h>
 #include <lockstock/v1/idempotency.lks_client.h>
 #include <lockstock/v1/lock.lks_client.h>

@@ -27,7 +27,7 @@ function methodOf(service, method) {
   };
 }
 
-/** {lock: {acquire: method, ...}, stock: ..., idempotency, rateLimit, id, admin} */
+/** {lock: {acquire: method, ...}, stock: ..., idempotency, rateLimit, id, guard, admin} */
 export const services = {};
 for (const type of registry) {
   if (type.kind !== "service" || !type.typeName.startsWith("lockstock.v1.")) continue;

@@ -1,0 +1,235 @@
+/* GuardService: its table, Renew and Leave, and where the parts of a request lie. Invariant: a request that reaches the
+ * store is valid in all its parts; functions/guard.lua decides whether they can be taken. */
+#include "services/guard.h"
+
+#include <string.h>
+
+#include "memory.h"
+#include "services/idempotency.h"
+#include "services/lock_checks.h"
+#include "services/ratelimit.h"
+#include "services/stock.h"
+
+void guard_within(plan *p, const char *part)
+{
+    if (!plan_failed(p) || p->error.code == LKS_INTERNAL)
+        return;
+    const char *message = memory_copy_in(p->arena, p->error.message, strlen(p->error.message));
+    lks_error_set(&p->error, p->error.code, LKS_APPLIED_NO, "%s.%s", part, message);
+}
+
+/* only: the one name of the part; NULL: it has none, or several. */
+static lks_rpc_slice place(plan *p, const char *own, const char *common, const char *only)
+{
+    const char *group = own[0] != '\0' ? own : common[0] != '\0' ? common : only ? only : "";
+
+    if (group[0] == '\0')
+        plan_invalid(p, "group: must be set, here or for the request");
+    plan_check_name(p, "group", group);
+    return plan_failed(p) ? lks_rpc_slice_of("") : plan_base(p, group);
+}
+
+static lks_rpc_slice place_of_record(plan *p, const char *common, const lks_guard_once *once)
+{
+    const lks_rpc_slice base =
+        idempotency_base(p, once->group[0] != '\0' ? once->group : common, once->scope, once->key);
+
+    guard_within(p, "once");
+    return base;
+}
+
+static lks_rpc_slice place_of_limits(plan *p, const char *common, const lks_guard_limits *limits)
+{
+    const lks_rpc_slice base = place(p, limits->group, common, limits->n_rules == 1 ? limits->rules[0]->key : NULL);
+
+    guard_within(p, "limits");
+    return base;
+}
+
+static lks_rpc_slice place_of_stock(plan *p, const char *common, const lks_guard_stock *stock)
+{
+    plan_check_name(p, "order_id", stock->order_id);
+    if (stock->hold_ms != 0)
+        plan_check_range(p, "hold_ms", stock->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);
+    const lks_rpc_slice base = place(p, stock->group, common, stock->n_lines == 1 ? stock->lines[0]->sku : NULL);
+
+    guard_within(p, "stock");
+    return base;
+}
+
+static lks_rpc_slice place_of_locks(plan *p, const char *common, const lks_guard_locks *locks)
+{
+    const lks_rpc_slice base = place(p, locks->group, common, locks->n_targets == 1 ? locks->targets[0]->name : NULL);
+
+    guard_within(p, "locks");
+    return base;
+}
+
+guard_places guard_find_places(plan *p, const char *group, const lks_guard_once *once, const lks_guard_limits *limits,
+                               const lks_guard_stock *stock, const lks_guard_locks *locks)
+{
+    guard_places at = {.base = lks_rpc_slice_of("")};
+
+    plan_check_name_or_empty(p, "group", group);
+    at.record = at.rates = at.stock = at.base;
+    if (once && !plan_failed(p))
+        at.base = at.record = place_of_record(p, group, once);
+    if (limits && !plan_failed(p))
+        at.base = at.rates = place_of_limits(p, group, limits);
+    if (stock && !plan_failed(p))
+        at.base = at.stock = place_of_stock(p, group, stock);
+    if (locks && !plan_failed(p))
+        at.base = place_of_locks(p, group, locks);
+    return at;
+}
+
+/* The stock of a request, if Renew and Leave have to do with it. */
+static const lks_guard_stock *held(const lks_guard_stock *stock)
+{
+    return stock && stock->hold_ms > 0 ? stock : NULL;
+}
+
+static void need_something(plan *p, const lks_guard_once *once, const lks_guard_stock *stock,
+                           const lks_guard_locks *locks)
+{
+    if (!once && !stock && !locks)
+        plan_invalid(p, "once: or stock with hold_ms, or locks must be set");
+}
+
+/* ---- Renew ---- */
+
+static void renew_prepare(const lks_guard_service_renew_request *request, plan *p)
+{
+    const lks_guard_stock *stock = held(request->stock);
+
+    lock_check_token(p, "token", request->token);
+    lock_check_lease(p, "lease_ms", request->lease_ms);
+    need_something(p, request->once, stock, request->locks);
+    const guard_places at = guard_find_places(p, request->group, request->once, NULL, stock, request->locks);
+    plan_call_at(p, &fn_guard_renew, at.base, 0);
+    plan_weighs(p, 2 + STOCK_ORDER_WEIGHT);
+    args_guard_renew(p, .token = request->token, .lease_ms = request->lease_ms, .locks = request->locks != NULL,
+                     .record = at.record, .stock = at.stock, .order_id = stock ? stock->order_id : "",
+                     .hold_ms = stock ? stock->hold_ms : 0);
+}
+
+static void renew_finish(const lks_guard_service_renew_request *request, answer *a,
+                         lks_guard_service_renew_response *response)
+{
+    const lks_guard_stock *stock = held(request->stock);
+    const store_value *args = a->replies[0];
+
+    if (answer_says(args, "RENEWED")) {
+        response->outcome = LKS_RENEW_GUARD_OUTCOME_RENEWED;
+        if (stock)
+            answer_lasting_alarm_at(a, a->plan->calls[0].args[ARG_GUARD_RENEW_STOCK], fn_stock_expire.name,
+                                    stock->hold_ms);
+        return;
+    }
+    const char *part = answer_text(a, args, 1);
+    response->outcome = strcmp(part, "ONCE") == 0    ? LKS_RENEW_GUARD_OUTCOME_ATTEMPT_LOST
+                        : strcmp(part, "LOCKS") == 0 ? LKS_RENEW_GUARD_OUTCOME_LOCK_LOST
+                                                     : LKS_RENEW_GUARD_OUTCOME_HOLD_ENDED;
+}
+
+/* ---- Leave ---- */
+
+/* What is stored of the attempt. */
+typedef struct attempt_end {
+    const char *state;
+    lks_rpc_slice result;
+} attempt_end;
+
+static attempt_end end_of(plan *p, const lks_leave_request *request)
+{
+    lks_stored_result result = LKS_STORED_RESULT_INIT;
+    const lks_rpc_slice none = lks_rpc_slice_of("");
+
+    switch ((int)request->kind) {
+    case LKS_LEAVE_KIND_COMPLETE:
+        idempotency_check_result(p, request->body.len, request->n_headers, request->headers);
+        result.code = request->code;
+        result.body = request->body;
+        result.n_headers = request->n_headers;
+        result.headers = request->headers;
+        return (attempt_end){"C", request->once ? idempotency_packed(p, &result) : none};
+    case LKS_LEAVE_KIND_RETRYABLE:
+        return (attempt_end){"T", none};
+    case LKS_LEAVE_KIND_FINAL:
+        return (attempt_end){"F", idempotency_failure(p, request->detail)};
+    default:
+        plan_invalid(p, "kind: must be COMPLETE, RETRYABLE or FINAL");
+        return (attempt_end){"", none};
+    }
+}
+
+static void plan_leave(const lks_leave_request *request, plan *p, const plan_function *function)
+{
+    const lks_guard_stock *stock = held(request->stock);
+
+    lock_check_token(p, "token", request->token);
+    plan_check_text(p, "detail", request->detail, 0, IDEMPOTENCY_DETAIL_BYTES_MAX);
+    need_something(p, request->once, stock, request->locks);
+    const attempt_end end = end_of(p, request);
+    const guard_places at = guard_find_places(p, request->group, request->once, NULL, stock, request->locks);
+    plan_call_at(p, function, at.base, 0);
+    plan_weighs(p, 2 + STOCK_ORDER_WEIGHT + (request->once ? IDEMPOTENCY_RESULT_WEIGHT : 0));
+    args_guard_leave(p, .token = request->token, .server = p->server, .trace = p->trace ? p->trace : "",
+                     .locks = request->locks != NULL, .record = at.record, .state = end.state,
+                     .detail = request->kind == LKS_LEAVE_KIND_COMPLETE ? "" : request->detail, .result = end.result,
+                     .stock = at.stock, .order_id = stock ? stock->order_id : "");
+}
+
+static void leave_prepare(const lks_leave_request *request, plan *p)
+{
+    plan_leave(request, p, &fn_guard_leave);
+}
+
+static void leave_unseen(const ProtobufCMessage *request, plan *p)
+{
+    plan_leave((const lks_leave_request *)(const void *)request, p, &fn_guard_leave_unseen);
+}
+
+/* The outcomes of stock_confirm and stock_cancel as states. */
+static lks_order_state state_of(const char *outcome)
+{
+    return strcmp(outcome, "CONFIRMED") == 0 || strcmp(outcome, "ALREADY_CONFIRMED") == 0 ? LKS_ORDER_STATE_CONFIRMED
+           : strcmp(outcome, "CANCELLED") == 0                                            ? LKS_ORDER_STATE_CANCELLED
+           : strcmp(outcome, "EXPIRED") == 0                                              ? LKS_ORDER_STATE_EXPIRED
+                                                                                          : LKS_ORDER_STATE_UNSPECIFIED;
+}
+
+static void leave_finish(const lks_leave_request *request, answer *a, lks_leave_response *response)
+{
+    const store_value *reply = a->replies[0];
+
+    (void)request;
+    if (answer_says(reply, "UNSEEN")) {
+        answer_again(a, leave_unseen);
+        return;
+    }
+    if (answer_says(reply, "HOLD_ENDED")) {
+        response->outcome = LKS_LEAVE_OUTCOME_HOLD_ENDED;
+        response->stock = state_of(answer_text(a, reply, 1));
+        return;
+    }
+    response->outcome = strcmp(answer_text(a, reply, 1), "SUPERSEDED") == 0 ? LKS_LEAVE_OUTCOME_SUPERSEDED
+                                                                           : LKS_LEAVE_OUTCOME_LEFT;
+    response->replayed = answer_int(a, reply, 2) != 0;
+    if (answer_text(a, reply, 3)[0] != '\0')
+        response->locks =
+            (lks_release_outcome)answer_enum(a, reply, 3, &lockstock__v1__release_outcome__descriptor);
+    response->stock = state_of(answer_text(a, reply, 4));
+}
+
+/* ---- the table ---- */
+
+LKS_GUARD_METHODS(SERVICE_PAIR)
+
+static const service_method methods[] = {LKS_GUARD_METHODS(SERVICE_ROW)};
+
+/* Its state is what it knows of rate limit policies. */
+const service guard_service = {.n_methods = sizeof methods / sizeof methods[0],
+                               .methods = methods,
+                               .open = ratelimit_open,
+                               .close = ratelimit_close};

@@ -1,0 +1,336 @@
+/* GuardService: Enter. Invariant: a call that waits is known by its token, whatever it waits for: the queue of its locks,
+ * or the end of another attempt; so one waiter serves it from its first round on. */
+#include <string.h>
+
+#include "memory.h"
+#include "services/guard.h"
+#include "services/idempotency.h"
+#include "services/lock_checks.h"
+#include "services/ratelimit.h"
+#include "services/stock.h"
+
+/* ---- prepare ---- */
+
+/* What is asked of the functions of RateLimitService. */
+static lks_check_request rules_of(const lks_guard_limits *limits)
+{
+    lks_check_request rules = LKS_CHECK_REQUEST_INIT;
+
+    rules.n_rules = limits->n_rules;
+    rules.rules = limits->rules;
+    return rules;
+}
+
+static void check_parts(const lks_enter_request *request, plan *p)
+{
+    if (!request->once && !request->limits && !request->stock && !request->locks)
+        plan_invalid(p, "once: or limits, stock or locks must be set");
+    if (request->limits) {
+        plan_check_range(p, "cost", request->limits->cost, 0, SERVICE_QUANTITY_MAX);
+        ratelimit_keep_room(p, request->limits->n_rules);
+        guard_within(p, "limits");
+    }
+    if (request->stock && !plan_failed(p)) {
+        plan_check_name_or_empty(p, "buyer_id", request->stock->buyer_id);
+        if (request->stock->n_lines == 0)
+            plan_invalid(p, "lines: must not be empty");
+        stock_check_lines(p, request->stock->lines, request->stock->n_lines);
+        guard_within(p, "stock");
+    }
+    if (request->locks && !plan_failed(p)) {
+        lock_check_targets(p, request->locks->n_targets, request->locks->targets);
+        guard_within(p, "locks");
+    }
+}
+
+static const char *checked_token(const lks_enter_request *request, plan *p)
+{
+    if (request->token[0] == '\0')
+        return plan_id(p);
+    lock_check_token(p, "token", request->token);
+    return request->token;
+}
+
+static const char *targets_text(plan *p, const lks_guard_locks *locks)
+{
+    const char *text = "";
+
+    for (size_t i = 0; locks && i < locks->n_targets; i++)
+        text = memory_printf_in(p->arena, "%s%s%s", text, i > 0 ? "," : "", lock_target_text(p, locks->targets[i]));
+    return text;
+}
+
+static const plan_function *function_for(service_event_kind event)
+{
+    switch (event) {
+    case SERVICE_NO_EVENT:
+        return &fn_guard_enter;
+    case SERVICE_WAIT_OVER:
+        return &fn_guard_enter_over;
+    default:
+        return &fn_guard_enter_again;
+    }
+}
+
+static const char *key_of_call(plan *p, const guard_places *at, const char *token)
+{
+    return memory_printf_in(p->arena, "%.*s%s", (int)at->base.len, at->base.data, plan_encode(p->arena, token));
+}
+
+/* "<server> <key>": what wakes the call from the set of a record. */
+static const char *waiter_of(plan *p, const guard_places *at, const char *token)
+{
+    return memory_printf_in(p->arena, "%s %s", p->server, key_of_call(p, at, token));
+}
+
+static const char *copy_of(plan *p)
+{
+    return memory_printf_in(p->arena, "%s.%s.", p->server, plan_id(p));
+}
+
+/* Also of a plan that reads policies, or that is never carried out: what it names must be there from the first one on,
+ * and be undone after the last. */
+static void plan_wait(const lks_enter_request *request, plan *p, const guard_places *at, const char *token)
+{
+    if (plan_failed(p) || request->wait_ms == 0)
+        return;
+    const char *encoded = plan_encode(p->arena, token);
+    plan_waits_at(p, at->base, encoded);
+    if (request->once)
+        plan_watch_at(p, at->record, fn_idempotency_lease_over.name, lks_rpc_slice_of(waiter_of(p, at, token)));
+    for (size_t i = 0; request->locks && i < request->locks->n_targets; i++)
+        plan_watch_at(p, at->base, fn_lock_promote.name,
+                      lks_rpc_slice_of(plan_encode(p->arena, request->locks->targets[i]->name)));
+    if (request->locks)
+        plan_undo_at(p, at->base, fn_lock_abandon.name,
+                     lks_rpc_slice_of(memory_printf_in(p->arena, "%s %s", encoded, copy_of(p))));
+}
+
+static size_t weight_of(const lks_enter_request *request)
+{
+    return (request->once ? IDEMPOTENCY_RESULT_WEIGHT : 1) + (request->limits ? request->limits->n_rules : 0) +
+           (request->stock ? 1 + request->stock->n_lines / STOCK_LINES_OF_WEIGHT : 0) +
+           (request->locks ? lock_weight(request->locks->n_targets) : 0);
+}
+
+static void add_pairs(const lks_enter_request *request, plan *p, size_t n_rules, const ratelimit_rule *rules)
+{
+    for (size_t i = 0; i < n_rules && !plan_failed(p); i++)
+        each_guard_enter(p, .name = plan_encode(p->arena, request->limits->rules[i]->key), .text = rules[i].text);
+    for (size_t i = 0; request->stock && i < request->stock->n_lines; i++)
+        each_guard_enter(
+            p, .name = request->stock->lines[i]->sku,
+            .text = memory_printf_in(p->arena, "%lld", (long long)request->stock->lines[i]->quantity));
+}
+
+/* The call itself; `rules` are n_rules. */
+static void plan_taking(const lks_enter_request *request, plan *p, const guard_places *at, const char *token,
+                        size_t n_rules, const ratelimit_rule *rules)
+{
+    const lks_guard_once *once = request->once;
+    const lks_guard_stock *stock = request->stock;
+    const bool only_limits = !once && !stock && !request->locks;
+    const bool waits = request->wait_ms > 0;
+
+    plan_call_at(p, function_for(p->event.kind), at->base, n_rules + (stock ? stock->n_lines : 0));
+    plan_weighs(p, weight_of(request));
+    args_guard_enter(
+        p, .token = token, .owner = request->owner, .lease_ms = request->lease_ms, .wait_ms = request->wait_ms,
+        .copy = waits ? copy_of(p) : ".", .waiter = waits && once ? waiter_of(p, at, token) : "", .record = at->record,
+        .fingerprint = once ? idempotency_fingerprint(p, &once->fingerprint) : lks_rpc_slice_of(""),
+        .retain_ms = once ? idempotency_retain_ms(p, once->retain_ms) : 0, .targets = targets_text(p, request->locks),
+        .rates = at->rates, .cost = request->limits && request->limits->cost != 0 ? request->limits->cost : 1,
+        .request_id = only_limits ? ratelimit_repeatable_id(p, token) : "", .stock = at->stock,
+        .order_id = stock ? stock->order_id : "", .buyer = stock ? stock->buyer_id : "",
+        .hold_ms = stock ? stock->hold_ms : 0, .n_rules = (int64_t)n_rules);
+    guard_within(p, "once");
+    add_pairs(request, p, n_rules, rules);
+}
+
+/* A round. A call whose wait is over takes nothing, so its rules do not matter. */
+static void plan_round(const lks_enter_request *request, plan *p, bool may_read)
+{
+    const bool takes = p->event.kind == SERVICE_NO_EVENT || p->event.kind == SERVICE_WOKEN;
+    const size_t n_rules = takes && request->limits ? request->limits->n_rules : 0;
+    ratelimit_rule rules[RATELIMIT_RULES_MAX];
+
+    if (may_read)
+        check_parts(request, p);
+    const char *token = checked_token(request, p);
+    const guard_places at =
+        guard_find_places(p, request->group, request->once, request->limits, request->stock, request->locks);
+    if (may_read)
+        plan_wait(request, p, &at, token);
+    if (n_rules > 0 && !plan_failed(p)) {
+        const lks_check_request check = rules_of(request->limits);
+        if (!ratelimit_plan_rules(p, &check, may_read, false, rules)) {
+            guard_within(p, "limits");
+            return;
+        }
+    }
+    if (!plan_failed(p))
+        plan_taking(request, p, &at, token, n_rules, rules);
+}
+
+void enter_prepare(const lks_enter_request *request, plan *p)
+{
+    plan_check_text(p, "owner", request->owner, 0, SERVICE_NAME_BYTES_MAX);
+    plan_check_range(p, "wait_ms", request->wait_ms, 0, LOCK_WAIT_MS_MAX);
+    if (request->once || request->locks)
+        lock_check_lease(p, "lease_ms", request->lease_ms);
+    plan_round(request, p, true);
+}
+
+static void enter_next(const ProtobufCMessage *request, plan *p)
+{
+    plan_round((const lks_enter_request *)(const void *)request, p, false);
+}
+
+/* ---- finish ---- */
+
+static lks_rpc_slice argument(const answer *a, size_t place)
+{
+    return a->plan->calls[0].args[place];
+}
+
+/* The call waits; this server calls the functions that end its wait when a lease ends. */
+static void stay(const lks_enter_request *request, answer *a, const store_value *reply)
+{
+    if (answer_says(reply, "WAIT"))
+        answer_alarm_at(a, argument(a, ARG_GUARD_ENTER_RECORD), fn_idempotency_lease_over.name,
+                        argument(a, ARG_GUARD_ENTER_WAITER).data, answer_int(a, reply, 2));
+    else
+        for (size_t i = 0; i < request->locks->n_targets; i++)
+            answer_alarm(a, fn_lock_promote.name, plan_encode(a->arena, request->locks->targets[i]->name),
+                         answer_int(a, reply, 1 + i));
+    answer_waits(a);
+}
+
+static void read_rules(const lks_enter_request *request, answer *a, const store_value *rules,
+                       lks_enter_response *response)
+{
+    lks_check_response check = LKS_CHECK_RESPONSE_INIT;
+
+    ratelimit_read_reply(a, rules, request->limits->n_rules, &check);
+    response->n_rules = check.n_rules;
+    response->rules = check.rules;
+    response->retry_after_ms = check.retry_after_ms;
+}
+
+static void read_fences(const lks_enter_request *request, answer *a, const store_value *fences,
+                        lks_enter_response *response)
+{
+    response->n_fences = request->locks->n_targets;
+    response->fences = answer_messages(a, &lockstock__v1__fence__descriptor, response->n_fences);
+    for (size_t i = 0; i < response->n_fences; i++) {
+        response->fences[i]->name = request->locks->targets[i]->name;
+        response->fences[i]->fence = (uint64_t)answer_int(a, fences, i);
+    }
+}
+
+/* available: of each line; of a refused order {word, number, place, available...}. */
+static void read_lines(const lks_enter_request *request, answer *a, const store_value *available, bool refused,
+                       lks_enter_response *response)
+{
+    const size_t count = answer_count(a, available);
+
+    response->n_lines = refused ? (count > 2 ? (count - 2) / 2 : 0) : request->stock->n_lines;
+    response->lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, response->n_lines);
+    for (size_t i = 0; i < response->n_lines; i++) {
+        const size_t line = refused ? (size_t)answer_int(a, available, 2 + 2 * i) : i;
+        if (line < request->stock->n_lines)
+            response->lines[i]->sku = request->stock->lines[line]->sku;
+        response->lines[i]->available = answer_int(a, available, refused ? 3 + 2 * i : i);
+    }
+}
+
+static void read_entered(const lks_enter_request *request, answer *a, const store_value *reply,
+                         lks_enter_response *response)
+{
+    response->replayed = answer_int(a, reply, 1) != 0;
+    response->attempt = answer_int(a, reply, 2);
+    response->attempt_fence = (uint64_t)answer_int(a, reply, 3);
+    if (request->once || request->locks)
+        response->lease_ms = answer_int(a, reply, 4);
+    if (request->locks)
+        read_fences(request, a, answer_at(a, reply, 6), response);
+    const store_value *rules = answer_at(a, reply, 7);
+    if (answer_count(a, rules) > 0)
+        read_rules(request, a, rules, response);
+    if (!request->stock)
+        return;
+    response->hold_ms = answer_int(a, reply, 5);
+    read_lines(request, a, answer_at(a, reply, 8), false, response);
+    for (size_t i = 0; !response->replayed && i < request->stock->n_lines; i++)
+        a->units += (uint64_t)request->stock->lines[i]->quantity;
+    if (request->stock->hold_ms > 0) /* the hold of a repeated order may have ended */
+        answer_lasting_alarm_at(a, argument(a, ARG_GUARD_ENTER_STOCK), fn_stock_expire.name,
+                                response->hold_ms > 0 ? response->hold_ms : -1);
+}
+
+static lks_holder *read_holder(const lks_enter_request *request, answer *a, const store_value *reply)
+{
+    lks_holder *holder = memory_in(a->arena, sizeof *holder);
+    const size_t place = (size_t)answer_int(a, reply, 1);
+
+    *holder = (lks_holder)LKS_HOLDER_INIT;
+    if (request->locks && place < request->locks->n_targets)
+        holder->name = request->locks->targets[place]->name;
+    holder->owner = answer_decoded(a, reply, 2);
+    holder->lease_ms = answer_int(a, reply, 3);
+    return holder;
+}
+
+static void read_reply(const lks_enter_request *request, answer *a, const store_value *reply,
+                       lks_enter_response *response)
+{
+    response->outcome = (lks_enter_outcome)answer_enum(a, reply, 0, &lockstock__v1__enter_outcome__descriptor);
+    switch ((int)response->outcome) {
+    case LKS_ENTER_OUTCOME_ENTERED:
+        read_entered(request, a, reply, response);
+        break;
+    case LKS_ENTER_OUTCOME_REPLAY:
+        response->attempt = answer_int(a, reply, 1);
+        response->result = idempotency_result(a, reply, 2);
+        break;
+    case LKS_ENTER_OUTCOME_IN_PROGRESS:
+        response->attempt = answer_int(a, reply, 1);
+        response->retry_after_ms = answer_int(a, reply, 2);
+        break;
+    case LKS_ENTER_OUTCOME_LIMITED:
+        read_rules(request, a, answer_at(a, reply, 1), response);
+        break;
+    case LKS_ENTER_OUTCOME_OUT_OF_STOCK: {
+        const store_value *refusal = answer_at(a, reply, 1);
+        response->stock_outcome =
+            (lks_reserve_outcome)answer_enum(a, refusal, 0, &lockstock__v1__reserve_outcome__descriptor);
+        read_lines(request, a, refusal, true, response);
+        break;
+    }
+    case LKS_ENTER_OUTCOME_BUSY:
+    case LKS_ENTER_OUTCOME_TIMED_OUT:
+        response->holder = read_holder(request, a, reply);
+        break;
+    default:
+        break;
+    }
+}
+
+void enter_finish(const lks_enter_request *request, answer *a, lks_enter_response *response)
+{
+    const store_value *reply = a->replies[0];
+
+    if (ratelimit_reads_policies(a->plan)) {
+        const lks_check_request check = rules_of(request->limits);
+        ratelimit_keep_policies(a, &check, ((check_kept *)a->plan->kept)->policies);
+        answer_again(a, enter_next);
+    } else if (answer_says(reply, "QUEUED") || answer_says(reply, "WAIT")) {
+        stay(request, a, reply);
+    } else if (answer_says(reply, "MORE")) {
+        answer_again(a, enter_next);
+    } else {
+        response->token =
+            request->token[0] ? request->token : memory_copy_in(a->arena, a->plan->id, strlen(a->plan->id));
+        read_reply(request, a, reply, response);
+    }
+}
