@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent
 SECTIONS = {
     "AB": "Versions of the libraries",
     "S": "StockService", "SB": "Groups in buckets", "SL": "ReadLedger and its consumer", "L": "LockService",
-    "I": "IdempotencyService", "R": "RateLimitService", "EV": "Envoy's ShouldRateLimit", "D": "IdService",
+    "I": "IdempotencyService", "GS": "GuardService", "R": "RateLimitService", "EV": "Envoy's ShouldRateLimit", "D": "IdService",
     "M": "Mutex, RW lock, semaphore", "C": "Client helpers and the client's SP engine", "CH": "Channels and hosts",
     "GN": "Generator", "GD": "Guards around handlers", "W": "The wire and the server", "CN": "Connections", "GC": "Channels over gRPC",
     "K": "Admission of calls", "T": "Store", "B": "Bounds in Redis", "A": "Identity and TLS", "G": "gRPC",

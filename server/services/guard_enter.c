@@ -25,7 +25,7 @@ static void check_parts(const lks_enter_request *request, plan *p)
 {
     if (!request->once && !request->limits && !request->stock && !request->locks)
         plan_invalid(p, "once: or limits, stock or locks must be set");
-    if (request->limits) {
+    if (request->limits && !plan_failed(p)) {
         plan_check_range(p, "cost", request->limits->cost, 0, SERVICE_QUANTITY_MAX);
         ratelimit_keep_room(p, request->limits->n_rules);
         guard_within(p, "limits");

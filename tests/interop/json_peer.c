@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <lockstock/v1/admin.lks.h>
+#include <lockstock/v1/guard.lks.h>
 #include <lockstock/v1/id.lks.h>
 #include <lockstock/v1/idempotency.lks.h>
 #include <lockstock/v1/lock.lks.h>
@@ -25,7 +26,8 @@ typedef ProtobufCMessageDescriptor message_type;
 #define METHOD(name, Name, request, response, constant) &(constant),
 static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD)
                                                     LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
-                                                        LKS_ID_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
+                                                        LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD)
+                                                            LKS_ADMIN_METHODS(METHOD)};
 enum { N_METHODS = sizeof methods / sizeof methods[0], TYPES_MAX = 512 };
 
 static const message_type *types[TYPES_MAX];

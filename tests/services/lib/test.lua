@@ -150,7 +150,7 @@ function Method.__index(m, what)
     return function(bytes) return answer(m.name, harness.call_bytes(m.name, bytes)) end
   end
 end
-for _, name in ipairs{"Lock", "Stock", "Idempotency", "RateLimit", "Id", "Admin"} do
+for _, name in ipairs{"Lock", "Stock", "Idempotency", "RateLimit", "Id", "Guard", "Admin"} do
   _G[name] = setmetatable({}, {__index = function(methods, method)
     methods[method] = setmetatable({name = name .. "." .. method}, Method)
     return methods[method]
