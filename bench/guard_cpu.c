@@ -93,7 +93,7 @@ static const lks_rpc_guard_limit limit = {
     .key = by_buyer, .group = "", .policy = "", .limit = 100000000, .period_ms = HOUR_MS};
 static const lks_rpc_guard_idempotency once = {.scope = "guarded", .key = by_order, .group = "", .wait_ms = WAIT_MS};
 static const lks_rpc_guard_lock locks = {.prefix = "item", .keys = by_items, .group = "items", .wait_ms = WAIT_MS};
-static const lks_rpc_guard guard = {&limit, &once, &locks, "", ""};
+static const lks_rpc_guard guard = {.rate_limit = &limit, .idempotency = &once, .lock = &locks, .group = "", .outcome = "", .retry_after = ""};
 
 static int serve(const char *url)
 {

@@ -9,11 +9,7 @@
 #include "client/call/channel.h"
 #include "client/once_attempt.h"
 
-enum {
-    HEADER_KEY_MAX = 128,
-    HEADER_VALUE_MAX = 4096,
-    CALL_BYTES = 256 /* more than a Complete is longer on the way, but for what the channel adds */
-};
+enum { HEADER_KEY_MAX = 128, HEADER_VALUE_MAX = 4096 };
 
 static const char reserved[] = "lockstock-";
 static char failure_key[] = "lockstock-failure"; /* how a server marks the result of a Fail FINAL */
@@ -47,21 +43,13 @@ lks_complete_request once_complete_request(const lks_once_attempt *attempt)
     return request;
 }
 
-static size_t text_len(const char *text)
-{
-    return text ? strlen(text) : 0;
-}
-
 /* Whether its result can be sent. What cannot be stored must be refused before the
  * function returns: afterwards it would be run again. */
 static bool can_be_sent(const lks_once_attempt *attempt)
 {
-    const lks_channel_options *channel = &attempt->grant.lease.channel->options;
     const lks_complete_request request = once_complete_request(attempt);
 
-    return protobuf_c_message_get_packed_size(&request.base) + text_len(channel->ns) + text_len(channel->token) +
-               CALL_BYTES <=
-           channel->message_bytes_max;
+    return channel_has_room(attempt->grant.lease.channel, &request.base);
 }
 
 static bool is_text(const char *text, size_t len_max)

@@ -94,6 +94,7 @@ void emit_guard(FILE *out, const gen_guard *guard)
         emit_idempotency(out, guard, option->idempotency);
     if (option->lock)
         emit_lock(out, guard, option->lock);
+    emit_text(out, "    ", "group", option->group);
     emit_text(out, "    ", "outcome", option->outcome);
     emit_text(out, "    ", "retry_after", option->retry_after);
     fputs("};\n", out);

@@ -204,7 +204,7 @@ static void check_lock(const place *at, const Lockstock__Rpc__V1__LockGuard *loc
     bool several = check_paths(at, "lock.keys", lock->n_keys, lock->keys);
     if (lock->n_keys > LOCKS_MAX)
         model_error(at->model, at->method->at, "guard.lock.keys: names more than %d locks", LOCKS_MAX);
-    if (several && *lock->group == '\0')
+    if (several && *lock->group == '\0' && *at->option->group == '\0')
         model_error(at->model, at->method->at, "guard.lock.group: must be set, for keys may name several locks");
     check_length(at, "lock.prefix", lock->prefix, 0, PREFIX_BYTES_MAX);
     check_length(at, "lock.group", lock->group, 0, NAME_BYTES_MAX);
@@ -224,6 +224,7 @@ void guards_build(gen_model *model, gen_method *method, const guard_option *opti
     method->guard = made;
     if (!option->rate_limit && !option->idempotency && !option->lock)
         model_error(model, method->at, "guard: has neither rate_limit, idempotency nor lock: it would do nothing");
+    check_length(&at, "group", option->group, 0, NAME_BYTES_MAX);
     if (option->rate_limit)
         check_rate_limit(&at, option->rate_limit);
     if (option->idempotency)

@@ -31,6 +31,20 @@ static const char SCHEME[] = "Bearer ";
 
 static _Thread_local bool on_completion_thread;
 
+static size_t text_len(const char *text)
+{
+    return text ? strlen(text) : 0;
+}
+
+bool channel_has_room(const lks_channel *channel, const ProtobufCMessage *request)
+{
+    enum { CALL_BYTES = 256 /* more than a call is longer on the way, but for what the channel adds */ };
+
+    return protobuf_c_message_get_packed_size(request) + text_len(channel->options.ns) +
+               text_len(channel->options.token) + CALL_BYTES <=
+           channel->options.message_bytes_max;
+}
+
 bool channel_on_completion_thread(void)
 {
     return on_completion_thread;

@@ -89,6 +89,9 @@ bool channel_is_slow(lks_channel *channel, uint32_t timeout_ms);
 /* The program's thread, of a channel that it drives: does what the loop thread would do now, without waiting. */
 void channel_step(lks_channel *channel);
 
+/* Whether a request fits into a message of the channel. Thread-safe. */
+bool channel_has_room(const lks_channel *channel, const ProtobufCMessage *request);
+
 /* Whether the calling thread runs completions, of whichever channel. */
 bool channel_on_completion_thread(void);
 

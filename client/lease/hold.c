@@ -18,7 +18,6 @@
 enum {
     BATCH_MAX = 256,  /* leases in one Renew, as the contract allows */
     WATCH_MS = 60000, /* a watch waits at a server that has hung for no longer than this */
-    OWNER_BYTES = 128
 };
 
 static lks_hold *of(struct grant *grant)
@@ -80,7 +79,7 @@ static void watched(void *arg, lks_code code, const lks_watch_force_releases_res
     lease_watched(arg, code == LKS_OK ? NULL : error);
 }
 
-static lks_code watch(lks_channel *channel, struct lease_watch *w, lks_error *error)
+lks_code hold_watch(lks_channel *channel, struct lease_watch *w, lks_error *error)
 {
     const lks_call_options options = {.timeout_ms = 2 * WATCH_MS};
     lks_watch_force_releases_request request = LKS_WATCH_FORCE_RELEASES_REQUEST_INIT;
@@ -107,7 +106,7 @@ static void free_hold(struct lease *lease)
 }
 
 static const lease_kind kind = {
-    .batch_max = BATCH_MAX, .renew = renew, .watch = watch, .lost = lost, .free = free_hold};
+    .batch_max = BATCH_MAX, .renew = renew, .watch = hold_watch, .lost = lost, .free = free_hold};
 
 const lks_hold *hold_reporting(void)
 {
@@ -398,11 +397,10 @@ static lks_code acquire(lks_hold *hold, lks_error *error)
 
 /* ---- making ----------------------------------------------------------------------- */
 
-/* How this process identifies itself to those who ask who holds a lock: "host/pid". */
-static void put_own_name(char owner[OWNER_BYTES + 1])
+void hold_own_name(char owner[HOLD_OWNER_BYTES + 1])
 {
     char pid[16];
-    size_t room = OWNER_BYTES + 1 - (size_t)snprintf(pid, sizeof pid, "/%d", (int)getpid());
+    size_t room = HOLD_OWNER_BYTES + 1 - (size_t)snprintf(pid, sizeof pid, "/%d", (int)getpid());
 
     if (gethostname(owner, room) != 0)
         owner[0] = '\0';
@@ -413,7 +411,7 @@ static void put_own_name(char owner[OWNER_BYTES + 1])
 size_t hold_spec_bytes(const struct hold_spec *from)
 {
     size_t bytes = from->n_names * sizeof(char *) + strlen(from->group) + 1 +
-                   (from->owner ? strlen(from->owner) : OWNER_BYTES) + 1;
+                   (from->owner ? strlen(from->owner) : HOLD_OWNER_BYTES) + 1;
 
     for (size_t i = 0; i < from->n_names; i++)
         bytes += strlen(from->names[i]) + 1;
@@ -437,7 +435,7 @@ void hold_spec_copy(struct hold_spec *to, const struct hold_spec *from, void *at
     if (from->owner)
         strcpy(text, from->owner);
     else
-        put_own_name(text);
+        hold_own_name(text);
 }
 
 lks_code hold_check(struct hold_spec *spec, lks_error *error)

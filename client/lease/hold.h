@@ -57,6 +57,13 @@ lks_code hold_give_back(lks_hold *hold, lks_error *error);
 /* Releases in the background; where that cannot be started the lease ends by itself. */
 void hold_release_later(const lks_hold *hold);
 
+/* How this process identifies itself to those who ask who holds a lock: "host/pid". */
+enum { HOLD_OWNER_BYTES = 128 };
+void hold_own_name(char owner[HOLD_OWNER_BYTES + 1]);
+
+/* The lease_kind.watch of every lease of locks. */
+lks_code hold_watch(lks_channel *channel, struct lease_watch *watch, lks_error *error);
+
 /* The hold whose on_lost the calling thread runs; NULL: none. */
 const lks_hold *hold_reporting(void);
 

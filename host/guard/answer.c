@@ -23,12 +23,19 @@ void guard_paths(const char *const *paths, char *text, size_t size)
     }
 }
 
-void guard_failed(const char *guard, const lks_error *why, lks_error *error)
+static const char *name_of(const lks_rpc_guard *guard)
+{
+    const int n = !!guard->rate_limit + !!guard->idempotency + !!guard->lock;
+
+    return n > 1 ? "guards" : guard->rate_limit ? "rate limit guard" : guard->lock ? "lock guard" : "idempotency guard";
+}
+
+void guard_failed(const lks_rpc_guard *guard, const lks_error *why, lks_error *error)
 {
     bool away = error_is_away(why);
 
     lks_error_set_reason(error, away ? LKS_UNAVAILABLE : LKS_INTERNAL, LKS_APPLIED_NO,
-                         away ? why->reason : LKS_REASON_INTERNAL, "the %s guard cannot %s: %s", guard,
+                         away ? why->reason : LKS_REASON_INTERNAL, "the %s cannot %s: %s", name_of(guard),
                          away ? "ask a server" : "be used", why->message);
     error->retry_after_ms = away ? why->retry_after_ms : 0;
 }
@@ -69,11 +76,11 @@ bool guard_store(lks_code code, const ProtobufCMessage *response, const lks_erro
     return *body;
 }
 
-static void replay_error(const lks_once_result *stored, guard_answer *answer)
+static void replay_error(const lks_stored_result *stored, guard_answer *answer)
 {
     bool is_code = stored->code > LKS_OK && stored->code <= LKS_UNAUTHENTICATED;
     Lockstock__Rpc__V1__Result *result =
-        is_code ? lockstock__rpc__v1__result__unpack(NULL, stored->body_len, stored->body) : NULL;
+        is_code ? lockstock__rpc__v1__result__unpack(NULL, stored->body.len, stored->body.data) : NULL;
 
     if (!result) {
         lks_error_set(&answer->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the stored error cannot be read");
@@ -85,20 +92,20 @@ static void replay_error(const lks_once_result *stored, guard_answer *answer)
     lockstock__rpc__v1__result__free_unpacked(result, NULL);
 }
 
-void guard_replay(const lks_once_result *stored, guard_answer *answer)
+void guard_replay(const lks_stored_result *stored, guard_answer *answer)
 {
     if (stored->code != LKS_OK) {
         replay_error(stored, answer);
         return;
     }
-    answer->body = malloc(stored->body_len > 0 ? stored->body_len : 1);
+    answer->body = malloc(stored->body.len > 0 ? stored->body.len : 1);
     if (!answer->body) {
         lks_error_set(&answer->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES, "out of memory for the response");
         return;
     }
-    if (stored->body_len > 0)
-        memcpy(answer->body, stored->body, stored->body_len);
-    answer->body_len = stored->body_len;
+    if (stored->body.len > 0)
+        memcpy(answer->body, stored->body.data, stored->body.len);
+    answer->body_len = stored->body.len;
     answer->replays = true;
 }
 

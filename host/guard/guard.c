@@ -1,16 +1,14 @@
-/* Entering: the guards are asked one after the other, each when the one before it admitted the call. Invariant: what
- * was taken for a call that is not admitted is given back. */
+/* Entering: all guards of a call are asked by one Enter. Invariant: what was taken for a call that is not admitted is
+ * given back. */
 #include <stdlib.h>
 #include <string.h>
-
-#include <lockstock/v1/ratelimit.lks_client.h>
 
 #include "base/clock.h"
 #include "host/guard/guarded.h"
 #include "rpc/away.h"
 
 enum {
-    LIMIT_MS = 1000, /* of a Check, as with lks_limiter */
+    LIMIT_MS = 1000, /* of limits alone, as with lks_limiter */
     TEXT_BYTES = 128,
     SPARE_PART = 10, /* of what is left of a call: for its answer to arrive in time */
     SPARE_MS_MAX = 1000
@@ -23,21 +21,11 @@ void guarded_ref(lks_guarded *g)
     atomic_fetch_add(&g->references, 1);
 }
 
-/* Gives back what was taken, in reverse order, in the background. */
-static void unwind(lks_guarded *g)
-{
-    lks_hold_free(g->hold);
-    lks_once_free(g->attempt);
-    g->hold = NULL;
-    g->attempt = NULL;
-}
-
 void guarded_unref(lks_guarded *g)
 {
     if (atomic_fetch_sub(&g->references, 1) != 1)
         return;
-    unwind(g);
-    lks_call_free(g->check);
+    lks_entry_free(g->entry);
     for (size_t i = 0; i < g->n_names; i++)
         free(g->names[i]);
     free(g->limit_key);
@@ -65,8 +53,7 @@ uint32_t guarded_usable_ms(const lks_guarded *g)
 
 /* ---- refusing --------------------------------------------------------------------------- */
 
-/* Unless the call was cancelled: then its caller has an answer, and what was taken is given back with the last
- * reference, because the cancel may still use it. */
+/* Unless the call was cancelled: then its caller has an answer. */
 static void settle_refused(lks_guarded *g, guard_answer *answer)
 {
     pthread_mutex_lock(&g->lock);
@@ -80,7 +67,6 @@ static void settle_refused(lks_guarded *g, guard_answer *answer)
         free(answer->body);
         return;
     }
-    unwind(g);
     g->done(g->arg);
 }
 
@@ -105,198 +91,201 @@ static void refuse(lks_guarded *g, lks_code code, lks_reason reason, int outcome
     settle_refused(g, &answer);
 }
 
-/* The operation of that state failed. */
-static void fail(lks_guarded *g, guard_state state, const lks_error *why)
+/* With a limit alone: whether the call runs where nobody can be asked. */
+static bool is_open(const lks_rpc_guard *guard)
 {
-    static const char *const guards[] = {
-        [GUARD_LIMITING] = "rate limit", [GUARD_BEGINNING] = "idempotency", [GUARD_LOCKING] = "lock"};
+    return guard->rate_limit && guard->rate_limit->fail_open && !guard->idempotency && !guard->lock;
+}
+
+static void fail(lks_guarded *g, const lks_error *why)
+{
     guard_answer answer = {.outcome = 0};
 
-    guard_failed(guards[state], why, &answer.error);
+    guard_failed(g->guard, why, &answer.error);
     answer.error.applied = applied_of(g);
     settle_refused(g, &answer);
 }
 
-/* ---- the locks ---------------------------------------------------------------------------- */
+/* ---- entering --------------------------------------------------------------------------- */
 
-static void go_on(lks_guarded *g);
-
-static void held(void *arg, lks_hold *hold, lks_lock_result result, const lks_error *error)
+/* Admitted with or without an entry, unless the call was cancelled: then the entry is given back with the last
+ * reference. */
+static void admit(lks_guarded *g)
 {
-    lks_guarded *g = arg;
-    const lks_rpc_guard_lock *guard = g->guard->lock;
-
-    (void)hold;
-    if (result == LKS_LOCK_ACQUIRED)
-        go_on(g);
-    else if (result == LKS_LOCK_BUSY || result == LKS_LOCK_TIMED_OUT)
-        refuse(g, LKS_ABORTED, LKS_REASON_BUSY, guard->busy, 0, "the lock on ", guard->keys, " is held by others");
-    else if (error->reason == LKS_REASON_LEASE_LOST)
-        refuse(g, LKS_ABORTED, LKS_REASON_LEASE_LOST, 0, 0, "the lock on ", guard->keys,
-               " ended before it was known to be held");
-    else
-        fail(g, GUARD_LOCKING, error);
-    guarded_unref(g);
+    pthread_mutex_lock(&g->lock);
+    bool cancelled = g->state == GUARD_REFUSED;
+    if (!cancelled)
+        g->state = GUARD_ADMITTED;
+    pthread_mutex_unlock(&g->lock);
+    if (!cancelled)
+        g->done(g->arg);
 }
 
-static lks_code lock(lks_guarded *g, lks_error *error)
+static void replay(lks_guarded *g, const lks_stored_result *stored)
 {
-    const lks_rpc_guard_lock *guard = g->guard->lock;
-    const lks_hold_options options = {.names = (const char *const *)g->names,
-                                      .n_names = g->n_names,
-                                      .group = guard->group,
-                                      .lease_ms = (uint32_t)guard->lease_ms,
-                                      .wait_ms = (uint32_t)guard->wait_ms,
-                                      .timeout_ms = guarded_usable_ms(g)};
-
-    return lks_hold_acquire(g->channel, &options, held, g, &g->hold, error);
-}
-
-/* ---- the attempt -------------------------------------------------------------------------- */
-
-static void begun(void *arg, lks_once_outcome outcome, lks_once_result *result, const lks_error *error)
-{
-    lks_guarded *g = arg;
-    const lks_rpc_guard_idempotency *guard = g->guard->idempotency;
     guard_answer answer = {.outcome = 0};
 
-    if (outcome == LKS_ONCE_BEGUN) {
-        go_on(g);
-    } else if (outcome == LKS_ONCE_REPLAYED) {
-        guard_replay(result, &answer);
-        settle_refused(g, &answer);
-    } else if (outcome == LKS_ONCE_IN_PROGRESS && error->reason == LKS_REASON_LEASE_LOST) {
-        refuse(g, LKS_ABORTED, LKS_REASON_LEASE_LOST, 0, 0, "", guard->key,
-               ": a call took over before this one was known to have begun");
-    } else if (outcome == LKS_ONCE_IN_PROGRESS) {
-        refuse(g, LKS_ABORTED, LKS_REASON_BUSY, guard->in_progress, error->retry_after_ms, "", guard->key,
-               ": an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
-    } else if (outcome == LKS_ONCE_MISMATCH) {
-        refuse(g, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED, guard->mismatch, 0, "", guard->key,
-               ": was used for another request; only with key_alone the key alone counts");
-    } else if (error->code == LKS_INTERNAL && error->origin == LKS_ORIGIN_LOCAL) {
-        answer.error = *error; /* the answer cannot be understood: another attempt may have run */
-        settle_refused(g, &answer);
-    } else {
-        fail(g, GUARD_BEGINNING, error);
-    }
-    lks_once_result_free(result);
-    guarded_unref(g);
+    guard_replay(stored, &answer);
+    settle_refused(g, &answer);
 }
 
-static lks_code begin(lks_guarded *g, lks_error *error)
+/* No answer that says whether the call is admitted. */
+static void end_unanswered(lks_guarded *g, const lks_error *error)
 {
-    const lks_rpc_guard_idempotency *guard = g->guard->idempotency;
-    const lks_once_options options = {.scope = guard->scope,
-                                      .key = g->key,
-                                      .fingerprint = guard->key_alone ? NULL : g->fingerprint,
-                                      .fingerprint_len = guard->key_alone ? 0 : sizeof g->fingerprint,
-                                      .lease_ms = (uint32_t)guard->lease_ms,
-                                      .retain_ms = (uint64_t)guard->retain_ms,
-                                      .wait_ms = (uint32_t)guard->wait_ms};
+    const lks_rpc_guard *guard = g->guard;
+    guard_answer answer = {.error = *error};
 
-    return lks_once_begin(g->channel, &options, guarded_usable_ms(g), begun, g, &g->attempt, error);
+    if (error->code == LKS_ABORTED && error->reason == LKS_REASON_LEASE_LOST)
+        refuse(g, LKS_ABORTED, LKS_REASON_LEASE_LOST, 0, 0, "what the guards of ",
+               guard->lock ? guard->lock->keys : guard->idempotency->key, " took ended before it was known");
+    else if (error->code == LKS_INTERNAL && error->origin == LKS_ORIGIN_LOCAL)
+        settle_refused(g, &answer); /* the answer cannot be understood: another attempt may have run */
+    else if (is_open(guard) && error_is_away(error))
+        admit(g);
+    else
+        fail(g, error);
 }
 
-/* ---- the limit ---------------------------------------------------------------------------- */
-
-static void checked(void *arg, lks_code code, const lks_check_response *response, const lks_error *error)
+static void entered(void *arg, lks_entry *entry, lks_enter_outcome outcome, const lks_error *error)
 {
     lks_guarded *g = arg;
-    const lks_rpc_guard_limit *guard = g->guard->rate_limit;
-    lks_error wrong;
+    const lks_rpc_guard *guard = g->guard;
 
-    if (code != LKS_OK && guard->fail_open && error_is_away(error)) {
-        go_on(g);
-    } else if (code != LKS_OK) {
-        fail(g, GUARD_LIMITING, error);
-    } else if (response->outcome == LKS_CHECK_OUTCOME_ALLOWED) {
-        go_on(g);
-    } else if (response->n_rules == 1) {
-        refuse(g, LKS_RESOURCE_EXHAUSTED, LKS_REASON_RATE_LIMITED, guard->denied, response->rules[0]->retry_after_ms,
-               "over the limit of ", guard->key, "");
-    } else {
-        lks_error_set(&wrong, LKS_INTERNAL, LKS_APPLIED_NO, "an answer of an unknown kind");
-        fail(g, GUARD_LIMITING, &wrong);
+    switch ((int)outcome) {
+    case LKS_ENTER_OUTCOME_ENTERED:
+        admit(g);
+        break;
+    case LKS_ENTER_OUTCOME_REPLAY:
+        replay(g, lks_entry_answer(entry)->result);
+        break;
+    case LKS_ENTER_OUTCOME_LIMITED:
+        refuse(g, LKS_RESOURCE_EXHAUSTED, LKS_REASON_RATE_LIMITED, guard->rate_limit->denied,
+               lks_entry_answer(entry)->retry_after_ms, "over the limit of ", guard->rate_limit->key, "");
+        break;
+    case LKS_ENTER_OUTCOME_IN_PROGRESS:
+        refuse(g, LKS_ABORTED, LKS_REASON_BUSY, guard->idempotency->in_progress, error->retry_after_ms, "",
+               guard->idempotency->key,
+               ": an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
+        break;
+    case LKS_ENTER_OUTCOME_MISMATCH:
+        refuse(g, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED, guard->idempotency->mismatch, 0, "",
+               guard->idempotency->key, ": was used for another request; only with key_alone the key alone counts");
+        break;
+    case LKS_ENTER_OUTCOME_BUSY:
+    case LKS_ENTER_OUTCOME_TIMED_OUT:
+        refuse(g, LKS_ABORTED, LKS_REASON_BUSY, guard->lock->busy, 0, "the lock on ", guard->lock->keys,
+               " is held by others");
+        break;
+    default:
+        end_unanswered(g, error);
     }
     guarded_unref(g);
 }
 
-static lks_code limit(lks_guarded *g, lks_error *error)
-{
-    const lks_rpc_guard_limit *guard = g->guard->rate_limit;
-    uint32_t usable_ms = guarded_usable_ms(g);
-    const lks_call_options options = {.timeout_ms = usable_ms < LIMIT_MS ? usable_ms : LIMIT_MS};
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    lks_rule rule = LKS_RULE_INIT, *rules[] = {&rule};
-    lks_limit own = LKS_LIMIT_INIT;
+/* ---- the request --------------------------------------------------------------------------- */
 
-    rule.key = g->limit_key;
-    if (*guard->policy != '\0') {
-        lks_rule_set_policy(&rule, guard->policy);
-    } else {
-        own.algorithm = guard->algorithm != 0 ? (lks_algorithm)guard->algorithm : LKS_ALGORITHM_SLIDING_WINDOW;
-        own.limit = guard->limit;
-        own.period_ms = guard->period_ms;
-        own.burst = guard->burst;
-        lks_rule_set_limit(&rule, &own);
-    }
-    request.group = guard->group;
-    request.n_rules = 1;
-    request.rules = rules;
-    return lks_rate_limit_check_start(g->channel, &request, &options, checked, g, &g->check, error);
+/* The parts of an Enter, which point into the call. */
+typedef struct parts {
+    lks_enter_request request;
+    lks_guard_once once;
+    lks_guard_limits limits;
+    lks_guard_locks locks;
+    lks_rule rule, *rules[1];
+    lks_limit limit;
+    lks_target target[GUARD_NAMES_MAX], *targets[GUARD_NAMES_MAX];
+} parts;
+
+static int64_t longer(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
-
-/* Under the lock: asks the guard of a state. The operation has a reference, and its callback does not run before the
- * lock is released. */
-static lks_code ask(lks_guarded *g, guard_state state, lks_error *error)
+static void ask_once(parts *p, const lks_guarded *g)
 {
-    lks_code code;
+    const lks_rpc_guard_idempotency *guard = g->guard->idempotency;
 
+    p->once = (lks_guard_once)LKS_GUARD_ONCE_INIT;
+    p->once.scope = guard->scope;
+    p->once.key = g->key;
+    p->once.retain_ms = guard->retain_ms;
+    p->once.no_wait = guard->wait_ms == 0;
+    if (!guard->key_alone)
+        p->once.fingerprint =
+            (ProtobufCBinaryData){.len = sizeof g->fingerprint, .data = (uint8_t *)(uintptr_t)g->fingerprint};
+    p->request.once = &p->once;
+    p->request.lease_ms = guard->lease_ms;
+    p->request.wait_ms = guard->wait_ms;
+}
+
+static void ask_limit(parts *p, const lks_guarded *g)
+{
+    const lks_rpc_guard_limit *guard = g->guard->rate_limit;
+
+    p->rule = (lks_rule)LKS_RULE_INIT;
+    p->rule.key = g->limit_key;
+    if (*guard->policy != '\0') {
+        lks_rule_set_policy(&p->rule, guard->policy);
+    } else {
+        p->limit = (lks_limit)LKS_LIMIT_INIT;
+        p->limit.algorithm = guard->algorithm != 0 ? (lks_algorithm)guard->algorithm : LKS_ALGORITHM_SLIDING_WINDOW;
+        p->limit.limit = guard->limit;
+        p->limit.period_ms = guard->period_ms;
+        p->limit.burst = guard->burst;
+        lks_rule_set_limit(&p->rule, &p->limit);
+    }
+    p->limits = (lks_guard_limits)LKS_GUARD_LIMITS_INIT;
+    p->limits.group = guard->group;
+    p->limits.n_rules = 1;
+    p->limits.rules = p->rules;
+    p->rules[0] = &p->rule;
+    p->request.limits = &p->limits;
+}
+
+static void ask_locks(parts *p, const lks_guarded *g)
+{
+    const lks_rpc_guard_lock *guard = g->guard->lock;
+
+    p->locks = (lks_guard_locks)LKS_GUARD_LOCKS_INIT;
+    p->locks.group = guard->group;
+    p->locks.n_targets = g->n_names;
+    p->locks.targets = p->targets;
+    p->locks.no_wait = guard->wait_ms == 0;
+    for (size_t i = 0; i < g->n_names; i++) {
+        p->target[i] = (lks_target)LKS_TARGET_INIT;
+        p->target[i].name = g->names[i];
+        p->targets[i] = &p->target[i];
+    }
+    p->request.locks = &p->locks;
+    p->request.lease_ms = longer(p->request.lease_ms, guard->lease_ms);
+    p->request.wait_ms = longer(p->request.wait_ms, guard->wait_ms);
+}
+
+static lks_code ask(lks_guarded *g, lks_error *error)
+{
+    const lks_rpc_guard *guard = g->guard;
+    const uint32_t usable_ms = guarded_usable_ms(g);
+    const bool only_limits = !guard->idempotency && !guard->lock;
+    parts p = {.request = LKS_ENTER_REQUEST_INIT};
+
+    p.request.group = guard->group ? guard->group : "";
+    if (guard->idempotency)
+        ask_once(&p, g);
+    if (guard->rate_limit)
+        ask_limit(&p, g);
+    if (guard->lock)
+        ask_locks(&p, g);
     guarded_ref(g);
-    if (state == GUARD_LIMITING)
-        code = limit(g, error);
-    else if (state == GUARD_BEGINNING)
-        code = begin(g, error);
-    else
-        code = lock(g, error);
+    pthread_mutex_lock(&g->lock); /* g->entry is there before `entered` can look at it */
+    lks_code code =
+        lks_enter_start(g->channel, &p.request, only_limits && usable_ms > LIMIT_MS ? LIMIT_MS : usable_ms, entered, g,
+                        &g->entry, error);
+    pthread_mutex_unlock(&g->lock);
     if (code != LKS_OK)
         guarded_unref(g); /* not the last one: the caller has one */
     return code;
 }
 
-static bool has(const lks_guarded *g, guard_state state)
-{
-    const lks_rpc_guard *guard = g->guard;
-
-    return (state == GUARD_LIMITING && guard->rate_limit) || (state == GUARD_BEGINNING && guard->idempotency) ||
-           (state == GUARD_LOCKING && guard->lock);
-}
-
-/* Asks the next guard; after the last one the call is admitted. */
-static void go_on(lks_guarded *g)
-{
-    lks_code code = LKS_OK;
-    lks_error error;
-
-    pthread_mutex_lock(&g->lock);
-    while (g->state < GUARD_ADMITTED) {
-        if (!has(g, ++g->state))
-            continue;
-        code = ask(g, g->state, &error);
-        if (code == LKS_OK || !(g->state == GUARD_LIMITING && g->guard->rate_limit->fail_open && error_is_away(&error)))
-            break;
-        code = LKS_OK;
-    }
-    guard_state state = g->state;
-    pthread_mutex_unlock(&g->lock);
-    if (code != LKS_OK)
-        fail(g, state, &error);
-    else if (state == GUARD_ADMITTED)
-        g->done(g->arg);
-}
+/* ---- the whole ---------------------------------------------------------------------------- */
 
 /* The prefix of the key, so that each method has counters of its own. */
 static const char *limit_name(const lks_guarded *g)
@@ -320,7 +309,7 @@ static lks_code read_request(lks_guarded *g, ProtobufCMessage *request, lks_erro
     if (code == LKS_OK && guard->lock)
         code =
             guard_names(request, guard->lock->keys, guard->lock->prefix, GUARD_NAME_MAX, g->names, &g->n_names, error);
-    if (code == LKS_OK && g->n_names > 1 && *guard->lock->group == '\0')
+    if (code == LKS_OK && g->n_names > 1 && *guard->lock->group == '\0' && (!guard->group || *guard->group == '\0'))
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "%s: leads to several locks, which need a group", guard->lock->keys[0]);
     if (code == LKS_OK && guard->idempotency && !guard->idempotency->key_alone)
@@ -349,7 +338,9 @@ lks_code lks_guarded_enter(lks_channel *channel, const lks_rpc_guard *guard, con
     lks_code code = read_request(g, request, error);
     if (code == LKS_OK) {
         *ret = g;
-        go_on(g);
+        lks_error failed;
+        if (ask(g, &failed) != LKS_OK)
+            end_unanswered(g, &failed);
     } else {
         guarded_unref(g);
     }
@@ -368,13 +359,8 @@ void lks_guard_cancel(lks_guarded *g)
     pthread_mutex_unlock(&g->lock);
     if (state >= GUARD_ADMITTED)
         return;
-    /* What could not be started is not there. */
-    if (state == GUARD_LIMITING && g->check)
-        lks_call_cancel(g->check);
-    else if (state == GUARD_BEGINNING && g->attempt)
-        lks_once_cancel(g->attempt);
-    else if (state == GUARD_LOCKING && g->hold)
-        lks_hold_cancel(g->hold);
+    if (g->entry)
+        lks_enter_cancel(g->entry);
     g->done(g->arg);
 }
 
@@ -389,7 +375,7 @@ bool lks_guard_is_lost(const lks_rpc_context *context)
 {
     const lks_guarded *g = context->guarded;
 
-    return g && ((g->hold && lks_hold_is_lost(g->hold)) || (g->attempt && lks_once_is_lost(g->attempt)));
+    return g && g->entry && lks_entry_is_lost(g->entry);
 }
 
 size_t lks_guard_n_locks(const lks_rpc_context *context)
@@ -402,9 +388,19 @@ const char *lks_guard_lock_name(const lks_rpc_context *context, size_t i)
     return i < lks_guard_n_locks(context) ? context->guarded->names[i] : NULL;
 }
 
+/* What the call was admitted with; NULL: without guards, or with a limit that nobody could be asked about. */
+static const lks_enter_response *answer_of(const lks_rpc_context *context)
+{
+    const lks_guarded *g = context->guarded;
+
+    return g && g->entry ? lks_entry_answer(g->entry) : NULL;
+}
+
 uint64_t lks_guard_fence(const lks_rpc_context *context, size_t i)
 {
-    return i < lks_guard_n_locks(context) && context->guarded->hold ? lks_hold_fence(context->guarded->hold, i) : 0;
+    const lks_enter_response *answer = answer_of(context);
+
+    return answer && i < answer->n_fences ? answer->fences[i]->fence : 0;
 }
 
 uint64_t lks_guard_fence_of(const lks_rpc_context *context, const char *name)
@@ -417,10 +413,10 @@ uint64_t lks_guard_fence_of(const lks_rpc_context *context, const char *name)
 
 int64_t lks_guard_attempt(const lks_rpc_context *context)
 {
-    return context->guarded && context->guarded->attempt ? lks_once_number(context->guarded->attempt) : 0;
+    return answer_of(context) ? answer_of(context)->attempt : 0;
 }
 
 uint64_t lks_guard_attempt_fence(const lks_rpc_context *context)
 {
-    return context->guarded && context->guarded->attempt ? lks_once_fence(context->guarded->attempt) : 0;
+    return answer_of(context) ? answer_of(context)->attempt_fence : 0;
 }

@@ -1,18 +1,16 @@
-/* A call with guards around it. Entering (guard.c) and leaving (leave.c) are chains of asynchronous operations of
- * liblockstock's public interface; an `answer` (answer.c) is what the caller gets instead of the handler's answer.
+/* A call with guards around it. Entering (guard.c) and leaving (leave.c) are asynchronous operations of liblockstock's
+ * public interface (lockstock/entry.h); an `answer` (answer.c) is what the caller gets instead of the handler's answer.
  *
- *   LIMITING --> BEGINNING --> LOCKING --> ADMITTED --lks_guarded_leave--> LEAVING
- *       \            \            \--a guard refuses, or lks_guard_cancel--> REFUSED */
+ *   ENTERING --> ADMITTED --lks_guarded_leave--> LEAVING
+ *       \--a guard refuses, or lks_guard_cancel--> REFUSED */
 #ifndef HOST_GUARD_GUARDED_H
 #define HOST_GUARD_GUARDED_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include <lockstock/call.h>
+#include <lockstock/entry.h>
 #include <lockstock/guard.h>
-#include <lockstock/hold.h>
-#include <lockstock/once.h>
 
 #include "host/guard/keys.h"
 
@@ -27,16 +25,7 @@ typedef struct guard_answer {
     size_t body_len;
 } guard_answer;
 
-/* Each of the first states asks one guard; a guard that the method does not have is skipped. */
-typedef enum guard_state {
-    GUARD_NEW,
-    GUARD_LIMITING,
-    GUARD_BEGINNING,
-    GUARD_LOCKING,
-    GUARD_ADMITTED,
-    GUARD_LEAVING,
-    GUARD_REFUSED
-} guard_state;
+typedef enum guard_state { GUARD_ENTERING, GUARD_ADMITTED, GUARD_LEAVING, GUARD_REFUSED } guard_state;
 
 struct lks_guarded {
     /* Constant. */
@@ -50,19 +39,16 @@ struct lks_guarded {
     size_t n_names;
     uint8_t fingerprint[GUARD_FINGERPRINT_BYTES];
 
-    atomic_uint references; /* the owner's, one for each operation under way */
+    atomic_uint references; /* the owner's, one for the operation under way */
 
     /* Under the lock until it is ADMITTED or REFUSED. */
     pthread_mutex_t lock;
     guard_state state;
-    lks_call *check; /* LIMITING */
-    lks_once_attempt *attempt;
-    lks_hold *hold;
+    lks_entry *entry; /* NULL: not started, left, or admitted because nobody could be asked */
     guard_answer answer;
 
     lks_guard_done *done;
     void *arg;
-    atomic_uint leaving; /* operations that LEAVING waits for */
 };
 
 void guarded_ref(lks_guarded *guarded);
@@ -76,12 +62,12 @@ uint32_t guarded_usable_ms(const lks_guarded *guarded);
 /* "buyer_id", "order.id and order.shop": paths as a text names them. */
 void guard_paths(const char *const *paths, char *text, size_t size);
 
-/* The error that a guard's failed call becomes: the guard's fault, not the caller's. */
-void guard_failed(const char *guard, const lks_error *why, lks_error *error);
+/* The error that a failed call of the guards becomes: their fault, not the caller's. */
+void guard_failed(const lks_rpc_guard *guard, const lks_error *why, lks_error *error);
 
 /* Makes an answer of what an attempt stored: the response, or the error. LKS_RESOURCE_EXHAUSTED as its error: no
  * memory. LKS_INTERNAL: it cannot be read. */
-void guard_replay(const lks_once_result *stored, guard_answer *answer);
+void guard_replay(const lks_stored_result *stored, guard_answer *answer);
 
 /* The result of a handler as it is stored: a response's bytes, or its error. *body is to be freed; false: no memory. */
 bool guard_store(lks_code code, const ProtobufCMessage *response, const lks_error *error, uint8_t **body, size_t *len);

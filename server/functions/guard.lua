@@ -36,7 +36,7 @@ local function begin_attempt(e)
   e.attempt = s
   local reply = once.told(once.record_in(s), e.token, e.fingerprint, now)
   if not reply and e.over then
-    return e.targets == '' and {'IN_PROGRESS', s.record and s.record.attempt or 0, 0} or nil
+    return e.wait_ms == '0' and {'IN_PROGRESS', s.record and s.record.attempt or 0, 0} or nil
   elseif not reply then
     once.execute(s, now, e.token, e.fingerprint, e.lease_ms + 0, e.retain_ms + 0)
   elseif reply[1] == 'EXECUTE' then
@@ -96,7 +96,7 @@ end
 local function wait_for_attempt(e, reply)
   redis.call('SCARD', e.record .. 'idem:w') -- foreign data ends the call here, while nothing is changed
   if e.targets ~= '' then parts.lock.abandon(e.base, clock(), e.token .. ' ' .. e.copy) end
-  parts.idempotency.wait_here(e.record, {e.waiter}, e.wait_ms + 0)
+  parts.idempotency.wait_here(e.record, {e.waiter}, e.once_wait_ms + 0)
   return {'WAIT', reply[2], reply[3]}
 end
 
@@ -110,7 +110,7 @@ local function take(e)
   local fences, rules, lines, refused = {}, {}, {}, nil
   if e.stock ~= '' then e.order = parts.stock.open(e.stock) end
   if e.record ~= '' then refused = begin_attempt(e) else e.again = is_repeat(e) end
-  if refused and refused[1] == 'IN_PROGRESS' and e.wait_ms ~= '0' and not e.over then return wait_for_attempt(e, refused) end
+  if refused and refused[1] == 'IN_PROGRESS' and e.once_wait_ms ~= '0' and not e.over then return wait_for_attempt(e, refused) end
   if refused then return refuse(e, refused) end
   if e.n_rules > 0 and not (e.again or e.over) then rules, refused = check_limits(e) end
   if refused then return refuse(e, refused) end
@@ -128,7 +128,8 @@ local function take(e)
 end
 
 -- Empty: record, the part "once" is missing; targets, "locks"; rates, "limits"; stock, "stock". record, rates and stock
--- are the bases of their parts, and the function's own base is that of the locks. waiter: "<server> <key>", what wakes
+-- are the bases of their parts, and the function's own base is that of the locks. wait_ms is that of the locks; 0: the
+-- call has none to wait for. waiter: "<server> <key>", what wakes
 -- the call from idem:w. copy: "<server>.<copy>.", which gets no turn without being asked. request_id: of limits alone.
 -- hold_ms 0: Deduct. name, text: of each rule its key and the rule; then of each line sku and quantity.
 -- -> {'ENTERED', 1 when replayed, attempt, its fence, ms left of the lease, ms left of the hold, {fence of each target},
@@ -140,32 +141,33 @@ end
 --    {'QUEUED', for each target the ms until lock_promote is due}: parked in the queue of the locks
 --    {'WAIT', attempt, ms left of its lease}: parked until another attempt ends
 --    {'MORE'}: call again
-local function enter(way, base, now, token, owner, lease_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms, targets,
+local function enter(way, base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms, targets,
   rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
   check_groups(base, record, rates, stock)
-  return take({base = base, token = token, owner = owner, lease_ms = lease_ms, wait_ms = wait_ms, copy = copy,
+  return take({base = base, token = token, owner = owner, lease_ms = lease_ms, once_wait_ms = once_wait_ms, wait_ms = wait_ms,
+    copy = copy,
     waiter = waiter, record = record, fingerprint = fingerprint, retain_ms = retain_ms, targets = targets, rates = rates,
     cost = cost, request_id = request_id, stock = stock, order_id = order_id, buyer = buyer, hold_ms = hold_ms,
     n_rules = n_rules + 0, pairs = {...}, woken = way == 'woken', over = way == 'over'})
 end
 
-define('guard_enter', {}, function(base, now, token, owner, lease_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms,
+define('guard_enter', {}, function(base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms,
   targets, rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
-  return enter('new', base, now, token, owner, lease_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms, targets,
+  return enter('new', base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms, targets,
     rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
 end)
 
 -- For a parked call that was woken.
-define('guard_enter_again', {}, function(base, now, token, owner, lease_ms, wait_ms, copy, waiter, record, fingerprint,
+define('guard_enter_again', {}, function(base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record, fingerprint,
   retain_ms, targets, rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
-  return enter('woken', base, now, token, owner, lease_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms, targets,
+  return enter('woken', base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms, targets,
     rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
 end)
 
 -- For a call whose wait is over: it takes nothing, because its caller may be giving up.
-define('guard_enter_over', {'allow-oom'}, function(base, now, token, owner, lease_ms, wait_ms, copy, waiter, record,
+define('guard_enter_over', {'allow-oom'}, function(base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record,
   fingerprint, retain_ms, targets, rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
-  return enter('over', base, now, token, owner, lease_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms, targets,
+  return enter('over', base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms, targets,
     rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
 end)
 

@@ -94,7 +94,7 @@ local function attempt_of(base, fence)
   return record and record.fence == tonumber(fence) and record or nil
 end
 
-local function extend(record, now, lease_ms)
+local function extend_attempt(record, now, lease_ms)
   record.lease_end = math.max(record.lease_end, now + lease_ms * 1000)
   save_record(record, 'R', '', '', 'KEEPTTL')
   write('PEXPIRE', record.key, lease_ms + record.retain_ms, 'GT')
@@ -104,7 +104,7 @@ end
 define('idempotency_extend', {'allow-oom'}, function(base, now, fence, lease_ms)
   local record = attempt_of(base, fence)
   if not record or record.state ~= 'R' then return {'LOST'} end
-  extend(record, now, tonumber(lease_ms))
+  extend_attempt(record, now, tonumber(lease_ms))
   return {'EXTENDED'}
 end)
 
@@ -149,7 +149,7 @@ end)
 
 parts.idempotency = {
   begins = BEGINS, told = told, record_in = record_in, execute = execute, lease_left_ms = lease_left_ms, finish = finish,
-  extend = extend, wait_here = wait_here,
+  extend = extend_attempt, wait_here = wait_here,
 
   -- The record, when its attempt has that token.
   attempt_with = function(base, token)

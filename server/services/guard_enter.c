@@ -88,6 +88,16 @@ static const char *copy_of(plan *p)
     return memory_printf_in(p->arena, "%s.%s.", p->server, plan_id(p));
 }
 
+static bool once_waits(const lks_enter_request *request)
+{
+    return request->wait_ms > 0 && request->once && !request->once->no_wait;
+}
+
+static bool locks_wait(const lks_enter_request *request)
+{
+    return request->wait_ms > 0 && request->locks && !request->locks->no_wait;
+}
+
 /* Also of a plan that reads policies, or that is never carried out: what it names must be there from the first one on,
  * and be undone after the last. */
 static void plan_wait(const lks_enter_request *request, plan *p, const guard_places *at, const char *token)
@@ -96,12 +106,12 @@ static void plan_wait(const lks_enter_request *request, plan *p, const guard_pla
         return;
     const char *encoded = plan_encode(p->arena, token);
     plan_waits_at(p, at->base, encoded);
-    if (request->once)
+    if (once_waits(request))
         plan_watch_at(p, at->record, fn_idempotency_lease_over.name, lks_rpc_slice_of(waiter_of(p, at, token)));
-    for (size_t i = 0; request->locks && i < request->locks->n_targets; i++)
+    for (size_t i = 0; locks_wait(request) && i < request->locks->n_targets; i++)
         plan_watch_at(p, at->base, fn_lock_promote.name,
                       lks_rpc_slice_of(plan_encode(p->arena, request->locks->targets[i]->name)));
-    if (request->locks)
+    if (locks_wait(request))
         plan_undo_at(p, at->base, fn_lock_abandon.name,
                      lks_rpc_slice_of(memory_printf_in(p->arena, "%s %s", encoded, copy_of(p))));
 }
@@ -130,13 +140,14 @@ static void plan_taking(const lks_enter_request *request, plan *p, const guard_p
     const lks_guard_once *once = request->once;
     const lks_guard_stock *stock = request->stock;
     const bool only_limits = !once && !stock && !request->locks;
-    const bool waits = request->wait_ms > 0;
 
     plan_call_at(p, function_for(p->event.kind), at->base, n_rules + (stock ? stock->n_lines : 0));
     plan_weighs(p, weight_of(request));
     args_guard_enter(
-        p, .token = token, .owner = request->owner, .lease_ms = request->lease_ms, .wait_ms = request->wait_ms,
-        .copy = waits ? copy_of(p) : ".", .waiter = waits && once ? waiter_of(p, at, token) : "", .record = at->record,
+        p, .token = token, .owner = request->owner, .lease_ms = request->lease_ms,
+        .once_wait_ms = once_waits(request) ? request->wait_ms : 0,
+        .wait_ms = locks_wait(request) ? request->wait_ms : 0, .copy = locks_wait(request) ? copy_of(p) : ".",
+        .waiter = once_waits(request) ? waiter_of(p, at, token) : "", .record = at->record,
         .fingerprint = once ? idempotency_fingerprint(p, &once->fingerprint) : lks_rpc_slice_of(""),
         .retain_ms = once ? idempotency_retain_ms(p, once->retain_ms) : 0, .targets = targets_text(p, request->locks),
         .rates = at->rates, .cost = request->limits && request->limits->cost != 0 ? request->limits->cost : 1,

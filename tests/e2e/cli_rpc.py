@@ -34,7 +34,7 @@ class EachMethod(Case):
         every = {f"{service} {method}" for service, methods in listed for method in methods.split()}
         super().tearDownClass()
         if cls.only == "*":
-            assert len(every) == 44 and every <= called, every - called
+            assert len(every) == 47 and every <= called, every - called
 
     def run_cli(self, *args, **kwargs):
         self.called.add(args[:2])
@@ -97,6 +97,20 @@ class EachMethod(Case):
         self.assertEqual(self.out("stock", "trim-ledger", last, *order), "")
         self.assertIn("trimmed", self.out("stock", "read-ledger", "0-0", *order, code=REFUSED))
         self.assertEqual(self.out("stock", "delete-item", "phone"), "")
+
+    def test_guard(self):
+        parts = ("--once", "scope=pay,key=k", "--locks", "targets=door")
+        limits = {"rules": [{"key": "ann", "limit": {"algorithm": "ALGORITHM_FIXED_WINDOW", "limit": "5", "periodMs": "86400000"}}]}
+        entered = self.json("guard", "enter", *parts, "--limits", json.dumps(limits), "--lease", "1m")
+        self.assertEqual(entered["outcome"], "ENTER_OUTCOME_ENTERED")
+        self.assertEqual(entered["fences"][0]["name"], "door")
+        self.assertIn("in-progress", self.out("guard", "enter", *parts, "--lease", "1m", code=REFUSED))
+        self.assertIn("busy", self.out("guard", "enter", "--locks", "targets=door", "--lease", "1m", code=REFUSED))
+        self.assertIn("renewed", self.out("guard", "renew", entered["token"], *parts, "--lease", "2m"))
+        self.assertIn("left", self.out("guard", "leave", entered["token"], "complete", *parts, "--body", "done"))
+        self.assertEqual(self.json("guard", "enter", *parts, "--lease", "1m")["result"]["body"], "ZG9uZQ==")  # "done"
+        self.assertIn("lock-lost", self.out("guard", "renew", entered["token"], "--locks", "targets=door", "--lease", "1m", code=REFUSED))
+        self.assertIn("superseded", self.out("guard", "leave", "x" * 16, "retryable", *parts, code=REFUSED))
 
     def test_lists_are_whole(self):
         for i in range(19):
@@ -172,7 +186,7 @@ class WordsAndFlags(Case):
             for name in names:
                 self.assertIn(f"  {name} ", overview)
             self.assertTrue(self.out(service, name, "--help").startswith(f"usage: lockstock {service} {name} "))
-        self.assertEqual(methods, 44)
+        self.assertEqual(methods, 47)
         text = self.out("lock", "acquire", "--help")
         self.assertIn("Takes all targets or none. A repeat with the same token is the same grant.\n", text)
         self.assertRegex(text, r"--lease TIME\n +How long the grant lasts unless renewed")

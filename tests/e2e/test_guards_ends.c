@@ -83,9 +83,9 @@ TEST(a_caller_who_goes_away_in_the_queue_of_a_lock_leaves_it)
     assert_int_equal(n_effects("o-2"), 0);
 }
 
-/* Its attempt ends too: who asks next runs at once, not after a lease. */
+/* Who waits has no attempt yet: who asks next runs at once, as the first. */
 /* promise GD14 */
-TEST(the_attempt_of_a_caller_who_goes_away_in_the_queue_of_a_lock_is_given_back)
+TEST(a_caller_who_goes_away_in_the_queue_of_a_lock_leaves_no_attempt)
 {
     buy_request second = order(o2, x_alone, 1);
     lks_channel *other = scene_connect();
@@ -100,11 +100,11 @@ TEST(the_attempt_of_a_caller_who_goes_away_in_the_queue_of_a_lock_is_given_back)
     buy_response *response = buy_within(&guarded_buy, &second, LIMIT_MS / 4, &error);
     if (!response)
         fail_msg("%s: %s", lks_code_name(error.code), error.message);
-    assert_int_equal(response->attempt, 2);
+    assert_int_equal(response->attempt, 1);
     free_response(response);
 }
 
-/* A Begin that waits may still begin an attempt when its caller is gone: that attempt ends at once. */
+/* An Enter that waits may still begin an attempt when its caller is gone: that attempt ends at once. */
 static void expect_given_back(const lks_rpc_method *method)
 {
     buy_request request = order(o1, x_alone, 1), after = order(o2, NULL, 0);

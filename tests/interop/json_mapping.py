@@ -169,7 +169,7 @@ class Mapping(unittest.TestCase):
             subprocess.run(["protoc", f"--proto_path={PROTO_DIR}", f"--proto_path={UNIT_DIR}", "--include_imports",
                             f"--descriptor_set_out={out.name}", "json.proto", "scan.proto", "well_known.proto",
                             *[f"lockstock/v1/{name}.proto" for name in
-                              ("admin", "id", "idempotency", "lock", "ratelimit", "stock")]], check=True)
+                              ("admin", "guard", "id", "idempotency", "lock", "ratelimit", "stock")]], check=True)
             files = descriptor_pb2.FileDescriptorSet.FromString(out.read())
         pool = descriptor_pool.DescriptorPool()
         for file in files.file:

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include <lockstock/host.h>
+#include <lockstock/v1/guard.lks.h>
 #include <lockstock/v1/idempotency.lks.h>
 #include <lockstock/v1/lock.lks.h>
 #include <lockstock/v1/ratelimit.lks.h>
@@ -87,7 +88,8 @@ static void note_field(fake_event *event, const struct noted *to, const Protobuf
 
     switch (field->type) {
     case PROTOBUF_C_TYPE_STRING:
-        snprintf(at, to->size, "%s", *(char *const *)value);
+        if (**(char *const *)value != '\0') /* another field may have the same member */
+            snprintf(at, to->size, "%s", *(char *const *)value);
         return;
     case PROTOBUF_C_TYPE_BYTES:
         snprintf(at, to->size, "%.*s", (int)((const ProtobufCBinaryData *)value)->len,
@@ -103,8 +105,19 @@ static void note_field(fake_event *event, const struct noted *to, const Protobuf
     memcpy(at, &number, sizeof number);
 }
 
+/* Of a GuardService request also what its parts have. */
 static void note_fields(fake_event *event, const ProtobufCMessage *message)
 {
+    static const char *const parts[] = {"once", "stock"};
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const ProtobufCFieldDescriptor *field =
+            protobuf_c_message_descriptor_get_field_by_name(message->descriptor, parts[i]);
+        const ProtobufCMessage *part =
+            field ? *(ProtobufCMessage *const *)(const void *)((const char *)message + field->offset) : NULL;
+        if (part)
+            note_fields(event, part);
+    }
     for (size_t i = 0; i < sizeof noted / sizeof noted[0]; i++) {
         const ProtobufCFieldDescriptor *field =
             protobuf_c_message_descriptor_get_field_by_name(message->descriptor, noted[i].field);
@@ -268,6 +281,31 @@ static lks_code answer_begin(const answer *a)
     return LKS_OK;
 }
 
+static lks_code answer_enter(const answer *a)
+{
+    const lks_enter_request *request = a->request;
+    lks_enter_response *response = a->response;
+    lks_fence *fence = alloc(a, 1, sizeof *fence);
+
+    response->token = request->token;
+    response->retry_after_ms = a->manner->retry_after_ms;
+    if (a->outcome == LKS_ENTER_OUTCOME_REPLAY)
+        response->result = stored(a);
+    if (a->outcome != LKS_ENTER_OUTCOME_ENTERED)
+        return LKS_OK;
+    response->attempt = request->once ? 1 : 0;
+    response->attempt_fence = request->once ? FENCE : 0;
+    response->lease_ms = request->lease_ms;
+    response->hold_ms = request->stock ? request->stock->hold_ms : 0;
+    *fence = (lks_fence)LKS_FENCE_INIT;
+    fence->fence = ++a->fake->fence;
+    fence->name = request->locks ? request->locks->targets[0]->name : "";
+    response->fences = alloc(a, 1, sizeof *response->fences);
+    response->fences[0] = fence;
+    response->n_fences = request->locks != NULL;
+    return LKS_OK;
+}
+
 static lks_code answer_get(const answer *a)
 {
     lks_get_response *response = a->response;
@@ -350,6 +388,9 @@ static const struct {
     [FAKE_CONFIRM] = {&lks_stock_confirm_method, LKS_CONFIRM_OUTCOME_CONFIRMED, NULL},
     [FAKE_EXTEND_HOLD] = {&lks_stock_extend_hold_method, LKS_EXTEND_HOLD_OUTCOME_EXTENDED, answer_extend_hold},
     [FAKE_CANCEL] = {&lks_stock_cancel_method, LKS_CANCEL_OUTCOME_CANCELLED, NULL},
+    [FAKE_ENTER] = {&lks_guard_enter_method, LKS_ENTER_OUTCOME_ENTERED, answer_enter},
+    [FAKE_RENEW_ENTRY] = {&lks_guard_renew_method, LKS_RENEW_GUARD_OUTCOME_RENEWED, NULL},
+    [FAKE_LEAVE] = {&lks_guard_leave_method, LKS_LEAVE_OUTCOME_LEFT, NULL},
 };
 
 /* ---- one call -------------------------------------------------------------------------- */

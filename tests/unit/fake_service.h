@@ -1,4 +1,4 @@
-/* LockService, IdempotencyService, RateLimitService and StockService as one server that grants everything or answers
+/* LockService, IdempotencyService, RateLimitService, StockService and GuardService as one server that grants everything or answers
  * as told, for tests of the client's helpers: what it was asked, in which calls, and what becomes of a caller whose
  * server is slow, dumb or says no. All functions are thread-safe. */
 #ifndef LOCKSTOCK_TESTS_FAKE_SERVICE_H
@@ -25,6 +25,9 @@ typedef enum fake_method {
     FAKE_CONFIRM,
     FAKE_EXTEND_HOLD,
     FAKE_CANCEL,
+    FAKE_ENTER,
+    FAKE_RENEW_ENTRY,
+    FAKE_LEAVE,
     FAKE_METHODS
 } fake_method;
 
@@ -42,7 +45,7 @@ typedef struct fake_event {
     int64_t fence, mode, permits, capacity;
     int64_t lease_ms;                   /* or hold_ms */
     int64_t wait_ms, retain_ms, number; /* number: code, cost, or quantity of the first line */
-    int64_t flag;                       /* fresh, reacquire_if_expired, or FINAL */
+    int64_t flag;                       /* fresh, reacquire_if_expired, FINAL, or the kind of a Leave */
     size_t n;                           /* headers, rules, or lines */
     char keys[FAKE_RULES][40];          /* of rules: "policy p:key" or "limit n:key"; of lines: skus */
     uint64_t at_ns;                     /* when it came */

@@ -168,6 +168,36 @@ static void free_reservation(seen *s)
     lks_reservation_free(s->object);
 }
 
+static void entered(void *arg, lks_entry *entry, lks_enter_outcome outcome, const lks_error *error)
+{
+    (void)entry;
+    note(arg, outcome == LKS_ENTER_OUTCOME_ENTERED, (int)outcome, error, is_cancel(error));
+}
+
+static lks_code start_entry(seen *s, lks_error *error)
+{
+    lks_enter_request request = LKS_ENTER_REQUEST_INIT;
+    lks_guard_locks locks = LKS_GUARD_LOCKS_INIT;
+    lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
+
+    target.name = "door";
+    locks.n_targets = 1;
+    locks.targets = targets;
+    request.group = "house";
+    request.locks = &locks;
+    return lks_enter_start(s->channel, &request, 0, entered, s, (lks_entry **)&s->object, error);
+}
+
+static void cancel_entry(seen *s)
+{
+    lks_enter_cancel(s->object);
+}
+
+static void free_entry(seen *s)
+{
+    lks_entry_free(s->object);
+}
+
 static const struct op {
     const char *name;
     fake_method method, gives_back; /* FAKE_METHODS: nothing is given back */
@@ -180,6 +210,7 @@ static const struct op {
     {"limiter", FAKE_CHECK, FAKE_METHODS, 0, start_check, cancel_check, free_check},
     {"reservation", FAKE_RESERVE, FAKE_CANCEL, LKS_RESERVE_OUTCOME_SOLD_OUT, start_reservation, cancel_reservation,
      free_reservation},
+    {"entry", FAKE_ENTER, FAKE_LEAVE, LKS_ENTER_OUTCOME_BUSY, start_entry, cancel_entry, free_entry},
 };
 enum { OPS = sizeof ops / sizeof *ops };
 
@@ -314,7 +345,7 @@ TEST(the_close_of_the_channel_is_reported)
 static void assert_same(const struct op *op, fake_event asked, fake_event given_back)
 {
     assert_string_equal(given_back.group, asked.group);
-    if (op->method == FAKE_ACQUIRE)
+    if (op->method == FAKE_ACQUIRE || op->method == FAKE_ENTER)
         assert_string_equal(given_back.token, asked.token);
     else
         assert_string_equal(given_back.id, asked.id);

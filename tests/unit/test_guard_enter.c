@@ -1,13 +1,11 @@
 /* Guards against services that answer as told: what the guards give back, and what they make of an odd answer. */
-/* promise GD23: locks that were refused after an unanswered Acquire are released; a REPLAY without a result is
- * INTERNAL, MAYBE */
+/* promise GD23: what was refused after an unanswered Enter is given back; a REPLAY without a result is INTERNAL, MAYBE */
 
 #include <pthread.h>
 
 #include <lockstock/guard.h>
 #include <lockstock/lockstock.h>
-#include <lockstock/v1/idempotency.lks.h>
-#include <lockstock/v1/lock.lks.h>
+#include <lockstock/v1/guard.lks.h>
 
 #include "base/clock.h"
 #include "guarded.pb-c.h"
@@ -22,8 +20,7 @@ static const char *const by_buyer[] = {"buyer_id", NULL};
 static const lks_rpc_guard_lock lock = {.prefix = "buyer", .keys = by_buyer, .group = ""};
 static const lks_rpc_guard_idempotency once = {.scope = "buy", .key = by_buyer, .group = ""};
 static const lks_rpc_guard locks = {.lock = &lock, .outcome = "", .retry_after = ""},
-                           attempts = {.idempotency = &once, .outcome = "", .retry_after = ""},
-                           both = {.idempotency = &once, .lock = &lock, .outcome = "", .retry_after = ""};
+                           attempts = {.idempotency = &once, .outcome = "", .retry_after = ""};
 static const lks_rpc_method method = {.path = "/lockstock.test.GuardedShop/Buy",
                                       .request = &lockstock__test__buy_request__descriptor,
                                       .response = &lockstock__test__buy_response__descriptor,
@@ -66,8 +63,6 @@ static lks_error refusal_by(const lks_rpc_guard *guard)
         pthread_cond_wait(&e.ended, &e.lock);
     pthread_mutex_unlock(&e.lock);
     assert_false(lks_guard_runs(guarded));
-    if (guard == &both) /* not only when it is freed */
-        assert_true(fake_await(fake, FAKE_FAIL, NULL, 1));
     lks_guard_answer(guarded, arena, &response, &error);
     assert_null(response);
     lks_guard_free(guarded);
@@ -75,35 +70,29 @@ static lks_error refusal_by(const lks_rpc_guard *guard)
     return error;
 }
 
-/* The guard's first Acquire may be granted after the refusal of its second. */
-TEST(test_locks_refused_after_an_unanswered_try_are_released)
+/* The guard's first Enter may be granted after the refusal of its second. */
+TEST(what_is_refused_after_an_unanswered_try_is_given_back)
 {
-    fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE,
+    fake_behave(fake, (fake_manner){.fails[FAKE_ENTER] = LKS_UNAVAILABLE,
                                     .applied = LKS_APPLIED_MAYBE,
                                     .fail_times = 1,
-                                    .outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_BUSY});
+                                    .outcome[FAKE_ENTER] = LKS_ENTER_OUTCOME_BUSY});
     lks_error error = refusal_by(&locks);
     assert_int_equal(error.code, LKS_ABORTED);
     assert_int_equal(error.applied, LKS_APPLIED_NO); /* the handler did not run, and will not */
-    assert_true(fake_await(fake, FAKE_RELEASE, NULL, 1));
-    assert_string_equal(event_of(FAKE_RELEASE, 0).token, event_of(FAKE_ACQUIRE, 0).token);
+    assert_true(fake_await(fake, FAKE_LEAVE, NULL, 1));
+    assert_string_equal(event_of(FAKE_LEAVE, 0).token, event_of(FAKE_ENTER, 0).token);
+    assert_int_equal(event_of(FAKE_LEAVE, 0).flag, LKS_LEAVE_KIND_RETRYABLE);
 
-    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_BUSY});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_ENTER] = LKS_ENTER_OUTCOME_BUSY});
     refusal_by(&locks);
-    assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 3);
-    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 1);
+    assert_int_equal(fake_calls(fake, FAKE_ENTER), 3);
+    assert_int_equal(fake_calls(fake, FAKE_LEAVE), 1);
 }
 
-TEST(an_attempt_is_given_back_before_its_call_is_refused_by_the_lock)
+TEST(a_replay_without_a_result_is_an_error_of_the_call)
 {
-    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_BUSY});
-    assert_int_equal(refusal_by(&both).code, LKS_ABORTED);
-    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 0);
-}
-
-TEST(test_a_replay_without_a_result_is_an_error_of_the_call)
-{
-    fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_REPLAY});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_ENTER] = LKS_ENTER_OUTCOME_REPLAY});
     lks_error error = refusal_by(&attempts);
     assert_int_equal(error.code, LKS_INTERNAL);
     assert_int_equal(error.applied, LKS_APPLIED_MAYBE);

@@ -4,6 +4,7 @@
 
 #include <lockstock/call.h>
 #include <lockstock/channel.h>
+#include <lockstock/entry.h>
 #include <lockstock/hold.h>
 #include <lockstock/lease.h>
 #include <lockstock/limiter.h>

@@ -6,7 +6,7 @@ local good = {group = "g", token = token_of "T1", lease_ms = LEASE, once = {scop
   stock = {order_id = "o", lines = {{sku = "a", quantity = 1}}}, locks = {targets = {{name = "l"}}}}
 local ms = 86400000
 
--- promise GS30: bad input is refused by the field's name, and changes nothing
+-- promise GS23: bad input is refused by the field's name, and changes nothing
 function case.enter()
   put "a 10"
   refuses(Guard.Enter, good) {
@@ -31,7 +31,7 @@ function case.enter()
     {"locks.group", locks = {targets = {{name = "a"}, {name = "b"}}}}}
 end
 
--- promise GS30
+-- promise GS23
 function case.renew_and_leave()
   enter("T1 once=k lock=l")
   local parts = {group = "g", token = token_of "T1", once = {scope = "s", key = "k"}, locks = {targets = {{name = "l"}}},
@@ -46,7 +46,7 @@ function case.renew_and_leave()
   refuses(Guard.Leave, {token = token_of "T1", kind = "COMPLETE"}) {{"once"}, {"once", stock = {order_id = "o"}}}
 end
 
--- promise GS31: foreign data under a name of any part refuses the call, and nothing is changed
+-- promise GS24: foreign data under a name of any part refuses the call, and nothing is changed
 function case.foreign_data()
   local base = "ls:{default/g}:"
   refuses_foreign({

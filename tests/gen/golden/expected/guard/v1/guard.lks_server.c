@@ -45,6 +45,7 @@ static const lks_rpc_guard guard_v1_guard_buy_guard = {
         .lease_ms = 86400000,
         .busy = GUARD__V1__BUY_RESPONSE__OUTCOME__OUTCOME_BUSY,
     },
+    .group = "",
     .outcome = "outcome",
     .retry_after = "retry_after_ms",
 };
@@ -99,6 +100,7 @@ static const lks_rpc_guard guard_v1_guard_paths_guard = {
         .lease_ms = 10,
         .busy = SHOP__V1__ORDER_STATE__ORDER_STATE_PAID,
     },
+    .group = "",
     .outcome = "state",
     .retry_after = "",
 };
@@ -133,6 +135,7 @@ static const lks_rpc_guard guard_v1_guard_apart_guard = {
         .lease_ms = 40,
         .busy = 0,
     },
+    .group = "",
     .outcome = "outcome",
     .retry_after = "",
 };
@@ -158,6 +161,7 @@ static const lks_rpc_guard guard_v1_guard_text_guard = {
         .in_progress = 0,
         .mismatch = 0,
     },
+    .group = "",
     .outcome = "",
     .retry_after = "",
 };
@@ -180,6 +184,7 @@ static const lks_rpc_guard guard_v1_guard_alone_guard = {
         .lease_ms = 0,
         .busy = 0,
     },
+    .group = "",
     .outcome = "",
     .retry_after = "",
 };

@@ -1,0 +1,537 @@
+/* An entry: Enter, Renew after a long wait, then Leave. Invariant: what may have been taken and is not returned is given
+ * back by a Leave with the entry's token, which also keeps a late copy of the Enter out. */
+#include <lockstock/entry.h>
+
+#include <stdlib.h>
+
+#include <lockstock/once.h>
+#include <lockstock/v1/guard.lks_client.h>
+
+#include "base/clock.h"
+#include "client/call/channel.h"
+#include "client/lease/hold.h"
+#include "client/lease/lease_time.h"
+#include "rpc/away.h"
+
+struct lks_entry {
+    struct grant grant;         /* first */
+    lks_enter_request *request; /* constant: as it is sent */
+    lks_enter_response *answer; /* the chain's; NULL: none */
+    lks_enter_outcome outcome;
+    lks_error error;
+    lks_entered *entered; /* NULL = a thread waits */
+    lks_left *left;
+    void *arg;
+    lks_leave_request *end; /* the caller's, with the parts; NULL before it leaves */
+    lks_leave_outcome left_as;
+};
+
+static lks_entry *of(struct grant *grant)
+{
+    return (lks_entry *)grant;
+}
+
+/* NULL: out of memory. */
+static void *copy_of(const ProtobufCMessage *message)
+{
+    uint8_t *bytes = malloc(protobuf_c_message_get_packed_size(message) + 1);
+
+    if (!bytes)
+        return NULL;
+    size_t len = protobuf_c_message_pack(message, bytes);
+    void *copy = protobuf_c_message_unpack(message->descriptor, NULL, len, bytes);
+    free(bytes);
+    return copy;
+}
+
+static void free_message(void *message)
+{
+    if (message)
+        protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static bool has_hold(const lks_enter_request *request)
+{
+    return request->stock && request->stock->hold_ms > 0;
+}
+
+static bool has_lease(const lks_enter_request *request)
+{
+    return request->once || request->locks;
+}
+
+/* ---- the lease ------------------------------------------------------------------ */
+
+static lks_guard_service_renew_request renew_request(const lks_entry *entry)
+{
+    lks_guard_service_renew_request request = LKS_GUARD_SERVICE_RENEW_REQUEST_INIT;
+
+    request.group = entry->request->group;
+    request.token = entry->request->token;
+    request.lease_ms = entry->request->lease_ms;
+    request.once = entry->request->once;
+    request.stock = entry->request->stock;
+    request.locks = entry->request->locks;
+    return request;
+}
+
+static void renewed(void *arg, lks_code code, const lks_guard_service_renew_response *response, const lks_error *error)
+{
+    struct lease_batch *batch = arg;
+    struct lease_renewal *renewal = &batch->renewals[0];
+
+    if (code == LKS_OK && response->outcome == LKS_RENEW_GUARD_OUTCOME_RENEWED)
+        renewal->left_ms = renewal->lease->lease_ms;
+    lease_answered(batch, code == LKS_OK ? NULL : error);
+}
+
+static lks_code renew(lks_channel *channel, struct lease_batch *batch, uint32_t timeout_ms, lks_error *error)
+{
+    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
+    const lks_guard_service_renew_request request = renew_request((const lks_entry *)batch->renewals[0].lease);
+
+    return lks_guard_renew_start(channel, &request, &options, renewed, batch, NULL, error);
+}
+
+static void free_entry(struct lease *lease)
+{
+    lks_entry *entry = (lks_entry *)lease;
+
+    free_message(entry->request);
+    free_message(entry->answer);
+    free_message(entry->end);
+    grant_fini(&entry->grant);
+    free(entry);
+}
+
+static const lease_kind of_locks = {.batch_max = 1, .renew = renew, .watch = hold_watch, .free = free_entry},
+                        of_attempts = {.batch_max = 1, .renew = renew, .free = free_entry};
+
+/* ---- giving back ------------------------------------------------------------------ */
+
+static lks_leave_request leave_request(const lks_entry *entry)
+{
+    lks_leave_request request = LKS_LEAVE_REQUEST_INIT;
+
+    request.kind = LKS_LEAVE_KIND_RETRYABLE;
+    request.group = entry->request->group;
+    request.token = entry->request->token;
+    request.once = entry->request->once;
+    request.stock = entry->request->stock;
+    request.locks = entry->request->locks;
+    return request;
+}
+
+/* Limits, and stock that is sold at once, stay as they are. */
+static bool can_give_back(const lks_entry *entry)
+{
+    return has_lease(entry->request) || has_hold(entry->request);
+}
+
+static void give_back_later(const lks_entry *entry)
+{
+    const lks_call_options options = {.timeout_ms = LEASE_TOMBSTONE_MS, .insist = true};
+    const lks_leave_request request = leave_request(entry);
+
+    if (can_give_back(entry))
+        lks_guard_leave_start(entry->grant.lease.channel, &request, &options, NULL, NULL, NULL, NULL);
+}
+
+/* ---- entering ---------------------------------------------------------------------- */
+
+static void settle(lks_entry *entry)
+{
+    bool entered = entry->outcome == LKS_ENTER_OUTCOME_ENTERED;
+
+    if (!grant_settle(&entry->grant)) {
+        if (entered)
+            give_back_later(entry);
+        return;
+    }
+    if (entered && has_lease(entry->request))
+        lease_begin(&entry->grant.lease, entry->grant.sent_ns, entry->answer->lease_ms);
+    if (entry->entered)
+        entry->entered(entry->arg, entry, entry->outcome, &entry->error);
+}
+
+static void undone(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+{
+    (void)response;
+    (void)error;
+    if (code != LKS_OK)
+        give_back_later(of(grant));
+    else if (!of(grant)->request->stock || has_hold(of(grant)->request))
+        of(grant)->error.applied = LKS_APPLIED_NO;
+    settle(of(grant));
+}
+
+/* It is not entered, but may be, also after the refusal of a later try. A refusal is reported once a server has
+ * answered the Leave. */
+static void give_back(lks_entry *entry)
+{
+    const lks_call_options options = {.timeout_ms = grant_timeout_ms(&entry->grant, LEASE_REFUSED_MS), .insist = true};
+    const lks_leave_request request = leave_request(entry);
+
+    if (entry->outcome != LKS_ENTER_OUTCOME_UNSPECIFIED && can_give_back(entry)) {
+        grant_call(&entry->grant, GRANT_CONTINUES, &lks_guard_leave_method, &request.base, &options, undone);
+        return;
+    }
+    give_back_later(entry);
+    settle(entry);
+}
+
+static void lose(lks_entry *entry)
+{
+    entry->outcome = LKS_ENTER_OUTCOME_UNSPECIFIED;
+    lks_error_set_reason(&entry->error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
+                         "the lease expired before the answer arrived");
+}
+
+static void confirmed(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
+{
+    const lks_guard_service_renew_response *response = (const lks_guard_service_renew_response *)message;
+    lks_entry *entry = of(grant);
+
+    if (code == LKS_OK && response->outcome == LKS_RENEW_GUARD_OUTCOME_RENEWED) {
+        entry->answer->lease_ms = entry->request->lease_ms;
+        settle(entry);
+        return;
+    }
+    lose(entry);
+    if (code != LKS_OK) {
+        entry->error = *error;
+        entry->error.applied = LKS_APPLIED_MAYBE; /* it was entered */
+    }
+    give_back(entry);
+}
+
+static void confirm(lks_entry *entry)
+{
+    const lks_call_options options = {.timeout_ms = grant_timeout_ms(&entry->grant, 0), .insist = true};
+    const lks_guard_service_renew_request request = renew_request(entry);
+
+    grant_call(&entry->grant, GRANT_TAKES, &lks_guard_renew_method, &request.base, &options, confirmed);
+}
+
+static void refuse(lks_entry *entry, lks_code code, lks_reason reason, const char *text)
+{
+    const int64_t retry_ms = entry->answer->retry_after_ms;
+
+    lks_error_set_reason(&entry->error, code, LKS_APPLIED_NO, reason, "%s", text);
+    if (retry_ms > 0)
+        entry->error.retry_after_ms = retry_ms < UINT32_MAX ? (uint32_t)retry_ms : UINT32_MAX;
+}
+
+static void fail_unexpected(lks_entry *entry, const char *text)
+{
+    entry->outcome = LKS_ENTER_OUTCOME_UNSPECIFIED;
+    lks_error_set(&entry->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s", text);
+}
+
+static void take_outcome(lks_entry *entry)
+{
+    switch ((int)entry->outcome) {
+    case LKS_ENTER_OUTCOME_ENTERED:
+        entry->error = (lks_error){.code = LKS_OK};
+        if (entry->request->locks && entry->answer->n_fences != entry->request->locks->n_targets)
+            fail_unexpected(entry, "an answer without a fence");
+        break;
+    case LKS_ENTER_OUTCOME_REPLAY:
+        entry->error = (lks_error){.code = LKS_OK};
+        if (!entry->answer->result)
+            fail_unexpected(entry, "the answer has no stored result");
+        break;
+    case LKS_ENTER_OUTCOME_IN_PROGRESS:
+        refuse(entry, LKS_ABORTED, LKS_REASON_BUSY,
+               "another attempt has not ended: it runs, or its process is gone and its lease goes on");
+        break;
+    case LKS_ENTER_OUTCOME_MISMATCH:
+        refuse(entry, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED, "the key was used for another request");
+        break;
+    case LKS_ENTER_OUTCOME_LIMITED:
+        refuse(entry, LKS_RESOURCE_EXHAUSTED, LKS_REASON_RATE_LIMITED, "over the limit");
+        break;
+    case LKS_ENTER_OUTCOME_OUT_OF_STOCK:
+        refuse(entry, LKS_FAILED_PRECONDITION, LKS_REASON_WRONG_STATE, "the stock cannot be sold");
+        break;
+    case LKS_ENTER_OUTCOME_BUSY:
+        refuse(entry, LKS_ABORTED, LKS_REASON_BUSY, "others hold the lock");
+        break;
+    case LKS_ENTER_OUTCOME_TIMED_OUT:
+        refuse(entry, LKS_DEADLINE_EXCEEDED, LKS_REASON_BUSY, "others held the lock until the timeout");
+        break;
+    case LKS_ENTER_OUTCOME_TOKEN_SPENT:
+        lose(entry);
+        break;
+    default:
+        fail_unexpected(entry, "an answer of an unknown kind");
+    }
+}
+
+static void answered(struct grant *grant, lks_code code, const ProtobufCMessage *response, const lks_error *error)
+{
+    lks_entry *entry = of(grant);
+
+    entry->error = *error;
+    if (code == LKS_OK && (entry->answer = copy_of(response))) {
+        entry->outcome = entry->answer->outcome;
+        take_outcome(entry);
+    } else if (code == LKS_OK) {
+        lks_error_set(&entry->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, "out of memory for the answer");
+    }
+    const bool entered = entry->outcome == LKS_ENTER_OUTCOME_ENTERED;
+    if (!entered && code == LKS_OK && error_is_doubtful(error))
+        entry->error.applied = LKS_APPLIED_MAYBE;
+    if (entered && has_lease(entry->request) && grant_needs_confirmation(grant))
+        confirm(entry);
+    else if (!entered && entry->error.code != LKS_OK && entry->error.applied != LKS_APPLIED_NO)
+        give_back(entry);
+    else
+        settle(entry);
+}
+
+/* A cancel does not end an Enter with an attempt: a server that lets it wait would begin the attempt of a caller that is
+ * gone. */
+static lks_code ask(lks_entry *entry, lks_error *error)
+{
+    const lks_call_options options = {.timeout_ms = grant_asking_ms(&entry->grant, (uint32_t)entry->request->wait_ms)};
+
+    entry->grant.sent_ns = clock_now_ns();
+    return grant_start(&entry->grant, entry->request->once ? GRANT_CONTINUES : GRANT_TAKES, &lks_guard_enter_method,
+                       &entry->request->base, &options, answered, error);
+}
+
+/* ---- making ----------------------------------------------------------------------- */
+
+static lks_enter_request *request_of(const lks_enter_request *from)
+{
+    char token[LKS_RPC_RANDOM_ID_LEN + 1], owner[HOLD_OWNER_BYTES + 1];
+    lks_enter_request request = *from;
+
+    if (*from->token == '\0') {
+        lks_rpc_random_id(token);
+        request.token = token;
+    }
+    if (*from->owner == '\0') {
+        hold_own_name(owner);
+        request.owner = owner;
+    }
+    if (from->lease_ms == 0)
+        request.lease_ms = LEASE_DEFAULT_MS;
+    if (from->wait_ms > UINT32_MAX)
+        request.wait_ms = UINT32_MAX;
+    request.wait_ms = lease_wait_ms((uint32_t)request.wait_ms);
+    return copy_of(&request.base);
+}
+
+static lks_code new_entry(lks_channel *channel, const lks_enter_request *request, bool waits, uint32_t timeout_ms,
+                          lks_entry **ret, lks_error *error)
+{
+    lks_code code = request->lease_ms < 0 || request->lease_ms > UINT32_MAX
+                        ? lease_check_ms(UINT32_MAX, error)
+                        : lease_check_ms((uint32_t)request->lease_ms, error);
+
+    if (code != LKS_OK)
+        return code;
+    lks_entry *entry = calloc(1, sizeof *entry);
+    lks_enter_request *own = request_of(request);
+    if (!entry || !own) {
+        free(entry);
+        free_message(own);
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    }
+    entry->request = own;
+    entry->grant.lease = (struct lease){.kind = own->locks ? &of_locks : &of_attempts,
+                                        .channel = channel,
+                                        .lease_ms = (uint32_t)own->lease_ms,
+                                        .keep_ms = has_lease(own) ? LEASE_ALWAYS : 0};
+    code = grant_init(&entry->grant, waits, timeout_ms, error);
+    if (code == LKS_OK)
+        *ret = entry;
+    else
+        free_entry(&entry->grant.lease);
+    return code;
+}
+
+lks_code lks_enter_start(lks_channel *channel, const lks_enter_request *request, uint32_t timeout_ms,
+                         lks_entered *done, void *arg, lks_entry **ret, lks_error *error)
+{
+    lks_entry *entry = NULL;
+    lks_code code = new_entry(channel, request, false, timeout_ms, &entry, error);
+
+    if (code != LKS_OK)
+        return code;
+    entry->entered = done;
+    entry->arg = arg;
+    *ret = entry; /* before the callback can run */
+    code = ask(entry, error);
+    if (code != LKS_OK) {
+        *ret = NULL;
+        lks_entry_free(entry);
+    }
+    return code;
+}
+
+lks_enter_outcome lks_enter(lks_channel *channel, const lks_enter_request *request, lks_entry **ret, lks_error *error)
+{
+    lks_entry *entry = NULL;
+    lks_error unwanted;
+
+    error = error ? error : &unwanted;
+    *ret = NULL;
+    if (new_entry(channel, request, true, 0, &entry, error) != LKS_OK)
+        return LKS_ENTER_OUTCOME_UNSPECIFIED;
+    ask(entry, &entry->error);
+    *error = entry->error;
+    const lks_enter_outcome outcome = entry->outcome;
+    if (outcome == LKS_ENTER_OUTCOME_UNSPECIFIED)
+        lks_entry_free(entry);
+    else
+        *ret = entry;
+    return outcome;
+}
+
+void lks_enter_cancel(lks_entry *entry)
+{
+    lks_error error;
+
+    if (!grant_cancel(&entry->grant))
+        return;
+    lks_error_set(&error, LKS_CANCELLED, LKS_APPLIED_MAYBE, "cancelled by the caller");
+    entry->entered(entry->arg, entry, LKS_ENTER_OUTCOME_UNSPECIFIED, &error);
+}
+
+const lks_enter_response *lks_entry_answer(const lks_entry *entry)
+{
+    return entry->answer;
+}
+
+bool lks_entry_is_lost(const lks_entry *entry)
+{
+    return has_lease(entry->request) && lease_is_lost(&entry->grant.lease);
+}
+
+void lks_entry_free(lks_entry *entry)
+{
+    if (!entry || lease_check_process(NULL) != LKS_OK)
+        return;
+    lease_end(&entry->grant.lease);
+    if (atomic_load(&entry->grant.state) == GRANT_SETTLED && entry->outcome == LKS_ENTER_OUTCOME_ENTERED)
+        give_back_later(entry);
+    lease_drop(&entry->grant.lease);
+}
+
+/* ---- leaving ------------------------------------------------------------------------ */
+
+/* How long the end of an entry is tried: what is not stored is done again by the next one. */
+static uint32_t patience_ms(const lks_entry *entry, uint32_t least_ms)
+{
+    uint32_t lease_ms = entry->grant.lease.lease_ms;
+
+    return lease_ms > least_ms ? lease_ms : least_ms;
+}
+
+static void leave_later(const lks_entry *entry)
+{
+    const lks_call_options options = {.timeout_ms = patience_ms(entry, LEASE_BACKGROUND_MS), .insist = true};
+
+    lks_guard_leave_start(entry->grant.lease.channel, entry->end, &options, NULL, NULL, NULL, NULL);
+}
+
+static void left(struct grant *grant, lks_code code, const ProtobufCMessage *message, const lks_error *error)
+{
+    lks_entry *entry = of(grant);
+
+    entry->error = *error;
+    entry->left_as =
+        code == LKS_OK ? ((const lks_leave_response *)message)->outcome : LKS_LEAVE_OUTCOME_UNSPECIFIED;
+    if (entry->left_as == LKS_LEAVE_OUTCOME_LEFT)
+        entry->error = (lks_error){.code = LKS_OK};
+    else if (entry->left_as == LKS_LEAVE_OUTCOME_SUPERSEDED)
+        lks_error_set_reason(&entry->error, LKS_ABORTED, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
+                             "another attempt took over: this one's result is not stored");
+    else if (entry->left_as == LKS_LEAVE_OUTCOME_HOLD_ENDED)
+        lks_error_set_reason(&entry->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, LKS_REASON_LEASE_LOST,
+                             "the hold has ended: nothing is stored, and nothing given back");
+    else if (code == LKS_OK)
+        lks_error_set(&entry->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer of an unknown kind");
+    else if (entry->grant.until_ns != CLOCK_NEVER)
+        leave_later(entry);
+    if (entry->left)
+        entry->left(entry->arg, entry->left_as, &entry->error);
+    if (!grant->waits && entry->left_as != LKS_LEAVE_OUTCOME_HOLD_ENDED)
+        lease_drop(&entry->grant.lease);
+}
+
+/* LKS_INVALID_ARGUMENT, LKS_RESOURCE_EXHAUSTED. */
+static lks_code keep_end(lks_entry *entry, const lks_leave_request *end, lks_error *error)
+{
+    const lks_channel *channel = entry->grant.lease.channel;
+    lks_leave_request request = leave_request(entry);
+
+    request.kind = end->kind;
+    request.code = end->code;
+    request.body = end->body;
+    request.n_headers = end->n_headers;
+    request.headers = end->headers;
+    request.detail = end->detail;
+    if (end->body.len > LKS_ONCE_BODY_MAX || !channel_has_room(channel, &request.base))
+        return lks_error_set_reason(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, LKS_REASON_TOO_LARGE,
+                                    "body: longer than %d bytes, or than a message of the channel", LKS_ONCE_BODY_MAX);
+    free_message(entry->end);
+    entry->end = copy_of(&request.base);
+    return entry->end ? LKS_OK : lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
+static void send_leave(lks_entry *entry, uint32_t timeout_ms)
+{
+    const uint32_t channel_ms = entry->grant.lease.channel->options.timeout_ms;
+    const uint32_t most_ms = timeout_ms == 0           ? patience_ms(entry, channel_ms)
+                             : timeout_ms < channel_ms ? timeout_ms
+                                                       : channel_ms;
+    const lks_call_options options = {.timeout_ms = most_ms, .insist = true};
+    const lks_error none = {.code = LKS_OK};
+    lks_leave_response response = LKS_LEAVE_RESPONSE_INIT;
+
+    lease_end(&entry->grant.lease);
+    entry->grant.until_ns = timeout_ms > 0 ? clock_in_ms(timeout_ms) : CLOCK_NEVER;
+    if (can_give_back(entry)) {
+        grant_call(&entry->grant, GRANT_CONTINUES, &lks_guard_leave_method, &entry->end->base, &options, left);
+        return;
+    }
+    response.outcome = LKS_LEAVE_OUTCOME_LEFT;
+    left(&entry->grant, LKS_OK, &response.base, &none);
+}
+
+lks_code lks_leave_start(lks_entry *entry, const lks_leave_request *end, uint32_t timeout_ms, lks_left *done, void *arg,
+                         lks_error *error)
+{
+    const lks_code code = keep_end(entry, end, error);
+
+    if (code != LKS_OK)
+        return code;
+    entry->grant.waits = false;
+    entry->left = done;
+    entry->arg = arg;
+    send_leave(entry, timeout_ms);
+    return LKS_OK;
+}
+
+lks_leave_outcome lks_leave(lks_entry *entry, const lks_leave_request *end, lks_error *error)
+{
+    lks_error unwanted;
+
+    error = error ? error : &unwanted;
+    if (keep_end(entry, end, error) != LKS_OK) {
+        lks_entry_free(entry);
+        return LKS_LEAVE_OUTCOME_UNSPECIFIED;
+    }
+    entry->grant.waits = true;
+    entry->left = NULL;
+    send_leave(entry, 0);
+    *error = entry->error;
+    const lks_leave_outcome outcome = entry->left_as;
+    if (outcome != LKS_LEAVE_OUTCOME_HOLD_ENDED)
+        lease_drop(&entry->grant.lease);
+    return outcome;
+}
