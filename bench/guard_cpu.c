@@ -1,6 +1,7 @@
-/* guard_cpu: prints the CPU time that guards cost a host. Slices of calls take turns on two methods: one with all
- * three guards, and one whose handler does the same with lks_limiter, lks_once and lks_mutex. With the arguments
- * "host" and the URL of lockstockd it is the host. */
+/* guard_cpu [OTHER]: prints what guards cost a call: CPU time of the host, of lockstockd and of Redis, and the median
+ * time. Slices of calls take turns on two methods: one with all three guards, and one whose handler does the same with
+ * lks_limiter, lks_once and lks_mutex. OTHER is this program of another build, whose guarded method takes turns with
+ * them. With the arguments "host" and the URL of lockstockd it is the host. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +15,15 @@
 
 #include "guarded.pb-c.h"
 #include "conformance/caller.h"
+#include "base/clock.h"
+#include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 
-enum { SLICE = 2000, ROUNDS = 8, IN_FLIGHT = 16, THREADS = 16, HOUR_MS = 3600000, WAIT_MS = 10000, BYTES = 128 };
+enum { SLICE = 2000, ALONE = 500, ROUNDS = 8, IN_FLIGHT = 16, WAYS = 3, THREADS = 16, HOUR_MS = 3600000, WAIT_MS = 10000, BYTES = 128 };
 
 typedef Lockstock__Test__BuyRequest buy_request;
 typedef Lockstock__Test__BuyResponse buy_response;
 
-static const char *const names[] = {"guarded", "by hand"};
 static const char *const paths[] = {"/lockstock.test.Bench/Guarded", "/lockstock.test.Bench/ByHand"};
 
 /* ---- the host ------------------------------------------------------------------------------------- */
@@ -137,14 +139,18 @@ static double slice_cpu_of(pid_t pid)
     return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }
 
-/* Makes n calls, in_flight at once; `next` makes each. Returns false if the connection or a call failed. */
+/* Makes n calls, in_flight at once; `next` makes each. us: how long each took, of calls that are made one after the
+ * other; NULL = not wanted. Returns false if the connection or a call failed. */
 static bool slice_run(const wire_driver *driver, void *caller, int n, int in_flight, call_spec (*next)(const void *arg),
-                      const void *arg)
+                      const void *arg, double *us)
 {
+    uint64_t since_ns = 0;
+
     for (int started = 0, ended = 0; ended < n;) {
         outcome got;
         if (started < n && started - ended < in_flight) {
             const call_spec call = next(arg);
+            since_ns = clock_now_ns();
             if (driver->start(caller, &call) == 0)
                 return false;
             started++;
@@ -154,6 +160,8 @@ static bool slice_run(const wire_driver *driver, void *caller, int n, int in_fli
                 return false;
             }
             free(got.payload);
+            if (us)
+                us[ended] = (double)(clock_now_ns() - since_ns) / 1e3;
             ended++;
         }
     }
@@ -181,34 +189,95 @@ static call_spec next_order(const void *path)
                        .timeout_ms = 30000};
 }
 
-int main(int argc, char **argv)
+static redis_fixture *redis;
+static server_fixture *server;
+
+/* A way to make a guarded call. */
+static struct way {
+    const char *name, *path;
+    process *host;
+    void *caller;
+    double host_s, server_s, redis_s, us[ALONE * ROUNDS];
+} ways[WAYS] = {{.name = "guarded", .path = "/lockstock.test.Bench/Guarded"},
+                {.name = "by hand", .path = "/lockstock.test.Bench/ByHand"},
+                {.name = "other", .path = "/lockstock.test.Bench/Guarded"}};
+
+static bool open_way(struct way *w, const char *program)
 {
-    double cpu_s[2] = {0, 0};
+    const char *const argv[] = {program, "host", server_fixture_url(server), NULL};
     char line[64], url[64];
     unsigned port = 0;
 
+    w->host = process_spawn(argv, NULL);
+    if (!w->host || !process_wait_line(w->host, "port", line, sizeof line, 10000) || sscanf(line, "port %u", &port) != 1)
+        return false;
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
+    return (w->caller = sp_driver.open(url, NULL));
+}
+
+/* round 0 warms up. */
+static bool run_slice(struct way *w, int round)
+{
+    const double host_s = slice_cpu_of(process_pid(w->host)), server_s = slice_cpu_of(server_fixture_pid(server)),
+                 redis_s = slice_cpu_of(redis_fixture_pid(redis));
+
+    if (!slice_run(&sp_driver, w->caller, SLICE, IN_FLIGHT, next_order, w->path, NULL))
+        return false;
+    if (round > 0) {
+        w->host_s += slice_cpu_of(process_pid(w->host)) - host_s;
+        w->server_s += slice_cpu_of(server_fixture_pid(server)) - server_s;
+        w->redis_s += slice_cpu_of(redis_fixture_pid(redis)) - redis_s;
+    }
+    return slice_run(&sp_driver, w->caller, ALONE, 1, next_order, w->path, &w->us[round > 0 ? (round - 1) * ALONE : 0]);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void print_ways(int n)
+{
+    enum { MEDIAN = ALONE * ROUNDS / 2 };
+    const double calls = SLICE * ROUNDS;
+
+    for (int i = 0; i < n; i++)
+        qsort(ways[i].us, ALONE * ROUNDS, sizeof *ways[i].us, by_size);
+    for (int i = 0; i < n; i++) {
+        const struct way *w = &ways[i], *last = &ways[n - 1];
+        printf("%-8s us of CPU a call: host %6.1f (%.2f of %s), lockstockd %6.1f (%.2f), Redis %6.1f (%.2f); p50 alone %6.0f us "
+               "(%.2f)\n",
+               w->name, w->host_s / calls * 1e6, w->host_s / last->host_s, last->name, w->server_s / calls * 1e6,
+               w->server_s / last->server_s, w->redis_s / calls * 1e6, w->redis_s / last->redis_s, w->us[MEDIAN],
+               w->us[MEDIAN] / last->us[MEDIAN]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
+    const int n = argc == 2 ? 3 : 2;
+
     if (argc == 3 && strcmp(argv[1], "host") == 0)
         return serve(argv[2]);
-    server_fixture *server = server_fixture_start(NULL);
-    if (!server)
-        return 1;
-    const char *const host_argv[] = {argv[0], "host", server_fixture_url(server), NULL};
-    process *host = process_spawn(host_argv, NULL);
-    bool ok = host && process_wait_line(host, "port", line, sizeof line, 10000) && sscanf(line, "port %u", &port) == 1;
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
-    void *caller = ok ? sp_driver.open(url, NULL) : NULL;
-    for (int slice = 0; caller && ok && slice < 2 * (ROUNDS + 1); slice++) {
-        double before = slice_cpu_of(process_pid(host));
-        ok = slice_run(&sp_driver, caller, SLICE, IN_FLIGHT, next_order, paths[slice % 2]);
-        if (slice >= 2) /* the first round warms up */
-            cpu_s[slice % 2] += slice_cpu_of(process_pid(host)) - before;
+    redis = redis_fixture_start(NULL);
+    server = redis ? server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe})
+                   : NULL;
+    bool ok = server;
+    for (int i = 0; ok && i < n; i++)
+        ok = open_way(&ways[i], i == 2 ? argv[1] : argv[0]);
+    for (int slice = 0; ok && slice < n * (ROUNDS + 1); slice++)
+        ok = run_slice(&ways[slice % n], slice / n);
+    if (ok)
+        print_ways(n);
+    for (int i = 0; i < n; i++) {
+        if (ways[i].caller)
+            sp_driver.close(ways[i].caller);
+        process_free(ways[i].host);
     }
-    for (int i = 0; ok && i < 2; i++)
-        printf("%-8s %6.1f us of the host's CPU a call, %.2f of by hand\n", names[i], cpu_s[i] / (SLICE * ROUNDS) * 1e6,
-               cpu_s[i] / cpu_s[1]);
-    if (caller)
-        sp_driver.close(caller);
-    process_free(host);
     server_fixture_free(server);
+    redis_fixture_free(redis);
     return ok ? 0 : 1;
 }

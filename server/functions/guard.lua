@@ -46,7 +46,7 @@ local function begin_attempt(e)
   end
 end
 
--- The outcome of each rule; nil: one of them refuses.
+-- What rate_check returns; nil: one of the rules refuses.
 local function check_limits(e)
   local limits = parts.ratelimit
   e.limits = limits.checks.open(e.rates)
@@ -54,7 +54,7 @@ local function check_limits(e)
   for i = 1, limits.result * e.n_rules, limits.result do
     if rules[i] ~= 'ALLOWED' then
       limits.checks.close(e.limits) -- a refused try may lead to a ban
-      return nil, {'LIMITED', rules}
+      return nil, {'LIMITED', unpack(rules)}
     end
   end
   e.again = e.again or #rules > limits.result * e.n_rules
@@ -73,18 +73,20 @@ local function take_stock(e)
   if reply[1] == 'BUCKETED' or reply[1] == 'CLAIM' then
     fail('FAILED_PRECONDITION', 'stock.group: is in buckets, which lie in groups of their own; use StockService')
   end
-  if reply[1] ~= 'MORE' then return nil, {'OUT_OF_STOCK', reply} end
+  if reply[1] ~= 'MORE' then return nil, {'OUT_OF_STOCK', unpack(reply)} end
   parts.stock.close(e.order)
   return nil, reply
 end
 
 -- The fences; nil: the locks are not granted.
 local function take_locks(e)
-  local ask = e.over and parts.lock.time_out or e.woken and parts.lock.acquire_again or parts.lock.acquire_first
-  local words = {e.base, clock(), e.token, e.owner, e.lease_ms, e.wait_ms, e.copy}
-  for target in string.gmatch(e.targets, '[^,]+') do words[#words + 1] = target end
-  local reply
-  if e.over then reply = ask(false, unpack(words)) else reply = ask(unpack(words)) end
+  local ask, targets = parts.lock.acquire, {e.targets}
+  if string.find(e.targets, ',', 1, true) then
+    targets = {}
+    for target in string.gmatch(e.targets, '[^,]+') do targets[#targets + 1] = target end
+  end
+  if e.over then ask = parts.lock.time_out elseif e.woken then ask = parts.lock.acquire_again end
+  local reply = ask(e.base, clock(), e.token, e.owner, e.lease_ms, e.wait_ms, e.copy, unpack(targets))
   if type(reply) == 'number' then return {reply} end
   if type(reply[1]) == 'number' then return reply end
   if reply[1] ~= 'ACQUIRED' then return nil, reply end
@@ -106,8 +108,16 @@ local function refuse(e, reply)
   return reply
 end
 
+-- Adds the elements of a list to another.
+local function append(to, list)
+  local n = #to
+  for i = 1, #list do to[n + i] = list[i] end
+end
+
+local NONE = {}
+
 local function take(e)
-  local fences, rules, lines, refused = {}, {}, {}, nil
+  local fences, rules, lines, refused = NONE, NONE, NONE, nil
   if e.stock ~= '' then e.order = parts.stock.open(e.stock) end
   if e.record ~= '' then refused = begin_attempt(e) else e.again = is_repeat(e) end
   if refused and refused[1] == 'IN_PROGRESS' and e.once_wait_ms ~= '0' and not e.over then return wait_for_attempt(e, refused) end
@@ -123,8 +133,12 @@ local function take(e)
   if e.limits and e.limits.touched then parts.ratelimit.checks.close(e.limits) end
   local attempt = e.attempt
   if attempt and attempt.touched then parts.idempotency.begins.close(attempt) end
-  return {'ENTERED', e.again and 1 or 0, attempt and attempt.record.attempt or 0, attempt and attempt.record.fence or 0,
-    e.left_ms or e.lease_ms, e.hold_ms, fences, rules, lines}
+  local record = attempt and attempt.record
+  local reply = {'ENTERED', e.again and 1 or 0, record and record.attempt or 0, record and record.fence or 0,
+    e.left_ms or e.lease_ms, e.hold_ms, unpack(fences)}
+  append(reply, lines)
+  append(reply, rules)
+  return reply
 end
 
 -- Empty: record, the part "once" is missing; targets, "locks"; rates, "limits"; stock, "stock". record, rates and stock
@@ -132,11 +146,11 @@ end
 -- call has none to wait for. waiter: "<server> <key>", what wakes
 -- the call from idem:w. copy: "<server>.<copy>.", which gets no turn without being asked. request_id: of limits alone.
 -- hold_ms 0: Deduct. name, text: of each rule its key and the rule; then of each line sku and quantity.
--- -> {'ENTERED', 1 when replayed, attempt, its fence, ms left of the lease, ms left of the hold, {fence of each target},
---     {what rate_check returns}, {available of each line}}
+-- -> {'ENTERED', 1 when replayed, attempt, its fence, ms left of the lease, ms left of the hold, then of each target its
+--     fence, of each line what is available, and, unless it is replayed, what rate_check returns}
 --    {'REPLAY', attempt, result}, {'IN_PROGRESS', attempt, ms left}, {'MISMATCH'}
---    {'LIMITED', {what rate_check returns}}
---    {'OUT_OF_STOCK', {what stock_deduct or stock_reserve returns}}
+--    {'LIMITED', what rate_check returns}
+--    {'OUT_OF_STOCK', what stock_deduct or stock_reserve returns}
 --    {'BUSY' or 'TIMED_OUT', place from 0 of a target in the way, its holder's owner, ms left}, {'TOKEN_SPENT'}
 --    {'QUEUED', for each target the ms until lock_promote is due}: parked in the queue of the locks
 --    {'WAIT', attempt, ms left of its lease}: parked until another attempt ends

@@ -351,7 +351,7 @@ end
 
 -- Its time to wait is over; may_claim: it takes what it was offered. -> as lock_acquire, but {'TIMED_OUT', ...} for
 -- {'BUSY', ...}
-local function time_out(may_claim, base, now, token, owner, lease_ms, wait_ms, copy, ...)
+local function end_wait(may_claim, base, now, token, owner, lease_ms, wait_ms, copy, ...)
   local me = me_of(base, token, owner, lease_ms, wait_ms, copy, table.concat({...}, ','))
   local record = read_record(me.key)
   if record and not waits(record) then return acquired_again(base, me.token, record, me.targets, now) end
@@ -375,7 +375,7 @@ local function time_out(may_claim, base, now, token, owner, lease_ms, wait_ms, c
 end
 
 define('lock_withdraw', {'allow-oom'}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
-  return time_out(true, base, now, token, owner, lease_ms, wait_ms, copy, ...)
+  return end_wait(true, base, now, token, owner, lease_ms, wait_ms, copy, ...)
 end)
 
 -- Takes back what was granted to that copy, when its caller was not told: the token keeps its number.
@@ -650,8 +650,12 @@ define('lock_reset_fence', {}, function(base, now, presented)
 end)
 
 parts.lock = {
-  acquire_first = acquire_first, acquire_again = acquire_again, time_out = time_out, abandon = abandon, renew = renew,
-  release = release,
+  acquire = acquire_first, acquire_again = acquire_again, abandon = abandon, renew = renew, release = release,
+
+  -- Without a claim.
+  time_out = function(...)
+    return end_wait(false, ...)
+  end,
 
   -- Whether the token has been granted something, now or before.
   is_known = function(base, token)

@@ -217,66 +217,93 @@ static void stay(const lks_enter_request *request, answer *a, const store_value 
     answer_waits(a);
 }
 
-static void read_rules(const lks_enter_request *request, answer *a, const store_value *rules,
+/* The elements of a reply from `from` on. */
+static store_value rest_of(answer *a, const store_value *reply, size_t from)
+{
+    const size_t n = answer_count(a, reply);
+
+    return from <= n ? (store_value){.type = STORE_ARRAY, .n = n - from, .element = reply->element + from}
+                     : (store_value){.type = STORE_NIL};
+}
+
+static void read_rules(const lks_enter_request *request, answer *a, const store_value *reply, size_t from,
                        lks_enter_response *response)
 {
+    const store_value rules = rest_of(a, reply, from);
     lks_check_response check = LKS_CHECK_RESPONSE_INIT;
 
-    ratelimit_read_reply(a, rules, request->limits->n_rules, &check);
+    ratelimit_read_reply(a, &rules, request->limits->n_rules, &check);
     response->n_rules = check.n_rules;
     response->rules = check.rules;
     response->retry_after_ms = check.retry_after_ms;
 }
 
-static void read_fences(const lks_enter_request *request, answer *a, const store_value *fences,
+static void read_fences(const lks_enter_request *request, answer *a, const store_value *reply, size_t from,
                         lks_enter_response *response)
 {
     response->n_fences = request->locks->n_targets;
     response->fences = answer_messages(a, &lockstock__v1__fence__descriptor, response->n_fences);
     for (size_t i = 0; i < response->n_fences; i++) {
         response->fences[i]->name = request->locks->targets[i]->name;
-        response->fences[i]->fence = (uint64_t)answer_int(a, fences, i);
+        response->fences[i]->fence = (uint64_t)answer_int(a, reply, from + i);
     }
 }
 
-/* available: of each line; of a refused order {word, number, place, available...}. */
-static void read_lines(const lks_enter_request *request, answer *a, const store_value *available, bool refused,
+static void read_lines(const lks_enter_request *request, answer *a, const store_value *reply, size_t from,
                        lks_enter_response *response)
 {
-    const size_t count = answer_count(a, available);
-
-    response->n_lines = refused ? (count > 2 ? (count - 2) / 2 : 0) : request->stock->n_lines;
+    response->n_lines = request->stock->n_lines;
     response->lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, response->n_lines);
     for (size_t i = 0; i < response->n_lines; i++) {
-        const size_t line = refused ? (size_t)answer_int(a, available, 2 + 2 * i) : i;
+        response->lines[i]->sku = request->stock->lines[i]->sku;
+        response->lines[i]->available = answer_int(a, reply, from + i);
+    }
+}
+
+/* {"OUT_OF_STOCK", outcome, number, then place and available of each line in the way} */
+static void read_refused_order(const lks_enter_request *request, answer *a, const store_value *reply,
+                               lks_enter_response *response)
+{
+    const size_t count = answer_count(a, reply);
+
+    response->stock_outcome =
+        (lks_reserve_outcome)answer_enum(a, reply, 1, &lockstock__v1__reserve_outcome__descriptor);
+    response->n_lines = count > 3 ? (count - 3) / 2 : 0;
+    response->lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, response->n_lines);
+    for (size_t i = 0; i < response->n_lines; i++) {
+        const size_t line = (size_t)answer_int(a, reply, 3 + 2 * i);
         if (line < request->stock->n_lines)
             response->lines[i]->sku = request->stock->lines[line]->sku;
-        response->lines[i]->available = answer_int(a, available, refused ? 3 + 2 * i : i);
+        response->lines[i]->available = answer_int(a, reply, 4 + 2 * i);
     }
 }
 
 static void read_entered(const lks_enter_request *request, answer *a, const store_value *reply,
                          lks_enter_response *response)
 {
+    size_t at = 6;
+
     response->replayed = answer_int(a, reply, 1) != 0;
     response->attempt = answer_int(a, reply, 2);
     response->attempt_fence = (uint64_t)answer_int(a, reply, 3);
     if (request->once || request->locks)
         response->lease_ms = answer_int(a, reply, 4);
-    if (request->locks)
-        read_fences(request, a, answer_at(a, reply, 6), response);
-    const store_value *rules = answer_at(a, reply, 7);
-    if (answer_count(a, rules) > 0)
-        read_rules(request, a, rules, response);
-    if (!request->stock)
-        return;
-    response->hold_ms = answer_int(a, reply, 5);
-    read_lines(request, a, answer_at(a, reply, 8), false, response);
-    for (size_t i = 0; !response->replayed && i < request->stock->n_lines; i++)
-        a->units += (uint64_t)request->stock->lines[i]->quantity;
-    if (request->stock->hold_ms > 0) /* the hold of a repeated order may have ended */
-        answer_lasting_alarm_at(a, argument(a, ARG_GUARD_ENTER_STOCK), fn_stock_expire.name,
-                                response->hold_ms > 0 ? response->hold_ms : -1);
+    if (request->locks) {
+        read_fences(request, a, reply, at, response);
+        at += response->n_fences;
+    }
+    if (request->stock) {
+        response->hold_ms = answer_int(a, reply, 5);
+        read_lines(request, a, reply, at, response);
+        at += response->n_lines;
+        for (size_t i = 0; !response->replayed && i < request->stock->n_lines; i++)
+            a->units += (uint64_t)request->stock->lines[i]->quantity;
+        if (request->stock->hold_ms > 0) /* the hold of a repeated order may have ended */
+            answer_lasting_alarm_at(a, argument(a, ARG_GUARD_ENTER_STOCK), fn_stock_expire.name,
+                                    response->hold_ms > 0 ? response->hold_ms : -1);
+    }
+    if (answer_count(a, reply) > at)
+        read_rules(request, a, reply, at, response);
 }
 
 static lks_holder *read_holder(const lks_enter_request *request, answer *a, const store_value *reply)
@@ -309,15 +336,11 @@ static void read_reply(const lks_enter_request *request, answer *a, const store_
         response->retry_after_ms = answer_int(a, reply, 2);
         break;
     case LKS_ENTER_OUTCOME_LIMITED:
-        read_rules(request, a, answer_at(a, reply, 1), response);
+        read_rules(request, a, reply, 1, response);
         break;
-    case LKS_ENTER_OUTCOME_OUT_OF_STOCK: {
-        const store_value *refusal = answer_at(a, reply, 1);
-        response->stock_outcome =
-            (lks_reserve_outcome)answer_enum(a, refusal, 0, &lockstock__v1__reserve_outcome__descriptor);
-        read_lines(request, a, refusal, true, response);
+    case LKS_ENTER_OUTCOME_OUT_OF_STOCK:
+        read_refused_order(request, a, reply, response);
         break;
-    }
     case LKS_ENTER_OUTCOME_BUSY:
     case LKS_ENTER_OUTCOME_TIMED_OUT:
         response->holder = read_holder(request, a, reply);
