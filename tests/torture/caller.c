@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 #include <lockstock/call.h>
+#include <lockstock/v1/guard.lks.h>
 #include <lockstock/v1/id.lks.h>
 #include <lockstock/v1/idempotency.lks.h>
 #include <lockstock/v1/lock.lks.h>
@@ -25,7 +26,7 @@
 
 #define METHOD(name, Name, request, response, constant) &(constant),
 static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(
-    METHOD) LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD) LKS_ID_METHODS(METHOD)};
+    METHOD) LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD) LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD)};
 
 typedef struct asked {
     json_int_t k;

@@ -15,10 +15,11 @@ from google.protobuf import json_format  # noqa: E402
 NATURAL = {"Acquire": "token", "Release": "token", "Renew": "leases", "CheckFence": "fence", "Adjust": "adjustment_id",
            "Deduct": "order_id", "Reserve": "order_id", "Confirm": "order_id", "ExtendHold": "order_id",
            "Cancel": "order_id", "Return": "return_id", "Begin": "attempt_token", "Extend": "fence",
-           "Complete": "fence", "Fail": "fence", "Check": "request_id", "Refund": "request_id"}
+           "Complete": "fence", "Fail": "fence", "Check": "request_id", "Refund": "request_id",
+           "GuardService/Enter": "token", "GuardService/Renew": "token", "GuardService/Leave": "token"}
 READS = {"GetItem", "ListItems", "GetOrder", "ReadLedger", "Inspect", "Get", "Decode"}
 SERVICES = {"LockService": "lock", "StockService": "stock", "IdempotencyService": "idempotency",
-            "RateLimitService": "ratelimit", "IdService": "id"}
+            "RateLimitService": "ratelimit", "IdService": "id", "GuardService": "guard"}
 modules = {service: importlib.import_module(f"lockstock.v1.{name}_pb2") for service, name in SERVICES.items()}
 channels = [grpc.insecure_channel(target) for target in sys.argv[2].split(",")]
 out = threading.Lock()
@@ -45,7 +46,7 @@ def make(asked):
     request_type = getattr(modules[service], descriptor.input_type.name)
     answer_type = getattr(modules[service], descriptor.output_type.name)
     message = json_format.ParseDict(asked["r"], request_type())
-    natural = NATURAL.get(method)
+    natural = NATURAL.get(asked["m"]) or NATURAL.get(method)
     again = method in READS or bool(natural and getattr(message, natural))
     begun = now_ns()
     end = begun + asked["t"] * 1_000_000

@@ -1,6 +1,8 @@
 """What is common to all checks: the recorded calls, and the list of what is wrong."""
 from collections import Counter
 
+import entries
+
 NEVER = float("inf")
 TOLD_EACH = 5  # of one kind
 SLOW_NS = 400_000_000  # of a call that does not wait: then a server may not take an offer in its time, which is 0.5 s
@@ -47,14 +49,14 @@ class History:
     """The calls by method, and when what was broken."""
 
     def __init__(self, record):
-        entries = record["history"]
-        self.calls, self.faults = {}, [entry for entry in entries if "fault" in entry]
-        for entry in entries:
-            if "m" not in entry:
-                continue
-            if entry["e"] is None:
+        history = record["history"]
+        self.calls, self.faults = {}, [entry for entry in history if "fault" in entry]
+        for entry in history:
+            if "m" in entry and entry["e"] is None:
                 entry["e"] = NEVER  # it may still come to pass
-            self.calls.setdefault(entry["m"], []).append(entry)
+        for entry in history + entries.parts_of(history):
+            if "m" in entry:
+                self.calls.setdefault(entry["m"], []).append(entry)
         self.steps = sorted(fault["b"] for fault in self.faults if fault["fault"] == "clock_stepped")
         self.doubled = [fault for fault in self.faults if fault["fault"] == "messages_doubled"]
         self.slow = [(entry["b"], entry["e"]) for entry in self.of(*self.calls)

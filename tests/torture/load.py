@@ -11,9 +11,10 @@ BUYER_LIMIT = 3
 LIMITED = "limited"
 SPLIT = "hot"  # in buckets
 BUCKETS = 4
+GATE = "gate"  # where all that an Enter takes is
 GROUPS = {f"shop{i}": ["shop%d" % i] for i in range(4)} | {
-    "cart0": ["a", "b"], "cart1": ["a", "b"], LIMITED: [LIMITED], SPLIT: [SPLIT]}
-LOCKS = ["door0", "door1", "door2", "pair", "pool", "book"]
+    GATE: [GATE], "cart0": ["a", "b"], "cart1": ["a", "b"], LIMITED: [LIMITED], SPLIT: [SPLIT]}
+LOCKS = ["door0", "door1", "door2", "pair", "pool", "book", GATE]
 POOL_PERMITS = 3
 LIMITS = {
     "log": {"algorithm": "ALGORITHM_SLIDING_LOG", "limit": 15, "periodMs": 1500},
@@ -39,6 +40,7 @@ class Load:
         self.numbers = itertools.count()
         self.followed, self.positions = {group: [] for group in GROUPS}, {}
         self.keys = [f"key{i}" for i in range(6)]
+        self.gate_keys = [f"gate{i}" for i in range(4)]
         self.recent = []
         self.orders = {group: [] for group in GROUPS}
         self.ending = False
@@ -48,7 +50,7 @@ class Load:
         caller = caller or self.rng.choice(self.callers)
         if caller.is_doubled:
             request = not_first(request)
-        entry = {"via": caller.name, "m": method.split("/")[1], "r": request, "b": now_ns(), "e": None, "code": "LOST",
+        entry = {"via": caller.name, "m": method.replace("GuardService/", "Guard.").split("/")[-1], "r": request, "b": now_ns(), "e": None, "code": "LOST",
                  "applied": "MAYBE"}
         self.history.append(entry)
         answer = await caller.call(method, request, SHORT_MS + wait_ms)
@@ -82,7 +84,7 @@ class Load:
 
     def tasks(self, n):
         """n of each kind."""
-        kinds = [self.buyer, self.holder, self.waiter, self.worker, self.visitor]
+        kinds = [self.buyer, self.holder, self.waiter, self.worker, self.visitor, self.enterer]
         running = [asyncio.create_task(self.forever(kind)) for kind in kinds for _ in range(n)]
         running += [asyncio.create_task(self.forever(kind)) for kind in (self.refiller, self.id_wanter, self.looker,
                                                                       self.burster)]
@@ -258,6 +260,52 @@ class Load:
             await self.call_until_known("IdempotencyService/Complete", done)
         elif draw < 0.85:
             await self.call_until_known("IdempotencyService/Fail", dict(attempt, kind="FAIL_KIND_RETRYABLE", detail="no"))
+
+    # All of it at once.
+
+    def _parts(self, token):
+        rng = self.rng
+        at = rng.randrange(len(self.gate_keys))
+        if rng.random() < 0.12:
+            self.gate_keys[at] = f"gate{self.number()}"
+        parts = {"once": {"scope": "pay", "key": self.gate_keys[at]}, "locks": {"targets": [{"name": GATE, "mode": "LOCK_MODE_EXCLUSIVE"}]},
+                 "limits": {"rules": [{"limit": LIMITS["log"], "key": "log7"}]},
+                 "stock": {"orderId": f"entry{token}", "buyerId": f"buyer{rng.randrange(8)}", "holdMs": rng.choice([0, 500, 3000]),
+                           "lines": [{"sku": GATE, "quantity": rng.randint(1, 3)}]}}
+        for name, share in (("once", 0.7), ("locks", 0.5), ("limits", 0.4), ("stock", 0.6)):
+            if rng.random() > share and len(parts) > 1:
+                del parts[name]
+        return parts
+
+    async def enterer(self):
+        rng = self.rng
+        token = f"token{self.number():016d}"
+        parts = self._parts(token)
+        enter = dict(parts, group=GATE, token=token, owner="torture", leaseMs=rng.choice([300, 800, 2000]), waitMs=rng.choice([0, 0, 1500]))
+        if "stock" in parts:
+            self.orders[GATE].append(parts["stock"]["orderId"])
+        entry = await self.call_until_known("GuardService/Enter", enter, wait_ms=enter["waitMs"])
+        held = {name: parts[name] for name in ("once", "stock", "locks") if name in parts and
+                (name != "stock" or parts["stock"]["holdMs"])}
+        if entry.get("a", {}).get("outcome") != "ENTER_OUTCOME_ENTERED" or not held:
+            return
+        held |= {"group": GATE, "token": token}
+        await self.pause(rng.choice([0.02, 0.02, 0.3, 1.2]))
+        if rng.random() < 0.2:
+            await self.call("GuardService/Renew", dict(held, leaseMs=rng.choice([300, 1000])))
+            await self.pause(0.2)
+        if rng.random() < 0.1:
+            return  # it dies: what it has ends by itself
+        leave = dict(held, kind="LEAVE_KIND_RETRYABLE", detail="no")
+        if rng.random() < 0.75:
+            leave = dict(held, kind="LEAVE_KIND_COMPLETE", code=200)
+            if "once" in parts:
+                leave["body"] = base64.b64encode(f"done by {token} ".encode() + rng.randbytes(rng.choice([0, 10, 3000]))).decode()
+        entry = await self.call_until_known("GuardService/Leave", leave)
+        if entry.get("a", {}).get("outcome") == "LEAVE_OUTCOME_HOLD_ENDED":
+            await self.call_until_known("GuardService/Leave", dict(held, kind="LEAVE_KIND_RETRYABLE"))
+        if rng.random() < 0.1:  # a late copy
+            await self.call("GuardService/Enter", dict(enter, waitMs=0))
 
     # Rates and ids.
 

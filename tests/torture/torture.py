@@ -19,7 +19,7 @@ import time
 
 import check
 import check_stock
-from load import GROUPS, LOCKS, SPLIT, Load
+from load import GATE, GROUPS, LOCKS, SPLIT, Load
 from nemesis import Nemesis
 from processes import SOURCE, Caller, Program, RedisFiles, free_port, is_free, link_of, now_ns, until
 from stores import store_of
@@ -163,9 +163,10 @@ async def witness(load, back_s):
                                          for name in names))
         orders.update({f"{group}/{name}": answer.get("order") for name, answer in zip(names, answers)})
     results = {}
-    keys = sorted({entry["r"]["key"] for entry in load.history if entry.get("m") == "Begin"})
-    answers = await asyncio.gather(*(ask(load, "IdempotencyService/Get", {"scope": "pay", "key": key}, {})
-                                     for key in keys))
+    keys = sorted({entry["r"]["key"] for entry in load.history if entry.get("m") == "Begin"} |
+                  {entry["r"]["once"]["key"] for entry in load.history if entry.get("m") == "Guard.Enter" and "once" in entry["r"]})
+    answers = await asyncio.gather(*(ask(load, "IdempotencyService/Get", {
+        "scope": "pay", "key": key, "group": GATE if key.startswith("gate") else ""}, {}) for key in keys))
     results.update(zip(keys, answers))
     return {"items": items, "ledgers": ledgers, "followed": load.followed, "orders": orders, "results": results,
             "locks": [{"group": group, "name": name, "is": lock} for (group, name), lock in locks.items()]}
