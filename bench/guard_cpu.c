@@ -19,7 +19,17 @@
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 
-enum { SLICE = 2000, ALONE = 500, ROUNDS = 8, IN_FLIGHT = 16, WAYS = 3, THREADS = 16, HOUR_MS = 3600000, WAIT_MS = 10000, BYTES = 128 };
+enum {
+    SLICE = 2000,
+    ALONE = 500,
+    ROUNDS = 8,
+    IN_FLIGHT = 16,
+    WAYS = 3,
+    THREADS = 16,
+    HOUR_MS = 3600000,
+    WAIT_MS = 10000,
+    BYTES = 128
+};
 
 typedef Lockstock__Test__BuyRequest buy_request;
 typedef Lockstock__Test__BuyResponse buy_response;
@@ -95,7 +105,8 @@ static const lks_rpc_guard_limit limit = {
     .key = by_buyer, .group = "", .policy = "", .limit = 100000000, .period_ms = HOUR_MS};
 static const lks_rpc_guard_idempotency once = {.scope = "guarded", .key = by_order, .group = "", .wait_ms = WAIT_MS};
 static const lks_rpc_guard_lock locks = {.prefix = "item", .keys = by_items, .group = "items", .wait_ms = WAIT_MS};
-static const lks_rpc_guard guard = {.rate_limit = &limit, .idempotency = &once, .lock = &locks, .group = "", .outcome = "", .retry_after = ""};
+static const lks_rpc_guard guard = {
+    .rate_limit = &limit, .idempotency = &once, .lock = &locks, .group = "", .outcome = "", .retry_after = ""};
 
 static int serve(const char *url)
 {
@@ -209,7 +220,8 @@ static bool open_way(struct way *w, const char *program)
     unsigned port = 0;
 
     w->host = process_spawn(argv, NULL);
-    if (!w->host || !process_wait_line(w->host, "port", line, sizeof line, 10000) || sscanf(line, "port %u", &port) != 1)
+    if (!w->host || !process_wait_line(w->host, "port", line, sizeof line, 10000) ||
+        sscanf(line, "port %u", &port) != 1)
         return false;
     snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
     return (w->caller = sp_driver.open(url, NULL));
@@ -247,7 +259,8 @@ static void print_ways(int n)
         qsort(ways[i].us, ALONE * ROUNDS, sizeof *ways[i].us, by_size);
     for (int i = 0; i < n; i++) {
         const struct way *w = &ways[i], *last = &ways[n - 1];
-        printf("%-8s us of CPU a call: host %6.1f (%.2f of %s), lockstockd %6.1f (%.2f), Redis %6.1f (%.2f); p50 alone %6.0f us "
+        printf("%-8s us of CPU a call: host %6.1f (%.2f of %s), lockstockd %6.1f (%.2f), Redis %6.1f (%.2f); p50 alone "
+               "%6.0f us "
                "(%.2f)\n",
                w->name, w->host_s / calls * 1e6, w->host_s / last->host_s, last->name, w->server_s / calls * 1e6,
                w->server_s / last->server_s, w->redis_s / calls * 1e6, w->redis_s / last->redis_s, w->us[MEDIAN],

@@ -12,7 +12,8 @@
 #include "words.h"
 
 /* Outcomes that are not refusals, besides the first value of each enum. */
-static const char *const agreeing[] = {"BEGIN_OUTCOME_REPLAY", "ENTER_OUTCOME_REPLAY", "REFUND_OUTCOME_ALREADY_REFUNDED"};
+static const char *const agreeing[] = {"BEGIN_OUTCOME_REPLAY", "ENTER_OUTCOME_REPLAY",
+                                       "REFUND_OUTCOME_ALREADY_REFUNDED"};
 
 static bool outcome_refuses(const ProtobufCEnumDescriptor *type, int value)
 {

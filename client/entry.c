@@ -353,8 +353,8 @@ static lks_code new_entry(lks_channel *channel, const lks_enter_request *request
     return code;
 }
 
-lks_code lks_enter_start(lks_channel *channel, const lks_enter_request *request, uint32_t timeout_ms,
-                         lks_entered *done, void *arg, lks_entry **ret, lks_error *error)
+lks_code lks_enter_start(lks_channel *channel, const lks_enter_request *request, uint32_t timeout_ms, lks_entered *done,
+                         void *arg, lks_entry **ret, lks_error *error)
 {
     lks_entry *entry = NULL;
     lks_code code = new_entry(channel, request, false, timeout_ms, &entry, error);
@@ -443,8 +443,7 @@ static void left(struct grant *grant, lks_code code, const ProtobufCMessage *mes
     lks_entry *entry = of(grant);
 
     entry->error = *error;
-    entry->left_as =
-        code == LKS_OK ? ((const lks_leave_response *)message)->outcome : LKS_LEAVE_OUTCOME_UNSPECIFIED;
+    entry->left_as = code == LKS_OK ? ((const lks_leave_response *)message)->outcome : LKS_LEAVE_OUTCOME_UNSPECIFIED;
     if (entry->left_as == LKS_LEAVE_OUTCOME_LEFT)
         entry->error = (lks_error){.code = LKS_OK};
     else if (entry->left_as == LKS_LEAVE_OUTCOME_SUPERSEDED)

@@ -42,7 +42,7 @@ static lks_code before(void *arg, void **own, lks_rpc_context *context, Protobuf
     if (defer(r, error) != LKS_OK)
         return error->code;
     if (lks_guarded_enter(all->options.guards, target->binding->guard, r->route->method, request, context->deadline_ns,
-                        r->unanswered_before, on_done, r, &context->guarded, error) != LKS_OK) {
+                          r->unanswered_before, on_done, r, &context->guarded, error) != LKS_OK) {
         lks_host_finish(r->guarding, error->code, error);
         return LKS_OK;
     }

@@ -276,9 +276,8 @@ static lks_code ask(lks_guarded *g, lks_error *error)
         ask_locks(&p, g);
     guarded_ref(g);
     pthread_mutex_lock(&g->lock); /* g->entry is there before `entered` can look at it */
-    lks_code code =
-        lks_enter_start(g->channel, &p.request, only_limits && usable_ms > LIMIT_MS ? LIMIT_MS : usable_ms, entered, g,
-                        &g->entry, error);
+    lks_code code = lks_enter_start(g->channel, &p.request, only_limits && usable_ms > LIMIT_MS ? LIMIT_MS : usable_ms,
+                                    entered, g, &g->entry, error);
     pthread_mutex_unlock(&g->lock);
     if (code != LKS_OK)
         guarded_unref(g); /* not the last one: the caller has one */
@@ -318,8 +317,8 @@ static lks_code read_request(lks_guarded *g, ProtobufCMessage *request, lks_erro
 }
 
 lks_code lks_guarded_enter(lks_channel *channel, const lks_rpc_guard *guard, const lks_rpc_method *method,
-                         ProtobufCMessage *request, uint64_t deadline_ns, bool unanswered_before, lks_guard_done *done,
-                         void *arg, lks_guarded **ret, lks_error *error)
+                           ProtobufCMessage *request, uint64_t deadline_ns, bool unanswered_before,
+                           lks_guard_done *done, void *arg, lks_guarded **ret, lks_error *error)
 {
     lks_guarded *g = calloc(1, sizeof *g);
 

@@ -56,8 +56,8 @@ static void left(void *arg, lks_leave_outcome outcome, const lks_error *error)
 }
 
 /* Leaves with the result to store. LKS_INVALID_ARGUMENT: it is too long. LKS_RESOURCE_EXHAUSTED: no memory. */
-static lks_code leave_with(lks_guarded *g, lks_entry *entry, lks_code code, const ProtobufCMessage *response, const lks_error *error,
-                           uint32_t timeout_ms)
+static lks_code leave_with(lks_guarded *g, lks_entry *entry, lks_code code, const ProtobufCMessage *response,
+                           const lks_error *error, uint32_t timeout_ms)
 {
     lks_leave_request end_request = LKS_LEAVE_REQUEST_INIT;
     lks_error unwanted;

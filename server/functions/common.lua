@@ -24,7 +24,7 @@ local MAX_INTEGER = 9007199254740991 -- 2^53 - 1
 local dirty = false
 
 -- What guard.lua uses of each service, whose locals only the service's own files see.
-local parts = {}
+local services = {}
 
 -- How many FCALLs have begun: tells what is remembered for the running one.
 local fcall = 0

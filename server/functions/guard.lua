@@ -1,5 +1,5 @@
--- GuardService: an attempt, limits, stock and locks, all taken by one function or none. The parts are those of the other
--- services, with their keys and their rules; this file has no keys of its own.
+-- GuardService: an attempt, limits, stock and locks, all taken by one function or none. The parts are those of the
+-- other services, with their keys and their rules; this file has no keys of its own.
 --
 --   Invariant: what is written is written when nothing refuses the call any more. The record, the limits and the stock
 --   are changed in memory (the states of define_pass). The locks write at once, so they are asked last; the states are
@@ -14,8 +14,8 @@
 -- The first part that an Enter has tells a repeat. nil: the request is new.
 local function is_repeat(e)
   if e.record ~= '' then return nil end -- attempt tells it
-  if e.targets ~= '' then return parts.lock.is_known(e.base, e.token) end
-  return e.stock ~= '' and parts.stock.is_known(e.order, e.order_id)
+  if e.targets ~= '' then return services.lock.is_known(e.base, e.token) end
+  return e.stock ~= '' and services.stock.is_known(e.order, e.order_id)
 end
 
 -- Keys of several slots may be on several nodes.
@@ -31,7 +31,7 @@ end
 
 -- What stands in the way of an attempt; nil: it runs, in memory.
 local function begin_attempt(e)
-  local once, now = parts.idempotency, clock()
+  local once, now = services.idempotency, clock()
   local s = once.begins.open(e.record)
   e.attempt = s
   local reply = once.told(once.record_in(s), e.token, e.fingerprint, now)
@@ -48,7 +48,7 @@ end
 
 -- What rate_check returns; nil: one of the rules refuses.
 local function check_limits(e)
-  local limits = parts.ratelimit
+  local limits = services.ratelimit
   e.limits = limits.checks.open(e.rates)
   local rules = limits.check(e.limits, false, e.cost, 'A', e.request_id, unpack(e.pairs, 1, 2 * e.n_rules))
   for i = 1, limits.result * e.n_rules, limits.result do
@@ -63,7 +63,7 @@ end
 
 -- What is available after the order of each line; nil: it is refused.
 local function take_stock(e)
-  local reply = parts.stock.order(e.order, e.hold_ms, e.order_id, e.buyer, unpack(e.pairs, 2 * e.n_rules + 1))
+  local reply = services.stock.order(e.order, e.hold_ms, e.order_id, e.buyer, unpack(e.pairs, 2 * e.n_rules + 1))
   if type(reply) == 'number' then return {reply} end
   if type(reply[1]) == 'number' then return reply end
   if reply[1] == 'AGAIN' then
@@ -74,18 +74,18 @@ local function take_stock(e)
     fail('FAILED_PRECONDITION', 'stock.group: is in buckets, which lie in groups of their own; use StockService')
   end
   if reply[1] ~= 'MORE' then return nil, {'OUT_OF_STOCK', unpack(reply)} end
-  parts.stock.close(e.order)
+  services.stock.close(e.order)
   return nil, reply
 end
 
 -- The fences; nil: the locks are not granted.
 local function take_locks(e)
-  local ask, targets = parts.lock.acquire, {e.targets}
+  local ask, targets = services.lock.acquire, {e.targets}
   if string.find(e.targets, ',', 1, true) then
     targets = {}
     for target in string.gmatch(e.targets, '[^,]+') do targets[#targets + 1] = target end
   end
-  if e.over then ask = parts.lock.time_out elseif e.woken then ask = parts.lock.acquire_again end
+  if e.over then ask = services.lock.time_out elseif e.woken then ask = services.lock.acquire_again end
   local reply = ask(e.base, clock(), e.token, e.owner, e.lease_ms, e.wait_ms, e.copy, unpack(targets))
   if type(reply) == 'number' then return {reply} end
   if type(reply[1]) == 'number' then return reply end
@@ -97,14 +97,14 @@ end
 -- Another attempt runs: the call leaves the queue of its locks, keeps its number there, and waits for that attempt.
 local function wait_for_attempt(e, reply)
   redis.call('SCARD', e.record .. 'idem:w') -- foreign data ends the call here, while nothing is changed
-  if e.targets ~= '' then parts.lock.abandon(e.base, clock(), e.token .. ' ' .. e.copy) end
-  parts.idempotency.wait_here(e.record, {e.waiter}, e.once_wait_ms + 0)
+  if e.targets ~= '' then services.lock.abandon(e.base, clock(), e.token .. ' ' .. e.copy) end
+  services.idempotency.wait_here(e.record, {e.waiter}, e.once_wait_ms + 0)
   return {'WAIT', reply[2], reply[3]}
 end
 
 -- A call that was woken and is refused waits no more.
 local function refuse(e, reply)
-  if (e.woken or e.over) and e.targets ~= '' then parts.lock.withdraw(e.base, clock(), e.token) end
+  if (e.woken or e.over) and e.targets ~= '' then services.lock.withdraw(e.base, clock(), e.token) end
   return reply
 end
 
@@ -116,12 +116,15 @@ end
 
 local NONE = {}
 
+-- Nothing is written before the locks are granted, and nothing refuses the call after that.
 local function take(e)
   local fences, rules, lines, refused = NONE, NONE, NONE, nil
-  if e.stock ~= '' then e.order = parts.stock.open(e.stock) end
+  if e.stock ~= '' then e.order = services.stock.open(e.stock) end
   if e.record ~= '' then refused = begin_attempt(e) else e.again = is_repeat(e) end
-  if refused and refused[1] == 'IN_PROGRESS' and e.once_wait_ms ~= '0' and not e.over then return wait_for_attempt(e, refused) end
-  if refused then return refuse(e, refused) end
+  if refused then
+    local waits = refused[1] == 'IN_PROGRESS' and e.once_wait_ms ~= '0' and not e.over
+    return waits and wait_for_attempt(e, refused) or refuse(e, refused)
+  end
   if e.n_rules > 0 and not (e.again or e.over) then rules, refused = check_limits(e) end
   if refused then return refuse(e, refused) end
   if e.stock ~= '' and (e.again or not e.over) then lines, refused = take_stock(e) end
@@ -129,10 +132,10 @@ local function take(e)
   if e.targets ~= '' then fences, refused = take_locks(e) end
   if refused then return refused end
 
-  if e.order and e.order.touched then parts.stock.close(e.order) end
-  if e.limits and e.limits.touched then parts.ratelimit.checks.close(e.limits) end
+  if e.order and e.order.touched then services.stock.close(e.order) end
+  if e.limits and e.limits.touched then services.ratelimit.checks.close(e.limits) end
   local attempt = e.attempt
-  if attempt and attempt.touched then parts.idempotency.begins.close(attempt) end
+  if attempt and attempt.touched then services.idempotency.begins.close(attempt) end
   local record = attempt and attempt.record
   local reply = {'ENTERED', e.again and 1 or 0, record and record.attempt or 0, record and record.fence or 0,
     e.left_ms or e.lease_ms, e.hold_ms, unpack(fences)}
@@ -141,13 +144,14 @@ local function take(e)
   return reply
 end
 
--- Empty: record, the part "once" is missing; targets, "locks"; rates, "limits"; stock, "stock". record, rates and stock
--- are the bases of their parts, and the function's own base is that of the locks. wait_ms is that of the locks; 0: the
--- call has none to wait for. waiter: "<server> <key>", what wakes
--- the call from idem:w. copy: "<server>.<copy>.", which gets no turn without being asked. request_id: of limits alone.
--- hold_ms 0: Deduct. name, text: of each rule its key and the rule; then of each line sku and quantity.
--- -> {'ENTERED', 1 when replayed, attempt, its fence, ms left of the lease, ms left of the hold, then of each target its
---     fence, of each line what is available, and, unless it is replayed, what rate_check returns}
+-- way: '' = a new call; W: a parked call that was woken; O: one whose wait is over, which takes nothing, because its
+-- caller may be giving up.
+-- record, rates, stock: the bases of their parts, '' = the call has no such part; that of the locks is the function's
+-- own, and targets is '' where there are none. wait_ms: of the locks. waiter: "<server> <key>", what wakes the call
+-- from idem:w. copy: "<server>.<copy>.", which gets no turn without being asked. request_id: of limits alone. hold_ms 0:
+-- Deduct. name, text: of each rule its key and the rule; then of each line sku and quantity.
+-- -> {'ENTERED', 1 when replayed, attempt, its fence, ms left of the lease, ms left of the hold, then of each target
+--     its fence, of each line what is available, and, unless it is replayed, what rate_check returns}
 --    {'REPLAY', attempt, result}, {'IN_PROGRESS', attempt, ms left}, {'MISMATCH'}
 --    {'LIMITED', what rate_check returns}
 --    {'OUT_OF_STOCK', what stock_deduct or stock_reserve returns}
@@ -155,68 +159,53 @@ end
 --    {'QUEUED', for each target the ms until lock_promote is due}: parked in the queue of the locks
 --    {'WAIT', attempt, ms left of its lease}: parked until another attempt ends
 --    {'MORE'}: call again
-local function enter(way, base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms, targets,
-  rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
-  check_groups(base, record, rates, stock)
-  return take({base = base, token = token, owner = owner, lease_ms = lease_ms, once_wait_ms = once_wait_ms, wait_ms = wait_ms,
-    copy = copy,
-    waiter = waiter, record = record, fingerprint = fingerprint, retain_ms = retain_ms, targets = targets, rates = rates,
-    cost = cost, request_id = request_id, stock = stock, order_id = order_id, buyer = buyer, hold_ms = hold_ms,
-    n_rules = n_rules + 0, pairs = {...}, woken = way == 'woken', over = way == 'over'})
-end
-
-define('guard_enter', {}, function(base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms,
-  targets, rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
-  return enter('new', base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms, targets,
-    rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
-end)
-
--- For a parked call that was woken.
-define('guard_enter_again', {}, function(base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record, fingerprint,
-  retain_ms, targets, rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
-  return enter('woken', base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms, targets,
-    rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
-end)
-
--- For a call whose wait is over: it takes nothing, because its caller may be giving up.
-define('guard_enter_over', {'allow-oom'}, function(base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record,
+define('guard_enter', {}, function(base, now, way, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record,
   fingerprint, retain_ms, targets, rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
-  return enter('over', base, now, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record, fingerprint, retain_ms, targets,
-    rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
+  check_groups(base, record, rates, stock)
+  return take({base = base, woken = way == 'W', over = way == 'O', token = token, owner = owner, lease_ms = lease_ms,
+    once_wait_ms = once_wait_ms, wait_ms = wait_ms, copy = copy, waiter = waiter, record = record,
+    fingerprint = fingerprint, retain_ms = retain_ms, targets = targets, rates = rates, cost = cost,
+    request_id = request_id, stock = stock, order_id = order_id, buyer = buyer, hold_ms = hold_ms,
+    n_rules = n_rules + 0, pairs = {...}})
 end)
 
 -- Confirms or cancels what Enter has reserved. An attempt that was taken over leaves that to the one that took over.
 local function end_order(s, state, id)
   local reply
-  if state == 'C' then reply = parts.stock.confirm(s, id, '0') else reply = parts.stock.cancel(s, true, id, '') end
+  if state == 'C' then
+    reply = services.stock.confirm(s, id, '0')
+  else
+    reply = services.stock.cancel(s, true, id, '')
+  end
   if reply[1] == 'BUCKETED' then reply[1] = 'UNKNOWN_ORDER' end
   return reply[1]
 end
 
-local function leave(leave_mark, base, now, token, server, trace, locks, record, state, detail, result, stock, order_id)
+local function leave(leave_mark, base, now, token, server, trace, locks, record, state, detail, result, stock,
+  order_id)
   check_groups(base, record, stock)
-  local attempt = record ~= '' and parts.idempotency.attempt_with(record, token)
+  local attempt = record ~= '' and services.idempotency.attempt_with(record, token)
   local ours = record == '' or attempt and (attempt.state == 'R' or attempt.state == state)
-  local s = stock ~= '' and ours and parts.stock.open(stock)
+  local s = stock ~= '' and ours and services.stock.open(stock)
   local order = s and end_order(s, state, order_id) or ''
   if state == 'C' and order ~= '' and order ~= 'CONFIRMED' then return {'HOLD_ENDED', order} end
 
-  local released = locks == '1' and parts.lock.release(base, now, leave_mark, token, server, trace) or ''
+  local released = locks == '1' and services.lock.release(base, now, leave_mark, token, server, trace) or ''
   if type(released) == 'table' then released = released[1] end
   if released == 'UNSEEN' then return {'UNSEEN'} end
-  if s and s.touched then parts.stock.close(s) end
-  local ended = record ~= '' and parts.idempotency.finish(record, ours and attempt, state, detail, result) or {'', 0}
+  if s and s.touched then services.stock.close(s) end
+  local ended = record ~= '' and services.idempotency.finish(record, ours and attempt, state, detail, result) or {'', 0}
   return {'LEFT', ended[1], ended[2], released, order}
 end
 
 -- locks: whether Enter took some. record, stock: as guard_enter. state, detail, result: as idempotency_complete and
 -- idempotency_fail store them: C, F or T.
--- -> {'LEFT', 'STORED', 'SUPERSEDED' or '', 1 when stored before, what lock_release returns first, or '', the outcome of
---     stock_confirm (C) or stock_cancel (F and T), or ''}
+-- -> {'LEFT', 'STORED', 'SUPERSEDED' or '', 1 when stored before, what lock_release returns first, or '', the outcome
+--     of stock_confirm (C) or stock_cancel (F and T), or ''}
 --    {'HOLD_ENDED', the outcome of stock_confirm}: nothing was changed
 --    {'UNSEEN'}: unknown token; nothing was changed, and guard_leave_unseen must follow
-define('guard_leave', {'allow-oom'}, function(base, now, token, server, trace, locks, record, state, detail, result, stock,
-  order_id)
+define('guard_leave', {'allow-oom'}, function(base, now, token, server, trace, locks, record, state, detail, result,
+  stock, order_id)
   return leave(false, base, now, token, server, trace, locks, record, state, detail, result, stock, order_id)
 end)
 
@@ -230,12 +219,12 @@ end)
 -- -> {'RENEWED', ''} {'LOST', 'ONCE', 'LOCKS' or 'STOCK'}
 define('guard_renew', {'allow-oom'}, function(base, now, token, lease_ms, locks, record, stock, order_id, hold_ms)
   check_groups(base, record, stock)
-  local attempt = record ~= '' and parts.idempotency.attempt_with(record, token)
+  local attempt = record ~= '' and services.idempotency.attempt_with(record, token)
   if record ~= '' and not (attempt and attempt.state == 'R') then return {'LOST', 'ONCE'} end
-  local s = stock ~= '' and parts.stock.open(stock)
-  if s and parts.stock.extend_hold(s, order_id, hold_ms)[1] ~= 'EXTENDED' then return {'LOST', 'STOCK'} end
-  if locks == '1' and parts.lock.renew(base, now, token, lease_ms)[1] ~= 'RENEWED' then return {'LOST', 'LOCKS'} end
-  if attempt then parts.idempotency.extend(attempt, now, tonumber(lease_ms)) end
-  if s then parts.stock.close(s) end
+  local s = stock ~= '' and services.stock.open(stock)
+  if s and services.stock.extend_hold(s, order_id, hold_ms)[1] ~= 'EXTENDED' then return {'LOST', 'STOCK'} end
+  if locks == '1' and services.lock.renew(base, now, token, lease_ms)[1] ~= 'RENEWED' then return {'LOST', 'LOCKS'} end
+  if attempt then services.idempotency.extend(attempt, now, tonumber(lease_ms)) end
+  if s then services.stock.close(s) end
   return {'RENEWED', ''}
 end)

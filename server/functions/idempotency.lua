@@ -147,7 +147,7 @@ define('idempotency_delete', {'allow-oom'}, function(base, now)
   return {'OK'}
 end)
 
-parts.idempotency = {
+services.idempotency = {
   begins = BEGINS, told = told, record_in = record_in, execute = execute, lease_left_ms = lease_left_ms, finish = finish,
   extend = extend_attempt, wait_here = wait_here,
 

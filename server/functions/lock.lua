@@ -649,7 +649,7 @@ define('lock_reset_fence', {}, function(base, now, presented)
   return {'OK', high}
 end)
 
-parts.lock = {
+services.lock = {
   acquire = acquire_first, acquire_again = acquire_again, abandon = abandon, renew = renew, release = release,
 
   -- Without a claim.

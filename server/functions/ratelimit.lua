@@ -284,7 +284,7 @@ define_pass('rate_peek', {'no-writes'}, function(s, cost, mode, request_id, ...)
   return check(s, true, cost, mode, request_id, ...)
 end, CHECKS)
 
-parts.ratelimit = {checks = CHECKS, check = check, result = RESULT}
+services.ratelimit = {checks = CHECKS, check = check, result = RESULT}
 
 -- ---- Refund, Reset -----------------------------------------------------------------
 

@@ -141,7 +141,7 @@ define_pass('stock_reserve_claimed', {}, function(s, id, buyer, hold_ms, claimed
   return make_order(s, RESERVE, id, buyer, hold_ms, ...)
 end, SHARED)
 
-parts.stock = {
+services.stock = {
   open = open_stock, close = close_stock, confirm = confirm, cancel = cancel, extend_hold = extend_hold,
 
   is_known = function(s, id)

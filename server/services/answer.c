@@ -188,8 +188,8 @@ void answer_alarm(answer *a, const char *function, const char *argument, int64_t
 
 void answer_alarm_at(answer *a, lks_rpc_slice base, const char *function, const char *argument, int64_t in_ms)
 {
-    add_alarm(a, (service_alarm){
-                     .base = base, .function = function, .argument = lks_rpc_slice_of(argument), .in_ms = in_ms});
+    add_alarm(
+        a, (service_alarm){.base = base, .function = function, .argument = lks_rpc_slice_of(argument), .in_ms = in_ms});
 }
 
 void answer_lasting_alarm(answer *a, const char *function, int64_t in_ms)
@@ -199,9 +199,7 @@ void answer_lasting_alarm(answer *a, const char *function, int64_t in_ms)
 
 void answer_lasting_alarm_at(answer *a, lks_rpc_slice base, const char *function, int64_t in_ms)
 {
-    add_alarm(a, (service_alarm){.base = base,
-                                 .function = function,
-                                 .argument = lks_rpc_slice_of(""),
-                                 .in_ms = in_ms,
-                                 .lasting = true});
+    add_alarm(
+        a, (service_alarm){
+               .base = base, .function = function, .argument = lks_rpc_slice_of(""), .in_ms = in_ms, .lasting = true});
 }

@@ -213,12 +213,11 @@ static void leave_finish(const lks_leave_request *request, answer *a, lks_leave_
         response->stock = state_of(answer_text(a, reply, 1));
         return;
     }
-    response->outcome = strcmp(answer_text(a, reply, 1), "SUPERSEDED") == 0 ? LKS_LEAVE_OUTCOME_SUPERSEDED
-                                                                           : LKS_LEAVE_OUTCOME_LEFT;
+    response->outcome =
+        strcmp(answer_text(a, reply, 1), "SUPERSEDED") == 0 ? LKS_LEAVE_OUTCOME_SUPERSEDED : LKS_LEAVE_OUTCOME_LEFT;
     response->replayed = answer_int(a, reply, 2) != 0;
     if (answer_text(a, reply, 3)[0] != '\0')
-        response->locks =
-            (lks_release_outcome)answer_enum(a, reply, 3, &lockstock__v1__release_outcome__descriptor);
+        response->locks = (lks_release_outcome)answer_enum(a, reply, 3, &lockstock__v1__release_outcome__descriptor);
     response->stock = state_of(answer_text(a, reply, 4));
 }
 

@@ -60,16 +60,10 @@ static const char *targets_text(plan *p, const lks_guard_locks *locks)
     return text;
 }
 
-static const plan_function *function_for(service_event_kind event)
+/* How the function takes a call after an event. */
+static const char *way_of(service_event_kind event)
 {
-    switch (event) {
-    case SERVICE_NO_EVENT:
-        return &fn_guard_enter;
-    case SERVICE_WAIT_OVER:
-        return &fn_guard_enter_over;
-    default:
-        return &fn_guard_enter_again;
-    }
+    return event == SERVICE_NO_EVENT ? "" : event == SERVICE_WAIT_OVER ? "O" : "W";
 }
 
 static const char *key_of_call(plan *p, const guard_places *at, const char *token)
@@ -128,9 +122,8 @@ static void add_pairs(const lks_enter_request *request, plan *p, size_t n_rules,
     for (size_t i = 0; i < n_rules && !plan_failed(p); i++)
         each_guard_enter(p, .name = plan_encode(p->arena, request->limits->rules[i]->key), .text = rules[i].text);
     for (size_t i = 0; request->stock && i < request->stock->n_lines; i++)
-        each_guard_enter(
-            p, .name = request->stock->lines[i]->sku,
-            .text = memory_printf_in(p->arena, "%lld", (long long)request->stock->lines[i]->quantity));
+        each_guard_enter(p, .name = request->stock->lines[i]->sku,
+                         .text = memory_printf_in(p->arena, "%lld", (long long)request->stock->lines[i]->quantity));
 }
 
 /* The call itself; `rules` are n_rules. */
@@ -141,10 +134,10 @@ static void plan_taking(const lks_enter_request *request, plan *p, const guard_p
     const lks_guard_stock *stock = request->stock;
     const bool only_limits = !once && !stock && !request->locks;
 
-    plan_call_at(p, function_for(p->event.kind), at->base, n_rules + (stock ? stock->n_lines : 0));
+    plan_call_at(p, &fn_guard_enter, at->base, n_rules + (stock ? stock->n_lines : 0));
     plan_weighs(p, weight_of(request));
     args_guard_enter(
-        p, .token = token, .owner = request->owner, .lease_ms = request->lease_ms,
+        p, .way = way_of(p->event.kind), .token = token, .owner = request->owner, .lease_ms = request->lease_ms,
         .once_wait_ms = once_waits(request) ? request->wait_ms : 0,
         .wait_ms = locks_wait(request) ? request->wait_ms : 0, .copy = locks_wait(request) ? copy_of(p) : ".",
         .waiter = once_waits(request) ? waiter_of(p, at, token) : "", .record = at->record,

@@ -91,9 +91,9 @@ void begin_prepare(const lks_begin_request *request, plan *p)
     idempotency_check_lease(p, request->lease_ms);
     const int64_t retain_ms = idempotency_retain_ms(p, request->retain_ms);
     plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);
-    args_idempotency_begin(
-        p, .token = token, .fingerprint = fingerprint, .lease_ms = request->lease_ms, .retain_ms = retain_ms,
-        .wait_ms = request->wait_ms, .server = request->wait_ms > 0 ? p->server : "");
+    args_idempotency_begin(p, .token = token, .fingerprint = fingerprint, .lease_ms = request->lease_ms,
+                           .retain_ms = retain_ms, .wait_ms = request->wait_ms,
+                           .server = request->wait_ms > 0 ? p->server : "");
     if (request->wait_ms > 0) {
         plan_waits(p, WAITERS);
         plan_watch(p, fn_idempotency_lease_over.name, lks_rpc_slice_of(p->server));

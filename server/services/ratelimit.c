@@ -48,8 +48,8 @@ static const char *check_rule(plan *p, const lks_rule *rule, size_t i)
 }
 
 /* spec: of an inline limit. A repeated request_id may be about a policy that has been deleted, whose text is "". */
-static ratelimit_rule text_of(plan *p, const lks_rule *rule, const char *spec, const known_policy *policy, bool may_repeat,
-                         size_t i)
+static ratelimit_rule text_of(plan *p, const lks_rule *rule, const char *spec, const known_policy *policy,
+                              bool may_repeat, size_t i)
 {
     if (rule->spec_case != LKS_RULE_SPEC_POLICY)
         return (ratelimit_rule){spec, rule->limit->penalty && rule->limit->penalty->after != 0};
@@ -106,7 +106,8 @@ static void plan_check(const lks_check_request *request, plan *p, bool may_read)
     const char *id = request->peek ? "" : request->request_id;
     ratelimit_rule rules[RATELIMIT_RULES_MAX];
 
-    if (!ratelimit_plan_rules(p, request, may_read, id[0] != '\0', rules) || ratelimit_is_known_refused(p, request, rules[0].text, rules[0].has_penalty))
+    if (!ratelimit_plan_rules(p, request, may_read, id[0] != '\0', rules) ||
+        ratelimit_is_known_refused(p, request, rules[0].text, rules[0].has_penalty))
         return;
     plan_call(p, request->peek ? &fn_rate_peek : &fn_rate_check, request->group,
               request->n_rules == 1 ? request->rules[0]->key : NULL, request->n_rules);

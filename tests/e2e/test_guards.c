@@ -403,8 +403,8 @@ static void expect_doubt(buy_request *request, lks_code code, const char *messag
     atomic_int done = 0;
 
     assert_int_equal(lks_guarded_enter(channel, guard_of(&guarded_told), &guarded_told, &request->base,
-                                     clock_now_ns() + UINT64_C(1000000) * LIMIT_MS, true, on_guard, &done, &guarded,
-                                     &error),
+                                       clock_now_ns() + UINT64_C(1000000) * LIMIT_MS, true, on_guard, &done, &guarded,
+                                       &error),
                      LKS_OK);
     await(&done, 1);
     assert_false(lks_guard_runs(guarded));

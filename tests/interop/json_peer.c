@@ -24,10 +24,9 @@
 typedef ProtobufCMessageDescriptor message_type;
 
 #define METHOD(name, Name, request, response, constant) &(constant),
-static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD)
-                                                    LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
-                                                        LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD)
-                                                            LKS_ADMIN_METHODS(METHOD)};
+static const lks_rpc_method *const methods[] = {
+    LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD) LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
+        LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
 enum { N_METHODS = sizeof methods / sizeof methods[0], TYPES_MAX = 512 };
 
 static const message_type *types[TYPES_MAX];

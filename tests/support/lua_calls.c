@@ -187,10 +187,9 @@ static int ch_close(lua_State *L)
 }
 
 #define METHOD(name, Name, request, response, constant) &(constant),
-static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD)
-                                                    LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
-                                                        LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD)
-                                                            LKS_ADMIN_METHODS(METHOD)};
+static const lks_rpc_method *const methods[] = {
+    LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD) LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
+        LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
 
 /* "Lock.Acquire" is the method /lockstock.v1.LockService/Acquire. */
 static const lks_rpc_method *method_at(lua_State *L, int index)

@@ -25,8 +25,9 @@
 #include "rpc/json/json.h"
 
 #define METHOD(name, Name, request, response, constant) &(constant),
-static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(
-    METHOD) LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD) LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD)};
+static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD)
+                                                    LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
+                                                        LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD)};
 
 typedef struct asked {
     json_int_t k;

@@ -12,10 +12,9 @@
 #include "test.h"
 
 #define METHOD(name, Name, request, response, constant) &(constant),
-static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD)
-                                                    LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
-                                                        LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD)
-                                                            LKS_ADMIN_METHODS(METHOD)};
+static const lks_rpc_method *const methods[] = {
+    LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD) LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
+        LKS_ID_METHODS(METHOD) LKS_GUARD_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
 enum { N_METHODS = sizeof methods / sizeof methods[0] };
 
 static const char *const effects[] = {"", "READ", "WRITE", "ADMIN"};

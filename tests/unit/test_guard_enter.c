@@ -55,8 +55,8 @@ static lks_error refusal_by(const lks_rpc_guard *guard)
 
     request.buyer_id = buyer;
     assert_int_equal(lks_guarded_enter(channel, guard, &method, &request.base,
-                                     clock_now_ns() + UINT64_C(1000000) * CALL_MS, false, on_done, &e, &guarded,
-                                     &error),
+                                       clock_now_ns() + UINT64_C(1000000) * CALL_MS, false, on_done, &e, &guarded,
+                                       &error),
                      LKS_OK);
     pthread_mutex_lock(&e.lock);
     while (!e.done)

@@ -57,8 +57,8 @@ typedef void lks_entered(void *arg, lks_entry *entry, lks_enter_outcome outcome,
  * set before `done` can run, and is to be left (once ENTERED) or freed. On failure nothing was started and `done` does
  * not run: LKS_INVALID_ARGUMENT, LKS_RESOURCE_EXHAUSTED (memory, a thread, the channel's queue is full),
  * LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (the channel is closing). Does not block. */
-lks_code lks_enter_start(lks_channel *channel, const lks_enter_request *request, uint32_t timeout_ms,
-                         lks_entered *done, void *arg, lks_entry **ret, lks_error *error);
+lks_code lks_enter_start(lks_channel *channel, const lks_enter_request *request, uint32_t timeout_ms, lks_entered *done,
+                         void *arg, lks_entry **ret, lks_error *error);
 
 /* Gives up entering: unless `done` has run or is about to, runs it now, on this thread, with UNSPECIFIED and
  * LKS_CANCELLED. What is still taken is given back in the background. Does not block. */

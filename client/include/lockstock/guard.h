@@ -61,8 +61,8 @@ typedef void lks_guard_done(void *arg);
  * request has not what a guard needs, naming its path; LKS_RESOURCE_EXHAUSTED: no memory, or the channel's queue is
  * full. Thread-safe; does not block. */
 lks_code lks_guarded_enter(lks_channel *channel, const lks_rpc_guard *guard, const lks_rpc_method *method,
-                         ProtobufCMessage *request, uint64_t deadline_ns, bool unanswered_before, lks_guard_done *done,
-                         void *arg, lks_guarded **ret, lks_error *error);
+                           ProtobufCMessage *request, uint64_t deadline_ns, bool unanswered_before,
+                           lks_guard_done *done, void *arg, lks_guarded **ret, lks_error *error);
 
 /* Stops a call that nobody waits for: unless `done` has run or is about to, runs it now, and the call is one that was
  * refused with LKS_CANCELLED. What was taken, or may still be granted, is given back in the background.
@@ -77,7 +77,7 @@ bool lks_guard_runs(const lks_guarded *guarded);
  * the channel's timeout and the call's deadline: then they go on in the background. Neither `response` nor `error` is
  * kept. Does not block. */
 void lks_guarded_leave(lks_guarded *guarded, lks_code code, const ProtobufCMessage *response, const lks_error *error,
-                     lks_guard_done *done, void *arg);
+                       lks_guard_done *done, void *arg);
 
 /* After `done` of a call that was refused, or of lks_guarded_leave: replaces what stands in *response and *error
  * (error->code is LKS_OK with a response) by what the caller gets, where that is something else. A response is made in
