@@ -63,7 +63,7 @@ end
 
 -- What is available after the order of each line; nil: it is refused.
 local function take_stock(e)
-  local reply = services.stock.order(e.order, e.hold_ms, e.order_id, e.buyer, unpack(e.pairs, 2 * e.n_rules + 1))
+  local reply = services.stock.order(e.order, e.again, e.hold_ms, e.order_id, e.buyer, unpack(e.pairs, 2 * e.n_rules + 1))
   if type(reply) == 'number' then return {reply} end
   if type(reply[1]) == 'number' then return reply end
   if reply[1] == 'AGAIN' then
@@ -169,13 +169,16 @@ define('guard_enter', {}, function(base, now, way, token, owner, lease_ms, once_
     n_rules = n_rules + 0, pairs = {...}})
 end)
 
--- Confirms or cancels what Enter has reserved. An attempt that was taken over leaves that to the one that took over.
+-- Confirms what Enter has reserved, or gives it back: for good after a final failure. An attempt that was taken over
+-- leaves that to the one that took over.
 local function end_order(s, state, id)
   local reply
   if state == 'C' then
     reply = services.stock.confirm(s, id, '0')
-  else
+  elseif state == 'F' then
     reply = services.stock.cancel(s, true, id, '')
+  else
+    reply = services.stock.let_go(s, id)
   end
   if reply[1] == 'BUCKETED' then reply[1] = 'UNKNOWN_ORDER' end
   return reply[1]
@@ -201,7 +204,7 @@ end
 -- locks: whether Enter took some. record, stock: as guard_enter. state, detail, result: as idempotency_complete and
 -- idempotency_fail store them: C, F or T.
 -- -> {'LEFT', 'STORED', 'SUPERSEDED' or '', 1 when stored before, what lock_release returns first, or '', the outcome
---     of stock_confirm (C) or stock_cancel (F and T), or ''}
+--     of stock_confirm (C), of stock_cancel (F), or the state (T), or ''}
 --    {'HOLD_ENDED', the outcome of stock_confirm}: nothing was changed
 --    {'UNSEEN'}: unknown token; nothing was changed, and guard_leave_unseen must follow
 define('guard_leave', {'allow-oom'}, function(base, now, token, server, trace, locks, record, state, detail, result,

@@ -141,15 +141,47 @@ define_pass('stock_reserve_claimed', {}, function(s, id, buyer, hold_ms, claimed
   return make_order(s, RESERVE, id, buyer, hold_ms, ...)
 end, SHARED)
 
+-- The order of an Enter that is there already, from an earlier attempt: its hold begins anew, and what had expired is
+-- taken again. Replies as stock_reserve.
+local function hold_again(s, id, hold_ms, again)
+  local order, state = order_now(s, id)
+  if state == 'CANCELLED' then return {'CANCELLED'} end
+  if state ~= 'RESERVED' and state ~= 'EXPIRED' then return again end
+  if state == 'EXPIRED' then
+    if give_back_due(s) then return {'MORE'} end
+    order = load_order(s, id)
+    local lines = {}
+    for i = LINES, #order, LINE do lines[#lines + 1], lines[#lines + 2] = order[i], order[i + QUANTITY] end
+    local reply = refused(s, order[BUYER], lines)
+    if reply then return reply end
+    for i = LINES, #order, LINE do order[i + LINE_ERA] = s.items[order[i]][ERA] end
+    move_order(s, 'RESERVED', id, order, '')
+    order[STATE] = 'RESERVED'
+    put_text(s, order_key(s, id), pack_order(order), false)
+  end
+  move_end(s, id, clock() + tonumber(hold_ms) * 1000)
+  again[2] = tonumber(hold_ms)
+  return again
+end
+
+-- A hold of an attempt that failed for now is given back, and may be taken again.
+local function let_go(s, id)
+  local order, state = order_now(s, id)
+  if state == 'RESERVED' then end_hold(s, id, order, 'EXPIRED', 'EXPIRED', '') end
+  return {order and (state == 'RESERVED' and 'EXPIRED' or state) or 'UNKNOWN_ORDER'}
+end
+
 services.stock = {
-  open = open_stock, close = close_stock, confirm = confirm, cancel = cancel, extend_hold = extend_hold,
+  open = open_stock, close = close_stock, confirm = confirm, cancel = cancel, let_go = let_go, extend_hold = extend_hold,
 
   is_known = function(s, id)
     return text_of(s, order_key(s, id))
   end,
 
-  -- hold_ms '0': Deduct; else Reserve.
-  order = function(s, hold_ms, id, buyer, ...)
-    return make_order(s, hold_ms == '0' and DEDUCT or RESERVE, id, buyer, hold_ms, ...)
+  -- hold_ms '0': Deduct; else Reserve. repeats: of one Enter, which gets the first answer.
+  order = function(s, repeats, hold_ms, id, buyer, ...)
+    local reply = make_order(s, hold_ms == '0' and DEDUCT or RESERVE, id, buyer, hold_ms, ...)
+    if repeats or hold_ms == '0' or type(reply) ~= 'table' or reply[1] ~= 'AGAIN' then return reply end
+    return hold_again(s, id, hold_ms, reply)
   end,
 }

@@ -7,6 +7,8 @@
 --   CANCELLED                                    (again)
 --   RETURNED    (again)
 --   nothing                                      CANCELLED
+--
+-- An Enter makes an EXPIRED order RESERVED again, and a Leave ends a hold as its end does (guard.lua).
 
 local DEFAULT_KEEP_MS = 30 * DAY_MS
 

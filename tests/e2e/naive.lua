@@ -349,3 +349,99 @@ function case.a_decr_whose_reply_is_lost_takes_twice()
   end
   play(schedule, with(shelf, {buy = function() return redis "DECR shelf" >= 0 end}), {left = 1}, sale, {left = 2})
 end
+
+-- ---- the whole endpoint of a sale: a limit of two tries an hour, an order once, one lamp ----
+--
+--   steps              what a client does, one after the other; it may die between two of them
+--   buy(order)         all of them: "sold", or why not
+
+local LIMIT_RULE = {key = "ann", limit = {algorithm = "SLIDING_LOG", limit = 2, period_ms = HOUR}}
+local counter = 0
+local function a_new_token()
+  counter = counter + 1
+  return token_of("T" .. counter)
+end
+
+local four_commands = with(shelf, {steps = {"INCR tries", "SET order:o1 begun NX", "DECR shelf", "SET order:o1 sold"}})
+four_commands.command = redis_cli
+function four_commands.buy(order)
+  if redis "INCR tries" > 2 then return "limited" end
+  if redis("SET", "order:" .. order, "begun", "NX") ~= "OK" then return redis("GET", "order:" .. order) end
+  if redis "DECR shelf" < 0 then
+    redis "INCR shelf"; redis("DEL", "order:" .. order)
+    return "sold out"
+  end
+  redis("SET", "order:" .. order, "sold")
+  return "sold"
+end
+
+local four_calls = {put = sale.put, look = sale.look}
+function four_calls.buy(order)
+  if RateLimit.Check{group = "g", rules = {LIMIT_RULE}}.outcome ~= "ALLOWED" then return "limited" end
+  local key = {scope = "sale", key = order}
+  local begun = Idempotency.Begin(with(key, {attempt_token = a_new_token(), lease_ms = SHORT}))
+  if begun.outcome ~= "EXECUTE" then return begun.result and begun.result.body or "begun" end
+  if not sale.buy(order) then
+    Idempotency.Fail(with(key, {fence = begun.fence, kind = "RETRYABLE"}))
+    return "sold out"
+  end
+  Idempotency.Complete(with(key, {fence = begun.fence, body = "sold"}))
+  return "sold"
+end
+
+local one_call = {put = sale.put, look = sale.look}
+local function entering(order)
+  return {group = "g", token = a_new_token(), lease_ms = SHORT, once = {scope = "sale", key = order},
+    limits = {rules = {LIMIT_RULE}}, stock = {order_id = order, hold_ms = SHORT, lines = {{sku = "lamp", quantity = 1}}}}
+end
+function one_call.buy(order)
+  local request = entering(order)
+  local entered = Guard.Enter(request)
+  if entered.outcome == "REPLAY" then return entered.result.body end
+  if entered.outcome ~= "ENTERED" then
+    return ({LIMITED = "limited", OUT_OF_STOCK = "sold out", IN_PROGRESS = "begun"})[entered.outcome]
+  end
+  local parts = {group = "g", token = request.token, once = request.once, stock = request.stock}
+  Guard.Leave(with(parts, {kind = "COMPLETE", body = "sold"})) "LEFT"
+  return "sold"
+end
+one_call.steps = {'{"group": "g", "token": "token-of-a-client-that-dies", "lease_ms": 60000, '
+  .. '"once": {"scope": "sale", "key": "o1"}, "limits": {"rules": [{"key": "ann", "limit": {"algorithm": '
+  .. '"ALGORITHM_SLIDING_LOG", "limit": "2", "period_ms": "3600000"}}]}, "stock": {"order_id": "o1", "hold_ms": "60000", '
+  .. '"lines": [{"sku": "lamp", "quantity": "1"}]}}'}
+function one_call.command(request) return lockstock_cli("guard enter", request) end
+
+-- promise GS25: a client that dies between Enter and Leave loses nothing: its lease and its hold end, and the next try
+--   sells
+function case.an_endpoint_of_four_commands_dies_between_them()
+  local function schedule(shop)
+    shop.put(1)
+    local commands = {}
+    for i = 1, shop.dies_after do commands[i] = shop.command(shop.steps[i]) end
+    commands[#commands + 1] = DIES
+    dies(commands)
+    later(2 * SHORT)
+    return {told = shop.buy "o1", left = shop.look()}
+  end
+  -- By hand the order is begun for ever, and after the third command the lamp is gone.
+  eq(schedule(with(four_commands, {dies_after = 2})), {told = "begun", left = 1})
+  redis "DEL tries order:o1 shelf"
+  eq(schedule(with(four_commands, {dies_after = 3})), {told = "begun", left = 0})
+  eq(schedule(with(one_call, {dies_after = 1})), {told = "sold", left = 0})
+  eq(one_call.buy "o1", "sold") -- the click that comes late gets the same answer
+end
+
+-- promise GS1
+function case.who_is_refused_by_the_stock_has_used_up_the_limit()
+  local function schedule(shop)
+    shop.put(0)
+    local told = shop.buy "o1" .. ", " .. shop.buy "o1"
+    shop.put(1)
+    return {told = told .. ", " .. shop.buy "o1"}
+  end
+  local used_up, sold = {told = "sold out, sold out, limited"}, {told = "sold out, sold out, sold"}
+  eq(schedule(four_commands), used_up)
+  eq(schedule(four_calls), used_up)
+  RateLimit.Reset{group = "g", key = "ann"}
+  eq(schedule(one_call), sold)
+end

@@ -26,9 +26,10 @@ def group_of(request, part):
     return request[part].get("group") or request["group"]
 
 
-def entered(entry):
+def entered(entry, ordered):
+    """ordered: the orders that an Enter before this one has made."""
     request, outcome, answer = entry["r"], word(entry), entry.get("a", {})
-    again = {"replayed": answer.get("replayed", False)}
+    again = {"replayed": answer.get("replayed", False) or request.get("stock", {}).get("orderId") in ordered}
     if "once" in request:
         yield call(entry, "Begin", {"key": request["once"]["key"], "attemptToken": request["token"],
                                     "leaseMs": request["leaseMs"]},
@@ -70,24 +71,23 @@ def left(entry, fences, released):
     if "locks" in request and outcome != "HOLD_ENDED":
         yield call(entry, "Release", {"group": group_of(request, "locks"), "token": request["token"]},
                    answer.get("locks", "").removeprefix("RELEASE_OUTCOME_") if outcome else None, **again)
-    if request.get("stock", {}).get("holdMs"):
-        done = outcome == "LEFT" and (answer.get("stock") == "ORDER_STATE_CONFIRMED" if completes else
-                                      answer.get("stock") == "ORDER_STATE_CANCELLED")
-        method = "Confirm" if completes else "Cancel"
-        yield call(entry, method, {"group": group_of(request, "stock"), "orderId": request["stock"]["orderId"]},
-                   (method.upper() + "ED" if completes else "CANCELLED") if done else outcome, **again)
+    if completes and request.get("stock", {}).get("holdMs"):  # else the hold ends as if it had expired
+        yield call(entry, "Confirm", {"group": group_of(request, "stock"), "orderId": request["stock"]["orderId"]},
+                   "CONFIRMED" if outcome == "LEFT" else outcome, **again)
 
 
 def parts_of(history):
     """The calls that the entries of the history stand for."""
-    fences, released, found = {}, set(), []
+    fences, released, ordered, found = {}, set(), set(), []
     ours = sorted((entry for entry in history if entry.get("m", "").startswith("Guard.")), key=lambda entry: entry["b"])
     for entry in ours:
         if entry["m"] == "Guard.Enter" and word(entry) == "ENTERED":
             fences[entry["r"]["token"]] = entry["a"].get("attemptFence", "0")
     for entry in ours:
         if entry["m"] == "Guard.Enter":
-            found += entered(entry)
+            found += entered(entry, ordered)
+            if word(entry) == "ENTERED" and "stock" in entry["r"]:
+                ordered.add(entry["r"]["stock"]["orderId"])
         elif entry["m"] == "Guard.Renew":
             found += renewed(entry)
         else:

@@ -275,6 +275,9 @@ class Load:
         for name, share in (("once", 0.7), ("locks", 0.5), ("limits", 0.4), ("stock", 0.6)):
             if rng.random() > share and len(parts) > 1:
                 del parts[name]
+        if "once" in parts and "stock" in parts and rng.random() < 0.5:  # all attempts of a key have the same order
+            parts["stock"] = {"orderId": parts["once"]["key"], "buyerId": "buyer0", "holdMs": rng.choice([500, 3000]),
+                              "lines": [{"sku": GATE, "quantity": 1 + at % 3}]}
         return parts
 
     async def enterer(self):
@@ -282,7 +285,7 @@ class Load:
         token = f"token{self.number():016d}"
         parts = self._parts(token)
         enter = dict(parts, group=GATE, token=token, owner="torture", leaseMs=rng.choice([300, 800, 2000]), waitMs=rng.choice([0, 0, 1500]))
-        if "stock" in parts:
+        if "stock" in parts and parts["stock"]["orderId"] not in self.orders[GATE]:
             self.orders[GATE].append(parts["stock"]["orderId"])
         entry = await self.call_until_known("GuardService/Enter", enter, wait_ms=enter["waitMs"])
         held = {name: parts[name] for name in ("once", "stock", "locks") if name in parts and

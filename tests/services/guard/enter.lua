@@ -72,11 +72,29 @@ end
 -- promise GS6: after a failure the hold is cancelled and the next Enter runs; a FINAL one is replayed
 function case.failures()
   put "a 2"; enter "T1 once=k order=o1/a:2 hold=60000 lock=l"
-  retry "T1 once=k order=o1 hold=60000 lock=l why" "LEFT RELEASED CANCELLED"
+  retry "T1 once=k order=o1 hold=60000 lock=l why" "LEFT RELEASED EXPIRED"
   stock "a" "2 0 0"; record "k" "FAILED_RETRYABLE 1" {record = {detail = "why"}}
   enter "T2 once=k order=o2/a:2 hold=60000 lock=l" "ENTERED 2 a:0"
   finally "T2 once=k order=o2 hold=60000 lock=l no" "LEFT RELEASED CANCELLED"
   enter "T3 once=k lock=l" {outcome = "REPLAY", result = {code = -1}}
+end
+
+-- promise GS26: an order is the same in all attempts: its hold begins anew, and what had ended is taken again
+function case.an_order_of_an_earlier_attempt()
+  put "a 5"; enter("T1 once=k order=o1/a:2 hold=60000", {lease_ms = 10000}); pass(11)
+  enter "T2 once=k order=o1/a:2 hold=90000" "ENTERED 2 a:3" {hold_ms = within(80000, 90000)}; stock "a" "3 2 0" -- it was held
+  retry "T2 once=k order=o1 hold=90000" "LEFT EXPIRED"; stock "a" "5 0 0"
+  enter("T3 once=k order=o1/a:2 hold=1000", {lease_ms = 10000}) "ENTERED 3 a:3"; pass(11); stock "a" "5 0 0"
+  enter "T4 once=k order=o1/a:2 hold=60000" "ENTERED 4 a:3"; stock "a" "3 2 0"
+  complete "T4 once=k order=o1 hold=60000 done" "LEFT CONFIRMED"; stock "a" "3 0 2"
+end
+
+-- promise GS26
+function case.an_order_that_cannot_be_taken_again()
+  put "a 2"; enter "T1 once=k order=o1/a:2 hold=60000"; retry "T1 once=k order=o1 hold=60000"
+  deduct "o2 - a:1"; enter "T2 once=k order=o1/a:2 hold=60000" "OUT_OF_STOCK SOLD_OUT a:1"; record "k" "FAILED_RETRYABLE 1"
+  cancel "o1"; enter "T3 once=k order=o1/a:2 hold=60000" "OUT_OF_STOCK CANCELLED"
+  enter "T4 once=j order=o1/a:1 hold=60000" "ALREADY_EXISTS NO order_id: used for another order"
 end
 
 -- promise GS7: an attempt that was taken over changes neither the result nor the hold
@@ -94,7 +112,7 @@ function case.a_hold_that_has_ended()
   put "a 10"; enter "T1 once=k order=o1/a:1 hold=1000 lock=l"; pass(2); remember()
   complete "T1 once=k order=o1 hold=1000 lock=l done" {outcome = "HOLD_ENDED", stock = "EXPIRED"}
   record "k" "IN_PROGRESS 1"; inspect "l" "EXCLUSIVE T1"
-  retry "T1 once=k order=o1 hold=1000 lock=l" {outcome = "LEFT", locks = "RELEASED", stock = "CANCELLED"}
+  retry "T1 once=k order=o1 hold=1000 lock=l" {outcome = "LEFT", locks = "RELEASED", stock = "EXPIRED"}
   stock "a" "10 0 0"
 end
 

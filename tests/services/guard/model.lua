@@ -104,8 +104,7 @@ local function do_leave()
     r.state, r.body = completes and "COMPLETED" or "FAILED_RETRYABLE", "done"
   end
   if o and completes then o.state = "CONFIRMED" end
-  if o and o.state == "RESERVED" then available = available + o.units end
-  if o and o.state ~= "CONFIRMED" then o.state = "CANCELLED" end
+  if o and o.state == "RESERVED" then o.state, available = "EXPIRED", available + o.units end
 end
 
 local function check_all()
