@@ -14,6 +14,7 @@ local examples = {
   {"limiter", "docs/client.md", "alice: go on, 2 left\nalice: go on, 1 left\nalice: go on, 0 left\n"
     .. "alice: too often, rule 0; try again in a while\nbob: go on, 2 left\nalice: not within a second\n"},
   {"reservation", "docs/client.md", "alice: not paid\nbob: sold\ncarol: sold out: seat, of which 1 are available\n"},
+  {"enter", "docs/enter.md", "sold: receipt of order-1\nsold before: receipt of order-1\nthe stock cannot be sold\n"},
   {"loop_epoll", "docs/client.md", "3 ids\n3 ids\n"},
   {"charge", "docs/idempotency.md", "charged: 20 EUR for order-7\ncharged before: 20 EUR for order-7\n"
     .. "refused: order-7 was for another amount\n"},
