@@ -108,6 +108,20 @@ export interface Reservation {
   confirm(options?: { reacquire?: boolean }): Promise<void>;
 }
 
+export type EnterRequest = NonNullable<Parameters<Calls["guard"]["enter"]>[0]>;
+export type EnterAnswer = Awaited<ReturnType<Calls["guard"]["enter"]>>;
+
+export interface Entry {
+  readonly answer: EnterAnswer;
+  /** 1 for the first of the key; more: an earlier attempt did not end. */
+  readonly attempt: number;
+  readonly fences: Record<string, bigint>;
+  /** Whether the attempt or a lock may be someone else's. */
+  readonly lost: boolean;
+  /** Aborts when it is lost. Undefined without `once` and `locks`. */
+  readonly signal?: AbortSignal;
+}
+
 export interface Client {
   /** Runs `body` while it holds the lock. Rejects with LockBusy, LockTimedOut, or LockLost if the lock was lost meanwhile. */
   lock<R>(names: string | string[], options: LockOptions, body: (held: Held) => R | Promise<R>): Promise<R>;
@@ -117,6 +131,11 @@ export interface Client {
    * it again, GiveUp does not. */
   once<Args extends unknown[], R>(scope: string, options: OnceOptions<Args, R>,
     body: (...args: [...Args, Attempt]) => R | Promise<R>): (...args: Args) => Promise<R>;
+  /** Runs `body` while it holds what the request takes: an attempt, limits, stock and locks, all or none (docs/enter.md). What it
+   * returns is stored; where an earlier attempt's is, `body` does not run. An exception lets the next caller run it, GiveUp does
+   * not. Rejects with EnterRefused, HoldEnded, OnceSuperseded and OnceFailed. */
+  enter<R>(request: EnterRequest, body: (entry: Entry) => R | Promise<R>,
+    options?: { encode?: (value: R) => string | Uint8Array; decode?: (stored: string) => R }): Promise<R>;
   /** Trouble with a server rejects with CallError, and is never a decision. */
   limit(key: string, options: LimitOptions): Promise<Decision>;
   /** Sets units aside, and gives them back when `body` ends without `confirm`. holdMs: when they come back by themselves; keepMs:
@@ -158,6 +177,10 @@ export class OnceFailed extends LockstockError { readonly detail: string }
 export class OnceSuperseded extends LockstockError {}
 /** The function ran, and nobody confirmed that its `result` is stored. */
 export class OnceDoubtful extends LockstockError { readonly result: unknown }
+/** Nothing was taken. outcome: "LIMITED", "IN_PROGRESS", "MISMATCH", "OUT_OF_STOCK", "BUSY", "TIMED_OUT" or "TOKEN_SPENT". */
+export class EnterRefused extends LockstockError { readonly outcome: string; readonly answer: EnterAnswer }
+/** The stock of an entry was given back before it was left: nothing is stored. */
+export class HoldEnded extends LockstockError {}
 export class StockRefused extends LockstockError { readonly outcome: string; readonly lines: LineStock[] }
 export class SoldOut extends StockRefused {}
 /** For a function under `once` to throw: the failure is its result. */

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { Caller, nowMs } from "./lib/calls.js";
 import { registry, requestOf, services } from "./lib/contract.js";
-import { CallError, GiveUp, LockBusy, LockLost, LockstockError, LockTimedOut, OnceDoubtful, OnceFailed, OnceInProgress,
+import { CallError, EnterRefused, GiveUp, HoldEnded, LockBusy, LockLost, LockstockError, LockTimedOut, OnceDoubtful, OnceFailed, OnceInProgress,
   OnceMismatch, OnceSuperseded, SoldOut, StockRefused } from "./lib/errors.js";
 import { Keeper, Lease } from "./lib/keeper.js";
 
@@ -11,6 +11,7 @@ export * from "./lib/errors.js";
 
 const GIVE_BACK_MS = 1000, FINAL_FAILURE = -1, DETAIL_MAX = 1024;
 const [EXCLUSIVE, SHARED, PERMIT] = [1, 2, 3];
+const [COMPLETE, RETRYABLE, FINAL] = [1, 2, 3]; // kinds of a Leave
 const outcome = (name, number) => registry.getEnum(`lockstock.v1.${name}Outcome`).value[number]?.localName ?? "UNSPECIFIED";
 const newId = () => randomBytes(16).toString("hex");
 
@@ -213,7 +214,7 @@ class Client {
 
   async fail({ scope, key }, { fence, lease }, error) {
     lease.end();
-    const detail = String(error?.message ?? error).replaceAll("\0", "").slice(0, DETAIL_MAX / 4);
+    const detail = detailOf(error);
     if (!(error instanceof GiveUp)) {
       this.keeper.insist({ service: "idempotency", name: "fail", request: { scope, key, fence, kind: 1, detail } });
       throw error;
@@ -221,6 +222,77 @@ class Client {
     const answer = await this.calls.idempotency.fail({ scope, key, fence, kind: 2, detail }, { insist: true });
     if (outcome("Fail", answer.outcome) !== "STORED") throw superseded({ scope, key });
     throw gaveUp({ scope, key }, detail);
+  }
+
+  async enter(init, body, { encode = JSON.stringify, decode = JSON.parse } = {}) {
+    const request = { leaseMs: 30000, owner: this.owner, ...init, token: init.token || newId() };
+    const { group, token, once, stock, locks, leaseMs } = request, parts = { group, token, once, stock, locks };
+    const giveBack = () => {
+      if (once || locks || stock?.holdMs) this.keeper.insist({ service: "guard", name: "leave", request: { ...parts, kind: RETRYABLE } });
+    };
+    let sent = nowMs();
+    const answer = await this.calls.guard.enter(request).catch((error) => {
+      if (error.applied !== "NO") giveBack();
+      throw error;
+    });
+    const what = outcome("Enter", answer.outcome);
+    if (what === "REPLAY") {
+      const { code, body: stored, headers } = answer.result;
+      if (code === FINAL_FAILURE) throw gaveUp(once, headers[0]?.value ?? "");
+      return decode(Buffer.from(stored).toString());
+    }
+    if (what !== "ENTERED")
+      throw new EnterRefused(`refused: ${what}`, { outcome: what, answer, retryAfterMs: Number(answer.retryAfterMs) > 0 ? Number(answer.retryAfterMs) : undefined });
+    const renewal = { ...parts, leaseMs };
+    const renews = Boolean(once || locks);
+    if (renews && nowMs() >= sent + leaseMs / 3) {
+      sent = nowMs();
+      const renewed = await this.calls.guard.renew(renewal, { timeoutMs: leaseMs, insist: true }).catch((error) => {
+        giveBack();
+        throw error;
+      });
+      if (renewed.outcome !== 1) {
+        giveBack();
+        throw new LockLost("lost before it was entered");
+      }
+    }
+    const lease = renews ? new Lease(this.keeper, { kind: "entry", what: `the entry ${token}`, request: renewal, leaseMs,
+      leftMs: Number(answer.leaseMs), sent }) : undefined;
+    if (lease) lease.error = (reason) => new LockLost(reason);
+    let value, end = { kind: COMPLETE };
+    try {
+      value = await body({ answer, attempt: Number(answer.attempt), signal: lease?.aborts.signal, get lost() { return lease?.lost ?? false; },
+        fences: Object.fromEntries(answer.fences.map(({ name, fence }) => [name, fence])) });
+    } catch (error) {
+      if (!(error instanceof GiveUp)) {
+        lease?.end();
+        giveBack();
+        throw error;
+      }
+      end = { kind: FINAL, detail: detailOf(error) };
+    }
+    try {
+      if (once && end.kind === COMPLETE) end.body = Buffer.from(encode(value) ?? "null");
+    } catch (error) {
+      // The body has run, and must not run again.
+      end = { kind: FINAL, detail: `the result cannot be stored: ${error.message}` };
+    }
+    lease?.end();
+    if (renews || stock?.holdMs) await this.leave({ ...parts, ...end }, giveBack, leaseMs);
+    if (end.kind === FINAL) throw gaveUp(once ?? { scope: group, key: token }, end.detail);
+    return value;
+  }
+
+  async leave(request, giveBack, leaseMs) {
+    const left = await this.calls.guard.leave(request, { timeoutMs: Math.max(leaseMs, this.caller.timeoutMs), insist: true }).catch((error) => {
+      this.keeper.insist({ service: "guard", name: "leave", request });
+      throw error;
+    });
+    const what = outcome("Leave", left.outcome);
+    if (what === "SUPERSEDED") throw superseded(request.once);
+    if (what !== "HOLD_ENDED") return;
+    giveBack();
+    throw new HoldEnded("the hold has ended: nothing is stored", { reason: "lease_lost" });
   }
 
   async limit(key, { policy, limit, periodMs, algorithm = "SLIDING_WINDOW", burst = 0, cost = 1, group = "", peek = false,
@@ -295,6 +367,7 @@ class Client {
 
 const superseded = ({ scope, key }) => new OnceSuperseded(`the attempt at ${scope}/${key}: another one has taken over`, { reason: "lease_lost" });
 const gaveUp = ({ scope, key }, detail) => new OnceFailed(`the attempt at ${scope}/${key} gave up: ${detail}`, { detail });
+const detailOf = (error) => String(error?.message ?? error).replaceAll("\0", "").slice(0, DETAIL_MAX / 4);
 const linesOf = (lines) => Object.entries(lines).map(([sku, quantity]) => ({ sku, quantity }));
 
 function groupOf(group, lines) {

@@ -19,6 +19,8 @@ export class OnceMismatch extends LockstockError {}
 export class OnceFailed extends LockstockError {}
 export class OnceSuperseded extends LockstockError {}
 export class OnceDoubtful extends LockstockError {}
+export class EnterRefused extends LockstockError {}
+export class HoldEnded extends LockstockError {}
 export class StockRefused extends LockstockError {}
 export class SoldOut extends StockRefused {}
 /** For a function under `once` to throw: the failure is its result. */

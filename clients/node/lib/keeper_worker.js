@@ -17,6 +17,8 @@ const KINDS = {
   lock: { left: (result) => (result.outcome === 1 ? Number(result.leaseMs) : 0), why: "its lease ended, or an administrator took it away" },
   attempt: { method: services.idempotency.extend, left: (answer, lease) => (answer.outcome === 1 ? lease.leaseMs : 0),
     why: "its lease ended, and another attempt may have begun" },
+  entry: { method: services.guard.renew, left: (answer, lease) => (answer.outcome === 1 ? lease.leaseMs : 0),
+    why: "its lease ended, or a part of it was taken away" },
   hold: { method: services.stock.extendHold, left: (answer) => (answer.outcome === 1 ? Number(answer.holdMs) : answer.outcome === 2 ? undefined : 0),
     why: "the order has ended" },
 };

@@ -1,7 +1,7 @@
 // What only Node has, and the scenes. LOCKSTOCKD names the server's program.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { connect, LockLost, SoldOut } from "../index.js";
+import { connect, GiveUp, LockLost, SoldOut } from "../index.js";
 import { server } from "../testing.js";
 
 const [BUYERS, ITEMS, KILLS] = process.env.LOCKSTOCK_SOAK ? [2000, 100, 5] : [200, 20, 2];
@@ -59,6 +59,40 @@ test("a lock that is lost aborts the body's signal, and the call rejects with it
     assert.ok(signal.reason instanceof LockLost);
   });
   await assert.rejects(scene, LockLost);
+}));
+
+const entering = (key, more = {}) => ({ group: key, once: { scope: "sale", key }, locks: { targets: [{ name: key }] },
+  stock: { orderId: key, holdMs: 60_000, lines: [{ sku: "lamp", quantity: 1 }] }, ...more });
+
+test("an entry is renewed, and its result is replayed", () => withServer(async (ls) => {
+  await ls.stock.put("lamp", 2, { group: "kept" });
+  const first = await ls.enter(entering("kept", { leaseMs: 1000 }), async (entry) => {
+    await new Promise((done) => setTimeout(done, 2000)); // two leases
+    assert.deepEqual([entry.lost, entry.attempt, entry.signal.aborted], [false, 1, false]);
+    assert.ok(entry.fences.kept > 0n);
+    await assert.rejects(ls.enter(entering("kept"), () => assert.fail("two are in")), { name: "EnterRefused", outcome: "IN_PROGRESS" });
+    return { receipt: 7 };
+  });
+  assert.deepEqual([first, await ls.enter(entering("kept"), () => assert.fail("it runs twice"))], Array(2).fill({ receipt: 7 }));
+  const { available, reserved, sold } = await ls.stock.get("lamp", { group: "kept" });
+  assert.deepEqual([available, reserved, sold], [1n, 0n, 1n]);
+}));
+
+test("after an exception the next entry runs, and after GiveUp none", () => withServer(async (ls) => {
+  await ls.stock.put("lamp", 1, { group: "failed" });
+  await assert.rejects(ls.enter(entering("failed"), () => { throw new RangeError("no"); }), RangeError);
+  const left = async () => (await ls.stock.get("lamp", { group: "failed" })).available;
+  while (await left() === 0n) await new Promise((done) => setTimeout(done, 20));
+  const gaveUp = { name: "OnceFailed", detail: "no money" };
+  await assert.rejects(ls.enter(entering("failed"), ({ attempt }) => { throw new GiveUp(attempt === 2 ? "no money" : "?"); }), gaveUp);
+  await assert.rejects(ls.enter(entering("failed"), () => assert.fail("it runs again")), gaveUp);
+  assert.equal(await left(), 1n);
+}));
+
+test("an entry whose hold has ended is not stored", () => withServer(async (ls) => {
+  await ls.stock.put("lamp", 1, { group: "ended" });
+  const cancel = async () => { await ls.calls.stock.cancel({ group: "ended", orderId: "ended" }); };
+  await assert.rejects(ls.enter(entering("ended"), cancel), { name: "HoldEnded" });
 }));
 
 test("a server that does not start says why", () =>

@@ -17,6 +17,9 @@ export async function scene(): Promise<number> {
   });
   const charge = ls.once("charge", { key: (order: Order) => order.id }, async (order, { attempt }) => ({ paid: order.amount, attempt }));
   const { paid } = await charge({ id: "o", amount: 5 });
+  const receipt: string = await ls.enter({ group: "g", once: { scope: "sale", key: "o" }, locks: { targets: [{ name: "x" }] } },
+    async (entry) => `${entry.fences.x + 1n} ${entry.answer.rules.length}`);
+  console.log(receipt);
   const decision: Decision = await ls.limit("ip", { policy: "login" });
   // @ts-expect-error a limit has a period
   await ls.limit("ip", { limit: 5 });

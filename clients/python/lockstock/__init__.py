@@ -7,13 +7,14 @@
 `lockstock.aio.connect` gives the same for asyncio. All durations are seconds. Errors: lockstock.errors."""
 from lockstock import aio
 from lockstock._client import Client, connect
+from lockstock._entry import Entry
 from lockstock._limit import Decision
 from lockstock._lock import Lock
 from lockstock._once import Attempt, attempt
 from lockstock._stock import Reservation
-from lockstock.errors import (CallError, Error, GiveUp, LedgerTrimmed, LockBusy, LockLost, LockTimedOut, OnceDoubtful,
+from lockstock.errors import (CallError, EnterRefused, Error, GiveUp, HoldEnded, LedgerTrimmed, LockBusy, LockLost, LockTimedOut, OnceDoubtful,
                               OnceFailed, OnceInProgress, OnceMismatch, OnceSuperseded, SoldOut, StockRefused)
 
-__all__ = ["Attempt", "CallError", "Client", "Decision", "Error", "GiveUp", "LedgerTrimmed", "Lock", "LockBusy", "LockLost",
+__all__ = ["Attempt", "CallError", "Client", "Decision", "EnterRefused", "Entry", "Error", "GiveUp", "HoldEnded", "LedgerTrimmed", "Lock", "LockBusy", "LockLost",
            "LockTimedOut", "OnceDoubtful", "OnceFailed", "OnceInProgress", "OnceMismatch", "OnceSuperseded", "Reservation",
            "SoldOut", "StockRefused", "aio", "attempt", "connect"]

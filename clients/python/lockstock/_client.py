@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Union
 
-from lockstock import _limit, _lock, _once, _stock
+from lockstock import _entry, _limit, _lock, _once, _stock
 from lockstock._calls import Caller
 from lockstock._core import Core, default_owner
 from lockstock._keeper import Keeper
@@ -39,11 +39,12 @@ class Stock:
         return answer
 
 
-class Client(Operations[_lock.Lock, _stock.Reservation]):
+class Client(Operations[_lock.Lock, _stock.Reservation, _entry.Entry]):
     """A connection to lockstockd. Thread-safe; one for the process is enough. Not for use in a child after fork()."""
 
     _lock_type = _lock.Lock
     _reservation_type = _stock.Reservation
+    _entry_type = _entry.Entry
 
     def __init__(self, target: Target) -> None:
         self._link = ThreadLink(target)

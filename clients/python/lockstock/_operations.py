@@ -4,24 +4,26 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Generic, List, Optional, Sequence, TypeVar, Union
 
-from lockstock import _limit, _lock, _once, _stock
+from lockstock import _entry, _limit, _lock, _once, _stock
 from lockstock._calls import methods_of
 from lockstock._core import Core
-from lockstock.v1 import id_pb2, stock_pb2
+from lockstock.v1 import guard_pb2, id_pb2, stock_pb2
 
 L = TypeVar("L", bound=_lock.HeldLock)
 R = TypeVar("R", bound="_stock._Reservation")
+E = TypeVar("E", bound=_entry.HeldEntry)
 KINDS = {"uuid7": id_pb2.ID_KIND_UUID_V7, "snowflake": id_pb2.ID_KIND_SNOWFLAKE, "sequence": id_pb2.ID_KIND_SEQUENCE}
 STOCK = methods_of(stock_pb2)
 IDS = methods_of(id_pb2)
 
 
-class Operations(Generic[L, R]):
+class Operations(Generic[L, R, E]):
     """What a client for threads and one for asyncio have in common."""
 
     _core: Core
     _lock_type: Callable[..., L]
     _reservation_type: Callable[..., R]
+    _entry_type: Callable[..., E]
 
     def lock(self, *names: str, lease: float = 10.0, wait: float = 0.0, group: str = "", shared: Sequence[str] = (),
              max_hold: Optional[float] = None, owner: Optional[str] = None) -> L:
@@ -43,6 +45,11 @@ class Operations(Generic[L, R]):
         was called. hold: after how many seconds they come back by themselves; keep: for how long the hold is extended.
         Raises SoldOut or StockRefused. The same order_id is the same reservation."""
         return self._reservation_type(self._core, _stock.reserve_request(order_id, lines, hold, buyer, group), keep)
+
+    def enter(self, request: guard_pb2.EnterRequest) -> E:
+        """An attempt, rate limits, stock and locks for `with`, all or none (docs/enter.md). They are renewed until the block
+        is left. Raises EnterRefused; where an earlier attempt has a result, `result` is that, and nothing was taken."""
+        return self._entry_type(self._core, request)
 
 
 def item_request(sku: str, on_hand: int, group: str, buckets: int, per_buyer_limit: int) -> stock_pb2.PutItemRequest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, AsyncIterator, Awaitable, Callable, List, Optional, Sequence, TypeVar, Union
 
-from lockstock import _limit, _lock, _once, _stock
+from lockstock import _entry, _limit, _lock, _once, _stock
 from lockstock._calls import Caller
 from lockstock._core import Core, default_owner
 from lockstock._keeper import Keeper
@@ -44,11 +44,12 @@ class Stock:
         return answer
 
 
-class Client(Operations[_lock.AsyncLock, _stock.AsyncReservation]):
+class Client(Operations[_lock.AsyncLock, _stock.AsyncReservation, _entry.AsyncEntry]):
     """A connection to lockstockd, for the tasks of one event loop."""
 
     _lock_type = _lock.AsyncLock
     _reservation_type = _stock.AsyncReservation
+    _entry_type = _entry.AsyncEntry
 
     def __init__(self, target: Target) -> None:
         self._link = AsyncLink(target)

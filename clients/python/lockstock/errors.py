@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import List, Optional
 
+from lockstock.v1 import guard_pb2
+
 
 class Error(Exception):
     """The root of all errors of this package.
@@ -111,6 +113,24 @@ class StockRefused(Error):
 
 class SoldOut(StockRefused):
     """Not enough is left of one line at least; `lines` says what is available of each."""
+
+
+class EnterRefused(Error):
+    """An Enter was refused, and nothing was taken: `outcome` says by what ("LIMITED", "IN_PROGRESS", "MISMATCH",
+    "OUT_OF_STOCK", "BUSY", "TIMED_OUT", "TOKEN_SPENT"), and `answer` has the details."""
+
+    def __init__(self, answer: guard_pb2.EnterResponse) -> None:
+        self.outcome = guard_pb2.EnterOutcome.Name(answer.outcome)[len("ENTER_OUTCOME_"):]
+        super().__init__(f"refused: {self.outcome}", retry_after=answer.retry_after_ms / 1000 if answer.retry_after_ms > 0 else None,
+                         reason={"LIMITED": "rate_limited", "MISMATCH": "id_reused", "OUT_OF_STOCK": ""}.get(self.outcome, "busy"))
+        self.answer = answer
+
+
+class HoldEnded(Error):
+    """The stock of an entry was given back before it was left: nothing is stored."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="lease_lost")
 
 
 class LedgerTrimmed(Error):

@@ -11,7 +11,7 @@ import grpc
 import lockstock
 import lockstock.aio
 import lockstock.testing
-from lockstock.v1 import admin_pb2, id_pb2, idempotency_pb2, lock_pb2, ratelimit_pb2, stock_pb2
+from lockstock.v1 import admin_pb2, guard_pb2, id_pb2, idempotency_pb2, lock_pb2, ratelimit_pb2, stock_pb2
 
 LIMIT_S = 60
 
@@ -103,6 +103,64 @@ class Locks(WithServer):
         self.assertRaisesRegex(ValueError, "^kind: ", self.ls.ids, kind="roman")
 
 
+class Entries(WithServer):
+    def request(self, key, **fields):
+        return guard_pb2.EnterRequest(group=key, once=guard_pb2.GuardOnce(scope="sale", key=key),
+                                      locks=guard_pb2.GuardLocks(targets=[lock_pb2.Target(name=key)]),
+                                      stock=guard_pb2.GuardStock(order_id=key, hold_ms=60000,
+                                                                 lines=[stock_pb2.Line(sku="lamp", quantity=1)]), **fields)
+
+    def test_an_entry_is_renewed_and_its_result_replayed(self):
+        self.ls.stock.put("lamp", 2, group="kept")
+        with self.ls.enter(self.request("kept", lease_ms=1000)) as entry:
+            self.assertEqual(entry.attempt, 1)
+            self.assertGreater(entry.fences["kept"], 0)
+            threading.Event().wait(2)  # two leases
+            entry.check()
+            with self.assertRaises(lockstock.EnterRefused) as refused:
+                with self.ls.enter(self.request("kept", lease_ms=1000)):
+                    self.fail("two are in")
+            self.assertEqual(refused.exception.outcome, "IN_PROGRESS")
+            entry.store(b"a receipt")
+        with self.ls.enter(self.request("kept")) as again:
+            self.assertEqual(again.result.body, b"a receipt")
+        item = self.ls.stock.get("lamp", group="kept")
+        self.assertEqual((item.available, item.reserved, item.sold), (1, 0, 1))
+
+    def test_after_an_exception_the_next_one_runs(self):
+        self.ls.stock.put("lamp", 1, group="failed")
+        with self.assertRaises(ZeroDivisionError):
+            with self.ls.enter(self.request("failed")):
+                print(1 / 0)
+        self.wait_for(lambda: self.ls.stock.get("lamp", group="failed").available == 1)
+        with self.assertRaises(lockstock.GiveUp):
+            with self.ls.enter(self.request("failed")) as entry:
+                self.assertEqual(entry.attempt, 2)
+                raise lockstock.GiveUp("no money")
+        with self.ls.enter(self.request("failed")) as again:
+            self.assertEqual(again.result.code, -1)
+        self.assertEqual(self.ls.stock.get("lamp", group="failed").available, 1)
+
+    def test_a_lock_that_is_taken_away_and_a_hold_that_ends(self):
+        self.ls.stock.put("lamp", 1, group="ended")
+        with self.assertRaises(lockstock.HoldEnded):
+            with self.ls.enter(self.request("ended", lease_ms=1000)) as entry:
+                self.ls.calls.stock.cancel(stock_pb2.CancelRequest(group="ended", order_id="ended"))
+                self.wait_for(lambda: entry.lost)
+                self.assertRaises(lockstock.LockLost, entry.check)
+
+    def test_in_asyncio(self):
+        async def scene():
+            async with lockstock.aio.connect(self.server.url) as ls:
+                await ls.stock.put("lamp", 1, group="async")
+                async with ls.enter(self.request("async")) as entry:
+                    entry.store(b"done", code=7)
+                async with ls.enter(self.request("async")) as again:
+                    return again.result
+        result = asyncio.run(scene())
+        self.assertEqual((result.code, result.body), (7, b"done"))
+
+
 class InAsyncio(WithServer):
     def run_with(self, scene):
         async def run():
@@ -165,7 +223,8 @@ class InAsyncio(WithServer):
 class Calls(WithServer):
     def test_every_method_is_there(self):
         for attribute, module in (("lock", lock_pb2), ("stock", stock_pb2), ("idempotency", idempotency_pb2),
-                                  ("rate_limit", ratelimit_pb2), ("id", id_pb2), ("admin", admin_pb2)):
+                                  ("rate_limit", ratelimit_pb2), ("id", id_pb2), ("guard", guard_pb2),
+                                  ("admin", admin_pb2)):
             (service,) = module.DESCRIPTOR.services_by_name.values()
             there = {name for name in dir(getattr(self.ls.calls, attribute)) if not name.startswith("_")}
             self.assertEqual({name.rstrip("_").replace("_", "") for name in there}, {m.name.lower() for m in service.methods})
