@@ -66,8 +66,10 @@ const entering = (key, more = {}) => ({ group: key, once: { scope: "sale", key }
 
 test("an entry is renewed, and its result is replayed", () => withServer(async (ls) => {
   await ls.stock.put("lamp", 2, { group: "kept" });
-  const first = await ls.enter(entering("kept", { leaseMs: 1000 }), async (entry) => {
-    await new Promise((done) => setTimeout(done, 2000)); // two leases
+  const first = await ls.enter(entering("kept", { leaseMs: 6000 }), async (entry) => {
+    const left = async () => (await ls.calls.lock.inspect({ group: "kept", name: "kept" })).holders[0].leaseMs;
+    for (let before = await left(), now; (now = await left()) <= before; before = now) // until it is renewed
+      await new Promise((done) => setTimeout(done, 20));
     assert.deepEqual([entry.lost, entry.attempt, entry.signal.aborted], [false, 1, false]);
     assert.ok(entry.fences.kept > 0n);
     await assert.rejects(ls.enter(entering("kept"), () => assert.fail("two are in")), { name: "EnterRefused", outcome: "IN_PROGRESS" });

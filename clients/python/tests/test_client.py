@@ -112,10 +112,14 @@ class Entries(WithServer):
 
     def test_an_entry_is_renewed_and_its_result_replayed(self):
         self.ls.stock.put("lamp", 2, group="kept")
-        with self.ls.enter(self.request("kept", lease_ms=1000)) as entry:
+        def left():
+            return self.ls.calls.lock.inspect(lock_pb2.InspectRequest(group="kept", name="kept")).holders[0].lease_ms
+
+        with self.ls.enter(self.request("kept", lease_ms=6000)) as entry:
             self.assertEqual(entry.attempt, 1)
             self.assertGreater(entry.fences["kept"], 0)
-            threading.Event().wait(2)  # two leases
+            seen = [left()]
+            self.wait_for(lambda: seen.append(left()) or seen[-1] > seen[-2])  # it is renewed
             entry.check()
             with self.assertRaises(lockstock.EnterRefused) as refused:
                 with self.ls.enter(self.request("kept", lease_ms=1000)):
