@@ -1,25 +1,34 @@
 /* Called by sweep.c and quotas.c. */
 #include "calls/pass.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <uv.h>
 
 #include "base/clock.h"
+#include "functions/arguments.h"
 #include "memory.h"
 #include "services/service.h"
 
-enum { CURSOR_BYTES = 24 };
+/* A server that starts waits for no pass that is older than START_MS: what died before may have left something. While a
+ * server walks it says so every MARK_STEPS. */
+enum { CURSOR_BYTES = 24, NUMBER_BYTES = 24, CLAIM_ARGS = 2, START_MS = 10000, MARK_STEPS = 100, RETRY_MS = 1000 };
 
 struct pass {
     uv_timer_t timer;
     pass_options options;
     bool passing, stopped;
+    bool began;                /* it has asked for a pass */
+    uint32_t steps;            /* of this pass */
     store_part part;           /* where the pass is */
     char cursor[CURSOR_BYTES]; /* "": the part is done */
     lks_rpc_slice args[1];
     store_call call;
+    char apart[NUMBER_BYTES];
+    lks_rpc_slice claim_args[CLAIM_ARGS];
+    store_call claim;
 };
 
 static void on_timer(uv_timer_t *timer);
@@ -65,17 +74,67 @@ static void on_found(void *arg, const store_result *result)
     p->options.on_step(p->options.arg, reply);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void step(pass *p)
 {
-    pass *p = timer->data;
-
-    if (!p->passing && !enter_part(p, 0)) {
-        next_in(p, p->options.interval_ms);
-        return;
-    }
     p->call.slot = p->part.slot;
     p->args[0] = lks_rpc_slice_of(p->cursor);
     store_submit(p->options.store, &p->call, clock_now_ns() + (uint64_t)PASS_STEP_TIMEOUT_MS * 1000000, on_found, p);
+}
+
+static void begin(pass *p)
+{
+    p->steps = 0;
+    if (enter_part(p, 0))
+        step(p);
+    else
+        next_in(p, p->options.interval_ms);
+}
+
+/* ---- one server of all ---- */
+
+static void claim(pass *p, uint64_t apart_ms, store_done *done)
+{
+    snprintf(p->apart, sizeof p->apart, "%llu", (unsigned long long)apart_ms);
+    p->claim_args[ARG_SERVER_BEGIN_PASS_NAME] = lks_rpc_slice_of(p->options.shared_as);
+    p->claim_args[ARG_SERVER_BEGIN_PASS_APART_MS] = lks_rpc_slice_of(p->apart);
+    store_submit(p->options.store, &p->claim, clock_now_ns() + (uint64_t)PASS_STEP_TIMEOUT_MS * 1000000, done, p);
+}
+
+static void on_marked(void *arg, const store_result *result)
+{
+    (void)result;
+    step(arg);
+}
+
+/* {'OK', 1 or 0, ms until another may} */
+static void on_claimed(void *arg, const store_result *result)
+{
+    pass *p = arg;
+    const store_value *reply = result->value;
+    const bool good = result->code == LKS_OK && answer_says(reply, "OK") && reply->n > 2 &&
+                      reply->element[1].type == STORE_INTEGER && reply->element[2].type == STORE_INTEGER;
+
+    if (good && reply->element[1].integer != 0 && !p->stopped)
+        begin(p);
+    else
+        next_in(p, good ? (uint64_t)reply->element[2].integer : RETRY_MS);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    pass *p = timer->data;
+    const bool starts = !p->began;
+
+    if (p->passing && p->options.shared_as && ++p->steps % MARK_STEPS == 0) {
+        claim(p, 0, on_marked);
+    } else if (p->passing) {
+        step(p);
+    } else if (p->options.shared_as) {
+        p->began = true;
+        claim(p, starts && p->options.interval_ms > START_MS ? START_MS : p->options.interval_ms, on_claimed);
+    } else {
+        begin(p);
+    }
 }
 
 void pass_begin(pass *p)
@@ -110,6 +169,12 @@ pass *pass_new(const pass_options *options)
                            .args = p->args,
                            .whole_shard = true,
                            .repeatable = true};
+    p->claim = (store_call){.base = lks_rpc_slice_of(STORE_META_BASE),
+                            .function = fn_server_begin_pass.name,
+                            .n_args = CLAIM_ARGS,
+                            .max_args = CLAIM_ARGS,
+                            .args = p->claim_args,
+                            .repeatable = true};
     uv_timer_init(options->loop, &p->timer);
     p->timer.data = p;
     return p;

@@ -21,7 +21,8 @@ typedef struct pass_options {
     store *store;
     const char
         *function; /* takes SCAN's cursor, and gives {'OK', next cursor or '' at the end of the part, found...} */
-    uint64_t interval_ms; /* from the end of a pass to the next */
+    uint64_t interval_ms;  /* from the end of a pass to the next */
+    const char *shared_as; /* one server of all makes the passes of this name; NULL: each makes its own */
     /* The step found elements 2 to n of the reply, which is valid until this returns; NULL: the step failed. Then
      * pass_go_on, now or later. */
     void (*on_step)(void *arg, const store_value *reply);
@@ -31,7 +32,7 @@ typedef struct pass_options {
 
 pass *pass_new(const pass_options *options);
 
-/* Begins a pass, unless one is under way. */
+/* Begins a pass, unless one is under way, or, of a shared one, another server has begun one a moment ago. */
 void pass_begin(pass *p);
 
 /* The owner is done with what the step found. */

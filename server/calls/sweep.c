@@ -98,6 +98,7 @@ sweep *sweep_new(struct uv_loop_s *loop, store *backing, alarms *lasting, uint64
                                   .store = backing,
                                   .function = fn_stock_find_overdue.name,
                                   .interval_ms = interval_ms,
+                                  .shared_as = "sweep",
                                   .on_step = on_step,
                                   .arg = s};
 

@@ -69,10 +69,20 @@ static void step(const char *question, const char *reply)
         asked_fail(&asked, LKS_UNAVAILABLE);
 }
 
+/* This server makes the pass. */
+static void may_begin(const char *apart_ms)
+{
+    char question[128];
+
+    snprintf(question, sizeof question, "server_begin_pass " STORE_META_BASE " sweep %s", apart_ms);
+    step(question, "OK 1 1");
+}
+
 #define FIND(slot, cursor) "stock_find_overdue@" #slot " " #cursor
 
 TEST(a_pass_goes_through_all_and_what_it_finds_is_done)
 {
+    may_begin("10000");
     step(FIND(0, 0), "OK '17'");
     step(FIND(0, 17), "OK '' ls:{ns/g}:");
     assert_string_equal(lasting.bases, "ls:{ns/g}: ");
@@ -84,6 +94,7 @@ TEST(a_pass_goes_through_all_and_what_it_finds_is_done)
 TEST(a_pass_goes_through_each_part)
 {
     asked.n_parts = 3;
+    may_begin("10000");
     step(FIND(0, 0), "OK '17'");
     step(FIND(0, 17), "OK ''");
     step(FIND(10, 0), NULL);
@@ -96,39 +107,69 @@ TEST_WITH(an_answer_of_another_shape_ends_the_part, setup_soon, teardown)
 {
     static const char *const replies[] = {"0 1", "OK - ls:{ns/g}:", "NO '17'", "NO", "=1"};
 
-    for (size_t i = 0; i < sizeof replies / sizeof *replies; i++)
+    for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
+        may_begin("1");
         step(FIND(0, 0), replies[i]);
+    }
     assert_string_equal(lasting.bases, "");
 }
 
 /* The pass is given up; the next begins in its time. */
 TEST_WITH(passes_follow_each_other_also_after_one_that_failed, setup_soon, teardown)
 {
+    may_begin("1");
     step(FIND(0, 0), "OK ''");
+    may_begin("1");
     step(FIND(0, 0), "OK '17'");
     step(FIND(0, 17), NULL);
+    may_begin("1");
+    step(FIND(0, 0), "OK ''");
+}
+
+/* promise T24: of all servers of a store one makes a pass, and says so while it goes on */
+TEST_WITH(another_server_makes_the_pass, setup_soon, teardown)
+{
+    step("server_begin_pass " STORE_META_BASE " sweep 1", "OK 0 1");
+    step("server_begin_pass " STORE_META_BASE " sweep 1", NULL); /* the store is away: it asks again a second later */
+    step("server_begin_pass " STORE_META_BASE " sweep 1", "OK 0");
+    may_begin("1");
+    for (int i = 1; i < 100; i++)
+        step(FIND(0, 0), "OK '0'");
+    step(FIND(0, 0), "OK '0'");
+    step("server_begin_pass " STORE_META_BASE " sweep 0", "OK 1 0");
     step(FIND(0, 0), "OK ''");
 }
 
 TEST(one_pass_at_a_time)
 {
+    may_begin("10000");
     asked_next(&asked);
     sweep_begin(all);
     uv_run(&loop, UV_RUN_NOWAIT);
-    assert_int_equal(asked.n, 1);
+    assert_int_equal(asked.n, 2);
     step(FIND(0, 0), "OK ''");
     sweep_begin(all);
+    may_begin("600000");
     step(FIND(0, 0), "OK ''");
 }
 
 TEST_WITH(nothing_begins_after_the_stop, setup_soon, teardown)
 {
+    may_begin("1");
     asked_next(&asked);
     sweep_stop(all);
     step(FIND(0, 0), "OK '17'");
     sweep_begin(all);
     uv_run(&loop, UV_RUN_DEFAULT); /* returns: no timer runs */
-    assert_int_equal(asked.n, 1);
+    assert_int_equal(asked.n, 2);
+}
+
+TEST(nothing_begins_when_it_is_stopped_while_it_asks)
+{
+    asked_next(&asked);
+    sweep_stop(all);
+    asked_answer(&asked, "OK 1 1");
+    asked_expect_none(&asked);
 }
 
 /* Units of "a b" that bucket 1 of 2 sends to the pool, and others; the second move is none of a bucket. */
@@ -139,6 +180,7 @@ TEST_WITH(nothing_begins_after_the_stop, setup_soon, teardown)
 /* promise SB24 */
 TEST(units_on_their_way_are_taken_and_then_forgotten)
 {
+    may_begin("10000");
     step(FIND(0, 0), MOVES);
     assert_string_equal(lasting.bases, "ls:{ns/h}: ");
     asked_expect(&asked, "stock_receive ls:{ns/g/2/0}: a b 1 0 7 3 5");
@@ -153,6 +195,7 @@ TEST(units_on_their_way_are_taken_and_then_forgotten)
 /* promise SB24 */
 TEST(units_that_are_not_taken_are_not_forgotten)
 {
+    may_begin("10000");
     step(FIND(0, 0), MOVES);
     step("stock_receive ls:{ns/g/2/0}: a b 1 0 7 3 5", "NO_ITEM");
     step("stock_receive ls:{ns/g/2/102}: c 0 2 8 1 6", NULL);
@@ -161,6 +204,7 @@ TEST(units_that_are_not_taken_are_not_forgotten)
 
 TEST(nothing_is_brought_home_after_the_stop)
 {
+    may_begin("10000");
     step(FIND(0, 0), MOVES);
     sweep_stop(all);
     asked_answer(&asked, "OK");

@@ -51,3 +51,14 @@ function case.calls_of_groups_that_are_here_run()
     ask_node("here", "away", "here") "OK\n-1\n\nELSEWHERE\n\nOK\n-1\n\n"
   end
 end
+
+-- promise T24
+function case.one_server_of_all_begins_a_pass()
+  hold_clock()
+  local function may_begin(apart_ms) return (fcall("server_begin_pass", "ls:{meta}:", "2", "sweep", apart_ms):gsub("\n", " ")) end
+  may_begin "1000" "OK 1 1000 "; may_begin "1000" "OK 0 1000 "; may_begin "10000" "OK 0 10000 "
+  pass(0.6); may_begin "1000" "OK 0 400 "; may_begin "0" "OK 1 0 " -- the one that goes on says so
+  pass(0.6); may_begin "1000" "OK 0 400 "
+  pass(0.4); may_begin "1000" "OK 1 1000 "
+  pass(-5); may_begin "1000" "OK 1 1000 " -- the clock stepped back
+end
