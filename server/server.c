@@ -515,6 +515,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
     s->quotas = quotas_new(&s->loop, s->store, &limits);
     open_peers(s);
     const dispatch_options options = {
+        .memory = s->budget,
         .store = s->store,
         .alarms = s->alarms,
         .waiters = s->waiters,

@@ -39,6 +39,7 @@ typedef struct dispatch_options {
     uint32_t timeout_max_ms; /* beyond what the call asks to wait */
     uint32_t slow_call_ms;   /* a call that takes as long, without its wait, is logged; 0: none is */
     struct tracing *tracing; /* NULL: calls are not traced */
+    struct budget *memory;   /* counts the calls that wait */
     service_options services;
 } dispatch_options;
 

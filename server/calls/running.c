@@ -17,7 +17,10 @@ void running_refuse_stopping(lks_error *error)
     lks_error_set_reason(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, LKS_REASON_SHUTTING_DOWN, "%s", shutting_down);
 }
 
-enum { LAST_ROUND_MS = 250 }; /* of the deadline, kept for the round after the wait */
+enum {
+    LAST_ROUND_MS = 250, /* of the deadline, kept for the round after the wait */
+    PARKED_BYTES = 1024  /* of an ordinary call; how many calls may be parked is limited by their number */
+};
 
 static alarms *alarms_of(const running *r)
 {
@@ -103,8 +106,10 @@ void running_end(running *r)
     waiters_leave(r->target->dispatch->options.waiters, &r->waiter);
     if (r->work->origin)
         audit_call(method, r->work->origin, answered->plan.ns, answered->request, answered->response, &answered->error);
-    if (r->parked && r->parked->held > 0)
+    if (r->parked) {
+        budget_unnote(r->target->dispatch->options.memory, PARKED_BYTES);
         budget_give(caller_bytes(r->call.caller), r->parked->held);
+    }
     caller_leave(&r->call);
     quotas_leave(r->target->dispatch->options.quotas, r->of_namespace);
     if (r->handle)
@@ -140,8 +145,6 @@ static bool undo(running *r)
 
 /* ---- parking ----------------------------------------------------------------------- */
 
-enum { PARKED_BYTES = 1024 }; /* of an ordinary call; how many calls may be parked is limited by their number */
-
 /* Moves the key and the watches of the waiter there, too. */
 static parked *new_parked(running *r)
 {
@@ -167,6 +170,7 @@ static void park_call(running *r)
 {
     if (!r->parked) {
         r->parked = new_parked(r);
+        budget_note(r->target->dispatch->options.memory, PARKED_BYTES);
         if (r->parked->held > 0)
             budget_force(caller_bytes(r->call.caller), r->parked->held);
     }

@@ -109,7 +109,7 @@ local function refuse(e, reply)
 end
 
 -- Adds the elements of a list to another.
-local function append(to, list)
+local function add_all(to, list)
   local n = #to
   for i = 1, #list do to[n + i] = list[i] end
 end
@@ -139,8 +139,8 @@ local function take(e)
   local record = attempt and attempt.record
   local reply = {'ENTERED', e.again and 1 or 0, record and record.attempt or 0, record and record.fence or 0,
     e.left_ms or e.lease_ms, e.hold_ms, unpack(fences)}
-  append(reply, lines)
-  append(reply, rules)
+  add_all(reply, lines)
+  add_all(reply, rules)
   return reply
 end
 

@@ -17,7 +17,7 @@ local KEYS_SLACK, REDIS_SLACK, LUA_SLACK, SERVER_SLACK_KIB = 256, 65536, 262144,
 --   items, in the shop that stays. STAYS: by contract; the load uses a fixed set. OTHERS: of Sentinel, or of buckets.
 local kinds = {}
 for page, text in pairs{
-  store = "schema=STAYS libraries=STAYS mark=STAYS generation=OTHERS servers=ENDS",
+  store = "schema=STAYS libraries=STAYS mark=STAYS generation=OTHERS servers=ENDS pass:sweep=ENDS",
   locks = "lock:n=ENDS lock:h=ENDS lock:t=ENDS lock:w=ENDS lock:s=ENDS lock:r=STAYS",
   stock = "stock:i=ITEMS stock:b=ENDED stock:o=ENDED stock:x=ENDED stock:a=ENDS stock:t=ENDS stock:n=OTHERS stock:m=OTHERS "
     .. "stock:skus=ITEMS stock:v=ENDS",

@@ -92,12 +92,12 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
 static int setup_with(uint32_t running_max, uint32_t running_per_caller)
 {
     lks_error error;
-    const dispatch_options options = {.store = &here.store,
-                                      .waiters = &here.waiters,
-                                      .alarms = &here.alarms,
-                                      .server = "this",
-                                      .timeout_ms = 10000,
-                                      .timeout_max_ms = 20000};
+    dispatch_options options = {.store = &here.store,
+                                .waiters = &here.waiters,
+                                .alarms = &here.alarms,
+                                .server = "this",
+                                .timeout_ms = 10000,
+                                .timeout_max_ms = 20000};
     const callers_options room = {.loop = &here.loop,
                                   .running_max = running_max,
                                   .running_per_caller = running_per_caller,
@@ -111,7 +111,7 @@ static int setup_with(uint32_t running_max, uint32_t running_per_caller)
     uv_loop_init(&here.loop);
     here.store.loop = &here.loop;
     here.arena = lks_rpc_arena_new();
-    here.budget = budget_new(1 << 20);
+    here.budget = options.memory = budget_new(1 << 20);
     if (callers_new(&room, &here.callers, &error) != LKS_OK)
         return -1;
     for (size_t i = 0; i < PEERS; i++)

@@ -49,11 +49,13 @@ TEST(a_call_that_waits_is_there_before_its_store_call)
     assert_int_equal(callers_parked(here.callers), 0);
     answer_queued(0);
     assert_int_equal(callers_parked(here.callers), 1);
+    assert_int_equal(budget_held(here.budget), 1024); /* so that its memory is given back to the system later */
     assert_int_equal(here.n_done, 0);
     tell_event(SERVICE_WOKEN);
     assert_int_equal(here.store.n, 2);
     assert_string_equal(here.store.asked[1].call->function, "lock_claim");
     answer_with(1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    assert_int_equal(budget_held(here.budget), 0);
     expect(LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
     assert_null(here.waiters.entered);
     expect_abandoned();

@@ -56,3 +56,14 @@ function case.weights_of_result_and_id_calls()
   carries(16, "Idempotency.Begin", {scope = "s", key = "name", attempt_token = TOKEN, lease_ms = 1000})
   carries(16, "Idempotency.Get", {scope = "s", key = "name"}); carries(2, "Id.Next", {kind = "SNOWFLAKE"})
 end
+
+function case.weights_of_guard_calls()
+  local enter = {group = "g", token = TOKEN, lease_ms = 1000}
+  carries(16, "Guard.Enter", with(enter, {once = {scope = "s", key = "k"}}))
+  carries(21, "Guard.Enter", with(enter, {locks = {targets = {{name = "l"}}}}))
+  carries(8, "Guard.Enter", with(enter, {once = {scope = "s", key = "k"}, locks = {targets = {{name = "l"}}},
+    limits = {rules = {{key = "k", limit = {algorithm = "FIXED_WINDOW", limit = 5, period_ms = 1000}}}},
+    stock = {order_id = "o", lines = {{sku = "a", quantity = 1}}}}))
+  local parts = {group = "g", token = TOKEN, once = {scope = "s", key = "k"}, locks = {targets = {{name = "l"}}}}
+  carries(8, "Guard.Renew", with(parts, {lease_ms = 1000})); carries(5, "Guard.Leave", with(parts, {kind = "COMPLETE"}))
+end
