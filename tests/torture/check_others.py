@@ -20,7 +20,8 @@ def check_rates(report, history):
 
 
 def charges(calls):
-    """(begin, end, cost) of each that was surely charged: once for an id, by any of its calls up to the first answer."""
+    """(begin, end, cost) of each that was surely charged: once for an id, by any of its calls up to the first answer. An
+    Enter is charged once for each attempt that its token makes."""
     of_id, found = {}, []
     for call in calls:
         name = call["r"].get("requestId")
@@ -29,11 +30,20 @@ def charges(calls):
         elif checks.outcome(call) == "ALLOWED":
             found.append((call["b"], call["e"], call["r"].get("cost", 1)))
     for same in of_id.values():
-        ends = [call["e"] for call in same if checks.outcome(call) == "ALLOWED"]
-        if ends:
-            begin = min(call["b"] for call in same if call["applied"] != "NO")
-            found.append((begin, min(ends), same[0]["r"].get("cost", 1)))
+        ends = {}
+        for call in same:
+            if checks.outcome(call) == "ALLOWED":
+                attempt = call["a"].get("attempt")
+                ends[attempt] = min(call["e"], ends.get(attempt, checks.NEVER))
+        for attempt, end in ends.items():
+            begin = min(call["b"] for call in same if call["applied"] != "NO" and attempt_of(call) in (None, attempt))
+            found.append((begin, end, same[0]["r"].get("cost", 1)))
     return found
+
+
+def attempt_of(call):
+    """None: unknown."""
+    return call["a"].get("attempt") if checks.outcome(call) == "ALLOWED" else None
 
 
 def allowed_in(name, limit, begin, end, wall_ns):

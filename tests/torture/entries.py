@@ -36,7 +36,7 @@ def entered(entry, ordered):
                    BEGIN.get(outcome, outcome), fence=answer.get("attemptFence", "0"), result=answer.get("result", {}))
     if "limits" in request:
         yield call(entry, "Check", {"rules": request["limits"]["rules"], "cost": request["limits"].get("cost", 1),
-                                    "requestId": request["token"]}, CHECK.get(outcome, outcome))
+                                    "requestId": request["token"]}, CHECK.get(outcome, outcome), attempt=answer.get("attempt", "0"))
     if "stock" in request:
         method = "Reserve" if request["stock"].get("holdMs") else "Deduct"
         refused = word(entry, "stockOutcome") if outcome == "OUT_OF_STOCK" else outcome
