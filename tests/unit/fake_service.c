@@ -108,15 +108,18 @@ static void note_field(fake_event *event, const struct noted *to, const Protobuf
 /* Of a GuardService request also what its parts have. */
 static void note_fields(fake_event *event, const ProtobufCMessage *message)
 {
-    static const char *const parts[] = {"once", "stock"};
+    static const char *const parts[] = {"once", "limits", "stock", "locks"};
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         const ProtobufCFieldDescriptor *field =
             protobuf_c_message_descriptor_get_field_by_name(message->descriptor, parts[i]);
         const ProtobufCMessage *part =
             field ? *(ProtobufCMessage *const *)(const void *)((const char *)message + field->offset) : NULL;
-        if (part)
-            note_fields(event, part);
+        if (!part)
+            continue;
+        size_t length = strlen(event->parts);
+        snprintf(event->parts + length, sizeof event->parts - length, "%s%s", length > 0 ? " " : "", parts[i]);
+        note_fields(event, part);
     }
     for (size_t i = 0; i < sizeof noted / sizeof noted[0]; i++) {
         const ProtobufCFieldDescriptor *field =

@@ -41,6 +41,7 @@ typedef struct fake_event {
     char id[40];               /* key, or order_id, or request_id */
     char token[40];            /* or attempt_token, or buyer_id */
     char name[40], owner[160]; /* of the first target; of the call */
+    char parts[40];            /* of GuardService: "once limits stock locks" */
     char text[160];            /* body, detail, reason, or fingerprint */
     int64_t fence, mode, permits, capacity;
     int64_t lease_ms;                   /* or hold_ms */

@@ -99,13 +99,17 @@ TEST(an_entry_is_renewed_until_it_is_left)
     assert_false(lks_entry_is_lost(entry));
     fake_event asked = event_of(FAKE_ENTER, 0), renewed = event_of(FAKE_RENEW_ENTRY, 2);
     assert_string_equal(renewed.token, asked.token);
-    assert_string_equal(renewed.id, "order-1");
+    assert_string_equal(asked.parts, "once limits stock locks");
+    assert_string_equal(renewed.parts, "once stock locks");
+    assert_string_equal(renewed.group, "house");
     assert_int_equal(renewed.lease_ms, SHORT_MS);
     assert_true(strchr(asked.owner, '/'));
     assert_int_equal(lks_leave(entry, &end, &error), LKS_LEAVE_OUTCOME_LEFT);
     assert_int_equal(error.code, LKS_OK);
     fake_event left = event_of(FAKE_LEAVE, 0);
     assert_string_equal(left.token, asked.token);
+    assert_string_equal(left.parts, "once stock locks");
+    assert_string_equal(left.group, "house");
     assert_string_equal(left.text, "paid");
     assert_int_equal(left.flag, LKS_LEAVE_KIND_COMPLETE);
     assert_int_equal(fake_calls(fake, FAKE_LEAVE), 1);
@@ -121,6 +125,8 @@ TEST(the_request_has_its_defaults)
     lks_entry_free(entry);
     assert_true(fake_await(fake, FAKE_LEAVE, NULL, 1));
     assert_int_equal(event_of(FAKE_LEAVE, 0).flag, LKS_LEAVE_KIND_RETRYABLE);
+    assert_string_equal(event_of(FAKE_LEAVE, 0).parts, "once stock locks");
+    assert_string_equal(event_of(FAKE_LEAVE, 0).group, "house");
     request->lease_ms = 9;
     assert_int_equal(lks_enter(channel, request, &entry, NULL), LKS_ENTER_OUTCOME_UNSPECIFIED);
     assert_null(entry);

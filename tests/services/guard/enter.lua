@@ -50,6 +50,8 @@ function case.a_repeat_is_the_first_answer()
     again(tostring(first) .. " again") {fences = first.fences, attempt_fence = first.attempt_fence}; unchanged()
     eq(remaining "bob 5", 4)
   end
+  enter "T2 order=o2/a:2 hold=60000"; pass(20)
+  enter "T2 order=o2/a:2 hold=60000" "ENTERED a:8 again" {hold_ms = within(1, 40000)}
 end
 
 -- promise GS4: what a token has given back or lost is not taken again with it
@@ -176,6 +178,10 @@ function case.in_a_cluster_parts_lie_in_one_group()
   put "a 10"; enter("T1" .. ALL) "ENTERED 1 a:8"
   for _, more in ipairs{{once = {group = "h"}}, {limits = {group = "h"}}, {stock = {group = "h"}}, {locks = {group = "h"}}} do
     remember(); enter("T2" .. ALL, more)(apart); unchanged()
+    if not more.limits then
+      renew_guard("T1 once=k order=o1 hold=60000 lock=l", more)(apart)
+      complete("T1 once=k order=o1 hold=60000 lock=l", more)(apart); unchanged()
+    end
   end
 end
 

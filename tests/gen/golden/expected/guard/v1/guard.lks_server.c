@@ -166,6 +166,40 @@ static const lks_rpc_guard guard_v1_guard_text_guard = {
     .retry_after = "",
 };
 
+static lks_code guard_v1_guard_together_handle(const lks_rpc_service *service, lks_rpc_context *context,
+                                               const ProtobufCMessage *request, ProtobufCMessage *response,
+                                               lks_error *error)
+{
+    const guard_v1_guard_handlers *handlers = (const guard_v1_guard_handlers *)service->handlers;
+    return (handlers->together)(service->self, context, (const guard_v1_paths_request *)request,
+                        (guard_v1_buy_response *)response, error);
+}
+
+static const lks_rpc_guard guard_v1_guard_together_guard = {
+    .idempotency = &(const lks_rpc_guard_idempotency){
+        .scope = "together",
+        .key = (const char *const[]){"text", NULL},
+        .group = "",
+        .lease_ms = 0,
+        .retain_ms = 0,
+        .wait_ms = 0,
+        .key_alone = false,
+        .in_progress = 0,
+        .mismatch = 0,
+    },
+    .lock = &(const lks_rpc_guard_lock){
+        .prefix = "",
+        .keys = (const char *const[]){"names", NULL},
+        .group = "",
+        .wait_ms = 0,
+        .lease_ms = 0,
+        .busy = 0,
+    },
+    .group = "together",
+    .outcome = "",
+    .retry_after = "",
+};
+
 static lks_code guard_v1_guard_alone_handle(const lks_rpc_service *service, lks_rpc_context *context,
                                             const ProtobufCMessage *request, ProtobufCMessage *response,
                                             lks_error *error)
@@ -195,6 +229,7 @@ static const lks_rpc_binding guard_v1_guard_bindings[] = {
     {&guard_v1_guard_paths_method, guard_v1_guard_paths_handle, &guard_v1_guard_paths_guard},
     {&guard_v1_guard_apart_method, guard_v1_guard_apart_handle, &guard_v1_guard_apart_guard},
     {&guard_v1_guard_text_method, guard_v1_guard_text_handle, &guard_v1_guard_text_guard},
+    {&guard_v1_guard_together_method, guard_v1_guard_together_handle, &guard_v1_guard_together_guard},
     {&guard_v1_guard_alone_method, guard_v1_guard_alone_handle, &guard_v1_guard_alone_guard},
 };
 
@@ -202,7 +237,7 @@ lks_rpc_service guard_v1_guard_service(const guard_v1_guard_handlers *handlers, 
 {
     return (lks_rpc_service){
         .name = "guard.v1.GuardService",
-        .n_bindings = 6,
+        .n_bindings = 7,
         .bindings = guard_v1_guard_bindings,
         .handlers = handlers,
         .self = self,

@@ -25,6 +25,9 @@ typedef struct guard_v1_guard_handlers {
     /* What ends or changes a string in C, outside of ASCII too. */
     lks_code (*text)(void *self, lks_rpc_context *context, const guard_v1_paths_request *request,
                      guard_v1_buy_response *response, lks_error *error);
+    /* The group of a guard is that of all its parts. */
+    lks_code (*together)(void *self, lks_rpc_context *context, const guard_v1_paths_request *request,
+                         guard_v1_buy_response *response, lks_error *error);
     /* One name needs no group. */
     lks_code (*alone)(void *self, lks_rpc_context *context, const guard_v1_paths_request *request,
                       guard_v1_buy_response *response, lks_error *error);
@@ -39,6 +42,7 @@ typedef struct guard_v1_guard_handlers {
         PREFIX##paths, \
         PREFIX##apart, \
         PREFIX##text, \
+        PREFIX##together, \
         PREFIX##alone, \
     }
 
