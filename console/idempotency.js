@@ -22,17 +22,21 @@ function show(what, record) {
 
 export function open(main, parameters) {
   const at = notice()
-  const scope = h('input', { value: parameters.get('scope') ?? '', spellcheck: 'false', autocomplete: 'off', required: true })
-  const key = h('input', { value: parameters.get('key') ?? '', spellcheck: 'false', autocomplete: 'off', required: true })
+  const input = (name, required) =>
+    h('input', { value: parameters.get(name) ?? '', spellcheck: 'false', autocomplete: 'off', required })
+  const scope = input('scope', true)
+  const key = input('key', true)
+  const group = input('group', false)
+  const asked = () => ({ scope: scope.value, key: key.value, group: group.value })
   const what = facts(['State', 'Attempt', 'Lease left', 'Kept for', 'Result', 'Fingerprint', 'Failure'])
-  const form = h('form', { role: 'search' }, field('Scope', scope), field('Key', key), h('button', {}, 'Look'))
+  const form = h('form', { role: 'search' }, field('Scope', scope), field('Key', key), field('Group', group), h('button', {}, 'Look'))
   let polled
 
   function look() {
     polled?.stop()
     polled = live(at, async (signal) => {
       what.element.hidden = true
-      const { record } = await call('IdempotencyService/Get', { scope: scope.value, key: key.value }, signal)
+      const { record } = await call('IdempotencyService/Get', asked(), signal)
       show(what, record)
       what.element.hidden = false
     })
@@ -40,7 +44,7 @@ export function open(main, parameters) {
 
   form.addEventListener('submit', (event) => {
     event.preventDefault()
-    remember('idempotency', { scope: scope.value, key: key.value })
+    remember('idempotency', asked())
     look()
   })
   what.element.hidden = true

@@ -170,12 +170,11 @@ const tests = {
     await server.call('LockService/Acquire', { targets: [{ name: HTML }], token: 'a-token-of-sixteen', owner: HTML, leaseMs: '600000' })
     await server.call('StockService/PutItem', { sku: HTML, onHand: '5' })
     await server.call('StockService/Adjust', { sku: HTML, delta: '1', adjustmentId: 'a1', reason: HTML })
-    await server.call('IdempotencyService/Begin', { scope: HTML, key: HTML, leaseMs: '600000' })
+    await server.call('GuardService/Enter', { group: HTML, once: { scope: HTML, key: HTML }, token: 'another-of-sixteen', leaseMs: '600000' })
     const page = await openPage(browser, `${server.console}#/locks?${new URLSearchParams({ group: HTML, name: HTML })}`)
     await shows(page, HTML, 'td')
-    for (const [name, first] of [['stock', 'sku'], ['idempotency', 'key']]) {
-      const key = name === 'stock' ? 'group' : 'scope'
-      await page.goto(`${server.console}#/${name}?${new URLSearchParams({ [key]: HTML, [first]: HTML })}`)
+    for (const [name, key, first] of [['stock', 'group', 'sku'], ['idempotency', 'scope', 'key']]) {
+      await page.goto(`${server.console}#/${name}?${new URLSearchParams({ group: HTML, [key]: HTML, [first]: HTML })}`)
       await waitForFact(page, name === 'stock' ? 'Available' : 'State', name === 'stock' ? '6' : 'in progress')
     }
     await page.goto(`${server.console}#/stock?${new URLSearchParams({ group: HTML, sku: HTML })}`)
