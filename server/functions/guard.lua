@@ -90,7 +90,7 @@ local function take_locks(e)
   if type(reply) == 'number' then return {reply} end
   if type(reply[1]) == 'number' then return reply end
   if reply[1] ~= 'ACQUIRED' then return nil, reply end
-  e.again, e.left_ms = true, math.min(e.left_ms or reply[2], reply[2])
+  e.left_ms = math.min(e.left_ms or reply[2], reply[2])
   return {unpack(reply, 3)}
 end
 

@@ -54,6 +54,23 @@ function case.a_repeat_is_the_first_answer()
   enter "T2 order=o2/a:2 hold=60000" "ENTERED a:8 again" {hold_ms = within(1, 40000)}
 end
 
+-- promise GS3
+-- The locks are still held, but the record is gone: the attempt is new, and charged.
+function case.a_new_attempt_with_its_locks_is_no_repeat()
+  enter "T1 once=k limit=bob/5 lock=a,b" "ENTERED 1" {fences = {{name = "a"}, {name = "b"}}}
+  inspect "a" "EXCLUSIVE T1"; inspect "b" "EXCLUSIVE T1"
+  Idempotency.Delete{scope = "s", key = "k", group = "g"} "OK"
+  enter "T1 once=k limit=bob/5 lock=a,b" "ENTERED 1" {rules = {{outcome = "ALLOWED", remaining = 3}}}
+end
+
+-- promise GS1
+function case.a_refused_try_counts_towards_a_ban()
+  local more = {limits = {rules = {{key = "eve", limit =
+    {algorithm = "FIXED_WINDOW", limit = 1, period_ms = 10000000, penalty = {after = 2, ban_ms = 60000}}}}}}
+  enter("T1", more) "ENTERED"; enter("T2", more) "LIMITED" {rules = {{banned_ms = 0}}}
+  enter("T3", more) "LIMITED" {rules = {{outcome = "BANNED", banned_ms = within(1, 60000)}}}
+end
+
 -- promise GS4: what a token has given back or lost is not taken again with it
 function case.a_token_is_for_one_enter()
   enter "T1 once=k lock=l"; retry "T1 once=k lock=l"
