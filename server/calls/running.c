@@ -204,8 +204,10 @@ static void set_event(running *r, service_event event)
 
     free(r->event.numbers);
     r->event = event;
-    if (bytes > 0)
-        r->event.numbers = memcpy(memory_alloc(bytes), event.numbers, bytes);
+    if (event.kind == SERVICE_GRANTED) {
+        r->event.numbers = memcpy(memory_alloc(bytes + event.to.len), event.numbers, bytes);
+        r->event.to.data = memcpy((char *)r->event.numbers + bytes, event.to.data, event.to.len);
+    }
 }
 
 /* Takes the pending event of the highest priority; false: none is pending. */

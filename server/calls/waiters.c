@@ -186,7 +186,7 @@ void waiters_message(waiters *all, const char *data, size_t len)
         uint32_t n = numbers_of(word(&rest), numbers);
         lks_rpc_slice key = word(&rest), base = word(&rest), function = word(&rest);
         if (text_of(name, sizeof name, function) &&
-            !send_to_key(all, key, (service_event){SERVICE_GRANTED, n, numbers}))
+            !send_to_key(all, key, (service_event){SERVICE_GRANTED, n, numbers, .to = rest}))
             alarms_set(all->alarms,
                        &(service_alarm){.base = base, .function = name, .argument = rest, .lasting = true});
     }

@@ -66,11 +66,21 @@ static rounds_state end_wait(rounds *r, lks_code code, lks_applied applied, lks_
     return ROUNDS_FAILED;
 }
 
+static bool is_for(const rounds *r, const service_event *event)
+{
+    const lks_rpc_slice ours = r->plan.undo.argument;
+
+    return ours.len > 0 && event->to.len == ours.len && memcmp(event->to.data, ours.data, ours.len) == 0;
+}
+
+/* A grant to another call with the same key may be taken back by now: this call asks. */
 rounds_state rounds_wake(rounds *r, service_event event, uint64_t now_ns)
 {
     begin_plan(r, now_ns);
     r->plan.event = event;
     r->method->prepare(r->request, &r->plan);
+    if (event.kind == SERVICE_GRANTED && !is_for(r, &event))
+        return rounds_wake(r, (service_event){.kind = SERVICE_WOKEN}, now_ns);
     if (event.kind == SERVICE_ABANDONED)
         return end_wait(r, LKS_CANCELLED, LKS_APPLIED_NO, LKS_REASON_CANCELLED, "the caller's connection is gone");
     if (event.kind == SERVICE_STOPPING) {

@@ -42,6 +42,7 @@ typedef struct service_event {
     service_event_kind kind;
     uint32_t n_numbers;
     int64_t *numbers; /* of SERVICE_GRANTED: a lock's fences */
+    lks_rpc_slice to; /* of SERVICE_GRANTED: the argument of plan_undo of the call that it is for */
 } service_event;
 
 struct plan;

@@ -122,7 +122,8 @@ static void wake(const rounds *waits, size_t request_len)
 
     for (service_event_kind kind = SERVICE_STOPPING; kind < SERVICE_N_EVENTS; kind++) {
         rounds r = *waits;
-        switch (rounds_wake(&r, (service_event){kind, SERVICE_TARGETS_MAX, fences}, NOW_NS)) {
+        switch (
+            rounds_wake(&r, (service_event){kind, SERVICE_TARGETS_MAX, fences, waits->plan.undo.argument}, NOW_NS)) {
         case ROUNDS_CALLS:
             check_plan(&r.plan, request_len);
             break;

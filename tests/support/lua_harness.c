@@ -178,7 +178,7 @@ static int l_event(lua_State *L)
     return 0;
 }
 
-/* grant(number, "7,8"): a message contains the fences */
+/* grant(number, "7,8", "token copy"): a message contains the fences, for that copy of the call */
 static int l_grant(lua_State *L)
 {
     const char *text = luaL_checkstring(L, 2);
@@ -187,7 +187,8 @@ static int l_grant(lua_State *L)
 
     for (char *end; *text && n < SERVICE_TARGETS_MAX; text = *end == ',' ? end + 1 : end)
         fences[n++] = strtoll(text, &end, 10);
-    harness_event(h, waiting_at(L, 1), (service_event){SERVICE_GRANTED, n, fences});
+    harness_event(h, waiting_at(L, 1),
+                  (service_event){SERVICE_GRANTED, n, fences, .to = lks_rpc_slice_of(luaL_checkstring(L, 3))});
     return 0;
 }
 

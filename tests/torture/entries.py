@@ -60,7 +60,7 @@ def renewed(entry):
 
 
 def left(entry, fences, released):
-    """fences: of the attempt, by token. released: the tokens whose locks were released by a call before this one."""
+    """fences: of the last attempt before this call, by token. released: the tokens whose locks were released by a call before this one."""
     request, outcome, answer = entry["r"], word(entry), entry.get("a", {})
     completes = request["kind"] == "LEAVE_KIND_COMPLETE"
     again = {"replayed": answer.get("replayed", False) or request["token"] in released}
@@ -81,13 +81,12 @@ def parts_of(history):
     fences, released, ordered, found = {}, set(), set(), []
     ours = sorted((entry for entry in history if entry.get("m", "").startswith("Guard.")), key=lambda entry: entry["b"])
     for entry in ours:
-        if entry["m"] == "Guard.Enter" and word(entry) == "ENTERED":
-            fences[entry["r"]["token"]] = entry["a"].get("attemptFence", "0")
-    for entry in ours:
         if entry["m"] == "Guard.Enter":
             found += entered(entry, ordered)
-            if word(entry) == "ENTERED" and "stock" in entry["r"]:
-                ordered.add(entry["r"]["stock"]["orderId"])
+            if word(entry) == "ENTERED":
+                fences[entry["r"]["token"]] = entry["a"].get("attemptFence", "0")
+                if "stock" in entry["r"]:
+                    ordered.add(entry["r"]["stock"]["orderId"])
         elif entry["m"] == "Guard.Renew":
             found += renewed(entry)
         else:

@@ -80,8 +80,8 @@ woken = word(function(_, server, token)
   return by_all(server, token, function(number) harness.event(number, "WOKEN") end)
 end)
 told_of_grant = word(function(_, server, token)
-  local fences = grants[server .. " " .. token] or error(server .. " was told of no grant to " .. token)
-  return by_all(server, token, function(number) harness.grant(number, fences) end)
+  local grant = grants[server .. " " .. token] or error(server .. " was told of no grant to " .. token)
+  return by_all(server, token, function(number) harness.grant(number, grant.fences, grant.to) end)
 end)
 
 -- {server, "W" | "A" | "R", token or name} of each message.
@@ -95,10 +95,10 @@ local function read_messages()
       what = name
       set_alarm(server, name, tonumber(in_ms))
     elseif kind == "R" then
-      local fences, token, again = text:match("^R (%S+) ls:{default/g}:(%S+) ls:{default/g}: lock_abandon (%S+) S[^.]+%.[^.]+%.%d+$")
-      eq(again, token)
+      local fences, token, to = text:match("^R (%S+) ls:{default/g}:(%S+) ls:{default/g}: lock_abandon (%S+ S[^.]+%.[^.]+%.%d+)$")
+      eq(to:match("%S+"), token)
       what = token:match("^[^.]*")
-      grants[server .. " " .. what] = fences
+      grants[server .. " " .. what] = {fences = fences, to = to}
     else
       what = text:match("^W ls:{default/g}:([^.]*)") or server == "all" and text:match("^W ls:{default/forced}:(forced)$")
     end

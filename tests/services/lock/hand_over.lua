@@ -125,6 +125,7 @@ function case.a_grant_that_nobody_was_told_is_taken_back()
   pass(1)
   abandoned "S1 T2" "CANCELLED..." -- before the message came
   messages() "S1:R T2 S1:A a S2:W T3 S2:A a"; wait "S1 T2 a" "QUEUED"; woken "S2 T3" "ACQUIRED"
+  told_of_grant "S1 T2" "QUEUED" -- the message was for the first call
   queue "a" "T2 T4" -- its number was kept
   release_at "S2 T3"; deliver() "T2"
 end
