@@ -144,12 +144,12 @@ end, SHARED)
 -- The order of an Enter that is there already, from an earlier attempt: its hold begins anew, and what had expired is
 -- taken again. Replies as stock_reserve.
 local function hold_again(s, id, hold_ms, again)
-  local order, state = order_now(s, id)
+  local _, state = order_now(s, id)
   if state == 'CANCELLED' then return {'CANCELLED'} end
   if state ~= 'RESERVED' and state ~= 'EXPIRED' then return again end
   if state == 'EXPIRED' then
     if give_back_due(s) then return {'MORE'} end
-    order = load_order(s, id)
+    local order = load_order(s, id)
     local lines = {}
     for i = LINES, #order, LINE do lines[#lines + 1], lines[#lines + 2] = order[i], order[i + QUANTITY] end
     local reply = refused(s, order[BUYER], lines)
