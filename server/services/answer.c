@@ -181,6 +181,11 @@ static void add_alarm(answer *a, service_alarm alarm)
     a->alarms = added;
 }
 
+const char *answer_id(answer *a, const char *asked)
+{
+    return asked[0] != '\0' ? asked : memory_copy_in(a->arena, a->plan->id, strlen(a->plan->id));
+}
+
 void answer_alarm(answer *a, const char *function, const char *argument, int64_t in_ms)
 {
     answer_alarm_at(a, a->plan->calls[0].base, function, argument, in_ms);

@@ -6,7 +6,7 @@
 
 #include "memory.h"
 #include "services/idempotency.h"
-#include "services/lock_checks.h"
+#include "services/lock_part.h"
 #include "services/ratelimit.h"
 #include "services/stock.h"
 
@@ -19,13 +19,14 @@ void guard_within(plan *p, const char *part)
 }
 
 /* only: the one name of the part; NULL: it has none, or several. */
-static lks_rpc_slice place(plan *p, const char *own, const char *common, const char *only)
+static lks_rpc_slice place_of(plan *p, const char *part, const char *own, const char *common, const char *only)
 {
     const char *group = own[0] != '\0' ? own : common[0] != '\0' ? common : only ? only : "";
 
     if (group[0] == '\0')
         plan_invalid(p, "group: must be set, here or for the request");
     plan_check_name(p, "group", group);
+    guard_within(p, part);
     return plan_failed(p) ? lks_rpc_slice_of("") : plan_base(p, group);
 }
 
@@ -38,31 +39,12 @@ static lks_rpc_slice place_of_record(plan *p, const char *common, const lks_guar
     return base;
 }
 
-static lks_rpc_slice place_of_limits(plan *p, const char *common, const lks_guard_limits *limits)
-{
-    const lks_rpc_slice base = place(p, limits->group, common, limits->n_rules == 1 ? limits->rules[0]->key : NULL);
-
-    guard_within(p, "limits");
-    return base;
-}
-
 static lks_rpc_slice place_of_stock(plan *p, const char *common, const lks_guard_stock *stock)
 {
     plan_check_name(p, "order_id", stock->order_id);
     if (stock->hold_ms != 0)
         plan_check_range(p, "hold_ms", stock->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);
-    const lks_rpc_slice base = place(p, stock->group, common, stock->n_lines == 1 ? stock->lines[0]->sku : NULL);
-
-    guard_within(p, "stock");
-    return base;
-}
-
-static lks_rpc_slice place_of_locks(plan *p, const char *common, const lks_guard_locks *locks)
-{
-    const lks_rpc_slice base = place(p, locks->group, common, locks->n_targets == 1 ? locks->targets[0]->name : NULL);
-
-    guard_within(p, "locks");
-    return base;
+    return place_of(p, "stock", stock->group, common, stock->n_lines == 1 ? stock->lines[0]->sku : NULL);
 }
 
 guard_places guard_find_places(plan *p, const char *group, const lks_guard_once *once, const lks_guard_limits *limits,
@@ -75,11 +57,12 @@ guard_places guard_find_places(plan *p, const char *group, const lks_guard_once 
     if (once && !plan_failed(p))
         at.base = at.record = place_of_record(p, group, once);
     if (limits && !plan_failed(p))
-        at.base = at.rates = place_of_limits(p, group, limits);
+        at.base = at.rates =
+            place_of(p, "limits", limits->group, group, limits->n_rules == 1 ? limits->rules[0]->key : NULL);
     if (stock && !plan_failed(p))
         at.base = at.stock = place_of_stock(p, group, stock);
     if (locks && !plan_failed(p))
-        at.base = place_of_locks(p, group, locks);
+        at.base = place_of(p, "locks", locks->group, group, locks->n_targets == 1 ? locks->targets[0]->name : NULL);
     return at;
 }
 
@@ -117,16 +100,16 @@ static void renew_finish(const lks_guard_service_renew_request *request, answer 
                          lks_guard_service_renew_response *response)
 {
     const lks_guard_stock *stock = held(request->stock);
-    const store_value *args = a->replies[0];
+    const store_value *reply = a->replies[0];
 
-    if (answer_says(args, "RENEWED")) {
+    if (answer_says(reply, "RENEWED")) {
         response->outcome = LKS_RENEW_GUARD_OUTCOME_RENEWED;
         if (stock)
             answer_lasting_alarm_at(a, a->plan->calls[0].args[ARG_GUARD_RENEW_STOCK], fn_stock_expire.name,
                                     stock->hold_ms);
         return;
     }
-    const char *part = answer_text(a, args, 1);
+    const char *part = answer_text(a, reply, 1);
     response->outcome = strcmp(part, "ONCE") == 0    ? LKS_RENEW_GUARD_OUTCOME_ATTEMPT_LOST
                         : strcmp(part, "LOCKS") == 0 ? LKS_RENEW_GUARD_OUTCOME_LOCK_LOST
                                                      : LKS_RENEW_GUARD_OUTCOME_HOLD_ENDED;

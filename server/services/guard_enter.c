@@ -5,7 +5,7 @@
 #include "memory.h"
 #include "services/guard.h"
 #include "services/idempotency.h"
-#include "services/lock_checks.h"
+#include "services/lock_part.h"
 #include "services/ratelimit.h"
 #include "services/stock.h"
 
@@ -99,15 +99,12 @@ static void plan_wait(const lks_enter_request *request, plan *p, const guard_pla
     if (plan_failed(p) || request->wait_ms == 0)
         return;
     const char *encoded = plan_encode(p->arena, token);
-    plan_waits_at(p, at->base, encoded);
-    if (once_waits(request))
-        plan_watch_at(p, at->record, fn_idempotency_lease_over.name, lks_rpc_slice_of(waiter_of(p, at, token)));
-    for (size_t i = 0; locks_wait(request) && i < request->locks->n_targets; i++)
-        plan_watch_at(p, at->base, fn_lock_promote.name,
-                      lks_rpc_slice_of(plan_encode(p->arena, request->locks->targets[i]->name)));
     if (locks_wait(request))
-        plan_undo_at(p, at->base, fn_lock_abandon.name,
-                     lks_rpc_slice_of(memory_printf_in(p->arena, "%s %s", encoded, copy_of(p))));
+        lock_plan_wait(p, at->base, request->locks->n_targets, request->locks->targets, encoded, copy_of(p));
+    else
+        plan_waits(p, at->base, encoded);
+    if (once_waits(request))
+        plan_watch(p, at->record, fn_idempotency_lease_over.name, lks_rpc_slice_of(waiter_of(p, at, token)));
 }
 
 static size_t weight_of(const lks_enter_request *request)
@@ -200,13 +197,12 @@ static lks_rpc_slice argument(const answer *a, size_t place)
 /* The call waits; this server calls the functions that end its wait when a lease ends. */
 static void stay(const lks_enter_request *request, answer *a, const store_value *reply)
 {
-    if (answer_says(reply, "WAIT"))
-        answer_alarm_at(a, argument(a, ARG_GUARD_ENTER_RECORD), fn_idempotency_lease_over.name,
-                        argument(a, ARG_GUARD_ENTER_WAITER).data, answer_int(a, reply, 2));
-    else
-        for (size_t i = 0; i < request->locks->n_targets; i++)
-            answer_alarm(a, fn_lock_promote.name, plan_encode(a->arena, request->locks->targets[i]->name),
-                         answer_int(a, reply, 1 + i));
+    if (!answer_says(reply, "WAIT")) {
+        lock_stay(a, request->locks->n_targets, request->locks->targets, reply);
+        return;
+    }
+    answer_alarm_at(a, argument(a, ARG_GUARD_ENTER_RECORD), fn_idempotency_lease_over.name,
+                    argument(a, ARG_GUARD_ENTER_WAITER).data, answer_int(a, reply, 2));
     answer_waits(a);
 }
 
@@ -231,28 +227,6 @@ static void read_rules(const lks_enter_request *request, answer *a, const store_
     response->retry_after_ms = check.retry_after_ms;
 }
 
-static void read_fences(const lks_enter_request *request, answer *a, const store_value *reply, size_t from,
-                        lks_enter_response *response)
-{
-    response->n_fences = request->locks->n_targets;
-    response->fences = answer_messages(a, &lockstock__v1__fence__descriptor, response->n_fences);
-    for (size_t i = 0; i < response->n_fences; i++) {
-        response->fences[i]->name = request->locks->targets[i]->name;
-        response->fences[i]->fence = (uint64_t)answer_int(a, reply, from + i);
-    }
-}
-
-static void read_lines(const lks_enter_request *request, answer *a, const store_value *reply, size_t from,
-                       lks_enter_response *response)
-{
-    response->n_lines = request->stock->n_lines;
-    response->lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, response->n_lines);
-    for (size_t i = 0; i < response->n_lines; i++) {
-        response->lines[i]->sku = request->stock->lines[i]->sku;
-        response->lines[i]->available = answer_int(a, reply, from + i);
-    }
-}
-
 /* {"OUT_OF_STOCK", outcome, number, then place and available of each line in the way} */
 static void read_refused_order(const lks_enter_request *request, answer *a, const store_value *reply,
                                lks_enter_response *response)
@@ -262,13 +236,8 @@ static void read_refused_order(const lks_enter_request *request, answer *a, cons
     response->stock_outcome =
         (lks_reserve_outcome)answer_enum(a, reply, 1, &lockstock__v1__reserve_outcome__descriptor);
     response->n_lines = count > 3 ? (count - 3) / 2 : 0;
-    response->lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, response->n_lines);
-    for (size_t i = 0; i < response->n_lines; i++) {
-        const size_t line = (size_t)answer_int(a, reply, 3 + 2 * i);
-        if (line < request->stock->n_lines)
-            response->lines[i]->sku = request->stock->lines[line]->sku;
-        response->lines[i]->available = answer_int(a, reply, 4 + 2 * i);
-    }
+    response->lines =
+        stock_read_lines(a, reply, 3, response->n_lines, true, request->stock->lines, request->stock->n_lines);
 }
 
 static void read_entered(const lks_enter_request *request, answer *a, const store_value *reply,
@@ -282,12 +251,16 @@ static void read_entered(const lks_enter_request *request, answer *a, const stor
     if (request->once || request->locks)
         response->lease_ms = answer_int(a, reply, 4);
     if (request->locks) {
-        read_fences(request, a, reply, at, response);
-        at += response->n_fences;
+        response->n_fences = request->locks->n_targets;
+        response->fences = lock_fences(a, response->n_fences, request->locks->targets);
+        for (size_t i = 0; i < response->n_fences; i++)
+            response->fences[i]->fence = (uint64_t)answer_int(a, reply, at++);
     }
     if (request->stock) {
         response->hold_ms = answer_int(a, reply, 5);
-        read_lines(request, a, reply, at, response);
+        response->n_lines = request->stock->n_lines;
+        response->lines =
+            stock_read_lines(a, reply, at, response->n_lines, false, request->stock->lines, response->n_lines);
         at += response->n_lines;
         for (size_t i = 0; !response->replayed && i < request->stock->n_lines; i++)
             a->units += (uint64_t)request->stock->lines[i]->quantity;
@@ -297,19 +270,6 @@ static void read_entered(const lks_enter_request *request, answer *a, const stor
     }
     if (answer_count(a, reply) > at)
         read_rules(request, a, reply, at, response);
-}
-
-static lks_holder *read_holder(const lks_enter_request *request, answer *a, const store_value *reply)
-{
-    lks_holder *holder = memory_in(a->arena, sizeof *holder);
-    const size_t place = (size_t)answer_int(a, reply, 1);
-
-    *holder = (lks_holder)LKS_HOLDER_INIT;
-    if (request->locks && place < request->locks->n_targets)
-        holder->name = request->locks->targets[place]->name;
-    holder->owner = answer_decoded(a, reply, 2);
-    holder->lease_ms = answer_int(a, reply, 3);
-    return holder;
 }
 
 static void read_reply(const lks_enter_request *request, answer *a, const store_value *reply,
@@ -336,7 +296,8 @@ static void read_reply(const lks_enter_request *request, answer *a, const store_
         break;
     case LKS_ENTER_OUTCOME_BUSY:
     case LKS_ENTER_OUTCOME_TIMED_OUT:
-        response->holder = read_holder(request, a, reply);
+        if (request->locks)
+            response->holder = lock_holder(a, request->locks->n_targets, request->locks->targets, reply);
         break;
     default:
         break;
@@ -351,13 +312,12 @@ void enter_finish(const lks_enter_request *request, answer *a, lks_enter_respons
         const lks_check_request check = rules_of(request->limits);
         ratelimit_keep_policies(a, &check, ((check_kept *)a->plan->kept)->policies);
         answer_again(a, enter_next);
-    } else if (answer_says(reply, "QUEUED") || answer_says(reply, "WAIT")) {
-        stay(request, a, reply);
     } else if (answer_says(reply, "MORE")) {
         answer_again(a, enter_next);
+    } else if (answer_says(reply, "QUEUED") || answer_says(reply, "WAIT")) {
+        stay(request, a, reply);
     } else {
-        response->token =
-            request->token[0] ? request->token : memory_copy_in(a->arena, a->plan->id, strlen(a->plan->id));
+        response->token = answer_id(a, request->token);
         read_reply(request, a, reply, response);
     }
 }

@@ -95,8 +95,8 @@ void begin_prepare(const lks_begin_request *request, plan *p)
                            .retain_ms = retain_ms, .wait_ms = request->wait_ms,
                            .server = request->wait_ms > 0 ? p->server : "");
     if (request->wait_ms > 0) {
-        plan_waits(p, WAITERS);
-        plan_watch(p, fn_idempotency_lease_over.name, lks_rpc_slice_of(p->server));
+        plan_waits(p, plan_last_base(p), WAITERS);
+        plan_watch(p, plan_last_base(p), fn_idempotency_lease_over.name, lks_rpc_slice_of(p->server));
     }
 }
 

@@ -98,29 +98,13 @@ static const plan_function *acquire_function(service_event_kind event)
     }
 }
 
-/* The name of target i, as it was sent. */
-static lks_rpc_slice target_name(const plan *p, size_t i)
+void lock_plan_wait(plan *p, lks_rpc_slice base, size_t n, lks_target *const *targets, const char *token,
+                    const char *copy)
 {
-    const char *target = p->calls[0].args[fn_lock_acquire.n_args + i].data;
-    size_t len = strcspn(target, " ");
-
-    return lks_rpc_slice_of(memory_copy_in(p->arena, target, len));
-}
-
-/* The call may wait: events name it by its token, it watches the alarms of its targets, and when it ends without an
- * answer the store forgets this copy of it, and no other. */
-static void plan_wait(plan *p, size_t n_targets)
-{
-    if (plan_failed(p))
-        return;
-    const lks_rpc_slice *args = p->calls[0].args;
-    const char *token = args[ARG_LOCK_ACQUIRE_TOKEN].data;
-
-    plan_waits(p, token);
-    for (size_t i = 0; i < n_targets; i++)
-        plan_watch(p, fn_lock_promote.name, target_name(p, i));
-    plan_undo(p, fn_lock_abandon.name,
-              lks_rpc_slice_of(memory_printf_in(p->arena, "%s %s", token, args[ARG_LOCK_ACQUIRE_COPY].data)));
+    plan_waits(p, base, token);
+    for (size_t i = 0; i < n && !plan_failed(p); i++)
+        plan_watch(p, base, fn_lock_promote.name, lks_rpc_slice_of(plan_encode(p->arena, targets[i]->name)));
+    plan_undo(p, base, fn_lock_abandon.name, lks_rpc_slice_of(memory_printf_in(p->arena, "%s %s", token, copy)));
 }
 
 void acquire_prepare(const lks_acquire_request *request, plan *p)
@@ -146,8 +130,9 @@ void acquire_prepare(const lks_acquire_request *request, plan *p)
                       .wait_ms = request->wait_ms, .copy = parked);
     for (size_t i = 0; i < request->n_targets && !plan_failed(p); i++)
         each_lock_acquire(p, .target = lock_target_text(p, request->targets[i]));
-    if (request->wait_ms > 0)
-        plan_wait(p, request->n_targets);
+    if (request->wait_ms > 0 && !plan_failed(p))
+        lock_plan_wait(p, plan_last_base(p), request->n_targets, request->targets,
+                       p->calls[0].args[ARG_LOCK_ACQUIRE_TOKEN].data, parked);
     if (p->event.kind == SERVICE_GRANTED)
         p->n_calls = 0; /* the event has the fences */
 }
@@ -202,25 +187,33 @@ static void release_unseen(const ProtobufCMessage *request, plan *p)
 
 /* ---- finish ------------------------------------------------------------------- */
 
-static lks_holder *new_holder(answer *a, const lks_acquire_request *request, const store_value *reply)
+lks_holder *lock_holder(answer *a, size_t n, lks_target *const *targets, const store_value *reply)
 {
     lks_holder *holder = memory_in(a->arena, sizeof *holder);
     size_t place = (size_t)answer_int(a, reply, 1);
 
     *holder = (lks_holder)LKS_HOLDER_INIT;
-    if (place < request->n_targets)
-        holder->name = request->targets[place]->name;
+    if (place < n)
+        holder->name = targets[place]->name;
     holder->owner = answer_decoded(a, reply, 2);
     holder->lease_ms = answer_int(a, reply, 3);
     return holder;
 }
 
-/* The call waits; this server calls lock_promote when a lease or an offer ends that it waits for. */
-static void stay(const lks_acquire_request *request, answer *a, const store_value *reply)
+void lock_stay(answer *a, size_t n, lks_target *const *targets, const store_value *reply)
 {
-    for (size_t i = 0; i < request->n_targets; i++)
-        answer_alarm(a, fn_lock_promote.name, target_name(a->plan, i).data, answer_int(a, reply, 1 + i));
+    for (size_t i = 0; i < n; i++)
+        answer_alarm(a, fn_lock_promote.name, plan_encode(a->arena, targets[i]->name), answer_int(a, reply, 1 + i));
     answer_waits(a);
+}
+
+lks_fence **lock_fences(answer *a, size_t n, lks_target *const *targets)
+{
+    lks_fence **fences = answer_messages(a, &lockstock__v1__fence__descriptor, n);
+
+    for (size_t i = 0; i < n; i++)
+        fences[i]->name = targets[i]->name;
+    return fences;
 }
 
 /* Fills in a grant, except for the numbers of the fences. */
@@ -229,9 +222,7 @@ static void fill_grant(const lks_acquire_request *request, answer *a, int64_t le
     response->outcome = LKS_ACQUIRE_OUTCOME_ACQUIRED;
     response->lease_ms = lease_ms;
     response->n_fences = request->n_targets;
-    response->fences = answer_messages(a, &lockstock__v1__fence__descriptor, response->n_fences);
-    for (size_t i = 0; i < response->n_fences; i++)
-        response->fences[i]->name = request->targets[i]->name;
+    response->fences = lock_fences(a, request->n_targets, request->targets);
 }
 
 static void finish_granted(const lks_acquire_request *request, answer *a, lks_acquire_response *response)
@@ -250,7 +241,7 @@ static void finish_replied(const lks_acquire_request *request, answer *a, lks_ac
         is_new ? LKS_ACQUIRE_OUTCOME_ACQUIRED
                : (lks_acquire_outcome)answer_enum(a, reply, 0, &lockstock__v1__acquire_outcome__descriptor);
     if (response->outcome == LKS_ACQUIRE_OUTCOME_BUSY || response->outcome == LKS_ACQUIRE_OUTCOME_TIMED_OUT)
-        response->holder = new_holder(a, request, reply);
+        response->holder = lock_holder(a, request->n_targets, request->targets, reply);
     if (response->outcome != LKS_ACQUIRE_OUTCOME_ACQUIRED)
         return;
     response->replayed = !is_new;
@@ -262,10 +253,10 @@ static void finish_replied(const lks_acquire_request *request, answer *a, lks_ac
 void acquire_finish(const lks_acquire_request *request, answer *a, lks_acquire_response *response)
 {
     if (a->n_replies > 0 && answer_says(a->replies[0], "QUEUED")) {
-        stay(request, a, a->replies[0]);
+        lock_stay(a, request->n_targets, request->targets, a->replies[0]);
         return;
     }
-    response->token = request->token[0] ? request->token : memory_copy_in(a->arena, a->plan->id, strlen(a->plan->id));
+    response->token = answer_id(a, request->token);
     response->group = answer_group(request->group, request->targets[0]->name);
     if (a->n_replies == 0)
         finish_granted(request, a, response);

@@ -5,7 +5,7 @@
 #include "lockstock/v1/lock.lks.h"
 #include "functions/arguments.h"
 #include "memory.h"
-#include "services/lock_checks.h"
+#include "services/lock_part.h"
 #include "services/service.h"
 
 LKS_LOCK_METHODS(SERVICE_DECLARE)

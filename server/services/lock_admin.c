@@ -57,7 +57,7 @@ void watch_force_releases_prepare(const lks_watch_force_releases_request *reques
 {
     plan_check_range(p, "wait_ms", request->wait_ms, 1, WATCH_MS_MAX);
     plan_call(p, &fn_lock_describe, FORCED, NULL, 0);
-    plan_waits(p, FORCED);
+    plan_waits(p, plan_last_base(p), FORCED);
     if (p->event.kind != SERVICE_NO_EVENT)
         p->n_calls = 0;
 }

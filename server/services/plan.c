@@ -274,28 +274,18 @@ void plan_arg_flag(plan *p, bool value)
     plan_arg_text(p, value ? "1" : "0");
 }
 
-static lks_rpc_slice last_base(const plan *p)
+lks_rpc_slice plan_last_base(const plan *p)
 {
     return plan_failed(p) ? lks_rpc_slice_of("") : p->calls[p->n_calls - 1].base;
 }
 
-void plan_waits(plan *p, const char *id)
-{
-    plan_waits_at(p, last_base(p), id);
-}
-
-void plan_waits_at(plan *p, lks_rpc_slice base, const char *id)
+void plan_waits(plan *p, lks_rpc_slice base, const char *id)
 {
     if (!plan_failed(p))
         p->wait_key = lks_rpc_slice_of(memory_printf_in(p->arena, "%.*s%s", (int)base.len, base.data, id));
 }
 
-void plan_watch(plan *p, const char *function, lks_rpc_slice argument)
-{
-    plan_watch_at(p, last_base(p), function, argument);
-}
-
-void plan_watch_at(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument)
+void plan_watch(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument)
 {
     if (plan_failed(p))
         return;
@@ -311,12 +301,7 @@ const char *plan_id(plan *p)
     return p->id;
 }
 
-void plan_undo(plan *p, const char *function, lks_rpc_slice argument)
-{
-    plan_undo_at(p, last_base(p), function, argument);
-}
-
-void plan_undo_at(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument)
+void plan_undo(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument)
 {
     if (!plan_failed(p))
         p->undo = (service_alarm){.base = base, .function = function, .argument = argument, .lasting = true};

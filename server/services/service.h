@@ -255,21 +255,19 @@ void plan_weighs(plan *p, size_t weight);
 /* A random id of the call, the same in every round. Lives with the plan. */
 const char *plan_id(plan *p);
 
-/* The call may wait, and messages name it by the last call's base followed by `id`. When an event comes, `prepare` runs
- * again with p->event set. */
-void plan_waits(plan *p, const char *id);
+/* The base of the last call; empty when the plan has failed. */
+lks_rpc_slice plan_last_base(const plan *p);
 
-/* The call that waits watches the alarm function(argument) of the last call's base. Text
- * is not copied. The three that end in _at are for a base that the service has made. */
-void plan_watch(plan *p, const char *function, lks_rpc_slice argument);
+/* The call may wait, and messages name it by `base` followed by `id`. When an event comes, `prepare` runs again with
+ * p->event set. */
+void plan_waits(plan *p, lks_rpc_slice base, const char *id);
+
+/* The call that waits watches the alarm function(argument) of `base`. Text is not copied. */
+void plan_watch(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument);
 
 /* The function to call, until it succeeds, when a call that may have waited in the store ends without an answer: its
  * connection or the store is gone. As plan_watch; its reply is {'OK', -1}. */
-void plan_undo(plan *p, const char *function, lks_rpc_slice argument);
-
-void plan_waits_at(plan *p, lks_rpc_slice base, const char *id);
-void plan_watch_at(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument);
-void plan_undo_at(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument);
+void plan_undo(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument);
 
 /* What functions/arguments.h is made of: arguments that follow are of that layout; one more of each kind. Text is
  * not copied. */
@@ -327,6 +325,9 @@ void answer_again(answer *a, service_next *next);
 /* The same where this round, or one before it, had an effect: an error that follows says
  * MAYBE. */
 void answer_goes_on(answer *a, service_next *next);
+
+/* The id that the request has, or, when that is empty, the one that plan_id made. */
+const char *answer_id(answer *a, const char *asked);
 
 /* Asks for function(argument) of the base of calls[0], or of `base`, in in_ms, if a call that watches
  * it still waits then; -1 = never. Its reply must be {'OK', ms until again}. Text is not

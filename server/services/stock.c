@@ -218,6 +218,21 @@ static void set_line(lks_line_stock *line, const char *sku, int64_t available)
     line->available = available;
 }
 
+lks_line_stock **stock_read_lines(answer *a, const store_value *reply, size_t from, size_t n, bool with_places,
+                                  lks_line *const *lines, size_t n_lines)
+{
+    lks_line_stock **read = answer_messages(a, &lockstock__v1__line_stock__descriptor, n);
+
+    for (size_t i = 0; i < n && a->error.code == LKS_OK; i++) {
+        const size_t place = with_places ? (size_t)answer_int(a, reply, from++) : i;
+        if (place >= n_lines)
+            answer_at(a, reply, answer_count(a, reply));
+        else
+            set_line(read[i], lines[place]->sku, answer_int(a, reply, from++));
+    }
+    return read;
+}
+
 /* The reply of functions/stock.lua, which names lines by their places in the request. */
 static order_answer read_reply(answer *a, const order_request *r)
 {
@@ -241,15 +256,7 @@ static order_answer read_reply(answer *a, const order_request *r)
     s.n_lines = count > head ? (count - head) / each : 0;
     if (s.outcome == r->done && s.n_lines != r->n)
         answer_at(a, reply, count);
-    s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, s.n_lines);
-    for (size_t i = 0; i < s.n_lines && a->error.code == LKS_OK; i++) {
-        size_t at = head + each * i;
-        size_t place = each == 1 ? i : (size_t)answer_int(a, reply, at++);
-        if (place >= r->n)
-            answer_at(a, reply, count);
-        else
-            set_line(s.lines[i], r->lines[place]->sku, answer_int(a, reply, at));
-    }
+    s.lines = stock_read_lines(a, reply, head, s.n_lines, each == 2, r->lines, r->n);
     return s;
 }
 

@@ -14,6 +14,11 @@ enum { STOCK_LINES_OF_WEIGHT = 8, STOCK_ITEMS_OF_WEIGHT = 16, STOCK_ORDER_WEIGHT
 /* Checks each line and the sum of the quantities. */
 void stock_check_lines(plan *p, lks_line *const *lines, size_t n);
 
+/* Reads n lines of a reply from `from` on: what is available of each; with_places: after the place of the line among
+ * those of the request, else they are all of these. Fails when a place is not one. */
+lks_line_stock **stock_read_lines(answer *a, const store_value *reply, size_t from, size_t n, bool with_places,
+                                  lks_line *const *lines, size_t n_lines);
+
 /* stock_refusals.c: what this server remembers of items that are sold out. The service's open, close and
  * on_store_call: */
 void *stock_open(const service_options *options);

@@ -61,7 +61,7 @@ void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
         ledger_place place = ledger_place_in(p->arena, t->n_buckets, k, request->after);
         plan_call(p, function, request->group, NULL, 0);
         if (waits && k == 0)
-            plan_waits(p, "ledger");
+            plan_waits(p, plan_last_base(p), "ledger");
         if (t->n_buckets > 0)
             stock_place_in_bucket(p, t->n_buckets, k);
         plan_weighs(p, 1 + (size_t)limit / ENTRIES_OF_WEIGHT);

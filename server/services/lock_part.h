@@ -1,0 +1,35 @@
+/* What GuardService uses of LockService; lock.c has it. */
+#ifndef LOCKSTOCK_SERVER_LOCK_PART_H
+#define LOCKSTOCK_SERVER_LOCK_PART_H
+
+#include "lockstock/v1/lock.lks.h"
+#include "services/service.h"
+
+enum { LOCK_WAIT_MS_MAX = 86400000 };
+
+/* What a call to take so many targets weighs. */
+size_t lock_weight(size_t n_targets);
+
+/* Checks of a request, which name the field. */
+void lock_check_token(plan *p, const char *field, const char *token);
+void lock_check_lease(plan *p, const char *field, int64_t lease_ms);
+void lock_check_targets(plan *p, size_t n, lks_target *const *targets);
+
+/* As the functions take and store it: EXCLUSIVE is the name alone. */
+const char *lock_target_text(plan *p, const lks_target *target);
+
+/* The call may wait: events name it by its token, it watches the alarms of its targets, and when it ends without an
+ * answer the store forgets this copy of it, and no other. token: as the functions take it. */
+void lock_plan_wait(plan *p, lks_rpc_slice base, size_t n, lks_target *const *targets, const char *token,
+                    const char *copy);
+
+/* {"QUEUED", ms...}: it waits; this server calls lock_promote when a lease or an offer ends that it waits for. */
+void lock_stay(answer *a, size_t n, lks_target *const *targets, const store_value *reply);
+
+/* The fences of a grant, whose numbers are not set. */
+lks_fence **lock_fences(answer *a, size_t n, lks_target *const *targets);
+
+/* {outcome, place of a target, its holder's owner, ms left} */
+lks_holder *lock_holder(answer *a, size_t n, lks_target *const *targets, const store_value *reply);
+
+#endif
