@@ -21,8 +21,7 @@ typedef enum grant_state { GRANT_ASKING, GRANT_SETTLED, GRANT_CANCELLED } grant_
 
 struct grant {
     struct lease lease; /* its references are those of the whole: the owner's, and one for each call under way */
-    bool
-        waits; /* constant while a call is under way: calls run on the thread that waits for them, which is the fastest way */
+    bool waits;         /* constant while a call is under way: calls run on the thread that waits, which is fastest */
     _Atomic grant_state state;
     uint64_t until_ns; /* for all calls together; CLOCK_NEVER: each call has the channel's timeout */
     uint64_t sent_ns;  /* of the request that began or confirmed the lease */

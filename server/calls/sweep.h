@@ -1,6 +1,6 @@
-/* Finds holds that have ended but that no server will expire, because the server that made them died. One server
- * of all walks the store's keys when the store connects, and at intervals, in bounded steps. Only the time of the expiry depends on
- * it: every reader already treats an ended hold as ended. Loop thread only. */
+/* Finds holds that have ended but that no server will expire, because the server that made them died. One server of all
+ * walks the store's keys when the store connects, and at intervals, in bounded steps. Only the time of the expiry depends
+ * on it: every reader already treats an ended hold as ended. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_SWEEP_H
 #define LOCKSTOCK_SERVER_SWEEP_H
 

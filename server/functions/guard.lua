@@ -80,12 +80,11 @@ end
 
 -- The fences; nil: the locks are not granted.
 local function take_locks(e)
-  local ask, targets = services.lock.acquire, {e.targets}
+  local ask, targets = e.over and services.lock.time_out or services.lock.acquire, {e.targets}
   if string.find(e.targets, ',', 1, true) then
     targets = {}
     for target in string.gmatch(e.targets, '[^,]+') do targets[#targets + 1] = target end
   end
-  if e.over then ask = services.lock.time_out elseif e.woken then ask = services.lock.acquire_again end
   local reply = ask(e.base, clock(), e.token, e.owner, e.lease_ms, e.wait_ms, e.copy, unpack(targets))
   if type(reply) == 'number' then return {reply} end
   if type(reply[1]) == 'number' then return reply end
@@ -172,16 +171,9 @@ end)
 -- Confirms what Enter has reserved, or gives it back: for good after a final failure. An attempt that was taken over
 -- leaves that to the one that took over.
 local function end_order(s, state, id)
-  local reply
-  if state == 'C' then
-    reply = services.stock.confirm(s, id, '0')
-  elseif state == 'F' then
-    reply = services.stock.cancel(s, true, id, '')
-  else
-    reply = services.stock.let_go(s, id)
-  end
-  if reply[1] == 'BUCKETED' then reply[1] = 'UNKNOWN_ORDER' end
-  return reply[1]
+  if state == 'C' then return services.stock.confirm(s, id, '0')[1] end
+  if state == 'F' then return services.stock.cancel(s, true, id, '')[1] end
+  return services.stock.let_go(s, id)[1]
 end
 
 local function leave(leave_mark, base, now, token, server, trace, locks, record, state, detail, result, stock,

@@ -108,7 +108,8 @@ define('idempotency_extend', {'allow-oom'}, function(base, now, fence, lease_ms)
   return {'EXTENDED'}
 end)
 
--- Ends the record's attempt, nil: it is another one's; the first end is final. Without memory too, because what ran must not be forgotten.
+-- Ends the record's attempt, nil: it is another one's; the first end is final. Without memory too, because what ran must
+-- not be forgotten.
 -- -> {'STORED', 1 when again} {'SUPERSEDED', 0}
 local function finish(base, record, state, detail, result)
   if not record then return {'SUPERSEDED', 0} end

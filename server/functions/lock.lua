@@ -320,11 +320,9 @@ end
 define('lock_acquire', {}, acquire_first)
 
 -- For a parked call that was woken: the same answers.
-local function acquire_again(base, now, token, owner, lease_ms, wait_ms, copy, ...)
+define('lock_claim', {'allow-oom'}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
   return acquire(base, now, token, owner, lease_ms, wait_ms, copy, table.concat({...}, ','))
-end
-
-define('lock_claim', {'allow-oom'}, acquire_again)
+end)
 
 -- Takes `w` out of its queues and offers. Returns whether it had all its names. write_record and conclude must follow.
 local function step_out(q, w)
@@ -650,7 +648,7 @@ define('lock_reset_fence', {}, function(base, now, presented)
 end)
 
 services.lock = {
-  acquire = acquire_first, acquire_again = acquire_again, abandon = abandon, renew = renew, release = release,
+  acquire = acquire_first, abandon = abandon, renew = renew, release = release,
 
   -- Without a claim.
   time_out = function(...)

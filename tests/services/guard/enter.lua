@@ -206,6 +206,7 @@ end
 function case.buckets_are_refused()
   put("a 10", {buckets = 4})
   enter "T1 order=o1/a:1" "FAILED_PRECONDITION NO stock.group: is in buckets..."
+  complete "T1 order=o1 hold=60000" "HOLD_ENDED"; retry "T1 order=o1 hold=60000" "LEFT"
 end
 
 -- promise GS1
