@@ -215,11 +215,8 @@ static void confirm(lks_entry *entry)
 
 static void refuse(lks_entry *entry, lks_code code, lks_reason reason, const char *text)
 {
-    const int64_t retry_ms = entry->answer->retry_after_ms;
-
     lks_error_set_reason(&entry->error, code, LKS_APPLIED_NO, reason, "%s", text);
-    if (retry_ms > 0)
-        entry->error.retry_after_ms = retry_ms < UINT32_MAX ? (uint32_t)retry_ms : UINT32_MAX;
+    entry->error.retry_after_ms = lease_retry_ms(entry->answer->retry_after_ms);
 }
 
 static void fail_unexpected(lks_entry *entry, const char *text)
@@ -327,9 +324,8 @@ static lks_enter_request *request_of(const lks_enter_request *from)
 static lks_code new_entry(lks_channel *channel, const lks_enter_request *request, bool waits, uint32_t timeout_ms,
                           lks_entry **ret, lks_error *error)
 {
-    lks_code code = request->lease_ms < 0 || request->lease_ms > UINT32_MAX
-                        ? lease_check_ms(UINT32_MAX, error)
-                        : lease_check_ms((uint32_t)request->lease_ms, error);
+    const bool fits = request->lease_ms >= 0 && request->lease_ms <= UINT32_MAX;
+    lks_code code = lease_check_ms(fits ? (uint32_t)request->lease_ms : UINT32_MAX, error);
 
     if (code != LKS_OK)
         return code;
@@ -423,17 +419,10 @@ void lks_entry_free(lks_entry *entry)
 
 /* ---- leaving ------------------------------------------------------------------------ */
 
-/* How long the end of an entry is tried: what is not stored is done again by the next one. */
-static uint32_t patience_ms(const lks_entry *entry, uint32_t least_ms)
-{
-    uint32_t lease_ms = entry->grant.lease.lease_ms;
-
-    return lease_ms > least_ms ? lease_ms : least_ms;
-}
-
 static void leave_later(const lks_entry *entry)
 {
-    const lks_call_options options = {.timeout_ms = patience_ms(entry, LEASE_BACKGROUND_MS), .insist = true};
+    const lks_call_options options = {.timeout_ms = grant_patience_ms(&entry->grant, LEASE_BACKGROUND_MS),
+                                      .insist = true};
 
     lks_guard_leave_start(entry->grant.lease.channel, entry->end, &options, NULL, NULL, NULL, NULL);
 }
@@ -484,16 +473,11 @@ static lks_code keep_end(lks_entry *entry, const lks_leave_request *end, lks_err
 
 static void send_leave(lks_entry *entry, uint32_t timeout_ms)
 {
-    const uint32_t channel_ms = entry->grant.lease.channel->options.timeout_ms;
-    const uint32_t most_ms = timeout_ms == 0           ? patience_ms(entry, channel_ms)
-                             : timeout_ms < channel_ms ? timeout_ms
-                                                       : channel_ms;
-    const lks_call_options options = {.timeout_ms = most_ms, .insist = true};
+    const lks_call_options options = {.timeout_ms = grant_ending_ms(&entry->grant, timeout_ms), .insist = true};
     const lks_error none = {.code = LKS_OK};
     lks_leave_response response = LKS_LEAVE_RESPONSE_INIT;
 
     lease_end(&entry->grant.lease);
-    entry->grant.until_ns = timeout_ms > 0 ? clock_in_ms(timeout_ms) : CLOCK_NEVER;
     if (can_give_back(entry)) {
         grant_call(&entry->grant, GRANT_CONTINUES, &lks_guard_leave_method, &entry->end->base, &options, left);
         return;

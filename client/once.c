@@ -211,8 +211,7 @@ static void take_answer(lks_once_attempt *attempt, const lks_begin_response *res
     case LKS_BEGIN_OUTCOME_IN_PROGRESS:
         refuse(attempt, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, LKS_REASON_BUSY,
                "another attempt has not ended: it runs, or its process is gone and its lease goes on");
-        attempt->error.retry_after_ms =
-            response->retry_after_ms < UINT32_MAX ? (uint32_t)response->retry_after_ms : UINT32_MAX;
+        attempt->error.retry_after_ms = lease_retry_ms(response->retry_after_ms);
         break;
     case LKS_BEGIN_OUTCOME_MISMATCH:
         refuse(attempt, LKS_ONCE_MISMATCH, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED,
@@ -376,18 +375,11 @@ static void supersede(lks_once_attempt *attempt)
     grant_call(&attempt->grant, GRANT_CONTINUES, &lks_idempotency_get_method, &request.base, &options, got);
 }
 
-/* How long the end of an attempt is tried: what is not stored is done again by the next one. */
-static uint32_t patience_ms(const lks_once_attempt *attempt, uint32_t least_ms)
-{
-    uint32_t lease_ms = attempt->grant.lease.lease_ms;
-
-    return lease_ms > least_ms ? lease_ms : least_ms;
-}
-
 /* Continues in the background after the caller's timeout. */
 static void complete_later(const lks_once_attempt *attempt)
 {
-    const lks_call_options options = {.timeout_ms = patience_ms(attempt, LEASE_BACKGROUND_MS), .insist = true};
+    const lks_call_options options = {.timeout_ms = grant_patience_ms(&attempt->grant, LEASE_BACKGROUND_MS),
+                                      .insist = true};
     const lks_complete_request request = once_complete_request(attempt);
 
     lks_idempotency_complete_start(attempt->grant.lease.channel, &request, &options, NULL, NULL, NULL, NULL);
@@ -446,14 +438,9 @@ static void failed(struct grant *grant, lks_code code, const ProtobufCMessage *m
 
 static void end_attempt(lks_once_attempt *attempt, lks_once_verdict verdict, uint32_t timeout_ms)
 {
-    uint32_t channel_ms = attempt->grant.lease.channel->options.timeout_ms;
-    uint32_t most_ms = timeout_ms == 0           ? patience_ms(attempt, channel_ms)
-                       : timeout_ms < channel_ms ? timeout_ms
-                                                 : channel_ms;
-    const lks_call_options options = {.timeout_ms = most_ms, .insist = true};
+    const lks_call_options options = {.timeout_ms = grant_ending_ms(&attempt->grant, timeout_ms), .insist = true};
     const lks_complete_request complete = once_complete_request(attempt);
 
-    attempt->grant.until_ns = timeout_ms > 0 ? clock_in_ms(timeout_ms) : CLOCK_NEVER;
     attempt->verdict = verdict;
     const lks_fail_request fail = fail_request(attempt);
     if (verdict == LKS_ONCE_RETRY || verdict == LKS_ONCE_GIVE_UP)

@@ -89,6 +89,23 @@ uint32_t grant_timeout_ms(const struct grant *grant, uint64_t most_ms)
     return left_ms > 0 ? (uint32_t)left_ms : 1;
 }
 
+uint32_t grant_patience_ms(const struct grant *grant, uint32_t least_ms)
+{
+    uint32_t lease_ms = grant->lease.lease_ms;
+
+    return lease_ms > least_ms ? lease_ms : least_ms;
+}
+
+uint32_t grant_ending_ms(struct grant *grant, uint32_t timeout_ms)
+{
+    uint32_t channel_ms = grant->lease.channel->options.timeout_ms;
+
+    grant->until_ns = timeout_ms > 0 ? clock_in_ms(timeout_ms) : CLOCK_NEVER;
+    if (timeout_ms == 0)
+        return grant_patience_ms(grant, channel_ms);
+    return timeout_ms < channel_ms ? timeout_ms : channel_ms;
+}
+
 uint32_t grant_asking_ms(const struct grant *grant, uint32_t wait_ms)
 {
     if (grant->until_ns == CLOCK_NEVER)

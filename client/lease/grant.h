@@ -59,6 +59,14 @@ void grant_call(struct grant *grant, grant_call_kind kind, const lks_rpc_method 
 /* The timeout of a call: of what is left of the chain's time, `most_ms` at most; most_ms 0: the channel's timeout. */
 uint32_t grant_timeout_ms(const struct grant *grant, uint64_t most_ms);
 
+/* How long the end of what was granted is tried: as long as the lease, because what is not stored is done again by the
+ * next one; least_ms at least. */
+uint32_t grant_patience_ms(const struct grant *grant, uint32_t least_ms);
+
+/* The timeout of the call that ends it, and from now on of the chain: timeout_ms, the channel's at most; 0: the
+ * patience. */
+uint32_t grant_ending_ms(struct grant *grant, uint32_t timeout_ms);
+
 /* The timeout of the chain's first call, in which the server waits for wait_ms; 0 = by the channel's rule. */
 uint32_t grant_asking_ms(const struct grant *grant, uint32_t wait_ms);
 

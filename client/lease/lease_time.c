@@ -59,6 +59,11 @@ uint32_t lease_call_ms(uint64_t left_ns)
     return (uint32_t)between(left_ns / CLOCK_NS_PER_MS, CALL_MS_MIN, CALL_MS_MAX);
 }
 
+uint32_t lease_retry_ms(int64_t retry_after_ms)
+{
+    return retry_after_ms < 0 ? 0 : retry_after_ms < UINT32_MAX ? (uint32_t)retry_after_ms : UINT32_MAX;
+}
+
 uint32_t lease_pause_ms(uint32_t lease_ms, const lks_error *error)
 {
     uint32_t pause_ms = (uint32_t)between(lease_ms / PAUSE_PART, PAUSE_MS_MIN, PAUSE_MS_MAX);

@@ -39,6 +39,9 @@ bool lease_is_doubtful(uint32_t lease_ms, uint64_t sent_ns, uint64_t now_ns);
 /* The deadline of a call that renews it, when so much is left until it counts as lost. */
 uint32_t lease_call_ms(uint64_t left_ns);
 
+/* What a response says of when to try again, as an error has it. */
+uint32_t lease_retry_ms(int64_t retry_after_ms);
+
 /* How long to wait after a renewal that failed. */
 uint32_t lease_pause_ms(uint32_t lease_ms, const lks_error *error);
 

@@ -23,6 +23,11 @@ void guard_paths(const char *const *paths, char *text, size_t size)
     }
 }
 
+const char *guard_group(const lks_rpc_guard *guard)
+{
+    return guard->group ? guard->group : "";
+}
+
 static const char *name_of(const lks_rpc_guard *guard)
 {
     const int n = !!guard->rate_limit + !!guard->idempotency + !!guard->lock;

@@ -78,7 +78,7 @@ static lks_applied applied_of(const lks_guarded *g)
 
 /* An outcome would tell the caller that nothing was done, but what holds the lock or used the limit may be an earlier
  * try of the same call. */
-static void refuse(lks_guarded *g, lks_code code, lks_reason reason, int outcome, int64_t retry_after_ms,
+static void refuse(lks_guarded *g, lks_code code, lks_reason reason, int outcome, uint32_t retry_after_ms,
                    const char *before, const char *const *paths, const char *after)
 {
     guard_answer answer = {.outcome = g->unanswered_before ? 0 : outcome};
@@ -86,8 +86,7 @@ static void refuse(lks_guarded *g, lks_code code, lks_reason reason, int outcome
 
     guard_paths(paths, text, sizeof text);
     lks_error_set_reason(&answer.error, code, applied_of(g), reason, "%s%s%s", before, text, after);
-    if (retry_after_ms > 0)
-        answer.error.retry_after_ms = retry_after_ms < UINT32_MAX ? (uint32_t)retry_after_ms : UINT32_MAX;
+    answer.error.retry_after_ms = retry_after_ms;
     settle_refused(g, &answer);
 }
 
@@ -159,8 +158,8 @@ static void entered(void *arg, lks_entry *entry, lks_enter_outcome outcome, cons
         replay(g, lks_entry_answer(entry)->result);
         break;
     case LKS_ENTER_OUTCOME_LIMITED:
-        refuse(g, LKS_RESOURCE_EXHAUSTED, LKS_REASON_RATE_LIMITED, guard->rate_limit->denied,
-               lks_entry_answer(entry)->retry_after_ms, "over the limit of ", guard->rate_limit->key, "");
+        refuse(g, LKS_RESOURCE_EXHAUSTED, LKS_REASON_RATE_LIMITED, guard->rate_limit->denied, error->retry_after_ms,
+               "over the limit of ", guard->rate_limit->key, "");
         break;
     case LKS_ENTER_OUTCOME_IN_PROGRESS:
         refuse(g, LKS_ABORTED, LKS_REASON_BUSY, guard->idempotency->in_progress, error->retry_after_ms, "",
@@ -267,7 +266,7 @@ static lks_code ask(lks_guarded *g, lks_error *error)
     const bool only_limits = !guard->idempotency && !guard->lock;
     parts p = {.request = LKS_ENTER_REQUEST_INIT};
 
-    p.request.group = guard->group ? guard->group : "";
+    p.request.group = guard_group(guard);
     if (guard->idempotency)
         ask_once(&p, g);
     if (guard->rate_limit)
@@ -308,7 +307,7 @@ static lks_code read_request(lks_guarded *g, ProtobufCMessage *request, lks_erro
     if (code == LKS_OK && guard->lock)
         code =
             guard_names(request, guard->lock->keys, guard->lock->prefix, GUARD_NAME_MAX, g->names, &g->n_names, error);
-    if (code == LKS_OK && g->n_names > 1 && *guard->lock->group == '\0' && (!guard->group || *guard->group == '\0'))
+    if (code == LKS_OK && g->n_names > 1 && *guard->lock->group == '\0' && *guard_group(guard) == '\0')
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "%s: leads to several locks, which need a group", guard->lock->keys[0]);
     if (code == LKS_OK && guard->idempotency && !guard->idempotency->key_alone)

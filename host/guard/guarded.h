@@ -62,6 +62,9 @@ uint32_t guarded_usable_ms(const lks_guarded *guarded);
 /* "buyer_id", "order.id and order.shop": paths as a text names them. */
 void guard_paths(const char *const *paths, char *text, size_t size);
 
+/* That of the guard's parts; "": each has its own. */
+const char *guard_group(const lks_rpc_guard *guard);
+
 /* The error that a failed call of the guards becomes: their fault, not the caller's. */
 void guard_failed(const lks_rpc_guard *guard, const lks_error *why, lks_error *error);
 

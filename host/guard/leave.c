@@ -36,7 +36,7 @@ static void ask_for_result(lks_guarded *g)
     lks_get_request request = LKS_GET_REQUEST_INIT;
     lks_error error;
 
-    request.group = g->guard->group ? g->guard->group : "";
+    request.group = guard_group(g->guard);
     request.scope = g->guard->idempotency->scope;
     request.key = g->key;
     lks_code code = lks_idempotency_get_start(g->channel, &request, &options, got, g, NULL, &error);
