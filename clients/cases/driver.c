@@ -185,6 +185,38 @@ static void do_lost(struct command *c)
     answer(c, json_object());
 }
 
+/* ---- entries ---------------------------------------------------------------------- */
+
+static void do_enter(struct command *c)
+{
+    const json_t *names = json_object_get(c->ask, "names");
+    lks_enter_request request = LKS_ENTER_REQUEST_INIT;
+    lks_leave_request end = LKS_LEAVE_REQUEST_INIT;
+    lks_guard_locks locks = LKS_GUARD_LOCKS_INIT;
+    lks_target target[16], *targets[16];
+    lks_entry *entry;
+    lks_error error;
+
+    locks.n_targets = json_array_size(names);
+    locks.targets = targets;
+    for (size_t i = 0; i < locks.n_targets; i++) {
+        target[i] = (lks_target)LKS_TARGET_INIT;
+        target[i].name = json_string_value(json_array_get(names, i));
+        targets[i] = &target[i];
+    }
+    request.locks = &locks;
+    request.lease_ms = ms(c, "lease");
+    request.wait_ms = ms(c, "wait");
+    end.kind = LKS_LEAVE_KIND_COMPLETE;
+    lks_enter_outcome outcome = lks_enter(channel_of(c), &request, &entry, &error);
+    if (outcome == LKS_ENTER_OUTCOME_ENTERED && lks_leave(entry, &end, &error) == LKS_LEAVE_OUTCOME_LEFT)
+        answer(c, json_object());
+    else if (outcome == LKS_ENTER_OUTCOME_ENTERED || outcome == LKS_ENTER_OUTCOME_UNSPECIFIED)
+        fail_with(c, "CallError", &error, "");
+    else
+        fail_with(c, "EnterRefused", &error, "");
+}
+
 /* ---- the other services ----------------------------------------------------------- */
 
 static void do_deduct(struct command *c)
@@ -225,7 +257,8 @@ static lks_once_verdict run_once(void *arg, lks_once_attempt *attempt)
 
 static void do_once(struct command *c)
 {
-    const lks_once_options options = {.scope = "cases", .key = text(c, "key")};
+    const lks_once_options options = {
+        .scope = "cases", .key = text(c, "key"), .lease_ms = ms(c, "lease"), .wait_ms = ms(c, "wait")};
     lks_once_result *result = NULL;
     lks_error error;
     lks_once_outcome outcome = lks_once_run(channel_of(c), &options, run_once, c, &result, &error);
@@ -295,9 +328,9 @@ static void *run(void *arg)
     static const struct {
         const char *name;
         void (*run)(struct command *c);
-    } commands[] = {{"connect", do_connect}, {"lock", do_lock},   {"release", do_release},
-                    {"state", do_state},     {"lost", do_lost},   {"deduct", do_deduct},
-                    {"once", do_once},       {"limit", do_limit}, {"reserve", do_reserve}};
+    } commands[] = {{"connect", do_connect}, {"lock", do_lock},     {"release", do_release}, {"state", do_state},
+                    {"lost", do_lost},       {"deduct", do_deduct}, {"once", do_once},       {"limit", do_limit},
+                    {"reserve", do_reserve}, {"enter", do_enter}};
     struct command *c = arg;
 
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {

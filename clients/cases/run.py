@@ -321,6 +321,44 @@ class Cases(unittest.TestCase):
         self.assertFalse(self.ask("state", id="x").lost)
         self.assertIsNone(self.ask("release", id="x").error)
 
+    # ---- entries -------------------------------------------------------------------------
+
+    def enter(self, **more):
+        return self.start("enter", client="f", names=["x"], **{"lease": 600, "wait": 0, **more})
+
+    def test_an_entry_whose_answer_was_lost_is_taken_once(self):
+        faults = self.through_faults()
+        faults.next("Enter", ("lose",))
+        self.assertIsNone(self.enter()().error)
+        self.assertEqual(len(faults.calls["Enter"]), 2)
+        self.assertFalse(self.inspect("x").holders)
+
+    def test_an_entry_that_was_granted_to_nobody_is_given_back(self):
+        faults = self.through_faults()
+        faults.next("Enter", ("answer", "INTERNAL", "MAYBE"))
+        failed = self.enter()()
+        self.assertEqual((failed.error, failed.code, failed.applied), ("CallError", "INTERNAL", "MAYBE"))
+        self.wait_for(lambda: not self.inspect("x").holders)
+
+    def test_a_doubtful_try_before_a_refused_entry_leaves_nothing(self):
+        held = self.own.lock("x", lease=60).acquire()
+        faults = self.through_faults()
+        faults.next("Enter", ("lose",))
+        self.assertEqual(self.enter()().error, "EnterRefused")
+        self.assertEqual(len(faults.calls["Leave"]), 1)
+        held.release()
+
+    def test_an_entry_whose_first_renewal_fails_is_given_back(self):
+        held = self.own.lock("x", lease=60).acquire()
+        faults = self.through_faults()
+        faults.next("Renew", ("answer", "INTERNAL", "MAYBE"))
+        enters = self.enter(lease=1, wait=100)
+        self.wait_for(lambda: self.inspect("x").waiters == 1)
+        threading.Event().wait(0.5)  # longer than a third of the lease
+        held.release()
+        self.assertEqual(enters().error, "CallError")
+        self.wait_for(lambda: "Leave" in faults.calls)
+
     # ---- other services -------------------------------------------------------------------
 
     def test_an_order_is_sold_once_when_its_answer_is_lost(self):
@@ -403,6 +441,27 @@ class Cases(unittest.TestCase):
         faults.next("Begin", ("answer", "INTERNAL", "MAYBE"))
         self.assertEqual(self.ask("once", client="f", key="k", result=1).code, "INTERNAL")
         self.wait_for(lambda: self.ask("once", client="c", key="k", result=2).result == 2)
+
+    def test_an_attempt_whose_first_extension_fails_is_ended(self):
+        runs, ends = threading.Event(), threading.Event()
+
+        @self.own.once("cases", key=lambda: "k", lease=60)
+        def first():
+            runs.set()
+            ends.wait()
+            raise ValueError("as told")
+        held = threading.Thread(target=lambda: self.assertRaises(ValueError, first))
+        held.start()
+        runs.wait()
+        faults = self.through_faults()
+        faults.next("Extend", ("answer", "INTERNAL", "MAYBE"))
+        second = self.start("once", client="f", key="k", result=1, lease=1, wait=100)
+        self.wait_for(lambda: "Begin" in faults.calls)
+        threading.Event().wait(0.5)  # longer than a third of the lease
+        ends.set()
+        self.assertEqual(second().code, "INTERNAL")
+        self.wait_for(lambda: "Fail" in faults.calls)
+        held.join()
 
     def test_a_limit(self):
         asks = [self.ask("limit", client="c", key="k", limit=2, period=600).allowed for _ in range(3)]

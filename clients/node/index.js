@@ -82,6 +82,13 @@ class Client {
     this.keeper.insist({ service: "lock", name: "release", request: releaseOf(request) });
   }
 
+  // An earlier try of a call that was refused may still be granted: its token is spent before anyone hears of it.
+  async spend(service, name, request) {
+    const method = services[service][name];
+    await this.caller.call(method, requestOf(method, request), { timeoutMs: GIVE_BACK_MS, insist: true })
+      .catch(() => this.keeper.insist({ service, name, request }));
+  }
+
   async acquire(names, { leaseMs = 10000, waitMs = 0, group = "", shared = [], capacity, permits = 1, maxHoldMs, owner = this.owner,
     signal } = {}) {
     const mode = (name, kind) => ({ name, mode: kind });
@@ -115,11 +122,7 @@ class Client {
   }
 
   async refused(request, { answer, doubt }, what) {
-    if (doubt) {
-      const method = services.lock.release;
-      await this.caller.call(method, requestOf(method, releaseOf(request)), { timeoutMs: GIVE_BACK_MS, insist: true })
-        .catch(() => this.giveBack(request));
-    }
+    if (doubt) await this.spend("lock", "release", releaseOf(request));
     const names = request.targets.map(({ name }) => name).join(", ");
     const more = { reason: "busy", holder: answer.holder?.owner, retryAfterMs: answer.holder && Number(answer.holder.leaseMs) };
     if (what === "BUSY") throw new LockBusy(`${names}: held by ${more.holder || "someone"}`, more);
@@ -173,12 +176,12 @@ class Client {
   async begin(request) {
     let sent = nowMs(), answer;
     const { scope, key, leaseMs } = request;
+    const unused = { service: "idempotency", name: "fail", request: { scope, key, kind: 1, detail: "the caller left before its attempt began" } };
     try {
       answer = await this.calls.idempotency.begin(request);
     } catch (error) {
       if (error.applied !== "NO")
-        this.keeper.insist({ service: "idempotency", name: "begin", request: { ...request, waitMs: 0 } }, { service: "idempotency",
-          name: "fail", needsFence: true, request: { scope, key, kind: 1, detail: "the caller left before its attempt began" } });
+        this.keeper.insist({ service: "idempotency", name: "begin", request: { ...request, waitMs: 0 } }, { ...unused, needsFence: true });
       throw error;
     }
     const name = `${scope}/${key}`;
@@ -190,7 +193,10 @@ class Client {
     const extend = { scope, key, fence: answer.fence, leaseMs };
     if (nowMs() >= sent + leaseMs / 3) {
       sent = nowMs();
-      const extended = await this.calls.idempotency.extend(extend, { insist: true });
+      const extended = await this.calls.idempotency.extend(extend, { timeoutMs: leaseMs, insist: true }).catch((error) => {
+        this.keeper.insist({ ...unused, request: { ...unused.request, fence: answer.fence } });
+        throw error;
+      });
       if (outcome("Extend", extended.outcome) !== "EXTENDED") throw superseded(request);
     }
     const lease = new Lease(this.keeper, { kind: "attempt", what: `the attempt at ${name}`, request: extend, leaseMs, sent });
@@ -227,11 +233,13 @@ class Client {
   async enter(init, body, { encode = JSON.stringify, decode = JSON.parse } = {}) {
     const request = { leaseMs: 30000, owner: this.owner, ...init, token: init.token || newId() };
     const { group, token, once, stock, locks, leaseMs } = request, parts = { group, token, once, stock, locks };
+    const canGiveBack = Boolean(once || locks || stock?.holdMs), undo = { ...parts, kind: RETRYABLE };
     const giveBack = () => {
-      if (once || locks || stock?.holdMs) this.keeper.insist({ service: "guard", name: "leave", request: { ...parts, kind: RETRYABLE } });
+      if (canGiveBack) this.keeper.insist({ service: "guard", name: "leave", request: undo });
     };
+    const method = services.guard.enter;
     let sent = nowMs();
-    const answer = await this.calls.guard.enter(request).catch((error) => {
+    const { answer, doubt } = await this.caller.callTold(method, requestOf(method, request)).catch((error) => {
       if (error.applied !== "NO") giveBack();
       throw error;
     });
@@ -241,8 +249,11 @@ class Client {
       if (code === FINAL_FAILURE) throw gaveUp(once, headers[0]?.value ?? "");
       return decode(Buffer.from(stored).toString());
     }
-    if (what !== "ENTERED")
-      throw new EnterRefused(`refused: ${what}`, { outcome: what, answer, retryAfterMs: Number(answer.retryAfterMs) > 0 ? Number(answer.retryAfterMs) : undefined });
+    if (what !== "ENTERED") {
+      if (doubt && canGiveBack) await this.spend("guard", "leave", undo);
+      const retryAfterMs = Number(answer.retryAfterMs) || undefined;
+      throw new EnterRefused(`refused: ${what}`, { outcome: what, answer, retryAfterMs });
+    }
     const renewal = { ...parts, leaseMs };
     const renews = Boolean(once || locks);
     if (renews && nowMs() >= sent + leaseMs / 3) {
@@ -278,7 +289,7 @@ class Client {
       end = { kind: FINAL, detail: `the result cannot be stored: ${error.message}` };
     }
     lease?.end();
-    if (renews || stock?.holdMs) await this.leave({ ...parts, ...end }, giveBack, leaseMs);
+    if (canGiveBack) await this.leave({ ...parts, ...end }, giveBack, leaseMs);
     if (end.kind === FINAL) throw gaveUp(once ?? { scope: group, key: token }, end.detail);
     return value;
   }

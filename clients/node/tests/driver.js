@@ -21,9 +21,9 @@ const commands = {
   state: ({ id }) => ({ lost: locks[id].lost, remaining: locks[id].remainingMs / 1000 }),
   lost: ({ id }) => new Promise((done) => locks[id].signal.aborted ? done() : locks[id].signal.addEventListener("abort", () => done())),
   deduct: async ({ client, order, sku, quantity }) => ({ replayed: (await clients[client].stock.deduct(order, { [sku]: quantity })).replayed }),
-  once: async ({ client, key, result, raise }) => {
+  once: async ({ client, key, result, raise, lease = 30, wait = 0 }) => {
     let ran = false;
-    const run = clients[client].once("cases", { key: () => key }, async () => {
+    const run = clients[client].once("cases", { key: () => key, leaseMs: ms(lease), waitMs: ms(wait) }, async () => {
       ran = true;
       if (raise === "error") throw new TypeError("as told");
       if (raise) throw new GiveUp("as told");
@@ -34,6 +34,9 @@ const commands = {
   limit: async ({ client, key, limit, period }) => ({ allowed: (await clients[client].limit(key, { limit, periodMs: ms(period) })).allowed }),
   reserve: ({ client, order, sku, quantity, confirm }) => clients[client].reserve(order, { [sku]: quantity }, { holdMs: 60000 },
     async (reservation) => { if (confirm) await reservation.confirm(); }),
+  enter: async ({ client, names, lease, wait }) => {
+    await clients[client].enter({ locks: { targets: names.map((name) => ({ name })) }, leaseMs: ms(lease), waitMs: ms(wait) }, async () => {});
+  },
   block: ({ seconds }) => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms(seconds)); },
   close: ({ client }) => clients[client].close({ withinMs: 60_000 }),
 };

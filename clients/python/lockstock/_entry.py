@@ -83,9 +83,15 @@ class HeldEntry:
         """The result for all who ask again; the last counts."""
         self._end = pb2.LeaveRequest(body=body, code=code)
 
+    def _can_give_back(self) -> bool:
+        return self._request.HasField("once") or self._request.HasField("locks") or self._request.stock.hold_ms > 0
+
+    def _undo(self) -> Any:
+        return _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_RETRYABLE)
+
     def _give_back(self) -> None:
-        if any(self._request.HasField(part) for part in ("once", "locks")) or self._request.stock.hold_ms:
-            self._core.keeper.insist(METHODS["Leave"], _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_RETRYABLE))
+        if self._can_give_back():
+            self._core.keeper.insist(METHODS["Leave"], self._undo())
 
     async def _enter(self) -> None:
         request, sent = self._request, now()
@@ -93,7 +99,7 @@ class HeldEntry:
         request.owner = request.owner or self._core.owner
         request.lease_ms = request.lease_ms or LEASE_MS
         try:
-            self.answer = await self._core.caller.call(METHODS["Enter"], request)
+            self.answer, doubt = await self._core.caller.call_told(METHODS["Enter"], request)
         except BaseException as error:
             if not isinstance(error, Error) or error.applied != "NO":
                 self._give_back()
@@ -101,13 +107,20 @@ class HeldEntry:
         if self.answer.outcome == pb2.ENTER_OUTCOME_REPLAY:
             return
         if self.answer.outcome != pb2.ENTER_OUTCOME_ENTERED:
+            if doubt and self._can_give_back():
+                await self._core.spend(METHODS["Leave"], self._undo())
             raise EnterRefused(self.answer)
         if not (request.HasField("once") or request.HasField("locks")):
             return
         lease = EntryLease(request, self.answer.lease_ms, sent)
         if now() >= lease.due:  # after a long wait the lease counts from a first Renew
             sent = now()
-            lease.answered(await self._core.caller.call(METHODS["Renew"], lease.request, None, True), sent)
+            try:
+                renewed = await self._core.caller.call(METHODS["Renew"], lease.request, request.lease_ms / 1000, True)
+            except BaseException:
+                self._give_back()
+                raise
+            lease.answered(renewed, sent)
             if lease.state == State.LOST:
                 self._give_back()
                 raise LockLost(lease.reason())
@@ -123,7 +136,7 @@ class HeldEntry:
         if error is not None and not isinstance(error, GiveUp):
             self._give_back()
             return
-        if not (lease or self._request.stock.hold_ms):
+        if not self._can_give_back():
             return
         end = _of_entry(pb2.LeaveRequest, self._request, kind=pb2.LEAVE_KIND_COMPLETE, body=self._end.body, code=self._end.code)
         if isinstance(error, GiveUp):

@@ -12,7 +12,6 @@ from lockstock.errors import CallError, Error, LockBusy, LockLost, LockTimedOut
 from lockstock.v1 import lock_pb2
 
 METHODS = methods_of(lock_pb2)
-GIVE_BACK_S = 1.0
 
 
 class LockLease(Lease):
@@ -51,7 +50,7 @@ async def acquire(core: Core, request: Any, max_hold: Optional[float]) -> Tuple[
     if answer.outcome == lock_pb2.ACQUIRE_OUTCOME_ACQUIRED:
         return answer, await keep(core, request, sent, max_hold)
     if doubt:
-        await give_back(core, request)
+        await core.spend(METHODS["Release"], release_of(request))
     raise refusal(answer, request)
 
 
@@ -72,15 +71,6 @@ async def keep(core: Core, request: Any, sent: float, max_hold: Optional[float])
             raise LockLost(lease.reason())
     core.keeper.add(lease)
     return lease
-
-
-async def give_back(core: Core, request: Any) -> None:
-    """An earlier try of an Acquire that was refused may still be granted: its token is spent before anyone hears of it."""
-    try:
-        await core.caller.call(METHODS["Release"], release_of(request), GIVE_BACK_S, True)
-    except BaseException:
-        core.keeper.insist(METHODS["Release"], release_of(request))
-        raise
 
 
 def refusal(answer: Any, request: Any) -> Error:

@@ -81,12 +81,14 @@ def _failed(request: Any, fence: int, kind: int, detail: str) -> Tuple[Method, A
                                             kind=kind, detail=cut)  # type: ignore[arg-type]
 
 
+def _unused(request: Any, fence: int) -> Tuple[Method, Any]:
+    return _failed(request, fence, pb2.FAIL_KIND_RETRYABLE, "the caller left before its attempt began")
+
+
 def _abandon(core: Core, request: Any) -> None:
     """An attempt that may have begun and that nobody runs is ended: the same Begin tells its fence."""
     def end(answer: Any) -> Next:
-        if answer.outcome != pb2.BEGIN_OUTCOME_EXECUTE:
-            return None
-        return _failed(request, answer.fence, pb2.FAIL_KIND_RETRYABLE, "the caller left before its attempt began")
+        return _unused(request, answer.fence) if answer.outcome == pb2.BEGIN_OUTCOME_EXECUTE else None
 
     again = pb2.BeginRequest()
     again.CopyFrom(request)
@@ -113,7 +115,12 @@ async def begin(core: Core, request: Any) -> Union[Attempt, Any]:
     running = Attempt(request, answer, sent)
     if now() >= running.due:
         sent = now()
-        running.answered(await core.caller.call(METHODS["Extend"], running.request, None, True), sent)
+        try:
+            extended = await core.caller.call(METHODS["Extend"], running.request, request.lease_ms / 1000, True)
+        except BaseException:
+            core.keeper.insist(*_unused(request, running.fence))
+            raise
+        running.answered(extended, sent)
         if running.state == State.LOST:
             raise OnceSuperseded(running.reason())
     core.keeper.add(running)

@@ -8,11 +8,17 @@ import time
 
 import lockstock
 import lockstock.aio
+from lockstock.v1 import guard_pb2, lock_pb2
 
 
 def arguments(ask):
     names = ("lease", "wait", "shared", "group", "max_hold")
     return {name: ask[name] for name in names if name in ask}
+
+
+def entry(ask):
+    locks = guard_pb2.GuardLocks(targets=[lock_pb2.Target(name=name) for name in ask["names"]])
+    return guard_pb2.EnterRequest(locks=locks, lease_ms=round(ask["lease"] * 1000), wait_ms=round(ask["wait"] * 1000))
 
 
 def failure(error):
@@ -92,10 +98,14 @@ class Driver:
 
 
 class Threads(Driver):
+    async def do_enter(self, ask):
+        with self.clients[ask["client"]].enter(entry(ask)):
+            pass
+
     async def do_once(self, ask):
         ran = []
 
-        @self.clients[ask["client"]].once("cases", key=lambda: ask["key"])
+        @self.clients[ask["client"]].once("cases", key=lambda: ask["key"], **arguments(ask))
         def function():
             ran.append(1)
             return refused(ask, lockstock.attempt())
@@ -108,6 +118,10 @@ class Threads(Driver):
 
 
 class Asyncio(Driver):
+    async def do_enter(self, ask):
+        async with self.clients[ask["client"]].enter(entry(ask)):
+            pass
+
     async def do_cancel(self, ask):
         self.waits[ask["id"]].cancel()
 
@@ -117,7 +131,7 @@ class Asyncio(Driver):
     async def do_once(self, ask):
         ran = []
 
-        @self.clients[ask["client"]].once("cases", key=lambda: ask["key"])
+        @self.clients[ask["client"]].once("cases", key=lambda: ask["key"], **arguments(ask))
         async def function():
             ran.append(1)
             return refused(ask, lockstock.attempt())
