@@ -149,6 +149,7 @@ static void begin(op *o, uint64_t due_ns)
     o->step = 0;
     o->handed = false;
     o->serial = drive_next_serial();
+    o->turn = o->world->n_things > o->lane->drive->options->in_flight ? o->serial : o->slot;
     o->began_ns = due_ns;
     scenario_begin(o);
     drive_make_id(o->id, o->world->tag, o->serial);
@@ -300,11 +301,13 @@ static void *open_channels(void *arg)
 
     if (o->rate > 0)
         lower_priority();
-    for (unsigned i = 0; i < o->connections; i++)
-        if (lks_channel_open(o->place->url, &options, &lanes[i].channel, &error) != LKS_OK) {
-            fprintf(stderr, "lockstock-bench: %s: %s\n", o->place->url, error.message);
+    for (unsigned i = 0; i < o->connections; i++) {
+        const char *url = o->place->url[i % o->place->n_servers];
+        if (lks_channel_open(url, &options, &lanes[i].channel, &error) != LKS_OK) {
+            fprintf(stderr, "lockstock-bench: %s: %s\n", url, error.message);
             return NULL;
         }
+    }
     return lanes;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "compare.h"
+#include "scale.h"
 #include "table.h"
 
 static drive_options driving(const bench_options *o, const scenario *s, world *w, const place *p)
@@ -87,9 +88,10 @@ static bool all_known(const bench_options *o)
             fprintf(stderr, "lockstock-bench: %s: no such scenario; see --help\n", o->scenarios[i]);
             return false;
         }
-    if (o->n_scenarios == 0 && !o->table)
+    bool asked = o->n_scenarios > 0 || o->table || o->scale;
+    if (!asked)
         fprintf(stderr, "lockstock-bench: no scenario; see --help\n");
-    return o->n_scenarios > 0 || o->table;
+    return asked;
 }
 
 /* Opens the file, or standard output, to which nothing else is written then. */
@@ -127,7 +129,7 @@ int main(int argc, char **argv)
         return 2;
     interrupt_catch();
     json_t *results = json_array();
-    bool good = o.table ? table_run(&o, results) : run_all(&o, results);
+    bool good = o.table ? table_run(&o, results) : o.scale ? scale_run(&o, results) : run_all(&o, results);
     json_t *all = json_pack("{s:s, s:o}", "version", LOCKSTOCK_VERSION, o.table ? "rows" : "results", results);
     if (file) {
         good = json_dumpf(all, file, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0 && good;

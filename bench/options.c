@@ -15,7 +15,9 @@ const option bench_flags[] = {
      "calls at once; with --sync, threads. With --rate, the calls of each connection before more wait in the client",
      "256", 1, 65536},
     {NUMBER("connections", connections), "channels, each of one connection", "1", 1, 1024},
-    {NUMBER("items", items), "items, names or keys of a scenario; 0 = as many as --in-flight", "0", 0, 1000000},
+    {NUMBER("servers", servers), "lockstockds to start on one store; connections are spread over them", "1", 1,
+     OPTIONS_SERVERS_MAX},
+    {NUMBER("items", items), "items, names or keys of a scenario, used in turn; 0 = as many as --in-flight", "0", 0, 1000000},
     {SECONDS("seconds", seconds), "how long to measure; with --compare, each slice", "5", 0, 86400},
     {SECONDS("warm-up", warm_up), "how long to run before measuring", "0.5", 0, 3600},
     {NUMBER("calls", calls), "measure this many operations instead of --seconds; 0 = measure by time", "0", 0,
@@ -63,12 +65,16 @@ static bool consistent(const bench_options *o)
 {
     if (o->sync && o->rate > 0)
         return invalid("--sync", "cannot be combined with --rate: a thread that waits starts no calls");
+    if (o->servers > o->connections)
+        return invalid("--servers", "needs as many --connections at least");
     if (o->compare && o->rate > 0)
         return invalid("--compare", "cannot be combined with --rate: it compares closed loops");
     if (o->compare && o->server && !o->store)
         return invalid("--compare", "needs --store, the Redis of --server");
     if (o->table && (o->server || o->n_scenarios > 0))
         return invalid("table", "takes no scenario and no --server: it starts its own servers");
+    if (o->scale && (o->server || o->store))
+        return invalid("scale", "takes no --server and no --store: it starts its own");
     return true;
 }
 
@@ -98,6 +104,8 @@ options_action options_parse(int argc, char **argv, bench_options *ret)
             return OPTIONS_INVALID;
         if (!arg.name && strcmp(arg.text, "table") == 0)
             ret->table = true;
+        else if (!arg.name && strcmp(arg.text, "scale") == 0)
+            ret->scale = true;
         else if (!arg.name && ret->n_scenarios < OPTIONS_SCENARIOS_MAX)
             ret->scenarios[ret->n_scenarios++] = arg.text;
     }
@@ -107,7 +115,8 @@ options_action options_parse(int argc, char **argv, bench_options *ret)
 void options_print_help(void)
 {
     printf("usage: lockstock-bench SCENARIO... [--flag value]...\n"
-           "       lockstock-bench table [--rows 1,4] [--flag value]...\n\n"
+           "       lockstock-bench table [--rows 1,4] [--flag value]...\n"
+           "       lockstock-bench scale [SCENARIO...] [--flag value]...\n\n"
            "Measures lockstockd: calls a second, latencies, and the CPU of client, server and Redis for each call.\n"
            "Without --server it starts a server and a store in a temporary directory.\n\n");
     for (size_t i = 0; i < bench_flags_len; i++)

@@ -4,14 +4,16 @@
 
 #include "base/options.h"
 
-enum { OPTIONS_SCENARIOS_MAX = 32 };
+enum { OPTIONS_SCENARIOS_MAX = 32, OPTIONS_SERVERS_MAX = 64 };
 
 typedef struct bench_options {
     const char *scenarios[OPTIONS_SCENARIOS_MAX];
     size_t n_scenarios;
     bool table;        /* `lockstock-bench table` */
+    bool scale;        /* `lockstock-bench scale` */
     int64_t in_flight; /* rows of the table have their own */
     int64_t connections;
+    int64_t servers; /* that are started */
     int64_t items;
     int64_t calls; /* 0: measure for `seconds` */
     int64_t rounds;

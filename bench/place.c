@@ -17,7 +17,7 @@
 #include "measure.h"
 #include "store/url.h"
 
-enum { ARGS_MAX = 12, LOG_BYTES = 1 << 20 };
+enum { ARGS_MAX = 12, LISTEN_BYTES = 160, PATH_BYTES = 96, LOG_BYTES = 1 << 20 };
 
 static bool failed(const char *what)
 {
@@ -62,7 +62,13 @@ double cpu_of(pid_t pid)
 
 cpu_times place_cpu(const place *p)
 {
-    return (cpu_times){.client = cpu_of(getpid()), .server = cpu_of(p->server), .redis = cpu_of(p->redis)};
+    cpu_times used = {.client = cpu_of(getpid()), .redis = cpu_of(p->redis)};
+
+    for (unsigned i = 0; i < p->n_servers; i++) {
+        double one = cpu_of(p->server[i]);
+        used.server = one < 0 || used.server < 0 ? -1 : used.server + one;
+    }
+    return used;
 }
 
 /* ---- Redis --------------------------------------------------------------------- */
@@ -126,13 +132,32 @@ static bool read_store(place *p, const char *text)
     return known;
 }
 
+/* Returns a number of Redis' INFO; below 0 after printing an error. name: with its colon. */
+static int64_t redis_number(const place *p, const char *section, const char *name)
+{
+    redisContext *c = place_connect(p);
+    redisReply *info = c ? redisCommand(c, "INFO %s", section) : NULL;
+    const char *at = info && info->type == REDIS_REPLY_STRING ? strstr(info->str, name) : NULL;
+    int64_t number = at ? strtoll(at + strlen(name), NULL, 10) : -1;
+
+    if (c && !at)
+        failed("Redis refuses INFO");
+    if (info)
+        freeReplyObject(info);
+    if (c)
+        redisFree(c);
+    return number;
+}
+
+int64_t place_redis_bytes(const place *p)
+{
+    return redis_number(p, "memory", "used_memory:");
+}
+
 /* Returns the pid that Redis reports if that process runs on this machine, else 0. */
 static pid_t pid_of_redis(const place *p)
 {
-    redisContext *c = place_connect(p);
-    redisReply *info = c ? redisCommand(c, "INFO server") : NULL;
-    const char *at = info && info->type == REDIS_REPLY_STRING ? strstr(info->str, "process_id:") : NULL;
-    pid_t pid = at ? (pid_t)strtol(at + strlen("process_id:"), NULL, 10) : 0;
+    pid_t pid = (pid_t)redis_number(p, "server", "process_id:");
     char path[64], name[32] = "";
 
     snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
@@ -141,17 +166,23 @@ static pid_t pid_of_redis(const place *p)
         pid = 0;
     if (comm)
         fclose(comm);
-    if (info)
-        freeReplyObject(info);
-    if (c)
-        redisFree(c);
     return pid;
 }
 
 static bool start_redis(place *p)
 {
-    const char *const argv[] = {"redis-server", "--port", "0",          "--unixsocket", p->socket, "--save", "",
-                                "--dir",        p->dir,   "--loglevel", "warning",      NULL};
+    /* clang-format off */
+    const char *const argv[] = {
+        "redis-server",
+        "--port", "0",
+        "--unixsocket", p->socket,
+        "--save", "",
+        "--dir", p->dir,
+        "--loglevel", "warning",
+        "--stream-node-max-bytes", "256", /* as the embedded store has it */
+        NULL,
+    };
+    /* clang-format on */
 
     snprintf(p->socket, sizeof p->socket, "%s/redis.sock", p->dir);
     p->started_redis = place_spawn(argv, -1);
@@ -179,13 +210,18 @@ bool place_find(const char *program, char path[PATH_MAX])
     return false;
 }
 
-/* Returns the log of lockstockd, to be freed by the caller. */
-static char *read_log(const place *p)
+static void log_path(const place *p, unsigned server, char path[PATH_BYTES])
 {
-    char path[96];
+    snprintf(path, PATH_BYTES, "%s/log%u", p->dir, server);
+}
+
+/* Returns the log of a lockstockd, to be freed by the caller. */
+static char *read_log(const place *p, unsigned server)
+{
+    char path[PATH_BYTES];
     char *text = measure_alloc(1, LOG_BYTES);
 
-    snprintf(path, sizeof path, "%s/log", p->dir);
+    log_path(p, server, path);
     FILE *file = fopen(path, "re");
     if (file) {
         text[fread(text, 1, LOG_BYTES - 1, file)] = '\0';
@@ -195,18 +231,19 @@ static char *read_log(const place *p)
 }
 
 /* The first address in the log is its URL. */
-static bool await_ready(place *p)
+static bool await_ready(place *p, unsigned server)
 {
     bool ready = false, runs = true;
 
     while (!ready && runs) {
-        runs = measure_pause(0.01) && waitpid(p->started_server, NULL, WNOHANG) == 0;
-        char *text = read_log(p);
+        runs = measure_pause(0.01) && waitpid(p->server[server], NULL, WNOHANG) == 0;
+        char *text = read_log(p, server);
         const char *listening = strstr(text, "event=listening url="), *grpc = strstr(text, "url=grpc://");
         ready = listening && grpc && strstr(text, "event=ready");
         if (ready) {
-            sscanf(listening, "event=listening url=%511s", p->url);
-            sscanf(grpc, "url=grpc://%63s", p->grpc);
+            sscanf(listening, "event=listening url=%511s", p->url[server]);
+            if (server == 0)
+                sscanf(grpc, "url=grpc://%63s", p->grpc);
         } else if (!runs) {
             fprintf(stderr, "lockstock-bench: lockstockd does not come up:\n%s\n", text);
         }
@@ -215,9 +252,9 @@ static bool await_ready(place *p)
     return ready;
 }
 
-static void print_errors(const place *p)
+static void print_errors(const place *p, unsigned server)
 {
-    char *text = read_log(p), *rest = NULL;
+    char *text = read_log(p, server), *rest = NULL;
 
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
         if (strstr(line, "level=error"))
@@ -225,26 +262,28 @@ static void print_errors(const place *p)
     free(text);
 }
 
+/* Starts one more. The first starts the embedded Redis, and the others use it. */
 static bool start_server(place *p, const bench_options *o, const char *fsync)
 {
     static const char grpc[] = "grpc://127.0.0.1:0";
-    char program[PATH_MAX], listen[128], store[512];
+    char program[PATH_MAX], listen[LISTEN_BYTES], store[512], path[PATH_BYTES];
     const char *args[ARGS_MAX] = {program, "--listen", listen, "--store", store};
+    bool saved = strcmp(fsync, "none") != 0;
+    unsigned i = p->n_servers;
     size_t n = 5;
-    char path[96];
 
     if (o->lockstockd)
         snprintf(program, sizeof program, "%s", o->lockstockd);
     else
         place_find("lockstockd", program);
     if (strcmp(o->wire, "unix") == 0)
-        snprintf(listen, sizeof listen, "unix://%s/server.sock,%s", p->dir, grpc);
+        snprintf(listen, sizeof listen, "unix://%s/server%u.sock,%s", p->dir, i, grpc);
     else
         snprintf(listen, sizeof listen, "%s://127.0.0.1:0%s,%s", o->wire, strstr(o->wire, "ws") ? "/lockstock" : "",
                  grpc);
     if (o->store) {
         snprintf(store, sizeof store, "%s", o->store);
-    } else if (strcmp(fsync, "none") == 0) {
+    } else if (!saved || i > 0) {
         snprintf(store, sizeof store, "unix://%s", p->socket);
     } else {
         snprintf(store, sizeof store, "embedded:%s/data", p->dir);
@@ -252,14 +291,16 @@ static bool start_server(place *p, const bench_options *o, const char *fsync)
         args[n++] = "--fsync";
         args[n++] = fsync;
     }
-    if (o->store || strcmp(fsync, "none") == 0)
+    if (o->store || !saved)
         args[n++] = "--allow-unsafe-store";
-    snprintf(path, sizeof path, "%s/log", p->dir);
+    log_path(p, i, path);
     int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    p->server = p->started_server = log >= 0 ? place_spawn(args, log) : 0;
+    p->server[i] = log >= 0 ? place_spawn(args, log) : 0;
     if (log >= 0)
         close(log);
-    return p->started_server > 0 && await_ready(p);
+    if (p->server[i] > 0)
+        p->n_servers++;
+    return p->server[i] > 0 && await_ready(p, i);
 }
 
 bool place_open(const bench_options *o, const char *fsync, place *ret)
@@ -277,9 +318,11 @@ bool place_open(const bench_options *o, const char *fsync, place *ret)
     }
     if (opened && !o->server && !o->store && strcmp(fsync, "none") == 0)
         opened = start_redis(ret);
-    if (opened && o->server)
-        snprintf(ret->url, sizeof ret->url, "%s", o->server);
-    else if (opened)
+    if (o->server) {
+        snprintf(ret->url[0], sizeof ret->url[0], "%s", o->server);
+        ret->n_servers = 1;
+    }
+    while (opened && ret->n_servers < o->servers && !o->server)
         opened = start_server(ret, o, fsync);
     if (opened && (ret->socket[0] != '\0' || ret->host[0] != '\0'))
         ret->redis = pid_of_redis(ret);
@@ -296,10 +339,12 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 
 void place_close(place *p)
 {
-    end(p->started_server);
+    for (unsigned i = p->n_servers; i-- > 0;)
+        end(p->server[i]);
     end(p->started_redis);
-    if (p->started_server > 0)
-        print_errors(p);
+    for (unsigned i = 0; i < p->n_servers; i++)
+        if (p->server[i] > 0)
+            print_errors(p, i);
     if (p->dir[0] != '\0')
         nftw(p->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     *p = (place){0};

@@ -11,19 +11,24 @@
 #include "options.h"
 
 typedef struct place {
-    char dir[64];                  /* temporary directory; empty: none */
-    char url[512];                 /* of lockstockd */
-    char grpc[64];                 /* its address for gRPC; empty: unknown */
-    char socket[256];              /* of Redis; empty: use host and port, or unknown */
-    char host[256], port[8];       /* empty: use the socket, or unknown */
-    char user[128], password[128]; /* empty: none */
+    char dir[64];                       /* temporary directory; empty: none */
+    unsigned n_servers;                 /* several, of one store; 1 for those of --server */
+    char url[OPTIONS_SERVERS_MAX][512]; /* of each */
+    pid_t server[OPTIONS_SERVERS_MAX];  /* 0: not on this machine, or not known */
+    char grpc[64];                      /* the first one's address for gRPC; empty: unknown */
+    char socket[256];                   /* of Redis; empty: use host and port, or unknown */
+    char host[256], port[8];            /* empty: use the socket, or unknown */
+    char user[128], password[128];      /* empty: none */
     unsigned db;
-    pid_t server, redis;                 /* 0: not on this machine, or not known */
-    pid_t started_server, started_redis; /* those that were started here */
+    pid_t redis;         /* 0: not on this machine, or not known */
+    pid_t started_redis; /* 0: not started here */
 } place;
 
+/* Seconds of all threads so far; below 0: not known. */
 typedef struct cpu_times {
-    double client, server, redis; /* seconds of all threads so far; below 0: not known */
+    double client; /* this process */
+    double server; /* all servers together */
+    double redis;
 } cpu_times;
 
 /* Starts what the options require and waits until the server is ready. fsync: "always", "everysec" or "none".
@@ -36,8 +41,11 @@ void place_close(place *p);
 /* Connects to Redis, which must be known. Returns NULL after printing an error. */
 redisContext *place_connect(const place *p);
 
-/* Returns the CPU of this process, the server and Redis. */
+/* Returns the CPU used so far. */
 cpu_times place_cpu(const place *p);
+
+/* Returns the bytes that Redis, which must be known, has allocated; below 0 after printing an error. */
+int64_t place_redis_bytes(const place *p);
 
 /* Returns the seconds of CPU of a process with all its threads; below 0 if not known. */
 double cpu_of(pid_t pid);

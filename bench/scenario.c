@@ -17,7 +17,7 @@ enum {
 
 static char *thing(const op *o)
 {
-    return o->world->things[o->slot % o->world->n_things];
+    return o->world->things[o->turn % o->world->n_things];
 }
 
 /* ---- stock ---------------------------------------------------------------------- */
@@ -366,7 +366,7 @@ bool world_open(world *w, const scenario *s, const place *p, unsigned n_things)
     bool opened = getrandom(&w->tag, sizeof w->tag, 0) == (ssize_t)sizeof w->tag;
     for (unsigned i = 0; i < w->n_things; i++)
         snprintf(w->things[i], sizeof w->things[i], "%016" PRIx64 "-%u", w->tag, i);
-    opened = opened && lks_channel_open(p->url, &options, &w->channel, &error) == LKS_OK &&
+    opened = opened && lks_channel_open(p->url[0], &options, &w->channel, &error) == LKS_OK &&
              ((s->on_hand == 0 && !s->sold_out) || put_items(w, &error)) && (!s->prepare || s->prepare(w, &error));
     if (!opened)
         fprintf(stderr, "lockstock-bench: %s: %s: %s\n", s->name, lks_code_name(error.code), error.message);

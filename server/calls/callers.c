@@ -255,12 +255,13 @@ static void start_or_queue(caller_call *call)
 
 /* ---- a call ------------------------------------------------------------------------- */
 
+/* Not for calls that may wait, which have a limit of their own: all of them come at once after a restart. */
 static bool queue_is_full(const caller *c)
 {
     uint32_t max = QUEUES * c->all->options.running_max;
-    uint32_t left = c->all->n_taking < max ? max - c->all->n_taking : 0;
+    uint32_t left = c->all->n_limited < max ? max - c->all->n_limited : 0;
 
-    return left == 0 || (c->owner->n_taking >= SMALL_QUEUE && c->owner->n_taking >= left);
+    return left == 0 || (c->owner->n_limited >= SMALL_QUEUE && c->owner->n_limited >= left);
 }
 
 /* Calls that settle are refused for those of their own caller only. All that were parked may have been woken at
@@ -292,7 +293,7 @@ lks_code caller_admit(caller_call *call, const char *principal, lks_error *error
         caller_set_owner(c, principal);
     if (c->lost)
         return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "the connection is gone");
-    if (!call->settles && queue_is_full(c))
+    if (!call->settles && !call->waits && queue_is_full(c))
         return callers_no_room(error, LKS_REASON_TOO_MANY_CALLS, "too many calls under way");
     if (call->settles && too_many_settle(c))
         return callers_no_room(error, LKS_REASON_TOO_MANY_CALLS, "too many calls under way on this connection");

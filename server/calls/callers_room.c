@@ -98,12 +98,13 @@ void callers_relist(caller *c)
 
 /* ---- owners ----------------------------------------------------------------------- */
 
-static void count_taking(caller *c, uint32_t n)
+static void count_taking(caller *c, uint32_t n, uint32_t n_limited)
 {
     owner *o = c->owner;
     uint32_t before = o->n_taking;
 
     o->n_taking += n;
+    o->n_limited += n_limited;
     c->all->n_owners_taking += (before == 0) - (uint32_t)(o->n_taking == 0);
 }
 
@@ -117,10 +118,10 @@ void caller_set_owner(caller *c, const char *name)
     relist_kind(c, false, false);
     uint32_t n = c->n_queued[false];
     if (n > 0)
-        count_taking(c, -n);
+        count_taking(c, -n, -c->n_limited);
     c->owner = to;
     if (n > 0)
-        count_taking(c, n);
+        count_taking(c, n, c->n_limited);
     callers_relist(c);
     callers_leave_owner(c->all, from);
 }
@@ -183,8 +184,11 @@ static void count_queued(caller_call *call, uint32_t n)
     c->n_queued[call->settles] += n;
     if (call->settles)
         return;
+    uint32_t n_limited = call->waits ? 0 : n;
     c->all->n_taking += n;
-    count_taking(c, n);
+    c->all->n_limited += n_limited;
+    c->n_limited += n_limited;
+    count_taking(c, n, n_limited);
 }
 
 void callers_enqueue(caller_call *call)

@@ -31,6 +31,7 @@ typedef struct owner {
     TAILQ_ENTRY(owner) ready_in[2];
     running_calls running;
     uint32_t n_taking;      /* calls that queue to take */
+    uint32_t n_limited;     /* those of them that may not wait: so many may queue */
     uint64_t turn, turn_ns; /* as a caller's */
 } owner;
 
@@ -44,7 +45,7 @@ struct caller {
     call_list calls;    /* in any state */
     call_list queue[2]; /* those that queue, by kind of call */
     running_calls running;
-    uint32_t n_waiting, n_queued[2];
+    uint32_t n_waiting, n_queued[2], n_limited;
     uint64_t moved_ns;      /* when no call queued to take, or one of those began */
     uint64_t turn, turn_ns; /* time that its calls took to start in that turn */
     bool was_costly;        /* they used up the one before */
@@ -62,7 +63,7 @@ struct callers {
     uint64_t recent_ns, others_ns; /* when that was; and when the last one of another owner began */
     caller_list takers;            /* with a call that queues to take */
     running_calls running;
-    uint32_t n_waiting, n_parked, n_taking, n_queued;
+    uint32_t n_waiting, n_parked, n_taking, n_limited, n_queued;
     uint32_t n_takers, n_owners_taking;
     pace pace;            /* of those that queue to take */
     named_set principals; /* their waiting calls are the members */

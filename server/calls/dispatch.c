@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <lockstock/rpc/fields.h>
+
 #include "base/clock.h"
 #include "calls/running.h"
 #include "memory.h"
@@ -36,7 +38,9 @@ dispatch *dispatch_new(const dispatch_options *options)
             *t = (target){.dispatch = d,
                           .method = &all_services[s]->methods[m],
                           .service = all_services[s],
-                          .state = d->states[s]};
+                          .state = d->states[s],
+                          .may_wait = lks_rpc_field_named(all_services[s]->methods[m].method->request, "wait_ms",
+                                                          strlen("wait_ms"))};
             d->routes[d->n_routes++] = (lks_rpc_route){.method = t->method->method, .target = t};
         }
     }
@@ -187,6 +191,9 @@ static bool prepare(running *r, const sink_call *call, const identity_verdict *v
         return false;
     }
     r->call.waits = lks_rpc_wait_ms(method, request) > 0;
+    if (t->may_wait && !r->call.waits && !method->settles &&
+        caller_refuse_if_late(call->caller, r->deadline_ns, error) != LKS_OK)
+        return false;
     if (call->message && r->call.waits) {
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                       "wait_ms: a call that waits must be alone in its frame");
@@ -229,7 +236,8 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
         running_refuse_stopping(&error);
         code = error.code;
     }
-    if (code == LKS_OK && !route->method->settles)
+    const target *t = route ? route->target : NULL;
+    if (code == LKS_OK && !method->settles && !t->may_wait)
         code = caller_refuse_if_late(call->caller, deadline_of(d, call, 0), &error);
     span *traced = method ? tracing_begin(d->options.tracing, call, method) : NULL;
     if (code != LKS_OK) {
@@ -243,7 +251,6 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     }
     if (d->identity)
         budget_set_principal(caller_bytes(call->caller), verdict.caller.principal);
-    const target *t = route->target;
     running *r = memory_alloc(sizeof *r);
     *r = (running){.target = t,
                    .work = memory_in(arena, sizeof *r->work),

@@ -20,6 +20,7 @@ typedef struct target {
     const service_method *method;
     const service *service;
     void *state;
+    bool may_wait; /* its request has a wait_ms */
 } target;
 
 struct dispatch {

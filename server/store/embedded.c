@@ -146,7 +146,7 @@ static pid_t fork_redis(embedded *e, int report)
         "--aof-load-truncated", "no",
         "--save", "",
         "--maxmemory-policy", "noeviction",
-        "--stream-node-max-bytes", "1024", /* a ledger of one entry takes a whole node, of 4096 by default */
+        "--stream-node-max-bytes", "256", /* a ledger of one entry takes a whole node, of 4096 by default */
         "--daemonize", "no",
         "--logfile", LOG_NAME,
         NULL,

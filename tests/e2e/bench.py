@@ -109,6 +109,20 @@ class Bench(unittest.TestCase):
             self.assertTrue(0 < row["ratio"]["min"] <= row["ratio"]["median"] <= row["ratio"]["max"], row)
         self.assertEqual([rows[0].get("at_most"), rows[6].get("at_least")], [1.5, 0.9])
 
+    def test_calls_are_spread_over_servers_that_are_started(self):
+        result = run("deduct-hot", "--servers", "3", "--connections", "6", "--in-flight", "12", "--calls", str(CALLS))["results"][0]
+        self.agrees(result, CALLS)
+        self.assertIn("--servers", run("deduct", "--servers", "2", status=2))
+
+    def test_scale_has_the_costs_and_the_memory_of_what_is_asked_for(self):
+        results = run("scale", "lock", "--seconds", "0.1", "--warm-up", "0.1")["results"]
+        self.assertEqual([(r["scenario"], r["in_flight"]) for r in results],
+                         [("lock", 1), ("lock", 8), ("lock", 256), ("lock", 256)])
+        for result in results:
+            self.assertGreater(result["cpu_us_a_call"]["server"], 0, result)
+        self.assertEqual(results[3]["calls"]["ok"], 40000)
+        self.assertGreater(results[3]["redis_bytes"], 20000)
+
     def test_bad_flags_name_themselves(self):
         for args, text in ((["nonsense"], "nonsense"), (["deduct", "--rate", "-1"], "rate"),
                            (["deduct", "--fsync", "never"], "--fsync"), (["deduct", "--wat"], "--wat"),

@@ -63,7 +63,7 @@ static int setup_with(uint64_t turn_ns, uint64_t stall_ns, uint32_t waiting_per_
                                      .running_max = RUNNING,
                                      .running_per_caller = EACH,
                                      .running_per_owner = share,
-                                     .waiting_max = WAITING,
+                                     .waiting_max = waiting_per_caller > WAITING ? waiting_per_caller : WAITING,
                                      .waiting_per_caller = waiting_per_caller,
                                      .turn_ns = turn_ns,
                                      .stall_ns = stall_ns};
@@ -88,6 +88,7 @@ SETUP(setup, UINT64_MAX, UINT64_MAX, WAITING_EACH, 0)
 SETUP(setup_stalling, UINT64_MAX, 1, WAITING_EACH, 0)
 SETUP(setup_shares, UINT64_MAX, UINT64_MAX, WAITING_EACH, SHARE)
 SETUP(setup_short_turns, 0, UINT64_MAX, CALLS_MAX, 0)
+SETUP(setup_many_wait, UINT64_MAX, UINT64_MAX, CALLS_MAX, 0)
 
 static void lose(caller *c)
 {
@@ -327,6 +328,24 @@ TEST(too_many_that_queue_are_refused)
         take(c[i % OWNERS]);
     refused(c[0], false);
     settle(c[0]); /* never refused for that */
+}
+
+/* After a restart of the server all its waiting calls come again at once. */
+/* promise W11 */
+/* promise K19 */
+TEST_WITH(calls_that_may_wait_queue_without_a_limit_and_fill_no_queue_for_others, setup_many_wait, teardown)
+{
+    caller *waiting = connect_of("waiting"), *late = connect_of("late"), *other = connect_of("other");
+
+    for (size_t i = 0; i < TAKES + 16 * RUNNING; i++)
+        assert_int_equal(wait_as(waiting, NULL), LKS_OK);
+    caller_set_owner(late, "waiting");
+    caller_set_owner(waiting, "renamed");
+    assert_int_equal(wait_as(waiting, NULL), LKS_OK);
+    assert_int_equal(wait_as(late, NULL), LKS_OK);
+    take(late);
+    take(waiting);
+    take(other);
 }
 
 /* promise K11 */
