@@ -328,6 +328,7 @@ TEST(too_many_that_queue_are_refused)
         take(c[i % OWNERS]);
     refused(c[0], false);
     settle(c[0]); /* never refused for that */
+    assert_int_equal(wait_as(c[0], NULL), LKS_OK);
 }
 
 /* After a restart of the server all its waiting calls come again at once. */
