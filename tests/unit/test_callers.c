@@ -331,6 +331,18 @@ TEST(too_many_that_queue_are_refused)
     assert_int_equal(wait_as(c[0], NULL), LKS_OK);
 }
 
+/* promise K19 */
+TEST(calls_that_queue_count_for_who_their_connection_belongs_to)
+{
+    caller *a = connect_of("one"), *b = connect_of("one");
+
+    take_many(a, TAKES_EACH + 64);
+    refused(b, false);
+    caller_set_owner(a, "another");
+    take(b);
+    refused(a, false);
+}
+
 /* After a restart of the server all its waiting calls come again at once. */
 /* promise W11 */
 /* promise K19 */
