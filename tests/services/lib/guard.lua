@@ -17,6 +17,10 @@ function setup() servers_reset() end
 
 -- ---- requests ----
 
+local function bucket(k, limit)
+  return {key = k, limit = {algorithm = "TOKEN_BUCKET", limit = math.tointeger(limit), period_ms = 10000000}}
+end
+
 local function parts_of(words)
   local r, rest = {group = "g"}, {}
   for _, text in ipairs(words) do
@@ -25,9 +29,7 @@ local function parts_of(words)
       r.once = {scope = "s", key = value}
     elseif name == "limit" then
       r.limits = r.limits or {rules = {}}
-      local key, limit = value:match("^(.*)/(%d+)$")
-      table.insert(r.limits.rules,
-        {key = key, limit = {algorithm = "TOKEN_BUCKET", limit = math.tointeger(limit), period_ms = 10000000}})
+      table.insert(r.limits.rules, bucket(value:match("^(.*)/(%d+)$")))
     elseif name == "order" then
       local id, list = value:match("^([^/]*)/?(.*)$")
       r.stock = {order_id = id, lines = lines_of(table.unpack(split((list:gsub(",", " ")))))}
@@ -95,8 +97,7 @@ record = word(function(_, k)
 end)
 -- What is left of a limit.
 remaining = word(function(_, k, limit)
-  local rule = {key = k, limit = {algorithm = "TOKEN_BUCKET", limit = math.tointeger(limit), period_ms = 10000000}}
-  return RateLimit.Check{group = "g", peek = true, rules = {rule}}.rules[1].remaining
+  return RateLimit.Check{group = "g", peek = true, rules = {bucket(k, limit)}}.rules[1].remaining
 end)
 
 -- ---- waiting ----
@@ -113,33 +114,14 @@ wait = word(function(more, server, token, ...)
   return park(server, "", token, "Guard.Enter", with(with(enter_request(token, ...), {wait_ms = WAIT}), more))
 end)
 
--- {server, token} of each message for a call; alarms are left out.
+-- Messages for calls as "S1:T2"; alarms are left out.
 local function read_messages()
   local list = {}
   for _, m in ipairs(harness.messages()) do
     local token = m[2]:match("^W .*:([^:.]+)%.+$")
-    if token then list[#list + 1] = {m[1], token} end
+    if token then list[#list + 1] = m[1] .. ":" .. token end
   end
   return list
 end
-
-function messages()
-  local list = read_messages()
-  for i, m in ipairs(list) do list[i] = m[1] .. ":" .. m[2] end
-  return table.concat(list, " ")
-end
-
-function deliver()
-  local answers, list = {}, read_messages()
-  while #list > 0 do
-    for _, m in ipairs(list) do
-      for _, call in ipairs(waiting_of(m[1], m[2])) do
-        harness.event(call.number, "WOKEN")
-        local said = said_of(call)
-        if not is_waiting(call) then answers[#answers + 1] = call.server .. " " .. call.token .. " " .. tostring(said) end
-      end
-    end
-    list = read_messages()
-  end
-  return table.concat(answers, ", ")
-end
+function messages() return table.concat(read_messages(), " ") end
+function deliver() return wake_all(read_messages, function(call) return call.token end) end

@@ -96,26 +96,11 @@ function ring(server, k)
   return harness.ring("idempotency_lease_over", server and "ls:{default/s/" .. k .. "}:" or alarm.base, server or alarm.argument)
 end
 
+-- Messages as "S1:k".
 local function read_messages()
   local list = harness.messages()
   for i, m in ipairs(list) do list[i] = m[1] .. ":" .. eq(m[2]:match("^W ls:{default/s/([^}]+)}:idem:w$"), any) end
   return list
 end
 function messages() return table.concat(read_messages(), " ") end
-
-function deliver()
-  local answers, list = {}, read_messages()
-  while #list > 0 do
-    for _, message in ipairs(list) do
-      for _, call in ipairs(calls) do
-        if call.server .. ":" .. call.key == message and is_waiting(call) then
-          harness.event(call.number, "WOKEN")
-          local said = said_of(call)
-          if not is_waiting(call) then answers[#answers + 1] = call.server .. " " .. call.token .. " " .. tostring(said) end
-        end
-      end
-    end
-    list = read_messages()
-  end
-  return table.concat(answers, ", ")
-end
+function deliver() return wake_all(read_messages, function(call) return call.key end) end

@@ -55,6 +55,25 @@ function find(server, token)
   error(server .. " parks no call of " .. token, 2)
 end
 
+-- Wakes the calls of all messages, until there are none; returns their answers. read() returns the messages as
+-- "<server>:<name>"; name_of(call) is the name in the call's messages.
+function wake_all(read, name_of)
+  local answers, list = {}, read()
+  while #list > 0 do
+    for _, message in ipairs(list) do
+      for _, call in ipairs(calls) do
+        if call.server .. ":" .. name_of(call) == message and is_waiting(call) then
+          harness.event(call.number, "WOKEN")
+          local said = said_of(call)
+          if not is_waiting(call) then answers[#answers + 1] = call.server .. " " .. call.token .. " " .. tostring(said) end
+        end
+      end
+    end
+    list = read()
+  end
+  return table.concat(answers, ", ")
+end
+
 local function event(what)
   return word(function(_, server, token)
     local call = find(server, token)
