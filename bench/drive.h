@@ -22,9 +22,9 @@ typedef struct op {
     const struct scenario *scenario;
     struct lane *lane;
     struct world *world;
-    unsigned slot;           /* 0..in_flight - 1 */
-    uint64_t serial;         /* unique in this process */
-    uint64_t turn;           /* selects the thing that it uses: the slot; the serial if there are more things than slots */
+    unsigned slot;   /* 0..in_flight - 1 */
+    uint64_t serial; /* unique in this process */
+    uint64_t turn;   /* selects the thing that it uses: the slot; the serial if there are more things than slots */
     char id[DRIVE_ID_BYTES]; /* made from the serial: an order id, token or key */
     int step;                /* its current call */
     uint64_t fence;
