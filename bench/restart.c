@@ -29,15 +29,15 @@ typedef struct waiter {
     lks_channel *channel;
 } waiter;
 
-static void release(lks_channel *channel, char *name, char *token)
+static void release(waiter *w)
 {
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
     const lks_call_options options = {.timeout_ms = WITHIN_MS};
     lks_error error;
 
-    request.group = name;
-    request.token = token;
-    if (lks_lock_release_start(channel, &request, &options, NULL, NULL, NULL, &error) != LKS_OK)
+    request.group = w->name;
+    request.token = w->token;
+    if (lks_lock_release_start(w->channel, &request, &options, NULL, NULL, NULL, &error) != LKS_OK)
         atomic_fetch_add(&failed, 1);
 }
 
@@ -45,11 +45,10 @@ static void on_acquired(void *arg, lks_code code, const lks_acquire_response *re
 {
     waiter *w = arg;
 
-    if (code != LKS_OK && atomic_load(&failed) % 5000 == 0)
-        fprintf(stderr, "%s %s\n", lks_code_name(code), error->message);
+    (void)error;
     if (code == LKS_OK && response->outcome == LKS_ACQUIRE_OUTCOME_ACQUIRED && !atomic_load(&over)) {
         atomic_fetch_add(&granted, 1);
-        release(w->channel, w->name, w->token);
+        release(w);
     } else {
         atomic_fetch_add(&failed, 1);
     }
@@ -77,15 +76,20 @@ static bool acquire(waiter *w, int64_t wait_ms)
 
 /* ---- what others see -------------------------------------------------------------- */
 
-static void *probe(void *arg)
+static bool is_answered(void)
 {
     lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
     const lks_call_options options = {.timeout_ms = WITHIN_MS};
 
     request.name = "another";
+    return lks_lock_inspect(prober, &request, &options, NULL, NULL) == LKS_OK;
+}
+
+static void *probe(void *arg)
+{
     while (!atomic_load(&over)) {
         long long began = process_now_ms();
-        if (lks_lock_inspect(prober, &request, &options, NULL, NULL) != LKS_OK)
+        if (!is_answered())
             continue;
         long long took = process_now_ms() - began;
         if (took > atomic_load(&longest_ms))
@@ -121,15 +125,6 @@ static bool await_waiting(long n)
     return waiting() == n;
 }
 
-static bool redis_answers(void)
-{
-    lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
-    const lks_call_options options = {.timeout_ms = WITHIN_MS};
-
-    request.name = "another";
-    return lks_lock_inspect(prober, &request, &options, NULL, NULL) == LKS_OK;
-}
-
 /* ---- steps ------------------------------------------------------------------------ */
 
 static bool say(const char *step, long long began_ms, bool good)
@@ -140,21 +135,26 @@ static bool say(const char *step, long long began_ms, bool good)
     return good;
 }
 
+static waiter waiter_of(const char *kind, int i, int name)
+{
+    waiter w = {.channel = channels[i % CHANNELS]};
+
+    snprintf(w.name, sizeof w.name, "name-%06d", name);
+    snprintf(w.token, sizeof w.token, "%s-%025d", kind, i);
+    return w;
+}
+
 static bool start_waiters(waiter *w, int n, int names)
 {
     long long began = process_now_ms();
     bool good = true;
 
     for (int i = 0; i < names && good; i++) {
-        waiter holder = {.channel = channels[0]};
-        snprintf(holder.name, sizeof holder.name, "name-%06d", i);
-        snprintf(holder.token, sizeof holder.token, "holder-of-%022d", i);
+        waiter holder = waiter_of("holder", i, i);
         good = acquire(&holder, 0);
     }
     for (int i = 0; i < n && good; i++) {
-        w[i].channel = channels[i % CHANNELS];
-        snprintf(w[i].name, sizeof w[i].name, "name-%06d", i % names);
-        snprintf(w[i].token, sizeof w[i].token, "waiter-%025d", i);
+        w[i] = waiter_of("waiter", i, i % names);
         good = acquire(&w[i], HOUR_MS);
     }
     return say("all wait", began, good && await_waiting(n));
@@ -165,7 +165,7 @@ static bool restart_redis(server_fixture *server, int n)
     long long began = process_now_ms();
 
     kill(server_fixture_redis_pid(server), SIGKILL);
-    bool good = redis_answers();
+    bool good = is_answered();
     return say("Redis is killed, and all wait again", began, good && await_waiting(n));
 }
 
@@ -184,10 +184,8 @@ static bool hand_on(int n, int names)
     long long began = process_now_ms();
 
     for (int i = 0; i < names; i++) {
-        char name[TEXT_BYTES], token[TEXT_BYTES];
-        snprintf(name, sizeof name, "name-%06d", i);
-        snprintf(token, sizeof token, "holder-of-%022d", i);
-        release(channels[0], name, token);
+        waiter holder = waiter_of("holder", i, i);
+        release(&holder);
     }
     while (atomic_load(&granted) + atomic_load(&failed) < (unsigned)n && process_now_ms() < began + WITHIN_MS)
         process_pause();

@@ -13,23 +13,42 @@ typedef struct run {
     uint64_t operations; /* 0: for --seconds */
 } run;
 
-typedef struct found {
-    measure m;
-    int64_t bytes; /* of Redis, that the things and the operations take */
-} found;
+typedef struct cost {
+    double server_us, redis_us; /* CPU of a call */
+    int64_t bytes;              /* of Redis, that the things and the operations take */
+} cost;
 
-/* Returns false after printing an error. Clear ret->m in any case. */
-static bool measure_run(const bench_options *o, const run *r, found *ret)
+/* Whether the command names the scenario, or none. */
+static bool wanted(const bench_options *o, const char *name)
+{
+    bool named = o->n_scenarios == 0;
+
+    for (size_t i = 0; i < o->n_scenarios; i++)
+        named = named || strcmp(o->scenarios[i], name) == 0;
+    return named;
+}
+
+static void add(json_t *results, const run *r, const measure *m, int64_t bytes)
+{
+    json_t *to = json_pack("{s:s, s:i, s:i, s:I}", "scenario", r->scenario, "in_flight", (int)r->in_flight, "servers",
+                           (int)r->servers, "redis_bytes", (json_int_t)bytes);
+
+    report_measure_json(to, m);
+    json_array_append_new(results, to);
+}
+
+/* Appends to the results. Returns false after printing an error. */
+static bool measure_run(const bench_options *o, const run *r, json_t *results, cost *ret)
 {
     const scenario *s = scenario_find(r->scenario);
     char checked[CHECK_BYTES] = "";
     bench_options options = *o;
     tally *all = measure_alloc(1, sizeof *all);
     place *p = measure_alloc(1, sizeof *p);
+    measure m = {0};
     world w = {0};
 
     options.servers = r->servers;
-    *ret = (found){0};
     bool good = place_open(&options, o->fsync, p);
     int64_t before = good ? place_redis_bytes(p) : -1;
     good = before >= 0 && world_open(&w, s, p, r->n_things);
@@ -43,38 +62,24 @@ static bool measure_run(const bench_options *o, const run *r, found *ret)
                                  .warm_up = o->warm_up,
                                  .seconds = o->seconds,
                                  .timeout_ms = (uint32_t)o->timeout_ms};
-        good = drive_run(&d, &ret->m, all);
+        good = drive_run(&d, &m, all);
     }
     if (good && s->check && !s->check(&w, all, checked)) {
         fprintf(stderr, "lockstock-bench: %s: WRONG: %s\n", s->name, checked);
         good = false;
     }
     int64_t after = good ? place_redis_bytes(p) : -1;
-    ret->bytes = after - before;
+    good = after >= 0 && !interrupted();
+    if (good) {
+        *ret = (cost){measure_us(&m, m.cpu.server), measure_us(&m, m.cpu.redis), after - before};
+        add(results, r, &m, ret->bytes);
+    }
+    measure_clear(&m);
     world_close(&w);
     place_close(p);
     free(p);
     free(all);
-    return after >= 0 && !interrupted();
-}
-
-/* Whether the command names the scenario, or none. */
-static bool wanted(const bench_options *o, const char *name)
-{
-    bool named = o->n_scenarios == 0;
-
-    for (size_t i = 0; i < o->n_scenarios; i++)
-        named = named || strcmp(o->scenarios[i], name) == 0;
-    return named;
-}
-
-static void add(json_t *results, const run *r, const found *f)
-{
-    json_t *to = json_pack("{s:s, s:i, s:i, s:I}", "scenario", r->scenario, "in_flight", (int)r->in_flight, "servers",
-                           (int)r->servers, "redis_bytes", (json_int_t)f->bytes);
-
-    report_measure_json(to, &f->m);
-    json_array_append_new(results, to);
+    return good;
 }
 
 /* ---- calls ------------------------------------------------------------------------ */
@@ -82,25 +87,19 @@ static void add(json_t *results, const run *r, const found *f)
 static bool measure_calls_of(const bench_options *o, const char *name, json_t *results)
 {
     static const unsigned in_flight[] = {1, FEW, MANY};
-    double server = 0, redis = 0;
+    cost found = {0};
     bool good = true;
 
     printf("| %s |", name);
     for (size_t i = 0; i < sizeof in_flight / sizeof *in_flight && good; i++) {
         const run r = {.scenario = name, .in_flight = in_flight[i], .servers = 1, .n_things = MANY};
-        found f;
-        good = measure_run(o, &r, &f);
-        if (good) {
-            server = measure_us(&f.m, f.m.cpu.server);
-            redis = measure_us(&f.m, f.m.cpu.redis);
-            printf(" %.1f / %.1f |", server, redis);
-            add(results, &r, &f);
-        }
-        measure_clear(&f.m);
+        good = measure_run(o, &r, results, &found);
+        if (good)
+            printf(" %.1f / %.1f |", found.server_us, found.redis_us);
         fflush(stdout);
     }
     if (good)
-        printf(" %.0f / %.0f |\n", MEGA / server, MEGA / redis);
+        printf(" %.0f / %.0f |\n", MEGA / found.server_us, MEGA / found.redis_us);
     return good;
 }
 
@@ -139,14 +138,10 @@ static bool measure_servers(const bench_options *o, json_t *results)
                            .in_flight = servers[k] * EACH_SERVER,
                            .servers = servers[k],
                            .n_things = servers[k] * EACH_SERVER};
-            found f;
-            good = measure_run(o, &r, &f);
-            if (good) {
-                printf("| %s | %u | %.1f | %.1f |\n", r.scenario, r.servers, measure_us(&f.m, f.m.cpu.server),
-                       measure_us(&f.m, f.m.cpu.redis));
-                add(results, &r, &f);
-            }
-            measure_clear(&f.m);
+            cost found;
+            good = measure_run(o, &r, results, &found);
+            if (good)
+                printf("| %s | %u | %.1f | %.1f |\n", r.scenario, r.servers, found.server_us, found.redis_us);
             fflush(stdout);
         }
     return good;
@@ -171,15 +166,12 @@ static bool measure_memory(const bench_options *o, json_t *results)
 
     printf("\nMemory of Redis, bytes:\n\n| thing | bytes |\n|---|---|\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows && good; i++) {
-        found f;
+        cost found;
         if (!wanted(o, rows[i].run.scenario))
             continue;
-        good = measure_run(o, &rows[i].run, &f);
-        if (good) {
-            printf("| %s | %.0f |\n", rows[i].what, (double)f.bytes / THINGS);
-            add(results, &rows[i].run, &f);
-        }
-        measure_clear(&f.m);
+        good = measure_run(o, &rows[i].run, results, &found);
+        if (good)
+            printf("| %s | %.0f |\n", rows[i].what, (double)found.bytes / THINGS);
         fflush(stdout);
     }
     return good;
