@@ -211,6 +211,20 @@ void start_get_item(size_t peer, const sink_call *change)
     start(get_item, &request.base, peer, change);
 }
 
+void start_acquire(size_t peer, int64_t wait_ms, const sink_call *change)
+{
+    lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
+    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
+
+    target.name = "n";
+    request.targets = targets;
+    request.n_targets = 1;
+    request.token = "0123456789abcdef";
+    request.lease_ms = 1000;
+    request.wait_ms = wait_ms;
+    start("/lockstock.v1.LockService/Acquire", &request.base, peer, change);
+}
+
 void answer_with(size_t i, lks_code code, lks_applied applied)
 {
     static const store_value empty = {.type = STORE_ARRAY};

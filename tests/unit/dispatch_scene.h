@@ -56,6 +56,8 @@ int teardown(void **state);
 /* Starts a call from connection `peer`; `change` may be NULL. Without another lender it keeps its arena. */
 void start(const char *path, const ProtobufCMessage *request, size_t peer, const sink_call *change);
 void start_get_item(size_t peer, const sink_call *change);
+/* An Acquire of the name "n". */
+void start_acquire(size_t peer, int64_t wait_ms, const sink_call *change);
 /* Tells the call that entered last. */
 void tell_event(service_event_kind kind);
 void answer_with(size_t i, lks_code code, lks_applied applied);

@@ -160,15 +160,7 @@ TEST(a_call_that_would_queue_for_too_long_is_not_even_read)
 {
     enum { QUEUED = 60, PASSED = 40 };
     const sink_call brief = {.timeout_ms = 60};
-    lks_target door = LKS_TARGET_INIT, *doors[] = {&door};
-    lks_acquire_request waits = LKS_ACQUIRE_REQUEST_INIT;
 
-    door.name = "door";
-    waits.targets = doors;
-    waits.n_targets = 1;
-    waits.token = "0123456789abcdef";
-    waits.lease_ms = 1000;
-    waits.wait_ms = 3600000;
     for (size_t i = 0; i < 3 + QUEUED; i++)
         start_get_item(1, &(sink_call){.timeout_ms = 20000});
     for (size_t i = 0; i < PASSED; i++) {
@@ -182,10 +174,9 @@ TEST(a_call_that_would_queue_for_too_long_is_not_even_read)
     expect(LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "queue for too long");
     assert_int_equal(here.error.reason, LKS_REASON_TOO_MANY_CALLS);
     start_refund(1, &brief);
-    start("/lockstock.v1.LockService/Acquire", &waits.base, 1, &brief);
+    start_acquire(1, 60000, &brief);
     assert_int_equal(here.n_done, 1);
-    waits.wait_ms = 0;
-    start("/lockstock.v1.LockService/Acquire", &waits.base, 1, &brief);
+    start_acquire(1, 0, &brief);
     assert_int_equal(here.n_done, 2);
     assert_int_equal(here.error.code, LKS_RESOURCE_EXHAUSTED);
     for (size_t answered = PASSED; answered < here.store.n; answered++)

@@ -4,17 +4,7 @@
 
 static void start_waiting_of(size_t peer, const sink_call *change)
 {
-    lks_target target = LKS_TARGET_INIT;
-    lks_target *targets[] = {&target};
-    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
-
-    target.name = "n";
-    request.targets = targets;
-    request.n_targets = 1;
-    request.token = "0123456789abcdef";
-    request.lease_ms = 1000;
-    request.wait_ms = 60000;
-    start("/lockstock.v1.LockService/Acquire", &request.base, peer, change);
+    start_acquire(peer, 60000, change);
 }
 
 static void start_waiting(void)
