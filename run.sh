@@ -10,6 +10,8 @@
 # ./run.sh cluster  the same on a Redis Cluster of six nodes, or on three sentinels, a primary and two replicas, which
 # ./run.sh sentinel it starts in a temporary directory and which end with it. What can be done to them while it runs:
 #                   packaging/redis-set.sh, with the directory that it prints.
+# ./run.sh zookeeper  starts three ZooKeeper servers on this machine and a lockstockd that keeps its locks there, shows that
+#                   each lock has one holder while a server is killed (examples/shell/leader.sh), and ends them.
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 . "$root/packaging/install.sh"

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "log.h"
+#include "quorum/quorum.h"
 #include "store/secrets.h"
 #include "store/url.h"
 #include "tracing/tracing.h"
@@ -164,11 +165,24 @@ static lks_code check_wires(const settings *config, bool starts, const identity 
     return code;
 }
 
+static lks_code check_lock_store(const settings *config, lks_error *error)
+{
+    const config_list *namespaces = &config->lock_store_namespaces;
+
+    if (config->lock_store)
+        return quorum_check(config->lock_store, config_where(config, "lock-store"), namespaces->of, namespaces->n, error);
+    return namespaces->n == 0 ? LKS_OK
+                              : lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                                              "--lock-store-namespaces needs --lock-store");
+}
+
 lks_code check_settings(const settings *config, bool starts, identity **ret, lks_error *error)
 {
     identity *known = NULL;
 
     lks_code code = check_store(config, error);
+    if (code == LKS_OK)
+        code = check_lock_store(config, error);
     if (code == LKS_OK)
         code = identity_load(config->policy, config->tokens, &known, error);
     if (code == LKS_OK)

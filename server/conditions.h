@@ -10,12 +10,12 @@
 #include <lockstock/reason.h>
 
 /* At most one thing is wrong with each at a time. */
-typedef enum condition_about { CONDITION_STORE, CONDITION_CERTIFICATE, CONDITION_SERVERS, CONDITIONS } condition_about;
+typedef enum condition_about { CONDITION_STORE, CONDITION_LOCK_STORE, CONDITION_CERTIFICATE, CONDITION_SERVERS, CONDITIONS } condition_about;
 
 enum { CONDITION_TEXT_BYTES = 640 };
 
 typedef struct condition {
-    const char *about;               /* "store", "certificate", "servers"; static */
+    const char *about;               /* "store", "lock-store", "certificate", "servers"; static */
     char text[CONDITION_TEXT_BYTES]; /* for people; empty: nothing is wrong */
     lks_reason reason;               /* NONE: there is no word for it */
     bool blocks;                     /* calls cannot be served while it lasts */

@@ -24,6 +24,8 @@ typedef struct settings {
     char *store;
     char *store_ca, *store_certificate, *store_key, *store_server_name; /* NULL: none */
     char *store_user, *store_password_file, *store_sentinel_user, *store_sentinel_password_file;
+    char *lock_store; /* NULL: none */
+    config_list lock_store_namespaces;
     char *fsync;
     char *log_level;
     char *log_format;

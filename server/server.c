@@ -2,7 +2,7 @@
  *
  *   RUNNING --SIGTERM, fatal store--> DRAINING   new calls are refused
  *   DRAINING --all answered, or drain-ms over--> CLOSING_STORE   calls left are UNAVAILABLE
- *   CLOSING_STORE --store closed--> FLUSHING   answers go out
+ *   CLOSING_STORE --stores closed--> FLUSHING   answers go out
  *   FLUSHING --no call left, and answers gone or FLUSH_MS over--> CLOSING_WIRE
  *            (once FLUSH_MS is over every connection is closed, which ends the calls that wait for its peer to read)
  *   CLOSING_WIRE --wires, callers, waiters, alarms closed--> STOPPED   the loop ends
@@ -32,6 +32,7 @@
 #include "notify.h"
 #include "calls/loss.h"
 #include "calls/peers.h"
+#include "quorum/quorum.h"
 #include "reload.h"
 #include "standard/health.h"
 #include "standard/reflection.h"
@@ -73,6 +74,7 @@ typedef struct server {
     conditions conditions;
     uint64_t drain_until_ms; /* uv_now */
     store *store;
+    quorum *quorum; /* NULL: the locks are in the store */
     alarms *alarms;
     waiters *waiters;
     loss *loss;
@@ -139,17 +141,28 @@ static void close_wire(server *s)
     close_next(s);
 }
 
-static void on_store_closed(void *arg)
+static void on_stores_closed(void *arg)
 {
     server *s = arg;
 
-    s->store = NULL;
+    s->quorum = NULL;
     sweep_close(s->sweep);
     quotas_close(s->quotas);
     peers_close(s->peers);
     loss_close(s->loss);
     s->phase = FLUSHING;
     s->drain_until_ms = uv_now(&s->loop) + FLUSH_MS;
+}
+
+static void on_store_closed(void *arg)
+{
+    server *s = arg;
+
+    s->store = NULL;
+    if (s->quorum)
+        quorum_close(s->quorum, on_stores_closed, s);
+    else
+        on_stores_closed(s);
 }
 
 static void close_store(server *s)
@@ -243,6 +256,15 @@ static void on_ready(void *arg, bool ready, store_fault fault)
     set_condition(s, CONDITION_STORE, !ready, fault.reason, fault.text);
 }
 
+/* The other services go on without it. */
+static void on_lock_store_ready(void *arg, bool ready, store_fault fault)
+{
+    server *s = arg;
+    (void)ready;
+
+    set_condition(s, CONDITION_LOCK_STORE, false, fault.reason, fault.text);
+}
+
 /* ---- certificates ----------------------------------------------------------------------- */
 
 /* Reports the certificate of that setting when it ends soon or has ended; false: neither. */
@@ -321,6 +343,14 @@ static void on_wake(void *arg, const char *data, size_t len)
         waiters_message(s->waiters, data, len);
 }
 
+static void on_lock_store_listening(void *arg)
+{
+    server *s = arg;
+
+    if (s->waiters)
+        waiters_missed(s->waiters);
+}
+
 static void on_listening(void *arg)
 {
     server *s = arg;
@@ -367,8 +397,49 @@ static lks_code open_unless_told_to_stop(server *s, const store_options *options
     return code;
 }
 
+static lks_code open_lock_store(server *s, lks_error *error)
+{
+    const quorum_options options = {
+        .loop = &s->loop,
+        .url = s->config->lock_store,
+        .url_from = config_where(s->config, "lock-store"),
+        .namespaces = s->config->lock_store_namespaces.of,
+        .n_namespaces = s->config->lock_store_namespaces.n,
+        .server = s->id,
+        .library_text = functions_text,
+        .library_len = functions_len,
+        .library_digest = functions_digest,
+        .sweep_ms = (uint64_t)s->config->sweep_ms,
+        .on_ready = on_lock_store_ready,
+        .on_wake = on_wake,
+        .on_listening = on_lock_store_listening,
+        .arg = s,
+    };
+
+    return s->config->lock_store ? quorum_open(&options, &s->quorum, error) : LKS_OK;
+}
+
+static bool lock_store_has(void *arg, const store_call *call)
+{
+    return quorum_has(arg, call);
+}
+
+static void lock_store_submit(void *arg, const store_call *call, uint64_t deadline_ns, store_done *done, void *done_arg)
+{
+    quorum_submit(arg, call, deadline_ns, done, done_arg);
+}
+
+static uint32_t lock_slack_ms(void *arg, lks_rpc_slice ns)
+{
+    const server *s = arg;
+
+    return s->quorum ? quorum_slack_ms(s->quorum, ns) : 0;
+}
+
 static lks_code open_store(server *s, lks_error *error)
 {
+    if (open_lock_store(s, error) != LKS_OK)
+        return error->code;
     snprintf(s->wake_channel, sizeof s->wake_channel, WAKE_CHANNELS "%s", s->id);
     const store_options options = {
         .loop = &s->loop,
@@ -387,6 +458,7 @@ static lks_code open_store(server *s, lks_error *error)
         .common_channel = COMMON_CHANNEL,
         .on_wake = on_wake,
         .on_listening = on_listening,
+        .other = {.has = s->quorum ? lock_store_has : NULL, .submit = lock_store_submit, .arg = s->quorum},
         .told_to_stop = told_to_stop,
         .arg = s,
     };
@@ -527,6 +599,8 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .tracing = s->tracing,
         .services = {.sequence_block = s->config->id_sequence_block,
                      .remembers_refusals = s->config->remember_refusals,
+                     .lock_slack_ms = lock_slack_ms,
+                     .lock_slack_arg = s,
                      .look = store_look,
                      .look_primary = store_look_primary,
                      .store = s->store,

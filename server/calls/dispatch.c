@@ -171,6 +171,11 @@ static bool is_within_quotas(running *r)
     return !r->call.waits || quotas_wait(q, p->ns, &r->of_namespace, error) == LKS_OK;
 }
 
+static uint32_t lock_slack_ms(const service_options *services, lks_rpc_slice ns)
+{
+    return services->lock_slack_ms ? services->lock_slack_ms(services->lock_slack_arg, ns) : 0;
+}
+
 /* Unpacks and plans a call; false: rounds.error is set. */
 static bool prepare(running *r, const sink_call *call, const identity_verdict *verdict, const target *t,
                     lks_rpc_arena *arena)
@@ -216,6 +221,7 @@ static bool prepare(running *r, const sink_call *call, const identity_verdict *v
                            .service = t->service,
                            .state = t->state,
                            .now_ns = now_ns,
+                           .lock_slack_ms = lock_slack_ms(&options->services, ns),
                            .repeat_ms = call->timeout_ms ? call->timeout_ms : options->timeout_ms};
     return rounds_plan(&r->work->rounds, t->method, request, &settings) && is_within_quotas(r);
 }

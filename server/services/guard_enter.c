@@ -134,7 +134,8 @@ static void plan_taking(const lks_enter_request *request, plan *p, const guard_p
     plan_call_at(p, &fn_guard_enter, at->base, n_rules + (stock ? stock->n_lines : 0));
     plan_weighs(p, weight_of(request));
     args_guard_enter(
-        p, .way = way_of(p->event.kind), .token = token, .owner = request->owner, .lease_ms = request->lease_ms,
+        p, .way = way_of(p->event.kind), .token = token, .owner = request->owner,
+        .lease_ms = request->locks ? lock_stored_lease(p, request->lease_ms) : request->lease_ms,
         .once_wait_ms = once_waits(request) ? request->wait_ms : 0,
         .wait_ms = locks_wait(request) ? request->wait_ms : 0, .copy = locks_wait(request) ? copy_of(p) : ".",
         .waiter = once_waits(request) ? waiter_of(p, at, token) : "", .record = at->record,
@@ -251,6 +252,7 @@ static void read_entered(const lks_enter_request *request, answer *a, const stor
     if (request->once || request->locks)
         response->lease_ms = answer_int(a, reply, 4);
     if (request->locks) {
+        response->lease_ms = lock_told_lease(a->plan, response->lease_ms);
         response->n_fences = request->locks->n_targets;
         response->fences = lock_fences(a, response->n_fences, request->locks->targets);
         for (size_t i = 0; i < response->n_fences; i++)

@@ -23,6 +23,16 @@ void lock_check_token(plan *p, const char *field, const char *token)
             plan_invalid(p, "%s: must be visible text without spaces", field);
 }
 
+int64_t lock_stored_lease(const plan *p, int64_t lease_ms)
+{
+    return lease_ms + p->lock_slack_ms;
+}
+
+int64_t lock_told_lease(const plan *p, int64_t stored_ms)
+{
+    return stored_ms > p->lock_slack_ms ? stored_ms - p->lock_slack_ms : 0;
+}
+
 void lock_check_lease(plan *p, const char *field, int64_t lease_ms)
 {
     plan_check_range(p, field, lease_ms, LEASE_MS_MIN, LEASE_MS_MAX);
@@ -123,11 +133,11 @@ void acquire_prepare(const lks_acquire_request *request, plan *p)
     if (token[0] == '\0')
         token = plan_id(p);
     if (request->wait_ms > 0)
-        parked = plan_path(p, "%s.%s.%lld", p->server, plan_id(p), (long long)request->lease_ms);
+        parked = plan_path(p, "%s.%s.%lld", p->server, plan_id(p), (long long)lock_stored_lease(p, request->lease_ms));
     plan_call(p, acquire_function(p->event.kind), request->group, only, request->n_targets);
     plan_weighs(p, lock_weight(request->n_targets));
-    args_lock_acquire(p, .token = token, .owner = request->owner, .lease_ms = request->lease_ms,
-                      .wait_ms = request->wait_ms, .copy = parked);
+    args_lock_acquire(p, .token = token, .owner = request->owner,
+                      .lease_ms = lock_stored_lease(p, request->lease_ms), .wait_ms = request->wait_ms, .copy = parked);
     for (size_t i = 0; i < request->n_targets && !plan_failed(p); i++)
         each_lock_acquire(p, .target = lock_target_text(p, request->targets[i]));
     if (request->wait_ms > 0 && !plan_failed(p))
@@ -157,7 +167,7 @@ void renew_prepare(const lks_renew_request *request, plan *p)
         lock_check_lease(p, plan_path(p, "leases[%zu].lease_ms", i), lease->lease_ms);
         plan_call(p, &fn_lock_renew, lease->group, lease->n_names == 1 ? lease->names[0] : NULL, lease->n_names);
         weigh_names(p, lease->n_names);
-        args_lock_renew(p, .token = lease->token, .lease_ms = lease->lease_ms);
+        args_lock_renew(p, .token = lease->token, .lease_ms = lock_stored_lease(p, lease->lease_ms));
         for (size_t k = 0; k < lease->n_names; k++)
             each_lock_renew(p, .name = lease->names[k]);
     }
@@ -196,7 +206,7 @@ lks_holder *lock_holder(answer *a, size_t n, lks_target *const *targets, const s
     if (place < n)
         holder->name = targets[place]->name;
     holder->owner = answer_decoded(a, reply, 2);
-    holder->lease_ms = answer_int(a, reply, 3);
+    holder->lease_ms = lock_told_lease(a->plan, answer_int(a, reply, 3));
     return holder;
 }
 
@@ -245,7 +255,7 @@ static void finish_replied(const lks_acquire_request *request, answer *a, lks_ac
     if (response->outcome != LKS_ACQUIRE_OUTCOME_ACQUIRED)
         return;
     response->replayed = !is_new;
-    fill_grant(request, a, is_new ? request->lease_ms : answer_int(a, reply, 1), response);
+    fill_grant(request, a, is_new ? request->lease_ms : lock_told_lease(a->plan, answer_int(a, reply, 1)), response);
     for (size_t i = 0; i < response->n_fences; i++)
         response->fences[i]->fence = (uint64_t)answer_int(a, reply, (is_new ? 0 : 2) + i);
 }
@@ -273,7 +283,7 @@ void renew_finish(const lks_renew_request *request, answer *a, lks_renew_respons
         lks_lease_result *result = response->results[i];
         result->outcome =
             (lks_renew_outcome)answer_enum(a, a->replies[i], 0, &lockstock__v1__renew_outcome__descriptor);
-        result->lease_ms = answer_int(a, a->replies[i], 1);
+        result->lease_ms = lock_told_lease(a->plan, answer_int(a, a->replies[i], 1));
         result->group = answer_group(lease->group, lease->n_names ? lease->names[0] : lease->group);
     }
 }

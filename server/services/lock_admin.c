@@ -184,7 +184,7 @@ static lks_lock_holder **new_holders(answer *a, size_t *n)
             const store_value *row = answer_at(a, a->replies[i], j);
             holders[at]->owner = answer_decoded(a, row, 0);
             holders[at]->fence = (uint64_t)answer_int(a, row, 1);
-            holders[at]->lease_ms = answer_int(a, row, 2);
+            holders[at]->lease_ms = lock_told_lease(a->plan, answer_int(a, row, 2));
             holders[at]->held_ms = answer_int(a, row, 3);
             holders[at]->permits = answer_int(a, row, 4);
         }
@@ -245,7 +245,7 @@ void list_finish(const lks_list_request *request, answer *a, lks_list_response *
         lock->name = answer_decoded(a, row, 1);
         lock->mode = (lks_lock_mode)answer_enum(a, row, 2, &lockstock__v1__lock_mode__descriptor);
         lock->holders = answer_int(a, row, 3);
-        lock->lease_ms = answer_int(a, row, 4);
+        lock->lease_ms = lock_told_lease(a->plan, answer_int(a, row, 4));
         lock->owner = answer_decoded(a, row, 5);
         lock->waiters = answer_int(a, row, 6);
     }

@@ -172,7 +172,7 @@ rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, ui
 
 struct rounds_packed {
     uint32_t repeat_ms, request_len;
-    uint16_t round;
+    uint16_t round, lock_slack_ms;
     uint8_t ns_len;
     bool any_succeeded;
     char id[LKS_RPC_RANDOM_ID_LEN + 1];
@@ -192,6 +192,7 @@ void rounds_pack(const rounds *r, rounds_packed *packed)
     *packed = (rounds_packed){.repeat_ms = r->plan.repeat_ms,
                               .request_len = (uint32_t)len,
                               .round = (uint16_t)r->plan.round,
+                              .lock_slack_ms = (uint16_t)r->plan.lock_slack_ms,
                               .ns_len = (uint8_t)ns->len,
                               .any_succeeded = r->any_succeeded};
     memcpy(packed->id, r->plan.id, sizeof packed->id);
@@ -211,6 +212,7 @@ void rounds_unpack(rounds *r, const service_method *method, const rounds_packed 
     r->plan.ns = (lks_rpc_slice){.data = (const char *)packed->bytes + packed->request_len, .len = packed->ns_len};
     r->plan.repeat_ms = packed->repeat_ms;
     r->plan.round = packed->round;
+    r->plan.lock_slack_ms = packed->lock_slack_ms;
     memcpy(r->plan.id, packed->id, sizeof packed->id);
 }
 

@@ -92,6 +92,8 @@ typedef struct plan {
     uint64_t asked_ns;                   /* the same, before this round's store calls */
     char id[LKS_RPC_RANDOM_ID_LEN + 1];  /* the call's own, once plan_id made it up */
     uint32_t repeat_ms;                  /* what its caller has left for the call, and may repeat it in */
+    uint32_t lock_slack_ms;              /* not 0: the namespace's locks are in the lock store, with leases that are so
+                                            much longer there than for their holders */
     unsigned round;                      /* 0, then one more with each further plan */
     service_event event;                 /* the last one; prepare plans what it leads to */
     lks_rpc_slice wait_key;              /* set by plan_waits */
@@ -155,6 +157,9 @@ typedef struct service_caller {
 typedef struct service_options {
     int64_t sequence_block;  /* ids of a SEQUENCE that a server takes at once */
     bool remembers_refusals; /* refusals may come from this server's memory (recent.h) */
+    /* plan.lock_slack_ms of a namespace; NULL: there is no lock store. */
+    uint32_t (*lock_slack_ms)(void *arg, lks_rpc_slice ns);
+    void *lock_slack_arg;
     /* The store and its state: store_look and store_look_primary. NULL: unknown. */
     void (*look)(const store *store, store_view *ret);
     bool (*look_primary)(const store *store, size_t i, store_primary *ret);

@@ -182,7 +182,12 @@ lks_code store_reload(store *s, lks_error *error)
 
 void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
 {
-    topology_submit(s->topology, call, deadline_ns, done, arg);
+    const store_other *other = &s->options.other;
+
+    if (other->has && other->has(other->arg, call))
+        other->submit(other->arg, call, deadline_ns, done, arg);
+    else
+        topology_submit(s->topology, call, deadline_ns, done, arg);
 }
 
 bool store_part_from(const store *s, uint32_t from, store_part *ret)

@@ -86,6 +86,13 @@ typedef struct store_files {
     const char *sentinel_user, *sentinel_password; /* the same, for sentinels */
 } store_files;
 
+/* Another store, which has some of the calls: the lock store (quorum/quorum.h). */
+typedef struct store_other {
+    bool (*has)(void *arg, const store_call *call);
+    void (*submit)(void *arg, const store_call *call, uint64_t deadline_ns, store_done *done, void *done_arg);
+    void *arg;
+} store_other;
+
 typedef struct store_options {
     struct uv_loop_s *loop;
     const char *url;      /* as url.h says */
@@ -117,6 +124,7 @@ typedef struct store_options {
     /* Messages come from now on, and earlier ones may have been missed. Called after the store became ready, and
      * again after the channel or a part of the store was lost. On the loop. */
     void (*on_listening)(void *arg);
+    store_other other; /* zero: there is none */
     /* Called now and then until store_open returns: whether to give up; NULL: never. */
     bool (*told_to_stop)(void *arg);
     void *arg;

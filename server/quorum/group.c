@@ -1,0 +1,568 @@
+/* Invariant: calls of a group run in the order in which they came, over the state of one version, and are answered only
+ * after the ensemble has confirmed that version: by replacing it, or by checking that it is still the last one.
+ *
+ * What was sent and not confirmed is decided by the next read: state_write_of says whether it was applied. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/container.h"
+#include "digest.h"
+#include "functions/arguments.h"
+#include "log.h"
+#include "memory.h"
+#include "quorum/list.h"
+#include "quorum/nodes.h"
+#include "quorum/quorum_parts.h"
+#include "store/fcall.h"
+
+enum {
+    CALLS_AT_ONCE = 64,          /* of a group in one write */
+    FULL_BYTES = 512 * 1024,     /* then only calls that free something run; a node may have 1 MiB */
+    KEPT_GROUPS = 16384,         /* in memory, besides those with calls or waiters */
+};
+
+#define WAKE_CHANNEL "ls:wake:"
+#define EVERY_SERVER "all"
+
+/* ---- the cache ------------------------------------------------------------------------- */
+
+/* "ls:{namespace/group}:" is "/groups/<two hex digits>/<namespace>%2F<group>". */
+static char *path_of(lks_rpc_slice base)
+{
+    static const size_t before = sizeof "ls:{" - 1, after = sizeof "}:" - 1;
+    const char *inner = base.data + before;
+    const size_t len = base.len - before - after;
+    const char *slash = memchr(inner, '/', len);
+    const size_t ns_len = slash ? (size_t)(slash - inner) : len;
+    const size_t room = sizeof NODES_GROUPS "/00/%2F" + len;
+    char *path = memory_alloc(room);
+    unsigned char digest[DIGEST_BYTES];
+
+    digest_of(inner, len, digest);
+    snprintf(path, room, NODES_GROUPS "/%02x/%.*s%s%.*s", digest[0], (int)ns_len, inner, slash ? "%2F" : "",
+             slash ? (int)(len - ns_len - 1) : 0, slash ? slash + 1 : "");
+    return path;
+}
+
+static void free_messages(group *g)
+{
+    state_message *m;
+
+    while ((m = TAILQ_FIRST(&g->own))) {
+        TAILQ_REMOVE(&g->own, m, in_all);
+        free(m->text);
+        free(m);
+    }
+}
+
+static void free_group(group *g)
+{
+    quorum *q = g->quorum;
+
+    HASH_DELETE(hh, q->groups, g);
+    HASH_DELETE(hh_by_path, q->by_path, g);
+    TAILQ_REMOVE(&q->cache, g, in_cache);
+    q->n_groups--;
+    if (g->is_todo)
+        TAILQ_REMOVE(&q->todo, g, in_todo);
+    free_messages(g);
+    state_free(&g->known);
+    lks_rpc_arena_free(g->arena);
+    free(g->path);
+    free(g);
+}
+
+static bool is_idle(const group *g)
+{
+    return TAILQ_EMPTY(&g->waiting) && TAILQ_EMPTY(&g->running) && !g->has_waiters &&
+           (g->state == GROUP_STALE || g->state == GROUP_KNOWN);
+}
+
+/* A group that is forgotten loses its time: its leases then last longer, by at most one lease. */
+static void forget_oldest(quorum *q)
+{
+    group *g = TAILQ_FIRST(&q->cache);
+
+    if (q->n_groups <= KEPT_GROUPS || !g)
+        return;
+    if (is_idle(g)) {
+        free_group(g);
+    } else {
+        TAILQ_REMOVE(&q->cache, g, in_cache);
+        TAILQ_INSERT_TAIL(&q->cache, g, in_cache);
+    }
+}
+
+group *group_find(quorum *q, lks_rpc_slice base)
+{
+    group *g;
+
+    HASH_FIND(hh, q->groups, base.data, base.len, g);
+    if (g) {
+        TAILQ_REMOVE(&q->cache, g, in_cache);
+    } else {
+        forget_oldest(q);
+        g = memory_alloc(sizeof *g + base.len + 1);
+        g->quorum = q;
+        g->version = -1;
+        g->arena = memory_arena();
+        g->path = path_of(base);
+        state_init(&g->known);
+        TAILQ_INIT(&g->waiting);
+        TAILQ_INIT(&g->running);
+        TAILQ_INIT(&g->own);
+        g->base_len = base.len;
+        memcpy(g->base, base.data, base.len);
+        HASH_ADD_KEYPTR(hh, q->groups, g->base, g->base_len, g);
+        HASH_ADD_KEYPTR(hh_by_path, q->by_path, g->path, strlen(g->path), g);
+        q->n_groups++;
+    }
+    TAILQ_INSERT_TAIL(&q->cache, g, in_cache);
+    return g;
+}
+
+void group_free_all(quorum *q)
+{
+    group *g, *next;
+
+    HASH_ITER(hh, q->groups, g, next)
+        free_group(g);
+}
+
+/* ---- messages -------------------------------------------------------------------------- */
+
+static void deliver(const group *g, const state_message *m)
+{
+    const quorum_options *options = &g->quorum->options;
+
+    options->on_wake(options->arg, m->text, m->len);
+}
+
+static void deliver_own(group *g)
+{
+    const state_message *m;
+
+    TAILQ_FOREACH(m, &g->own, in_all)
+    {
+        deliver(g, m);
+    }
+    free_messages(g);
+}
+
+/* Messages of other servers, which a read has brought. */
+static void deliver_read(group *g)
+{
+    const quorum_options *options = &g->quorum->options;
+    const state_message *m, *first = TAILQ_FIRST(&g->known.messages);
+    const uint64_t heard = g->heard;
+    const bool missed = g->was_heard && g->known.sent > heard && (!first || first->number > heard + 1);
+
+    g->heard = g->known.sent;
+    if (!g->was_heard) {
+        g->was_heard = true;
+        return;
+    }
+    TAILQ_FOREACH(m, &g->known.messages, in_all)
+    {
+        if (m->number > heard && strcmp(m->server, options->server) == 0)
+            deliver(g, m);
+    }
+    if (missed)
+        options->on_listening(options->arg);
+}
+
+static bool has_prefix(lks_rpc_slice text, const char *prefix)
+{
+    return text.len >= strlen(prefix) && memcmp(text.data, prefix, strlen(prefix)) == 0;
+}
+
+static bool says(lks_rpc_slice text, const char *word)
+{
+    return text.len == strlen(word) && has_prefix(text, word);
+}
+
+/* The server of a channel; len 0: it is no such channel. */
+static lks_rpc_slice server_of(lks_rpc_slice channel)
+{
+    const size_t len = strlen(WAKE_CHANNEL);
+
+    return has_prefix(channel, WAKE_CHANNEL) ? (lks_rpc_slice){channel.data + len, channel.len - len}
+                                             : (lks_rpc_slice){.data = ""};
+}
+
+static bool is_subscribed(void *arg, lks_rpc_slice channel)
+{
+    const group *g = arg;
+    const lks_rpc_slice server = server_of(channel);
+
+    return says(server, g->quorum->options.server) || nodes_server_is_alive(g->quorum->nodes, server);
+}
+
+static void keep_for_this_server(group *g, lks_rpc_slice text)
+{
+    state_message *m = memory_alloc(sizeof *m);
+
+    m->text = memory_copy(text.data, text.len);
+    m->len = text.len;
+    TAILQ_INSERT_TAIL(&g->own, m, in_all);
+}
+
+/* Only a ForceRelease tells all servers: write.c and nodes.c pass that on. */
+static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
+{
+    group *g = arg;
+    const lks_rpc_slice server = server_of(channel);
+    char *name;
+
+    if (says(server, EVERY_SERVER)) {
+        g->forces = true;
+        return 1;
+    }
+    if (says(server, g->quorum->options.server)) {
+        keep_for_this_server(g, text);
+        return 1;
+    }
+    if (!nodes_server_is_alive(g->quorum->nodes, server))
+        return 0;
+    name = memory_copy(server.data, server.len);
+    state_send(&g->known, name, text.data, text.len, g->known.time_us);
+    free(name);
+    return 1;
+}
+
+/* ---- reading --------------------------------------------------------------------------- */
+
+static void take_back(group *g)
+{
+    pending *p;
+
+    while ((p = TAILQ_LAST(&g->running, pending_list))) {
+        TAILQ_REMOVE(&g->running, p, in_list);
+        p->reply = NULL;
+        if (p->done)
+            TAILQ_INSERT_HEAD(&g->waiting, p, in_list);
+        else
+            quorum_drop(p);
+    }
+    free_messages(g);
+}
+
+/* A call that was refused before it ran, as when the group is full, or what the function replied. */
+static store_result result_of(const pending *p)
+{
+    const lks_rpc_slice text = p->reply->string;
+
+    if (p->reply->type != STORE_ERROR)
+        return fcall_result(p->reply, p->call->function);
+    const errors_row *row = errors_find(text.data, text.len);
+    if (row->code == LKS_INTERNAL)
+        return fcall_result(p->reply, p->call->function);
+    return (store_result){.code = row->code,
+                          .applied = row->applied,
+                          .retry_after_ms = row->retry_after_ms,
+                          .reason = row->reason,
+                          .message = "the group is full: its locks take more than 512 KiB in the lock store"};
+}
+
+static void answer_calls(group *g)
+{
+    pending *p;
+
+    while ((p = TAILQ_FIRST(&g->running))) {
+        TAILQ_REMOVE(&g->running, p, in_list);
+        const store_result result = result_of(p);
+        quorum_end(p, &result);
+    }
+}
+
+/* Whether this server parks calls for the group: the hash of a queue has it as a field. */
+static void look_for_waiters(group *g)
+{
+    const keys *k = g->known.keys;
+    lks_rpc_slice value;
+    char field[LKS_RPC_RANDOM_ID_LEN + 2];
+
+    snprintf(field, sizeof field, "@%s", g->quorum->options.server);
+    g->has_waiters = false;
+    for (size_t i = 0; i < keys_count(k) && !g->has_waiters; i++)
+        g->has_waiters = keys_at(k, i)->type == KEYS_HASH &&
+                         keys_field(k, keys_at(k, i)->name, lks_rpc_slice_of(field), &value) == KEYS_FOUND;
+}
+
+static void watch(group *g);
+
+/* A group that is KNOWN again: what else is to do with it. */
+static void settle(group *g)
+{
+    look_for_waiters(g);
+    if (g->has_waiters && !g->watches)
+        watch(g);
+    if (!TAILQ_EMPTY(&g->waiting))
+        quorum_todo(g);
+}
+
+static void become_stale(group *g)
+{
+    g->state = GROUP_STALE;
+    if (!TAILQ_EMPTY(&g->waiting) || !TAILQ_EMPTY(&g->running) || g->has_waiters)
+        quorum_todo(g);
+}
+
+static int64_t wall_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* The group begins: its fences must be above those of an earlier group of that name, and are comparable with Redis'. */
+static void begin(group *g, uint64_t now_ns)
+{
+    const int64_t floor_us = nodes_floor_us(g->quorum->nodes), now_us = wall_us();
+    const int64_t known_us = g->clock.at_ns ? group_clock_now(&g->clock, now_ns) : 0;
+    const int64_t time_us = now_us > floor_us ? now_us : floor_us + 1;
+
+    state_clear(&g->known);
+    g->version = -1;
+    g->clock = (group_clock){.time_us = time_us > known_us ? time_us : known_us, .at_ns = now_ns};
+    g->was_heard = true;
+    g->heard = 0;
+}
+
+/* What was in doubt is decided now. */
+static void decide(group *g)
+{
+    const uint64_t last = state_write_of(&g->known, g->quorum->options.server);
+    const bool applied = g->in_doubt && last == g->write;
+
+    g->in_doubt = false;
+    g->write = last > g->write ? last : g->write; /* the group may have been forgotten here meanwhile */
+    if (applied) {
+        answer_calls(g);
+        deliver_own(g);
+    } else {
+        take_back(g);
+    }
+}
+
+static void on_read(void *arg, zk_code code, const char *data, size_t len, int32_t version)
+{
+    group *g = arg;
+    const uint64_t now_ns = clock_now_ns();
+
+    g->quorum->n_asked--;
+    if (code == ZK_OK && !state_unpack(&g->known, data, len)) {
+        g->state = GROUP_STALE;
+        log_error("lock-store-foreign-data", "path=%s", g->path);
+        group_refuse(g, STORE_FAULT(FOREIGN_DATA, "the lock store holds foreign data under this name"));
+        return;
+    }
+    if (code == ZK_OK) {
+        g->version = version;
+        group_clock_see(&g->clock, g->known.time_us, now_ns);
+    } else if (code == ZK_NO_NODE) {
+        begin(g, now_ns);
+    } else {
+        become_stale(g);
+        return;
+    }
+    g->state = GROUP_KNOWN;
+    g->was_stale = false;
+    decide(g);
+    deliver_read(g);
+    settle(g);
+}
+
+static void read_group(group *g)
+{
+    g->state = GROUP_READING;
+    g->quorum->n_asked++;
+    (g->was_stale || g->in_doubt ? zk_sync_get : zk_get)(g->quorum->zookeeper, g->path, on_read, g);
+}
+
+/* ---- watching -------------------------------------------------------------------------- */
+
+static void on_watched(void *arg, zk_code code, int32_t version)
+{
+    group *g = arg;
+
+    g->quorum->n_asked--;
+    if (code != ZK_OK && code != ZK_NO_NODE)
+        g->watches = false;
+    else if (g->state == GROUP_KNOWN && g->version != (code == ZK_OK ? version : -1))
+        become_stale(g);
+}
+
+/* To be noticed: the next write by anybody. */
+static void watch(group *g)
+{
+    g->watches = true;
+    g->quorum->n_asked++;
+    zk_exists(g->quorum->zookeeper, g->path, true, on_watched, g);
+}
+
+group *group_of_path(const quorum *q, const char *path)
+{
+    group *g;
+
+    HASH_FIND(hh_by_path, q->by_path, path, strlen(path), g);
+    return g;
+}
+
+void group_watch_fired(quorum *q, const char *path)
+{
+    group *g = group_of_path(q, path);
+
+    if (!g)
+        return;
+    g->watches = false;
+    if (g->state == GROUP_KNOWN)
+        become_stale(g); /* while it is being written, the outcome of that says more */
+}
+
+void group_lost_watches(quorum *q)
+{
+    group *g, *next;
+
+    HASH_ITER(hh, q->groups, g, next)
+    {
+        g->watches = false;
+        if (g->state == GROUP_KNOWN && g->has_waiters)
+            become_stale(g);
+    }
+}
+
+/* ---- running --------------------------------------------------------------------------- */
+
+static void run_calls(group *g, const functions_hooks *hooks, int64_t now_us)
+{
+    pending *p;
+
+    for (size_t n = 0; n < CALLS_AT_ONCE && (p = TAILQ_FIRST(&g->waiting)); n++) {
+        TAILQ_REMOVE(&g->waiting, p, in_list);
+        TAILQ_INSERT_TAIL(&g->running, p, in_list);
+        p->reply = functions_run(g->quorum->functions, g->known.keys, hooks, now_us, p->call,
+                                 keys_bytes(g->known.keys) > FULL_BYTES, g->arena);
+    }
+}
+
+static void run(group *g)
+{
+    const functions_hooks hooks = {.publish = publish, .is_subscribed = is_subscribed, .arg = g};
+    const int64_t now_us = group_clock_now(&g->clock, clock_now_ns());
+
+    lks_rpc_arena_reset(g->arena);
+    g->data = (lks_rpc_slice){0};
+    g->forces = false;
+    g->known.time_us = now_us;
+    keys_expire(g->known.keys, now_us);
+    const uint64_t changes = keys_changes(g->known.keys), sent = g->known.sent;
+    run_calls(g, &hooks, now_us);
+    if (keys_changes(g->known.keys) != changes || g->known.sent != sent) {
+        state_note_write(&g->known, g->quorum->options.server, ++g->write);
+        g->data = state_pack(&g->known, g->arena);
+    }
+    g->state = GROUP_WRITING;
+    write_add(g);
+}
+
+static void begin_lists(group *g)
+{
+    pending *p, *next;
+
+    for (p = TAILQ_FIRST(&g->waiting); p; p = next) {
+        next = TAILQ_NEXT(p, in_list);
+        if (strcmp(p->call->function, fn_lock_list.name) != 0)
+            continue;
+        TAILQ_REMOVE(&g->waiting, p, in_list);
+        list_begin(g->quorum, p->call, p->deadline_ns, p->done, p->arg);
+        quorum_drop(p);
+    }
+}
+
+void group_step(group *g)
+{
+    begin_lists(g);
+    if (TAILQ_EMPTY(&g->waiting) && TAILQ_EMPTY(&g->running) && !g->has_waiters)
+        return;
+    if (g->state == GROUP_STALE)
+        read_group(g);
+    else if (g->state == GROUP_KNOWN && !TAILQ_EMPTY(&g->waiting))
+        run(g);
+}
+
+void group_written(group *g, int32_t version)
+{
+    g->state = GROUP_KNOWN;
+    if (g->data.data) {
+        g->version = version;
+        g->heard = g->known.sent;
+    }
+    answer_calls(g);
+    deliver_own(g);
+    settle(g);
+}
+
+void group_not_written(group *g, bool in_doubt)
+{
+    pending *p;
+
+    g->was_stale = true;
+    if (in_doubt && g->data.data) {
+        g->in_doubt = true;
+        TAILQ_FOREACH(p, &g->running, in_list)
+        {
+            p->in_doubt = true;
+        }
+    } else {
+        take_back(g);
+    }
+    become_stale(g);
+}
+
+void group_refuse(group *g, store_fault fault)
+{
+    pending *p;
+
+    take_back(g);
+    g->state = GROUP_STALE;
+    while ((p = TAILQ_FIRST(&g->waiting))) {
+        TAILQ_REMOVE(&g->waiting, p, in_list);
+        quorum_fail(p, fault.reason == LKS_REASON_FOREIGN_DATA ? LKS_FAILED_PRECONDITION : LKS_UNAVAILABLE, fault);
+    }
+}
+
+/* The server stops, and every request has its answer. */
+void group_end_all(quorum *q)
+{
+    group *g, *next;
+    pending *p;
+
+    HASH_ITER(hh, q->groups, g, next)
+    {
+        take_back(g);
+        while ((p = TAILQ_FIRST(&g->waiting))) {
+            TAILQ_REMOVE(&g->waiting, p, in_list);
+            quorum_fail(p, LKS_UNAVAILABLE, fault_of(&q->fault));
+        }
+    }
+}
+
+void group_hurry(quorum *q, uint64_t at_ns)
+{
+    group *g, *next;
+    pending *p;
+
+    HASH_ITER(hh, q->groups, g, next)
+    {
+        TAILQ_FOREACH(p, &g->waiting, in_list)
+        {
+            loop_timers_set(&q->timers, &p->timer, at_ns < p->deadline_ns ? at_ns : p->deadline_ns);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+/* A group's time, which needs no clocks that agree. Each write of the group stores the time at which its writer prepared
+ * it, and each server continues from the last write that it saw by its own CLOCK_MONOTONIC.
+ *
+ *   Invariant: since a lease was granted, no server's time of the group has advanced by more than really passed, plus
+ *   GROUP_CLOCK_SLACK_MS. So a lease which is stored with that slack never ends early, whatever clocks are set to.
+ *
+ * A server that sees a write which is behind its own time by more than the slack steps back to it, because that write may
+ * have granted a lease. Leases then last longer by so much, by at most one lease. The time advances 0.1 % slower than
+ * CLOCK_MONOTONIC, for clocks that drift. */
+#ifndef LOCKSTOCK_SERVER_GROUP_CLOCK_H
+#define LOCKSTOCK_SERVER_GROUP_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GROUP_CLOCK_SLACK_MS = 100 };
+
+/* Zero at first: nothing was seen. */
+typedef struct group_clock {
+    int64_t time_us; /* of the group, ... */
+    uint64_t at_ns;  /* ... at that CLOCK_MONOTONIC; 0: nothing was seen */
+} group_clock;
+
+/* The group's time, microseconds. */
+static inline int64_t group_clock_now(const group_clock *c, uint64_t now_ns)
+{
+    const uint64_t passed_us = (now_ns - c->at_ns) / 1000;
+
+    return c->time_us + (int64_t)(passed_us - passed_us / 1000);
+}
+
+/* A write of time_us was read, which may have been made just now. */
+static inline void group_clock_see(group_clock *c, int64_t time_us, uint64_t now_ns)
+{
+    const int64_t ahead_us = c->at_ns == 0 ? INT64_MIN : group_clock_now(c, now_ns) - time_us;
+
+    if (ahead_us < 0 || ahead_us > GROUP_CLOCK_SLACK_MS * 1000)
+        *c = (group_clock){.time_us = time_us, .at_ns = now_ns};
+}
+
+#endif

@@ -1,0 +1,296 @@
+/* MAKING --> REGISTERING --> LISTING --> READING_FLOOR --> WATCHING --> DONE
+ *   each --new session--> MAKING; --connection lost--> the same step, when it is back */
+#include "quorum/nodes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "memory.h"
+#include "quorum/quorum_parts.h"
+
+enum { SHARDS = 256, PATH_BYTES = 128, MADE = SHARDS + 4 };
+
+typedef enum step { MAKING, REGISTERING, REPLACING, LISTING, READING_FLOOR, WATCHING, DONE } step;
+
+typedef struct live_server {
+    UT_hash_handle hh;
+    char id[];
+} live_server;
+
+struct nodes {
+    quorum *quorum;
+    step step;
+    bool asks;
+    char own[PATH_BYTES];
+    live_server *servers; /* uthash */
+    bool is_first;
+    int64_t floor_us;
+    int32_t floor_version;
+    int32_t forced_version;
+};
+
+static void go_on(nodes *n);
+
+static void set_step(nodes *n, step to)
+{
+    n->step = to;
+    if (to == DONE)
+        quorum_set_state(n->quorum, QUORUM_READY, (store_fault){0});
+    else
+        go_on(n);
+}
+
+nodes *nodes_new(quorum *q)
+{
+    nodes *n = memory_alloc(sizeof *n);
+
+    n->quorum = q;
+    snprintf(n->own, sizeof n->own, NODES_SERVERS "/%s", q->options.server);
+    return n;
+}
+
+static void forget_servers(nodes *n)
+{
+    live_server *s, *next;
+
+    HASH_ITER(hh, n->servers, s, next)
+    {
+        HASH_DELETE(hh, n->servers, s);
+        free(s);
+    }
+}
+
+void nodes_free(nodes *n)
+{
+    forget_servers(n);
+    free(n);
+}
+
+/* Whether the step was done, or can be: false: it is begun again with the connection. */
+static bool has_answer(nodes *n, zk_code code)
+{
+    n->asks = false;
+    n->quorum->n_asked--;
+    if (code == ZK_NOT_SENT || code == ZK_UNKNOWN || n->quorum->state == QUORUM_CLOSED)
+        return false;
+    if (code == ZK_NO_AUTH)
+        quorum_set_state(n->quorum, QUORUM_PREPARING,
+                         STORE_FAULT(STORE_PERMISSION_DENIED, "the lock store denies access to its nodes"));
+    else if (code == ZK_REFUSED)
+        quorum_set_state(n->quorum, QUORUM_PREPARING,
+                         STORE_FAULT(STORE_MISFIT, "the lock store refuses writes: it is read-only, or has a quota"));
+    return code != ZK_NO_AUTH && code != ZK_REFUSED;
+}
+
+/* ---- the steps ------------------------------------------------------------------------- */
+
+static void on_made(void *arg, zk_code code, size_t failed, const int32_t *versions)
+{
+    (void)failed;
+    (void)versions;
+    if (has_answer(arg, code)) /* or another server made them */
+        set_step(arg, REGISTERING);
+}
+
+static void make(nodes *n)
+{
+    static const char *const names[] = {NODES_GROUPS, NODES_SERVERS, NODES_FLOOR, NODES_FORCED};
+    zk_op ops[MADE];
+    char shards[SHARDS][sizeof NODES_GROUPS "/00"];
+
+    for (size_t i = 0; i < MADE - SHARDS; i++)
+        ops[i] = (zk_op){.kind = ZK_CREATE, .path = names[i], .data = lks_rpc_slice_of("0")};
+    for (size_t i = 0; i < SHARDS; i++) {
+        snprintf(shards[i], sizeof shards[i], NODES_GROUPS "/%02zx", i);
+        ops[MADE - SHARDS + i] = (zk_op){.kind = ZK_CREATE, .path = shards[i], .data = lks_rpc_slice_of("")};
+    }
+    zk_multi(n->quorum->zookeeper, ops, MADE, on_made, n);
+}
+
+static void on_registered(void *arg, zk_code code, size_t failed, const int32_t *versions)
+{
+    nodes *n = arg;
+
+    (void)failed;
+    (void)versions;
+    if (has_answer(n, code))
+        set_step(n, code == ZK_OK ? LISTING : n->step == REGISTERING ? REPLACING : REGISTERING);
+}
+
+/* The node of this server's session before may still be there. */
+static void register_server(nodes *n)
+{
+    const zk_op ops[] = {{.kind = ZK_DELETE, .path = n->own, .version = -1},
+                         {.kind = ZK_CREATE_EPHEMERAL, .path = n->own, .data = lks_rpc_slice_of("")}};
+    const size_t first = n->step == REPLACING ? 0 : 1;
+
+    zk_multi(n->quorum->zookeeper, ops + first, 2 - first, on_registered, n);
+}
+
+static void take_servers(nodes *n, const char *const *names, size_t count)
+{
+    const char *first = NULL;
+
+    forget_servers(n);
+    for (size_t i = 0; i < count; i++) {
+        const size_t len = strlen(names[i]);
+        live_server *s = memory_alloc(sizeof *s + len + 1);
+        memcpy(s->id, names[i], len);
+        HASH_ADD_KEYPTR(hh, n->servers, s->id, len, s);
+        first = !first || strcmp(names[i], first) < 0 ? names[i] : first;
+    }
+    n->is_first = first && strcmp(first, n->quorum->options.server) == 0;
+}
+
+static void on_listed(void *arg, zk_code code, const char *const *names, size_t count)
+{
+    nodes *n = arg;
+
+    if (!has_answer(n, code) || code != ZK_OK)
+        return;
+    take_servers(n, names, count);
+    if (n->step == LISTING)
+        set_step(n, READING_FLOOR);
+}
+
+static void on_floor(void *arg, zk_code code, const char *data, size_t len, int32_t version)
+{
+    nodes *n = arg;
+    char text[32];
+
+    if (!has_answer(n, code) || code != ZK_OK)
+        return;
+    snprintf(text, sizeof text, "%.*s", (int)len, data);
+    n->floor_us = strtoll(text, NULL, 10);
+    n->floor_version = version;
+    if (n->step == READING_FLOOR)
+        set_step(n, WATCHING);
+}
+
+static void on_forced_watched(void *arg, zk_code code, int32_t version)
+{
+    nodes *n = arg;
+
+    if (!has_answer(n, code) || code != ZK_OK)
+        return;
+    n->forced_version = version;
+    if (n->step == WATCHING)
+        set_step(n, DONE);
+}
+
+static void go_on(nodes *n)
+{
+    zookeeper *z = n->quorum->zookeeper;
+
+    if (n->asks || n->step == DONE || n->quorum->state == QUORUM_CLOSED)
+        return;
+    n->asks = true;
+    n->quorum->n_asked++;
+    switch (n->step) {
+    case MAKING:
+        make(n);
+        break;
+    case REGISTERING:
+    case REPLACING:
+        register_server(n);
+        break;
+    case LISTING:
+        zk_children(z, NODES_SERVERS, true, on_listed, n);
+        break;
+    case READING_FLOOR:
+        zk_get(z, NODES_FLOOR, on_floor, n);
+        break;
+    default:
+        zk_exists(z, NODES_FORCED, true, on_forced_watched, n);
+    }
+}
+
+void nodes_session(nodes *n)
+{
+    n->step = MAKING;
+}
+
+void nodes_connected(nodes *n)
+{
+    set_step(n, n->step > LISTING ? LISTING : n->step);
+}
+
+/* ---- afterwards ------------------------------------------------------------------------ */
+
+static void on_forced(void *arg, zk_code code, const char *data, size_t len, int32_t version)
+{
+    nodes *n = arg;
+    const quorum_options *options = &n->quorum->options;
+    char text[512];
+
+    if (!has_answer(n, code) || code != ZK_OK || version == n->forced_version)
+        return;
+    const bool several = version > n->forced_version + 1;
+    n->forced_version = version;
+    if (several) {
+        options->on_listening(options->arg);
+        return;
+    }
+    const int text_len = snprintf(text, sizeof text, "W ls:{%.*s/forced}:forced", (int)len, data);
+    options->on_wake(options->arg, text, (size_t)text_len);
+}
+
+static void on_forced_watched_again(void *arg, zk_code code, int32_t version)
+{
+    nodes *n = arg;
+
+    (void)version;
+    if (!has_answer(n, code) || code != ZK_OK)
+        return;
+    n->quorum->n_asked++;
+    zk_get(n->quorum->zookeeper, NODES_FORCED, on_forced, n);
+}
+
+bool nodes_watch_fired(nodes *n, const char *path)
+{
+    if (n->quorum->state == QUORUM_CLOSED)
+        return true;
+    if (strcmp(path, NODES_SERVERS) == 0) {
+        n->quorum->n_asked++;
+        zk_children(n->quorum->zookeeper, NODES_SERVERS, true, on_listed, n);
+        return true;
+    }
+    if (strcmp(path, NODES_FORCED) == 0) {
+        n->quorum->n_asked++;
+        zk_exists(n->quorum->zookeeper, NODES_FORCED, true, on_forced_watched_again, n);
+        return true;
+    }
+    return false;
+}
+
+bool nodes_server_is_alive(const nodes *n, lks_rpc_slice server)
+{
+    live_server *s;
+
+    HASH_FIND(hh, n->servers, server.data, server.len, s);
+    return s != NULL;
+}
+
+bool nodes_sweeps(const nodes *n)
+{
+    return n->step == DONE && n->is_first;
+}
+
+int64_t nodes_floor_us(const nodes *n)
+{
+    return n->floor_us;
+}
+
+int32_t nodes_floor_version(const nodes *n)
+{
+    return n->floor_version;
+}
+
+void nodes_read_floor(nodes *n)
+{
+    n->quorum->n_asked++;
+    zk_get(n->quorum->zookeeper, NODES_FLOOR, on_floor, n);
+}

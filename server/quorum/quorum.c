@@ -1,0 +1,368 @@
+#include "quorum/quorum.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/container.h"
+#include "functions/arguments.h"
+#include "log.h"
+#include "memory.h"
+#include "quorum/nodes.h"
+#include "quorum/quorum_parts.h"
+#include "quorum/sweep_groups.h"
+
+enum { GRACE_MS = 1000, PENDING_MAX = 16384, PREFIX_BYTES = sizeof "ls:{" - 1, HOSTS_BYTES_MAX = 1024 };
+
+#define SCHEME "zookeeper://"
+
+/* ---- the URL --------------------------------------------------------------------------- */
+
+/* zookeeper://[user:password@]hosts/path; the strings are copies. */
+typedef struct place {
+    char *login, *hosts, *path;
+} place;
+
+static void place_clear(place *p)
+{
+    free(p->login);
+    free(p->hosts);
+    free(p->path);
+}
+
+static lks_code place_parse(const char *url, const char *from, place *ret, lks_error *error)
+{
+    const char *at = url + strlen(SCHEME), *login_end, *path;
+
+    *ret = (place){0};
+    if (strncmp(url, SCHEME, strlen(SCHEME)) != 0)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: must be zookeeper://host:port,.../path", from);
+    path = strchr(at, '/');
+    login_end = strchr(at, '@');
+    if (login_end && (!path || login_end < path)) {
+        ret->login = memory_copy(at, (size_t)(login_end - at));
+        at = login_end + 1;
+    }
+    if (!path || path[1] == '\0' || path[strlen(path) - 1] == '/' || strstr(path, "//")) {
+        place_clear(ret);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "%s: must end with a path, as in zookeeper://host:port/lockstock", from);
+    }
+    ret->hosts = memory_copy(at, (size_t)(path - at));
+    ret->path = memory_copy(path, strlen(path));
+    if (*ret->hosts == '\0' || strlen(ret->hosts) > HOSTS_BYTES_MAX) {
+        place_clear(ret);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: must name at least one host", from);
+    }
+    return LKS_OK;
+}
+
+lks_code quorum_check(const char *url, const char *from, char *const *namespaces, size_t n, lks_error *error)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-";
+    place p;
+    lks_code code = place_parse(url, from, &p, error);
+
+    if (code != LKS_OK)
+        return code;
+    place_clear(&p);
+    for (size_t i = 0; i < n; i++)
+        if (namespaces[i][strspn(namespaces[i], plain)] != '\0')
+            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                                 "--lock-store-namespaces %s: may have letters, digits, and . _ ~ - only", namespaces[i]);
+    return LKS_OK;
+}
+
+/* ---- ends ------------------------------------------------------------------------------ */
+
+void quorum_drop(pending *p)
+{
+    quorum *q = p->group->quorum;
+
+    heap_clear(&q->timers.heap, &p->timer);
+    q->n_pending--;
+    free(p);
+}
+
+void quorum_end(pending *p, const store_result *result)
+{
+    store_done *done = p->done;
+    void *arg = p->arg;
+
+    quorum_drop(p);
+    if (done)
+        done(arg, result);
+}
+
+void quorum_fail(pending *p, lks_code code, store_fault fault)
+{
+    const store_result result = {.code = code,
+                                 .applied = p->in_doubt ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO,
+                                 .retry_after_ms = code == LKS_UNAVAILABLE ? 500 : 0,
+                                 .reason = fault.reason,
+                                 .message = fault.text};
+
+    quorum_end(p, &result);
+}
+
+static const store_fault closing = STORE_FAULT(SHUTTING_DOWN, "the server is shutting down");
+
+static store_fault cause_of(const quorum *q)
+{
+    return q->state == QUORUM_CLOSED ? closing : fault_of(&q->fault);
+}
+
+/* At the deadline, or when the ensemble is not ready for GRACE_MS. A call that is being written is answered now; its
+ * effect may follow. */
+static void on_due(struct timer *timer)
+{
+    pending *p = container_of(timer, pending, timer);
+    quorum *q = p->group->quorum;
+    const bool late = clock_now_ns() >= p->deadline_ns;
+    const bool is_running = p->reply != NULL;
+    const store_fault late_fault = STORE_FAULT(NONE, "the deadline passed while the lock store was working");
+
+    if (!late && q->state == QUORUM_READY) {
+        loop_timers_set(&q->timers, &p->timer, p->deadline_ns);
+        return;
+    }
+    if (is_running) {
+        store_done *done = p->done;
+        void *arg = p->arg;
+        const store_result result = {.code = late ? LKS_DEADLINE_EXCEEDED : LKS_UNAVAILABLE,
+                                     .applied = LKS_APPLIED_MAYBE,
+                                     .reason = late ? late_fault.reason : cause_of(q).reason,
+                                     .message = late ? late_fault.text : cause_of(q).text};
+        p->done = NULL;
+        done(arg, &result);
+        return;
+    }
+    TAILQ_REMOVE(&p->group->waiting, p, in_list);
+    quorum_fail(p, late ? LKS_DEADLINE_EXCEEDED : LKS_UNAVAILABLE, late ? late_fault : cause_of(q));
+}
+
+/* ---- states ---------------------------------------------------------------------------- */
+
+static void begin_turn(quorum *q);
+
+void quorum_set_state(quorum *q, quorum_state to, store_fault fault)
+{
+    const bool changed = q->state != to, told = fault_keep(&q->fault, fault);
+    const quorum_options *options = &q->options;
+
+    q->state = to;
+    if ((changed || told) && to != QUORUM_CLOSED)
+        options->on_ready(options->arg, to == QUORUM_READY, fault_of(&q->fault));
+    if (changed && to == QUORUM_DOWN)
+        group_hurry(q, clock_in_ms(GRACE_MS));
+    if (!changed || to != QUORUM_READY)
+        return;
+    log_info("lock-store-ready", "%s", "store=zookeeper");
+    group_lost_watches(q); /* what happened while it was not connected */
+    options->on_listening(options->arg);
+    begin_turn(q);
+}
+
+static void on_state(void *arg, bool ready, const char *reason)
+{
+    quorum *q = arg;
+
+    if (q->state == QUORUM_CLOSED)
+        return;
+    if (!ready) {
+        quorum_set_state(q, QUORUM_DOWN, STORE_FAULT(STORE_UNREACHABLE, reason));
+        return;
+    }
+    quorum_set_state(q, QUORUM_PREPARING, STORE_FAULT(STORE_LOADING, "the lock store is being prepared"));
+    nodes_connected(q->nodes);
+}
+
+static void on_session(void *arg)
+{
+    quorum *q = arg;
+
+    nodes_session(q->nodes);
+}
+
+static void on_watch(void *arg, const char *path, zk_change change)
+{
+    quorum *q = arg;
+    (void)change;
+
+    if (q->state != QUORUM_CLOSED && !nodes_watch_fired(q->nodes, path))
+        group_watch_fired(q, path);
+}
+
+bool quorum_ready(const quorum *q, const char **reason)
+{
+    if (reason)
+        *reason = fault_of(&q->fault).text;
+    return q->state == QUORUM_READY;
+}
+
+/* ---- calls ----------------------------------------------------------------------------- */
+
+void quorum_todo(group *g)
+{
+    quorum *q = g->quorum;
+
+    if (!g->is_todo)
+        TAILQ_INSERT_TAIL(&q->todo, g, in_todo);
+    g->is_todo = true;
+    begin_turn(q);
+}
+
+static void on_turn(uv_idle_t *turn)
+{
+    quorum *q = turn->data;
+    group *g;
+
+    uv_idle_stop(turn);
+    while (q->state == QUORUM_READY && write_has_room(q) && (g = TAILQ_FIRST(&q->todo))) {
+        TAILQ_REMOVE(&q->todo, g, in_todo);
+        g->is_todo = false;
+        group_step(g);
+    }
+    write_flush(q);
+}
+
+static void begin_turn(quorum *q)
+{
+    if (q->state == QUORUM_READY && !TAILQ_EMPTY(&q->todo))
+        uv_idle_start(&q->turn, on_turn);
+}
+
+static bool has_namespace(const quorum *q, lks_rpc_slice ns)
+{
+    for (size_t i = 0; i < q->options.n_namespaces; i++)
+        if (strlen(q->options.namespaces[i]) == ns.len && memcmp(q->options.namespaces[i], ns.data, ns.len) == 0)
+            return true;
+    return q->options.n_namespaces == 0;
+}
+
+/* Of "ls:{namespace/group}:". */
+static lks_rpc_slice namespace_of(const store_call *call)
+{
+    const char *ns = call->base.data + PREFIX_BYTES;
+
+    return (lks_rpc_slice){ns, call->base.len > PREFIX_BYTES ? strcspn(ns, "/}") : 0};
+}
+
+uint32_t quorum_slack_ms(const quorum *q, lks_rpc_slice ns)
+{
+    return has_namespace(q, ns) ? GROUP_CLOCK_SLACK_MS : 0;
+}
+
+static bool has_locks_alone(const store_call *call, size_t targets, size_t record, size_t stock, size_t rates)
+{
+    const lks_rpc_slice *args = call->args;
+
+    return args[targets].len > 0 && args[targets].data[0] != '0' && args[record].len == 0 && args[stock].len == 0 &&
+           args[rates].len == 0;
+}
+
+/* Whether it is of an entry that has locks and nothing else. */
+static bool is_of_lock_entry(const store_call *call)
+{
+    if (strcmp(call->function, fn_guard_enter.name) == 0)
+        return has_locks_alone(call, ARG_GUARD_ENTER_TARGETS, ARG_GUARD_ENTER_RECORD, ARG_GUARD_ENTER_STOCK,
+                               ARG_GUARD_ENTER_RATES);
+    if (strcmp(call->function, fn_guard_renew.name) == 0)
+        return has_locks_alone(call, ARG_GUARD_RENEW_LOCKS, ARG_GUARD_RENEW_RECORD, ARG_GUARD_RENEW_STOCK,
+                               ARG_GUARD_RENEW_STOCK);
+    if (strcmp(call->function, fn_guard_leave.name) == 0 || strcmp(call->function, fn_guard_leave_unseen.name) == 0)
+        return has_locks_alone(call, ARG_GUARD_LEAVE_LOCKS, ARG_GUARD_LEAVE_RECORD, ARG_GUARD_LEAVE_STOCK,
+                               ARG_GUARD_LEAVE_STOCK);
+    return false;
+}
+
+bool quorum_has(const quorum *q, const store_call *call)
+{
+    return has_namespace(q, namespace_of(call)) &&
+           (strncmp(call->function, "lock_", strlen("lock_")) == 0 || is_of_lock_entry(call));
+}
+
+void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+{
+    pending *p = memory_alloc(sizeof *p);
+    const uint64_t grace_ns = clock_in_ms(GRACE_MS);
+
+    *p = (pending){.group = group_find(q, call->base), .call = call, .done = done, .arg = arg, .deadline_ns = deadline_ns};
+    p->timer.due = on_due;
+    q->n_pending++;
+    memory_reserve_timers(&q->timers.heap, q->n_pending);
+    TAILQ_INSERT_TAIL(&p->group->waiting, p, in_list);
+    loop_timers_set(&q->timers, &p->timer, q->state == QUORUM_READY || deadline_ns < grace_ns ? deadline_ns : grace_ns);
+    quorum_todo(p->group);
+}
+
+/* ---- opening and closing --------------------------------------------------------------- */
+
+lks_code quorum_open(const quorum_options *options, quorum **ret, lks_error *error)
+{
+    quorum *q = memory_alloc(sizeof *q);
+    place at;
+
+    *q = (quorum){.options = *options};
+    lks_code code = place_parse(options->url, options->url_from, &at, error);
+    if (code == LKS_OK) {
+        const zk_options zk = {.loop = options->loop,
+                               .hosts = at.hosts,
+                               .root = at.path,
+                               .credentials = at.login,
+                               .create_root = true,
+                               .events = {.state = on_state, .session = on_session, .watch = on_watch, .arg = q}};
+        code = functions_open(options->library_text, options->library_len, options->library_digest, &q->functions, error);
+        if (code == LKS_OK && (code = zk_open(&zk, &q->zookeeper, error)) != LKS_OK)
+            functions_close(q->functions);
+        place_clear(&at);
+    }
+    if (code != LKS_OK) {
+        free(q);
+        return code;
+    }
+    TAILQ_INIT(&q->todo);
+    TAILQ_INIT(&q->cache);
+    fault_keep(&q->fault, STORE_FAULT(STORE_UNREACHABLE, "the lock store is not connected yet"));
+    loop_timers_init(&q->timers, options->loop, q);
+    uv_idle_init(options->loop, &q->turn);
+    q->turn.data = q;
+    q->nodes = nodes_new(q);
+    q->sweep = group_sweep_new(q);
+    *ret = q;
+    return LKS_OK;
+}
+
+static void release(void *owner)
+{
+    quorum *q = owner;
+
+    write_drop(q);
+    group_free_all(q);
+    nodes_free(q->nodes);
+    group_sweep_free(q->sweep);
+    functions_close(q->functions);
+    heap_free(&q->timers.heap);
+    free(q);
+}
+
+/* Every request has its answer. */
+static void on_zookeeper_closed(void *arg)
+{
+    quorum *q = arg;
+
+    group_end_all(q);
+    group_sweep_close(q->sweep, &q->barrier);
+    close_barrier_handle(&q->barrier, &q->timers.uv);
+    close_barrier_handle(&q->barrier, &q->turn);
+    close_barrier_begin(&q->barrier, q, release, q->closed, q->closed_arg);
+}
+
+void quorum_close(quorum *q, void (*closed)(void *arg), void *arg)
+{
+    quorum_set_state(q, QUORUM_CLOSED, closing);
+    q->closed = closed;
+    q->closed_arg = arg;
+    zk_close(q->zookeeper, on_zookeeper_closed, q);
+}

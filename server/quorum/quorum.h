@@ -1,0 +1,59 @@
+/* The lock store: LockService's state in a ZooKeeper ensemble, which answers after a majority has written. Loop thread only.
+ *
+ * All keys of a group are one node. A call runs the function library (functions.h) over a copy of them and replaces the
+ * node if nobody else has; so a group's calls are as atomic as in Redis. docs/quorum.md has the design. */
+#ifndef LOCKSTOCK_SERVER_QUORUM_H
+#define LOCKSTOCK_SERVER_QUORUM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/status.h>
+
+#include "store/types.h"
+
+struct uv_loop_s;
+
+typedef struct quorum quorum;
+
+typedef struct quorum_options {
+    struct uv_loop_s *loop;
+    const char *url;            /* zookeeper://[user:password@]host:port,host:port/path */
+    const char *url_from;       /* the setting that errors name */
+    char *const *namespaces;    /* whose locks are here; they stay the caller's */
+    size_t n_namespaces;        /* 0: all */
+    const char *server;         /* this server's id */
+    const char *library_text;   /* as in store_options */
+    size_t library_len;
+    const char *library_digest;
+    uint64_t sweep_ms; /* how often groups that have no keys any more are looked for */
+    /* As in store_options. */
+    void (*on_ready)(void *arg, bool ready, store_fault fault);
+    void (*on_wake)(void *arg, const char *data, size_t len);
+    void (*on_listening)(void *arg);
+    void *arg;
+} quorum_options;
+
+/* Checks a URL and namespaces. LKS_INVALID_ARGUMENT names `from`, or the setting of the namespaces. */
+lks_code quorum_check(const char *url, const char *from, char *const *namespaces, size_t n, lks_error *error);
+
+/* Connects in the background, again and again. LKS_INVALID_ARGUMENT: the URL. */
+lks_code quorum_open(const quorum_options *options, quorum **ret, lks_error *error);
+
+/* Whether calls of that base and function are this store's. */
+bool quorum_has(const quorum *q, const store_call *call);
+
+/* How much longer leases of the namespace are here than their holders know (group_clock.h); 0: its locks are elsewhere. */
+uint32_t quorum_slack_ms(const quorum *q, lks_rpc_slice ns);
+
+/* As store_submit. */
+void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
+
+/* As store_ready. */
+bool quorum_ready(const quorum *q, const char **reason);
+
+/* Ends calls under way with UNAVAILABLE; `closed` runs on the loop after it was freed. */
+void quorum_close(quorum *q, void (*closed)(void *arg), void *arg);
+
+#endif

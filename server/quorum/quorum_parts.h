@@ -1,0 +1,119 @@
+/* What the files of the lock store share: quorum.c has its life, group.c the groups, write.c their writes, nodes.c the nodes
+ * beside them. */
+#ifndef LOCKSTOCK_SERVER_QUORUM_QUORUM_PARTS_H
+#define LOCKSTOCK_SERVER_QUORUM_QUORUM_PARTS_H
+
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "calls/hashed.h"
+#include "net/close_barrier.h"
+#include "net/loop_timers.h"
+#include "quorum/functions.h"
+#include "quorum/group_clock.h"
+#include "quorum/quorum.h"
+#include "quorum/state.h"
+#include "quorum/zookeeper.h"
+#include "store/errors.h"
+
+/* DOWN --a session, connected--> PREPARING --nodes are made and read--> READY; each --connection lost--> DOWN;
+ * each --quorum_close--> CLOSED. quorum_set_state() alone changes it. */
+typedef enum quorum_state { QUORUM_DOWN, QUORUM_PREPARING, QUORUM_READY, QUORUM_CLOSED } quorum_state;
+
+/* STALE --read--> READING --> KNOWN --calls--> WRITING --written--> KNOWN
+ *   ^                |          |                 |
+ *   +----------------+----------+-----------------+   lost, another server wrote, or the outcome is not known */
+typedef enum group_state { GROUP_STALE, GROUP_READING, GROUP_KNOWN, GROUP_WRITING } group_state;
+
+typedef struct pending {
+    TAILQ_ENTRY(pending) in_list;
+    struct group *group;
+    const store_call *call;
+    store_done *done; /* NULL: it ended at its deadline while it was being written */
+    void *arg;
+    struct timer timer;
+    uint64_t deadline_ns;
+    bool in_doubt; /* a write that has its effect may have been applied */
+    const store_value *reply;
+} pending;
+
+typedef TAILQ_HEAD(pending_list, pending) pending_list;
+
+typedef struct group {
+    UT_hash_handle hh;         /* by `base` */
+    UT_hash_handle hh_by_path; /* by `path` */
+    TAILQ_ENTRY(group) in_todo, in_cache;
+    struct quorum *quorum;
+    bool is_todo;
+    group_state state;
+    struct state known;  /* while KNOWN as of `version`; while WRITING as it is being written */
+    group_clock clock;
+    int32_t version;     /* of the node; -1: there is none */
+    pending_list waiting, running;
+    lks_rpc_arena *arena; /* what is being written, and replies */
+    lks_rpc_slice data;   /* being written; data NULL: nothing changes, and the version is checked */
+    TAILQ_HEAD(, state_message) own; /* messages for this server, delivered after the write */
+    bool forces;          /* the write removes holders by force */
+    uint64_t write;       /* the number of the last write by this server */
+    bool in_doubt;        /* that one may have been applied */
+    bool was_stale;       /* the last read or write found another version: read what the leader has */
+    bool was_heard;       /* messages up to `heard` were delivered */
+    uint64_t heard;
+    bool has_waiters;     /* this server parks calls for it: other servers' writes must be noticed */
+    bool watches;         /* it gets to know of them */
+    char *path;
+    size_t base_len;
+    char base[];
+} group;
+
+typedef TAILQ_HEAD(group_list, group) group_list;
+
+struct quorum {
+    quorum_options options;
+    quorum_state state;
+    kept_fault fault;
+    zookeeper *zookeeper;
+    functions *functions;
+    group *groups, *by_path; /* uthash */
+    group_list todo, cache;
+    size_t n_groups;
+    size_t n_pending;
+    size_t n_asked;       /* requests to the ensemble without an answer */
+    struct write *filling; /* groups to be written with the next request; NULL: none */
+    size_t n_writes;      /* under way */
+    struct loop_timers timers;
+    uv_idle_t turn;
+    struct nodes *nodes;
+    struct group_sweep *sweep;
+    close_barrier barrier;
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+/* quorum.c */
+void quorum_set_state(quorum *q, quorum_state to, store_fault fault);
+void quorum_end(pending *p, const store_result *result);
+void quorum_drop(pending *p); /* nobody waits for it any more */
+void quorum_fail(pending *p, lks_code code, store_fault fault);
+void quorum_todo(group *g);
+
+/* group.c */
+group *group_find(quorum *q, lks_rpc_slice base);
+group *group_of_path(const quorum *q, const char *path); /* NULL: not known here */
+void group_step(group *g);
+void group_written(group *g, int32_t version);
+void group_not_written(group *g, bool in_doubt);
+void group_refuse(group *g, store_fault fault);
+void group_watch_fired(quorum *q, const char *path);
+void group_lost_watches(quorum *q);
+void group_hurry(quorum *q, uint64_t at_ns); /* calls that were not sent end then, or at their deadline */
+void group_end_all(quorum *q);
+void group_free_all(quorum *q);
+
+/* write.c */
+void write_add(group *g);
+bool write_has_room(const quorum *q);
+void write_flush(quorum *q);
+void write_drop(quorum *q);
+
+#endif

@@ -1,0 +1,178 @@
+/* Nobody advances the time of a group that nobody uses. So the sweep remembers which version of a group it saw, when, and
+ * how much later its last key ends: when that has passed by this server's CLOCK_MONOTONIC and the group still has that
+ * version, it is deleted, and the floor is raised above its fences in the same request. */
+#include "quorum/sweep_groups.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/container.h"
+#include "log.h"
+#include "memory.h"
+#include "quorum/nodes.h"
+#include "quorum/shards.h"
+
+enum { FLOOR_MARGIN_US = 1000000 };
+
+typedef struct sighting {
+    UT_hash_handle hh; /* by `path` */
+    int32_t version;
+    uint64_t seen_ns;
+    int64_t ends_in_us; /* the last key, since then; -1: one of them never ends */
+    bool is_seen;       /* in this walk */
+    char path[];
+} sighting;
+
+struct group_sweep {
+    shards walk;
+    bool walks;
+    sighting *sightings; /* uthash */
+    uv_timer_t timer;
+    char floor[32]; /* while a group is being deleted: the new floor */
+    unsigned forgotten;
+};
+
+static int64_t last_end(const struct state *s)
+{
+    int64_t last_us = s->time_us;
+
+    for (size_t i = 0; i < keys_count(s->keys); i++) {
+        const keys_entry *key = keys_at(s->keys, i);
+        if (key->end_us == 0)
+            return -1;
+        last_us = key->end_us > last_us ? key->end_us : last_us;
+    }
+    return last_us;
+}
+
+static sighting *see(group_sweep *s, const char *path, const struct state *found, int32_t version)
+{
+    const size_t len = strlen(path);
+    const int64_t last_us = last_end(found);
+    sighting *seen;
+
+    HASH_FIND(hh, s->sightings, path, len, seen);
+    if (!seen) {
+        seen = memory_alloc(sizeof *seen + len + 1);
+        memcpy(seen->path, path, len);
+        seen->version = -1;
+        HASH_ADD_KEYPTR(hh, s->sightings, seen->path, len, seen);
+    }
+    if (seen->version != version) {
+        seen->version = version;
+        seen->seen_ns = clock_now_ns();
+        seen->ends_in_us = last_us < 0 ? -1 : last_us - found->time_us;
+    }
+    seen->is_seen = true;
+    return seen;
+}
+
+/* With 0.1 % for clocks that drift, as in group_clock.h. */
+static bool has_ended(const sighting *seen)
+{
+    const uint64_t passed_us = (clock_now_ns() - seen->seen_ns) / 1000;
+
+    return seen->ends_in_us >= 0 && (int64_t)(passed_us - passed_us / 1000) > seen->ends_in_us;
+}
+
+static void on_deleted(void *arg, zk_code code, size_t failed, const int32_t *versions)
+{
+    group_sweep *s = arg;
+    (void)failed;
+    (void)versions;
+
+    s->walk.quorum->n_asked--;
+    s->forgotten += code == ZK_OK;
+    if (s->walk.quorum->state != QUORUM_CLOSED)
+        nodes_read_floor(s->walk.quorum->nodes);
+    shards_next(&s->walk);
+}
+
+static void forget(group_sweep *s, const char *path, const struct state *found, int32_t version)
+{
+    quorum *q = s->walk.quorum;
+    const int64_t above_us = last_end(found) + FLOOR_MARGIN_US, floor_us = nodes_floor_us(q->nodes);
+
+    snprintf(s->floor, sizeof s->floor, "%" PRId64, above_us > floor_us ? above_us : floor_us);
+    const zk_op ops[] = {{.kind = ZK_DELETE, .path = path, .version = version},
+                         {.kind = ZK_SET,
+                          .path = NODES_FLOOR,
+                          .data = lks_rpc_slice_of(s->floor),
+                          .version = nodes_floor_version(q->nodes)}};
+    q->n_asked++;
+    zk_multi(q->zookeeper, ops, sizeof ops / sizeof ops[0], on_deleted, s);
+}
+
+static void on_group(void *arg, const char *path, const struct state *found, int32_t version)
+{
+    group_sweep *s = arg;
+
+    if (found && has_ended(see(s, path, found, version)))
+        forget(s, path, found, version);
+    else
+        shards_next(&s->walk);
+}
+
+static void drop_sightings(group_sweep *s, bool all)
+{
+    sighting *seen, *next;
+
+    HASH_ITER(hh, s->sightings, seen, next)
+    {
+        if (all || !seen->is_seen) {
+            HASH_DELETE(hh, s->sightings, seen);
+            free(seen);
+        } else {
+            seen->is_seen = false;
+        }
+    }
+}
+
+static void on_end(void *arg, bool complete)
+{
+    group_sweep *s = arg;
+
+    s->walks = false;
+    shards_clear(&s->walk);
+    if (complete)
+        drop_sightings(s, false);
+    if (s->forgotten > 0)
+        log_info("lock-groups-forgotten", "groups=%u", s->forgotten);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    group_sweep *s = container_of(timer, group_sweep, timer);
+    quorum *q = s->walk.quorum;
+
+    if (s->walks || q->state != QUORUM_READY || !nodes_sweeps(q->nodes))
+        return;
+    s->walk = (shards){.quorum = q, .prefix = "", .group = on_group, .end = on_end, .arg = s};
+    s->walks = true;
+    s->forgotten = 0;
+    shards_next(&s->walk);
+}
+
+group_sweep *group_sweep_new(quorum *q)
+{
+    group_sweep *s = memory_alloc(sizeof *s);
+
+    s->walk.quorum = q;
+    uv_timer_init(q->options.loop, &s->timer);
+    uv_timer_start(&s->timer, on_timer, q->options.sweep_ms, q->options.sweep_ms);
+    return s;
+}
+
+void group_sweep_close(group_sweep *s, close_barrier *barrier)
+{
+    close_barrier_handle(barrier, &s->timer);
+}
+
+void group_sweep_free(group_sweep *s)
+{
+    drop_sightings(s, true);
+    free(s);
+}

@@ -1,0 +1,163 @@
+/* What a group is in the ensemble, and its time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "quorum/group_clock.h"
+#include "quorum/state.h"
+#include "test.h"
+
+enum { MS = 1000000, SLACK_US = GROUP_CLOCK_SLACK_MS * 1000, LEASE_US = 5000000 };
+
+/* ---- time ------------------------------------------------------------------------------ */
+
+TEST(time_advances_a_little_slower_than_the_clock)
+{
+    const group_clock c = {.time_us = 1000, .at_ns = 5 * MS};
+
+    assert_int_equal(group_clock_now(&c, 5 * MS), 1000);
+    assert_int_equal(group_clock_now(&c, 1005 * MS), 1000 + 999000);
+}
+
+TEST(a_write_that_is_ahead_is_adopted)
+{
+    group_clock c = {.time_us = 1000, .at_ns = 5 * MS};
+
+    group_clock_see(&c, 2000, 5 * MS);
+    assert_int_equal(group_clock_now(&c, 5 * MS), 2000);
+}
+
+/* Else two servers that write in turns would stop the time. */
+TEST(a_write_that_is_a_little_behind_does_not_hold_the_time)
+{
+    group_clock c = {.time_us = SLACK_US, .at_ns = 5 * MS};
+
+    group_clock_see(&c, 0, 5 * MS);
+    assert_int_equal(group_clock_now(&c, 5 * MS), SLACK_US);
+    group_clock_see(&c, -1, 5 * MS);
+    assert_int_equal(group_clock_now(&c, 5 * MS), -1);
+}
+
+/* Servers write and read at random moments; a read may come late. For each lease the time of no server passes its end,
+ * which is stored with the slack, before it has really passed. */
+TEST(no_lease_ends_early)
+{
+    enum { SERVERS = 3, STEPS = 20000 };
+    group_clock servers[SERVERS] = {0};
+    uint64_t now_ns = MS;
+    int64_t stored_us = 1000000, lease_end_us = 0;
+    uint64_t lease_ends_ns = 0;
+
+    srand(7);
+    for (int i = 0; i < SERVERS; i++)
+        group_clock_see(&servers[i], stored_us, now_ns);
+    for (int step = 0; step < STEPS; step++) {
+        group_clock *c = &servers[rand() % SERVERS];
+        now_ns += (uint64_t)(rand() % 400) * MS;
+        group_clock_see(c, stored_us, now_ns); /* a write is made over what was read */
+        const int64_t time_us = group_clock_now(c, now_ns);
+        if (lease_end_us > 0 && time_us >= lease_end_us)
+            assert_true(now_ns >= lease_ends_ns);
+        if (lease_end_us == 0 || time_us >= lease_end_us) {
+            lease_end_us = time_us + LEASE_US + SLACK_US;
+            lease_ends_ns = now_ns + (uint64_t)LEASE_US * 1000;
+        }
+        stored_us = time_us;
+        now_ns += (uint64_t)(rand() % 200) * MS; /* until it is applied and others can see it */
+    }
+}
+
+/* ---- what is stored -------------------------------------------------------------------- */
+
+static lks_rpc_slice text(const char *of)
+{
+    return lks_rpc_slice_of(of);
+}
+
+static void fill(state *s)
+{
+    s->time_us = 123456789;
+    keys_set(s->keys, text("a"), text("1"), 5);
+    state_note_write(s, "first", 7);
+    state_note_write(s, "second", 8);
+    state_send(s, "first", "W key", 5, 10);
+    state_send(s, "second", "A 1", 3, 11);
+}
+
+TEST(a_group_comes_back_as_it_was)
+{
+    lks_rpc_arena *arena = lks_rpc_arena_new();
+    state s, read;
+
+    state_init(&s);
+    state_init(&read);
+    fill(&s);
+    const lks_rpc_slice packed = state_pack(&s, arena);
+    assert_true(state_unpack(&read, packed.data, packed.len));
+    const lks_rpc_slice again = state_pack(&read, arena);
+    assert_int_equal(packed.len, again.len);
+    assert_memory_equal(packed.data, again.data, packed.len);
+    assert_int_equal(state_write_of(&read, "first"), 7);
+    assert_int_equal(state_write_of(&read, "nobody"), 0);
+    assert_int_equal(read.sent, 2);
+    assert_string_equal(TAILQ_FIRST(&read.messages)->text, "W key");
+    state_free(&s);
+    state_free(&read);
+    lks_rpc_arena_free(arena);
+}
+
+TEST(bytes_that_are_no_group_are_refused)
+{
+    lks_rpc_arena *arena = lks_rpc_arena_new();
+    state s, read;
+
+    state_init(&s);
+    state_init(&read);
+    fill(&s);
+    const lks_rpc_slice packed = state_pack(&s, arena);
+    for (size_t len = 0; len < packed.len; len++)
+        assert_false(state_unpack(&read, packed.data, len));
+    char *other = lks_rpc_arena_copy(arena, packed.data, packed.len);
+    for (size_t i = 0; i < packed.len; i++) {
+        other[i] ^= 0x40;
+        state_unpack(&read, other, packed.len); /* whatever it is: no access beyond it */
+        other[i] ^= 0x40;
+    }
+    state_free(&s);
+    state_free(&read);
+    lks_rpc_arena_free(arena);
+}
+
+TEST(the_oldest_writer_makes_room)
+{
+    char name[16];
+    state s;
+
+    state_init(&s);
+    for (int i = 0; i <= STATE_WRITERS; i++) {
+        snprintf(name, sizeof name, "s%d", i);
+        state_note_write(&s, name, (uint64_t)i + 1);
+    }
+    assert_int_equal(s.n_writers, STATE_WRITERS);
+    assert_int_equal(state_write_of(&s, "s0"), 0);
+    assert_int_equal(state_write_of(&s, "s1"), 2);
+    state_note_write(&s, "s1", 50);
+    assert_int_equal(state_write_of(&s, "s1"), 50);
+    assert_int_equal(s.n_writers, STATE_WRITERS);
+    state_free(&s);
+}
+
+TEST(old_messages_go)
+{
+    state s;
+
+    state_init(&s);
+    for (int i = 0; i < STATE_MESSAGES + 10; i++)
+        state_send(&s, "x", "m", 1, 0);
+    assert_int_equal(s.n_messages, STATE_MESSAGES);
+    assert_int_equal(TAILQ_FIRST(&s.messages)->number, 11);
+    state_send(&s, "x", "m", 1, 60000000);
+    assert_int_equal(s.n_messages, 1);
+    state_free(&s);
+}
+
+TEST_MAIN()
