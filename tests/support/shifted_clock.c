@@ -1,11 +1,12 @@
 /* LD_PRELOAD: a clock that a test puts forward, of redis-server or of a client. The time of day is
  * the system's plus the microseconds in the file SHIFTED_CLOCK (one int64, written by
- * the test through a mapping). The monotonic clock stays: Redis' own rhythm is not
- * what a test changes. */
+ * the test through a mapping); with STILL_CLOCK set, it is those microseconds alone, and
+ * stands still. The monotonic clock stays: Redis' own rhythm is not what a test changes. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@ enum { MICROSECONDS = 1000000 };
 
 static _Atomic int64_t none;
 static _Atomic int64_t *_Atomic shift = &none;
+static bool is_still;
 
 __attribute__((constructor)) static void map_shift(void)
 {
@@ -28,6 +30,7 @@ __attribute__((constructor)) static void map_shift(void)
     if (mapped == MAP_FAILED)
         abort(); /* a test that believes in it would wait for nothing */
     close(fd);
+    is_still = getenv("STILL_CLOCK");
     shift = mapped;
 }
 
@@ -49,6 +52,8 @@ static int64_t now_us(void)
 {
     struct timespec now;
 
+    if (is_still)
+        return atomic_load(shift);
     system_clock(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * MICROSECONDS + now.tv_nsec / 1000 + atomic_load(shift);
 }

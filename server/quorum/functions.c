@@ -1,0 +1,371 @@
+/* Every entry into Lua is protected (lua_cpcall), because an error outside of that ends the process. No C function that
+ * Lua calls holds memory of its own while it may raise an error. */
+#include "quorum/functions.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+#include "quorum/commands.h"
+#include "quorum/functions_state.h"
+#include "quorum/lua_struct.h"
+
+enum { BYTES_MAX = 64 << 20, INSTRUCTIONS_MAX = 20000000, INSTRUCTIONS_OF_STEP = 10000, DEPTH_MAX = 8 };
+
+/* ---- limits ------------------------------------------------------------------------ */
+
+static void *allocate(void *arg, void *block, size_t old_size, size_t size)
+{
+    functions *f = arg;
+
+    if (size == 0) {
+        free(block);
+        f->bytes -= old_size;
+        return NULL;
+    }
+    if (size > old_size && size - old_size > BYTES_MAX - f->bytes)
+        return NULL;
+    void *moved = realloc(block, size);
+    if (!moved)
+        return size > old_size ? NULL : block; /* Lua believes that a block can always become smaller */
+    f->bytes += size - old_size;
+    if (f->bytes > f->use.bytes_max)
+        f->use.bytes_max = f->bytes;
+    return moved;
+}
+
+static void on_step(lua_State *L, lua_Debug *debug)
+{
+    functions *f;
+
+    (void)debug;
+    lua_getallocf(L, (void **)&f);
+    f->use.instructions += INSTRUCTIONS_OF_STEP;
+    if (f->use.instructions < INSTRUCTIONS_MAX)
+        return;
+    lua_sethook(L, on_step, LUA_MASKCOUNT, 1); /* again at once, when a pcall of the library has caught it */
+    luaL_error(L, "the function ran for too long");
+}
+
+static void count_from_0(functions *f)
+{
+    f->use.instructions = 0;
+    lua_sethook(f->L, on_step, LUA_MASKCOUNT, INSTRUCTIONS_OF_STEP);
+}
+
+/* ---- errors ------------------------------------------------------------------------- */
+
+/* The text of the error value on top, which stays. */
+static const char *error_text(lua_State *L)
+{
+    if (lua_istable(L, -1)) {
+        lua_pushliteral(L, "err");
+        lua_rawget(L, -2);
+        lua_remove(L, -2);
+    }
+    const char *text = lua_tostring(L, -1);
+    return text ? text : "an error without text";
+}
+
+/* What is on top when lua_cpcall fails, without a step of Lua that could fail. */
+static const char *plain_error(lua_State *L)
+{
+    return lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error without text";
+}
+
+static int collect(lua_State *L)
+{
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    return 0;
+}
+
+/* ---- replies ------------------------------------------------------------------------ */
+
+static store_value reply_of(lua_State *L, lks_rpc_arena *arena, int depth);
+
+static store_value text_value(lua_State *L, lks_rpc_arena *arena, store_type type)
+{
+    size_t len;
+    const char *text = lua_tolstring(L, -1, &len);
+
+    return (store_value){.type = type, .string = {memory_copy_in(arena, text, len), len}};
+}
+
+/* Whether the table on top has a text in that field, which is then on top of it. */
+static bool has_text(lua_State *L, const char *field)
+{
+    lua_pushstring(L, field);
+    lua_rawget(L, -2);
+    if (lua_type(L, -1) == LUA_TSTRING)
+        return true;
+    lua_pop(L, 1);
+    return false;
+}
+
+static store_value table_value(lua_State *L, lks_rpc_arena *arena, int depth)
+{
+    if (depth == DEPTH_MAX)
+        luaL_error(L, "the reply is too deep");
+    if (has_text(L, "err")) {
+        store_value value = text_value(L, arena, STORE_ERROR);
+        lua_pop(L, 1);
+        return value;
+    }
+    if (has_text(L, "ok")) {
+        store_value value = text_value(L, arena, STORE_STRING);
+        lua_pop(L, 1);
+        return value;
+    }
+    size_t room = lua_objlen(L, -1), n = 0; /* there is a nil behind objlen elements, and there may be one before */
+    store_value *element = memory_in(arena, room * sizeof *element);
+    for (; n < room; n++) {
+        lua_rawgeti(L, -1, (int)n + 1);
+        bool is_end = lua_isnil(L, -1);
+        if (!is_end)
+            element[n] = reply_of(L, arena, depth + 1);
+        lua_pop(L, 1);
+        if (is_end)
+            break;
+    }
+    return (store_value){.type = STORE_ARRAY, .n = n, .element = element};
+}
+
+/* Of the value on top, which stays, as Redis converts it. */
+static store_value reply_of(lua_State *L, lks_rpc_arena *arena, int depth)
+{
+    luaL_checkstack(L, 4, "the reply is too deep");
+    switch (lua_type(L, -1)) {
+    case LUA_TSTRING:
+        return text_value(L, arena, STORE_STRING);
+    case LUA_TBOOLEAN:
+        return lua_toboolean(L, -1) ? (store_value){.type = STORE_INTEGER, .integer = 1}
+                                    : (store_value){.type = STORE_NIL};
+    case LUA_TNUMBER:
+        return (store_value){.type = STORE_INTEGER, .integer = functions_integer(lua_tonumber(L, -1))};
+    case LUA_TTABLE:
+        return table_value(L, arena, depth);
+    default:
+        return (store_value){.type = STORE_NIL};
+    }
+}
+
+static store_value error_value(lks_rpc_arena *arena, const char *text)
+{
+    return (store_value){.type = STORE_ERROR, .string = {memory_copy_in(arena, text, strlen(text)), strlen(text)}};
+}
+
+/* ---- a call -------------------------------------------------------------------------- */
+
+/* As Redis calls a function: the bases, and the words {argc arg...} of the call (store/fcall.h). */
+static void push_arguments(lua_State *L, const store_call *call)
+{
+    size_t more = call->whole_shard ? 1 : 0;
+    int place = 0;
+
+    lua_createtable(L, 1, 0);
+    if (!call->whole_shard) {
+        command_push_text(L, call->base);
+        lua_rawseti(L, -2, 1);
+    }
+    lua_createtable(L, (int)(1 + more + call->n_args), 0);
+    lua_pushinteger(L, (lua_Integer)(call->n_args + more));
+    lua_rawseti(L, -2, ++place);
+    if (call->whole_shard) {
+        command_push_text(L, call->base);
+        lua_rawseti(L, -2, ++place);
+    }
+    for (size_t i = 0; i < call->n_args; i++) {
+        command_push_text(L, call->args[i]);
+        lua_rawseti(L, -2, ++place);
+    }
+}
+
+/* Leaves the flags of a function on its callback's place. */
+static unsigned push_function(lua_State *L, const functions *f, const char *name)
+{
+    lua_rawgeti(L, LUA_REGISTRYINDEX, f->flags);
+    lua_getfield(L, -1, name);
+    unsigned flags = (unsigned)lua_tointeger(L, -1);
+    lua_pop(L, 2);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, f->callbacks);
+    lua_getfield(L, -1, name);
+    return flags;
+}
+
+static int run_protected(lua_State *L)
+{
+    functions_running *r = lua_touserdata(L, 1);
+    unsigned flags = push_function(L, r->functions, r->call->function);
+
+    if (!lua_isfunction(L, -1)) {
+        *r->reply = error_value(r->arena, "ERR Function not found");
+        return 0;
+    }
+    if (r->is_full && !(flags & (FUNCTIONS_ALLOW_OOM | FUNCTIONS_NO_WRITES))) {
+        *r->reply =
+            error_value(r->arena, "OOM allow-oom flag is not set on the script, can not run it when used memory > "
+                                  "'maxmemory'");
+        return 0;
+    }
+    r->only_reads = flags & FUNCTIONS_NO_WRITES;
+    push_arguments(L, r->call);
+    if (lua_pcall(L, 2, 1, 0) == 0) {
+        *r->reply = reply_of(L, r->arena, 0);
+        return 0;
+    }
+    r->has_failed = true;
+    bool is_error_reply = lua_istable(L, -1);
+    const char *text = error_text(L);
+    *r->reply = error_value(r->arena, is_error_reply ? text : lua_pushfstring(L, "ERR %s", text));
+    return 0;
+}
+
+const store_value *functions_run(functions *f, keys *k, const functions_hooks *hooks, int64_t now_us,
+                                 const store_call *call, bool is_full, lks_rpc_arena *arena)
+{
+    store_value *reply = memory_in(arena, sizeof *reply);
+    functions_running running = {.functions = f,
+                                 .keys = k,
+                                 .hooks = hooks,
+                                 .now_us = now_us,
+                                 .call = call,
+                                 .is_full = is_full,
+                                 .arena = arena,
+                                 .reply = reply};
+
+    keys_expire(k, now_us);
+    count_from_0(f);
+    f->running = &running;
+    if (lua_cpcall(f->L, run_protected, &running) != 0) {
+        running.has_failed = true;
+        *reply = error_value(arena, memory_printf_in(arena, "ERR %s", plain_error(f->L)));
+    }
+    f->running = NULL;
+    lua_settop(f->L, 0);
+    if (running.has_failed && lua_cpcall(f->L, collect, NULL) != 0)
+        lua_settop(f->L, 0);
+    return reply;
+}
+
+functions_use functions_used(const functions *f)
+{
+    return f->use;
+}
+
+/* ---- the state ----------------------------------------------------------------------- */
+
+/* Of the base library: what reads code or files, writes to the terminal, or runs as another thread is not for functions. */
+static void hide_globals(lua_State *L)
+{
+    static const char *const hidden[] = {"collectgarbage", "coroutine", "dofile",     "getfenv", "gcinfo",
+                                         "load",           "loadfile",  "loadstring", "module",  "newproxy",
+                                         "print",          "require",   "setfenv"};
+
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        lua_pushnil(L);
+        lua_setglobal(L, hidden[i]);
+    }
+}
+
+static void open_libraries(lua_State *L)
+{
+    static const luaL_Reg libraries[] = {{"", luaopen_base},
+                                         {LUA_TABLIBNAME, luaopen_table},
+                                         {LUA_STRLIBNAME, luaopen_string},
+                                         {LUA_MATHLIBNAME, luaopen_math}};
+
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        lua_pushcfunction(L, libraries[i].func);
+        lua_pushstring(L, libraries[i].name);
+        lua_call(L, 1, 0);
+    }
+    hide_globals(L);
+}
+
+static int no_such_global(lua_State *L)
+{
+    return luaL_error(L, "Script attempted to access nonexistent global variable '%s'",
+                      lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "?");
+}
+
+static int no_new_global(lua_State *L)
+{
+    return luaL_error(L, "Attempt to modify a readonly table");
+}
+
+/* From now on a global that is not there is an error, so that a misspelt name, or a library that is not there, is. */
+static void close_globals(lua_State *L)
+{
+    lua_createtable(L, 0, 3);
+    lua_pushcfunction(L, no_such_global);
+    lua_setfield(L, -2, "__index");
+    lua_pushcfunction(L, no_new_global);
+    lua_setfield(L, -2, "__newindex");
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+    lua_setmetatable(L, LUA_GLOBALSINDEX);
+}
+
+typedef struct loading {
+    functions *functions;
+    lks_rpc_slice text;
+} loading;
+
+static int load_protected(lua_State *L)
+{
+    const loading *l = lua_touserdata(L, 1);
+    const char *line_end = memchr(l->text.data, '\n', l->text.len);
+    size_t head = line_end && l->text.data[0] == '#' ? (size_t)(line_end - l->text.data) : 0;
+
+    open_libraries(L);
+    lua_struct_open(L);
+    functions_open_redis(L, l->functions);
+    lua_newtable(L);
+    l->functions->callbacks = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_newtable(L);
+    l->functions->flags = luaL_ref(L, LUA_REGISTRYINDEX);
+    close_globals(L);
+    if (luaL_loadbuffer(L, l->text.data + head, l->text.len - head, "@user_function") != 0)
+        lua_error(L);
+    lua_call(L, 0, 0);
+    return 0;
+}
+
+lks_code functions_open(const char *library_text, size_t len, const char *digest, functions **ret, lks_error *error)
+{
+    functions *f = memory_alloc(sizeof *f);
+    loading l = {.functions = f, .text = {library_text, len}};
+
+    f->digest = memory_copy(digest, strlen(digest));
+    f->L = lua_newstate(allocate, f);
+    if (!f->L) {
+        functions_close(f);
+        return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO,
+                             "the function library: no memory for its interpreter");
+    }
+    count_from_0(f);
+    f->is_loading = true;
+    if (lua_cpcall(f->L, load_protected, &l) != 0) {
+        lks_code code = lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO, "the function library does not load: %s",
+                                      plain_error(f->L));
+        functions_close(f);
+        return code;
+    }
+    f->is_loading = false;
+    lua_settop(f->L, 0);
+    *ret = f;
+    return LKS_OK;
+}
+
+void functions_close(functions *f)
+{
+    if (!f)
+        return;
+    if (f->L)
+        lua_close(f->L);
+    free(f->digest);
+    free(f);
+}

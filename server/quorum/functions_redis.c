@@ -1,0 +1,251 @@
+/* The global `redis` of functions. */
+#include <lauxlib.h>
+#include <math.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hex.h"
+#include "quorum/commands.h"
+#include "quorum/functions_state.h"
+
+enum { WORDS_FEW = 32, SHA1_BYTES = 20, NUMBER_TEXT_BYTES = 40 };
+
+static functions *functions_at(lua_State *L)
+{
+    return lua_touserdata(L, lua_upvalueindex(1));
+}
+
+int64_t functions_integer(double number)
+{
+    if (isnan(number))
+        return INT64_MIN; /* as the conversion on x86-64 */
+    if (number >= 9223372036854775808.0 || number < -9223372036854775808.0)
+        return INT64_MIN;
+    return (int64_t)number;
+}
+
+/* ---- redis.call, redis.pcall ---------------------------------------------------------- */
+
+static int return_error(lua_State *L, const char *text, bool raises)
+{
+    lua_settop(L, 0);
+    lua_createtable(L, 0, 1);
+    lua_pushstring(L, text);
+    lua_setfield(L, -2, "err");
+    return raises ? lua_error(L) : 1;
+}
+
+static void number_to_text(lua_State *L, int at)
+{
+    double number = lua_tonumber(L, at);
+    char text[NUMBER_TEXT_BYTES];
+    bool is_whole = number >= -9007199254740992.0 && number <= 9007199254740992.0 && number == floor(number);
+    int len = is_whole ? snprintf(text, sizeof text, "%lld", (long long)number)
+                       : snprintf(text, sizeof text, "%.17g", number);
+
+    lua_pushlstring(L, text, (size_t)len);
+    lua_replace(L, at);
+}
+
+/* Numbers among the n words become text in their places. */
+static bool read_words(lua_State *L, int n, lks_rpc_slice *words)
+{
+    for (int i = 1; i <= n; i++) {
+        if (lua_type(L, i) == LUA_TNUMBER)
+            number_to_text(L, i);
+        if (lua_type(L, i) != LUA_TSTRING)
+            return false;
+        words[i - 1].data = lua_tolstring(L, i, &words[i - 1].len);
+    }
+    return true;
+}
+
+static const char *why_not(const functions_running *r, const command *one, int n)
+{
+    if (!one)
+        return "ERR Unknown Redis command called from script";
+    if (one->arity >= 0 ? n != one->arity : n < -one->arity)
+        return "ERR Wrong number of args calling Redis command from script";
+    if (one->writes && r->only_reads)
+        return "ERR Write commands are not allowed from read-only scripts.";
+    return NULL;
+}
+
+static int run_command(lua_State *L, bool raises)
+{
+    const functions_running *r = functions_at(L)->running;
+    int n = lua_gettop(L);
+    lks_rpc_slice few[WORDS_FEW];
+    lks_rpc_slice *words = few;
+
+    if (!r)
+        return return_error(L, "ERR redis.call/pcall can only be called inside a script invocation", raises);
+    if (n == 0)
+        return return_error(L, "ERR Please specify at least one argument for this redis.call() call", raises);
+    if (n > WORDS_FEW)
+        words = lua_newuserdata(L, (size_t)n * sizeof *words); /* above the words, until this returns */
+    if (!read_words(L, n, words))
+        return return_error(L, "ERR Lua redis lib command arguments must be strings or integers", raises);
+    const command *one = command_find(words[0]);
+    const char *wrong = why_not(r, one, n);
+    const command_call call = {
+        .L = L, .keys = r->keys, .hooks = r->hooks, .now_us = r->now_us, .n = (size_t)n, .words = words};
+    if (!wrong)
+        wrong = one->run(&call);
+    return wrong ? return_error(L, wrong, raises) : 1;
+}
+
+static int redis_call(lua_State *L)
+{
+    return run_command(L, true);
+}
+
+static int redis_pcall(lua_State *L)
+{
+    return run_command(L, false);
+}
+
+/* ---- redis.register_function ----------------------------------------------------------- */
+
+static unsigned read_flags(lua_State *L, int at)
+{
+    unsigned flags = 0;
+
+    luaL_argcheck(L, lua_istable(L, at), 1, "flags argument to redis.register_function must be a table");
+    for (int i = 1;; i++) {
+        lua_rawgeti(L, at, i);
+        const char *name = lua_tostring(L, -1);
+        if (!name)
+            break;
+        if (strcmp(name, "no-writes") == 0)
+            flags |= FUNCTIONS_NO_WRITES;
+        else if (strcmp(name, "allow-oom") == 0)
+            flags |= FUNCTIONS_ALLOW_OOM;
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return flags;
+}
+
+/* The name on top without "_<digest>" at its end. */
+static void drop_digest(lua_State *L, const char *digest)
+{
+    size_t len, digest_len = strlen(digest);
+    const char *name = lua_tolstring(L, -1, &len);
+
+    if (len > digest_len && strcmp(name + len - digest_len, digest) == 0 && name[len - digest_len - 1] == '_') {
+        lua_pushlstring(L, name, len - digest_len - 1);
+        lua_remove(L, -2);
+    }
+}
+
+/* register_function(name, callback), register_function{function_name=, callback=, flags=, description=} */
+static int register_function(lua_State *L)
+{
+    functions *f = functions_at(L);
+    unsigned flags = 0;
+
+    if (!f->is_loading)
+        return luaL_error(L, "redis.register_function can only be called on FUNCTION LOAD command");
+    if (lua_gettop(L) == 1 && lua_istable(L, 1)) {
+        lua_getfield(L, 1, "flags");
+        if (!lua_isnil(L, -1))
+            flags = read_flags(L, lua_gettop(L));
+        lua_getfield(L, 1, "function_name");
+        lua_getfield(L, 1, "callback");
+        lua_remove(L, 2);
+        lua_remove(L, 1);
+    }
+    if (lua_gettop(L) != 2 || lua_type(L, 1) != LUA_TSTRING || !lua_isfunction(L, 2))
+        return luaL_error(L, "wrong arguments given to redis.register_function");
+    lua_rawgeti(L, LUA_REGISTRYINDEX, f->callbacks);
+    lua_pushvalue(L, 1);
+    drop_digest(L, f->digest);
+    lua_pushvalue(L, -1);
+    lua_pushvalue(L, 2);
+    lua_rawset(L, 3);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, f->flags);
+    lua_insert(L, -2);
+    lua_pushinteger(L, (lua_Integer)flags);
+    lua_rawset(L, -3);
+    return 0;
+}
+
+/* ---- the rest ---------------------------------------------------------------------------- */
+
+static int one_field(lua_State *L, const char *field)
+{
+    lua_createtable(L, 0, 1);
+    lua_insert(L, -2);
+    lua_setfield(L, -2, field);
+    return 1;
+}
+
+/* "-CODE text" and "CODE text" are an error with that code, a word alone is one with ERR. */
+static int error_reply(lua_State *L)
+{
+    if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TSTRING)
+        return return_error(L, "ERR wrong number or type of arguments", false);
+    const char *text = lua_tostring(L, 1);
+    if (text[0] == '-')
+        lua_pushstring(L, text + 1);
+    if (!strchr(lua_tostring(L, -1), ' '))
+        lua_pushfstring(L, "ERR %s", lua_tostring(L, -1));
+    return one_field(L, "err");
+}
+
+static int status_reply(lua_State *L)
+{
+    if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TSTRING)
+        return return_error(L, "ERR wrong number or type of arguments", false);
+    return one_field(L, "ok");
+}
+
+static int sha1hex(lua_State *L)
+{
+    unsigned char digest[SHA1_BYTES];
+    char text[2 * SHA1_BYTES + 1];
+    size_t len;
+
+    if (lua_gettop(L) != 1)
+        return return_error(L, "ERR wrong number of arguments", true);
+    const char *data = lua_tolstring(L, 1, &len);
+    if (EVP_Digest(data ? data : "", data ? len : 0, digest, NULL, EVP_sha1(), NULL) != 1)
+        return luaL_error(L, "there is no SHA-1");
+    hex_encode(digest, sizeof digest, text);
+    lua_pushlstring(L, text, 2 * (size_t)SHA1_BYTES);
+    return 1;
+}
+
+static int nothing(lua_State *L)
+{
+    (void)L;
+    return 0;
+}
+
+void functions_open_redis(lua_State *L, functions *f)
+{
+    static const luaL_Reg members[] = {{"call", redis_call},
+                                       {"pcall", redis_pcall},
+                                       {"register_function", register_function},
+                                       {"error_reply", error_reply},
+                                       {"status_reply", status_reply},
+                                       {"sha1hex", sha1hex},
+                                       {"log", nothing},
+                                       {"setresp", nothing},
+                                       {NULL, NULL}};
+    static const char *const levels[] = {"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"};
+
+    lua_newtable(L);
+    for (const luaL_Reg *member = members; member->name; member++) {
+        lua_pushlightuserdata(L, f);
+        lua_pushcclosure(L, member->func, 1);
+        lua_setfield(L, -2, member->name);
+    }
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        lua_pushinteger(L, (lua_Integer)i);
+        lua_setfield(L, -2, levels[i]);
+    }
+    lua_setglobal(L, "redis");
+}

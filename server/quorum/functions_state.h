@@ -1,0 +1,40 @@
+/* What functions.c and functions_redis.c share. */
+#ifndef LOCKSTOCK_SERVER_QUORUM_FUNCTIONS_STATE_H
+#define LOCKSTOCK_SERVER_QUORUM_FUNCTIONS_STATE_H
+
+#include <lua.h>
+
+#include "quorum/functions.h"
+
+/* Flags of a function. */
+enum { FUNCTIONS_NO_WRITES = 1, FUNCTIONS_ALLOW_OOM = 2 };
+
+/* The call that runs. */
+typedef struct functions_running {
+    functions *functions;
+    keys *keys;
+    const functions_hooks *hooks;
+    int64_t now_us;
+    const store_call *call;
+    bool is_full, only_reads, has_failed;
+    lks_rpc_arena *arena;
+    store_value *reply;
+} functions_running;
+
+struct functions {
+    lua_State *L;
+    char *digest;
+    int callbacks, flags; /* in the registry: tables of a function's callback and flags, by its name without digest */
+    size_t bytes;
+    functions_use use;
+    bool is_loading;
+    functions_running *running; /* NULL: none */
+};
+
+/* Sets the global `redis`. Called in protected mode. */
+void functions_open_redis(lua_State *L, functions *f);
+
+/* A number of Lua as Redis makes an integer of it: what is behind the point goes. */
+int64_t functions_integer(double number);
+
+#endif

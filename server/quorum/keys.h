@@ -1,0 +1,131 @@
+/* The keys of one group, as Redis keeps them: strings, hashes and sorted sets, each with an optional end. A key is
+ * found by its name in a sorted array; a field or a member by a hash table.
+ *
+ * Times are microseconds of the group's own time, which the caller chooses. A key whose end has passed is there until
+ * keys_expire. Used by one thread at a time. Out of memory ends the process (memory.h). Slices that are returned point
+ * into the keys, and are valid until the next change. */
+#ifndef LOCKSTOCK_SERVER_QUORUM_KEYS_H
+#define LOCKSTOCK_SERVER_QUORUM_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/rpc/arena.h>
+
+typedef struct keys keys;
+
+typedef enum keys_type { KEYS_STRING = 1, KEYS_HASH, KEYS_ZSET } keys_type;
+
+/* Whether a key, field or member is there. WRONG_TYPE: the key has another type, and nothing was changed. */
+typedef enum keys_found { KEYS_WRONG_TYPE = -1, KEYS_ABSENT, KEYS_FOUND } keys_found;
+
+typedef struct keys_entry {
+    lks_rpc_slice name;
+    keys_type type;
+    int64_t end_us; /* 0: it does not end; never negative */
+} keys_entry;
+
+/* A field of a hash, or a member of a sorted set. */
+typedef struct keys_item {
+    lks_rpc_slice name;
+    lks_rpc_slice value; /* of a field */
+    double score;        /* of a member */
+} keys_item;
+
+/* No keys. The caller frees. */
+keys *keys_new(void);
+
+/* Takes NULL. */
+void keys_free(keys *k);
+
+size_t keys_count(const keys *k);
+
+/* The size of what keys_pack writes. O(1). */
+size_t keys_bytes(const keys *k);
+
+/* How many writes have changed the keys since keys_new or keys_unpack. keys_expire is none: every reader of the keys
+ * comes to the same by itself. */
+uint64_t keys_changes(const keys *k);
+
+/* Removes the keys that have ended: those whose end is before now_us, as Redis does it. */
+void keys_expire(keys *k, int64_t now_us);
+
+/* ---- any key ------------------------------------------------------------------- */
+
+/* NULL: no such key. */
+const keys_entry *keys_find(const keys *k, lks_rpc_slice name);
+
+/* The i-th key in the order of the names' bytes; i < keys_count. */
+const keys_entry *keys_at(const keys *k, size_t i);
+
+enum { KEYS_SCAN_MAX = 64 };
+
+/* Gives about `count` keys, from 1 to KEYS_SCAN_MAX, to `take`, and moves *cursor: 0 at first, and 0 again after the
+ * last. A key that is there during all steps is given once, whatever else changes between the steps. O(keys). */
+void keys_scan(const keys *k, uint64_t *cursor, size_t count, void (*take)(void *arg, const keys_entry *key),
+               void *arg);
+
+/* Returns whether there was such a key. */
+bool keys_delete(keys *k, lks_rpc_slice name);
+
+/* Sets when a key ends; 0: never. Returns whether there is such a key. */
+bool keys_set_end(keys *k, lks_rpc_slice name, int64_t end_us);
+
+/* ---- strings ------------------------------------------------------------------- */
+
+enum { KEYS_KEEP_END = -1 }; /* instead of an end: it stays */
+
+keys_found keys_get(const keys *k, lks_rpc_slice name, lks_rpc_slice *ret);
+
+/* Makes or replaces a key of any type. */
+void keys_set(keys *k, lks_rpc_slice name, lks_rpc_slice value, int64_t end_us);
+
+/* Writes bytes into a string from offset `at`, after zeros where it is shorter; makes the key when `bytes` is not
+ * empty. *len: its length then; 0: no such key. */
+keys_found keys_overwrite(keys *k, lks_rpc_slice name, size_t at, lks_rpc_slice bytes, size_t *len);
+
+/* ---- hashes -------------------------------------------------------------------- */
+
+/* Fields have the order in which they came; a new value does not move a field. */
+
+keys_found keys_field(const keys *k, lks_rpc_slice name, lks_rpc_slice field, lks_rpc_slice *ret);
+
+/* Returns KEYS_FOUND when the field was there, KEYS_ABSENT when it is new. */
+keys_found keys_set_field(keys *k, lks_rpc_slice name, lks_rpc_slice field, lks_rpc_slice value);
+
+/* Returns KEYS_FOUND when the field was there. A hash without fields is no key. */
+keys_found keys_delete_field(keys *k, lks_rpc_slice name, lks_rpc_slice field);
+
+/* The first of the n fields; the next one is keys_next_field, NULL after the last. */
+keys_found keys_fields(const keys *k, lks_rpc_slice name, const keys_item **first, size_t *n);
+const keys_item *keys_next_field(const keys_item *field);
+
+/* ---- sorted sets --------------------------------------------------------------- */
+
+keys_found keys_score(const keys *k, lks_rpc_slice name, lks_rpc_slice member, double *ret);
+
+/* Returns KEYS_FOUND when the member was there, KEYS_ABSENT when it is new. The score is not NaN. */
+keys_found keys_set_member(keys *k, lks_rpc_slice name, lks_rpc_slice member, double score);
+
+/* Returns KEYS_FOUND when the member was there. A set without members is no key. */
+keys_found keys_delete_member(keys *k, lks_rpc_slice name, lks_rpc_slice member);
+
+/* The n members, by score, those of one score by their bytes. */
+keys_found keys_members(const keys *k, lks_rpc_slice name, const keys_item *const **members, size_t *n);
+
+/* ---- as bytes ------------------------------------------------------------------ */
+
+/* Zeroed at first; `data` is freed with free(). */
+typedef struct keys_buffer {
+    char *data;
+    size_t len, room;
+} keys_buffer;
+
+/* Appends the keys. Equal keys give equal bytes; the order of a hash's fields is a part of what is equal. O(bytes). */
+void keys_pack(const keys *k, keys_buffer *buffer);
+
+/* The keys that keys_pack has written; NULL: these are other bytes, whatever they are. The caller frees. */
+keys *keys_unpack(const void *data, size_t len);
+
+#endif

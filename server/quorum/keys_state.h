@@ -1,0 +1,75 @@
+/* What keys.c, keys_items.c and keys_pack.c share. */
+#ifndef LOCKSTOCK_SERVER_QUORUM_KEYS_STATE_H
+#define LOCKSTOCK_SERVER_QUORUM_KEYS_STATE_H
+
+#include "calls/hashed.h"
+
+#include "base/heap.h"
+#include "quorum/keys.h"
+
+typedef struct item {
+    keys_item seen;
+    UT_hash_handle hh;
+    char name[];
+} item;
+
+typedef struct entry {
+    keys_entry seen;
+    struct timer end; /* its at_ns is the end in us: the heap compares only */
+    uint64_t hash;    /* for keys_scan */
+    size_t shared;    /* bytes at the beginning of the name that are those of the name before */
+    char *value;      /* a string */
+    size_t len;
+    item *items; /* fields or members */
+    size_t n_items, room;
+    size_t item_bytes; /* what they take when packed */
+    item **members;    /* in their order */
+    char name[];
+} entry;
+
+/* Invariant: entries are in the order of their names, each once; a hash or sorted set has an item at least; `bytes` is
+ * what keys_pack writes. */
+struct keys {
+    entry **entries;
+    size_t n, room;
+    struct heap ends;
+    size_t bytes; /* without the head */
+    uint64_t changes;
+};
+
+enum { KEYS_HEAD_BYTES = 2, KEYS_END_BYTES = 8, KEYS_SCORE_BYTES = 8 };
+
+int keys_compare(lks_rpc_slice a, lks_rpc_slice b);
+int keys_compare_members(const keys_item *a, const keys_item *b);
+
+/* How many bytes the beginnings of both have in common. */
+size_t keys_common(lks_rpc_slice a, lks_rpc_slice b);
+
+/* What a number takes in the packed form. */
+size_t keys_number_bytes(uint64_t number);
+
+entry *keys_entry_of(const keys *k, lks_rpc_slice name);
+
+/* The entry of that type; NULL: it is absent, or has another type, as *found says. */
+entry *keys_entry_as(const keys *k, lks_rpc_slice name, keys_type type, keys_found *found);
+
+/* A new entry, without value and items yet, at its place; there is none of that name. */
+entry *keys_insert(keys *k, lks_rpc_slice name, keys_type type);
+
+/* A new entry behind all others. */
+entry *keys_append(keys *k, lks_rpc_slice name, keys_type type);
+
+void keys_remove(keys *k, entry *e);
+
+/* Around a change of an entry's value, items or end: keeps `bytes`. */
+void keys_before_change(keys *k, const entry *e);
+void keys_after_change(keys *k, const entry *e);
+
+void keys_move_end(keys *k, entry *e, int64_t end_us);
+
+/* In keys_items.c. Both keep item_bytes and n_items, but not `bytes`. An added member goes to `place`. */
+item *keys_item_of(const entry *e, lks_rpc_slice name);
+item *keys_add_item(entry *e, lks_rpc_slice name, lks_rpc_slice value, double score, size_t place);
+void keys_free_items(entry *e);
+
+#endif

@@ -1,0 +1,23 @@
+/* The global `struct` that Redis gives its functions: values packed into text. */
+#ifndef LOCKSTOCK_SERVER_QUORUM_LUA_STRUCT_H
+#define LOCKSTOCK_SERVER_QUORUM_LUA_STRUCT_H
+
+#include <lua.h>
+
+/* Sets it in a state. Called in protected mode.
+ *
+ *   struct.pack(format, value...) -> text
+ *   struct.unpack(format, text, position from 1) -> value..., the position behind
+ *
+ *   < >      little-endian (as at first), big-endian
+ *   b B      a byte, signed and not; h H 2 bytes; l L 8; i I 4, i<n> I<n> n bytes: 1, 2, 4 or 8
+ *   f d      float, double
+ *   s        text and a zero byte
+ *   c<n>     n bytes of text, without <n> 1; c0 packs the whole text, and unpacks as many bytes as the number before
+ *            says, which it takes the place of
+ *   x        a zero byte; a space means nothing
+ *
+ * Other formats are errors. The errors have the words of Redis. */
+void lua_struct_open(lua_State *L);
+
+#endif
