@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/container.h"
-#include "calls/hashed.h"
+#include "hashed.h"
 #include "memory.h"
 #include "net/close_barrier.h"
 #include "net/loop_timers.h"

@@ -14,7 +14,7 @@
 #include <ini.h>
 
 #include "base/hex.h"
-#include "calls/hashed.h"
+#include "hashed.h"
 #include "digest.h"
 #include "memory.h"
 #include "services/service.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "calls/hashed.h"
+#include "hashed.h"
 #include "calls/pass.h"
 #include "functions/arguments.h"
 #include "log.h"

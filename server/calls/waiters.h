@@ -12,7 +12,7 @@
 #include <lockstock/rpc/arena.h>
 
 #include "calls/alarms.h"
-#include "calls/hashed.h"
+#include "hashed.h"
 #include "base/heap.h"
 #include "base/trace_context.h"
 #include "services/service.h"

@@ -6,14 +6,14 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-#include "calls/hashed.h"
+#include "hashed.h"
 #include "net/close_barrier.h"
 #include "net/loop_timers.h"
-#include "quorum/functions.h"
+#include "machine/functions.h"
 #include "quorum/group_clock.h"
 #include "quorum/quorum.h"
 #include "quorum/state.h"
-#include "quorum/zookeeper.h"
+#include "ensemble/zookeeper.h"
 #include "store/errors.h"
 
 /* DOWN --a session, connected--> PREPARING --nodes are made and read--> READY; each --connection lost--> DOWN;
@@ -79,7 +79,7 @@ struct quorum {
     size_t n_groups;
     size_t n_pending;
     size_t n_asked;       /* requests to the ensemble without an answer */
-    struct write *filling; /* groups to be written with the next request; NULL: none */
+    struct group_write *filling; /* groups to be written with the next request; NULL: none */
     size_t n_writes;      /* under way */
     struct loop_timers timers;
     uv_idle_t turn;

@@ -12,7 +12,7 @@
 
 #include <lockstock/rpc/arena.h>
 
-#include "quorum/keys.h"
+#include "machine/keys.h"
 
 enum {
     STATE_WRITERS = 16,  /* the servers that wrote last */

@@ -14,15 +14,15 @@ enum {
     WRITES_MAX = 8          /* under way */
 };
 
-typedef struct write {
+typedef struct group_write {
     quorum *quorum;
     size_t n_groups, n_ops, bytes;
     group *groups[GROUPS_MAX];
     size_t last_op[GROUPS_MAX]; /* of each group */
     zk_op ops[GROUPS_MAX * OPS_OF_GROUP];
-} write;
+} group_write;
 
-static void add_op(write *w, zk_op op)
+static void add_op(group_write *w, zk_op op)
 {
     w->ops[w->n_ops++] = op;
 }
@@ -35,7 +35,7 @@ static lks_rpc_slice namespace_of(const group *g)
     return (lks_rpc_slice){ns, strcspn(ns, "/}")};
 }
 
-static void add_ops(write *w, const group *g)
+static void add_ops(group_write *w, const group *g)
 {
     const nodes *n = g->quorum->nodes;
 
@@ -70,7 +70,7 @@ static void fail_group(group *g, zk_code code, bool floor_changed)
     group_not_written(g, false);
 }
 
-static size_t first_op(const write *w, size_t i)
+static size_t first_op(const group_write *w, size_t i)
 {
     return i == 0 ? 0 : w->last_op[i - 1] + 1;
 }
@@ -83,7 +83,7 @@ static bool is_of_one_group(zk_code code)
 
 static void on_written(void *arg, zk_code code, size_t failed, const int32_t *versions)
 {
-    write *w = arg;
+    group_write *w = arg;
     quorum *q = w->quorum;
 
     q->n_asked--;
@@ -106,7 +106,7 @@ static void on_written(void *arg, zk_code code, size_t failed, const int32_t *ve
 
 void write_flush(quorum *q)
 {
-    write *w = q->filling;
+    group_write *w = q->filling;
 
     if (!w || q->n_writes >= WRITES_MAX)
         return;
@@ -123,7 +123,7 @@ void write_flush(quorum *q)
 void write_add(group *g)
 {
     quorum *q = g->quorum;
-    write *w = q->filling;
+    group_write *w = q->filling;
 
     if (!w) {
         w = q->filling = memory_alloc(sizeof *w);
@@ -135,7 +135,7 @@ void write_add(group *g)
 
 bool write_has_room(const quorum *q)
 {
-    const write *w = q->filling;
+    const group_write *w = q->filling;
 
     return !w || (w->n_groups < GROUPS_MAX && w->bytes < BYTES_MAX);
 }

@@ -1,6 +1,6 @@
 /* Every entry into Lua is protected (lua_cpcall), because an error outside of that ends the process. No C function that
  * Lua calls holds memory of its own while it may raise an error. */
-#include "quorum/functions.h"
+#include "machine/functions.h"
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "memory.h"
-#include "quorum/commands.h"
-#include "quorum/functions_state.h"
-#include "quorum/lua_struct.h"
+#include "machine/commands.h"
+#include "machine/functions_state.h"
+#include "machine/lua_struct.h"
 
 enum { BYTES_MAX = 64 << 20, INSTRUCTIONS_MAX = 20000000, INSTRUCTIONS_OF_STEP = 10000, DEPTH_MAX = 8 };
 

@@ -1,6 +1,6 @@
 /* Patterns of Redis: ? any byte, * any bytes, [ab0-9] and [^ab] one of them and none, \x that byte. */
-#ifndef LOCKSTOCK_SERVER_QUORUM_GLOB_H
-#define LOCKSTOCK_SERVER_QUORUM_GLOB_H
+#ifndef LOCKSTOCK_SERVER_MACHINE_GLOB_H
+#define LOCKSTOCK_SERVER_MACHINE_GLOB_H
 
 #include <stdbool.h>
 #include <stddef.h>

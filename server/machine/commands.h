@@ -1,10 +1,10 @@
 /* The commands of Redis that functions of the library may use, over the keys of a group. */
-#ifndef LOCKSTOCK_SERVER_QUORUM_COMMANDS_H
-#define LOCKSTOCK_SERVER_QUORUM_COMMANDS_H
+#ifndef LOCKSTOCK_SERVER_MACHINE_COMMANDS_H
+#define LOCKSTOCK_SERVER_MACHINE_COMMANDS_H
 
 #include <lua.h>
 
-#include "quorum/functions.h"
+#include "machine/functions.h"
 
 /* One command of a function. */
 typedef struct command_call {

@@ -1,4 +1,4 @@
-#include "quorum/lua_struct.h"
+#include "machine/lua_struct.h"
 
 #include <ctype.h>
 #include <lauxlib.h>

@@ -1,4 +1,4 @@
-#include "quorum/glob.h"
+#include "machine/glob.h"
 
 /* Whether a set, whose '[' stands at *at, has the byte; *at moves behind its ']', or to the end without one. */
 static bool set_has(const char **at, const char *end, unsigned char byte)

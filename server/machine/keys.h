@@ -4,8 +4,8 @@
  * Times are microseconds of the group's own time, which the caller chooses. A key whose end has passed is there until
  * keys_expire. Used by one thread at a time. Out of memory ends the process (memory.h). Slices that are returned point
  * into the keys, and are valid until the next change. */
-#ifndef LOCKSTOCK_SERVER_QUORUM_KEYS_H
-#define LOCKSTOCK_SERVER_QUORUM_KEYS_H
+#ifndef LOCKSTOCK_SERVER_MACHINE_KEYS_H
+#define LOCKSTOCK_SERVER_MACHINE_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>

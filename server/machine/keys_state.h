@@ -1,11 +1,11 @@
 /* What keys.c, keys_items.c and keys_pack.c share. */
-#ifndef LOCKSTOCK_SERVER_QUORUM_KEYS_STATE_H
-#define LOCKSTOCK_SERVER_QUORUM_KEYS_STATE_H
+#ifndef LOCKSTOCK_SERVER_MACHINE_KEYS_STATE_H
+#define LOCKSTOCK_SERVER_MACHINE_KEYS_STATE_H
 
-#include "calls/hashed.h"
+#include "hashed.h"
 
 #include "base/heap.h"
-#include "quorum/keys.h"
+#include "machine/keys.h"
 
 typedef struct item {
     keys_item seen;

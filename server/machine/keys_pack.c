@@ -11,7 +11,7 @@
  *
  * Keys are in the order of their names. A hash or sorted set has an item at least. So equal keys have one packed form,
  * and keys_unpack refuses any other. */
-#include "quorum/keys_state.h"
+#include "machine/keys_state.h"
 
 #include <math.h>
 #include <string.h>

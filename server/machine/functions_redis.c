@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/hex.h"
-#include "quorum/commands.h"
-#include "quorum/functions_state.h"
+#include "machine/commands.h"
+#include "machine/functions_state.h"
 
 enum { WORDS_FEW = 32, SHA1_BYTES = 20, NUMBER_TEXT_BYTES = 40 };
 

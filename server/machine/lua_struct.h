@@ -1,6 +1,6 @@
 /* The global `struct` that Redis gives its functions: values packed into text. */
-#ifndef LOCKSTOCK_SERVER_QUORUM_LUA_STRUCT_H
-#define LOCKSTOCK_SERVER_QUORUM_LUA_STRUCT_H
+#ifndef LOCKSTOCK_SERVER_MACHINE_LUA_STRUCT_H
+#define LOCKSTOCK_SERVER_MACHINE_LUA_STRUCT_H
 
 #include <lua.h>
 

@@ -1,10 +1,10 @@
 /* What functions.c and functions_redis.c share. */
-#ifndef LOCKSTOCK_SERVER_QUORUM_FUNCTIONS_STATE_H
-#define LOCKSTOCK_SERVER_QUORUM_FUNCTIONS_STATE_H
+#ifndef LOCKSTOCK_SERVER_MACHINE_FUNCTIONS_STATE_H
+#define LOCKSTOCK_SERVER_MACHINE_FUNCTIONS_STATE_H
 
 #include <lua.h>
 
-#include "quorum/functions.h"
+#include "machine/functions.h"
 
 /* Flags of a function. */
 enum { FUNCTIONS_NO_WRITES = 1, FUNCTIONS_ALLOW_OOM = 2 };

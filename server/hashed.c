@@ -1,4 +1,4 @@
-#include "calls/hashed.h"
+#include "hashed.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /* The table of commands, and those of any key, of strings and of the server. A handler checks everything, then changes
  * the keys, then pushes its reply: what it changes is whole even when the push fails. */
-#include "quorum/commands.h"
+#include "machine/commands.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "quorum/glob.h"
+#include "machine/glob.h"
 
 enum { SCAN_COUNT = 10, STRING_BYTES_MAX = 512 << 20, DIGITS = 20 };
 

@@ -1,5 +1,5 @@
 /* Commands of hashes and sorted sets. */
-#include "quorum/commands.h"
+#include "machine/commands.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -3,15 +3,15 @@
  *
  * On the loop's thread. Out of memory of the process ends it (memory.h); a function that uses too much memory or too
  * many instructions gets an error. */
-#ifndef LOCKSTOCK_SERVER_QUORUM_FUNCTIONS_H
-#define LOCKSTOCK_SERVER_QUORUM_FUNCTIONS_H
+#ifndef LOCKSTOCK_SERVER_MACHINE_FUNCTIONS_H
+#define LOCKSTOCK_SERVER_MACHINE_FUNCTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <lockstock/status.h>
 
-#include "quorum/keys.h"
+#include "machine/keys.h"
 #include "store/types.h"
 
 typedef struct functions functions;

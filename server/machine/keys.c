@@ -1,4 +1,4 @@
-#include "quorum/keys_state.h"
+#include "machine/keys_state.h"
 
 #include <string.h>
 
