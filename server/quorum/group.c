@@ -274,6 +274,10 @@ static void answer_calls(group *g)
 
     while ((p = TAILQ_FIRST(&g->running))) {
         TAILQ_REMOVE(&g->running, p, in_list);
+        if (!p->done) { /* it ended at its deadline, and its call is gone */
+            quorum_drop(p);
+            continue;
+        }
         const store_result result = result_of(p);
         quorum_end(p, &result);
     }

@@ -15,6 +15,9 @@ trap 'rm -f "$deps"' EXIT
     sub(/\/.*/, "", room)
     if (object ~ /^server\/services\/|\/services\/[a-z_]*\.c\.o$/) room = "services"
     if (object ~ /^server\/store\/|\/store\/[a-z_]*\.c\.o$/) room = "store"
+    if (object ~ /\/machine\/[a-z_]*\.c\.o$/) room = "machine"
+    if (object ~ /\/ensemble\/[a-z_]*\.c\.o$/) room = "ensemble"
+    if (object ~ /\/quorum\/[a-z_]*\.c\.o$/) room = "quorum"
     if (object ~ /\/calls\/[a-z_]*\.c\.o$/) room = "calls"
     if (object ~ /\/host\/guard\//) room = "guard"
     if (object ~ /\/json\/[a-z0-9_]*\.c\.o$/) room = "json"
@@ -45,8 +48,11 @@ forbid client "standard|host|server" "hiredis/"
 forbid cli "net|standard|client/(loop|wire|call|lease)|host|server" "nng/|hiredis/|uv(/|[.]h)|openssl/"
 forbid host "client|server" "nng/|hiredis/" client/include/lockstock/
 forbid guard "net|standard|client|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/" client/include/lockstock/
-forbid server "client|host" "nng/"
-forbid calls "standard|client|host" "nng/|hiredis/"
-forbid store "standard|client|host|server/calls|server/services" "nng/"
+forbid server "client|host" "nng/|zookeeper/"
+forbid calls "standard|client|host|server/(machine|ensemble|quorum)" "nng/|hiredis/"
+forbid store "standard|client|host|server/(calls|services|machine|ensemble|quorum)" "nng/|zookeeper/"
+forbid machine "net|standard|client|host|server/(calls|services|ensemble|quorum)" "nng/|hiredis/|uv(/|[.]h)|zookeeper/"
+forbid ensemble "standard|client|host|server/(calls|services|store|machine|quorum)" "nng/|hiredis/"
+forbid quorum "standard|client|host|server/calls" "nng/|hiredis/|zookeeper/|lua"
 forbid services "net|standard|client|host|server/calls" "nng/|hiredis/|uv(/|[.]h)|openssl/"
 exit $failed

@@ -5,6 +5,7 @@
  * down: who uses a port has bound a name for it (unix(7), abstract). */
 #include "support/server_fixture.h"
 
+#include <ctype.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -18,7 +19,7 @@
 
 #include "support/tempdir.h"
 
-enum { READY_TIMEOUT_MS = 60000, ARGS_MAX = 64, ENV_MAX = 16, PORT_FIRST = 20000, PORT_COUNT = 12000 };
+enum { READY_TIMEOUT_MS = 60000, ARGS_MAX = 64, ENV_MAX = 16, PORT_FIRST = 20000, PORT_COUNT = 12000, LOCK_STORE_BYTES = 512 };
 
 struct server_fixture {
     server_fixture_options options;
@@ -87,8 +88,24 @@ unsigned short server_fixture_free_port(void)
     return port;
 }
 
+/* Where the environment names an ensemble, its locks are there (tests/e2e/on_zookeeper.sh): servers that share a store
+ * share a path. Empty: they are in the store. */
+static void make_lock_store(const server_fixture *fixture, char url[LOCK_STORE_BYTES])
+{
+    const char *hosts = getenv("LOCKSTOCK_TEST_ENSEMBLE");
+
+    url[0] = '\0';
+    if (!hosts)
+        return;
+    size_t at = (size_t)snprintf(url, LOCK_STORE_BYTES, "zookeeper://%s/", hosts);
+    for (const char *c = fixture->store; *c && at < LOCK_STORE_BYTES - 1; c++)
+        url[at++] = isalnum((unsigned char)*c) ? *c : '-';
+    url[at] = '\0';
+}
+
 bool server_fixture_restart(server_fixture *fixture)
 {
+    char lock_store[LOCK_STORE_BYTES];
     const char *program = fixture->options.program ? fixture->options.program : LOCKSTOCKD_PATH;
     const char *args[ARGS_MAX] = {program, "--listen", fixture->url, "--store", fixture->store};
     size_t n = 5;
@@ -97,6 +114,11 @@ bool server_fixture_restart(server_fixture *fixture)
         const char *const tls[] = {"--tls-certificate", fixture->certificate, "--tls-key", fixture->key};
         memcpy(args + n, tls, sizeof tls);
         n += sizeof tls / sizeof *tls;
+    }
+    make_lock_store(fixture, lock_store);
+    if (lock_store[0] != '\0') {
+        args[n++] = "--lock-store";
+        args[n++] = lock_store;
     }
     const char *env[ENV_MAX] = {NULL};
     size_t n_env = 0;

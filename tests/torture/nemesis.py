@@ -20,6 +20,8 @@ class Nemesis:
     def all(self):
         """What is done to processes and to Redis as such; and what only this store knows."""
         own = [name[len("do_"):] for name in dir(self) if name.startswith("do_")]
+        if self.world.store.common is not None:
+            own = self.world.store.common
         own = [name for name in own if name != "redis_stopped" or name in self.world.store.faults]
         special = [name for name in self.world.store.faults if name not in own]
         return [[name for name in sorted(names) if self.only is None or name in self.only] for names in (own, special)]

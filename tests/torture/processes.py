@@ -112,12 +112,30 @@ class Program:
         return await asyncio.wait_for(self.process.wait(), READY_S)
 
 
+class ClockShift:
+    """The time of day of one program, put forward and back."""
+
+    def __init__(self, path):
+        self.path = path
+        self.set(0)
+
+    def set(self, seconds):
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)  # in place: it is mapped
+        os.pwrite(fd, struct.pack("<q", seconds * 1_000_000), 0)
+        os.close(fd)
+
+    def env(self, env, library):
+        sanitizer = env.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        return dict(env, LD_PRELOAD=library, SHIFTED_CLOCK=self.path, ASAN_OPTIONS=sanitizer)
+
+
 class RedisFiles:
     """What stands before the real redis-server in PATH: the clock of all that start through it can be put forward and
     back, and what had not reached the disk can be taken away."""
 
     def __init__(self, folder, clock_library, synced_library):
         self.folder = folder
+        self.clock = os.path.join(folder, "clock.so")
         self.bin, self.synced = os.path.join(folder, "bin"), os.path.join(folder, "synced")
         os.mkdir(self.bin)
         os.mkdir(self.synced)

@@ -1,9 +1,10 @@
 """The stores that a torture run may be on: what lockstockd is told, and what can be done to each."""
 import asyncio
+import glob
 import os
 import signal
 
-from processes import HERE, SOURCE, Caller, Program, link_of, mend_aof, run, until
+from processes import HERE, SOURCE, Caller, ClockShift, Program, free_port, link_of, mend_aof, run, until
 
 REDIS_SET = os.path.join(SOURCE, "packaging", "redis-set.sh")
 NETWORK = "127.0.0.2"  # where nodes of a set are reached, through network.py
@@ -16,6 +17,15 @@ CUT_S = 10             # a partition lasts, at most
 class Store:
     """Common: `urls`, --store of each lockstockd; `faults`, names of what can be done to it beyond what all have."""
     faults = []
+    common = None           # names of what is done to processes and to Redis; None: all
+    separate_locks = False  # locks are not in the store
+
+    def __init__(self):
+        self.flags = {}  # more flags of each lockstockd
+        self.changing = asyncio.Lock()
+
+    def server_env(self, i):
+        return self.files.env
 
     def may_lose(self, flags):
         """Whether a failover may lose answered writes, with these flags of lockstockd's."""
@@ -51,6 +61,7 @@ class Embedded(Store):
     faults = ["redis_killed", "redis_stopped", "power_lost"]
 
     def __init__(self, folder, files):
+        super().__init__()
         self.data, self.files = os.path.join(folder, "data"), files
 
     async def start(self, n_servers):
@@ -98,6 +109,7 @@ class OneRedis(Store):
     faults = ["redis_killed", "redis_stopped", "power_lost", "link_cut", "link_delayed", "link_silent", "link_refused"]
 
     def __init__(self, folder, files):
+        super().__init__()
         self.folder, self.data, self.files = folder, os.path.join(folder, "redis"), files
         os.mkdir(self.data)
         self.socket = f"{self.data}/redis.sock"
@@ -159,9 +171,147 @@ class OneRedis(Store):
         await self._link_for_a_while(rng, "refuse", 1.5)
 
 
+class Zookeeper(OneRedis):
+    """Locks in an ensemble of three, each server with a link of its own to each member; the rest in one Redis."""
+    faults = ["member_killed", "leader_killed", "all_members_killed", "member_stopped", "leader_stopped", "lock_link_cut",
+              "lock_link_delayed", "lock_link_silent", "lock_link_refused", "server_alone", "server_with_one_member",
+              "server_clock_set"]
+    common = ["server_killed", "server_ended", "server_stopped", "caller_killed", "caller_stopped", "messages_doubled"]
+    separate_locks = True
+    MEMBERS = 3
+
+    async def start(self, n_servers):
+        await super().start(n_servers)
+        ports = [[free_port() for _ in range(3)] for _ in range(self.MEMBERS)]  # clients, followers, election
+        self.ports = [port[0] for port in ports]
+        self.members = [self._member(i, ports) for i in range(self.MEMBERS)]
+        await asyncio.gather(*(member.start() for member in self.members))
+        self.lock_links = []
+        for i in range(n_servers):
+            links = {str(free_port()): port for port in self.ports}
+            self.lock_links.append([link_of(f"locks{i}", f"{self.folder}/link.log", at, str(port)) for at, port in links.items()])
+            for link in self.lock_links[-1]:
+                await link.start()
+            self.flags[i] = ["--lock-store", "zookeeper://" + ",".join(f"127.0.0.1:{at}" for at in links) + "/torture"]
+        self.shifts = [ClockShift(f"{self.folder}/shift{i}") for i in range(n_servers)]
+
+    def _member(self, i, ports):
+        data = f"{self.folder}/member{i}"
+        os.mkdir(data)
+        with open(f"{data}/myid", "w") as out:
+            out.write(str(i + 1))
+        lines = ["tickTime=500", "initLimit=20", "syncLimit=6", f"dataDir={data}", f"clientPort={ports[i][0]}",
+                 "clientPortAddress=127.0.0.1", "admin.enableServer=false", "4lw.commands.whitelist=*"]
+        lines += [f"server.{k + 1}=127.0.0.1:{port[1]}:{port[2]}" for k, port in enumerate(ports)]
+        with open(f"{data}/zoo.cfg", "w") as out:
+            out.write("\n".join(lines) + "\n")
+        classes = ":".join(glob.glob("/usr/share/java/*.jar"))
+        return Program(["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes,
+                        "org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{data}/zoo.cfg"], f"{self.folder}/member{i}.log")
+
+    def server_env(self, i):
+        return self.shifts[i].env(self.files.env, self.files.clock)
+
+    async def _mode(self, i):
+        """leader, follower or nothing."""
+        try:
+            reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", self.ports[i]), 1)
+            writer.write(b"srvr")
+            said = await asyncio.wait_for(reader.read(4096), 1)
+            writer.close()
+            return said.decode().partition("Mode: ")[2].split("\n")[0]
+        except (OSError, asyncio.TimeoutError):
+            return ""
+
+    async def _leader(self):
+        modes = await asyncio.gather(*(self._mode(i) for i in range(self.MEMBERS)))
+        return self.members[modes.index("leader")] if "leader" in modes else self.members[0]
+
+    async def _killed(self, members, rng):
+        async with self.changing:
+            for member in members:
+                await member.kill()
+            await asyncio.sleep(rng.random() * 2)
+            for member in members:
+                await member.start()
+
+    async def member_killed(self, rng):
+        await self._killed([rng.choice(self.members)], rng)
+
+    async def leader_killed(self, rng):
+        await self._killed([await self._leader()], rng)
+
+    async def all_members_killed(self, rng):
+        await self._killed(self.members, rng)
+
+    async def _stopped(self, member, rng):
+        async with self.changing:
+            member.signal(signal.SIGSTOP)
+            await asyncio.sleep(rng.random() * 8)  # a session lasts 6 s
+            member.signal(signal.SIGCONT)
+
+    async def member_stopped(self, rng):
+        await self._stopped(rng.choice(self.members), rng)
+
+    async def leader_stopped(self, rng):
+        await self._stopped(await self._leader(), rng)
+
+    async def _for_a_while(self, links, rng, longest_s, what, **more):
+        for link in links:
+            await link.call(what, more, 0)
+        await asyncio.sleep(rng.random() * longest_s)
+        for link in links:
+            await link.call("pass", {}, 0)
+
+    def _a_link(self, rng):
+        return [rng.choice(rng.choice(self.lock_links))]
+
+    async def lock_link_cut(self, rng):
+        for link in rng.choice(self.lock_links):
+            await link.call("cut", {"after": rng.choice([0, rng.randint(1, 2000)])}, 0)
+
+    async def lock_link_delayed(self, rng):
+        await self._for_a_while(rng.choice(self.lock_links), rng, 4, "delay", ms=rng.randint(5, 300))
+
+    async def lock_link_silent(self, rng):
+        await self._for_a_while(self._a_link(rng), rng, 6, "hold", drop=rng.random() < 0.5)
+
+    async def lock_link_refused(self, rng):
+        await self._for_a_while(self._a_link(rng), rng, 3, "refuse")
+
+    async def server_alone(self, rng):
+        """Nothing passes between a server and the ensemble, mostly for longer than its session."""
+        await self._for_a_while(rng.choice(self.lock_links), rng, 12, "hold", drop=rng.random() < 0.5)
+
+    async def server_with_one_member(self, rng):
+        """It reaches one member only, which may be cut off itself."""
+        links = rng.choice(self.lock_links)
+        one = rng.randrange(self.MEMBERS)
+        await asyncio.gather(
+            self._for_a_while([link for i, link in enumerate(links) if i != one], rng, 6, "refuse"),
+            self._stopped(self.members[(one + 1) % self.MEMBERS], rng) if rng.random() < 0.5 else asyncio.sleep(0))
+
+    async def server_clock_set(self, rng):
+        rng.choice(self.shifts).set(rng.choice([-3600, -7, 0, 7, 3600]))
+
+    async def heal(self):
+        for member in self.members:
+            member.signal(signal.SIGCONT)
+            if not member.pid:
+                await member.start()
+        for links in self.lock_links:
+            for link in links:
+                await link.call("pass", {}, 0)
+
+    async def close(self):
+        for member in self.members:
+            await member.kill()
+
+
 class RedisSet(Store):
     """Sentinel or Cluster, by packaging/redis-set.sh, with network.py between all of them and lockstockd."""
     def __init__(self, folder, files, kind):
+        super().__init__()
         self.around, self.folder, self.files, self.kind = folder, os.path.join(folder, "set"), files, kind
         self.log = f"{folder}/set.log"
         self.faults = ["primary_killed", "node_stopped", "failed_over", "primary_isolated", "primary_cut_off", "server_cut_off"]
@@ -303,4 +453,6 @@ def store_of(name, folder, files):
         return Embedded(folder, files)
     if name == "redis":
         return OneRedis(folder, files)
+    if name == "zookeeper":
+        return Zookeeper(folder, files)
     return RedisSet(folder, files, name)

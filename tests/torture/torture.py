@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Many clients, faults chosen by a seed, and a check of all that was answered (docs/torture.md):
 
-  torture.py --build build/asan [--store embedded|redis|sentinel|cluster] [--seconds 60] [--seed N] [--clients 6]
+  torture.py --build build/asan [--store embedded|redis|sentinel|cluster|zookeeper] [--seconds 60] [--seed N] [--clients 6]
              [--faults a,b] [--keep DIR] [--server LOCKSTOCKD] [--flag=--wait-replicas=1]
 
 Exit 0: nothing is wrong; 1: what is wrong stands in the output, and the history in the directory that it names."""
@@ -46,8 +46,9 @@ class World:
         for i, url in enumerate(urls):
             program = self.arguments.server or os.path.join(self.arguments.build, "server/lockstockd")
             server = Program([program, "--listen", ",".join(url.values()), "--store", self.store.urls[i],
-                              "--drain-ms", "1000", "--sweep-ms", "2000", *self.arguments.flag],
-                             f"{self.folder}/server{i}.log", self.files.env, b"event=ready")
+                              "--drain-ms", "1000", "--sweep-ms", "2000", *self.store.flags.get(i, []),
+                              *self.arguments.flag],
+                             f"{self.folder}/server{i}.log", self.store.server_env(i), b"event=ready")
             self.servers.append(server)
             self.store.servers = self.servers
             await server.start()
@@ -176,7 +177,7 @@ async def torture(arguments, folder):
     world = World(arguments, folder)
     rng = random.Random(arguments.seed)
     await world.start()
-    load = Load(world.callers, random.Random(rng.random()))
+    load = Load(world.callers, random.Random(rng.random()), world.store.separate_locks)
     only = arguments.faults.split(",") if arguments.faults is not None else None
     nemesis = Nemesis(world, random.Random(rng.random()), load.history, only)
     wall_ns = time.time_ns() - now_ns()
@@ -210,7 +211,7 @@ def tell_failed(nemesis):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--build", default=os.path.join(SOURCE, "build/asan"))
-    parser.add_argument("--store", default="embedded", choices=["embedded", "redis", "sentinel", "cluster"])
+    parser.add_argument("--store", default="embedded", choices=["embedded", "redis", "sentinel", "cluster", "zookeeper"])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--clients", type=int, default=6, help="of each kind")

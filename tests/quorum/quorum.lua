@@ -1,0 +1,139 @@
+-- Two lockstockd whose locks are in one ensemble of ZooKeeper: waiting over both, servers that are gone, and what is
+-- different from Redis. Run by on_zookeeper.sh.
+require "lock"
+
+local WAIT = 600000
+
+function setup()
+  two_servers()
+  call_options = {timeout_ms = WAIT}
+end
+
+local function waits(token, name, lease_ms)
+  return start(Lock.Acquire, with(acquire_request(token, name), {wait_ms = WAIT, lease_ms = lease_ms}))
+end
+
+local function until_waiters(name, n)
+  until_(function() return inspect(name).waiters == n end)
+end
+
+-- promise L92
+function case.waiters_of_both_servers_are_granted_in_their_order()
+  local calls, fence = {}, fence_of(acquire "T0 x" "ACQUIRED")
+  for i = 1, 6 do
+    use(1 + i % 2); calls[i] = waits("T" .. i, "x")
+    until_waiters("x", i)
+  end
+  for i = 1, 6 do
+    use(1 + i // 2 % 2); release("T" .. (i - 1)) "RELEASED"
+    fence = eq(fence_of(calls[i]() "ACQUIRED"), above(fence))
+    eq(tostring(inspect "x"), "EXCLUSIVE T" .. i)
+  end
+end
+
+-- promise L93
+function case.a_lease_outlives_the_server_that_granted_it()
+  use(1); acquire("T1 x", {lease_ms = 4000}) "ACQUIRED"
+  servers[1]:kill()
+  use(2); acquire "T2 x" "BUSY x held by T1"
+  waits("T3", "x")() "ACQUIRED"
+end
+
+-- promise L94
+function case.who_waits_behind_a_killed_server_is_granted()
+  use(2); acquire "T0 x" "ACQUIRED"
+  use(1); waits("T1", "x")
+  use(2); until_waiters("x", 1)
+  local other = waits("T2", "x")
+  until_waiters("x", 2)
+  servers[1]:kill()
+  release "T0" "RELEASED"
+  other() "ACQUIRED"
+end
+
+-- promise L94
+function case.who_waits_behind_a_frozen_server_is_granted()
+  use(2); acquire "T0 x" "ACQUIRED"
+  use(1); waits("T1", "x")
+  use(2); until_waiters("x", 1)
+  local other = waits("T2", "x")
+  until_waiters("x", 2)
+  servers[1]:signal "STOP"
+  release "T0" "RELEASED"
+  other() "ACQUIRED"
+  servers[1]:signal "CONT"
+end
+
+-- promise L95
+function case.what_one_server_has_written_the_other_knows()
+  use(1); acquire "T1 a b:S" "ACQUIRED"
+  use(2); acquire "T1 a b:S" "ACQUIRED again"
+  acquire "T2 c b:S" "ACQUIRED"
+  acquire "T3 a" "BUSY a held by T1"
+  use(1); inspect "b" "SHARED T1 T2"
+  renew "T1" "RENEWED"
+  use(2); release "T1" "RELEASED"
+  use(1); release "T1" "RELEASED again"
+  renew "T1" "LOST"
+  acquire "T4 pool:P2/3" "ACQUIRED"
+  use(2); acquire "T5 pool:P2/3" "BUSY pool held by T4"
+  acquire "T6 pool:P1/3" "ACQUIRED"
+  force_release "pool" "T4 T6"
+end
+
+-- A lease is as long for its holder as it asked for, although the store keeps it a little longer.
+function case.the_slack_of_leases_is_not_told()
+  eq(acquire("T1 x", {lease_ms = 60000}).lease_ms, 60000)
+  eq(acquire("T1 x", {lease_ms = 60000}).lease_ms <= 60000, true)
+  eq(Lock.Renew{leases = {{group = "g", token = token_of "T1", lease_ms = 70000}}}.results[1].lease_ms <= 70000, true)
+  eq(inspect("x").holders[1].lease_ms <= 70000, true)
+end
+
+-- promise L96
+function case.a_force_release_wakes_those_who_watch_at_every_server()
+  use(1); acquire "T1 x" "ACQUIRED"
+  local watch = start(Lock.WatchForceReleases, {wait_ms = WAIT})
+  use(2); force_release "x" "T1"
+  eq(watch().released, true)
+end
+
+-- promise L97
+function case.an_enter_takes_locks_alone()
+  local enter = {group = "g", token = token_of "T1", owner = "T1", lease_ms = LEASE, locks = {targets = {{name = "x"}}}}
+  eq(Guard.Enter(enter).outcome, "ENTERED")
+  acquire "T2 x" "BUSY x held by T1"
+  eq(Guard.Renew{group = "g", token = token_of "T1", lease_ms = LEASE, locks = enter.locks}.outcome, "RENEWED")
+  eq(Guard.Leave{group = "g", token = token_of "T1", kind = "COMPLETE", locks = enter.locks}.outcome, "LEFT")
+  acquire "T2 x" "ACQUIRED"
+  enter.stock = {order_id = "o", lines = {{sku = "a", quantity = 1}}}
+  local refused = Guard.Enter(enter)
+  eq(refused.error.code, "FAILED_PRECONDITION")
+  eq(refused.error.message:find "^locks: " ~= nil, true)
+end
+
+-- promise L98
+function case.a_list_has_each_name_once_whatever_the_page()
+  for i = 1, 12 do
+    Lock.Acquire(with(acquire_request("T" .. i, "n" .. i .. "a", "n" .. i .. "b"), {group = "g" .. i % 5}))
+  end
+  for _, page_size in ipairs{1, 7, 1000} do
+    local seen, page, count = {}, nil, 0
+    repeat
+      page = Lock.List{page_size = page_size, page_token = page and page.next_page_token or ""}
+      eq(#page.locks <= page_size, true)
+      for _, lock in ipairs(page.locks) do
+        local name = lock.group .. "/" .. lock.name
+        eq(seen[name], nil)
+        seen[name], count = true, count + 1
+      end
+    until page.next_page_token == ""
+    eq(count, 24)
+  end
+end
+
+function case.a_register_of_fences_is_kept()
+  check_fence "disk 7" "OK 7"
+  use(2); check_fence "disk 6" "STALE 7"
+  reset_fence "disk 3" "7"
+  use(1); check_fence "disk 4" "OK 4"
+end
