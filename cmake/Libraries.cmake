@@ -12,6 +12,12 @@ if(LOCKSTOCK_SERVER)
   pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)
   pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl)
   pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+  # The client of ZooKeeper without threads, which has no pkg-config file.
+  find_path(ZOOKEEPER_INCLUDE_DIR zookeeper/zookeeper.h REQUIRED)
+  find_library(ZOOKEEPER_ST_LIBRARY zookeeper_st REQUIRED)
+  add_library(zookeeper::st UNKNOWN IMPORTED)
+  set_target_properties(zookeeper::st PROPERTIES
+    IMPORTED_LOCATION "${ZOOKEEPER_ST_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${ZOOKEEPER_INCLUDE_DIR}")
 endif()
 find_program(PROTOC protoc REQUIRED)
 find_program(PROTOC_C protoc-c REQUIRED)

@@ -1,0 +1,225 @@
+/* Invariant: a resolution belongs to its host until its answer was taken, also beyond `found`: a late answer serves the
+ * next hosts_find. */
+#include "quorum/hosts.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "base/address.h"
+#include "memory.h"
+#include "net/close_barrier.h"
+#include "net/resolve.h"
+
+enum {
+    PATIENCE_MS = 2000, /* for names, when another is known */
+    ADDRESS_BYTES = INET6_ADDRSTRLEN + 1 + ADDRESS_PORT_BYTES,
+    HOSTS_MAX = 32,
+    ADDRESSES_MAX = 8, /* of one host */
+};
+
+typedef struct host {
+    struct address at;
+    bool is_name;
+    struct resolution *resolution;
+    char known[ADDRESSES_MAX * ADDRESS_BYTES]; /* its addresses, as the library reads them; "": none */
+} host;
+
+struct hosts {
+    host *host;
+    size_t n;
+    bool finding;
+    const char *why; /* of the last name that was not found */
+    hosts_found *found;
+    void *arg;
+    uv_async_t answered;
+    uv_timer_t patience;
+    close_barrier barrier;
+};
+
+/* ---- the text ------------------------------------------------------------------------ */
+
+static bool parse_host(char *text, uint16_t default_port, struct address *ret)
+{
+    char with_port[ADDRESS_HOST_BYTES + ADDRESS_PORT_BYTES + 4];
+    const char *end = text[0] == '[' ? strchr(text, ']') : text;
+
+    if (!end || strchr(end, ':'))
+        return address_parse(text, ret) && ret->number != 0;
+    int length = snprintf(with_port, sizeof with_port, "%s:%u", text, (unsigned)default_port);
+    return length < (int)sizeof with_port && address_parse(with_port, ret);
+}
+
+static lks_code parse(hosts *h, const char *text, uint16_t default_port, lks_error *error)
+{
+    const char *rest = text;
+
+    for (;;) {
+        size_t length = strcspn(rest, ",");
+        char *one = memory_copy(rest, length);
+        bool good = h->n < HOSTS_MAX && parse_host(one, default_port, &h->host[h->n].at);
+        free(one);
+        if (!good)
+            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                                 "'%.*s' is no host:port, or there are more than %d", (int)length, rest, HOSTS_MAX);
+        h->n++;
+        if (rest[length] == '\0')
+            return LKS_OK;
+        rest += length + 1;
+    }
+}
+
+size_t hosts_count(const hosts *h)
+{
+    return h->n;
+}
+
+bool hosts_have_names(const hosts *h)
+{
+    for (size_t i = 0; i < h->n; i++)
+        if (h->host[i].is_name)
+            return true;
+    return false;
+}
+
+/* ---- the addresses ------------------------------------------------------------------- */
+
+static void keep(host *at, const struct addrinfo *all)
+{
+    char address[INET6_ADDRSTRLEN];
+    size_t used = 0;
+
+    at->known[0] = '\0';
+    for (const struct addrinfo *a = all; a; a = a->ai_next) {
+        int failed = a->ai_family == AF_INET6
+                         ? uv_ip6_name((const struct sockaddr_in6 *)(const void *)a->ai_addr, address, sizeof address)
+                         : uv_ip4_name((const struct sockaddr_in *)(const void *)a->ai_addr, address, sizeof address);
+        if (failed || used + ADDRESS_BYTES > sizeof at->known)
+            continue;
+        used += (size_t)snprintf(at->known + used, sizeof at->known - used, "%s%s:%s", used > 0 ? "," : "", address,
+                                 at->at.port);
+    }
+}
+
+static void take_answers(hosts *h)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        host *at = &h->host[i];
+        const char *why;
+        if (!at->resolution || !resolve_is_over(at->resolution))
+            continue;
+        struct addrinfo *all = resolve_end(at->resolution, &why);
+        at->resolution = NULL;
+        if (!all) {
+            h->why = why; /* what was known of it stays */
+            continue;
+        }
+        keep(at, all);
+        freeaddrinfo(all);
+    }
+}
+
+static void tell(hosts *h)
+{
+    char *all = memory_alloc(h->n * sizeof h->host[0].known);
+    size_t used = 0;
+
+    h->finding = false;
+    uv_timer_stop(&h->patience);
+    for (size_t i = 0; i < h->n; i++)
+        if (h->host[i].known[0] != '\0')
+            used += (size_t)sprintf(all + used, "%s%s", used > 0 ? "," : "", h->host[i].known);
+    h->found(h->arg, used > 0 ? all : NULL, h->why ? h->why : "no answer");
+    free(all);
+}
+
+static void on_answered(uv_async_t *async)
+{
+    hosts *h = async->data;
+    bool all = true;
+
+    take_answers(h);
+    for (size_t i = 0; i < h->n; i++)
+        all = all && !h->host[i].resolution;
+    if (h->finding && all)
+        tell(h);
+}
+
+static void on_late(uv_timer_t *timer)
+{
+    hosts *h = timer->data;
+
+    take_answers(h);
+    for (size_t i = 0; i < h->n; i++)
+        if (h->host[i].known[0] != '\0') {
+            tell(h);
+            return;
+        }
+}
+
+/* Any thread. */
+static void wake_loop(void *arg)
+{
+    uv_async_send(&((hosts *)arg)->answered);
+}
+
+void hosts_find(hosts *h)
+{
+    if (h->finding)
+        return;
+    h->finding = true;
+    h->why = NULL;
+    for (size_t i = 0; i < h->n; i++) {
+        host *at = &h->host[i];
+        if (at->is_name && !at->resolution)
+            at->resolution = resolve_start(at->at.host, at->at.port, wake_loop, h);
+    }
+    uv_timer_start(&h->patience, on_late, PATIENCE_MS, PATIENCE_MS);
+    uv_async_send(&h->answered);
+}
+
+/* ---- life ---------------------------------------------------------------------------- */
+
+static void release(void *owner)
+{
+    hosts *h = owner;
+
+    free(h->host);
+    free(h);
+}
+
+lks_code hosts_open(uv_loop_t *loop, const char *text, uint16_t default_port, hosts_found *found, void *arg,
+                    hosts **ret, lks_error *error)
+{
+    hosts *h = memory_alloc(sizeof *h);
+
+    *h = (hosts){.host = memory_alloc(HOSTS_MAX * sizeof *h->host), .found = found, .arg = arg};
+    if (parse(h, text, default_port, error) != LKS_OK) {
+        release(h);
+        return LKS_INVALID_ARGUMENT;
+    }
+    for (size_t i = 0; i < h->n; i++) {
+        struct addrinfo *all = resolve_numeric(h->host[i].at.host, h->host[i].at.port);
+        h->host[i].is_name = !all;
+        if (!all)
+            continue;
+        keep(&h->host[i], all);
+        freeaddrinfo(all);
+    }
+    uv_async_init(loop, &h->answered, on_answered);
+    uv_timer_init(loop, &h->patience);
+    h->answered.data = h->patience.data = h;
+    *ret = h;
+    return LKS_OK;
+}
+
+void hosts_close(hosts *h, void (*closed)(void *arg), void *arg)
+{
+    for (size_t i = 0; i < h->n; i++)
+        resolve_cancel(h->host[i].resolution);
+    close_barrier_handle(&h->barrier, &h->answered);
+    close_barrier_handle(&h->barrier, &h->patience);
+    close_barrier_begin(&h->barrier, h, release, closed, arg);
+}

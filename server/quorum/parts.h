@@ -1,0 +1,64 @@
+/* Shared by zookeeper.c and requests.c. */
+#ifndef LOCKSTOCK_SERVER_QUORUM_PARTS_H
+#define LOCKSTOCK_SERVER_QUORUM_PARTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <uv.h>
+
+#include "net/close_barrier.h"
+#include "quorum/hosts.h"
+#include "quorum/session.h"
+#include "quorum/zookeeper.h"
+
+struct ACL_vector;
+
+typedef enum zookeeper_state { RESOLVING, CONNECTING, CHECKING, READY, ENDING, PAUSING, CLOSING } zookeeper_state;
+
+enum { ZOOKEEPER_REASON_BYTES = 256 };
+
+/* Requests that are not in the library, and their end. */
+typedef struct requests {
+    TAILQ_HEAD(request_list, request) over;
+    uv_timer_t timer;
+} requests;
+
+struct zookeeper {
+    uv_loop_t *loop;
+    char *root; /* "" is "/" */
+    size_t root_len;
+    char *credentials; /* NULL: none */
+    uint32_t session_timeout_ms;
+    bool create_root;
+    zk_events on;
+
+    zookeeper_state state;
+    hosts *hosts;
+    session *session; /* NULL: RESOLVING, PAUSING */
+    int64_t id;       /* of the session that was told; 0: none */
+    uv_timer_t timer; /* CONNECTING: names again; CHECKING: the root again; PAUSING: the end */
+    uint32_t failures;
+    uint64_t random;
+    size_t created; /* bytes of the root that were created */
+    bool told;      /* the state was told, and with this reason */
+    bool told_ready;
+    char reason[ZOOKEEPER_REASON_BYTES];
+
+    requests requests;
+    close_barrier barrier;
+};
+
+/* Who may use nodes that are created. */
+const struct ACL_vector *zookeeper_acl(const zookeeper *zookeeper);
+
+/* Whether it is "/" or parts with one "/" before each. */
+bool requests_is_path(const char *path);
+
+void requests_init(zookeeper *zookeeper);
+
+/* Ends all that are not in the library; those too that their callbacks make. */
+void requests_end_all(zookeeper *zookeeper);
+
+#endif

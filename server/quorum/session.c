@@ -1,0 +1,496 @@
+/* Invariant: libuv polls a duplicate of the library's descriptor, because the library closes its own whenever it calls
+ * something, and reuses the number. The duplicate is of the same socket as long as their inodes are equal.
+ *
+ *   DOWN <--lost-- --connected--> UP           both --refused by a member--> EXPIRED, REFUSED
+ *
+ *   and from each: session_close --> the library's handle is freed --> LEAVING, if it was UP --> closed
+ *
+ * What the library (3.8) would do otherwise:
+ * - zookeeper_close blocks for up to 4.5 s while it is connected. It is given a dead socket first, and the request that
+ *   ends the session is written here. LEAVING waits for its answer.
+ * - A request that finds the connection broken closes the socket, but leaves what was sent in its queues, where the next
+ *   connection finds it. mend() makes the library clear them.
+ * - It resolves its hosts in each zookeeper_interest, unless zoo_set_servers_resolution_delay is -1; then at each
+ *   connection, which takes no time for numbers. */
+#include "quorum/session.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <zookeeper/zookeeper.h>
+
+#include "memory.h"
+#include "net/close_barrier.h"
+
+enum {
+    WHY_BYTES = 160,
+    PACKETS_MAX = 64,    /* that are read in one loop turn */
+    LEAVING_MS = 1000,   /* to wait for the answer to the end of the session */
+    INTEREST_TRIES = 4,  /* zookeeper_interest fails once for each member that refuses at once */
+    CLOSE_SESSION = -11, /* the protocol's number for the end of a session */
+    AFTER_ERROR_MS = 10, /* until the library is called again */
+    TURN_MAX_MS = 60000, /* from one turn to the next */
+};
+
+/* How telling a failure is: of the members that were tried, the most telling one gives the reason. */
+typedef enum rank { RANK_NONE, RANK_REFUSED, RANK_SILENT, RANK_NO_QUORUM } rank;
+
+/* A duplicate of the library's socket, and the handle that polls it. */
+typedef struct link {
+    uv_poll_t poll;
+    session *owner; /* NULL: it is closing */
+    close_barrier *barrier;
+    int fd;
+    ino_t inode;
+    int watched; /* events of libuv */
+} link_to;
+
+struct session {
+    uv_loop_t *loop;
+    zhandle_t *zh; /* NULL after it was closed */
+    session_events on;
+    uv_timer_t timer;
+    int fd; /* the library's own; valid if the link's inode says so */
+    link_to *link;
+    session_state state;
+    int failure; /* errno of the connection that failed, until it is reported */
+    char why[WHY_BYTES];
+    bool why_changed;  /* since it was told */
+    rank worst;        /* of this round through the members */
+    unsigned n, tried; /* members; attempts since the last report */
+    bool broken;       /* the library has closed the socket inside a request */
+    bool closing;
+    close_barrier barrier;
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+static void turn(session *s);
+
+/* ---- the link ------------------------------------------------------------------------ */
+
+static void on_link_closed(uv_handle_t *handle)
+{
+    link_to *l = handle->data;
+    close_barrier *barrier = l->barrier;
+
+    free(l);
+    close_barrier_done(barrier);
+}
+
+static void detach(session *s)
+{
+    link_to *l = s->link;
+
+    s->link = NULL;
+    if (!l)
+        return;
+    l->owner = NULL;
+    uv_close((uv_handle_t *)&l->poll, on_link_closed);
+    close(l->fd);
+}
+
+static ino_t inode_of(int fd)
+{
+    struct stat status;
+
+    return fd >= 0 && fstat(fd, &status) == 0 ? status.st_ino : 0;
+}
+
+static bool is_attached(const session *s)
+{
+    return s->link && inode_of(s->fd) == s->link->inode;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+/* Watches the library's socket. False: out of descriptors. */
+static bool attach(session *s, int fd)
+{
+    s->fd = fd;
+    if (is_attached(s))
+        return true;
+    detach(s);
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own < 0)
+        return false;
+    link_to *l = memory_alloc(sizeof *l);
+    *l = (link_to){.owner = s, .barrier = &s->barrier, .fd = own, .inode = inode_of(own)};
+    if (uv_poll_init(s->loop, &l->poll, own) < 0) {
+        close(own);
+        free(l);
+        return false;
+    }
+    l->poll.data = l;
+    close_barrier_add(&s->barrier);
+    s->link = l;
+    return true;
+}
+
+static void watch(link_to *l, int interest)
+{
+    int events = (interest & ZOOKEEPER_READ ? UV_READABLE : 0) | (interest & ZOOKEEPER_WRITE ? UV_WRITABLE : 0);
+
+    if (events != l->watched)
+        uv_poll_start(&l->poll, events, on_poll);
+    l->watched = events;
+}
+
+/* ---- why it is down ------------------------------------------------------------------ */
+
+static void set_why(session *s, const char *what, int failure)
+{
+    const char *reason = failure ? strerror(failure) : NULL;
+    char why[WHY_BYTES];
+
+    if (reason)
+        snprintf(why, sizeof why, "%s: %c%s", what, tolower((unsigned char)reason[0]), reason + 1);
+    else
+        snprintf(why, sizeof why, "%s", what);
+    s->why_changed = s->why_changed || strcmp(why, s->why) != 0;
+    memcpy(s->why, why, sizeof s->why);
+}
+
+/* `before` is the library's state when the call began that ended the connection. */
+static void note_failure(session *s, int before, int rc)
+{
+    rank now = RANK_REFUSED;
+
+    if (before == ZOO_CONNECTED_STATE) {
+        set_why(s,
+                rc == ZOPERATIONTIMEOUT ? "the lock store does not answer" : "the connection to the lock store broke",
+                s->failure);
+        s->worst = RANK_NONE;
+        s->tried = 0;
+        return;
+    }
+    if (rc == ZOPERATIONTIMEOUT)
+        now = RANK_SILENT;
+    else if (before == ZOO_ASSOCIATING_STATE && s->failure == 0)
+        now = RANK_NO_QUORUM;
+    if (s->tried++ >= s->n) {
+        s->tried = 1;
+        s->worst = RANK_NONE;
+    }
+    if (now < s->worst)
+        return;
+    s->worst = now;
+    if (now == RANK_NO_QUORUM)
+        set_why(s, "the lock store has no quorum", 0);
+    else if (now == RANK_SILENT)
+        set_why(s, "the lock store is unreachable: it does not answer", 0);
+    else
+        set_why(s, "the lock store is unreachable", s->failure ? s->failure : ECONNREFUSED);
+}
+
+/* ---- turns of the library ------------------------------------------------------------ */
+
+static session_state state_now(const session *s)
+{
+    int state = zoo_state(s->zh);
+
+    if (state == ZOO_CONNECTED_STATE)
+        return s->broken ? SESSION_DOWN : SESSION_UP;
+    if (state == ZOO_EXPIRED_SESSION_STATE)
+        return SESSION_EXPIRED;
+    return state == ZOO_AUTH_FAILED_STATE ? SESSION_REFUSED : SESSION_DOWN;
+}
+
+static void tell(session *s)
+{
+    session_state now = state_now(s);
+
+    if (s->closing || (now == s->state && !s->why_changed))
+        return;
+    s->state = now;
+    s->why_changed = false;
+    if (now == SESSION_UP) {
+        s->worst = RANK_NONE;
+        s->tried = 0;
+    }
+    s->on.changed(s->on.arg);
+}
+
+/* The library's socket is ended and read, so that the library finds it broken and clears its queues. */
+static void mend(session *s)
+{
+    int fd = -1, interest;
+    struct timeval until;
+
+    s->broken = false;
+    detach(s);
+    note_failure(s, ZOO_CONNECTED_STATE, ZCONNECTIONLOSS);
+    for (int i = 0; i < INTEREST_TRIES && fd < 0; i++)
+        if (zookeeper_interest(s->zh, &fd, &interest, &until) != ZOK)
+            return; /* that has cleared them */
+    if (fd < 0)
+        return;
+    shutdown(fd, SHUT_RDWR);
+    while (zookeeper_process(s->zh, ZOOKEEPER_READ) == ZOK)
+        ; /* to the end of what was received */
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    turn(timer->data);
+}
+
+static uint64_t milliseconds(const struct timeval *until)
+{
+    uint64_t ms = (uint64_t)until->tv_sec * 1000 + (uint64_t)until->tv_usec / 1000 + 1;
+
+    return until->tv_sec < 0 || ms > TURN_MAX_MS ? TURN_MAX_MS : ms;
+}
+
+static void finish(session *s);
+
+/* Asks the library what it waits for: a socket, or a time (milliseconds, returned). */
+static uint64_t ask(session *s)
+{
+    int fd = -1, interest = 0, before = zoo_state(s->zh);
+    struct timeval until = {0};
+
+    errno = 0;
+    int rc = zookeeper_interest(s->zh, &fd, &interest, &until);
+    if (rc != ZOK) {
+        s->failure = rc == ZCONNECTIONLOSS ? errno : 0; /* of a connection that was refused at once */
+        note_failure(s, before, rc);
+        s->failure = 0;
+        detach(s);
+        return AFTER_ERROR_MS;
+    }
+    if (fd < 0) {
+        detach(s);
+        return milliseconds(&until);
+    }
+    if (!attach(s, fd)) {
+        set_why(s, "the lock store is unreachable", EMFILE);
+        return AFTER_ERROR_MS;
+    }
+    watch(s->link, interest);
+    return milliseconds(&until);
+}
+
+static void turn(session *s)
+{
+    if (s->broken && !s->closing)
+        mend(s);
+    if (zoo_state(s->zh) >= 0)
+        uv_timer_start(&s->timer, on_timer, ask(s), 0);
+    if (zoo_state(s->zh) < 0) {
+        detach(s);
+        uv_timer_stop(&s->timer);
+    }
+    if (s->closing)
+        finish(s);
+    else
+        tell(s);
+}
+
+/* The error of a connection that could not be made. The library finds out when it writes. */
+static int failure_of(const link_to *l)
+{
+    int failure = 0;
+    socklen_t size = sizeof failure;
+
+    return getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &failure, &size) == 0 ? failure : errno;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    link_to *l = poll->data;
+    session *s = l->owner;
+
+    if (!s)
+        return;
+    int before = zoo_state(s->zh), rc = ZOK;
+    int ready = (events & UV_READABLE ? ZOOKEEPER_READ : 0) | (events & UV_WRITABLE ? ZOOKEEPER_WRITE : 0);
+    if (status < 0) {
+        ready = ZOOKEEPER_READ | ZOOKEEPER_WRITE;
+        l->watched = 0; /* libuv has stopped the poll */
+    }
+    s->failure = before == ZOO_CONNECTING_STATE ? failure_of(l) : 0;
+    for (int i = 0; i < PACKETS_MAX && rc == ZOK && !s->closing && !s->broken; i++) {
+        before = zoo_state(s->zh);
+        rc = zookeeper_process(s->zh, i == 0 ? ready : ZOOKEEPER_READ);
+        if (!(ready & ZOOKEEPER_READ))
+            break;
+    }
+    if (rc != ZOK && rc != ZNOTHING)
+        note_failure(s, before, rc);
+    s->failure = 0;
+    turn(s);
+}
+
+/* ---- life ---------------------------------------------------------------------------- */
+
+static void on_watch(zhandle_t *zh, int type, int state, const char *path, void *arg)
+{
+    session *s = arg;
+
+    (void)zh, (void)state;
+    if (type != ZOO_SESSION_EVENT && type != ZOO_NOTWATCHING_EVENT && !s->closing)
+        s->on.watch(s->on.arg, path, type);
+}
+
+session_state session_state_of(const session *s)
+{
+    return s->state;
+}
+
+bool session_is_up(const session *s)
+{
+    return s->state == SESSION_UP && state_now(s) == SESSION_UP && !s->closing;
+}
+
+const char *session_why(const session *s)
+{
+    return s->why[0] == '\0' ? NULL : s->why;
+}
+
+int64_t session_id(const session *s)
+{
+    return zoo_client_id(s->zh)->client_id;
+}
+
+zhandle_t *session_handle(session *s)
+{
+    return s->zh;
+}
+
+/* A turn follows, which asks whether everything was written. */
+bool session_submitted(session *s)
+{
+    if (zoo_state(s->zh) != ZOO_CONNECTED_STATE)
+        s->broken = true;
+    uv_timer_start(&s->timer, on_timer, 0, 0);
+    if (s->broken)
+        s->state = SESSION_DOWN;
+    return !s->broken;
+}
+
+static unsigned count(const char *addresses)
+{
+    unsigned n = 1;
+
+    for (const char *at = addresses; (at = strchr(at, ',')); at++)
+        n++;
+    return n;
+}
+
+void session_set_addresses(session *s, const char *addresses)
+{
+    if (state_now(s) != SESSION_DOWN || s->broken || s->closing)
+        return;
+    detach(s); /* the library may close its socket */
+    s->n = count(addresses);
+    zoo_set_servers(s->zh, addresses);
+    uv_timer_start(&s->timer, on_timer, 0, 0);
+}
+
+lks_code session_open(uv_loop_t *loop, const char *addresses, uint32_t timeout_ms, const char *credentials,
+                      const session_events *events, session **ret, lks_error *error)
+{
+    zoo_set_debug_level(0); /* it would write to standard error; session_why says more */
+    session *s = memory_alloc(sizeof *s);
+    *s = (session){.loop = loop, .on = *events, .fd = -1, .n = count(addresses)};
+    s->zh = zookeeper_init(addresses, on_watch, (int)timeout_ms, NULL, s, ZOO_NO_LOG_CLIENTENV);
+    if (!s->zh) {
+        lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", strerror(errno));
+        free(s);
+        return LKS_UNAVAILABLE;
+    }
+    zoo_set_servers_resolution_delay(s->zh, -1);
+    if (credentials)
+        zoo_add_auth(s->zh, "digest", credentials, (int)strlen(credentials), NULL, NULL);
+    uv_timer_init(loop, &s->timer);
+    s->timer.data = s;
+    uv_timer_start(&s->timer, on_timer, 0, 0);
+    *ret = s;
+    return LKS_OK;
+}
+
+/* ---- its end ------------------------------------------------------------------------- */
+
+static void release(session *s)
+{
+    detach(s);
+    close_barrier_handle(&s->barrier, &s->timer);
+    close_barrier_begin(&s->barrier, s, free, s->closed, s->closed_arg);
+}
+
+static void on_left(uv_poll_t *poll, int status, int events)
+{
+    link_to *l = poll->data;
+    char bytes[4096];
+
+    (void)events;
+    if (!l->owner)
+        return;
+    ssize_t n = status < 0 ? 0 : recv(l->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        release(l->owner);
+}
+
+static void on_left_late(uv_timer_t *timer)
+{
+    release(timer->data);
+}
+
+/* Writes the request that ends the session. False: it cannot be written whole. */
+static bool leave(const session *s)
+{
+    const uint32_t request[] = {htonl(8), htonl(0), htonl((uint32_t)CLOSE_SESSION)};
+
+    return send(s->link->fd, request, sizeof request, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof request;
+}
+
+/* Puts a dead socket in the place of the library's. */
+static void cut(const session *s)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+        shutdown(s->fd, SHUT_RDWR); /* does as well, but ends the connection for `leave` too */
+        return;
+    }
+    close(pair[1]);
+    dup3(pair[0], s->fd, O_CLOEXEC);
+    close(pair[0]);
+}
+
+/* Frees the library's handle, which calls the callbacks of all requests. After that, the connection is only ours. */
+static void finish(session *s)
+{
+    bool up = state_now(s) == SESSION_UP && is_attached(s);
+    bool all_written = up && !(s->link->watched & UV_WRITABLE);
+
+    if (up)
+        cut(s);
+    zookeeper_close(s->zh);
+    s->zh = NULL;
+    if (!all_written || !leave(s)) {
+        release(s);
+        return;
+    }
+    uv_poll_start(&s->link->poll, UV_READABLE, on_left);
+    uv_timer_start(&s->timer, on_left_late, LEAVING_MS, 0);
+}
+
+void session_close(session *s, void (*closed)(void *arg), void *arg)
+{
+    s->closing = true;
+    s->closed = closed;
+    s->closed_arg = arg;
+    uv_timer_start(&s->timer, on_timer, 0, 0);
+}

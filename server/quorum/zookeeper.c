@@ -1,0 +1,358 @@
+/* Invariant: there is at most one session, and the next one begins after the former's callbacks have all run.
+ *
+ *   RESOLVING --addresses--> CONNECTING --connected--> CHECKING --the root is there--> READY
+ *       ^  \--none--\            ^------- connection lost --\--------------------------/
+ *       |            \           \_________________________|__________________________/
+ *       |             \                        |expired, credentials refused
+ *       |              v                       v
+ *       \--over-- PAUSING <----- closed --- ENDING
+ *
+ * and from each to CLOSING. A name is resolved again for each session, and now and then while it is CONNECTING. */
+#include "quorum/zookeeper.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zookeeper/zookeeper.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "memory.h"
+#include "quorum/parts.h"
+
+enum {
+    PAUSE_MIN_MS = 20,
+    PAUSE_MAX_MS = 2000,
+    NAMES_AGAIN_MS = 5000,
+    ROOT_AGAIN_MS = 500,
+};
+
+static void start(zookeeper *z);
+static void pause_then_start(zookeeper *z);
+static void check(zookeeper *z);
+
+/* ---- what is told -------------------------------------------------------------------- */
+
+static void say(zookeeper *z, const char *reason)
+{
+    bool ready = !reason;
+
+    if (z->state == CLOSING || (z->told && z->told_ready == ready && (ready || strcmp(reason, z->reason) == 0)))
+        return;
+    z->told = true;
+    z->told_ready = ready;
+    snprintf(z->reason, sizeof z->reason, "%s", ready ? "" : reason);
+    z->on.state(z->on.arg, ready, ready ? NULL : z->reason);
+}
+
+static void say_of_root(zookeeper *z, const char *format)
+{
+    char reason[ZOOKEEPER_REASON_BYTES];
+    const char *root = z->root_len > 0 ? z->root : "/";
+
+    if (z->root_len > sizeof reason / 2)
+        root = "of the store's URL";
+    snprintf(reason, sizeof reason, "%s %s", format, root);
+    say(z, reason);
+}
+
+/* ---- the root ------------------------------------------------------------------------ */
+
+static void on_check_again(uv_timer_t *timer)
+{
+    check(timer->data);
+}
+
+static void check_later(zookeeper *z)
+{
+    if (z->state == CHECKING)
+        uv_timer_start(&z->timer, on_check_again, ROOT_AGAIN_MS, 0);
+}
+
+static void become_ready(zookeeper *z)
+{
+    int64_t id = session_id(z->session);
+
+    z->state = READY;
+    z->failures = 0;
+    uv_timer_stop(&z->timer);
+    if (id != z->id) {
+        z->id = id;
+        if (z->on.session)
+            z->on.session(z->on.arg);
+    }
+    if (z->state == READY)
+        say(z, NULL);
+}
+
+static void refuse_root(zookeeper *z, int rc)
+{
+    if (rc == ZNONODE)
+        say_of_root(z, "the lock store has no path");
+    else if (rc != ZNOAUTH)
+        say_of_root(z, "the lock store does not give its path");
+    else if (z->credentials)
+        say_of_root(z, "the lock store refused the credentials for the path");
+    else
+        say_of_root(z, "the lock store wants credentials for the path");
+    check_later(z);
+}
+
+static void create_next_part(zookeeper *z);
+
+static void on_part(int rc, const char *path, const void *arg)
+{
+    zookeeper *z = (zookeeper *)(uintptr_t)arg;
+
+    (void)path;
+    if (z->state != CHECKING)
+        return;
+    if (rc == ZOK || rc == ZNODEEXISTS)
+        create_next_part(z);
+    else
+        refuse_root(z, rc);
+}
+
+static void create_next_part(zookeeper *z)
+{
+    if (z->created == z->root_len) {
+        check(z);
+        return;
+    }
+    z->created += 1 + strcspn(z->root + z->created + 1, "/");
+    char *part = memory_copy(z->root, z->created);
+    int rc = zoo_acreate(session_handle(z->session), part, "", 0, zookeeper_acl(z), 0, on_part, z);
+    free(part);
+    if (rc == ZOK)
+        session_submitted(z->session);
+    else
+        refuse_root(z, rc);
+}
+
+/* A lost connection is no answer; the session tells of it. */
+static void on_root(int rc, const char *data, int len, const struct Stat *stat, const void *arg)
+{
+    zookeeper *z = (zookeeper *)(uintptr_t)arg;
+
+    (void)data, (void)len, (void)stat;
+    if (z->state != CHECKING || rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZSESSIONEXPIRED)
+        return;
+    if (rc == ZOK) {
+        become_ready(z);
+    } else if (rc == ZNONODE && z->create_root && z->created == 0) {
+        create_next_part(z);
+    } else {
+        z->created = 0;
+        refuse_root(z, rc);
+    }
+}
+
+static void check(zookeeper *z)
+{
+    if (!session_is_up(z->session))
+        return;
+    int rc = zoo_aget(session_handle(z->session), z->root_len > 0 ? z->root : "/", 0, on_root, z);
+    if (rc == ZOK)
+        session_submitted(z->session);
+    else
+        refuse_root(z, rc);
+}
+
+/* ---- the session --------------------------------------------------------------------- */
+
+static void on_session_closed(void *arg)
+{
+    zookeeper *z = arg;
+
+    z->session = NULL;
+    if (z->state == CLOSING)
+        close_barrier_done(&z->barrier);
+    else
+        pause_then_start(z);
+}
+
+static void renew(zookeeper *z, const char *reason)
+{
+    z->state = ENDING;
+    uv_timer_stop(&z->timer);
+    session_close(z->session, on_session_closed, z);
+    say(z, reason);
+}
+
+static void on_names_again(uv_timer_t *timer)
+{
+    hosts_find(((zookeeper *)timer->data)->hosts);
+}
+
+static void be_connecting(zookeeper *z)
+{
+    z->state = CONNECTING;
+    uv_timer_stop(&z->timer);
+    if (hosts_have_names(z->hosts))
+        uv_timer_start(&z->timer, on_names_again, NAMES_AGAIN_MS, NAMES_AGAIN_MS);
+}
+
+static void on_changed(void *arg)
+{
+    zookeeper *z = arg;
+    session_state now = session_state_of(z->session);
+    const char *why = session_why(z->session);
+
+    if (z->state != CONNECTING && z->state != CHECKING && z->state != READY)
+        return;
+    if (now == SESSION_EXPIRED) {
+        renew(z, "the session with the lock store has expired");
+    } else if (now == SESSION_REFUSED) {
+        renew(z, "the lock store refused the credentials");
+    } else if (now == SESSION_DOWN) {
+        if (z->state != CONNECTING)
+            be_connecting(z);
+        say(z, why ? why : "the connection to the lock store broke");
+    } else if (z->state == CONNECTING) {
+        z->state = CHECKING;
+        z->created = 0;
+        uv_timer_stop(&z->timer);
+        check(z);
+    }
+}
+
+static void on_watch(void *arg, const char *path, int type)
+{
+    zookeeper *z = arg;
+    zk_change change = ZK_CHANGED;
+
+    if (z->state == CLOSING || !z->on.watch || strncmp(path, z->root, z->root_len) != 0)
+        return;
+    if (type == ZOO_CREATED_EVENT)
+        change = ZK_CREATED;
+    else if (type == ZOO_DELETED_EVENT)
+        change = ZK_DELETED;
+    else if (type == ZOO_CHILD_EVENT)
+        change = ZK_CHILDREN;
+    path += z->root_len;
+    z->on.watch(z->on.arg, path[0] == '\0' ? "/" : path, change);
+}
+
+static void on_found(void *arg, const char *addresses, const char *why)
+{
+    zookeeper *z = arg;
+    const session_events events = {.changed = on_changed, .watch = on_watch, .arg = z};
+    char reason[ZOOKEEPER_REASON_BYTES + LKS_ERROR_MESSAGE_MAX];
+    lks_error error;
+
+    if (z->state == CONNECTING && addresses)
+        session_set_addresses(z->session, addresses);
+    if (z->state != RESOLVING)
+        return;
+    if (!addresses) {
+        snprintf(reason, sizeof reason, "the lock store's hosts cannot be found: %s", why);
+    } else if (session_open(z->loop, addresses, z->session_timeout_ms, z->credentials, &events, &z->session, &error) ==
+               LKS_OK) {
+        be_connecting(z);
+        return;
+    } else {
+        snprintf(reason, sizeof reason, "the lock store is unreachable: %s", error.message);
+    }
+    pause_then_start(z);
+    say(z, reason);
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    start(timer->data);
+}
+
+static void pause_then_start(zookeeper *z)
+{
+    z->state = PAUSING;
+    uint64_t ns = backoff_ns(PAUSE_MIN_MS, PAUSE_MAX_MS, z->failures++, &z->random);
+    uv_timer_start(&z->timer, on_pause_over, ns / CLOCK_NS_PER_MS, 0);
+}
+
+static void start(zookeeper *z)
+{
+    z->state = RESOLVING;
+    hosts_find(z->hosts);
+}
+
+/* ---- life ---------------------------------------------------------------------------- */
+
+const char *zk_code_name(zk_code code)
+{
+    static const char *const names[] = {"OK",      "NO_NODE", "NODE_EXISTS", "BAD_VERSION", "NOT_EMPTY",
+                                        "NO_AUTH", "REFUSED", "NOT_SENT",    "UNKNOWN"};
+
+    return names[code];
+}
+
+const struct ACL_vector *zookeeper_acl(const zookeeper *z)
+{
+    return z->credentials ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+}
+
+bool zk_is_ready(const zookeeper *z)
+{
+    return z->state == READY && session_is_up(z->session);
+}
+
+static void release(void *owner)
+{
+    zookeeper *z = owner;
+
+    requests_end_all(z);
+    free(z->root);
+    free(z->credentials);
+    free(z);
+}
+
+lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error)
+{
+    const char *root = options->root && strcmp(options->root, "/") != 0 ? options->root : "";
+    const char *colon = options->credentials ? strchr(options->credentials, ':') : NULL;
+    hosts *members;
+
+    if (root[0] != '\0' && !requests_is_path(root))
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "'%s' is no path of a node", root);
+    if (options->credentials && (!colon || colon == options->credentials))
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the credentials are not user:password");
+    zookeeper *z = memory_alloc(sizeof *z);
+    if (hosts_open(options->loop, options->hosts, ZK_PORT, on_found, z, &members, error) != LKS_OK) {
+        free(z);
+        return LKS_INVALID_ARGUMENT;
+    }
+    *z = (zookeeper){
+        .loop = options->loop,
+        .root = memory_copy(root, strlen(root)),
+        .root_len = strlen(root),
+        .credentials = colon ? memory_copy(options->credentials, strlen(options->credentials)) : NULL,
+        .session_timeout_ms = options->session_timeout_ms ? options->session_timeout_ms : ZK_SESSION_TIMEOUT_MS,
+        .create_root = options->create_root,
+        .on = options->events,
+        .hosts = members,
+        .random = backoff_random(),
+    };
+    uv_timer_init(z->loop, &z->timer);
+    z->timer.data = z;
+    requests_init(z);
+    start(z);
+    *ret = z;
+    return LKS_OK;
+}
+
+void zk_close(zookeeper *z, void (*closed)(void *arg), void *arg)
+{
+    zookeeper_state before = z->state;
+
+    z->state = CLOSING;
+    if (z->session) {
+        close_barrier_add(&z->barrier);
+        if (before != ENDING)
+            session_close(z->session, on_session_closed, z);
+    }
+    close_barrier_add(&z->barrier);
+    hosts_close(z->hosts, close_barrier_done, &z->barrier);
+    close_barrier_handle(&z->barrier, &z->timer);
+    close_barrier_handle(&z->barrier, &z->requests.timer);
+    close_barrier_begin(&z->barrier, z, release, closed, arg);
+}
