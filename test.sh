@@ -42,7 +42,7 @@ steady_addresses() {
 }
 
 # lockstockd has one thread, and so have the programs of these tests: ThreadSanitizer has nothing to find there.
-one_thread='^(services|gen|fuzz|packaging|docs|mutations|clients|console)/|^fault/(floods|test_(grpc|server|websocket)_hostile)$|^unit/test_store_|^e2e/(cli_completion|manual_pages)$'
+one_thread='^(services|gen|fuzz|packaging|docs|mutations|clients|console)/|^fault/(floods|test_(grpc|server|websocket)_hostile)$|^unit/test_(store_|zookeeper)|^e2e/(cli_completion|manual_pages)$'
 
 # A machine that is busy with other work can make a test miss its deadline. A test that failed without a
 # sanitizer's report therefore runs again, alone; its first failure stays in the log and in the closing lines.
@@ -150,6 +150,7 @@ case "${1:-}" in
   install_packages run test
   npm_ready || true # else the tests that need it say so
   install_packages browser || true
+  install_packages zookeeper || true
   check_style
   run_tests asan fast
   run_tests tsan fast -E "$one_thread"
@@ -162,6 +163,7 @@ case "${1:-}" in
   ;;
 --soak)
   install_packages run test packages
+  install_packages zookeeper || true
   run_tests asan soak
   if [ "$(id -u)" -eq 0 ]; then
     lint "packages of Debian" packaging/test-debs.sh

@@ -472,14 +472,14 @@ static void cut(const session *s)
 /* Frees the library's handle, which calls the callbacks of all requests. After that, the connection is only ours. */
 static void finish(session *s)
 {
-    bool up = state_now(s) == SESSION_UP && is_attached(s);
-    bool all_written = up && !(s->link->watched & UV_WRITABLE);
+    bool up = state_now(s) == SESSION_UP;
+    bool can_leave = up && is_attached(s) && !(s->link->watched & UV_WRITABLE); /* and nothing is half written */
 
     if (up)
         cut(s);
     zookeeper_close(s->zh);
     s->zh = NULL;
-    if (!all_written || !leave(s)) {
+    if (!can_leave || !leave(s)) {
         release(s);
         return;
     }

@@ -6,9 +6,12 @@ set -euo pipefail
 
 set_sh=$1
 shift
-"$set_sh" check || { echo "skipped: needs the packages zookeeper and default-jre-headless"; exit 77; }
+if ! command -v java >/dev/null || [ ! -e /usr/share/java/zookeeper.jar ]; then
+  echo "skipped: needs the packages zookeeper and default-jre-headless"
+  exit 77
+fi
 dir=$(mktemp -d)
-"$set_sh" start "$dir/set" >"$dir/out" 2>&1 &
+"$set_sh" serve "$dir/set" >"$dir/out" 2>&1 &
 set_pid=$!
 
 finish() {
@@ -22,4 +25,4 @@ until grep -q '^ready' "$dir/out"; do
   kill -0 "$set_pid" 2>/dev/null || { cat "$dir/out" >&2; exit 1; }
   sleep 0.1
 done
-LOCKSTOCK_TEST_ENSEMBLE=$(sed -n 's/^hosts=//p' "$dir/out") "$@"
+LOCKSTOCK_TEST_ENSEMBLE=$("$set_sh" hosts "$dir/set") "$@"

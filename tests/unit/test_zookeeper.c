@@ -1,0 +1,322 @@
+/* The client of ZooKeeper against an ensemble of one member. */
+#include <signal.h>
+#include <uv.h>
+
+#include "support/process.h"
+#include "test.h"
+#include "zookeeper_scene.h"
+
+TEST(nodes_are_created_read_changed_and_deleted)
+{
+    client c;
+
+    client_ready(&c, scene_hosts(), "/basic/deep");
+    assert_int_equal(client_apply(&c, ZK_CREATE, "/a", "first", 0), ZK_OK);
+    answer a = client_get(&c, "/a");
+    assert_int_equal(a.code, ZK_OK);
+    assert_string_equal(a.data, "first");
+    assert_int_equal(a.version, 0);
+    assert_int_equal(client_apply(&c, ZK_CREATE, "/a", "again", 0), ZK_NODE_EXISTS);
+    assert_int_equal(client_apply(&c, ZK_SET, "/a", "second", 5), ZK_BAD_VERSION);
+    assert_int_equal(client_apply(&c, ZK_SET, "/a", "second", 0), ZK_OK);
+    a = client_sync_get(&c, "/a");
+    assert_string_equal(a.data, "second");
+    assert_int_equal(a.version, 1);
+    assert_int_equal(client_apply(&c, ZK_CREATE, "/a/b", "", 0), ZK_OK);
+    a = client_get(&c, "/a/b");
+    assert_int_equal(a.code, ZK_OK);
+    assert_int_equal(a.len, 0);
+    assert_int_equal(client_apply(&c, ZK_DELETE, "/a", "", -1), ZK_NOT_EMPTY);
+    assert_int_equal(client_apply(&c, ZK_DELETE, "/a/b", "", 0), ZK_OK);
+    assert_int_equal(client_apply(&c, ZK_DELETE, "/a", "", -1), ZK_OK);
+    assert_int_equal(client_get(&c, "/a").code, ZK_NO_NODE);
+    assert_int_equal(client_sync_get(&c, "/a").code, ZK_NO_NODE);
+    assert_int_equal(client_exists(&c, "/a", false).code, ZK_NO_NODE);
+    assert_int_equal(client_exists(&c, "/", false).code, ZK_OK);
+    client_close(&c);
+}
+
+TEST(a_multi_is_applied_whole_or_not_at_all)
+{
+    client c;
+
+    client_ready(&c, scene_hosts(), "/multi");
+    const zk_op good[] = {client_op(ZK_CREATE, "/x", "1", 0), client_op(ZK_SET, "/x", "2", 0),
+                          client_op(ZK_CHECK, "/x", "", 1), client_op(ZK_CREATE, "/y", "", 0)};
+    answer a = client_multi(&c, good, 4);
+    assert_int_equal(a.code, ZK_OK);
+    assert_int_equal(a.versions[0], 0);
+    assert_int_equal(a.versions[1], 1);
+    assert_int_equal(a.versions[2], -1);
+    const zk_op bad[] = {client_op(ZK_SET, "/x", "3", 1), client_op(ZK_DELETE, "/y", "", 0),
+                         client_op(ZK_CHECK, "/x", "", 7), client_op(ZK_CREATE, "/z", "", 0)};
+    a = client_multi(&c, bad, 4);
+    assert_int_equal(a.code, ZK_BAD_VERSION);
+    assert_int_equal(a.failed, 2);
+    assert_string_equal(client_get(&c, "/x").data, "2");
+    assert_int_equal(client_get(&c, "/y").code, ZK_OK);
+    assert_int_equal(client_get(&c, "/z").code, ZK_NO_NODE);
+    const zk_op checks[] = {client_op(ZK_CHECK, "/x", "", 1), client_op(ZK_CHECK, "/y", "", 0)};
+    assert_int_equal(client_multi(&c, checks, 2).code, ZK_OK);
+    const zk_op failing[] = {client_op(ZK_CHECK, "/x", "", 1), client_op(ZK_CHECK, "/none", "", 0)};
+    a = client_multi(&c, failing, 2);
+    assert_int_equal(a.code, ZK_NO_NODE);
+    assert_int_equal(a.failed, 1);
+    client_close(&c);
+}
+
+TEST(what_cannot_be_asked_is_refused)
+{
+    static const char *const paths[] = {"", "a", "/a/", "//", "/a//b", "/.", "/a/..", "/a\n"};
+    char *big = calloc(1, ZK_REQUEST_BYTES_MAX + 1);
+    client c;
+
+    assert_non_null(big);
+    memset(big, 'x', ZK_REQUEST_BYTES_MAX);
+    client_ready(&c, scene_hosts(), "/refused");
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        assert_int_equal(client_get(&c, paths[i]).code, ZK_REFUSED);
+        assert_int_equal(client_apply(&c, ZK_CREATE, paths[i], "", 0), ZK_REFUSED);
+    }
+    assert_int_equal(client_multi(&c, NULL, 0).code, ZK_REFUSED);
+    assert_int_equal(client_apply(&c, ZK_CREATE, "/big", big, 0), ZK_REFUSED);
+    big[ZK_REQUEST_BYTES_MAX - 200] = '\0';
+    assert_int_equal(client_apply(&c, ZK_CREATE, "/big", big, 0), ZK_OK);
+    assert_int_equal(client_get(&c, "/big").len, strlen(big));
+    assert_int_equal(client_apply(&c, ZK_CREATE_EPHEMERAL, "/e", "", 0), ZK_OK);
+    assert_int_equal(client_apply(&c, ZK_CREATE, "/e/child", "", 0), ZK_REFUSED);
+    assert_int_equal(c.states, 1);
+    free(big);
+    client_close(&c);
+}
+
+TEST(a_watch_fires_once)
+{
+    client c;
+
+    client_ready(&c, scene_hosts(), "/watch");
+    assert_int_equal(client_exists(&c, "/a", true).code, ZK_NO_NODE);
+    assert_int_equal(client_apply(&c, ZK_CREATE, "/a", "", 0), ZK_OK);
+    assert_int_equal(client_apply(&c, ZK_SET, "/a", "x", -1), ZK_OK);
+    assert_int_equal(client_get(&c, "/a").code, ZK_OK);
+    assert_int_equal(c.n_watched, 1);
+    assert_string_equal(c.watched[0].path, "/a");
+    assert_int_equal(c.watched[0].change, ZK_CREATED);
+    assert_int_equal(client_exists(&c, "/a", true).version, 1);
+    assert_int_equal(client_apply(&c, ZK_SET, "/a", "y", -1), ZK_OK);
+    assert_int_equal(client_apply(&c, ZK_SET, "/a", "z", -1), ZK_OK);
+    assert_int_equal(c.n_watched, 2);
+    assert_int_equal(c.watched[1].change, ZK_CHANGED);
+    assert_int_equal(client_exists(&c, "/a", true).code, ZK_OK);
+    assert_int_equal(client_apply(&c, ZK_DELETE, "/a", "", -1), ZK_OK);
+    assert_int_equal(client_get(&c, "/a").code, ZK_NO_NODE);
+    assert_int_equal(c.n_watched, 3);
+    assert_int_equal(c.watched[2].change, ZK_DELETED);
+    client_close(&c);
+}
+
+TEST(the_end_of_a_client_removes_its_ephemeral_nodes)
+{
+    client c, other;
+
+    client_ready(&c, scene_hosts(), "/members");
+    client_ready(&other, scene_hosts(), "/members");
+    assert_int_equal(client_apply(&other, ZK_CREATE_EPHEMERAL, "/m1", "", 0), ZK_OK);
+    assert_int_equal(client_apply(&c, ZK_CREATE, "/m2", "", 0), ZK_OK);
+    answer a = client_children(&c, "/", true);
+    assert_int_equal(a.n, 2);
+    assert_non_null(strstr(a.names, "m1 "));
+    long long start = process_now_ms();
+    client_close(&other);
+    assert_true(process_now_ms() - start < 1000); /* the session's end was answered */
+    assert_int_equal(client_sync_get(&c, "/m1").code, ZK_NO_NODE);
+    assert_int_equal(c.n_watched, 1);
+    assert_string_equal(c.watched[0].path, "/");
+    assert_int_equal(c.watched[0].change, ZK_CHILDREN);
+    assert_string_equal(client_children(&c, "/", false).names, "m2 ");
+    client_close(&c);
+}
+
+TEST(a_missing_root_is_named_and_found_later)
+{
+    client c, maker;
+
+    client_open(&c, scene_hosts(), "/missing/root", NULL, false);
+    client_await_reason(&c, "the lock store has no path /missing/root");
+    assert_false(c.ready);
+    answer a = {0};
+    zk_get(c.zookeeper, "/x", scene_on_got, &a);
+    assert_false(a.over);
+    assert_true(scene_until(&a.over));
+    assert_int_equal(a.code, ZK_NOT_SENT);
+    client_ready(&maker, scene_hosts(), "/missing/root");
+    assert_true(scene_until(&c.ready));
+    client_close(&maker);
+    client_close(&c);
+}
+
+TEST(nodes_of_a_user_are_his)
+{
+    client owner, other;
+
+    client_open(&owner, scene_hosts(), "/owned", "ann:secret", true);
+    assert_true(scene_until(&owner.ready));
+    assert_int_equal(client_apply(&owner, ZK_CREATE, "/a", "", 0), ZK_OK);
+    client_open(&other, scene_hosts(), "/owned", "bob:secret", false);
+    client_await_reason(&other, "the lock store refused the credentials for the path /owned");
+    client_close(&other);
+    client_open(&other, scene_hosts(), "/owned", NULL, false);
+    client_await_reason(&other, "the lock store wants credentials for the path /owned");
+    client_close(&other);
+    client_ready(&other, scene_hosts(), "/");
+    assert_int_equal(client_get(&other, "/owned/a").code, ZK_NO_AUTH);
+    assert_int_equal(client_apply(&other, ZK_SET, "/owned/a", "", -1), ZK_NO_AUTH);
+    assert_int_equal(client_children(&other, "/owned", false).code, ZK_NO_AUTH);
+    client_close(&other);
+    client_close(&owner);
+}
+
+TEST(malformed_options_are_refused)
+{
+    static const char *const hosts[] = {"",       ",",        "h1,,h2",       "h1:",   "h1:0",
+                                        "h1:x",   "h1:70000", "[::1",         "::1",   "h1/root",
+                                        "h1, h2", "h1:2181 ", "user@h1:2181", ":2181", "h1,"};
+    zk_options options = {.loop = &here.loop, .root = "/"};
+    zookeeper *z;
+    lks_error error;
+
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        options.hosts = hosts[i];
+        if (zk_open(&options, &z, &error) != LKS_INVALID_ARGUMENT)
+            fail_msg("'%s' is taken", hosts[i]);
+    }
+    options.hosts = "h1";
+    options.root = "/a/";
+    assert_int_equal(zk_open(&options, &z, &error), LKS_INVALID_ARGUMENT);
+    options.root = "/a";
+    options.credentials = "no colon";
+    assert_int_equal(zk_open(&options, &z, &error), LKS_INVALID_ARGUMENT);
+}
+
+TEST(names_and_ipv6_are_understood)
+{
+    char hosts[128];
+    client c;
+
+    snprintf(hosts, sizeof hosts, "[::1]:1,localhost:%s,nowhere.invalid", strchr(scene_hosts(), ':') + 1);
+    client_ready(&c, hosts, "/names");
+    client_close(&c);
+    client_open(&c, "nowhere.invalid", "/names", NULL, false);
+    client_await_reason(&c, "the lock store's hosts cannot be found");
+    client_close(&c);
+}
+
+TEST(a_client_can_be_closed_at_any_time)
+{
+    client c;
+
+    client_open(&c, scene_hosts(), "/closed", NULL, true);
+    client_close(&c);
+    for (unsigned turns = 1; turns < 12; turns++) {
+        answer a = {.n = 1}, b = {0};
+        client_open(&c, scene_hosts(), "/closed", NULL, true);
+        for (unsigned i = 0; i < turns; i++)
+            uv_run(&here.loop, UV_RUN_ONCE);
+        zk_op one = client_op(ZK_SET, "/", "", -1);
+        zk_multi(c.zookeeper, &one, 1, scene_on_applied, &a);
+        zk_get(c.zookeeper, "/", scene_on_got, &b);
+        client_close(&c);
+        assert_true(a.over && b.over);
+        assert_true(a.code == ZK_NOT_SENT || a.code == ZK_UNKNOWN);
+    }
+}
+
+TEST(a_member_that_dies_is_told_and_comes_back)
+{
+    client c;
+
+    client_ready(&c, scene_hosts(), "/dies");
+    assert_int_equal(client_apply(&c, ZK_CREATE, "/kept", "x", 0), ZK_OK);
+    zookeeper_fixture_signal(here.ensemble, 0, SIGKILL);
+    client_await_reason(&c, "the lock store is unreachable: connection refused");
+    assert_int_equal(client_get(&c, "/kept").code, ZK_NOT_SENT);
+    assert_true(zookeeper_fixture_start_again(here.ensemble, 0));
+    assert_true(scene_until(&c.ready));
+    assert_string_equal(client_get(&c, "/kept").data, "x");
+    client_close(&c);
+    assert_true(zookeeper_fixture_wait(here.ensemble));
+}
+
+/* Those that are made before the client sees the end of the connection; the kernel may take the first ones. */
+TEST(requests_on_a_broken_connection_end_and_leave_nothing_behind)
+{
+    char paths[8][8];
+    answer answers[8] = {{0}};
+    client c;
+
+    client_ready(&c, scene_hosts(), "/broken");
+    assert_int_equal(client_exists(&c, "/watched", true).code, ZK_NO_NODE);
+    zookeeper_fixture_signal(here.ensemble, 0, SIGKILL);
+    for (size_t i = 0; i < 8; i++) {
+        snprintf(paths[i], sizeof paths[i], "/p%zu", i);
+        zk_op one = client_op(ZK_CREATE, paths[i], "", 0);
+        answers[i].n = 1;
+        zk_multi(c.zookeeper, &one, 1, scene_on_applied, &answers[i]);
+        assert_false(answers[i].over);
+    }
+    assert_false(zk_is_ready(c.zookeeper));
+    for (size_t i = 0; i < 8; i++)
+        assert_true(scene_until(&answers[i].over));
+    assert_true(answers[0].code == ZK_UNKNOWN || answers[0].code == ZK_NOT_SENT);
+    assert_int_equal(answers[7].code, ZK_NOT_SENT);
+    assert_true(zookeeper_fixture_start_again(here.ensemble, 0));
+    assert_true(scene_until(&c.ready));
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(client_sync_get(&c, paths[i]).code, ZK_NO_NODE);
+    assert_int_equal(client_apply(&c, ZK_CREATE, "/watched", "", 0), ZK_OK);
+    assert_int_equal(client_get(&c, "/watched").code, ZK_OK);
+    assert_int_equal(c.n_watched, c.sessions == 1 ? 1 : 0);
+    client_close(&c);
+}
+
+/* Even with requests that the kernel does not take. */
+TEST(a_frozen_member_does_not_hold_up_the_end)
+{
+    enum { MANY = 12, BYTES = 900000 };
+    answer answers[MANY] = {{0}};
+    char *big = calloc(1, BYTES + 1);
+    client c;
+
+    assert_non_null(big);
+    memset(big, 'x', BYTES);
+    client_ready(&c, scene_hosts(), "/held");
+    zookeeper_fixture_signal(here.ensemble, 0, SIGSTOP);
+    zk_get(c.zookeeper, "/", scene_on_got, &answers[0]);
+    long long start = process_now_ms();
+    client_close(&c);
+    assert_in_range(process_now_ms() - start, 0, 1500);
+    assert_int_equal(answers[0].code, ZK_UNKNOWN);
+    zookeeper_fixture_signal(here.ensemble, 0, SIGCONT);
+    client_ready(&c, scene_hosts(), "/held");
+    zookeeper_fixture_signal(here.ensemble, 0, SIGSTOP);
+    for (size_t i = 0; i < MANY; i++) {
+        zk_op one = client_op(ZK_SET, "/", big, -1);
+        answers[i] = (answer){.n = 1};
+        zk_multi(c.zookeeper, &one, 1, scene_on_applied, &answers[i]);
+    }
+    start = process_now_ms();
+    client_close(&c);
+    assert_in_range(process_now_ms() - start, 0, 500);
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(answers[i].code, ZK_UNKNOWN);
+    zookeeper_fixture_signal(here.ensemble, 0, SIGCONT);
+    free(big);
+}
+
+int main(void)
+{
+    here.n = 1;
+    return zookeeper_fixture_can_start()
+               ? TEST_RUN(.setup = scene_set_up, .teardown = scene_tear_down, .teardown_all = scene_end)
+               : 77; /* skipped */
+}
