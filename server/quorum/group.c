@@ -1,7 +1,7 @@
 /* Invariant: calls of a group run in the order in which they came, over the state of one version, and are answered only
  * after the ensemble has confirmed that version: by replacing it, or by checking that it is still the last one.
  *
- * What was sent and not confirmed is decided by the next read: state_write_of says whether it was applied. */
+ * What was sent and not confirmed is decided by the next read: stored_write_of says whether it was applied. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static char *path_of(lks_rpc_slice base)
 
 static void free_messages(group *g)
 {
-    state_message *m;
+    stored_message *m;
 
     while ((m = TAILQ_FIRST(&g->own))) {
         TAILQ_REMOVE(&g->own, m, in_all);
@@ -70,7 +70,7 @@ static void free_group(group *g)
     if (g->is_todo)
         TAILQ_REMOVE(&q->todo, g, in_todo);
     free_messages(g);
-    state_free(&g->known);
+    stored_free(&g->known);
     lks_rpc_arena_free(g->arena);
     free(g->path);
     free(g);
@@ -111,7 +111,7 @@ group *group_find(quorum *q, lks_rpc_slice base)
         g->version = -1;
         g->arena = memory_arena();
         g->path = path_of(base);
-        state_init(&g->known);
+        stored_init(&g->known);
         TAILQ_INIT(&g->waiting);
         TAILQ_INIT(&g->running);
         TAILQ_INIT(&g->own);
@@ -135,7 +135,7 @@ void group_free_all(quorum *q)
 
 /* ---- messages -------------------------------------------------------------------------- */
 
-static void deliver(const group *g, const state_message *m)
+static void deliver(const group *g, const stored_message *m)
 {
     const quorum_options *options = &g->quorum->options;
 
@@ -144,7 +144,7 @@ static void deliver(const group *g, const state_message *m)
 
 static void deliver_own(group *g)
 {
-    const state_message *m;
+    const stored_message *m;
 
     TAILQ_FOREACH(m, &g->own, in_all)
     {
@@ -157,7 +157,7 @@ static void deliver_own(group *g)
 static void deliver_read(group *g)
 {
     const quorum_options *options = &g->quorum->options;
-    const state_message *m, *first = TAILQ_FIRST(&g->known.messages);
+    const stored_message *m, *first = TAILQ_FIRST(&g->known.messages);
     const uint64_t heard = g->heard;
     const bool missed = g->was_heard && g->known.sent > heard && (!first || first->number > heard + 1);
 
@@ -204,7 +204,7 @@ static bool is_subscribed(void *arg, lks_rpc_slice channel)
 
 static void keep_for_this_server(group *g, lks_rpc_slice text)
 {
-    state_message *m = memory_alloc(sizeof *m);
+    stored_message *m = memory_alloc(sizeof *m);
 
     m->text = memory_copy(text.data, text.len);
     m->len = text.len;
@@ -229,7 +229,7 @@ static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
     if (!nodes_server_is_alive(g->quorum->nodes, server))
         return 0;
     name = memory_copy(server.data, server.len);
-    state_send(&g->known, name, text.data, text.len, g->known.time_us);
+    stored_send(&g->known, name, text.data, text.len, g->known.time_us);
     free(name);
     return 1;
 }
@@ -331,7 +331,7 @@ static void begin(group *g, uint64_t now_ns)
     const int64_t known_us = g->clock.at_ns ? group_clock_now(&g->clock, now_ns) : 0;
     const int64_t time_us = now_us > floor_us ? now_us : floor_us + 1;
 
-    state_clear(&g->known);
+    stored_clear(&g->known);
     g->version = -1;
     g->clock = (group_clock){.time_us = time_us > known_us ? time_us : known_us, .at_ns = now_ns};
     g->was_heard = true;
@@ -341,7 +341,7 @@ static void begin(group *g, uint64_t now_ns)
 /* What was in doubt is decided now. */
 static void decide(group *g)
 {
-    const uint64_t last = state_write_of(&g->known, g->quorum->options.server);
+    const uint64_t last = stored_write_of(&g->known, g->quorum->options.server);
     const bool applied = g->in_doubt && last == g->write;
 
     g->in_doubt = false;
@@ -360,7 +360,7 @@ static void on_read(void *arg, zk_code code, const char *data, size_t len, int32
     const uint64_t now_ns = clock_now_ns();
 
     g->quorum->n_asked--;
-    if (code == ZK_OK && !state_unpack(&g->known, data, len)) {
+    if (code == ZK_OK && !stored_unpack(&g->known, data, len)) {
         g->state = GROUP_STALE;
         log_error("lock-store-foreign-data", "path=%s", g->path);
         group_refuse(g, STORE_FAULT(FOREIGN_DATA, "the lock store holds foreign data under this name"));
@@ -468,8 +468,8 @@ static void run(group *g)
     const uint64_t changes = keys_changes(g->known.keys), sent = g->known.sent;
     run_calls(g, &hooks, now_us);
     if (keys_changes(g->known.keys) != changes || g->known.sent != sent) {
-        state_note_write(&g->known, g->quorum->options.server, ++g->write);
-        g->data = state_pack(&g->known, g->arena);
+        stored_note_write(&g->known, g->quorum->options.server, ++g->write);
+        g->data = stored_pack(&g->known, g->arena);
     }
     g->state = GROUP_WRITING;
     write_add(g);

@@ -79,7 +79,7 @@ static void on_end(void *arg, bool complete)
         fail(l, LKS_UNAVAILABLE, "the lock store is unreachable");
 }
 
-static int64_t time_of(const list *l, const char *path, const struct state *s)
+static int64_t time_of(const list *l, const char *path, const stored_group *s)
 {
     const group *g = group_of_path(l->walk.quorum, path);
 
@@ -102,7 +102,7 @@ static bool nobody_hears(void *arg, lks_rpc_slice channel)
 }
 
 /* The reply of lock_list over the keys of one group. */
-static const store_value *list_group(list *l, const struct state *s, int64_t now_us)
+static const store_value *list_group(list *l, const stored_group *s, int64_t now_us)
 {
     const functions_hooks hooks = {.publish = hear_nobody, .is_subscribed = nobody_hears};
     store_call call = *l->call;
@@ -135,7 +135,7 @@ static bool take_items(list *l, const store_value *reply, const char **inner)
     return true;
 }
 
-static void on_group(void *arg, const char *path, const struct state *s, int32_t version)
+static void on_group(void *arg, const char *path, const stored_group *s, int32_t version)
 {
     list *l = arg;
     shards *w = &l->walk;

@@ -12,7 +12,7 @@
 #include "machine/functions.h"
 #include "quorum/group_clock.h"
 #include "quorum/quorum.h"
-#include "quorum/state.h"
+#include "quorum/stored.h"
 #include "ensemble/zookeeper.h"
 #include "store/errors.h"
 
@@ -46,13 +46,13 @@ typedef struct group {
     struct quorum *quorum;
     bool is_todo;
     group_state state;
-    struct state known;  /* while KNOWN as of `version`; while WRITING as it is being written */
+    stored_group known;  /* while KNOWN as of `version`; while WRITING as it is being written */
     group_clock clock;
     int32_t version;     /* of the node; -1: there is none */
     pending_list waiting, running;
     lks_rpc_arena *arena; /* what is being written, and replies */
     lks_rpc_slice data;   /* being written; data NULL: nothing changes, and the version is checked */
-    TAILQ_HEAD(, state_message) own; /* messages for this server, delivered after the write */
+    TAILQ_HEAD(, stored_message) own; /* messages for this server, delivered after the write */
     bool forces;          /* the write removes holders by force */
     uint64_t write;       /* the number of the last write by this server */
     bool in_doubt;        /* that one may have been applied */

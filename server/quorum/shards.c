@@ -84,14 +84,14 @@ static void on_group(void *arg, zk_code code, const char *data, size_t len, int3
 {
     shards *s = arg;
     char *path = path_at(s);
-    struct state found;
+    stored_group found;
 
     s->quorum->n_asked--;
     s->at++;
-    state_init(&found);
-    const bool is_good = code == ZK_OK && state_unpack(&found, data, len);
+    stored_init(&found);
+    const bool is_good = code == ZK_OK && stored_unpack(&found, data, len);
     s->group(s->arg, path, is_good ? &found : NULL, version);
-    state_free(&found);
+    stored_free(&found);
     free(path);
 }
 

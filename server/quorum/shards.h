@@ -20,7 +20,7 @@ typedef struct shards {
     quorum *quorum;
     const char *prefix; /* of names; "" for all */
     /* A group as it is stored; NULL: it is gone, or cannot be read now. Then shards_next. */
-    void (*group)(void *arg, const char *path, const struct state *s, int32_t version);
+    void (*group)(void *arg, const char *path, const stored_group *s, int32_t version);
     void (*end)(void *arg, bool complete); /* false: the ensemble cannot be reached */
     void *arg;
 

@@ -35,7 +35,7 @@ struct group_sweep {
     unsigned forgotten;
 };
 
-static int64_t last_end(const struct state *s)
+static int64_t last_end(const stored_group *s)
 {
     int64_t last_us = s->time_us;
 
@@ -48,7 +48,7 @@ static int64_t last_end(const struct state *s)
     return last_us;
 }
 
-static sighting *see(group_sweep *s, const char *path, const struct state *found, int32_t version)
+static sighting *see(group_sweep *s, const char *path, const stored_group *found, int32_t version)
 {
     const size_t len = strlen(path);
     const int64_t last_us = last_end(found);
@@ -91,7 +91,7 @@ static void on_deleted(void *arg, zk_code code, size_t failed, const int32_t *ve
     shards_next(&s->walk);
 }
 
-static void forget(group_sweep *s, const char *path, const struct state *found, int32_t version)
+static void forget(group_sweep *s, const char *path, const stored_group *found, int32_t version)
 {
     quorum *q = s->walk.quorum;
     const int64_t above_us = last_end(found) + FLOOR_MARGIN_US, floor_us = nodes_floor_us(q->nodes);
@@ -106,7 +106,7 @@ static void forget(group_sweep *s, const char *path, const struct state *found, 
     zk_multi(q->zookeeper, ops, sizeof ops / sizeof ops[0], on_deleted, s);
 }
 
-static void on_group(void *arg, const char *path, const struct state *found, int32_t version)
+static void on_group(void *arg, const char *path, const stored_group *found, int32_t version)
 {
     group_sweep *s = arg;
 

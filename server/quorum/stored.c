@@ -1,4 +1,4 @@
-#include "quorum/state.h"
+#include "quorum/stored.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,9 +38,9 @@ static void put_text(writer *w, const char *text, size_t len)
     put_bytes(w, text, len);
 }
 
-static void put_state(writer *w, const state *s, const keys_buffer *packed)
+static void put_state(writer *w, const stored_group *s, const keys_buffer *packed)
 {
-    const state_message *m;
+    const stored_message *m;
 
     put_bytes(w, &(char){FORMAT}, 1);
     put_number(w, (uint64_t)s->time_us);
@@ -61,7 +61,7 @@ static void put_state(writer *w, const state *s, const keys_buffer *packed)
     put_bytes(w, packed->data, packed->len);
 }
 
-lks_rpc_slice state_pack(const state *s, lks_rpc_arena *arena)
+lks_rpc_slice stored_pack(const stored_group *s, lks_rpc_arena *arena)
 {
     keys_buffer packed = {0};
     writer counted = {0};
@@ -116,26 +116,26 @@ static char *take_text(reader *r, size_t *len)
     return text ? memory_copy(text, n) : NULL;
 }
 
-static void take_writers(reader *r, state *s)
+static void take_writers(reader *r, stored_group *s)
 {
     const uint64_t n = take_number(r);
 
-    r->failed = r->failed || n > STATE_WRITERS;
+    r->failed = r->failed || n > STORED_WRITERS;
     for (uint64_t i = 0; i < n && !r->failed; i++) {
-        state_writer *w = &s->writers[i];
+        stored_writer *w = &s->writers[i];
         w->server = take_text(r, NULL);
         w->write = take_number(r);
         s->n_writers += w->server != NULL;
     }
 }
 
-static void take_messages(reader *r, state *s)
+static void take_messages(reader *r, stored_group *s)
 {
     const uint64_t n = take_number(r);
 
-    r->failed = r->failed || n > STATE_MESSAGES;
+    r->failed = r->failed || n > STORED_MESSAGES;
     for (uint64_t i = 0; i < n && !r->failed; i++) {
-        state_message *m = memory_alloc(sizeof *m);
+        stored_message *m = memory_alloc(sizeof *m);
         m->number = take_number(r);
         m->at_us = (int64_t)take_number(r);
         m->server = take_text(r, NULL);
@@ -145,13 +145,13 @@ static void take_messages(reader *r, state *s)
     }
 }
 
-bool state_unpack(state *s, const char *data, size_t len)
+bool stored_unpack(stored_group *s, const char *data, size_t len)
 {
     reader r = {.data = data, .left = len};
     const char *format = take_bytes(&r, 1);
     keys *found = NULL;
 
-    state_clear(s);
+    stored_clear(s);
     r.failed = r.failed || *format != FORMAT;
     s->time_us = (int64_t)take_number(&r);
     s->sent = take_number(&r);
@@ -159,7 +159,7 @@ bool state_unpack(state *s, const char *data, size_t len)
     take_messages(&r, s);
     r.failed = r.failed || !(found = keys_unpack(r.data, r.left));
     if (r.failed) {
-        state_clear(s);
+        stored_clear(s);
         return false;
     }
     keys_free(s->keys);
@@ -169,15 +169,15 @@ bool state_unpack(state *s, const char *data, size_t len)
 
 /* ---- the group ------------------------------------------------------------------------- */
 
-void state_init(state *s)
+void stored_init(stored_group *s)
 {
-    *s = (state){.keys = keys_new()};
+    *s = (stored_group){.keys = keys_new()};
     TAILQ_INIT(&s->messages);
 }
 
-static void drop_oldest_message(state *s)
+static void drop_oldest_message(stored_group *s)
 {
-    state_message *m = TAILQ_FIRST(&s->messages);
+    stored_message *m = TAILQ_FIRST(&s->messages);
 
     TAILQ_REMOVE(&s->messages, m, in_all);
     s->n_messages--;
@@ -186,7 +186,7 @@ static void drop_oldest_message(state *s)
     free(m);
 }
 
-void state_free(state *s)
+void stored_free(stored_group *s)
 {
     while (s->n_messages > 0)
         drop_oldest_message(s);
@@ -195,13 +195,13 @@ void state_free(state *s)
     keys_free(s->keys);
 }
 
-void state_clear(state *s)
+void stored_clear(stored_group *s)
 {
-    state_free(s);
-    state_init(s);
+    stored_free(s);
+    stored_init(s);
 }
 
-uint64_t state_write_of(const state *s, const char *server)
+uint64_t stored_write_of(const stored_group *s, const char *server)
 {
     for (size_t i = 0; i < s->n_writers; i++)
         if (strcmp(s->writers[i].server, server) == 0)
@@ -209,9 +209,9 @@ uint64_t state_write_of(const state *s, const char *server)
     return 0;
 }
 
-void state_note_write(state *s, const char *server, uint64_t write)
+void stored_note_write(stored_group *s, const char *server, uint64_t write)
 {
-    state_writer own = {0};
+    stored_writer own = {0};
     size_t at = 0;
 
     while (at < s->n_writers && strcmp(s->writers[at].server, server) != 0)
@@ -220,7 +220,7 @@ void state_note_write(state *s, const char *server, uint64_t write)
         own = s->writers[at];
     } else {
         own.server = memory_copy(server, strlen(server));
-        at = s->n_writers < STATE_WRITERS ? s->n_writers++ : STATE_WRITERS - 1;
+        at = s->n_writers < STORED_WRITERS ? s->n_writers++ : STORED_WRITERS - 1;
         free(s->writers[at].server); /* NULL, or that of the oldest */
     }
     memmove(s->writers + 1, s->writers, at * sizeof s->writers[0]);
@@ -228,18 +228,18 @@ void state_note_write(state *s, const char *server, uint64_t write)
     s->writers[0] = own;
 }
 
-static bool is_old(const state_message *m, int64_t now_us)
+static bool is_old(const stored_message *m, int64_t now_us)
 {
     return m && m->at_us + MESSAGE_KEPT_US < now_us;
 }
 
-void state_send(state *s, const char *server, const char *text, size_t len, int64_t now_us)
+void stored_send(stored_group *s, const char *server, const char *text, size_t len, int64_t now_us)
 {
-    state_message *m = memory_alloc(sizeof *m);
+    stored_message *m = memory_alloc(sizeof *m);
 
-    while (s->n_messages == STATE_MESSAGES || is_old(TAILQ_FIRST(&s->messages), now_us))
+    while (s->n_messages == STORED_MESSAGES || is_old(TAILQ_FIRST(&s->messages), now_us))
         drop_oldest_message(s);
-    *m = (state_message){.number = ++s->sent,
+    *m = (stored_message){.number = ++s->sent,
                          .at_us = now_us,
                          .server = memory_copy(server, strlen(server)),
                          .text = memory_copy(text, len),

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "quorum/group_clock.h"
-#include "quorum/state.h"
+#include "quorum/stored.h"
 #include "test.h"
 
 enum { MS = 1000000, SLACK_US = GROUP_CLOCK_SLACK_MS * 1000, LEASE_US = 5000000 };
@@ -73,91 +73,91 @@ static lks_rpc_slice text(const char *of)
     return lks_rpc_slice_of(of);
 }
 
-static void fill(state *s)
+static void fill(stored_group *s)
 {
     s->time_us = 123456789;
     keys_set(s->keys, text("a"), text("1"), 5);
-    state_note_write(s, "first", 7);
-    state_note_write(s, "second", 8);
-    state_send(s, "first", "W key", 5, 10);
-    state_send(s, "second", "A 1", 3, 11);
+    stored_note_write(s, "first", 7);
+    stored_note_write(s, "second", 8);
+    stored_send(s, "first", "W key", 5, 10);
+    stored_send(s, "second", "A 1", 3, 11);
 }
 
 TEST(a_group_comes_back_as_it_was)
 {
     lks_rpc_arena *arena = lks_rpc_arena_new();
-    state s, read;
+    stored_group s, read;
 
-    state_init(&s);
-    state_init(&read);
+    stored_init(&s);
+    stored_init(&read);
     fill(&s);
-    const lks_rpc_slice packed = state_pack(&s, arena);
-    assert_true(state_unpack(&read, packed.data, packed.len));
-    const lks_rpc_slice again = state_pack(&read, arena);
+    const lks_rpc_slice packed = stored_pack(&s, arena);
+    assert_true(stored_unpack(&read, packed.data, packed.len));
+    const lks_rpc_slice again = stored_pack(&read, arena);
     assert_int_equal(packed.len, again.len);
     assert_memory_equal(packed.data, again.data, packed.len);
-    assert_int_equal(state_write_of(&read, "first"), 7);
-    assert_int_equal(state_write_of(&read, "nobody"), 0);
+    assert_int_equal(stored_write_of(&read, "first"), 7);
+    assert_int_equal(stored_write_of(&read, "nobody"), 0);
     assert_int_equal(read.sent, 2);
     assert_string_equal(TAILQ_FIRST(&read.messages)->text, "W key");
-    state_free(&s);
-    state_free(&read);
+    stored_free(&s);
+    stored_free(&read);
     lks_rpc_arena_free(arena);
 }
 
 TEST(bytes_that_are_no_group_are_refused)
 {
     lks_rpc_arena *arena = lks_rpc_arena_new();
-    state s, read;
+    stored_group s, read;
 
-    state_init(&s);
-    state_init(&read);
+    stored_init(&s);
+    stored_init(&read);
     fill(&s);
-    const lks_rpc_slice packed = state_pack(&s, arena);
+    const lks_rpc_slice packed = stored_pack(&s, arena);
     for (size_t len = 0; len < packed.len; len++)
-        assert_false(state_unpack(&read, packed.data, len));
+        assert_false(stored_unpack(&read, packed.data, len));
     char *other = lks_rpc_arena_copy(arena, packed.data, packed.len);
     for (size_t i = 0; i < packed.len; i++) {
         other[i] ^= 0x40;
-        state_unpack(&read, other, packed.len); /* whatever it is: no access beyond it */
+        stored_unpack(&read, other, packed.len); /* whatever it is: no access beyond it */
         other[i] ^= 0x40;
     }
-    state_free(&s);
-    state_free(&read);
+    stored_free(&s);
+    stored_free(&read);
     lks_rpc_arena_free(arena);
 }
 
 TEST(the_oldest_writer_makes_room)
 {
     char name[16];
-    state s;
+    stored_group s;
 
-    state_init(&s);
-    for (int i = 0; i <= STATE_WRITERS; i++) {
+    stored_init(&s);
+    for (int i = 0; i <= STORED_WRITERS; i++) {
         snprintf(name, sizeof name, "s%d", i);
-        state_note_write(&s, name, (uint64_t)i + 1);
+        stored_note_write(&s, name, (uint64_t)i + 1);
     }
-    assert_int_equal(s.n_writers, STATE_WRITERS);
-    assert_int_equal(state_write_of(&s, "s0"), 0);
-    assert_int_equal(state_write_of(&s, "s1"), 2);
-    state_note_write(&s, "s1", 50);
-    assert_int_equal(state_write_of(&s, "s1"), 50);
-    assert_int_equal(s.n_writers, STATE_WRITERS);
-    state_free(&s);
+    assert_int_equal(s.n_writers, STORED_WRITERS);
+    assert_int_equal(stored_write_of(&s, "s0"), 0);
+    assert_int_equal(stored_write_of(&s, "s1"), 2);
+    stored_note_write(&s, "s1", 50);
+    assert_int_equal(stored_write_of(&s, "s1"), 50);
+    assert_int_equal(s.n_writers, STORED_WRITERS);
+    stored_free(&s);
 }
 
 TEST(old_messages_go)
 {
-    state s;
+    stored_group s;
 
-    state_init(&s);
-    for (int i = 0; i < STATE_MESSAGES + 10; i++)
-        state_send(&s, "x", "m", 1, 0);
-    assert_int_equal(s.n_messages, STATE_MESSAGES);
+    stored_init(&s);
+    for (int i = 0; i < STORED_MESSAGES + 10; i++)
+        stored_send(&s, "x", "m", 1, 0);
+    assert_int_equal(s.n_messages, STORED_MESSAGES);
     assert_int_equal(TAILQ_FIRST(&s.messages)->number, 11);
-    state_send(&s, "x", "m", 1, 60000000);
+    stored_send(&s, "x", "m", 1, 60000000);
     assert_int_equal(s.n_messages, 1);
-    state_free(&s);
+    stored_free(&s);
 }
 
 TEST_MAIN()
