@@ -37,7 +37,7 @@ TEST(a_write_that_is_a_little_behind_does_not_hold_the_time)
     assert_int_equal(group_clock_now(&c, 5 * MS), -1);
 }
 
-/* Servers write and read at random moments; a read may come late. For each lease the time of no server passes its end,
+/* Servers start, write and read at random moments. For each lease the time of no server passes its end,
  * which is stored with the slack, before it has really passed. */
 TEST(no_lease_ends_early)
 {
@@ -52,7 +52,10 @@ TEST(no_lease_ends_early)
         group_clock_see(&servers[i], stored_us, now_ns);
     for (int step = 0; step < STEPS; step++) {
         group_clock *c = &servers[rand() % SERVERS];
-        now_ns += (uint64_t)(rand() % 400) * MS;
+        const int late_ms = step % 1000 < 500 ? 60 : 600; /* within the slack, and far beyond it */
+        now_ns += (uint64_t)(rand() % late_ms) * MS;
+        if (rand() % 8 == 0)
+            *c = (group_clock){0}; /* a server that has just started, and lags behind by the age of the write */
         group_clock_see(c, stored_us, now_ns); /* a write is made over what was read */
         const int64_t time_us = group_clock_now(c, now_ns);
         if (lease_end_us > 0 && time_us >= lease_end_us)
@@ -62,8 +65,22 @@ TEST(no_lease_ends_early)
             lease_ends_ns = now_ns + (uint64_t)LEASE_US * 1000;
         }
         stored_us = time_us;
-        now_ns += (uint64_t)(rand() % 200) * MS; /* until it is applied and others can see it */
+        now_ns += (uint64_t)(rand() % late_ms) / 2 * MS; /* until it is applied and others can see it */
     }
+}
+
+/* A server whose time is behind by less than the slack grants a lease; another, which does not step back, would end it
+ * early by so much. */
+TEST(the_slack_covers_servers_that_are_apart)
+{
+    enum { APART_MS = 90 };
+    group_clock ahead = {.time_us = APART_MS * 1000, .at_ns = MS}, behind = {.time_us = 0, .at_ns = MS};
+    const int64_t end_us = group_clock_now(&behind, MS) + LEASE_US;
+    const uint64_t early_ns = MS + (uint64_t)LEASE_US * 1000 - 50 * MS;
+
+    group_clock_see(&ahead, group_clock_now(&behind, MS), MS);
+    assert_true(group_clock_now(&ahead, early_ns) >= end_us);
+    assert_true(group_clock_now(&ahead, early_ns) < end_us + SLACK_US);
 }
 
 /* ---- what is stored -------------------------------------------------------------------- */
