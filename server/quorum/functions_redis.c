@@ -40,7 +40,8 @@ static void number_to_text(lua_State *L, int at)
 {
     double number = lua_tonumber(L, at);
     char text[NUMBER_TEXT_BYTES];
-    bool is_whole = number >= -9007199254740992.0 && number <= 9007199254740992.0 && number == floor(number);
+    bool is_whole =
+        number >= -9007199254740992.0 && number <= 9007199254740992.0 && number == (double)(long long)number;
     int len = is_whole ? snprintf(text, sizeof text, "%lld", (long long)number)
                        : snprintf(text, sizeof text, "%.17g", number);
 
