@@ -1,5 +1,5 @@
 /* The function library in lockstockd's own process does what it does in Redis: the same random calls go to both, at the
- * same times, and must give equal replies, messages and keys. LOCKSTOCK_SEED, which a failure prints, repeats a run. */
+ * same times, and must give equal replies, messages and keys. LOCKSTOCK_SEED, which is printed, repeats a run. */
 #include <time.h>
 
 #include "support/counts.h"
@@ -300,8 +300,7 @@ static void __attribute__((format(printf, 1, 2))) differs(const char *format, ..
 {
     va_list args;
 
-    fprintf(stderr, "LOCKSTOCK_SEED=%llu, call %zu at %lld: %s\n", (unsigned long long)s->seed, s->calls,
-            (long long)s->now_us, call_text());
+    fprintf(stderr, "call %zu at %lld: %s\n", s->calls, (long long)s->now_us, call_text());
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
@@ -480,6 +479,7 @@ static int open_scene(void **state)
     (void)state;
     s = calloc(1, sizeof *s);
     s->seed = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
+    fprintf(stderr, "LOCKSTOCK_SEED=%llu\n", (unsigned long long)s->seed);
     s->random = s->seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     s->now_us = INT64_C(1700000000000000);
     s->m = two_machines_new();

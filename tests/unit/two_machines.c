@@ -12,6 +12,8 @@
 #include "support/tempdir.h"
 #include "test.h"
 
+enum { ANSWER_S = 60 };
+
 static const char *const channels[TWO_MACHINES_SERVERS] = {"ls:wake:s0", "ls:wake:s1", "ls:wake:s2"};
 static const char everybody[] = "ls:wake:all"; /* always heard */
 
@@ -280,7 +282,10 @@ static bool open_redis(two_machines *m)
         return false;
     m->redis = redisConnectUnix(redis_fixture_socket(m->fixture));
     m->subscriber = redisConnectUnix(redis_fixture_socket(m->fixture));
-    return m->redis && !m->redis->err && m->subscriber && !m->subscriber->err;
+    if (!m->redis || m->redis->err || !m->subscriber || m->subscriber->err)
+        return false;
+    redisSetTimeout(m->redis, (struct timeval){.tv_sec = ANSWER_S}); /* a function may never end there */
+    return true;
 }
 
 two_machines *two_machines_new(void)
