@@ -107,6 +107,23 @@ static int redis_pcall(lua_State *L)
     return run_command(L, false);
 }
 
+/* pcall, as Redis has it: of an error of redis.call it gives the text. */
+static int protected_call(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    bool is_right = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0) == 0;
+    if (!is_right && lua_istable(L, -1)) {
+        lua_getfield(L, -1, "err");
+        if (lua_isstring(L, -1))
+            lua_replace(L, -2);
+        else
+            lua_pop(L, 1);
+    }
+    lua_pushboolean(L, is_right);
+    lua_insert(L, 1);
+    return lua_gettop(L);
+}
+
 /* ---- redis.register_function ----------------------------------------------------------- */
 
 static unsigned read_flags(lua_State *L, int at)
@@ -249,4 +266,6 @@ void functions_open_redis(lua_State *L, functions *f)
         lua_setfield(L, -2, levels[i]);
     }
     lua_setglobal(L, "redis");
+    lua_pushcfunction(L, protected_call);
+    lua_setglobal(L, "pcall");
 }

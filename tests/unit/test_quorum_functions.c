@@ -2,6 +2,7 @@
  * same times, and must give equal replies, messages and keys. LOCKSTOCK_SEED, which is printed, repeats a run. */
 #include <time.h>
 
+#include "functions/library.h"
 #include "support/counts.h"
 #include "test.h"
 #include "unit/two_machines.h"
@@ -434,6 +435,20 @@ static int64_t step_ms(void)
     return one_in(3) ? 0 : below(one_in(2) ? 600 : 5000);
 }
 
+/* A key is lost, or somebody else writes it. */
+static void spoil(void)
+{
+    static const char kinds[] = "nhwst";
+    char kind = kinds[below(5)], key[TEXT_BYTES];
+    unsigned i = below(TOKENS);
+
+    if (kind == 't')
+        snprintf(key, sizeof key, BASE "lock:t:T%u.%u", i, s->tickets[i].generation);
+    else
+        snprintf(key, sizeof key, BASE "lock:%c:n%u", kind, i % NAMES);
+    two_machines_put(s->m, key, one_in(3) ? FOREIGN_NONE : (two_machines_foreign)below(FOREIGN_ZSET + 1));
+}
+
 static void step(void)
 {
     s->now_us += step_ms() * 1000;
@@ -442,6 +457,8 @@ static void step(void)
         two_machines_listen(s->m, below(TWO_MACHINES_SERVERS), !one_in(3));
     if (one_in(20))
         two_machines_repack(s->m);
+    if (one_in(150))
+        spoil();
     if (one_in(60))
         make(force);
     else if (one_in(30))
@@ -482,7 +499,7 @@ static int open_scene(void **state)
     fprintf(stderr, "LOCKSTOCK_SEED=%llu\n", (unsigned long long)s->seed);
     s->random = s->seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     s->now_us = INT64_C(1700000000000000);
-    s->m = two_machines_new();
+    s->m = two_machines_new(functions_text, functions_len, functions_digest);
     return s->m ? 0 : -1;
 }
 

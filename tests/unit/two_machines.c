@@ -2,7 +2,6 @@
 
 #include <hiredis/hiredis.h>
 
-#include "functions/library.h"
 #include "memory.h"
 #include "quorum/functions.h"
 #include "store/fcall.h"
@@ -18,6 +17,7 @@ static const char *const channels[TWO_MACHINES_SERVERS] = {"ls:wake:s0", "ls:wak
 static const char everybody[] = "ls:wake:all"; /* always heard */
 
 struct two_machines {
+    const char *digest;
     char *dir;
     moved_clock clock;
     const char *env[4];
@@ -100,7 +100,7 @@ void two_machines_listen(two_machines *m, unsigned server, bool listens)
 
 static const store_value *redis_call(two_machines *m, const store_call *call)
 {
-    fcall *f = fcall_new(&call, 1, functions_digest, false);
+    fcall *f = fcall_new(&call, 1, m->digest, false);
     void *it = NULL;
 
     redisAppendFormattedCommand(m->redis, f->bytes, f->len);
@@ -245,10 +245,22 @@ void two_machines_repack(two_machines *m)
     free(buffer.data);
 }
 
-void two_machines_set(two_machines *m, const char *key, const char *value)
+void two_machines_put(two_machines *m, const char *key, two_machines_foreign foreign)
 {
-    freeReplyObject(checked(m->redis, redisCommand(m->redis, "SET %s %s", key, value)));
-    keys_set(m->keys, lks_rpc_slice_of(key), lks_rpc_slice_of(value), 0);
+    static const char *const commands[] = {
+        [FOREIGN_STRING] = "SET %s x", [FOREIGN_HASH] = "HSET %s x y", [FOREIGN_ZSET] = "ZADD %s 1 x"};
+    const lks_rpc_slice name = lks_rpc_slice_of(key), x = {"x", 1}, y = {"y", 1};
+
+    ask(m->redis, "DEL %s", key);
+    keys_delete(m->keys, name);
+    if (foreign != FOREIGN_NONE)
+        ask(m->redis, commands[foreign], key);
+    if (foreign == FOREIGN_STRING)
+        keys_set(m->keys, name, x, 0);
+    else if (foreign == FOREIGN_HASH)
+        keys_set_field(m->keys, name, x, y);
+    else if (foreign == FOREIGN_ZSET)
+        keys_set_member(m->keys, name, x, 1);
 }
 
 const keys *two_machines_keys(const two_machines *m)
@@ -288,13 +300,14 @@ static bool open_redis(two_machines *m)
     return true;
 }
 
-two_machines *two_machines_new(void)
+two_machines *two_machines_new(const char *library, size_t len, const char *digest)
 {
     two_machines *m = memory_alloc(sizeof *m);
     lks_error error;
 
+    m->digest = digest;
     m->arena = memory_arena();
-    if (functions_open(functions_text, functions_len, functions_digest, &m->engine, &error) != LKS_OK) {
+    if (functions_open(library, len, digest, &m->engine, &error) != LKS_OK) {
         fprintf(stderr, "%s\n", error.message);
         two_machines_free(m);
         return NULL;
@@ -303,7 +316,7 @@ two_machines *two_machines_new(void)
         two_machines_free(m);
         return NULL;
     }
-    freeReplyObject(checked(m->redis, redisCommand(m->redis, "FUNCTION LOAD %b", functions_text, functions_len)));
+    freeReplyObject(checked(m->redis, redisCommand(m->redis, "FUNCTION LOAD %b", library, len)));
     ask(m->subscriber, "SUBSCRIBE %s", everybody);
     return m;
 }

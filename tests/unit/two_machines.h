@@ -1,4 +1,4 @@
-/* The function library in a real redis-server, whose clock stands still where the test puts it, and in this process
+/* A function library in a real redis-server, whose clock stands still where the test puts it, and in this process
  * (server/quorum/functions.h), over the same keys at the same time. Main thread only. What it finds out of place fails
  * the test. */
 #ifndef LOCKSTOCK_TESTS_TWO_MACHINES_H
@@ -14,8 +14,9 @@ typedef struct two_machines two_machines;
 
 enum { TWO_MACHINES_SERVERS = 3 };
 
-/* Starts a redis-server. NULL: it does not start. */
-two_machines *two_machines_new(void);
+/* Starts a redis-server, and loads the library in both; it and the digest must outlive the two. NULL: it does not
+ * start, or the engine does not load the library. */
+two_machines *two_machines_new(const char *library, size_t len, const char *digest);
 void two_machines_free(two_machines *m);
 
 /* No keys, all servers subscribed, this time. */
@@ -42,8 +43,9 @@ void two_machines_repack(two_machines *m);
 const char *two_machines_redis_keys(two_machines *m);
 const char *two_machines_engine_keys(two_machines *m);
 
-/* A command of Redis, for what both get: "SET key value". */
-void two_machines_set(two_machines *m, const char *key, const char *value);
+/* Removes a key in both, or puts in its place one of another type that holds what no function has written. */
+typedef enum two_machines_foreign { FOREIGN_NONE, FOREIGN_STRING, FOREIGN_HASH, FOREIGN_ZSET } two_machines_foreign;
+void two_machines_put(two_machines *m, const char *key, two_machines_foreign foreign);
 
 /* A value in one line. */
 const char *two_machines_text(two_machines *m, const store_value *value);
