@@ -149,10 +149,11 @@ local function waiter_of(q, token)
   return w
 end
 
--- Removes an entry without record, after a loss of data.
-local function sweep(q, line, token)
+-- Removes the next entry, which has no record: its record has ended, or was lost. Its entries in other queues are still
+-- there.
+local function sweep(line, token)
   write('ZREM', line.queue, token)
-  q.gone[token], line.left = true, true
+  line.at, line.left = line.at + 1, true
 end
 
 local function advance(q, line, number)
@@ -162,7 +163,7 @@ local function advance(q, line, number)
     if not next or next.number >= number then return end
     local w = waiter_of(q, next.token)
     local want = w and w.want[line.name]
-    if want then pass(line, next.number, want) else sweep(q, line, next.token) end
+    if want then pass(line, next.number, want) else sweep(line, next.token) end
   end
 end
 
@@ -455,7 +456,7 @@ local function promote(q)
     local w = waiter_of(q, next.token)
     if not w or not w.want[line.name] then
       worked(LOOK_WORK)
-      sweep(q, line, next.token)
+      sweep(line, next.token)
     elseif not is_there(q, line, w) then
       worked(LOOK_WORK * #w.wants)
       pass_over(q, line, w)

@@ -40,7 +40,8 @@ static void number_to_text(lua_State *L, int at)
 {
     double number = lua_tonumber(L, at);
     char text[NUMBER_TEXT_BYTES];
-    bool is_whole = number >= -9007199254740992.0 && number <= 9007199254740992.0 && number == floor(number);
+    bool is_whole =
+        number >= -9007199254740992.0 && number <= 9007199254740992.0 && number == (double)(long long)number;
     int len = is_whole ? snprintf(text, sizeof text, "%lld", (long long)number)
                        : snprintf(text, sizeof text, "%.17g", number);
 
@@ -104,6 +105,23 @@ static int redis_call(lua_State *L)
 static int redis_pcall(lua_State *L)
 {
     return run_command(L, false);
+}
+
+/* pcall, as Redis has it: of an error of redis.call it gives the text. */
+static int protected_call(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    bool is_right = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0) == 0;
+    if (!is_right && lua_istable(L, -1)) {
+        lua_getfield(L, -1, "err");
+        if (lua_isstring(L, -1))
+            lua_replace(L, -2);
+        else
+            lua_pop(L, 1);
+    }
+    lua_pushboolean(L, is_right);
+    lua_insert(L, 1);
+    return lua_gettop(L);
 }
 
 /* ---- redis.register_function ----------------------------------------------------------- */
@@ -248,4 +266,6 @@ void functions_open_redis(lua_State *L, functions *f)
         lua_setfield(L, -2, levels[i]);
     }
     lua_setglobal(L, "redis");
+    lua_pushcfunction(L, protected_call);
+    lua_setglobal(L, "pcall");
 }

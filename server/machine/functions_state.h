@@ -31,7 +31,7 @@ struct functions {
     functions_running *running; /* NULL: none */
 };
 
-/* Sets the global `redis`. Called in protected mode. */
+/* Sets the globals `redis` and `pcall`. Called in protected mode. */
 void functions_open_redis(lua_State *L, functions *f);
 
 /* A number of Lua as Redis makes an integer of it: what is behind the point goes. */

@@ -49,8 +49,8 @@ static size_t integer_size(format *f, char kind)
         break;
     }
     size_t size = read_size(f, sizeof(int));
-    if (size == 0 || size > NUMBER_BYTES_MAX || (size & (size - 1)) != 0)
-        luaL_error(f->L, "integral size %d is not a power of 2", (int)size);
+    if (size == 0 || size > NUMBER_BYTES_MAX)
+        luaL_error(f->L, "integral size %d is not from 1 to %d", (int)size, NUMBER_BYTES_MAX);
     return size;
 }
 
@@ -94,7 +94,7 @@ static bool next_option(format *f, option *o)
     case 's':
         break;
     default:
-        luaL_argerror(f->L, 1, lua_pushfstring(f->L, "invalid format option [%c]", o->kind));
+        luaL_argerror(f->L, 1, lua_pushfstring(f->L, "invalid format option '%c'", o->kind));
     }
     return true;
 }
@@ -205,7 +205,7 @@ static void push_number(lua_State *L, const format *f, const char *from, const o
 static size_t size_before(lua_State *L)
 {
     if (lua_gettop(L) < 3 || !lua_isnumber(L, -1))
-        luaL_error(L, "format `c0' needs a previous size");
+        luaL_error(L, "format 'c0' needs a previous size");
     double size = lua_tonumber(L, -1);
     lua_pop(L, 1);
     luaL_argcheck(L, size >= 0 && size <= INT_MAX, 2, "data string too short");

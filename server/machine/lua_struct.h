@@ -10,7 +10,7 @@
  *   struct.unpack(format, text, position from 1) -> value..., the position behind
  *
  *   < >      little-endian (as at first), big-endian
- *   b B      a byte, signed and not; h H 2 bytes; l L 8; i I 4, i<n> I<n> n bytes: 1, 2, 4 or 8
+ *   b B      a byte, signed and not; h H 2 bytes; l L 8; i I 4, i<n> I<n> n bytes, 8 at most
  *   f d      float, double
  *   s        text and a zero byte
  *   c<n>     n bytes of text, without <n> 1; c0 packs the whole text, and unpacks as many bytes as the number before

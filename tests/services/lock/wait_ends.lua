@@ -155,6 +155,13 @@ function case.a_waiter_whose_record_was_lost_queues_anew()
   release "T3"; deliver() "T2"
 end
 
+function case.waiters_whose_records_have_ended_are_removed_from_each_queue()
+  acquire "T1 a b"; wait "S1 T2 a b"; wait "S1 T3 a b"; wait "S1 T4 b"
+  redis("DEL", key "t:T2"); redis("DEL", key "t:T3")
+  release "T1"; woken "S1 T4" "ACQUIRED"; queue "a" ""; queue "b" ""
+  acquire "T5 a" "ACQUIRED"
+end
+
 -- ---- withdrawal ----
 
 -- promise L37: TIMED_OUT: the waiter is withdrawn; an earlier grant wins

@@ -1,0 +1,437 @@
+/* Commands, struct and the conversion of values are those of Redis: random commands go to a real redis-server and to the
+ * engine, and must give equal replies and keys. LOCKSTOCK_SEED, which is printed, repeats a run. Then what only the
+ * engine has: limits, and a full store. */
+#include <time.h>
+
+#include "memory.h"
+#include "quorum/functions.h"
+#include "support/counts.h"
+#include "test.h"
+#include "unit/two_machines.h"
+
+#define DIGEST "0123456789abcdef"
+
+static const char library[] =
+    "#!lua name=lockstock_commands\n"
+    "local function call(bases, words) return redis.pcall(unpack(words, 2)) end\n"
+    "redis.register_function('try_" DIGEST "', call)\n"
+    "redis.register_function{function_name = 'read_" DIGEST "', callback = call, flags = {'no-writes'}}\n"
+    "redis.register_function{function_name = 'free_" DIGEST "', callback = call, flags = {'allow-oom'}}\n"
+    "redis.register_function('raise_" DIGEST "', function(bases, words)\n"
+    "  local ok, e = pcall(redis.call, unpack(words, 2))\n"
+    "  return {tostring(ok), type(e), type(e) == 'table' and e.err or e}\n"
+    "end)\n"
+    "redis.register_function('number_" DIGEST "', function(bases, words)\n"
+    "  redis.call('SET', 'number', tonumber(words[2]))\n"
+    "  return redis.call('GET', 'number')\n"
+    "end)\n"
+    "local function text(value) return type(value) == 'number' and string.format('%.17g', value) or value end\n"
+    "redis.register_function('pack_" DIGEST "', function(bases, words)\n"
+    "  local values = {}\n"
+    "  for i = 3, #words do values[#values + 1] = tonumber(words[i]) or words[i] end\n"
+    "  local ok, packed = pcall(struct.pack, words[2], unpack(values))\n"
+    "  if not ok then return {'pack', packed} end\n"
+    "  local all = {pcall(struct.unpack, words[2], packed)}\n"
+    "  for i = 2, #all do all[i] = text(all[i]) end\n"
+    "  local cut = {pcall(struct.unpack, words[2], string.sub(packed, 2))}\n"
+    "  return {packed, tostring(all[1]), unpack(all, 2), tostring(cut[1]), text(cut[2])}\n"
+    "end)\n"
+    "local function values() return {1, 2.7, -2.7, true, false, 'text', {}, {1, 'a', false, 3}, {1, nil, 3}, "
+    "{{{'deep'}}}, {ok = "
+    "'FINE'},\n"
+    "  {err = 'CODE text'}, redis.error_reply('CODE text'), redis.error_reply('-CODE text'), "
+    "redis.error_reply('word'),\n"
+    "  redis.status_reply('FINE'), redis.sha1hex('abc'), redis.sha1hex(''), string.rep, 1e15, -0.0, {[2] = 'behind'},\n"
+    "  type(redis.LOG_WARNING), {1, {2, {3, {4, {5}}}}}} end\n"
+    "redis.register_function('value_" DIGEST "', function(bases, words) return values()[tonumber(words[2])] end)\n"
+    "redis.register_function('fail_" DIGEST "', function(bases, words)\n"
+    "  if words[2] == 'table' then error({err = 'CODE text'}) end\n"
+    "  redis.call('SET', 'written', '1')\n"
+    "  local way = words[2]\n"
+    "  if way == 'loop' then while true do end end\n"
+    "  if way == 'stubborn' then while true do pcall(function() while true do end end) end end\n"
+    "  if way == 'memory' then local t = {} while true do t[#t + 1] = string.rep('x', 1000000) .. #t end end\n"
+    "  if way == 'stack' then local function f() return 1 + f() end return f() end\n"
+    "  if way == 'msgpack' then return cmsgpack.pack({}) end\n"
+    "  if way == 'global' then misspelt = 1 end\n"
+    "  if way == 'open' then return io.open('/etc/passwd') end\n"
+    "  error('on purpose')\n"
+    "end)\n";
+
+static two_machines *m;
+static uint64_t seed, chance;
+static int64_t now_us = INT64_C(1700000000000123);
+
+enum { WORDS_MAX = 16, VALUES = 24 };
+
+typedef struct words {
+    lks_rpc_slice word[WORDS_MAX];
+    size_t n;
+} words;
+
+static unsigned below(unsigned n)
+{
+    chance ^= chance << 13;
+    chance ^= chance >> 7;
+    chance ^= chance << 17;
+    return (unsigned)((chance >> 11) % n);
+}
+
+static store_call call_of(const char *function, words *w)
+{
+    return (store_call){.base = lks_rpc_slice_of("ls:{t/g}:"), .function = function, .args = w->word, .n_args = w->n};
+}
+
+static const char *text_of_words(const words *w)
+{
+    static char text[1024];
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < w->n; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, " '%.*s'", (int)w->word[i].len, w->word[i].data);
+    return text;
+}
+
+static void compare(const char *function, words *w)
+{
+    const store_value *redis, *engine;
+    const char *redis_sent;
+    const store_call call = call_of(function, w);
+    const char *sent = two_machines_call(m, &call, &redis, &engine, &redis_sent);
+    const char *one = two_machines_text(m, redis), *two = two_machines_text(m, engine);
+
+    if (redis->type != engine->type || strcmp(one, two) != 0 || strcmp(redis_sent, sent) != 0)
+        fail_msg("%s%s\nRedis:  %s\n%sengine: %s\n%s", function, text_of_words(w), one, redis_sent, two, sent);
+}
+
+/* ---- random commands -------------------------------------------------------------------- */
+
+/* k a key, f a field or member, v a value, i an integer, s a score, p a pattern, c a channel; other words as they are. */
+static const char *const templates[] = {
+    "GET k",
+    "SET k v",
+    "SET k v PX i",
+    "SET k v NX",
+    "SET k v XX GET",
+    "SET k v NX GET PX i",
+    "SET k v KEEPTTL",
+    "SET k v GET KEEPTTL",
+    "SET k v KEEPTTL PX i",
+    "SET k v nx xx",
+    "SET k v PX",
+    "set k v px i",
+    "SETRANGE k i v",
+    "DEL k",
+    "UNLINK k k k",
+    "EXISTS k k",
+    "EXISTS k",
+    "HGET k f",
+    "HSET k f v",
+    "HSET k f v f v",
+    "HSET k f v f",
+    "HDEL k f",
+    "HDEL k f f f",
+    "HLEN k",
+    "HGETALL k",
+    "HMGET k f f f",
+    "HINCRBY k f i",
+    "HRANDFIELD k 100 WITHVALUES",
+    "HRANDFIELD k 100",
+    "HRANDFIELD k 0",
+    "ZADD k s f",
+    "ZADD k s f s f",
+    "ZADD k s f s",
+    "ZREM k f",
+    "ZREM k f f f",
+    "ZCARD k",
+    "ZSCORE k f",
+    "ZRANGE k i i",
+    "ZRANGE k 0 -1 WITHSCORES",
+    "ZRANGE k i i WITHSCORES",
+    "ZRANGE k i i withscore",
+    "PEXPIRE k i",
+    "PEXPIRE k v",
+    "MGET k k k",
+    "TYPE k",
+    "TIME",
+    "PUBLISH c v",
+    "PUBSUB NUMSUB c c",
+    "CLUSTER MYID",
+    "GET",
+    "GET k k",
+    "NOSUCH k",
+    "TIME k",
+};
+
+static lks_rpc_slice any_word(char kind)
+{
+    static const char *const values[] = {"",    "1",   "-3", "007", "9223372036854775807",
+                                         "abc", "a b", "+1", " 1",  "x\xff"};
+    static const char *const integers[] = {"0", "1", "-1", "2", "-2", "5", "100", "1500", "-0", "1.5", "x", "01"};
+    static const char *const scores[] = {"0", "1", "2", "-1.5", "1e3", "inf", "-inf", "nan", "x", "1700000000000123",
+                                         "-0"};
+    static const char *const channels[] = {"ls:wake:s0", "ls:wake:s1", "ls:wake:none"};
+    static const char *const keys_[] = {"k0", "k1", "k2", "k3", "k4", "k5"};
+    static const char *const fields[] = {"f0", "f1", "f", "", "m"};
+
+#define ANY(list) lks_rpc_slice_of((list)[below(sizeof(list) / sizeof *(list))])
+    switch (kind) {
+    case 'k':
+        return ANY(keys_);
+    case 'f':
+        return ANY(fields);
+    case 'v':
+        return ANY(values);
+    case 'i':
+        return ANY(integers);
+    case 's':
+        return ANY(scores);
+    default:
+        return ANY(channels);
+    }
+}
+
+static words words_of(const char *template)
+{
+    words w = {0};
+
+    while (*template) {
+        size_t len = strcspn(template, " ");
+        lks_rpc_slice word = {template, len};
+        if (len == 1 && strchr("kfvisc", *template))
+            word = any_word(*template);
+        w.word[w.n++] = word;
+        template += len + (template[len] == ' ');
+    }
+    return w;
+}
+
+TEST(random_commands_do_the_same)
+{
+    static const char *const functions_[] = {"try", "try", "try", "try", "read", "raise"};
+
+    for (size_t i = 0; i < counts_of(20000, 500000); i++) {
+        now_us += below(4) == 0 ? (int64_t)below(800) * 1000 : 0;
+        two_machines_at(m, now_us);
+        if (i % 1000 == 0)
+            two_machines_reset(m, now_us);
+        words w = words_of(templates[below(sizeof templates / sizeof *templates)]);
+        compare(functions_[below(6)], &w);
+        if (below(50) == 0) {
+            const char *redis = two_machines_redis_keys(m), *engine = two_machines_engine_keys(m);
+            if (strcmp(redis, engine) != 0)
+                fail_msg("after%s\nkeys of Redis:\n%s\nof the engine:\n%s", text_of_words(&w), redis, engine);
+        }
+    }
+}
+
+TEST(values_are_converted_as_redis_does)
+{
+    char number[16];
+
+    for (unsigned i = 1; i <= VALUES; i++) {
+        words w = {.n = 1};
+        snprintf(number, sizeof number, "%u", i);
+        w.word[0] = lks_rpc_slice_of(number);
+        compare("value", &w);
+    }
+}
+
+TEST(numbers_become_words_as_redis_does)
+{
+    static const char *const numbers[] = {
+        "0",    "1",    "-1",   "1.5",   "1e15", "1700000000000123", "9007199254740993", "0.1",
+        "1e16", "1e17", "1e18", "1e300", "-1e-7"};
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        words w = {.word = {lks_rpc_slice_of(numbers[i])}, .n = 1};
+        compare("number", &w);
+    }
+}
+
+TEST(struct_is_that_of_redis)
+{
+    static const char *const formats[] = {
+        "<BBBdd", "<BBdd", "<ddd", "<Bc0", "<Hc0d", "<I",        "<i2i4i8",          ">hHlL", "<sd", "bBhH",
+        "f",      "c3",    "c",    "x",    "<bs",   "> I2 < I2", "<c1ddddBc0Bc0Hc0", "q",     "i3",  "c0",
+        ""};
+    static const char *const values[] = {"0", "1", "-1", "255", "65536", "1700000000000123", "-1.5", "abc", "3", "5"};
+
+    for (size_t i = 0; i < counts_of(5000, 100000); i++) {
+        words w = {.word = {lks_rpc_slice_of(formats[below(sizeof formats / sizeof *formats)])}, .n = 1};
+        for (unsigned n = below(10); n > 0; n--)
+            w.word[w.n++] = lks_rpc_slice_of(values[below(sizeof values / sizeof *values)]);
+        two_machines_at(m, now_us);
+        compare("pack", &w);
+    }
+}
+
+/* ---- the engine alone --------------------------------------------------------------------- */
+
+static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice message)
+{
+    (void)arg;
+    (void)channel;
+    (void)message;
+    return 0;
+}
+
+static bool is_subscribed(void *arg, lks_rpc_slice channel)
+{
+    (void)arg;
+    (void)channel;
+    return false;
+}
+
+typedef struct alone {
+    functions *functions;
+    keys *keys;
+    lks_rpc_arena *arena;
+} alone;
+
+static alone open_alone(void)
+{
+    alone a = {.keys = keys_new(), .arena = memory_arena()};
+    lks_error error;
+
+    if (functions_open(library, sizeof library - 1, DIGEST, &a.functions, &error) != LKS_OK)
+        fail_msg("%s", error.message);
+    return a;
+}
+
+static void close_alone(alone *a)
+{
+    functions_close(a->functions);
+    keys_free(a->keys);
+    lks_rpc_arena_free(a->arena);
+}
+
+static const store_value *run_alone(alone *a, const char *function, const char *template, bool is_full)
+{
+    const functions_hooks hooks = {.publish = publish, .is_subscribed = is_subscribed};
+    words w = words_of(template);
+    const store_call call = call_of(function, &w);
+
+    return functions_run(a->functions, a->keys, &hooks, now_us, &call, is_full, a->arena);
+}
+
+static void fails_with(alone *a, const char *function, const char *template, bool is_full, const char *text)
+{
+    const store_value *reply = run_alone(a, function, template, is_full);
+
+    if (reply->type != STORE_ERROR || !strstr(reply->string.data, text))
+        fail_msg("%s %s: %s", function, template, reply->string.data);
+    /* the state is whole afterwards */
+    reply = run_alone(a, "try", "EXISTS none", false);
+    assert_int_equal(reply->type, STORE_INTEGER);
+}
+
+TEST(no_function_takes_the_process)
+{
+    alone a = open_alone();
+
+    fails_with(&a, "fail", "loop", false, "ran for too long");
+    fails_with(&a, "fail", "stubborn", false, "ran for too long");
+    fails_with(&a, "fail", "memory", false, "not enough memory");
+    assert_true(functions_used(a.functions).bytes_max <= 64 << 20);
+    fails_with(&a, "fail", "stack", false, "stack overflow");
+    fails_with(&a, "fail", "msgpack", false, "nonexistent global variable 'cmsgpack'");
+    fails_with(&a, "fail", "global", false, "readonly");
+    fails_with(&a, "fail", "open", false, "nonexistent global variable 'io'");
+    fails_with(&a, "fail", "other", false, "on purpose");
+    fails_with(&a, "fail", "table", false, "CODE text");
+    fails_with(&a, "none", "GET x", false, "ERR Function not found");
+    close_alone(&a);
+}
+
+TEST(a_full_store_refuses_what_may_need_memory)
+{
+    alone a = open_alone();
+
+    fails_with(&a, "try", "SET x 1", true, "OOM ");
+    assert_int_equal(keys_count(a.keys), 0);
+    assert_int_equal(run_alone(&a, "read", "EXISTS x", true)->type, STORE_INTEGER);
+    assert_int_equal(run_alone(&a, "free", "SET x 1", true)->type, STORE_STRING);
+    assert_int_equal(keys_count(a.keys), 1);
+    close_alone(&a);
+}
+
+TEST(a_library_that_does_not_load_is_told)
+{
+    static const char *const texts[] = {"#!lua name=x\nlocal",
+                                        "#!lua name=x\nerror('why')",
+                                        "#!lua name=x\nos.exit(1)",
+                                        "#!lua name=x\nredis.register_function('x', 1)",
+                                        "#!lua name=x\nwhile true do end",
+                                        "#!lua name=x\nredis.call('GET', 'x')",
+                                        "#!lua name=x\nredis.register_function{}",
+                                        "#!lua name=x\nerror({})",
+                                        "#!lua name=x\nloadstring('x')"};
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        functions *f;
+        lks_error error;
+        assert_int_equal(functions_open(texts[i], strlen(texts[i]), DIGEST, &f, &error), LKS_INTERNAL);
+        assert_non_null(strstr(error.message, "does not load"));
+    }
+}
+
+static void note_key(void *arg, const keys_entry *key)
+{
+    (void)key;
+    ++*(unsigned *)arg;
+}
+
+TEST(scan_walks_in_steps)
+{
+    alone a = open_alone();
+    char name[32], template[64] = "SCAN 0 MATCH k*1 COUNT 10";
+    unsigned found = 0, steps = 0, all = 0;
+    uint64_t cursor = 0;
+
+    for (unsigned i = 0; i < 100; i++) {
+        snprintf(name, sizeof name, "k%u", i);
+        keys_set(a.keys, lks_rpc_slice_of(name), lks_rpc_slice_of("1"), 0);
+    }
+    for (bool is_over = false; !is_over; steps++) {
+        const store_value *reply = run_alone(&a, "read", template, false);
+        assert_int_equal(reply->type, STORE_ARRAY);
+        found += (unsigned)reply->element[1].n;
+        is_over = strcmp(reply->element[0].string.data, "0") == 0;
+        snprintf(template, sizeof template, "SCAN %s MATCH k*1 COUNT 10", reply->element[0].string.data);
+    }
+    assert_int_equal(found, 10);
+    assert_in_range(steps, 10, 11);
+    keys_scan(a.keys, &cursor, 1000, note_key, &all);
+    assert_int_equal(all, KEYS_SCAN_MAX);
+    close_alone(&a);
+}
+
+static int open_both(void **state)
+{
+    const char *text = getenv("LOCKSTOCK_SEED");
+
+    (void)state;
+    seed = text ? strtoull(text, NULL, 10) : (uint64_t)time(NULL);
+    fprintf(stderr, "LOCKSTOCK_SEED=%llu\n", (unsigned long long)seed);
+    chance = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    m = two_machines_new(library, sizeof library - 1, DIGEST);
+    return m ? 0 : -1;
+}
+
+static int close_both(void **state)
+{
+    (void)state;
+    two_machines_free(m);
+    return 0;
+}
+
+static int reset_both(void **state)
+{
+    (void)state;
+    two_machines_reset(m, now_us);
+    return 0;
+}
+
+TEST_MAIN(.setup_all = open_both, .teardown_all = close_both, .setup = reset_both)
