@@ -3,7 +3,7 @@
 #include <hiredis/hiredis.h>
 
 #include "memory.h"
-#include "quorum/functions.h"
+#include "machine/functions.h"
 #include "store/fcall.h"
 #include "store/value.h"
 #include "support/moved_clock.h"

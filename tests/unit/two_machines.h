@@ -1,5 +1,5 @@
 /* A function library in a real redis-server, whose clock stands still where the test puts it, and in this process
- * (server/quorum/functions.h), over the same keys at the same time. Main thread only. What it finds out of place fails
+ * (server/machine/functions.h), over the same keys at the same time. Main thread only. What it finds out of place fails
  * the test. */
 #ifndef LOCKSTOCK_TESTS_TWO_MACHINES_H
 #define LOCKSTOCK_TESTS_TWO_MACHINES_H
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "quorum/keys.h"
+#include "machine/keys.h"
 #include "store/types.h"
 
 typedef struct two_machines two_machines;

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "memory.h"
-#include "quorum/functions.h"
+#include "machine/functions.h"
 #include "support/counts.h"
 #include "test.h"
 #include "unit/two_machines.h"

@@ -1,6 +1,6 @@
 /* The keys of a group in memory: what no function of the library needs, and the packed form. */
-#include "quorum/glob.h"
-#include "quorum/keys.h"
+#include "machine/glob.h"
+#include "machine/keys.h"
 #include "support/counts.h"
 #include "test.h"
 
