@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/process.h"
@@ -222,7 +223,10 @@ void zookeeper_fixture_signal(zookeeper_fixture *fixture, size_t i, int signal_n
     if (!m->server)
         return;
     if (signal_number != SIGKILL) {
+        siginfo_t stopped;
         process_signal(m->server, signal_number);
+        if (signal_number == SIGSTOP) /* its threads go on for a moment */
+            waitid(P_PID, (id_t)process_pid(m->server), &stopped, WSTOPPED);
         return;
     }
     process_free(m->server);

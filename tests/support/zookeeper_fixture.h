@@ -27,7 +27,7 @@ unsigned short zookeeper_fixture_port(const zookeeper_fixture *fixture, size_t i
 /* Its pid; 0 while it is killed. */
 pid_t zookeeper_fixture_pid(const zookeeper_fixture *fixture, size_t i);
 
-/* Sends a signal to member i. SIGKILL: returns when it is gone. SIGSTOP, SIGCONT: at once. */
+/* Sends a signal to member i. SIGKILL and SIGSTOP: returns when it is gone, or all its threads have stopped. */
 void zookeeper_fixture_signal(zookeeper_fixture *fixture, size_t i, int signal_number);
 
 /* Starts member i again after SIGKILL, on its data and port, without a wait. False: it cannot be started. */

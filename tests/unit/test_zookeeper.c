@@ -221,7 +221,7 @@ TEST(a_client_can_be_closed_at_any_time)
         answer a = {.n = 1}, b = {0};
         client_open(&c, scene_hosts(), "/closed", NULL, true);
         for (unsigned i = 0; i < turns; i++)
-            uv_run(&here.loop, UV_RUN_ONCE);
+            scene_turn(10);
         zk_op one = client_op(ZK_SET, "/", "", -1);
         zk_multi(c.zookeeper, &one, 1, scene_on_applied, &a);
         zk_get(c.zookeeper, "/", scene_on_got, &b);

@@ -7,9 +7,16 @@
 
 struct zookeeper_scene here;
 
+/* Something happened. Without uv_stop, uv_run would go on to wait for the next event after a timer's callback. */
+static void wake(void)
+{
+    uv_stop(&here.loop);
+}
+
 static void on_late(uv_timer_t *timer)
 {
     here.late = true;
+    wake();
 }
 
 void scene_turn(unsigned ms)
@@ -36,6 +43,7 @@ static void on_state(void *arg, bool ready, const char *reason)
     assert_true(ready == !reason);
     c->ready = ready;
     c->states++;
+    wake();
     snprintf(c->reason, sizeof c->reason, "%s", reason ? reason : "");
 }
 
@@ -63,7 +71,7 @@ void client_open(client *c, const char *hosts, const char *root, const char *cre
         .hosts = hosts,
         .root = root,
         .credentials = credentials,
-        .session_timeout_ms = SCENE_SESSION_MS,
+        .session_timeout_ms = here.session_ms ? here.session_ms : SCENE_SESSION_MS,
         .create_root = create_root,
         .events = {.state = on_state, .session = on_session, .watch = on_watch, .arg = c},
     };
@@ -87,6 +95,7 @@ static void on_closed(void *arg)
 {
     ((client *)arg)->closed = true;
     here.open--;
+    wake();
 }
 
 void client_close(client *c)
@@ -112,6 +121,7 @@ void scene_on_got(void *arg, zk_code code, const char *data, size_t len, int32_t
 {
     answer *a = arg;
 
+    wake();
     assert_false(a->over);
     *a = (answer){.over = true, .code = code, .len = len, .version = version};
     if (code == ZK_OK)
@@ -122,6 +132,7 @@ static void on_found(void *arg, zk_code code, int32_t version)
 {
     answer *a = arg;
 
+    wake();
     assert_false(a->over);
     *a = (answer){.over = true, .code = code, .version = version};
 }
@@ -130,6 +141,7 @@ static void on_listed(void *arg, zk_code code, const char *const *names, size_t 
 {
     answer *a = arg;
 
+    wake();
     assert_false(a->over);
     *a = (answer){.over = true, .code = code, .n = n};
     for (size_t i = 0; i < n; i++)
@@ -141,6 +153,7 @@ void scene_on_applied(void *arg, zk_code code, size_t failed, const int32_t *ver
     answer *a = arg;
     size_t n = a->n;
 
+    wake();
     assert_false(a->over);
     *a = (answer){.over = true, .code = code, .failed = failed, .n = n};
     if (versions)
@@ -221,6 +234,7 @@ int scene_set_up(void **state)
 {
     assert_int_equal(uv_loop_init(&here.loop), 0);
     uv_timer_init(&here.loop, &here.limit);
+    here.session_ms = 0;
     return 0;
 }
 

@@ -13,7 +13,8 @@
 
 enum {
     SCENE_PATIENCE_MS = 30000,
-    SCENE_SESSION_MS = 2000,
+    SCENE_SESSION_MS = 9000, /* long enough for a busy machine */
+    SCENE_SHORT_MS = 2000,
     SCENE_EVENTS_MAX = 64,
     SCENE_OPS_MAX = 8,
     SCENE_DATA_BYTES = 64,
@@ -42,7 +43,8 @@ typedef struct answer {
 } answer;
 
 extern struct zookeeper_scene {
-    size_t n; /* members */
+    size_t n;            /* members */
+    uint32_t session_ms; /* of clients that are opened; 0: SCENE_SESSION_MS */
     zookeeper_fixture *ensemble;
     uv_loop_t loop;
     uv_timer_t limit;
