@@ -87,9 +87,30 @@ run_on_set() { # cluster|sentinel [lockstockd's flags]
   server=
 }
 
+run_on_zookeeper() {
+  install_packages zookeeper
+  work=$(mktemp -d)
+  "$root/packaging/zookeeper-set.sh" serve "$work/set" >"$work/log" 2>&1 &
+  set=$!
+  until grep -qx ready "$work/log"; do
+    kill -0 "$set" 2>/dev/null || die "the ZooKeeper servers did not start"
+    sleep 0.1
+  done
+  echo "Three ZooKeeper servers run: packaging/zookeeper-set.sh nodes $work/set"
+  "$build/server/lockstockd" --listen "unix://$work/server" --store "embedded:$work/data" \
+    --lock-store "zookeeper://$("$root/packaging/zookeeper-set.sh" hosts "$work/set")/lockstock" >>"$work/log" 2>&1 &
+  server=$!
+  until grep -q 'event=lock-store-ready' "$work/log"; do
+    kill -0 "$server" 2>/dev/null || die "lockstockd did not start"
+    sleep 0.05
+  done
+  LOCKSTOCK_SERVER="unix://$work/server" "$root/examples/shell/leader.sh" "$build/cli/lockstock" \
+    "$root/packaging/zookeeper-set.sh" "$work/set"
+}
+
 case "${1:-}" in
-"" | show | serve | cluster | sentinel) ;;
-*) die "usage: ./run.sh [show [its flags] | serve|cluster|sentinel [lockstockd's flags]]" ;;
+"" | show | serve | cluster | sentinel | zookeeper) ;;
+*) die "usage: ./run.sh [show [its flags] | serve|cluster|sentinel [lockstockd's flags] | zookeeper]" ;;
 esac
 trap clean_up EXIT
 trap 'exit 130' INT TERM
@@ -98,6 +119,7 @@ build_all
 case "${1:-}" in
 "") run_scenes ;;
 cluster | sentinel) run_on_set "$@" ;;
+zookeeper) run_on_zookeeper ;;
 show)
   trap - EXIT INT TERM
   exec /usr/bin/python3 -B "$root/examples/show/show.py" "${@:2}"

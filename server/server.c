@@ -416,7 +416,10 @@ static lks_code open_lock_store(server *s, lks_error *error)
         .arg = s,
     };
 
-    return s->config->lock_store ? quorum_open(&options, &s->quorum, error) : LKS_OK;
+    if (!s->config->lock_store)
+        return LKS_OK;
+    set_condition(s, CONDITION_LOCK_STORE, false, LKS_REASON_STORE_UNREACHABLE, "the lock store is not connected yet");
+    return quorum_open(&options, &s->quorum, error);
 }
 
 static bool lock_store_has(void *arg, const store_call *call)

@@ -71,6 +71,14 @@ static lks_code parse(hosts *h, const char *text, uint16_t default_port, lks_err
     }
 }
 
+lks_code hosts_check(const char *text, uint16_t default_port, lks_error *error)
+{
+    host room[HOSTS_MAX];
+    hosts h = {.host = room};
+
+    return parse(&h, text, default_port, error);
+}
+
 size_t hosts_count(const hosts *h)
 {
     return h->n;

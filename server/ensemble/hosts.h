@@ -20,6 +20,9 @@ typedef void hosts_found(void *arg, const char *addresses, const char *why);
 lks_code hosts_open(struct uv_loop_s *loop, const char *text, uint16_t default_port, hosts_found *found, void *arg,
                     hosts **ret, lks_error *error);
 
+/* Only checks the text. */
+lks_code hosts_check(const char *text, uint16_t default_port, lks_error *error);
+
 /* How many were written. */
 size_t hosts_count(const hosts *hosts);
 

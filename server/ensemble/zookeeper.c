@@ -306,16 +306,29 @@ static void release(void *owner)
     free(z);
 }
 
-lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error)
+static const char *root_of(const zk_options *options)
 {
-    const char *root = options->root && strcmp(options->root, "/") != 0 ? options->root : "";
-    const char *colon = options->credentials ? strchr(options->credentials, ':') : NULL;
-    hosts *members;
+    return options->root && strcmp(options->root, "/") != 0 ? options->root : "";
+}
+
+lks_code zk_check(const zk_options *options, lks_error *error)
+{
+    const char *root = root_of(options), *login = options->credentials;
 
     if (root[0] != '\0' && !requests_is_path(root))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "'%s' is no path of a node", root);
-    if (options->credentials && (!colon || colon == options->credentials))
+    if (login && (!strchr(login, ':') || *login == ':'))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the credentials are not user:password");
+    return hosts_check(options->hosts, ZK_PORT, error);
+}
+
+lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error)
+{
+    const char *root = root_of(options);
+    hosts *members;
+
+    if (zk_check(options, error) != LKS_OK)
+        return LKS_INVALID_ARGUMENT;
     zookeeper *z = memory_alloc(sizeof *z);
     if (hosts_open(options->loop, options->hosts, ZK_PORT, on_found, z, &members, error) != LKS_OK) {
         free(z);
@@ -325,7 +338,8 @@ lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error)
         .loop = options->loop,
         .root = memory_copy(root, strlen(root)),
         .root_len = strlen(root),
-        .credentials = colon ? memory_copy(options->credentials, strlen(options->credentials)) : NULL,
+        .credentials =
+            options->credentials ? memory_copy(options->credentials, strlen(options->credentials)) : NULL,
         .session_timeout_ms = options->session_timeout_ms ? options->session_timeout_ms : ZK_SESSION_TIMEOUT_MS,
         .create_root = options->create_root,
         .on = options->events,

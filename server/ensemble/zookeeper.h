@@ -67,6 +67,9 @@ typedef struct zk_options {
     zk_events events;
 } zk_options;
 
+/* Only checks hosts, root and credentials, as zk_open does. */
+lks_code zk_check(const zk_options *options, lks_error *error);
+
 /* Starts to connect, and goes on until zk_close. Nodes are created so that with credentials only their user may use
  * them, and without anybody. LKS_INVALID_ARGUMENT: the hosts, the root or the credentials are malformed. The members
  * are tried in a random order, so that clients spread over them; a member that does not answer is left after two

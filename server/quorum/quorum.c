@@ -13,7 +13,7 @@
 #include "quorum/quorum_parts.h"
 #include "quorum/sweep_groups.h"
 
-enum { GRACE_MS = 1000, PENDING_MAX = 16384, PREFIX_BYTES = sizeof "ls:{" - 1, HOSTS_BYTES_MAX = 1024 };
+enum { GRACE_MS = 1000, PREFIX_BYTES = sizeof "ls:{" - 1 };
 
 #define SCHEME "zookeeper://"
 
@@ -31,41 +31,48 @@ static void place_clear(place *p)
     free(p->path);
 }
 
-static lks_code place_parse(const char *url, const char *from, place *ret, lks_error *error)
+/* False: it is not of that form. */
+static bool place_parse(const char *url, place *ret)
 {
-    const char *at = url + strlen(SCHEME), *login_end, *path;
-
     *ret = (place){0};
     if (strncmp(url, SCHEME, strlen(SCHEME)) != 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: must be zookeeper://host:port,.../path", from);
-    path = strchr(at, '/');
-    login_end = strchr(at, '@');
-    if (login_end && (!path || login_end < path)) {
-        ret->login = memory_copy(at, (size_t)(login_end - at));
-        at = login_end + 1;
-    }
-    if (!path || path[1] == '\0' || path[strlen(path) - 1] == '/' || strstr(path, "//")) {
-        place_clear(ret);
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "%s: must end with a path, as in zookeeper://host:port/lockstock", from);
-    }
-    ret->hosts = memory_copy(at, (size_t)(path - at));
+        return false;
+    const char *begin = url + strlen(SCHEME), *login_end = strrchr(begin, '@');
+    const char *hosts = login_end ? login_end + 1 : begin, *path = strchr(hosts, '/');
+    if (!path || path[1] == '\0')
+        return false;
+    ret->login = login_end ? memory_copy(begin, (size_t)(login_end - begin)) : NULL;
+    ret->hosts = memory_copy(hosts, (size_t)(path - hosts));
     ret->path = memory_copy(path, strlen(path));
-    if (*ret->hosts == '\0' || strlen(ret->hosts) > HOSTS_BYTES_MAX) {
-        place_clear(ret);
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: must name at least one host", from);
-    }
-    return LKS_OK;
+    return true;
+}
+
+/* What the URL says, for the client. The texts are the place's. */
+static lks_code read_url(const char *url, const char *from, place *ret, zk_options *zk, lks_error *error)
+{
+    lks_error why;
+
+    if (!place_parse(url, ret))
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "%s: must be zookeeper://[user:password@]host:port,host:port/path", from);
+    zk->hosts = ret->hosts;
+    zk->root = ret->path;
+    zk->credentials = ret->login;
+    zk->create_root = true;
+    if (zk_check(zk, &why) == LKS_OK)
+        return LKS_OK;
+    place_clear(ret);
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s", from, why.message);
 }
 
 lks_code quorum_check(const char *url, const char *from, char *const *namespaces, size_t n, lks_error *error)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-";
+    zk_options zk = {0};
     place p;
-    lks_code code = place_parse(url, from, &p, error);
 
-    if (code != LKS_OK)
-        return code;
+    if (read_url(url, from, &p, &zk, error) != LKS_OK)
+        return LKS_INVALID_ARGUMENT;
     place_clear(&p);
     for (size_t i = 0; i < n; i++)
         if (namespaces[i][strspn(namespaces[i], plain)] != '\0')
@@ -305,14 +312,11 @@ lks_code quorum_open(const quorum_options *options, quorum **ret, lks_error *err
     place at;
 
     *q = (quorum){.options = *options};
-    lks_code code = place_parse(options->url, options->url_from, &at, error);
+    zk_options zk = {.loop = options->loop,
+                     .events = {.state = on_state, .session = on_session, .watch = on_watch, .arg = q}};
+
+    lks_code code = read_url(options->url, options->url_from, &at, &zk, error);
     if (code == LKS_OK) {
-        const zk_options zk = {.loop = options->loop,
-                               .hosts = at.hosts,
-                               .root = at.path,
-                               .credentials = at.login,
-                               .create_root = true,
-                               .events = {.state = on_state, .session = on_session, .watch = on_watch, .arg = q}};
         code = functions_open(options->library_text, options->library_len, options->library_digest, &q->functions, error);
         if (code == LKS_OK && (code = zk_open(&zk, &q->zookeeper, error)) != LKS_OK)
             functions_close(q->functions);

@@ -57,10 +57,12 @@ def refuses_locks_and_serves_the_rest(folder):
 def refuses_wrong_settings(folder):
     for flags, words in {
         ("--lock-store", "redis://x/y"): "--lock-store: must be zookeeper://",
-        ("--lock-store", "zookeeper://h"): "--lock-store: must end with a path",
-        ("--lock-store", "zookeeper://h/"): "--lock-store: must end with a path",
-        ("--lock-store", "zookeeper:///path"): "--lock-store: must name at least one host",
-        ("--lock-store", "zookeeper://h:x/path"): "--lock-store",
+        ("--lock-store", "zookeeper://h"): "--lock-store: must be zookeeper://",
+        ("--lock-store", "zookeeper://h/"): "--lock-store: must be zookeeper://",
+        ("--lock-store", "zookeeper:///path"): "--lock-store: '' is no host:port",
+        ("--lock-store", "zookeeper://h,h2:x/path"): "--lock-store: 'h2:x' is no host:port",
+        ("--lock-store", "zookeeper://h/path/"): "--lock-store: '/path/' is no path of a node",
+        ("--lock-store", "zookeeper://user@h/path"): "--lock-store: the credentials are not user:password",
         ("--lock-store-namespaces", "a"): "--lock-store-namespaces needs --lock-store",
         ("--lock-store", DEAD, "--lock-store-namespaces", "a,b/c"): "--lock-store-namespaces b/c: may have",
     }.items():
