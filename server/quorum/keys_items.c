@@ -1,5 +1,5 @@
-/* Fields of hashes and members of sorted sets. Invariant: uthash has all items of an entry, those of a hash in the order
- * in which they came; `members` has those of a sorted set in their order. */
+/* Fields of hashes and members of sorted sets. Invariant: uthash has all items of an entry, those of a hash in the
+ * order in which they came; `members` has those of a sorted set in their order. */
 #include "quorum/keys_state.h"
 
 #include <string.h>
