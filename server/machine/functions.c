@@ -257,7 +257,7 @@ functions_use functions_used(const functions *f)
 
 /* ---- the state ----------------------------------------------------------------------- */
 
-/* Of the base library: what reads code or files, writes to the terminal, or runs as another thread is not for functions. */
+/* Of the base library: what reads code or files, prints, or runs as another thread is not for functions. */
 static void hide_globals(lua_State *L)
 {
     static const char *const hidden[] = {"collectgarbage", "coroutine", "dofile",     "getfenv", "gcinfo",

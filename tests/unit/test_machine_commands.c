@@ -1,5 +1,5 @@
-/* Commands, struct and the conversion of values are those of Redis: random commands go to a real redis-server and to the
- * engine, and must give equal replies and keys. LOCKSTOCK_SEED, which is printed, repeats a run. Then what only the
+/* Commands, struct and the conversion of values are those of Redis: random commands go to a real redis-server and to
+ * the engine, and must give equal replies and keys. LOCKSTOCK_SEED, which is printed, repeats a run. Then what only the
  * engine has: limits, and a full store. */
 #include <time.h>
 
@@ -107,7 +107,7 @@ static void compare(const char *function, words *w)
 
 /* ---- random commands -------------------------------------------------------------------- */
 
-/* k a key, f a field or member, v a value, i an integer, s a score, p a pattern, c a channel; other words as they are. */
+/* k a key, f a field or member, v a value, i an integer, s a score, c a channel; other words as they are. */
 static const char *const templates[] = {
     "GET k",
     "SET k v",

@@ -446,7 +446,10 @@ static void spoil(void)
         snprintf(key, sizeof key, BASE "lock:t:T%u.%u", i, s->tickets[i].generation);
     else
         snprintf(key, sizeof key, BASE "lock:%c:n%u", kind, i % NAMES);
-    two_machines_put(s->m, key, one_in(3) ? FOREIGN_NONE : (two_machines_foreign)below(FOREIGN_ZSET + 1));
+    two_machines_foreign foreign = one_in(3) ? FOREIGN_NONE : (two_machines_foreign)below(FOREIGN_ZSET + 1);
+    if (kind == 'h' && foreign == FOREIGN_HASH)
+        foreign = FOREIGN_STRING; /* whether HRANDFIELD gives a foreign holder is chance */
+    two_machines_put(s->m, key, foreign);
 }
 
 static void step(void)
