@@ -28,6 +28,15 @@ static bool wanted(const bench_options *o, const char *name)
     return named;
 }
 
+static bool any_wanted(const bench_options *o, const char *const *names, size_t n)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < n; i++)
+        any = any || wanted(o, names[i]);
+    return any;
+}
+
 static void add(json_t *results, const run *r, const measure *m, int64_t bytes)
 {
     json_t *to = json_pack("{s:s, s:i, s:i, s:I}", "scenario", r->scenario, "in_flight", (int)r->in_flight, "servers",
@@ -110,6 +119,8 @@ static bool measure_costs(const bench_options *o, json_t *results)
                                         "check-window", "check-bucket", "check-log", "ids"};
     bool good = true;
 
+    if (!any_wanted(o, names, sizeof names / sizeof *names))
+        return true;
     printf("CPU of a call, us, lockstockd / Redis, with so many calls in flight on one connection, and the calls a "
            "second\n"
            "that one core of lockstockd / one core of Redis does at %d:\n\n"
@@ -128,6 +139,8 @@ static bool measure_servers(const bench_options *o, json_t *results)
     static const unsigned servers[] = {1, 4, 16};
     bool good = true;
 
+    if (!any_wanted(o, names, sizeof names / sizeof *names))
+        return true;
     printf(
         "\nSeveral lockstockds on one Redis, a connection to each, %d calls in flight for each; CPU of a call, us:\n\n"
         "| calls | servers | lockstockd | Redis |\n|---|---|---|---|\n",
@@ -162,13 +175,15 @@ static bool measure_memory(const bench_options *o, json_t *results)
         {"a key with one counter, SLIDING_WINDOW", {"check-window", MANY, 1, THINGS, THINGS}},
         {"a name that was locked and released", {"lock", MANY, 1, THINGS, THINGS}},
     };
-    bool good = true;
+    bool good = true, begun = false;
 
-    printf("\nMemory of Redis, bytes:\n\n| thing | bytes |\n|---|---|\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows && good; i++) {
         cost found;
         if (!wanted(o, rows[i].run.scenario))
             continue;
+        if (!begun)
+            printf("\nMemory of Redis, bytes:\n\n| thing | bytes |\n|---|---|\n");
+        begun = true;
         good = measure_run(o, &rows[i].run, results, &found);
         if (good)
             printf("| %s | %.0f |\n", rows[i].what, (double)found.bytes / THINGS);
@@ -179,5 +194,9 @@ static bool measure_memory(const bench_options *o, json_t *results)
 
 bool scale_run(const bench_options *o, json_t *results)
 {
-    return measure_costs(o, results) && measure_servers(o, results) && measure_memory(o, results);
+    if (!measure_costs(o, results) || !measure_servers(o, results) || !measure_memory(o, results))
+        return false;
+    if (json_array_size(results) == 0)
+        fprintf(stderr, "lockstock-bench: scale: no table has a row of these scenarios\n");
+    return json_array_size(results) > 0;
 }

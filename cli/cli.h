@@ -69,6 +69,7 @@ void cli_print_options(void);
 typedef exit_code cli_command(cli *c, arguments *args);
 
 cli_command exec_command;       /* lock exec NAME -- CMD */
+cli_command guard_run_command;  /* guard run ... -- CMD */
 cli_command ledger_command;     /* stock ledger GROUP */
 cli_command watch_command;      /* stock watch SKU */
 cli_command metrics_command;    /* metrics */
@@ -82,15 +83,20 @@ cli_command once_command;       /* once --key KEY -- CMD */
 cli_command limit_command;      /* limit --key KEY --rate 10/s -- CMD */
 
 /* The flags of single commands. */
-extern const option run_options[], once_options[], limit_options[], ledger_options[], watch_options[], live_options[],
-    metrics_options[];
-extern const size_t run_options_len, once_options_len, limit_options_len, ledger_options_len, watch_options_len,
-    live_options_len, metrics_options_len;
+extern const option run_options[], guard_run_options[], once_options[], limit_options[], ledger_options[],
+    watch_options[], live_options[], metrics_options[];
+extern const size_t run_options_len, guard_run_options_len, once_options_len, limit_options_len, ledger_options_len,
+    watch_options_len, live_options_len, metrics_options_len;
 
 struct lks_rpc_method;
 
 /* Calls a method: lockstock SERVICE METHOD. */
 exit_code rpc_command(cli *c, const struct lks_rpc_method *method, arguments *args);
+
+/* Takes all arguments up to the end or "--": flags of the set, flags of all commands, and those and the words of the
+ * request, which may also be the value of --json. Returns false after printing an error. */
+struct request;
+bool rpc_take_all(cli *c, const option_set *set, struct request *r, arguments *args);
 
 /* Sets the error for a server that returns the same page token again. Returns LKS_INTERNAL. */
 lks_code cli_stuck(lks_error *error);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <lockstock/v1/guard.lks.h>
+
 static const char run_help[] =
     "Runs a program while it holds a lock. Ends the program if the lock is lost.\nThe fence is in LOCKSTOCK_FENCE.";
 
@@ -16,6 +18,13 @@ const command commands[] = {
      "Runs a program if the rate limit allows it.", limit_options, &limit_options_len, true},
     {"lock exec", exec_command, "NAME [--wait TIME] -- PROGRAM...", "The same as run --lock NAME.", run_options,
      &run_options_len, true},
+    {"guard run", guard_run_command, "[--FLAG VALUE]... [--result TEXT|--store-output] -- PROGRAM...",
+     "Enters, runs a program while what was taken is renewed, and leaves. Exit code 0 completes the attempt and "
+     "confirms "
+     "the\nstock; with any other end it has failed, and the next call may run the program. If the attempt was "
+     "completed "
+     "before,\nprints the stored result and runs nothing. The fences are in LOCKSTOCK_FENCE and LOCKSTOCK_FENCES.",
+     guard_run_options, &guard_run_options_len, true, &lks_guard_enter_method},
     {"stock ledger", ledger_command, "GROUP [--after ID] [--follow]", "Prints the ledger of a group, one entry a line.",
      ledger_options, &ledger_options_len, false},
     {"stock watch", watch_command, "SKU [--group GROUP] [--every TIME]", "Prints an item whenever it changes.",

@@ -14,7 +14,8 @@ typedef struct command {
     const char *help;
     const option *options; /* its own flags; NULL: none */
     const size_t *n;
-    bool runs_program; /* after "--" */
+    bool runs_program;                   /* after "--" */
+    const struct lks_rpc_method *method; /* whose flags it has, too; NULL: none */
 } command;
 
 extern const command commands[];

@@ -37,6 +37,9 @@ exit_code exits_wrong(const char *what, const char *why);
 /* Prints "lockstock: BEFORE WHY" with at most 1,024 bytes of WHY, the text of a server. Returns EXIT_REFUSED. */
 exit_code exits_refused(const char *before, const char *why);
 
+/* Prints that a server refused the call, but an earlier try may have been applied. Returns EXIT_UNKNOWN. */
+exit_code exits_doubtful(void);
+
 /* Makes exits_failed print JSON: one object on standard error. */
 void exits_in_json(void);
 

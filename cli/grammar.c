@@ -46,27 +46,8 @@ size_t grammar_common(grammar_flag flags[GRAMMAR_FLAGS_MAX])
     return n;
 }
 
-static void put_command(grammar_command *to, const command *from)
+static void add_request(grammar_command *to, const ProtobufCMessageDescriptor *request, const comments *all)
 {
-    size_t len = strcspn(from->name, " ");
-
-    *to = (grammar_command){.runs_program = from->runs_program};
-    snprintf(to->first, sizeof to->first, "%.*s", (int)len, from->name);
-    put(to->second, sizeof to->second, from->name[len] ? from->name + len + 1 : "");
-    put(to->form, sizeof to->form, from->usage);
-    comments_sentence(from->help, to->help, sizeof to->help);
-    for (size_t i = 0; from->n && i < *from->n; i++)
-        add_option(to->flags, &to->n_flags, &from->options[i]);
-}
-
-static void put_method(grammar_command *to, const lks_rpc_method *from, const comments *all)
-{
-    catalog_name name = catalog_split(from);
-    const ProtobufCMessageDescriptor *request = from->request;
-
-    *to = (grammar_command){.runs_program = false};
-    catalog_words(from, to->first, to->second);
-    comments_sentence(comments_of_service(all, name.service, name.service_len, name.method), to->help, sizeof to->help);
     for (unsigned i = 0; i < request->n_fields && to->n_flags < GRAMMAR_FLAGS_MAX; i++) {
         grammar_flag *flag = &to->flags[to->n_flags++];
         *flag = (grammar_flag){.repeated = request->fields[i].label == PROTOBUF_C_LABEL_REPEATED};
@@ -77,6 +58,31 @@ static void put_method(grammar_command *to, const lks_rpc_method *from, const co
     }
 }
 
+static void put_command(grammar_command *to, const command *from, const comments *all)
+{
+    size_t len = strcspn(from->name, " ");
+
+    *to = (grammar_command){.runs_program = from->runs_program};
+    snprintf(to->first, sizeof to->first, "%.*s", (int)len, from->name);
+    put(to->second, sizeof to->second, from->name[len] ? from->name + len + 1 : "");
+    put(to->form, sizeof to->form, from->usage);
+    comments_sentence(from->help, to->help, sizeof to->help);
+    for (size_t i = 0; from->n && i < *from->n; i++)
+        add_option(to->flags, &to->n_flags, &from->options[i]);
+    if (from->method)
+        add_request(to, from->method->request, all);
+}
+
+static void put_method(grammar_command *to, const lks_rpc_method *from, const comments *all)
+{
+    catalog_name name = catalog_split(from);
+
+    *to = (grammar_command){.runs_program = false};
+    catalog_words(from, to->first, to->second);
+    comments_sentence(comments_of_service(all, name.service, name.service_len, name.method), to->help, sizeof to->help);
+    add_request(to, from->request, all);
+}
+
 bool grammar_each(grammar_visit *visit, void *arg)
 {
     grammar_command *one = malloc(sizeof *one);
@@ -84,7 +90,7 @@ bool grammar_each(grammar_visit *visit, void *arg)
     bool good = one && all;
 
     for (size_t i = 0; good && i < commands_len; i++) {
-        put_command(one, &commands[i]);
+        put_command(one, &commands[i], all);
         visit(arg, one);
     }
     for (size_t i = 0; good && i < catalog_len; i++) {

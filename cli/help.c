@@ -43,13 +43,34 @@ exit_code help_all(void)
     return EXIT_DONE;
 }
 
+static void print_request_flags(const lks_rpc_method *method, const comments *all)
+{
+    char form[512], word[WORDS_BYTES];
+
+    for (unsigned i = 0; i < method->request->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &method->request->fields[i];
+        const char *comment = all ? comments_of_message(all, method->request->name, field->name) : "";
+        words_of_flag(field, word);
+        form_of_field(field, form, sizeof form);
+        printf("  --%s %s%s\n", word, form, field->label == PROTOBUF_C_LABEL_REPEATED ? " (several times)" : "");
+        if (*comment) {
+            printf("      ");
+            print_comment(comment, 6);
+        }
+    }
+}
+
 exit_code help_command(const char *name)
 {
     const command *its = commands_named(name);
+    comments *all = its->method ? comments_new() : NULL;
 
     printf("usage: lockstock %s%s%s\n\n%s\n\n", name, its->usage[0] ? " " : "", its->usage, its->help);
     if (its->n)
         options_print(its->options, *its->n);
+    if (its->method)
+        print_request_flags(its->method, all);
+    comments_free(all);
     cli_print_options();
     return EXIT_DONE;
 }
@@ -76,8 +97,10 @@ exit_code help_service(const lks_rpc_method *of)
         printf("%s\n", sentence);
     }
     for (size_t i = 0; i < commands_len; i++)
-        if (strncmp(commands[i].name, service, strlen(service)) == 0 && commands[i].name[strlen(service)] == ' ')
-            printf("  %-22s%s\n", commands[i].name + strlen(service) + 1, commands[i].help);
+        if (strncmp(commands[i].name, service, strlen(service)) == 0 && commands[i].name[strlen(service)] == ' ') {
+            comments_sentence(commands[i].help, sentence, sizeof sentence);
+            printf("  %-22s%s\n", commands[i].name + strlen(service) + 1, sentence);
+        }
     comments_free(all);
     return EXIT_DONE;
 }
@@ -95,18 +118,7 @@ exit_code help_method(const lks_rpc_method *method)
     if (all)
         print_comment(comments_of_service(all, its.service, its.service_len, its.method), 0);
     printf("\n");
-    for (unsigned i = 0; i < method->request->n_fields; i++) {
-        const ProtobufCFieldDescriptor *field = &method->request->fields[i];
-        const char *comment = all ? comments_of_message(all, method->request->name, field->name) : "";
-        char word[WORDS_BYTES];
-        words_of_flag(field, word);
-        form_of_field(field, form, sizeof form);
-        printf("  --%s %s%s\n", word, form, field->label == PROTOBUF_C_LABEL_REPEATED ? " (several times)" : "");
-        if (*comment) {
-            printf("      ");
-            print_comment(comment, 6);
-        }
-    }
+    print_request_flags(method, all);
     printf("  --json ['{...}']\n      Answer in JSON. The request may follow, or be in a file (--json=@FILE), or be "
            "standard input\n"
            "      (--json=@-).\n");

@@ -1,6 +1,4 @@
 /* lockstock once: a program that runs once for a key; who comes later gets what it wrote and its exit code. */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,9 +14,9 @@
 #include "child.h"
 #include "cli.h"
 #include "help.h"
+#include "output.h"
 
-enum { AGAIN = 75 /* EX_TEMPFAIL: not to be kept */, LOOK_MS = 50, STOP_MS = 1000, READ_BYTES = 16 * 1024 };
-#define CUT_HEADER "cut"
+enum { AGAIN = 75 /* EX_TEMPFAIL: not to be kept */, LOOK_MS = 50, STOP_MS = 1000 };
 
 typedef struct once_flags {
     const char *key, *scope, *fingerprint;
@@ -40,47 +38,22 @@ const size_t once_options_len = sizeof once_options / sizeof *once_options;
 typedef struct attempt {
     char *const *argv;
     child child;
-    int output; /* the reading end; -1 = at its end */
-    char *kept; /* of what it wrote */
-    size_t n_kept;
-    bool cut;
+    output output;
+    char *kept; /* for the output */
     bool started;
 } running;
 
-/* To our own output, and kept. False: no more for now. */
-static bool copy(running *r)
-{
-    char bytes[READ_BYTES];
-    ssize_t n = read(r->output, bytes, sizeof bytes);
-
-    if (n < 0 && (errno == EINTR || errno == EAGAIN))
-        return false;
-    if (n <= 0) {
-        close(r->output);
-        r->output = -1;
-        return false;
-    }
-    fwrite(bytes, 1, (size_t)n, stdout);
-    size_t room = LKS_ONCE_BODY_MAX - r->n_kept, more = (size_t)n < room ? (size_t)n : room;
-    r->cut = r->cut || more < (size_t)n;
-    memcpy(r->kept + r->n_kept, bytes, more);
-    r->n_kept += more;
-    return true;
-}
-
-/* Until it has ended. What it left running in the background may still write; that is nobody's result. */
+/* Until it has ended. */
 static void watch(running *r, const lks_once_attempt *attempt, int signals)
 {
     uint64_t kill_ns = 0; /* once it was told to stop */
 
     while (r->child.pid > 0) {
-        struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = r->output, .events = POLLIN}};
+        struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = r->output.fd, .events = POLLIN}};
         signal_event event;
-        int n = poll(fds, r->output >= 0 ? 2 : 1, LOOK_MS);
-        if (n > 0 && r->output >= 0 && fds[1].revents) {
-            copy(r);
-            fflush(stdout);
-        }
+        int n = poll(fds, r->output.fd >= 0 ? 2 : 1, LOOK_MS);
+        if (n > 0 && r->output.fd >= 0 && fds[1].revents)
+            output_copy(&r->output);
         while (signals_next(&event))
             if (event.number == SIGCHLD)
                 child_has_ended(&r->child);
@@ -96,9 +69,7 @@ static void watch(running *r, const lks_once_attempt *attempt, int signals)
             }
         }
     }
-    while (r->output >= 0 && copy(r))
-        ;
-    fflush(stdout);
+    output_end(&r->output);
 }
 
 static lks_once_verdict execute(void *arg, lks_once_attempt *attempt)
@@ -106,26 +77,24 @@ static lks_once_verdict execute(void *arg, lks_once_attempt *attempt)
     running *r = arg;
     char fence[64], number[64];
     const char *const variables[] = {fence, number, NULL};
-    int pipe_ends[2], signals = signals_catch();
+    int signals = signals_catch(), writing = signals >= 0 ? output_open(&r->output, r->kept) : -1;
 
     snprintf(fence, sizeof fence, "LOCKSTOCK_FENCE=%" PRIu64, lks_once_fence(attempt));
     snprintf(number, sizeof number, "LOCKSTOCK_ATTEMPT=%" PRId64, lks_once_number(attempt));
-    if (signals < 0 || pipe2(pipe_ends, O_CLOEXEC) != 0)
+    if (writing < 0)
         return LKS_ONCE_RETRY;
-    fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK);
-    r->output = pipe_ends[0];
-    r->started = child_start(&r->child, r->argv, variables, pipe_ends[1]);
-    close(pipe_ends[1]);
+    r->started = child_start(&r->child, r->argv, variables, writing);
+    close(writing);
     watch(r, attempt, signals);
     int code = child_code(&r->child);
     if (!r->started || WIFSIGNALED(r->child.status) || code == AGAIN || code == EXIT_NO_PROGRAM ||
         code == EXIT_CANNOT_RUN)
         return LKS_ONCE_RETRY;
-    if (r->cut) {
-        fprintf(stderr, "lockstock: only the first %d bytes of the output are kept\n", LKS_ONCE_BODY_MAX);
-        lks_once_add_header(attempt, CUT_HEADER, "true");
+    if (r->output.cut) {
+        output_print_cut();
+        lks_once_add_header(attempt, OUTPUT_CUT_HEADER, "true");
     }
-    lks_once_return(attempt, code, r->kept, r->n_kept);
+    lks_once_return(attempt, code, r->kept, r->output.n_kept);
     return LKS_ONCE_STORE;
 }
 
@@ -135,14 +104,14 @@ static int replay(const lks_once_result *result)
         return EXIT_AROUND + (int)exits_refused("it has failed for good: ", result->failure);
     fwrite(result->body, 1, result->body_len, stdout);
     for (size_t i = 0; i < result->n_headers; i++)
-        if (strcmp(result->headers[i].key, CUT_HEADER) == 0)
+        if (strcmp(result->headers[i].key, OUTPUT_CUT_HEADER) == 0)
             fprintf(stderr, "lockstock: the output is cut: there was more\n");
     return result->code;
 }
 
 static int run(lks_channel *channel, const once_flags *flags, char *const argv[])
 {
-    running r = {.argv = argv, .output = -1, .kept = malloc(LKS_ONCE_BODY_MAX)};
+    running r = {.argv = argv, .output.fd = -1, .kept = malloc(LKS_ONCE_BODY_MAX)};
     lks_once_options options = {
         .scope = flags->scope ? flags->scope : "lockstock-once",
         .key = flags->key,
@@ -184,8 +153,6 @@ static int run(lks_channel *channel, const once_flags *flags, char *const argv[]
     default:
         code = EXIT_AROUND + (int)exits_failed(&error, true);
     }
-    if (r.output >= 0)
-        close(r.output);
     lks_once_result_free(result);
     free(r.kept);
     return code;

@@ -113,18 +113,32 @@ static bool take_request(cli *c, request *r)
     return !text || request_take_json(r, text);
 }
 
-static bool take(cli *c, request *r, arguments *args, const argument *arg)
+static bool take(cli *c, const option_set *set, request *r, arguments *args, const argument *arg)
 {
     if (!arg->name)
         return request_take_word(r, arg);
-    options_result taken = cli_take(c, args, arg);
+    options_result taken = options_take(set, args, arg);
+    if (taken == OPTIONS_TAKEN)
+        return true;
+    if (taken == OPTIONS_OTHER)
+        taken = cli_take(c, args, arg);
     if (taken == OPTIONS_TAKEN)
         return take_request(c, r);
     if (taken == OPTIONS_OTHER)
         taken = request_take_flag(r, args, arg);
     if (taken == OPTIONS_OTHER)
-        cli_unknown(NULL, r->type, arg);
+        cli_unknown(set, r->type, arg);
     return taken == OPTIONS_TAKEN;
+}
+
+bool rpc_take_all(cli *c, const option_set *set, request *r, arguments *args)
+{
+    bool good = take_request(c, r); /* --json may also be given before the command */
+    argument arg;
+
+    while (good && arguments_next(args, &arg))
+        good = take(c, set, r, args, &arg);
+    return good;
 }
 
 static bool has_page_token(const request *r)
@@ -152,8 +166,7 @@ static exit_code refused(lks_channel *channel, const lks_rpc_method *method, con
     free(undoing);
     if (undone)
         return EXIT_REFUSED;
-    lks_error_set(&doubt, LKS_UNKNOWN, LKS_APPLIED_MAYBE, "refused, but an earlier try of the call was not answered");
-    return exits_failed(&doubt, false);
+    return exits_doubtful();
 }
 
 static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
@@ -194,13 +207,9 @@ static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
 exit_code rpc_command(cli *c, const lks_rpc_method *method, arguments *args)
 {
     exit_code code = EXIT_USAGE;
-    bool good;
-    argument arg;
     request r;
 
-    /* --json may also be given before the method. */
-    for (good = request_init(&r, method->request) && take_request(c, &r); good && arguments_next(args, &arg);)
-        good = take(c, &r, args, &arg);
+    bool good = request_init(&r, method->request) && rpc_take_all(c, &(const option_set){0}, &r, args);
     if (good && c->help)
         code = help_method(method);
     else if (good && args->ended && args->at < args->argc)

@@ -1,28 +1,22 @@
-/* lockstock run: a program under a lock, like flock(1), over machines.
- *
- *   waiting --held--> running --it ends--> releasing --> over
- *      |                 `---lost--> stopping (TERM, KILL before the lease can end) --> over
- *      `---not taken, a signal--> over (releasing, if it has just been granted)
- *
- * This process has no threads: it starts the program, passes signals on, and ends it in time. What speaks with the
- * servers is the lock process (lock_process.h). */
-#include <errno.h>
+/* lockstock run: a program under a lock, like flock(1), over machines. */
 #include <inttypes.h>
-#include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "child.h"
+#include <lockstock/mutex.h>
+
 #include "cli.h"
+#include "held.h"
 #include "help.h"
-#include "lock_process.h"
 
-enum { RELEASE_MS = 10000 }; /* then the lease ends it */
+/* A ForceRelease is noticed at the next renewal: until then the program overlaps with the next holder's. */
+enum { RENEW_MS = 1000 };
 
-#define AT(member) offsetof(lock_process_options, member)
+typedef struct run_flags {
+    const char *name, *group, *owner;
+    int64_t lease, wait; /* milliseconds */
+} run_flags;
+
+#define AT(member) offsetof(run_flags, member)
 const option run_options[] = {
     {"lock", OPTION_TEXT, AT(name), "NAME", "the lock's name"},
     {"group", OPTION_TEXT, AT(group), "NAME", "what the name lives in; else the name itself"},
@@ -32,184 +26,105 @@ const option run_options[] = {
 };
 const size_t run_options_len = sizeof run_options / sizeof *run_options;
 
-typedef enum phase { WAITING, RUNNING, STOPPING, RELEASING, OVER } phase;
+/* ---- in the keeper ------------------------------------------------------------------------------- */
 
-typedef struct held_run {
-    phase phase;
-    lock_process *locker;
-    child child;
-    char *const *argv;
-    const lock_process_options *options;
-    uint64_t kill_ns;    /* STOPPING: 0 = it was */
-    uint64_t give_up_ns; /* RELEASING */
-    int code;
-} running;
-
-static void stop(running *r)
+static void on_lost(void *arg, const lks_lock_loss *loss)
 {
-    uint64_t now_ns = clock_now_ns();
+    static const char *const reasons[] = {
+        [LKS_LOSS_UNRENEWED] = "no server renewed it in time",
+        [LKS_LOSS_TAKEN] = "it was taken away, or its lease had ended",
+        [LKS_LOSS_MAX_HOLD] = "it was held for too long",
+    };
 
-    child_stop(&r->child);
-    r->kill_ns = now_ns + lock_process_margin_ns(r->locker) / 4 * 3;
-    r->phase = STOPPING;
+    keeping_lose(arg, reasons[loss->reason]);
 }
 
-static void release(running *r)
+static uint32_t left_ms(const void *mutex)
 {
-    r->phase = RELEASING;
-    r->give_up_ns = clock_now_ns() + RELEASE_MS * NS_PER_MS;
-    lock_process_release(r->locker);
+    return lks_mutex_left_ms(mutex);
 }
 
-static void start(running *r)
+/* Makes an error about the request name the flag that the field came from. Without --group the lock's name is the
+ * group, too. */
+static void name_flag(const run_flags *o, lks_error *error)
 {
-    char fence[64], name[256];
-    const char *const variables[] = {fence, name, NULL};
-
-    snprintf(fence, sizeof fence, "LOCKSTOCK_FENCE=%" PRIu64, lock_process_fence(r->locker));
-    snprintf(name, sizeof name, "LOCKSTOCK_LOCK=%s", r->options->name);
-    if (child_start(&r->child, r->argv, variables, -1)) {
-        lock_process_guard(r->locker, r->child.group);
-        r->phase = RUNNING;
+    if (options_rename(error, "targets[0].name", "--lock") || (!o->group && options_rename(error, "group", "--lock")))
         return;
-    }
-    r->code = EXIT_AROUND + EXIT_OTHER;
-    release(r);
+    options_name_flag(run_options, run_options_len, error);
 }
 
-static void on_news(running *r)
+static exit_code not_taken(const run_flags *o, lks_lock_result result, lks_error *error)
 {
-    switch (lock_process_next(r->locker)) {
-    case LOCK_PROCESS_HELD:
-        if (r->phase == WAITING)
-            start(r);
-        break;
-    case LOCK_PROCESS_LOST:
-        if (r->phase == RUNNING)
-            stop(r);
-        break;
-    case LOCK_PROCESS_FAILED:
-        if (r->phase == WAITING)
-            r->code = EXIT_AROUND + (int)lock_process_code(r->locker);
-        else if (lock_process_code(r->locker) == EXIT_LOST)
-            r->code = EXIT_LOST;
-        r->phase = r->phase == WAITING || r->phase == RELEASING ? OVER : r->phase;
-        break;
-    case LOCK_PROCESS_DONE:
-        r->phase = OVER;
-        break;
-    default:
-        break;
-    }
+    bool refused = result != LKS_LOCK_FAILED && error->applied == LKS_APPLIED_NO;
+
+    if (result == LKS_LOCK_FAILED)
+        name_flag(o, error);
+    return refused ? exits_refused("", error->message) : exits_failed(error, false);
 }
 
-static void on_child_end(running *r)
+/* The mutex is locked. */
+static exit_code keep(keeping *k, const run_flags *flags, lks_mutex *mutex)
 {
-    if (r->phase == STOPPING) {
-        child_kill(&r->child, SIGKILL); /* what it has started */
-        r->code = EXIT_LOST;
-        r->phase = OVER;
-        return;
-    }
-    lock_process_guard(r->locker, 0);
-    r->code = child_code(&r->child);
-    release(r);
+    keeper_end end;
+    lks_error error;
+
+    keeping_add_variable(k, "LOCKSTOCK_FENCE=%" PRIu64, lks_mutex_fence(mutex));
+    keeping_add_variable(k, "LOCKSTOCK_LOCK=%s", flags->name);
+    keeping_keep(k, left_ms, mutex, &end);
+    lks_code unlocked = lks_mutex_unlock(mutex, &error);
+    if (unlocked == LKS_ABORTED)
+        keeping_lose(k, "it was taken away, or its lease had ended");
+    else if (unlocked != LKS_OK && !keeping_is_lost(k))
+        exits_failed(&error, false);
+    return unlocked == LKS_ABORTED ? EXIT_LOST : EXIT_DONE;
 }
 
-static void on_signals(running *r)
+static exit_code lock_and_keep(keeping *k, cli *c, const void *options)
 {
-    signal_event event;
-
-    while (signals_next(&event)) {
-        if (event.number == SIGCHLD) {
-            if ((r->phase == RUNNING || r->phase == STOPPING) && child_has_ended(&r->child))
-                on_child_end(r);
-        } else if (r->phase == WAITING) {
-            r->code = EXIT_SIGNAL + event.number;
-            if (lock_process_fence(r->locker) == 0)
-                r->phase = OVER;
-            else
-                release(r);
-        } else {
-            child_signal(&r->child, &event);
-        }
-    }
-}
-
-/* When something is to be done though nothing happens. */
-static uint64_t due_ns(const running *r)
-{
-    switch (r->phase) {
-    case RUNNING:
-        return lock_process_certain_ns(r->locker);
-    case STOPPING:
-        return r->kill_ns ? r->kill_ns : UINT64_MAX;
-    case RELEASING:
-        return r->give_up_ns;
-    default:
-        return UINT64_MAX;
-    }
-}
-
-static void on_time(running *r)
-{
-    if (r->phase == RUNNING) {
-        fprintf(stderr, "lockstock: the lock is lost: it is not known to be renewed\n");
-        stop(r);
-    } else if (r->phase == STOPPING) {
-        child_kill(&r->child, SIGKILL);
-        r->kill_ns = 0;
-    } else {
-        r->phase = OVER;
-    }
-}
-
-static int run_until_over(running *r, int signals)
-{
-    while (r->phase != OVER) {
-        struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = lock_process_fd(r->locker), .events = POLLIN}};
-        uint64_t due = due_ns(r), now = clock_now_ns(), left_ms = due > now ? (due - now) / NS_PER_MS + 1 : 0;
-        /* After it reported the loss, the lock process writes nothing more. */
-        int n = poll(fds, r->phase == STOPPING ? 1 : 2, due == UINT64_MAX || left_ms > INT_MAX ? -1 : (int)left_ms);
-        if (n > 0 && fds[0].revents)
-            on_signals(r);
-        if (n > 0 && r->phase != STOPPING && fds[1].revents)
-            on_news(r);
-        if (r->phase != OVER && clock_now_ns() >= due_ns(r))
-            on_time(r);
-    }
-    return r->code;
-}
-
-static exit_code run_locked(cli *c, const lock_process_options *options, arguments *args)
-{
-    running r = {.argv = args->argv + args->at, .options = options};
-    exit_code code = cli_settle(c);
+    const run_flags *flags = options;
+    const lks_lock_options lock_options = {.group = flags->group,
+                                           .owner = flags->owner,
+                                           .lease_ms = cli_ms(flags->lease),
+                                           .renew_ms = RENEW_MS,
+                                           .on_lost = on_lost,
+                                           .arg = k};
+    lks_channel *channel = NULL;
+    lks_mutex *mutex = NULL;
+    lks_error error;
+    exit_code code = cli_open(c, &channel);
 
     if (code != EXIT_DONE)
-        return EXIT_AROUND + code;
-    int signals = signals_catch();
-    r.locker = signals >= 0 ? lock_process_start(c, options) : NULL;
-    if (!r.locker)
-        return EXIT_AROUND + EXIT_OTHER;
-    int ended = run_until_over(&r, signals);
-    lock_process_free(r.locker);
-    return (exit_code)ended;
+        return code;
+    if (lks_mutex_new(channel, flags->name, &lock_options, &mutex, &error) != LKS_OK) {
+        name_flag(flags, &error);
+        code = exits_failed(&error, true);
+    } else {
+        lks_lock_result result = lks_mutex_lock(mutex, cli_ms(flags->wait), &error);
+        code = result == LKS_LOCK_ACQUIRED ? keep(k, flags, mutex) : not_taken(flags, result, &error);
+        lks_mutex_free(mutex);
+    }
+    lks_channel_close(channel);
+    return code;
 }
+
+/* ---- the command --------------------------------------------------------------------------------- */
 
 static exit_code run_named(cli *c, arguments *args, const char *command, bool by_word)
 {
-    lock_process_options options = {0};
+    static const keeper_kind kind = {.what = "the lock", .run = lock_and_keep};
+    run_flags flags = {0};
 
-    if (!cli_take_all(OPTION_SET(run_options, &options), c, args, by_word ? &options.name : NULL))
+    if (!cli_take_all(OPTION_SET(run_options, &flags), c, args, by_word ? &flags.name : NULL))
         return EXIT_AROUND + EXIT_USAGE;
     if (c->help)
         return help_command(command);
-    if (!options.name || !*options.name)
+    if (!flags.name || !*flags.name)
         return EXIT_AROUND + exits_wrong("--lock", "is needed");
     if (!args->ended || args->at == args->argc)
         return EXIT_AROUND + exits_wrong("--", "a program to run is needed after it");
-    return run_locked(c, &options, args);
+    const held_options held = {
+        .kind = &kind, .options = &flags, .lease_ms = (uint64_t)flags.lease, .argv = args->argv + args->at};
+    return held_run(c, &held);
 }
 
 exit_code run_command(cli *c, arguments *args)

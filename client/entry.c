@@ -407,6 +407,13 @@ bool lks_entry_is_lost(const lks_entry *entry)
     return has_lease(entry->request) && lease_is_lost(&entry->grant.lease);
 }
 
+uint32_t lks_entry_left_ms(const lks_entry *entry)
+{
+    if (!has_lease(entry->request))
+        return UINT32_MAX;
+    return (uint32_t)(lease_left_ns(&entry->grant.lease) / CLOCK_NS_PER_MS);
+}
+
 void lks_entry_free(lks_entry *entry)
 {
     if (!entry || lease_check_process(NULL) != LKS_OK)

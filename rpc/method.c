@@ -8,6 +8,8 @@
 #include <lockstock/rpc/fields.h>
 #include <lockstock/rpc/method.h>
 
+#include "waits.h"
+
 /* ---- random ids -------------------------------------------------------------- */
 
 static const char id_alphabet[] = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -138,9 +140,8 @@ char **lks_rpc_field_to_fill(const lks_rpc_method *method, ProtobufCMessage *req
 
 int64_t lks_rpc_wait_ms(const lks_rpc_method *method, const ProtobufCMessage *request)
 {
-    static const char name[] = "wait_ms";
-    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(method->request, name, sizeof name - 1);
-    if (!field || field->type != PROTOBUF_C_TYPE_INT64 || field->label == PROTOBUF_C_LABEL_REPEATED)
+    const ProtobufCFieldDescriptor *field = waits_field(method->request);
+    if (!field)
         return 0;
     const int64_t *wait_ms = member(request, field->offset);
     if (has_presence(field) && !is_present(request, field))

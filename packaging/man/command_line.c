@@ -34,6 +34,10 @@ void man_commands(void)
             snprintf(flag.help, sizeof flag.help, "%s", one->help);
             print_flag(&flag);
         }
+        if (commands[i].method) {
+            catalog_words(commands[i].method, service, name);
+            printf("And the flags of *lockstock %s %s*, see *lockstock-%s*(7).\n\n", service, name, service);
+        }
     }
     printf("## SERVICE METHOD\n\n*lockstock* _SERVICE_ _METHOD_ [_ARGUMENT_...]\n\n"
            "Calls a method. Each service has a page of its own, *lockstock-lock*(7) and so on.\n");

@@ -6,11 +6,10 @@
 #include <string.h>
 #include <time.h>
 
-#include <lockstock/rpc/fields.h>
-
 #include "base/clock.h"
 #include "calls/running.h"
 #include "memory.h"
+#include "rpc/waits.h"
 
 static void on_alarm_called(void *arg, const store_call *call)
 {
@@ -39,8 +38,7 @@ dispatch *dispatch_new(const dispatch_options *options)
                           .method = &all_services[s]->methods[m],
                           .service = all_services[s],
                           .state = d->states[s],
-                          .may_wait = lks_rpc_field_named(all_services[s]->methods[m].method->request, "wait_ms",
-                                                          strlen("wait_ms"))};
+                          .may_wait = waits_field(all_services[s]->methods[m].method->request)};
             d->routes[d->n_routes++] = (lks_rpc_route){.method = t->method->method, .target = t};
         }
     }
@@ -188,14 +186,15 @@ static bool prepare(running *r, const sink_call *call, const identity_verdict *v
 
     if (lks_rpc_request_unpack(method, call->payload, call->len, arena, &request, error) != LKS_OK)
         return false;
-    r->deadline_ns = deadline_of(r->target->dispatch, call, (uint64_t)lks_rpc_wait_ms(method, request));
+    int64_t wait_ms = lks_rpc_wait_ms(method, request);
+    r->deadline_ns = deadline_of(r->target->dispatch, call, (uint64_t)wait_ms);
     uint64_t now_ns = clock_now_ns();
     if (r->deadline_ns <= now_ns) {
         lks_error_set_reason(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
                              "the deadline was over on arrival");
         return false;
     }
-    r->call.waits = lks_rpc_wait_ms(method, request) > 0;
+    r->call.waits = wait_ms > 0;
     if (t->may_wait && !r->call.waits && !method->settles &&
         caller_refuse_if_late(call->caller, r->deadline_ns, error) != LKS_OK)
         return false;

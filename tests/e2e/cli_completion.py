@@ -98,11 +98,13 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.bash("--server", "run", "--json", "lock", "acq"), ["acquire"])
         self.assertEqual(self.bash("--server", "=", "run", "lock", "acq"), ["acquire"])
         self.assertEqual(self.bash("stock", "led"), ["ledger"])
+        self.has(self.bash("guard", ""), "enter", "leave", "run")
 
     def test_flags(self):
         self.has(self.bash("lock", "acquire", "--"), "--lease", "--wait", "--target", "--server", "--json")
         self.assertEqual(self.bash("lock", "acquire", "door", "--lea"), ["--lease"])
         self.assertEqual(self.bash("run", "--lo"), ["--lock"])
+        self.has(self.bash("guard", "run", "--"), "--once", "--locks", "--lease", "--result", "--store-output")
         self.assertEqual(self.bash("stock", "ledger", "phone", "--fol"), ["--follow"])
         self.assertNotIn("--lease", self.bash("status", "--"))
         self.assertEqual(self.bash("--names"), ["--namespace"])
@@ -119,7 +121,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.bash("run", "--lock", "x", "--", "cat", "fi"), ["fish"])
 
     def test_each_flag_of_help_is_completed(self):
-        for words in (["lock", "acquire"], ["stock", "put"], ["rate-limit", "check"], ["once"], ["stock", "watch"]):
+        for words in (["lock", "acquire"], ["stock", "put"], ["rate-limit", "check"], ["once"], ["stock", "watch"], ["guard", "run"]):
             for line in run(LOCKSTOCK, *words, "--help").stdout.splitlines():
                 if line.startswith("  --"):
                     self.has(self.bash(*words, "--"), line.split()[0])

@@ -108,8 +108,8 @@ class AtATerminal(Case):
                 self.assertEqual(ended, code, f"{name}: {terminal.text}")
             self.at_terminal([*name.split(), "--help"], code=ended if name == "bench" else OK)
         listed = set(re.findall(r"(?m)^  lockstock ([a-z]+(?: [a-z]+)?)\b", self.out("--help")))
-        self.assertEqual(listed, {"run", "once", "limit", "lock exec", "stock ledger", "stock watch", "status", "doctor", "metrics",
-                                  "completion bash", "watch", "bench"})
+        self.assertEqual(listed, {"run", "once", "limit", "lock exec", "guard run", "stock ledger", "stock watch", "status",
+                                  "doctor", "metrics", "completion bash", "watch", "bench"})
 
     def test_errors_are_a_line(self):
         self.assertEqual(self.at_terminal(["lock", "acquire", "--none"], USAGE), "lockstock: --none: unknown flag; see --help\n")

@@ -13,7 +13,7 @@ fail() {
   exit 1
 }
 
-services=(lock stock idempotency rate-limit id admin)
+services=(lock stock idempotency rate-limit id guard admin)
 for template in "$source"/packaging/man/*.scd; do
   name=$(basename "$template" .scd)
   "$make_page" "$template" >"$name.scd"

@@ -80,7 +80,8 @@ void assert_done(struct witness *calls, size_t n);
 void assert_all(struct witness *calls, size_t n, lks_code code, lks_applied applied);
 void assert_ok(struct witness *calls, size_t n);
 
-/* The server holds the answers to so many calls. */
+/* The server holds the answers to so many calls. A test whose server holds answers uses methods that may not be repeated,
+ * or calls that wait: each try of another call ends after 1.5 s, which a slow machine reaches. */
 void hold(uint32_t times);
 
 /* The server fails so many calls with this status. */

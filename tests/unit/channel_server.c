@@ -98,8 +98,7 @@ const lks_rpc_method server_filled = WRITE("Filled", .natural_id = "id", .fill =
 const lks_rpc_method server_plain = WRITE("Plain", .natural_id = NULL);
 const lks_rpc_method server_shared = WRITE("Shared", .natural_id = "id", .coalesce = true);
 const lks_rpc_method server_shared_plain = WRITE("SharedPlain", .coalesce = true);
-const lks_rpc_method server_shared_settling =
-    WRITE("SharedSettling", .natural_id = "id", .settles = true, .coalesce = true);
+const lks_rpc_method server_shared_settling = WRITE("SharedSettling", .settles = true, .coalesce = true);
 
 /* ---- answering, on the thread ------------------------------------------------ */
 

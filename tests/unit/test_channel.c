@@ -206,8 +206,8 @@ TEST(cancelling_tells_whether_it_was_sent)
     assert_ok(&answered, 1);
 
     hold(1);
-    start(&server_write, "sent", NULL, &sent);
-    start(&server_write, "queued", NULL, &queued);
+    start(&server_plain, "sent", NULL, &sent);
+    start(&server_plain, "queued", NULL, &queued);
     assert_true(server_await(server, 2));
     lks_call_cancel(queued.call);
     lks_call_cancel(sent.call);
@@ -228,7 +228,7 @@ TEST(closing_ends_every_call)
     reopen((lks_channel_options){.in_flight_max = 4});
     hold(UINT32_MAX);
     for (size_t i = 0; i < 100; i++)
-        start(&server_write, "a", NULL, &calls[i]);
+        start(&server_plain, "a", NULL, &calls[i]);
     assert_true(server_await(server, 4));
     close_channel();
     for (size_t i = 0; i < 100; i++) {
@@ -254,7 +254,7 @@ TEST(several_threads_may_wait_for_one_call)
     struct witness witness;
 
     hold(1);
-    start(&server_write, "a", NULL, &witness);
+    start(&server_plain, "a", NULL, &witness);
     for (size_t i = 0; i < 8; i++)
         pthread_create(&threads[i], NULL, wait_for_it, witness.call);
     assert_true(server_await(server, 1));
@@ -453,7 +453,7 @@ TEST(a_forked_child_is_refused)
 
     run_ok(&server_read, "a");
     hold(1);
-    start(&server_read, "held", NULL, &held);
+    start(&server_plain, "held", NULL, &held);
     assert_true(server_await(server, 2));
     pid_t child = fork();
     if (child == 0) {

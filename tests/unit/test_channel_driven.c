@@ -50,7 +50,7 @@ TEST(its_calls_end_in_steps_without_a_thread)
 
 static void *start_one(void *arg)
 {
-    start(&server_write, "b", NULL, arg);
+    start(&server_plain, "b", NULL, arg);
     return NULL;
 }
 

@@ -73,7 +73,7 @@ TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
 
     reopen((lks_channel_options){.in_flight_max = 1});
     server_add_fault(server, (server_fault){SERVER_HOLDS, ANSWERED, 1});
-    start_many(&server_write, "a", calls, ANSWERED + QUEUED);
+    start_many(&server_plain, "a", calls, ANSWERED + QUEUED);
     assert_ok(calls, ANSWERED);
     run(&server_write, "late", &brief, NULL, &error);
     assert_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);

@@ -17,10 +17,10 @@ TEST(a_late_answer_reaches_no_call)
 
     reopen((lks_channel_options){.in_flight_max = 1});
     hold(2);
-    start(&server_write, "old", NULL, &old);
+    start(&server_plain, "old", NULL, &old);
     assert_true(server_await(server, 1));
     lks_call_cancel(old.call);
-    start(&server_write, "new", NULL, &new);
+    start(&server_plain, "new", NULL, &new);
     assert_true(server_await(server, 2));
     server_release(server); /* in the order of the requests */
     assert_ended(&old, LKS_CANCELLED, LKS_APPLIED_MAYBE);

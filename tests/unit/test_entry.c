@@ -97,6 +97,7 @@ TEST(an_entry_is_renewed_until_it_is_left)
     assert_int_equal(lks_entry_answer(entry)->attempt, 1);
     assert_true(fake_await(fake, FAKE_RENEW_ENTRY, NULL, 3));
     assert_false(lks_entry_is_lost(entry));
+    assert_in_range(lks_entry_left_ms(entry), 1, SHORT_MS);
     fake_event asked = event_of(FAKE_ENTER, 0), renewed = event_of(FAKE_RENEW_ENTRY, 2);
     assert_string_equal(renewed.token, asked.token);
     assert_string_equal(asked.parts, "once limits stock locks");
@@ -195,6 +196,7 @@ TEST(each_refusal_says_why)
         assert_int_equal(error.applied, LKS_APPLIED_NO);
         assert_int_equal(error.retry_after_ms, 4321);
         assert_true(lks_entry_is_lost(entry));
+        assert_int_equal(lks_entry_left_ms(entry), 0);
         lks_entry_free(entry);
     }
     fake_behave(fake, (fake_manner){.outcome[FAKE_ENTER] = LKS_ENTER_OUTCOME_REPLAY, .body = "before"});

@@ -71,6 +71,10 @@ const lks_enter_response *lks_entry_answer(const lks_entry *entry);
  * nothing. */
 bool lks_entry_is_lost(const lks_entry *entry);
 
+/* How long until it counts as lost unless it is renewed; 0: it is lost. UINT32_MAX: it has neither `once` nor `locks`.
+ * Does not block, sends nothing. */
+uint32_t lks_entry_left_ms(const lks_entry *entry);
+
 /* Leaves, on this thread, and frees the entry. Of `end`, kind, code, body, headers and detail count. Returns the
  * outcome, and *error says why it is not LEFT; UNSPECIFIED: no server said that it was left. After HOLD_ENDED nothing has
  * changed, and the entry is neither freed nor renewed any more: leave it again, with another kind, or free it. Tries for
