@@ -25,6 +25,7 @@ from processes import SOURCE, Caller, Program, RedisFiles, free_port, is_free, l
 from stores import store_of
 
 SERVERS = 2
+ASKED_AT_ONCE = 200
 BACK_S = 20  # until all is back to where it was, at most, after the last fault
 
 
@@ -118,6 +119,16 @@ async def ask(load, method, request, missing=None):
             raise RuntimeError(f"{method} {request}: {entry['code']}, {entry.get('why')}, long after the last fault")
 
 
+async def ask_each(load, method, requests):
+    """The same for many, a few at a time: each has all of BACK_S."""
+    few = asyncio.Semaphore(ASKED_AT_ONCE)
+
+    async def one(request):
+        async with few:
+            return await ask(load, method, request, {})
+    return await asyncio.gather(*(one(request) for request in requests))
+
+
 async def settled(load, back_s):
     """Waits until the ledger of the group in buckets says that nothing is reserved."""
     end, reserved = time.monotonic() + back_s, 1
@@ -160,14 +171,13 @@ async def witness(load, back_s):
             ledger += entries
     orders = {}
     for group, names in load.orders.items():
-        answers = await asyncio.gather(*(ask(load, "StockService/GetOrder", {"group": group, "orderId": name}, {})
-                                         for name in names))
+        answers = await ask_each(load, "StockService/GetOrder", [{"group": group, "orderId": name} for name in names])
         orders.update({f"{group}/{name}": answer.get("order") for name, answer in zip(names, answers)})
     results = {}
     keys = sorted({entry["r"]["key"] for entry in load.history if entry.get("m") == "Begin"} |
                   {entry["r"]["once"]["key"] for entry in load.history if entry.get("m") == "Guard.Enter" and "once" in entry["r"]})
-    answers = await asyncio.gather(*(ask(load, "IdempotencyService/Get", {
-        "scope": "pay", "key": key, "group": GATE if key.startswith("gate") else ""}, {}) for key in keys))
+    answers = await ask_each(load, "IdempotencyService/Get",
+                             [{"scope": "pay", "key": key, "group": GATE if key.startswith("gate") else ""} for key in keys])
     results.update(zip(keys, answers))
     return {"items": items, "ledgers": ledgers, "followed": load.followed, "orders": orders, "results": results,
             "locks": [{"group": group, "name": name, "is": lock} for (group, name), lock in locks.items()]}
