@@ -140,6 +140,20 @@ static void write_store(const server_parts *of, metrics_text *t)
     write_process(of, t);
 }
 
+static void write_lock_store(const server_parts *of, metrics_text *t)
+{
+    quorum_view view;
+
+    if (!of->quorum)
+        return;
+    quorum_look(of->quorum, &view);
+    metrics_single(t, METRICS_LOCK_STORE_READY, view.ready);
+    metrics_begin(t, METRICS_LOCK_STORE_WRITES);
+    metrics_sample(t, "result=\"done\"", (double)view.written);
+    metrics_sample(t, "result=\"conflict\"", (double)view.conflicts);
+    metrics_sample(t, "result=\"unknown\"", (double)view.unknown);
+}
+
 lks_rpc_slice server_metrics(const server_parts *of, bool openmetrics, lks_rpc_arena *arena)
 {
     metrics_text t = {.arena = arena, .openmetrics = openmetrics};
@@ -160,6 +174,7 @@ lks_rpc_slice server_metrics(const server_parts *of, bool openmetrics, lks_rpc_a
     metrics_single(&t, METRICS_BUSY, (double)(uv_hrtime() - of->started_ns - uv_metrics_idle_time(of->loop)) / 1e9);
     metrics_single(&t, METRICS_READY, conditions_ready(of->conditions, NULL));
     write_store(of, &t);
+    write_lock_store(of, &t);
     tracing_counts(of->tracing, &spans_sent, &spans_lost);
     metrics_begin(&t, METRICS_SPANS);
     metrics_sample(&t, "result=\"sent\"", (double)spans_sent);

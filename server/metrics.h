@@ -8,6 +8,7 @@
 #include "conditions.h"
 #include "config.h"
 #include "net/wires.h"
+#include "quorum/quorum.h"
 #include "store/store.h"
 
 struct uv_loop_s;
@@ -18,6 +19,7 @@ typedef struct server_parts {
     struct uv_loop_s *loop;
     const conditions *conditions;
     const store *store;
+    const quorum *quorum; /* NULL: there is none */
     const identity *identity;
     const budget *budget;
     const callers *callers;

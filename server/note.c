@@ -2,24 +2,46 @@
 #include "note.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include <lockstock/version.h>
 
 #include "commit.h"
 
-enum { POLICY_DIGITS = 12 }; /* the first ones of the digest */
+enum { NAMESPACES_BYTES = 128, POLICY_DIGITS = 12 }; /* the first ones of the digest */
 
 static const char *word(bool value)
 {
     return value ? "true" : "false";
 }
 
+/* Hosts may differ in their order and names, and the password is nobody's business. */
+static const char *lock_path(const settings *c)
+{
+    const char *host = c->lock_store ? strrchr(c->lock_store, '@') : NULL;
+    const char *path = c->lock_store ? strchr(host ? host : c->lock_store + strlen("zookeeper://"), '/') : NULL;
+
+    return path ? path : "none";
+}
+
+static void write_namespaces(const config_list *list, char *text, size_t size)
+{
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < list->n && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s", i == 0 ? ":" : "+", list->of[i]);
+}
+
 void note_of(const settings *c, const char *policy, char note[PEERS_NOTE_BYTES])
 {
+    char namespaces[NAMESPACES_BYTES];
+
+    write_namespaces(&c->lock_store_namespaces, namespaces, sizeof namespaces);
     snprintf(note, PEERS_NOTE_BYTES,
              "version=%s commit=%s policy=%.*s wait-replicas=%ld wait-ms=%ld allow-unsafe-store=%s message-bytes=%ld "
-             "timeout-ms=%ld timeout-max-ms=%ld remember-refusals=%s id-sequence-block=%ld",
+             "timeout-ms=%ld timeout-max-ms=%ld remember-refusals=%s id-sequence-block=%ld lock-store=%s%s",
              LOCKSTOCK_VERSION, LOCKSTOCK_COMMIT, POLICY_DIGITS, *policy ? policy : "none", c->wait_replicas,
              c->wait_ms, word(c->allow_unsafe_store), c->message_bytes, c->timeout_ms, c->timeout_max_ms,
-             word(c->remember_refusals), c->id_sequence_block);
+             word(c->remember_refusals), c->id_sequence_block, lock_path(c), namespaces);
 }

@@ -548,6 +548,7 @@ static lks_rpc_slice write_metrics(void *arg, bool openmetrics, lks_rpc_arena *a
                                 .loop = &s->loop,
                                 .conditions = &s->conditions,
                                 .store = s->store,
+                                .quorum = s->quorum,
                                 .identity = s->identity,
                                 .budget = s->budget,
                                 .callers = s->callers,

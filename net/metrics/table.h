@@ -41,6 +41,8 @@
     X(METRICS_STORE_FILE, METRICS_GAUGE, "lockstock_store_file_bytes", "primary", "The append-only file of a primary.") \
     X(METRICS_STORE_DISK, METRICS_GAUGE, "lockstock_store_disk_free_bytes", "", "What is free on the disk of an embedded store.") \
     X(METRICS_STORE_STARTS, METRICS_COUNTER, "lockstock_store_starts", "", "How often redis-server of an embedded store was started.") \
+    X(METRICS_LOCK_STORE_READY, METRICS_GAUGE, "lockstock_lock_store_ready", "", "1 if the lock store is ready; without one it is not there.") \
+    X(METRICS_LOCK_STORE_WRITES, METRICS_COUNTER, "lockstock_lock_store_writes", "result", "Writes of a group in the lock store: done, made again because another server had written (conflict), or with an unknown outcome.") \
     X(METRICS_SPANS, METRICS_COUNTER, "lockstock_traced_calls", "result", "Calls whose spans were sent to the collector, or lost.") \
     X(METRICS_RELOADS, METRICS_COUNTER, "lockstock_reloads", "result", "Reloads of the rights and certificates.") \
     X(METRICS_LINES_LOST, METRICS_COUNTER, "lockstock_log_lines_lost", "", "Lines of the log that were dropped, because nobody read the pipe.") \

@@ -78,7 +78,7 @@ static void free_group(group *g)
 
 static bool is_idle(const group *g)
 {
-    return TAILQ_EMPTY(&g->waiting) && TAILQ_EMPTY(&g->running) && !g->has_waiters &&
+    return g->asked == 0 && TAILQ_EMPTY(&g->waiting) && TAILQ_EMPTY(&g->running) && !g->has_waiters &&
            (g->state == GROUP_STALE || g->state == GROUP_KNOWN);
 }
 
@@ -354,12 +354,10 @@ static void decide(group *g)
     }
 }
 
-static void on_read(void *arg, zk_code code, const char *data, size_t len, int32_t version)
+static void take_read(group *g, zk_code code, const char *data, size_t len, int32_t version)
 {
-    group *g = arg;
     const uint64_t now_ns = clock_now_ns();
 
-    g->quorum->n_asked--;
     if (code == ZK_OK && !stored_unpack(&g->known, data, len)) {
         g->state = GROUP_STALE;
         log_error("lock-store-foreign-data", "path=%s", g->path);
@@ -382,10 +380,18 @@ static void on_read(void *arg, zk_code code, const char *data, size_t len, int32
     settle(g);
 }
 
+static void on_read(void *arg, zk_code code, const char *data, size_t len, int32_t version)
+{
+    group *g = arg;
+
+    take_read(g, code, data, len, version);
+    g->asked--;
+}
+
 static void read_group(group *g)
 {
     g->state = GROUP_READING;
-    g->quorum->n_asked++;
+    g->asked++;
     (g->was_stale || g->in_doubt ? zk_sync_get : zk_get)(g->quorum->zookeeper, g->path, on_read, g);
 }
 
@@ -395,7 +401,7 @@ static void on_watched(void *arg, zk_code code, int32_t version)
 {
     group *g = arg;
 
-    g->quorum->n_asked--;
+    g->asked--;
     if (code != ZK_OK && code != ZK_NO_NODE)
         g->watches = false;
     else if (g->state == GROUP_KNOWN && g->version != (code == ZK_OK ? version : -1))
@@ -406,7 +412,7 @@ static void on_watched(void *arg, zk_code code, int32_t version)
 static void watch(group *g)
 {
     g->watches = true;
-    g->quorum->n_asked++;
+    g->asked++;
     zk_exists(g->quorum->zookeeper, g->path, true, on_watched, g);
 }
 
@@ -503,6 +509,7 @@ void group_step(group *g)
 void group_written(group *g, int32_t version)
 {
     g->state = GROUP_KNOWN;
+    g->quorum->counts.written++;
     if (g->data.data) {
         g->version = version;
         g->heard = g->known.sent;
@@ -516,6 +523,7 @@ void group_not_written(group *g, bool in_doubt)
 {
     pending *p;
 
+    *(in_doubt ? &g->quorum->counts.unknown : &g->quorum->counts.conflicts) += 1;
     g->was_stale = true;
     if (in_doubt && g->data.data) {
         g->in_doubt = true;

@@ -73,7 +73,6 @@ void nodes_free(nodes *n)
 static bool has_answer(nodes *n, zk_code code)
 {
     n->asks = false;
-    n->quorum->n_asked--;
     if (code == ZK_NOT_SENT || code == ZK_UNKNOWN || n->quorum->state == QUORUM_CLOSED)
         return false;
     if (code == ZK_NO_AUTH)
@@ -188,7 +187,6 @@ static void go_on(nodes *n)
     if (n->asks || n->step == DONE || n->quorum->state == QUORUM_CLOSED)
         return;
     n->asks = true;
-    n->quorum->n_asked++;
     switch (n->step) {
     case MAKING:
         make(n);
@@ -245,7 +243,6 @@ static void on_forced_watched_again(void *arg, zk_code code, int32_t version)
     (void)version;
     if (!has_answer(n, code) || code != ZK_OK)
         return;
-    n->quorum->n_asked++;
     zk_get(n->quorum->zookeeper, NODES_FORCED, on_forced, n);
 }
 
@@ -254,12 +251,10 @@ bool nodes_watch_fired(nodes *n, const char *path)
     if (n->quorum->state == QUORUM_CLOSED)
         return true;
     if (strcmp(path, NODES_SERVERS) == 0) {
-        n->quorum->n_asked++;
         zk_children(n->quorum->zookeeper, NODES_SERVERS, true, on_listed, n);
         return true;
     }
     if (strcmp(path, NODES_FORCED) == 0) {
-        n->quorum->n_asked++;
         zk_exists(n->quorum->zookeeper, NODES_FORCED, true, on_forced_watched_again, n);
         return true;
     }
@@ -291,6 +286,5 @@ int32_t nodes_floor_version(const nodes *n)
 
 void nodes_read_floor(nodes *n)
 {
-    n->quorum->n_asked++;
     zk_get(n->quorum->zookeeper, NODES_FLOOR, on_floor, n);
 }

@@ -208,6 +208,12 @@ bool quorum_ready(const quorum *q, const char **reason)
     return q->state == QUORUM_READY;
 }
 
+void quorum_look(const quorum *q, quorum_view *ret)
+{
+    *ret = q->counts;
+    ret->ready = q->state == QUORUM_READY;
+}
+
 /* ---- calls ----------------------------------------------------------------------------- */
 
 void quorum_todo(group *g)

@@ -53,6 +53,13 @@ void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, stor
 /* As store_ready. */
 bool quorum_ready(const quorum *q, const char **reason);
 
+typedef struct quorum_view {
+    bool ready;
+    uint64_t written, conflicts, unknown; /* writes of a group; conflicts are made again */
+} quorum_view;
+
+void quorum_look(const quorum *q, quorum_view *ret);
+
 /* Ends calls under way with UNAVAILABLE; `closed` runs on the loop after it was freed. */
 void quorum_close(quorum *q, void (*closed)(void *arg), void *arg);
 

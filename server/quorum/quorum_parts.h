@@ -59,6 +59,7 @@ typedef struct group {
     bool was_stale;       /* the last read or write found another version: read what the leader has */
     bool was_heard;       /* messages up to `heard` were delivered */
     uint64_t heard;
+    unsigned asked;       /* requests and callbacks under way that know it: it must not be freed */
     bool has_waiters;     /* this server parks calls for it: other servers' writes must be noticed */
     bool watches;         /* it gets to know of them */
     char *path;
@@ -78,11 +79,11 @@ struct quorum {
     group_list todo, cache;
     size_t n_groups;
     size_t n_pending;
-    size_t n_asked;       /* requests to the ensemble without an answer */
     struct group_write *filling; /* groups to be written with the next request; NULL: none */
     size_t n_writes;      /* under way */
     struct loop_timers timers;
     uv_idle_t turn;
+    quorum_view counts; /* but for `ready` */
     struct nodes *nodes;
     struct group_sweep *sweep;
     close_barrier barrier;

@@ -54,7 +54,6 @@ static void on_children(void *arg, zk_code code, const char *const *names, size_
 {
     shards *s = arg;
 
-    s->quorum->n_asked--;
     if (code != ZK_OK) {
         s->end(s->arg, false);
         return;
@@ -86,7 +85,6 @@ static void on_group(void *arg, zk_code code, const char *data, size_t len, int3
     char *path = path_at(s);
     stored_group found;
 
-    s->quorum->n_asked--;
     s->at++;
     stored_init(&found);
     const bool is_good = code == ZK_OK && stored_unpack(&found, data, len);
@@ -100,7 +98,6 @@ static void read_names(shards *s)
     char path[SHARD_PATH_BYTES];
 
     shard_path(s->shard, path);
-    s->quorum->n_asked++;
     zk_children(s->quorum->zookeeper, path, false, on_children, s);
 }
 
@@ -112,7 +109,6 @@ void shards_next(shards *s)
         read_names(s);
     } else if (s->at < s->n) {
         char *path = path_at(s);
-        s->quorum->n_asked++;
         zk_get(s->quorum->zookeeper, path, on_group, s);
         free(path);
     } else if (++s->shard < SHARDS) {

@@ -84,7 +84,6 @@ static void on_deleted(void *arg, zk_code code, size_t failed, const int32_t *ve
     (void)failed;
     (void)versions;
 
-    s->walk.quorum->n_asked--;
     s->forgotten += code == ZK_OK;
     if (s->walk.quorum->state != QUORUM_CLOSED)
         nodes_read_floor(s->walk.quorum->nodes);
@@ -102,7 +101,6 @@ static void forget(group_sweep *s, const char *path, const stored_group *found, 
                           .path = NODES_FLOOR,
                           .data = lks_rpc_slice_of(s->floor),
                           .version = nodes_floor_version(q->nodes)}};
-    q->n_asked++;
     zk_multi(q->zookeeper, ops, sizeof ops / sizeof ops[0], on_deleted, s);
 }
 

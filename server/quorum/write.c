@@ -10,7 +10,7 @@
 enum {
     GROUPS_MAX = 64,
     OPS_OF_GROUP = 3,
-    BYTES_MAX = 512 * 1024, /* of one request; ZooKeeper takes 1 MiB */
+    BYTES_MAX = 256 * 1024, /* then no group more: the last one may have 700 KB, and ZooKeeper takes 1 MiB */
     WRITES_MAX = 8          /* under way */
 };
 
@@ -86,7 +86,6 @@ static void on_written(void *arg, zk_code code, size_t failed, const int32_t *ve
     group_write *w = arg;
     quorum *q = w->quorum;
 
-    q->n_asked--;
     q->n_writes--;
     for (size_t i = 0; i < w->n_groups; i++) {
         group *g = w->groups[i];
@@ -99,6 +98,7 @@ static void on_written(void *arg, zk_code code, size_t failed, const int32_t *ve
             fail_group(g, code, code == ZK_BAD_VERSION && w->ops[failed].path != g->path);
         else
             write_add(g);
+        g->asked--;
     }
     free(w);
     write_flush(q);
@@ -112,7 +112,6 @@ void write_flush(quorum *q)
         return;
     q->filling = NULL;
     q->n_writes++;
-    q->n_asked++;
     for (size_t i = 0; i < w->n_groups; i++) {
         add_ops(w, w->groups[i]);
         w->last_op[i] = w->n_ops - 1;
@@ -129,6 +128,7 @@ void write_add(group *g)
         w = q->filling = memory_alloc(sizeof *w);
         w->quorum = q;
     }
+    g->asked++;
     w->groups[w->n_groups++] = g;
     w->bytes += g->data.len;
 }
