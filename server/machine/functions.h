@@ -1,5 +1,5 @@
-/* Runs the function library of server/functions in this process: one Lua 5.1 state, the interpreter that Redis has, with
- * what Redis gives to functions (redis, struct), over the keys of one group. A call gives the reply that FCALL gives.
+/* Runs the function library of server/functions in this process: one Lua 5.1 state, the interpreter that Redis has,
+ * with what Redis gives to functions (redis, struct), over the keys of one group. A call gives the reply of FCALL.
  *
  * On the loop's thread. Out of memory of the process ends it (memory.h); a function that uses too much memory or too
  * many instructions gets an error. */
@@ -30,7 +30,7 @@ lks_code functions_open(const char *library_text, size_t len, const char *digest
 /* Takes NULL. */
 void functions_close(functions *f);
 
-/* Runs one call over the keys at now_us, which is more than 0, and of which those that have ended are removed first. The
+/* Runs one call over the keys at now_us, which is more than 0; keys that have ended are removed first. The
  * reply lives in the arena, each text with a NUL after it.
  *
  * is_full: the keys must not grow. A call that may make them grow is refused as by a Redis that has reached maxmemory:
