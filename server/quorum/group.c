@@ -18,12 +18,17 @@
 #include "quorum/nodes.h"
 #include "quorum/quorum_parts.h"
 #include "store/fcall.h"
+#include "store/value.h"
 
 enum {
     CALLS_AT_ONCE = 64,          /* of a group in one write */
     FULL_BYTES = 512 * 1024,     /* then only calls that free something run; a node may have 1 MiB */
+    MANY_BYTES = 128 * 1024,     /* then records of spent tokens are kept for a shorter time */
     KEPT_GROUPS = 16384,         /* in memory, besides those with calls or waiters */
 };
+#define TOKEN_RETAIN_US INT64_C(600000000) /* as in functions/lock_names.lua */
+#define SPENT_KEPT_US INT64_C(30000000)
+#define DROP_EACH_US INT64_C(1000000)
 
 #define WAKE_CHANNEL "ls:wake:"
 #define EVERY_SERVER "all"
@@ -449,7 +454,43 @@ void group_lost_watches(quorum *q)
 
 /* ---- running --------------------------------------------------------------------------- */
 
-static void run_calls(group *g, const functions_hooks *hooks, int64_t now_us)
+/* Whether a token has given everything back (the layout is that of functions/lock_names.lua), and its record has been kept
+ * for SPENT_KEPT_US since then at least. */
+static bool is_spent(const group *g, const keys_entry *key, int64_t now_us)
+{
+    static const char prefix[] = "lock:t:";
+    lks_rpc_slice value;
+
+    return key->type == KEYS_STRING && key->end_us < now_us + TOKEN_RETAIN_US - SPENT_KEPT_US &&
+           key->name.len > g->base_len + strlen(prefix) &&
+           memcmp(key->name.data + g->base_len, prefix, strlen(prefix)) == 0 &&
+           keys_get(g->known.keys, key->name, &value) == KEYS_FOUND && value.len > 1 && value.data[1] == 'X';
+}
+
+/* Each write replaces the whole group, so one that is used often keeps records of spent tokens for a shorter time. */
+static void drop_spent(group *g, int64_t now_us)
+{
+    keys *k = g->known.keys;
+
+    if (keys_bytes(k) <= MANY_BYTES || now_us < g->dropped_us + DROP_EACH_US)
+        return;
+    g->dropped_us = now_us;
+    for (size_t i = keys_count(k); i-- > 0;)
+        if (is_spent(g, keys_at(k, i), now_us))
+            keys_delete(k, keys_at(k, i)->name);
+}
+
+/* Whether the function failed after it may have written a part of what it writes. */
+static bool is_partial(const store_value *reply)
+{
+    if (reply->type == STORE_ERROR)
+        return errors_find(reply->string.data, reply->string.len)->applied != LKS_APPLIED_NO;
+    return reply->type == STORE_ARRAY && reply->n > 2 && value_is(&reply->element[0], "ERR") &&
+           value_is(&reply->element[2], "MAYBE");
+}
+
+/* Returns the call that failed so, which ends them; NULL: none. */
+static pending *run_calls(group *g, const functions_hooks *hooks, int64_t now_us)
 {
     pending *p;
 
@@ -458,7 +499,22 @@ static void run_calls(group *g, const functions_hooks *hooks, int64_t now_us)
         TAILQ_INSERT_TAIL(&g->running, p, in_list);
         p->reply = functions_run(g->quorum->functions, g->known.keys, hooks, now_us, p->call,
                                  keys_bytes(g->known.keys) > FULL_BYTES, g->arena);
+        if (is_partial(p->reply))
+            return p;
     }
+    return NULL;
+}
+
+/* Nothing of this run is written: the call ends with its error, the others run again. */
+static void discard_run(group *g, pending *failed)
+{
+    store_result result = fcall_result(failed->reply, failed->call->function);
+
+    result.applied = LKS_APPLIED_NO;
+    TAILQ_REMOVE(&g->running, failed, in_list);
+    take_back(g);
+    become_stale(g);
+    quorum_end(failed, &result);
 }
 
 static void run(group *g)
@@ -472,7 +528,12 @@ static void run(group *g)
     g->known.time_us = now_us;
     keys_expire(g->known.keys, now_us);
     const uint64_t changes = keys_changes(g->known.keys), sent = g->known.sent;
-    run_calls(g, &hooks, now_us);
+    drop_spent(g, now_us);
+    pending *failed = run_calls(g, &hooks, now_us);
+    if (failed) {
+        discard_run(g, failed);
+        return;
+    }
     if (keys_changes(g->known.keys) != changes || g->known.sent != sent) {
         stored_note_write(&g->known, g->quorum->options.server, ++g->write);
         g->data = stored_pack(&g->known, g->arena);

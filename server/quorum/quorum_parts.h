@@ -53,6 +53,7 @@ typedef struct group {
     lks_rpc_arena *arena; /* what is being written, and replies */
     lks_rpc_slice data;   /* being written; data NULL: nothing changes, and the version is checked */
     TAILQ_HEAD(, stored_message) own; /* messages for this server, delivered after the write */
+    int64_t dropped_us;   /* the group's time when records of spent tokens were dropped last; 0: never */
     bool forces;          /* the write removes holders by force */
     uint64_t write;       /* the number of the last write by this server */
     bool in_doubt;        /* that one may have been applied */
