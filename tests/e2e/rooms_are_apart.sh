@@ -15,9 +15,9 @@ trap 'rm -f "$deps"' EXIT
     sub(/\/.*/, "", room)
     if (object ~ /^server\/services\/|\/services\/[a-z_]*\.c\.o$/) room = "services"
     if (object ~ /^server\/store\/|\/store\/[a-z_]*\.c\.o$/) room = "store"
-    if (object ~ /\/machine\/[a-z_]*\.c\.o$/) room = "machine"
-    if (object ~ /\/ensemble\/[a-z_]*\.c\.o$/) room = "ensemble"
-    if (object ~ /\/quorum\/[a-z_]*\.c\.o$/) room = "quorum"
+    if (object ~ /^server\/machine\//) room = "machine"
+    if (object ~ /^server\/ensemble\//) room = "ensemble"
+    if (object ~ /^server\/quorum\//) room = "quorum"
     if (object ~ /\/calls\/[a-z_]*\.c\.o$/) room = "calls"
     if (object ~ /\/host\/guard\//) room = "guard"
     if (object ~ /\/json\/[a-z0-9_]*\.c\.o$/) room = "json"

@@ -17,7 +17,7 @@ local function until_waiters(name, n)
   until_(function() return inspect(name).waiters == n end)
 end
 
--- promise L92
+-- promise L60: lock store: waiters of all servers are granted in one order, and fences rise
 function case.waiters_of_both_servers_are_granted_in_their_order()
   local calls, fence = {}, fence_of(acquire "T0 x" "ACQUIRED")
   for i = 1, 6 do
@@ -31,7 +31,7 @@ function case.waiters_of_both_servers_are_granted_in_their_order()
   end
 end
 
--- promise L93
+-- promise L61: lock store: a lease outlives the server that granted it
 function case.a_lease_outlives_the_server_that_granted_it()
   use(1); acquire("T1 x", {lease_ms = 4000}) "ACQUIRED"
   servers[1]:kill()
@@ -39,7 +39,7 @@ function case.a_lease_outlives_the_server_that_granted_it()
   waits("T3", "x")() "ACQUIRED"
 end
 
--- promise L94
+-- promise L62: lock store: who waits behind a server that is gone or frozen is granted
 function case.who_waits_behind_a_killed_server_is_granted()
   use(2); acquire "T0 x" "ACQUIRED"
   use(1); waits("T1", "x")
@@ -51,7 +51,7 @@ function case.who_waits_behind_a_killed_server_is_granted()
   other() "ACQUIRED"
 end
 
--- promise L94
+-- promise L62
 function case.who_waits_behind_a_frozen_server_is_granted()
   use(2); acquire "T0 x" "ACQUIRED"
   use(1); waits("T1", "x")
@@ -64,7 +64,7 @@ function case.who_waits_behind_a_frozen_server_is_granted()
   servers[1]:signal "CONT"
 end
 
--- promise L95
+-- promise L63: lock store: what one server has written, every other one knows
 function case.what_one_server_has_written_the_other_knows()
   use(1); acquire "T1 a b:S" "ACQUIRED"
   use(2); acquire "T1 a b:S" "ACQUIRED again"
@@ -89,7 +89,7 @@ function case.the_slack_of_leases_is_not_told()
   eq(inspect("x").holders[1].lease_ms <= 70000, true)
 end
 
--- promise L96
+-- promise L64: lock store: a ForceRelease wakes those who watch, at every server
 function case.a_force_release_wakes_those_who_watch_at_every_server()
   use(1); acquire "T1 x" "ACQUIRED"
   local watch = start(Lock.WatchForceReleases, {wait_ms = WAIT})
@@ -97,7 +97,7 @@ function case.a_force_release_wakes_those_who_watch_at_every_server()
   eq(watch().released, true)
 end
 
--- promise L97
+-- promise L65: lock store: Enter takes locks alone, and names locks where it refuses other parts
 function case.an_enter_takes_locks_alone()
   local enter = {group = "g", token = token_of "T1", owner = "T1", lease_ms = LEASE, locks = {targets = {{name = "x"}}}}
   eq(Guard.Enter(enter).outcome, "ENTERED")
@@ -111,7 +111,7 @@ function case.an_enter_takes_locks_alone()
   eq(refused.error.message:find "^locks: " ~= nil, true)
 end
 
--- promise L98
+-- promise L66: lock store: List has each name once, whatever the size of a page
 function case.a_list_has_each_name_once_whatever_the_page()
   for i = 1, 12 do
     Lock.Acquire(with(acquire_request("T" .. i, "n" .. i .. "a", "n" .. i .. "b"), {group = "g" .. i % 5}))
