@@ -246,8 +246,9 @@ static void check_conditions(const lks_get_status_response *status, findings *f)
     } known[] = {
         {"certificate",
          "replace the files of --tls-certificate and --tls-key, then systemctl reload lockstockd (SIGHUP)"},
-        {"lock-store", "see event=lock-store-degraded in lockstockd's log for the reason, start the missing ZooKeeper servers, or "
-                       "repair the connection to them; other services go on meanwhile"},
+        {"lock-store",
+         "see event=lock-store-degraded in lockstockd's log for the reason, start the missing ZooKeeper servers, or "
+         "repair the connection to them; other services go on meanwhile"},
         {"servers", "run the same version with the same settings on all servers: compare `lockstockd --print-config`"},
     };
 

@@ -170,7 +170,8 @@ static lks_code check_lock_store(const settings *config, lks_error *error)
     const config_list *namespaces = &config->lock_store_namespaces;
 
     if (config->lock_store)
-        return quorum_check(config->lock_store, config_where(config, "lock-store"), namespaces->of, namespaces->n, error);
+        return quorum_check(config->lock_store, config_where(config, "lock-store"), namespaces->of, namespaces->n,
+                            error);
     return namespaces->n == 0 ? LKS_OK
                               : lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                                               "--lock-store-namespaces needs --lock-store");

@@ -10,7 +10,13 @@
 #include <lockstock/reason.h>
 
 /* At most one thing is wrong with each at a time. */
-typedef enum condition_about { CONDITION_STORE, CONDITION_LOCK_STORE, CONDITION_CERTIFICATE, CONDITION_SERVERS, CONDITIONS } condition_about;
+typedef enum condition_about {
+    CONDITION_STORE,
+    CONDITION_LOCK_STORE,
+    CONDITION_CERTIFICATE,
+    CONDITION_SERVERS,
+    CONDITIONS
+} condition_about;
 
 enum { CONDITION_TEXT_BYTES = 640 };
 

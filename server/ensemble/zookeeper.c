@@ -338,8 +338,7 @@ lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error)
         .loop = options->loop,
         .root = memory_copy(root, strlen(root)),
         .root_len = strlen(root),
-        .credentials =
-            options->credentials ? memory_copy(options->credentials, strlen(options->credentials)) : NULL,
+        .credentials = options->credentials ? memory_copy(options->credentials, strlen(options->credentials)) : NULL,
         .session_timeout_ms = options->session_timeout_ms ? options->session_timeout_ms : ZK_SESSION_TIMEOUT_MS,
         .create_root = options->create_root,
         .on = options->events,

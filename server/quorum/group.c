@@ -21,10 +21,10 @@
 #include "store/value.h"
 
 enum {
-    CALLS_AT_ONCE = 64,          /* of a group in one write */
-    FULL_BYTES = 512 * 1024,     /* then only calls that free something run; a node may have 1 MiB */
-    MANY_BYTES = 128 * 1024,     /* then records of spent tokens are kept for a shorter time */
-    KEPT_GROUPS = 16384,         /* in memory, besides those with calls or waiters */
+    CALLS_AT_ONCE = 64,      /* of a group in one write */
+    FULL_BYTES = 512 * 1024, /* then only calls that free something run; a node may have 1 MiB */
+    MANY_BYTES = 128 * 1024, /* then records of spent tokens are kept for a shorter time */
+    KEPT_GROUPS = 16384,     /* in memory, besides those with calls or waiters */
 };
 #define TOKEN_RETAIN_US INT64_C(600000000) /* as in functions/lock_names.lua */
 #define SPENT_KEPT_US INT64_C(30000000)
@@ -135,7 +135,7 @@ void group_free_all(quorum *q)
     group *g, *next;
 
     HASH_ITER(hh, q->groups, g, next)
-        free_group(g);
+    free_group(g);
 }
 
 /* ---- messages -------------------------------------------------------------------------- */
@@ -152,9 +152,7 @@ static void deliver_own(group *g)
     const stored_message *m;
 
     TAILQ_FOREACH(m, &g->own, in_all)
-    {
         deliver(g, m);
-    }
     free_messages(g);
 }
 
@@ -172,10 +170,8 @@ static void deliver_read(group *g)
         return;
     }
     TAILQ_FOREACH(m, &g->known.messages, in_all)
-    {
         if (m->number > heard && strcmp(m->server, options->server) == 0)
             deliver(g, m);
-    }
     if (missed)
         options->on_listening(options->arg);
 }
@@ -589,9 +585,7 @@ void group_not_written(group *g, bool in_doubt)
     if (in_doubt && g->data.data) {
         g->in_doubt = true;
         TAILQ_FOREACH(p, &g->running, in_list)
-        {
             p->in_doubt = true;
-        }
     } else {
         take_back(g);
     }
@@ -634,8 +628,6 @@ void group_hurry(quorum *q, uint64_t at_ns)
     HASH_ITER(hh, q->groups, g, next)
     {
         TAILQ_FOREACH(p, &g->waiting, in_list)
-        {
             loop_timers_set(&q->timers, &p->timer, at_ns < p->deadline_ns ? at_ns : p->deadline_ns);
-        }
     }
 }

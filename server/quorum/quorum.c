@@ -77,7 +77,8 @@ lks_code quorum_check(const char *url, const char *from, char *const *namespaces
     for (size_t i = 0; i < n; i++)
         if (namespaces[i][strspn(namespaces[i], plain)] != '\0')
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                                 "--lock-store-namespaces %s: may have letters, digits, and . _ ~ - only", namespaces[i]);
+                                 "--lock-store-namespaces %s: may have letters, digits, and . _ ~ - only",
+                                 namespaces[i]);
     return LKS_OK;
 }
 
@@ -301,7 +302,8 @@ void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, stor
     pending *p = memory_alloc(sizeof *p);
     const uint64_t grace_ns = clock_in_ms(GRACE_MS);
 
-    *p = (pending){.group = group_find(q, call->base), .call = call, .done = done, .arg = arg, .deadline_ns = deadline_ns};
+    *p = (pending){
+        .group = group_find(q, call->base), .call = call, .done = done, .arg = arg, .deadline_ns = deadline_ns};
     p->timer.due = on_due;
     q->n_pending++;
     memory_reserve_timers(&q->timers.heap, q->n_pending);
@@ -323,7 +325,8 @@ lks_code quorum_open(const quorum_options *options, quorum **ret, lks_error *err
 
     lks_code code = read_url(options->url, options->url_from, &at, &zk, error);
     if (code == LKS_OK) {
-        code = functions_open(options->library_text, options->library_len, options->library_digest, &q->functions, error);
+        code =
+            functions_open(options->library_text, options->library_len, options->library_digest, &q->functions, error);
         if (code == LKS_OK && (code = zk_open(&zk, &q->zookeeper, error)) != LKS_OK)
             functions_close(q->functions);
         place_clear(&at);

@@ -19,12 +19,12 @@ typedef struct quorum quorum;
 
 typedef struct quorum_options {
     struct uv_loop_s *loop;
-    const char *url;            /* zookeeper://[user:password@]host:port,host:port/path */
-    const char *url_from;       /* the setting that errors name */
-    char *const *namespaces;    /* whose locks are here; they stay the caller's */
-    size_t n_namespaces;        /* 0: all */
-    const char *server;         /* this server's id */
-    const char *library_text;   /* as in store_options */
+    const char *url;          /* zookeeper://[user:password@]host:port,host:port/path */
+    const char *url_from;     /* the setting that errors name */
+    char *const *namespaces;  /* whose locks are here; they stay the caller's */
+    size_t n_namespaces;      /* 0: all */
+    const char *server;       /* this server's id */
+    const char *library_text; /* as in store_options */
     size_t library_len;
     const char *library_digest;
     uint64_t sweep_ms; /* how often groups that have no keys any more are looked for */

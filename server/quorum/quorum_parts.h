@@ -46,23 +46,23 @@ typedef struct group {
     struct quorum *quorum;
     bool is_todo;
     group_state state;
-    stored_group known;  /* while KNOWN as of `version`; while WRITING as it is being written */
+    stored_group known; /* while KNOWN as of `version`; while WRITING as it is being written */
     group_clock clock;
-    int32_t version;     /* of the node; -1: there is none */
+    int32_t version; /* of the node; -1: there is none */
     pending_list waiting, running;
-    lks_rpc_arena *arena; /* what is being written, and replies */
-    lks_rpc_slice data;   /* being written; data NULL: nothing changes, and the version is checked */
+    lks_rpc_arena *arena;             /* what is being written, and replies */
+    lks_rpc_slice data;               /* being written; data NULL: nothing changes, and the version is checked */
     TAILQ_HEAD(, stored_message) own; /* messages for this server, delivered after the write */
-    int64_t dropped_us;   /* the group's time when records of spent tokens were dropped last; 0: never */
-    bool forces;          /* the write removes holders by force */
-    uint64_t write;       /* the number of the last write by this server */
-    bool in_doubt;        /* that one may have been applied */
-    bool was_stale;       /* the last read or write found another version: read what the leader has */
-    bool was_heard;       /* messages up to `heard` were delivered */
+    int64_t dropped_us;               /* the group's time when records of spent tokens were dropped last; 0: never */
+    bool forces;                      /* the write removes holders by force */
+    uint64_t write;                   /* the number of the last write by this server */
+    bool in_doubt;                    /* that one may have been applied */
+    bool was_stale;                   /* the last read or write found another version: read what the leader has */
+    bool was_heard;                   /* messages up to `heard` were delivered */
     uint64_t heard;
-    unsigned asked;       /* requests and callbacks under way that know it: it must not be freed */
-    bool has_waiters;     /* this server parks calls for it: other servers' writes must be noticed */
-    bool watches;         /* it gets to know of them */
+    unsigned asked;   /* requests and callbacks under way that know it: it must not be freed */
+    bool has_waiters; /* this server parks calls for it: other servers' writes must be noticed */
+    bool watches;     /* it gets to know of them */
     char *path;
     size_t base_len;
     char base[];
@@ -81,7 +81,7 @@ struct quorum {
     size_t n_groups;
     size_t n_pending;
     struct group_write *filling; /* groups to be written with the next request; NULL: none */
-    size_t n_writes;      /* under way */
+    size_t n_writes;             /* under way */
     struct loop_timers timers;
     uv_idle_t turn;
     quorum_view counts; /* but for `ready` */

@@ -51,8 +51,7 @@ static void put_state(writer *w, const stored_group *s, const keys_buffer *packe
         put_number(w, s->writers[i].write);
     }
     put_number(w, s->n_messages);
-    TAILQ_FOREACH(m, &s->messages, in_all)
-    {
+    TAILQ_FOREACH(m, &s->messages, in_all) {
         put_number(w, m->number);
         put_number(w, (uint64_t)m->at_us);
         put_text(w, m->server, strlen(m->server));
@@ -240,10 +239,10 @@ void stored_send(stored_group *s, const char *server, const char *text, size_t l
     while (s->n_messages == STORED_MESSAGES || is_old(TAILQ_FIRST(&s->messages), now_us))
         drop_oldest_message(s);
     *m = (stored_message){.number = ++s->sent,
-                         .at_us = now_us,
-                         .server = memory_copy(server, strlen(server)),
-                         .text = memory_copy(text, len),
-                         .len = len};
+                          .at_us = now_us,
+                          .server = memory_copy(server, strlen(server)),
+                          .text = memory_copy(text, len),
+                          .len = len};
     TAILQ_INSERT_TAIL(&s->messages, m, in_all);
     s->n_messages++;
 }

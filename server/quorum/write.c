@@ -54,8 +54,8 @@ static void add_ops(group_write *w, const group *g)
         add_op(w, (zk_op){.kind = ZK_SET, .path = NODES_FORCED, .data = namespace_of(g), .version = -1});
 }
 
-static const store_fault refused = STORE_FAULT(
-    STORE_MISFIT, "the lock store refuses the write: the ensemble is read-only, or the path has a quota");
+static const store_fault refused =
+    STORE_FAULT(STORE_MISFIT, "the lock store refuses the write: the ensemble is read-only, or the path has a quota");
 static const store_fault denied = STORE_FAULT(STORE_PERMISSION_DENIED, "the lock store denies access to its nodes");
 
 /* The write of one group failed for itself. */

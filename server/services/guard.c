@@ -64,8 +64,9 @@ guard_places guard_find_places(plan *p, const char *group, const lks_guard_once 
     if (locks && !plan_failed(p))
         at.base = place_of(p, "locks", locks->group, group, locks->n_targets == 1 ? locks->targets[0]->name : NULL);
     if (locks && (once || limits || stock) && p->lock_slack_ms > 0 && !plan_failed(p))
-        lks_error_set(&p->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                      "locks: the namespace has its locks in the lock store, and one call cannot take parts in two stores");
+        lks_error_set(
+            &p->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+            "locks: the namespace has its locks in the lock store, and one call cannot take parts in two stores");
     return at;
 }
 
@@ -96,8 +97,8 @@ static void renew_prepare(const lks_guard_service_renew_request *request, plan *
     plan_weighs(p, 2 + STOCK_ORDER_WEIGHT);
     args_guard_renew(p, .token = request->token,
                      .lease_ms = request->locks ? lock_stored_lease(p, request->lease_ms) : request->lease_ms,
-                     .locks = request->locks != NULL, .record = at.record, .stock = at.stock, .order_id = stock ? stock->order_id : "",
-                     .hold_ms = stock ? stock->hold_ms : 0);
+                     .locks = request->locks != NULL, .record = at.record, .stock = at.stock,
+                     .order_id = stock ? stock->order_id : "", .hold_ms = stock ? stock->hold_ms : 0);
 }
 
 static void renew_finish(const lks_guard_service_renew_request *request, answer *a,

@@ -136,8 +136,8 @@ void acquire_prepare(const lks_acquire_request *request, plan *p)
         parked = plan_path(p, "%s.%s.%lld", p->server, plan_id(p), (long long)lock_stored_lease(p, request->lease_ms));
     plan_call(p, acquire_function(p->event.kind), request->group, only, request->n_targets);
     plan_weighs(p, lock_weight(request->n_targets));
-    args_lock_acquire(p, .token = token, .owner = request->owner,
-                      .lease_ms = lock_stored_lease(p, request->lease_ms), .wait_ms = request->wait_ms, .copy = parked);
+    args_lock_acquire(p, .token = token, .owner = request->owner, .lease_ms = lock_stored_lease(p, request->lease_ms),
+                      .wait_ms = request->wait_ms, .copy = parked);
     for (size_t i = 0; i < request->n_targets && !plan_failed(p); i++)
         each_lock_acquire(p, .target = lock_target_text(p, request->targets[i]));
     if (request->wait_ms > 0 && !plan_failed(p))

@@ -19,7 +19,14 @@
 
 #include "support/tempdir.h"
 
-enum { READY_TIMEOUT_MS = 60000, ARGS_MAX = 64, ENV_MAX = 16, PORT_FIRST = 20000, PORT_COUNT = 12000, LOCK_STORE_BYTES = 512 };
+enum {
+    READY_TIMEOUT_MS = 60000,
+    ARGS_MAX = 64,
+    ENV_MAX = 16,
+    PORT_FIRST = 20000,
+    PORT_COUNT = 12000,
+    LOCK_STORE_BYTES = 512
+};
 
 struct server_fixture {
     server_fixture_options options;
