@@ -7,3 +7,4 @@ max_line_length = false
 -- Scripts of tests: their words are globals (tests/services/lib).
 files["**/tests/services"] = {std = "lua54", global = false, ignore = {"311"}}
 files["**/tests/e2e"] = files["**/tests/services"]
+files["**/tests/quorum"] = files["**/tests/services"]

@@ -3,7 +3,7 @@
 # ./test.sh --changed [base]   the tests that changes since base can break, within a minute (tests/changed.py)
 # ./test.sh --soak         the full counts (label soak) under ASan+UBSan, the mutations, and floods on a release build
 # ./test.sh --languages    the contract's clients in other languages, with Go and Java, which the others skip
-# ./test.sh --torture [minutes] [--store embedded|redis|sentinel|cluster] [--seed N] ...   many clients and faults, and
+# ./test.sh --torture [minutes] [--store embedded|redis|sentinel|cluster|zookeeper] [--seed N] ...   many clients and faults, and
 #                          whether what was answered can be true (docs/torture.md); 10 minutes, embedded
 # ./test.sh --fuzz [s] [fuzz_x...]   each fuzz target (tests/fuzz), or those, for s seconds (60)
 set -euo pipefail
@@ -142,7 +142,7 @@ check_style() {
   lint shellcheck shellcheck -x "${scripts[@]}"
   build_preset lint
   closing+=("clang-tidy: passed")
-  lint luacheck luacheck --no-color -q build/lint/server/functions/lockstock-functions.lua tests/services tests/e2e
+  lint luacheck luacheck --no-color -q build/lint/server/functions/lockstock-functions.lua tests/services tests/e2e tests/quorum
 }
 
 case "${1:-}" in

@@ -36,7 +36,7 @@ sed -n '/^OWNER  *FENCE/,+1p' "$out/holder"
 "$ensemble" start "$dir" "$port"
 
 for n in 1 2; do
-  read -r name fence < <(tail -n 1 "$led")
+  read -r name _ < <(tail -n 1 "$led")
   echo "$name is killed. Its lease ends, and another leads:"
   kill -KILL "${pids[$name]}"
   wait "${pids[$name]}" 2>/dev/null || true
