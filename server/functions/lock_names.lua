@@ -329,11 +329,15 @@ local function write_spent(key, now)
   write_record(key, 'X', now, now + TOKEN_RETAIN_MS * 1000, '  ', 'PX', int(TOKEN_RETAIN_MS))
 end
 
--- The token has given back everything that it was granted: its record, whose key ends at `kept`, stays, but is spent. A
--- key that ends soon enough keeps its end.
+-- The token has given back everything that it was granted: its record, whose key ends at `kept`, stays without parked
+-- calls, but is spent. A key that ends soon enough keeps its end.
 local function write_given_back(key, text, kept, now)
+  local words = string.find(text, ' ', TOKEN_BYTES + 1, true)
+  local spent = '\2X' .. string.sub(text, 3, TOKEN_BYTES) .. string.sub(text, words)
   if kept > now + 2 * TOKEN_RETAIN_MS * 1000 then
-    write('SET', key, '\2X' .. string.sub(text, 3), 'PX', int(TOKEN_RETAIN_MS))
+    write('SET', key, spent, 'PX', int(TOKEN_RETAIN_MS))
+  elseif #spent < #text then
+    write('SET', key, spent, 'KEEPTTL')
   else
     write('SETRANGE', key, '1', 'X')
   end
