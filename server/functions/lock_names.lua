@@ -44,6 +44,7 @@ local NAME, NAME_BYTES = '<BBBdd', 19
 local HELD, HELD_BYTES = '<BBBdddddd', 51 -- the token follows
 local ENTRY, ENTRY_BYTES = '<ddd', 24
 local TOKEN, TOKEN_BYTES = '<BBdd', 18
+local SPACE = 32
 local FREE, EXCLUSIVE, HOLDS, QUEUED = 70, 69, 72, 81 -- F, E, H, Q
 local STATES = {[72] = 'H', [88] = 'X', [81] = 'Q', [79] = 'O', [65] = 'A'}
 local ONE_HOLDER, SEVERAL_HOLDERS = {[69] = 'E', [83] = 'S', [80] = 'P'}, {[115] = 'S', [112] = 'P'}
@@ -332,14 +333,17 @@ end
 -- The token has given back everything that it was granted: its record, whose key ends at `kept`, stays without parked
 -- calls, but is spent. A key that ends soon enough keeps its end.
 local function write_given_back(key, text, kept, now)
+  local ends_late, was_parked = kept > now + 2 * TOKEN_RETAIN_MS * 1000, string.byte(text, TOKEN_BYTES + 1) ~= SPACE
+  if not ends_late and not was_parked then
+    write('SETRANGE', key, '1', 'X')
+    return
+  end
   local words = string.find(text, ' ', TOKEN_BYTES + 1, true)
   local spent = '\2X' .. string.sub(text, 3, TOKEN_BYTES) .. string.sub(text, words)
-  if kept > now + 2 * TOKEN_RETAIN_MS * 1000 then
+  if ends_late then
     write('SET', key, spent, 'PX', int(TOKEN_RETAIN_MS))
-  elseif #spent < #text then
-    write('SET', key, spent, 'KEEPTTL')
   else
-    write('SETRANGE', key, '1', 'X')
+    write('SET', key, spent, 'KEEPTTL')
   end
 end
 
