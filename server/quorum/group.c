@@ -476,6 +476,31 @@ static void drop_spent(group *g, int64_t now_us)
             keys_delete(k, keys_at(k, i)->name);
 }
 
+/* Whether an answer says that a lease runs, or has ended. Another server, whose time of the group is behind or ahead, must
+ * not say otherwise afterwards: so the time is written, although the keys stay as they are. */
+static bool tells_time(const store_value *reply)
+{
+    static const char *const words[] = {"ACQUIRED", "NOT_HELD", "LOST", "TOKEN_SPENT", "ENTERED", "LEFT"};
+    const store_value *first = reply->type == STORE_ARRAY && reply->n > 0 ? &reply->element[0] : reply;
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (value_is(first, words[i]))
+            return true;
+    return false;
+}
+
+static bool any_tells_time(const group *g)
+{
+    const pending *p;
+
+    TAILQ_FOREACH(p, &g->running, in_list)
+    {
+        if (tells_time(p->reply))
+            return true;
+    }
+    return false;
+}
+
 /* Whether the function failed after it may have written a part of what it writes. */
 static bool is_partial(const store_value *reply)
 {
@@ -530,7 +555,7 @@ static void run(group *g)
         discard_run(g, failed);
         return;
     }
-    if (keys_changes(g->known.keys) != changes || g->known.sent != sent) {
+    if (keys_changes(g->known.keys) != changes || g->known.sent != sent || (g->version >= 0 && any_tells_time(g))) {
         stored_note_write(&g->known, g->quorum->options.server, ++g->write);
         g->data = stored_pack(&g->known, g->arena);
     }

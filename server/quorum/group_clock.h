@@ -4,8 +4,10 @@
  *   Invariant: since a lease was granted, no server's time of the group has advanced by more than really passed, plus
  *   GROUP_CLOCK_SLACK_MS. So a lease which is stored with that slack never ends early, whatever clocks are set to.
  *
- * A server that sees a write which is behind its own time by more than the slack steps back to it, because that write may
- * have granted a lease. Leases then last longer by so much, by at most one lease. The time advances 0.1 % slower than
+ * A server that sees a write which is behind its own time by more than GROUP_CLOCK_APART_MS steps back to it, because that
+ * write may have granted a lease. Leases then last longer by so much, by at most one lease. A server sees the last write
+ * only: it may be apart from that one, that one from the one before, and so on, each by a server of its own, because a
+ * server that starts is never ahead. So the slack covers GROUP_CLOCK_SERVERS. The time advances 0.1 % slower than
  * CLOCK_MONOTONIC, for clocks that drift. */
 #ifndef LOCKSTOCK_SERVER_GROUP_CLOCK_H
 #define LOCKSTOCK_SERVER_GROUP_CLOCK_H
@@ -13,7 +15,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { GROUP_CLOCK_SLACK_MS = 100 };
+enum {
+    GROUP_CLOCK_APART_MS = 20,
+    GROUP_CLOCK_SERVERS = 11,
+    GROUP_CLOCK_SLACK_MS = (GROUP_CLOCK_SERVERS - 1) * GROUP_CLOCK_APART_MS
+};
 
 /* Zero at first: nothing was seen. */
 typedef struct group_clock {
@@ -34,7 +40,7 @@ static inline void group_clock_see(group_clock *c, int64_t time_us, uint64_t now
 {
     const int64_t ahead_us = c->at_ns == 0 ? INT64_MIN : group_clock_now(c, now_ns) - time_us;
 
-    if (ahead_us < 0 || ahead_us > GROUP_CLOCK_SLACK_MS * 1000)
+    if (ahead_us < 0 || ahead_us > GROUP_CLOCK_APART_MS * 1000)
         *c = (group_clock){.time_us = time_us, .at_ns = now_ns};
 }
 

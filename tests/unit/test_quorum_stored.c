@@ -6,7 +6,7 @@
 #include "quorum/stored.h"
 #include "test.h"
 
-enum { MS = 1000000, SLACK_US = GROUP_CLOCK_SLACK_MS * 1000, LEASE_US = 5000000 };
+enum { MS = 1000000, APART_US = GROUP_CLOCK_APART_MS * 1000, SLACK_US = GROUP_CLOCK_SLACK_MS * 1000, LEASE_US = 5000000 };
 
 /* ---- time ------------------------------------------------------------------------------ */
 
@@ -29,10 +29,10 @@ TEST(a_write_that_is_ahead_is_adopted)
 /* Else two servers that write in turns would stop the time. */
 TEST(a_write_that_is_a_little_behind_does_not_hold_the_time)
 {
-    group_clock c = {.time_us = SLACK_US, .at_ns = 5 * MS};
+    group_clock c = {.time_us = APART_US, .at_ns = 5 * MS};
 
     group_clock_see(&c, 0, 5 * MS);
-    assert_int_equal(group_clock_now(&c, 5 * MS), SLACK_US);
+    assert_int_equal(group_clock_now(&c, 5 * MS), APART_US);
     group_clock_see(&c, -1, 5 * MS);
     assert_int_equal(group_clock_now(&c, 5 * MS), -1);
 }
@@ -69,18 +69,21 @@ TEST(no_lease_ends_early)
     }
 }
 
-/* A server whose time is behind by less than the slack grants a lease; another, which does not step back, would end it
- * early by so much. */
+/* Each server is ahead of the one before by as much as it may be without stepping back, and sees that one's write only. The
+ * first has granted a lease, which the last would end early but for the slack. */
 TEST(the_slack_covers_servers_that_are_apart)
 {
-    enum { APART_MS = 90 };
-    group_clock ahead = {.time_us = APART_MS * 1000, .at_ns = MS}, behind = {.time_us = 0, .at_ns = MS};
-    const int64_t end_us = group_clock_now(&behind, MS) + LEASE_US;
     const uint64_t early_ns = MS + (uint64_t)LEASE_US * 1000 - 50 * MS;
+    group_clock c = {.time_us = 0, .at_ns = MS};
+    const int64_t end_us = group_clock_now(&c, MS) + LEASE_US;
 
-    group_clock_see(&ahead, group_clock_now(&behind, MS), MS);
-    assert_true(group_clock_now(&ahead, early_ns) >= end_us);
-    assert_true(group_clock_now(&ahead, early_ns) < end_us + SLACK_US);
+    for (int i = 1; i < GROUP_CLOCK_SERVERS; i++) {
+        const int64_t written_us = group_clock_now(&c, MS);
+        c = (group_clock){.time_us = i * APART_US, .at_ns = MS};
+        group_clock_see(&c, written_us, MS);
+    }
+    assert_true(group_clock_now(&c, early_ns) >= end_us);
+    assert_true(group_clock_now(&c, early_ns) < end_us + SLACK_US);
 }
 
 /* ---- what is stored -------------------------------------------------------------------- */
