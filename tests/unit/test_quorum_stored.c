@@ -6,7 +6,12 @@
 #include "quorum/stored.h"
 #include "test.h"
 
-enum { MS = 1000000, APART_US = GROUP_CLOCK_APART_MS * 1000, SLACK_US = GROUP_CLOCK_SLACK_MS * 1000, LEASE_US = 5000000 };
+enum {
+    MS = 1000000,
+    APART_US = GROUP_CLOCK_APART_MS * 1000,
+    SLACK_US = GROUP_CLOCK_SLACK_MS * 1000,
+    LEASE_US = 5000000
+};
 
 /* ---- time ------------------------------------------------------------------------------ */
 
