@@ -87,6 +87,8 @@ static void on_written(void *arg, zk_code code, size_t failed, const int32_t *ve
     quorum *q = w->quorum;
 
     q->n_writes--;
+    if (code != ZK_OK)
+        write_flush(q); /* there is room then for all of these again */
     for (size_t i = 0; i < w->n_groups; i++) {
         group *g = w->groups[i];
         const size_t at = w->last_op[i] - (g->forces ? 1 : 0);
