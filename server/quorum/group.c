@@ -645,14 +645,22 @@ void group_end_all(quorum *q)
     }
 }
 
+static void hurry(quorum *q, const pending_list *calls, uint64_t at_ns)
+{
+    pending *p;
+
+    TAILQ_FOREACH(p, calls, in_list)
+        if (p->done)
+            loop_timers_set(&q->timers, &p->timer, at_ns < p->deadline_ns ? at_ns : p->deadline_ns);
+}
+
 void group_hurry(quorum *q, uint64_t at_ns)
 {
     group *g, *next;
-    pending *p;
 
     HASH_ITER(hh, q->groups, g, next)
     {
-        TAILQ_FOREACH(p, &g->waiting, in_list)
-            loop_timers_set(&q->timers, &p->timer, at_ns < p->deadline_ns ? at_ns : p->deadline_ns);
+        hurry(q, &g->waiting, at_ns);
+        hurry(q, &g->running, at_ns);
     }
 }

@@ -108,7 +108,7 @@ void group_not_written(group *g, bool in_doubt);
 void group_refuse(group *g, store_fault fault);
 void group_watch_fired(quorum *q, const char *path);
 void group_lost_watches(quorum *q);
-void group_hurry(quorum *q, uint64_t at_ns); /* calls that were not sent end then, or at their deadline */
+void group_hurry(quorum *q, uint64_t at_ns); /* calls end then, or at their deadline */
 void group_end_all(quorum *q);
 void group_free_all(quorum *q);
 
