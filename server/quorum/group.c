@@ -375,6 +375,7 @@ static void take_read(group *g, zk_code code, const char *data, size_t len, int3
         return;
     }
     g->state = GROUP_KNOWN;
+    g->floor_version = nodes_floor_version(g->quorum->nodes); /* its answer came before this one */
     g->was_stale = false;
     decide(g);
     deliver_read(g);
@@ -582,6 +583,8 @@ void group_step(group *g)
     begin_lists(g);
     if (TAILQ_EMPTY(&g->waiting) && TAILQ_EMPTY(&g->running) && !g->has_waiters)
         return;
+    if (g->state == GROUP_KNOWN && g->floor_version != nodes_floor_version(g->quorum->nodes))
+        g->state = GROUP_STALE;
     if (g->state == GROUP_STALE)
         read_group(g);
     else if (g->state == GROUP_KNOWN && !TAILQ_EMPTY(&g->waiting))
@@ -645,14 +648,22 @@ void group_end_all(quorum *q)
     }
 }
 
+static void hurry(quorum *q, const pending_list *calls, uint64_t at_ns)
+{
+    pending *p;
+
+    TAILQ_FOREACH(p, calls, in_list)
+        if (p->done)
+            loop_timers_set(&q->timers, &p->timer, at_ns < p->deadline_ns ? at_ns : p->deadline_ns);
+}
+
 void group_hurry(quorum *q, uint64_t at_ns)
 {
     group *g, *next;
-    pending *p;
 
     HASH_ITER(hh, q->groups, g, next)
     {
-        TAILQ_FOREACH(p, &g->waiting, in_list)
-            loop_timers_set(&q->timers, &p->timer, at_ns < p->deadline_ns ? at_ns : p->deadline_ns);
+        hurry(q, &g->waiting, at_ns);
+        hurry(q, &g->running, at_ns);
     }
 }

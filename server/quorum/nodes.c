@@ -286,5 +286,5 @@ int32_t nodes_floor_version(const nodes *n)
 
 void nodes_read_floor(nodes *n)
 {
-    zk_get(n->quorum->zookeeper, NODES_FLOOR, on_floor, n);
+    zk_sync_get(n->quorum->zookeeper, NODES_FLOOR, on_floor, n);
 }

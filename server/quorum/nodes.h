@@ -2,7 +2,8 @@
  *
  *   /groups/<00..ff>/...   the groups (group.c)
  *   /servers/<id>          ephemeral: the servers that live
- *   /floor                 above every fence of groups that were forgotten, microseconds since 1970
+ *   /floor                 above every fence of groups that were forgotten, microseconds since 1970; its version
+ *                          changes whenever groups are forgotten
  *   /forced                the namespace of the last ForceRelease
  *
  * All but those of servers and groups are made at once by the first server. */

@@ -48,7 +48,8 @@ typedef struct group {
     group_state state;
     stored_group known; /* while KNOWN as of `version`; while WRITING as it is being written */
     group_clock clock;
-    int32_t version; /* of the node; -1: there is none */
+    int32_t version;       /* of the node; -1: there is none */
+    int32_t floor_version; /* of NODES_FLOOR before the node was read: while it is so, the node was not made anew */
     pending_list waiting, running;
     lks_rpc_arena *arena;             /* what is being written, and replies */
     lks_rpc_slice data;               /* being written; data NULL: nothing changes, and the version is checked */
@@ -108,7 +109,7 @@ void group_not_written(group *g, bool in_doubt);
 void group_refuse(group *g, store_fault fault);
 void group_watch_fired(quorum *q, const char *path);
 void group_lost_watches(quorum *q);
-void group_hurry(quorum *q, uint64_t at_ns); /* calls that were not sent end then, or at their deadline */
+void group_hurry(quorum *q, uint64_t at_ns); /* calls end then, or at their deadline */
 void group_end_all(quorum *q);
 void group_free_all(quorum *q);
 

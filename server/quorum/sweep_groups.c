@@ -1,6 +1,9 @@
-/* Nobody advances the time of a group that nobody uses. So the sweep remembers which version of a group it saw, when, and
+/* Nobody advances the time of a group that nobody uses. So the sweep remembers which state of a group it saw, when, and
  * how much later its last key ends: when that has passed by this server's CLOCK_MONOTONIC and the group still has that
- * version, it is deleted, and the floor is raised above its fences in the same request. */
+ * state, it is deleted, and the floor is raised above its fences in the same request. A state is known by the version and
+ * the group's time: a group that was forgotten and made again has a later time.
+ *
+ * Each raise of the floor makes all servers read their groups again (write.c), so many groups are deleted at once. */
 #include "quorum/sweep_groups.h"
 
 #include <inttypes.h>
@@ -15,11 +18,12 @@
 #include "quorum/nodes.h"
 #include "quorum/shards.h"
 
-enum { FLOOR_MARGIN_US = 1000000 };
+enum { FLOOR_MARGIN_US = 1000000, FORGET_AT_ONCE = 1024 };
 
 typedef struct sighting {
     UT_hash_handle hh; /* by `path` */
     int32_t version;
+    int64_t time_us;
     uint64_t seen_ns;
     int64_t ends_in_us; /* the last key, since then; -1: one of them never ends */
     bool is_seen;       /* in this walk */
@@ -28,11 +32,14 @@ typedef struct sighting {
 
 struct group_sweep {
     shards walk;
-    bool walks;
+    bool walks, is_over;
     sighting *sightings; /* uthash */
     uv_timer_t timer;
-    char floor[32]; /* while a group is being deleted: the new floor */
-    unsigned forgotten;
+    zk_op ops[FORGET_AT_ONCE + 1]; /* what is to be deleted; their paths are of sightings */
+    size_t n_ops;
+    int64_t above_us; /* all fences of those */
+    char floor[32];   /* the new floor */
+    size_t forgotten;
 };
 
 static int64_t last_end(const stored_group *s)
@@ -61,8 +68,9 @@ static sighting *see(group_sweep *s, const char *path, const stored_group *found
         seen->version = -1;
         HASH_ADD_KEYPTR(hh, s->sightings, seen->path, len, seen);
     }
-    if (seen->version != version) {
+    if (seen->version != version || seen->time_us != found->time_us) {
         seen->version = version;
+        seen->time_us = found->time_us;
         seen->seen_ns = clock_now_ns();
         seen->ends_in_us = last_us < 0 ? -1 : last_us - found->time_us;
     }
@@ -76,42 +84,6 @@ static bool has_ended(const sighting *seen)
     const uint64_t passed_us = (clock_now_ns() - seen->seen_ns) / 1000;
 
     return seen->ends_in_us >= 0 && (int64_t)(passed_us - passed_us / 1000) > seen->ends_in_us;
-}
-
-static void on_deleted(void *arg, zk_code code, size_t failed, const int32_t *versions)
-{
-    group_sweep *s = arg;
-    (void)failed;
-    (void)versions;
-
-    s->forgotten += code == ZK_OK;
-    if (s->walk.quorum->state != QUORUM_CLOSED)
-        nodes_read_floor(s->walk.quorum->nodes);
-    shards_next(&s->walk);
-}
-
-static void forget(group_sweep *s, const char *path, const stored_group *found, int32_t version)
-{
-    quorum *q = s->walk.quorum;
-    const int64_t above_us = last_end(found) + FLOOR_MARGIN_US, floor_us = nodes_floor_us(q->nodes);
-
-    snprintf(s->floor, sizeof s->floor, "%" PRId64, above_us > floor_us ? above_us : floor_us);
-    const zk_op ops[] = {{.kind = ZK_DELETE, .path = path, .version = version},
-                         {.kind = ZK_SET,
-                          .path = NODES_FLOOR,
-                          .data = lks_rpc_slice_of(s->floor),
-                          .version = nodes_floor_version(q->nodes)}};
-    zk_multi(q->zookeeper, ops, sizeof ops / sizeof ops[0], on_deleted, s);
-}
-
-static void on_group(void *arg, const char *path, const stored_group *found, int32_t version)
-{
-    group_sweep *s = arg;
-
-    if (found && has_ended(see(s, path, found, version)))
-        forget(s, path, found, version);
-    else
-        shards_next(&s->walk);
 }
 
 static void drop_sightings(group_sweep *s, bool all)
@@ -129,16 +101,77 @@ static void drop_sightings(group_sweep *s, bool all)
     }
 }
 
-static void on_end(void *arg, bool complete)
+static void end_walk(group_sweep *s, bool complete)
 {
-    group_sweep *s = arg;
-
     s->walks = false;
     shards_clear(&s->walk);
     if (complete)
         drop_sightings(s, false);
     if (s->forgotten > 0)
-        log_info("lock-groups-forgotten", "groups=%u", s->forgotten);
+        log_info("lock-groups-forgotten", "groups=%zu", s->forgotten);
+}
+
+static void on_deleted(void *arg, zk_code code, size_t failed, const int32_t *versions)
+{
+    group_sweep *s = arg;
+    (void)failed;
+    (void)versions;
+
+    s->forgotten += code == ZK_OK ? s->n_ops : 0;
+    s->n_ops = 0;
+    if (s->walk.quorum->state != QUORUM_CLOSED)
+        nodes_read_floor(s->walk.quorum->nodes);
+    if (s->is_over)
+        end_walk(s, true);
+    else
+        shards_next(&s->walk);
+}
+
+/* If one of them has changed meanwhile, all stay until the next walk. */
+static void delete_groups(group_sweep *s)
+{
+    quorum *q = s->walk.quorum;
+    const int64_t floor_us = nodes_floor_us(q->nodes);
+
+    snprintf(s->floor, sizeof s->floor, "%" PRId64, s->above_us > floor_us ? s->above_us : floor_us);
+    s->ops[s->n_ops] = (zk_op){.kind = ZK_SET,
+                               .path = NODES_FLOOR,
+                               .data = lks_rpc_slice_of(s->floor),
+                               .version = nodes_floor_version(q->nodes)};
+    zk_multi(q->zookeeper, s->ops, s->n_ops + 1, on_deleted, s);
+}
+
+static void forget(group_sweep *s, const sighting *seen, const stored_group *found)
+{
+    const int64_t above_us = last_end(found) + FLOOR_MARGIN_US;
+
+    if (s->n_ops == 0 || above_us > s->above_us)
+        s->above_us = above_us;
+    s->ops[s->n_ops++] = (zk_op){.kind = ZK_DELETE, .path = seen->path, .version = seen->version};
+}
+
+static void on_group(void *arg, const char *path, const stored_group *found, int32_t version)
+{
+    group_sweep *s = arg;
+    const sighting *seen = found ? see(s, path, found, version) : NULL;
+
+    if (seen && has_ended(seen))
+        forget(s, seen, found);
+    if (s->n_ops == FORGET_AT_ONCE)
+        delete_groups(s);
+    else
+        shards_next(&s->walk);
+}
+
+static void on_end(void *arg, bool complete)
+{
+    group_sweep *s = arg;
+
+    s->is_over = true;
+    if (complete && s->n_ops > 0)
+        delete_groups(s);
+    else
+        end_walk(s, complete);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -150,6 +183,8 @@ static void on_timer(uv_timer_t *timer)
         return;
     s->walk = (shards){.quorum = q, .prefix = "", .group = on_group, .end = on_end, .arg = s};
     s->walks = true;
+    s->is_over = false;
+    s->n_ops = 0;
     s->forgotten = 0;
     shards_next(&s->walk);
 }

@@ -1,5 +1,9 @@
 /* Groups that are written in one turn of the loop share a request, which the ensemble applies as a whole or not at all.
- * When one of them has changed meanwhile, it is read again, and the others are sent again. */
+ * When one of them has changed meanwhile, it is read again, and the others are sent again.
+ *
+ * Invariant: a group is replaced only if its node is the one that was read. The version alone does not tell: a node that
+ * was deleted and made again begins with version 0. So the request checks first that the floor, which is raised with each
+ * deletion, is as it was when the groups were read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +14,7 @@
 enum {
     GROUPS_MAX = 64,
     OPS_OF_GROUP = 3,
+    OPS_BEFORE = 1,         /* the check of the floor */
     BYTES_MAX = 256 * 1024, /* then no group more: the last one may have 700 KB, and ZooKeeper takes 1 MiB */
     WRITES_MAX = 8          /* under way */
 };
@@ -19,7 +24,7 @@ typedef struct group_write {
     size_t n_groups, n_ops, bytes;
     group *groups[GROUPS_MAX];
     size_t last_op[GROUPS_MAX]; /* of each group */
-    zk_op ops[GROUPS_MAX * OPS_OF_GROUP];
+    zk_op ops[OPS_BEFORE + GROUPS_MAX * OPS_OF_GROUP];
 } group_write;
 
 static void add_op(group_write *w, zk_op op)
@@ -37,12 +42,9 @@ static lks_rpc_slice namespace_of(const group *g)
 
 static void add_ops(group_write *w, const group *g)
 {
-    const nodes *n = g->quorum->nodes;
-
     if (g->data.data && g->version >= 0) {
         add_op(w, (zk_op){.kind = ZK_SET, .path = g->path, .data = g->data, .version = g->version});
     } else if (g->data.data) {
-        add_op(w, (zk_op){.kind = ZK_CHECK, .path = NODES_FLOOR, .version = nodes_floor_version(n)});
         add_op(w, (zk_op){.kind = ZK_CREATE, .path = g->path, .data = g->data});
     } else if (g->version >= 0) {
         add_op(w, (zk_op){.kind = ZK_CHECK, .path = g->path, .version = g->version});
@@ -59,20 +61,18 @@ static const store_fault refused =
 static const store_fault denied = STORE_FAULT(STORE_PERMISSION_DENIED, "the lock store denies access to its nodes");
 
 /* The write of one group failed for itself. */
-static void fail_group(group *g, zk_code code, bool floor_changed)
+static void fail_group(group *g, zk_code code)
 {
-    if (code == ZK_NO_AUTH || code == ZK_REFUSED) {
+    if (code == ZK_NO_AUTH || code == ZK_REFUSED)
         group_refuse(g, code == ZK_NO_AUTH ? denied : refused);
-        return;
-    }
-    if (floor_changed)
-        nodes_read_floor(g->quorum->nodes);
-    group_not_written(g, false);
+    else
+        group_not_written(g, false);
 }
 
-static size_t first_op(const group_write *w, size_t i)
+/* A request that was refused as a whole counts as its first group's. */
+static bool is_at_fault(const group_write *w, size_t i, size_t failed)
 {
-    return i == 0 ? 0 : w->last_op[i - 1] + 1;
+    return failed <= w->last_op[i] && (i == 0 || failed > w->last_op[i - 1]);
 }
 
 static bool is_of_one_group(zk_code code)
@@ -81,27 +81,48 @@ static bool is_of_one_group(zk_code code)
            code == ZK_REFUSED;
 }
 
+/* Groups were forgotten since the oldest of these was read. */
+static bool is_floor_raised(zk_code code, size_t failed)
+{
+    return failed < OPS_BEFORE && is_of_one_group(code) && code != ZK_NO_AUTH && code != ZK_REFUSED;
+}
+
 static void on_written(void *arg, zk_code code, size_t failed, const int32_t *versions)
 {
     group_write *w = arg;
     quorum *q = w->quorum;
 
+    const bool floor_raised = is_floor_raised(code, failed);
+
     q->n_writes--;
+    if (code != ZK_OK)
+        write_flush(q); /* there is room then for all of these again */
+    if (floor_raised)
+        nodes_read_floor(q->nodes);
     for (size_t i = 0; i < w->n_groups; i++) {
         group *g = w->groups[i];
         const size_t at = w->last_op[i] - (g->forces ? 1 : 0);
         if (code == ZK_OK)
             group_written(g, g->version >= 0 ? versions[at] : 0);
-        else if (!is_of_one_group(code))
+        else if (floor_raised || !is_of_one_group(code))
             group_not_written(g, code == ZK_UNKNOWN);
-        else if (failed >= first_op(w, i) && failed <= w->last_op[i])
-            fail_group(g, code, code == ZK_BAD_VERSION && w->ops[failed].path != g->path);
+        else if (is_at_fault(w, i, failed))
+            fail_group(g, code);
         else
             write_add(g);
         g->asked--;
     }
     free(w);
     write_flush(q);
+}
+
+static int32_t oldest_floor(const group_write *w)
+{
+    int32_t oldest = w->groups[0]->floor_version;
+
+    for (size_t i = 1; i < w->n_groups; i++)
+        oldest = w->groups[i]->floor_version < oldest ? w->groups[i]->floor_version : oldest;
+    return oldest;
 }
 
 void write_flush(quorum *q)
@@ -112,6 +133,7 @@ void write_flush(quorum *q)
         return;
     q->filling = NULL;
     q->n_writes++;
+    add_op(w, (zk_op){.kind = ZK_CHECK, .path = NODES_FLOOR, .version = oldest_floor(w)});
     for (size_t i = 0; i < w->n_groups; i++) {
         add_ops(w, w->groups[i]);
         w->last_op[i] = w->n_ops - 1;
