@@ -23,7 +23,7 @@
 enum {
     CALLS_AT_ONCE = 64,      /* of a group in one write */
     FULL_BYTES = 512 * 1024, /* then only calls that free something run; a node may have 1 MiB */
-    MANY_BYTES = 32 * 1024, /* then records of spent tokens are kept for a shorter time */
+    MANY_BYTES = 32 * 1024,  /* then records of spent tokens are kept for a shorter time */
     KEPT_GROUPS = 16384,     /* in memory, besides those with calls or waiters */
 };
 #define TOKEN_RETAIN_US INT64_C(600000000) /* as in functions/lock_names.lua */
@@ -135,7 +135,9 @@ void group_free_all(quorum *q)
     group *g, *next;
 
     HASH_ITER(hh, q->groups, g, next)
-    free_group(g);
+    {
+        free_group(g);
+    }
 }
 
 /* ---- messages -------------------------------------------------------------------------- */
@@ -495,10 +497,8 @@ static bool any_tells_time(const group *g)
     const pending *p;
 
     TAILQ_FOREACH(p, &g->running, in_list)
-    {
         if (tells_time(p->reply))
             return true;
-    }
     return false;
 }
 
