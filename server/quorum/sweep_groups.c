@@ -15,6 +15,7 @@
 #include "base/container.h"
 #include "log.h"
 #include "memory.h"
+#include "quorum/bury.h"
 #include "quorum/nodes.h"
 #include "quorum/shards.h"
 
@@ -27,6 +28,7 @@ typedef struct sighting {
     uint64_t seen_ns;
     int64_t ends_in_us; /* the last key, since then; -1: one of them never ends */
     bool is_seen;       /* in this walk */
+    bool is_quiet;      /* as the walk before saw it */
     char path[];
 } sighting;
 
@@ -68,7 +70,8 @@ static sighting *see(group_sweep *s, const char *path, const stored_group *found
         seen->version = -1;
         HASH_ADD_KEYPTR(hh, s->sightings, seen->path, len, seen);
     }
-    if (seen->version != version || seen->time_us != found->time_us) {
+    seen->is_quiet = seen->version == version && seen->time_us == found->time_us;
+    if (!seen->is_quiet) {
         seen->version = version;
         seen->time_us = found->time_us;
         seen->seen_ns = clock_now_ns();
@@ -157,6 +160,8 @@ static void on_group(void *arg, const char *path, const stored_group *found, int
 
     if (seen && has_ended(seen))
         forget(s, seen, found);
+    else if (seen && seen->is_quiet)
+        bury_waiters(s->walk.quorum, found);
     if (s->n_ops == FORGET_AT_ONCE)
         delete_groups(s);
     else

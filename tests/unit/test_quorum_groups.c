@@ -227,6 +227,19 @@ TEST(a_call_that_changes_nothing_is_answered_after_a_check)
     assert_true(is_granted(late));
 }
 
+/* Else another server, whose time of the group is behind or ahead, might say otherwise later. */
+TEST(an_answer_that_a_lease_runs_or_has_ended_is_written_with_the_time)
+{
+    done(&a, acquire(&a, "g", "t1", "x"));
+    call *again = acquire(&a, "g", "t1", "x");
+    expects(&a, "check /floor 0, set ns%2Fg 0");
+    assert_says(done(&a, again), "ACQUIRED");
+    pass_ms(&a, 2 * LEASE_MS);
+    call *late = release(&a, "g", "t1");
+    expects(&a, "check /floor 0, set ns%2Fg 1");
+    assert_says(done(&a, late), "NOT_HELD");
+}
+
 TEST(that_a_group_is_missing_is_checked_by_making_and_deleting_it)
 {
     call *c = ask(&a, "lock_inspect g y");

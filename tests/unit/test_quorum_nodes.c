@@ -181,6 +181,29 @@ TEST(a_group_that_was_made_anew_is_not_forgotten)
     assert_non_null(fake_find(path_of_group("g")));
 }
 
+/* Nobody asks for the lock any more. */
+TEST_WITH(waiters_of_a_server_that_is_gone_leave, scene_setup_a, scene_teardown)
+{
+    stored_group s;
+
+    open_both();
+    done(&a, acquire(&a, "g", "t1", "x"));
+    assert_says(done(&b, park(&b, "g", "t2", "x")), "QUEUED");
+    server_close(&b);
+    settle_all(&a);
+    pass_ms(&a, LEASE_MS + GROUP_CLOCK_SLACK_MS);
+    for (int walk = 0; walk < 3; walk++) {
+        server_sweep(&a);
+        settle_all(&a);
+        pass_ms(&a, 2 * LEASE_MS);
+    }
+    stored_init(&s);
+    read_group_node(&s, "g");
+    assert_null(keys_find(s.keys, lks_rpc_slice_of("ls:{ns/g}:lock:s:x")));
+    assert_null(keys_find(s.keys, lks_rpc_slice_of("ls:{ns/g}:lock:w:x")));
+    stored_free(&s);
+}
+
 TEST(only_the_first_of_the_living_servers_sweeps)
 {
     open_both();
