@@ -152,8 +152,6 @@ static void on_due(struct timer *timer)
 
 /* ---- states ---------------------------------------------------------------------------- */
 
-static void begin_turn(quorum *q);
-
 void quorum_set_state(quorum *q, quorum_state to, store_fault fault)
 {
     const bool changed = q->state != to, told = fault_keep(&q->fault, fault);
@@ -169,7 +167,7 @@ void quorum_set_state(quorum *q, quorum_state to, store_fault fault)
     log_info("lock-store-ready", "%s", "store=zookeeper");
     group_lost_watches(q); /* what happened while it was not connected */
     options->on_listening(options->arg);
-    begin_turn(q);
+    quorum_go_on(q);
 }
 
 static void on_state(void *arg, bool ready, const char *reason)
@@ -224,7 +222,7 @@ void quorum_todo(group *g)
     if (!g->is_todo)
         TAILQ_INSERT_TAIL(&q->todo, g, in_todo);
     g->is_todo = true;
-    begin_turn(q);
+    quorum_go_on(q);
 }
 
 static void on_turn(uv_idle_t *turn)
@@ -233,7 +231,11 @@ static void on_turn(uv_idle_t *turn)
     group *g;
 
     uv_idle_stop(turn);
-    while (q->state == QUORUM_READY && write_has_room(q) && (g = TAILQ_FIRST(&q->todo))) {
+    while (q->state == QUORUM_READY && (g = TAILQ_FIRST(&q->todo))) {
+        if (!write_has_room(q))
+            write_flush(q);
+        if (!write_has_room(q))
+            break; /* as many requests as may be are under way: each goes on here when it ends */
         TAILQ_REMOVE(&q->todo, g, in_todo);
         g->is_todo = false;
         group_step(g);
@@ -241,7 +243,7 @@ static void on_turn(uv_idle_t *turn)
     write_flush(q);
 }
 
-static void begin_turn(quorum *q)
+void quorum_go_on(quorum *q)
 {
     if (q->state == QUORUM_READY && !TAILQ_EMPTY(&q->todo))
         uv_idle_start(&q->turn, on_turn);

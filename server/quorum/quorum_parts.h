@@ -99,6 +99,7 @@ void quorum_end(pending *p, const store_result *result);
 void quorum_drop(pending *p); /* nobody waits for it any more */
 void quorum_fail(pending *p, lks_code code, store_fault fault);
 void quorum_todo(group *g);
+void quorum_go_on(quorum *q); /* with what is to do, in the next turn of the loop */
 
 /* group.c */
 group *group_find(quorum *q, lks_rpc_slice base);

@@ -114,6 +114,7 @@ static void on_written(void *arg, zk_code code, size_t failed, const int32_t *ve
     }
     free(w);
     write_flush(q);
+    quorum_go_on(q);
 }
 
 static int32_t oldest_floor(const group_write *w)

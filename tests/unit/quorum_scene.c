@@ -5,7 +5,7 @@
 #include "functions/library.h"
 #include "memory.h"
 
-enum { CALLS_MAX = 600, SERVERS_MAX = 4 };
+enum { CALLS_MAX = 1024, SERVERS_MAX = 4 };
 
 uv_loop_t loop;
 server a, b;

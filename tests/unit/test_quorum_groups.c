@@ -461,6 +461,22 @@ TEST(large_groups_keep_spent_tokens_for_thirty_seconds)
     assert_true(has_key(BASE "lock:t:young"));
 }
 
+/* More than all requests that may be under way hold. */
+TEST(all_groups_of_a_turn_are_written)
+{
+    enum { GROUPS = 8 * 64 + 100 };
+    static call *calls[GROUPS];
+    char name[16];
+
+    for (int i = 0; i < GROUPS; i++) {
+        snprintf(name, sizeof name, "g%d", i);
+        calls[i] = acquire(&a, name, "t1", "x");
+    }
+    settle_all(&a);
+    for (int i = 0; i < GROUPS; i++)
+        assert_true(is_granted(calls[i]));
+}
+
 /* The groups that are sent again must find room, though as many wait to be sent. */
 TEST(many_groups_are_written_again_beside_many_that_wait)
 {
