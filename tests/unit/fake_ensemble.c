@@ -4,7 +4,7 @@
 #include "memory.h"
 #include "test.h"
 
-enum { NODES_MAX = 700, CLIENTS_MAX = 4, WAITING_MAX = 128, WATCHES_MAX = 128, TEXT_BYTES = 16384 };
+enum { NODES_MAX = 1024, CLIENTS_MAX = 4, WAITING_MAX = 1024, WATCHES_MAX = 128, TEXT_BYTES = 16384 };
 
 typedef enum kind { GET, SYNC, EXISTS, CHILDREN, MULTI } kind;
 
