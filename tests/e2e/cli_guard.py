@@ -163,7 +163,7 @@ class Guard(Case):
     # promise CL10: the entry is renewed while the program runs; when a lock is taken away, the keeper freezes or
     #   `lockstock` is killed, the program ends, and never with 0; signals are passed on
     def test_it_is_renewed(self):
-        out = self.shell(*ONCE, *LOCKS, "--lease", "300ms", "--result", "done", script="sleep 1; echo ran")
+        out = self.shell(*ONCE, *LOCKS, "--lease", "1s", "--result", "done", script="sleep 2; echo ran")
         self.assertEqual(out, "ran\n")
         self.assertEqual(self.guard(*ONCE)[0], "done")
 
