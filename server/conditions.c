@@ -16,7 +16,7 @@ static const struct kind {
     const char *about, *event, *over;
 } kinds[CONDITIONS] = {
     [CONDITION_STORE] = {"store", "store-degraded", NULL},
-    [CONDITION_LOCK_STORE] = {"lock-store", "lock-store-degraded", "lock-store-good"},
+    [CONDITION_LOCK_STORE] = {"lock-store", "lock-store-degraded", "lock-store-ready"},
     [CONDITION_CERTIFICATE] = {"certificate", "certificate-ends", "certificate-good"},
     [CONDITION_SERVERS] = {"servers", "servers-differ", "servers-agree"},
 };

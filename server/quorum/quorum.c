@@ -164,7 +164,6 @@ void quorum_set_state(quorum *q, quorum_state to, store_fault fault)
         group_hurry(q, clock_in_ms(GRACE_MS));
     if (!changed || to != QUORUM_READY)
         return;
-    log_info("lock-store-ready", "%s", "store=zookeeper");
     group_lost_watches(q); /* what happened while it was not connected */
     options->on_listening(options->arg);
     quorum_go_on(q);

@@ -12,7 +12,7 @@ for file in sorted([*source.glob("server/**/*.c"), *source.glob("net/**/*.c")]):
     # What a literal does not name is named by the table of net/stream/closings.c only.
     others = re.findall(r"\blog_(?:error|warn|info|debug)\(\s*([a-z]\w*),", text)
     assert not others or file.name == "server.c" and set(others) == {"event"}, (file, others)
-for event, over in re.findall(r'= \{"[a-z]+", "([a-z-]+)", (?:NULL|"([a-z-]+)")\}', (source / "server/conditions.c").read_text()):
+for event, over in re.findall(r'= \{"[a-z-]+", "([a-z-]+)", (?:NULL|"([a-z-]+)")\}', (source / "server/conditions.c").read_text()):
     written |= {("not-ready", "warn"), (event, "warn")} | ({(over, "info")} if over else set())
 reasons = re.findall(r'= \{"[a-z_]+", "([a-z-]+)", "[^"]+", (true|false)\}', (source / "net/stream/closings.c").read_text())
 assert len(reasons) > 10, reasons
