@@ -79,11 +79,6 @@ lks_code hosts_check(const char *text, uint16_t default_port, lks_error *error)
     return parse(&h, text, default_port, error);
 }
 
-size_t hosts_count(const hosts *h)
-{
-    return h->n;
-}
-
 bool hosts_have_names(const hosts *h)
 {
     for (size_t i = 0; i < h->n; i++)

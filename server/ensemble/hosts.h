@@ -23,9 +23,6 @@ lks_code hosts_open(struct uv_loop_s *loop, const char *text, uint16_t default_p
 /* Only checks the text. */
 lks_code hosts_check(const char *text, uint16_t default_port, lks_error *error);
 
-/* How many were written. */
-size_t hosts_count(const hosts *hosts);
-
 /* Whether one is a name, whose addresses may change. */
 bool hosts_have_names(const hosts *hosts);
 

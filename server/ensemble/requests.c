@@ -101,19 +101,9 @@ static void end(request *r, zk_code code)
     request_free(r);
 }
 
-void requests_end_all(zookeeper *z)
+/* Not those that are added meanwhile. */
+static void end_those_over(zookeeper *z)
 {
-    request *r;
-
-    while ((r = TAILQ_FIRST(&z->requests.over))) {
-        TAILQ_REMOVE(&z->requests.over, r, next);
-        end(r, r->code);
-    }
-}
-
-static void on_over(uv_timer_t *timer)
-{
-    zookeeper *z = timer->data;
     struct request_list now = TAILQ_HEAD_INITIALIZER(now);
     request *r;
 
@@ -122,6 +112,17 @@ static void on_over(uv_timer_t *timer)
         TAILQ_REMOVE(&now, r, next);
         end(r, r->code);
     }
+}
+
+void requests_end_all(zookeeper *z)
+{
+    while (!TAILQ_EMPTY(&z->requests.over))
+        end_those_over(z);
+}
+
+static void on_over(uv_timer_t *timer)
+{
+    end_those_over(timer->data);
 }
 
 void requests_init(zookeeper *z)
@@ -206,17 +207,24 @@ static request *request_of(const void *arg)
     return (request *)(uintptr_t)arg;
 }
 
+/* Ends the request unless it was answered with ZOK. */
+static bool was_answered(request *r, int rc)
+{
+    const zk_code code = code_for(r, rc);
+
+    if (code != ZK_OK)
+        end(r, code);
+    return code == ZK_OK;
+}
+
 /* ---- reading ------------------------------------------------------------------------- */
 
 static void on_got(int rc, const char *data, int len, const struct Stat *stat, const void *arg)
 {
     request *r = request_of(arg);
-    zk_code code = code_for(r, r->synced != ZOK ? r->synced : rc);
 
-    if (code != ZK_OK) {
-        end(r, code);
+    if (!was_answered(r, r->synced != ZOK ? r->synced : rc))
         return;
-    }
     r->done.got(r->arg, ZK_OK, data ? data : "", len > 0 ? (size_t)len : 0, stat->version);
     request_free(r);
 }
@@ -256,12 +264,9 @@ void zk_sync_get(zookeeper *z, const char *path, zk_got *done, void *arg)
 static void on_found(int rc, const struct Stat *stat, const void *arg)
 {
     request *r = request_of(arg);
-    zk_code code = code_for(r, rc);
 
-    if (code != ZK_OK) {
-        end(r, code);
+    if (!was_answered(r, rc))
         return;
-    }
     r->done.found(r->arg, ZK_OK, stat->version);
     request_free(r);
 }
@@ -283,12 +288,9 @@ void zk_exists(zookeeper *z, const char *path, bool watch, zk_found *done, void 
 static void on_listed(int rc, const struct String_vector *names, const void *arg)
 {
     request *r = request_of(arg);
-    zk_code code = code_for(r, rc);
 
-    if (code != ZK_OK) {
-        end(r, code);
+    if (!was_answered(r, rc))
         return;
-    }
     r->done.listed(r->arg, ZK_OK, (const char *const *)names->data, (size_t)names->count);
     request_free(r);
 }

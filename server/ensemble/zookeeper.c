@@ -278,14 +278,6 @@ static void start(zookeeper *z)
 
 /* ---- life ---------------------------------------------------------------------------- */
 
-const char *zk_code_name(zk_code code)
-{
-    static const char *const names[] = {"OK",      "NO_NODE", "NODE_EXISTS", "BAD_VERSION", "NOT_EMPTY",
-                                        "NO_AUTH", "REFUSED", "NOT_SENT",    "UNKNOWN"};
-
-    return names[code];
-}
-
 const struct ACL_vector *zookeeper_acl(const zookeeper *z)
 {
     return z->credentials ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;

@@ -39,9 +39,6 @@ typedef enum zk_code {
     ZK_UNKNOWN   /* the connection or the session was lost afterwards: it may have been applied */
 } zk_code;
 
-/* "OK", "NO_NODE", ... Static text. */
-const char *zk_code_name(zk_code code);
-
 typedef enum zk_change { ZK_CREATED, ZK_DELETED, ZK_CHANGED, ZK_CHILDREN } zk_change;
 
 /* All run on the loop, never inside a function of this file. All may call functions of this file. */
