@@ -298,7 +298,7 @@ static const char *cluster(const command_call *c)
 
 static const char *publish(const command_call *c)
 {
-    return command_push_integer(c, c->hooks->publish(c->hooks->arg, c->words[1], c->words[2]));
+    return command_push_integer(c, c->hooks ? c->hooks->publish(c->hooks->arg, c->words[1], c->words[2]) : 0);
 }
 
 static const char *pubsub(const command_call *c)
@@ -309,7 +309,7 @@ static const char *pubsub(const command_call *c)
     for (size_t i = 2; i < c->n; i++) {
         command_push_text(c->L, c->words[i]);
         lua_rawseti(c->L, -2, 2 * (int)i - 3);
-        command_push_integer(c, c->hooks->is_subscribed(c->hooks->arg, c->words[i]));
+        command_push_integer(c, c->hooks && c->hooks->is_subscribed(c->hooks->arg, c->words[i]));
         lua_rawseti(c->L, -2, 2 * (int)i - 2);
     }
     return NULL;

@@ -16,7 +16,7 @@
 
 typedef struct functions functions;
 
-/* Of a call, during functions_run. They call no function of this header. */
+/* Of a call, during functions_run. They call no function of this header. NULL: nobody listens. */
 typedef struct functions_hooks {
     int64_t (*publish)(void *arg, lks_rpc_slice channel, lks_rpc_slice message); /* returns how many servers hear it */
     bool (*is_subscribed)(void *arg, lks_rpc_slice channel);

@@ -25,28 +25,19 @@ size_t keys_common(lks_rpc_slice a, lks_rpc_slice b)
     return n;
 }
 
-size_t keys_number_bytes(uint64_t number)
-{
-    size_t n = 1;
-
-    for (; number > 0x7f; number >>= 7)
-        n++;
-    return n;
-}
-
 static size_t value_bytes(const entry *e)
 {
     if (e->seen.type == KEYS_STRING)
-        return keys_number_bytes(e->len) + e->len;
-    return keys_number_bytes(e->n_items) + e->item_bytes;
+        return packed_number_bytes(e->len) + e->len;
+    return packed_number_bytes(e->n_items) + e->item_bytes;
 }
 
 static size_t entry_bytes(const entry *e)
 {
     size_t own = e->seen.name.len - e->shared;
 
-    return 1 + keys_number_bytes(e->shared) + keys_number_bytes(own) + own + (e->seen.end_us ? KEYS_END_BYTES : 0) +
-           value_bytes(e);
+    return 1 + packed_number_bytes(e->shared) + packed_number_bytes(own) + own +
+           (e->seen.end_us ? PACKED_FIXED_BYTES : 0) + value_bytes(e);
 }
 
 void keys_before_change(keys *k, const entry *e)
@@ -67,7 +58,7 @@ size_t keys_count(const keys *k)
 
 size_t keys_bytes(const keys *k)
 {
-    return KEYS_HEAD_BYTES + keys_number_bytes(k->n) + k->bytes;
+    return KEYS_HEAD_BYTES + packed_number_bytes(k->n) + k->bytes;
 }
 
 uint64_t keys_changes(const keys *k)

@@ -116,14 +116,9 @@ keys_found keys_members(const keys *k, lks_rpc_slice name, const keys_item *cons
 
 /* ---- as bytes ------------------------------------------------------------------ */
 
-/* Zeroed at first; `data` is freed with free(). */
-typedef struct keys_buffer {
-    char *data;
-    size_t len, room;
-} keys_buffer;
-
-/* Appends the keys. Equal keys give equal bytes; the order of a hash's fields is a part of what is equal. O(bytes). */
-void keys_pack(const keys *k, keys_buffer *buffer);
+/* Writes keys_bytes bytes, and returns their end. Equal keys give equal bytes; the order of a hash's fields is a part of
+ * what is equal. O(bytes). */
+char *keys_pack(const keys *k, char *at);
 
 /* The keys that keys_pack has written; NULL: these are other bytes, whatever they are. The caller frees. */
 keys *keys_unpack(const void *data, size_t len);

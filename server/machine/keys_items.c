@@ -15,11 +15,11 @@ int keys_compare_members(const keys_item *a, const keys_item *b)
 
 static size_t item_bytes(const entry *e, const item *it)
 {
-    size_t name = keys_number_bytes(it->seen.name.len) + it->seen.name.len;
+    size_t name = packed_number_bytes(it->seen.name.len) + it->seen.name.len;
 
     if (e->seen.type == KEYS_ZSET)
-        return name + KEYS_SCORE_BYTES;
-    return name + keys_number_bytes(it->seen.value.len) + it->seen.value.len;
+        return name + PACKED_FIXED_BYTES;
+    return name + packed_number_bytes(it->seen.value.len) + it->seen.value.len;
 }
 
 item *keys_item_of(const entry *e, lks_rpc_slice name)
@@ -115,14 +115,26 @@ void keys_free_items(entry *e)
     e->n_items = e->room = e->item_bytes = 0;
 }
 
+/* The item of a key of that type. NULL: it is absent, or the key has another type, as *found says. */
+static item *find_item(const keys *k, lks_rpc_slice name, keys_type type, lks_rpc_slice item_name, entry **e,
+                       keys_found *found)
+{
+    *e = keys_entry_as(k, name, type, found);
+    item *it = *e ? keys_item_of(*e, item_name) : NULL;
+
+    if (*found == KEYS_FOUND && !it)
+        *found = KEYS_ABSENT;
+    return it;
+}
+
 static keys_found delete_item(keys *k, lks_rpc_slice name, keys_type type, lks_rpc_slice item_name)
 {
     keys_found found;
-    entry *e = keys_entry_as(k, name, type, &found);
-    item *it = e ? keys_item_of(e, item_name) : NULL;
+    entry *e;
+    item *it = find_item(k, name, type, item_name, &e, &found);
 
     if (!it)
-        return found == KEYS_WRONG_TYPE ? found : KEYS_ABSENT;
+        return found;
     if (e->n_items == 1) {
         keys_remove(k, e);
         k->changes++;
@@ -139,13 +151,12 @@ static keys_found delete_item(keys *k, lks_rpc_slice name, keys_type type, lks_r
 keys_found keys_field(const keys *k, lks_rpc_slice name, lks_rpc_slice field, lks_rpc_slice *ret)
 {
     keys_found found;
-    const entry *e = keys_entry_as(k, name, KEYS_HASH, &found);
-    const item *it = e ? keys_item_of(e, field) : NULL;
+    entry *e;
+    const item *it = find_item(k, name, KEYS_HASH, field, &e, &found);
 
-    if (!it)
-        return found == KEYS_WRONG_TYPE ? found : KEYS_ABSENT;
-    *ret = it->seen.value;
-    return KEYS_FOUND;
+    if (it)
+        *ret = it->seen.value;
+    return found;
 }
 
 keys_found keys_set_field(keys *k, lks_rpc_slice name, lks_rpc_slice field, lks_rpc_slice value)
@@ -200,13 +211,12 @@ const keys_item *keys_next_field(const keys_item *field)
 keys_found keys_score(const keys *k, lks_rpc_slice name, lks_rpc_slice member, double *ret)
 {
     keys_found found;
-    const entry *e = keys_entry_as(k, name, KEYS_ZSET, &found);
-    const item *it = e ? keys_item_of(e, member) : NULL;
+    entry *e;
+    const item *it = find_item(k, name, KEYS_ZSET, member, &e, &found);
 
-    if (!it)
-        return found == KEYS_WRONG_TYPE ? found : KEYS_ABSENT;
-    *ret = it->seen.score;
-    return KEYS_FOUND;
+    if (it)
+        *ret = it->seen.score;
+    return found;
 }
 
 keys_found keys_set_member(keys *k, lks_rpc_slice name, lks_rpc_slice member, double score)

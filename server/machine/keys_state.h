@@ -6,6 +6,7 @@
 
 #include "base/heap.h"
 #include "machine/keys.h"
+#include "machine/packed.h"
 
 typedef struct item {
     keys_item seen;
@@ -37,16 +38,13 @@ struct keys {
     uint64_t changes;
 };
 
-enum { KEYS_HEAD_BYTES = 2, KEYS_END_BYTES = 8, KEYS_SCORE_BYTES = 8 };
+enum { KEYS_HEAD_BYTES = 2 };
 
 int keys_compare(lks_rpc_slice a, lks_rpc_slice b);
 int keys_compare_members(const keys_item *a, const keys_item *b);
 
 /* How many bytes the beginnings of both have in common. */
 size_t keys_common(lks_rpc_slice a, lks_rpc_slice b);
-
-/* What a number takes in the packed form. */
-size_t keys_number_bytes(uint64_t number);
 
 entry *keys_entry_of(const keys *k, lks_rpc_slice name);
 

@@ -3,161 +3,97 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "machine/packed.h"
 #include "memory.h"
 
-/* A byte FORMAT, time, sent, writers, messages, keys. A number has 8 bytes, little-endian; a text its length before it; a
- * list its count. */
-enum { FORMAT = 1, NUMBER_BYTES = 8, MESSAGE_KEPT_US = 10000000 };
+/* A byte FORMAT, time, sent, writers, messages, keys, with the numbers and texts of packed.h; a list has its count before
+ * it. */
+enum { FORMAT = 1, HEAD_NUMBERS = 4, MESSAGE_KEPT_US = 10000000 };
 
-/* ---- writing --------------------------------------------------------------------------- */
+/* ---- as bytes -------------------------------------------------------------------------- */
 
-typedef struct writer {
-    char *data; /* NULL: only counts */
-    size_t len;
-} writer;
-
-static void put_bytes(writer *w, const void *data, size_t len)
+static size_t bytes_at_most(const stored_group *s)
 {
-    if (w->data && len > 0)
-        memcpy(w->data + w->len, data, len);
-    w->len += len;
-}
-
-static void put_number(writer *w, uint64_t number)
-{
-    unsigned char bytes[NUMBER_BYTES];
-
-    for (size_t i = 0; i < NUMBER_BYTES; i++)
-        bytes[i] = (unsigned char)(number >> 8 * i);
-    put_bytes(w, bytes, sizeof bytes);
-}
-
-static void put_text(writer *w, const char *text, size_t len)
-{
-    put_number(w, len);
-    put_bytes(w, text, len);
-}
-
-static void put_state(writer *w, const stored_group *s, const keys_buffer *packed)
-{
+    size_t numbers = HEAD_NUMBERS + 2 * s->n_writers + 4 * s->n_messages, texts = 0;
     const stored_message *m;
 
-    put_bytes(w, &(char){FORMAT}, 1);
-    put_number(w, (uint64_t)s->time_us);
-    put_number(w, s->sent);
-    put_number(w, s->n_writers);
-    for (size_t i = 0; i < s->n_writers; i++) {
-        put_text(w, s->writers[i].server, strlen(s->writers[i].server));
-        put_number(w, s->writers[i].write);
-    }
-    put_number(w, s->n_messages);
-    TAILQ_FOREACH(m, &s->messages, in_all) {
-        put_number(w, m->number);
-        put_number(w, (uint64_t)m->at_us);
-        put_text(w, m->server, strlen(m->server));
-        put_text(w, m->text, m->len);
-    }
-    put_bytes(w, packed->data, packed->len);
+    for (size_t i = 0; i < s->n_writers; i++)
+        texts += strlen(s->writers[i].server);
+    TAILQ_FOREACH(m, &s->messages, in_all)
+        texts += strlen(m->server) + m->len;
+    return 1 + numbers * PACKED_NUMBER_MAX + texts + keys_bytes(s->keys);
 }
 
 lks_rpc_slice stored_pack(const stored_group *s, lks_rpc_arena *arena)
 {
-    keys_buffer packed = {0};
-    writer counted = {0};
+    char *begin = memory_in(arena, bytes_at_most(s)), *at = begin;
+    const stored_message *m;
 
-    keys_pack(s->keys, &packed);
-    put_state(&counted, s, &packed);
-    writer w = {.data = memory_in(arena, counted.len)};
-    put_state(&w, s, &packed);
-    free(packed.data);
-    return (lks_rpc_slice){.data = w.data, .len = w.len};
-}
-
-/* ---- reading --------------------------------------------------------------------------- */
-
-typedef struct reader {
-    const char *data;
-    size_t left;
-    bool failed;
-} reader;
-
-static const char *take_bytes(reader *r, size_t len)
-{
-    const char *data = r->data;
-
-    if (r->failed || len > r->left) {
-        r->failed = true;
-        return NULL;
+    *at++ = FORMAT;
+    at = packed_put_number(at, (uint64_t)s->time_us);
+    at = packed_put_number(at, s->sent);
+    at = packed_put_number(at, s->n_writers);
+    for (size_t i = 0; i < s->n_writers; i++)
+        at = packed_put_number(packed_put_text(at, lks_rpc_slice_of(s->writers[i].server)), s->writers[i].write);
+    at = packed_put_number(at, s->n_messages);
+    TAILQ_FOREACH(m, &s->messages, in_all) {
+        at = packed_put_number(packed_put_number(at, m->number), (uint64_t)m->at_us);
+        at = packed_put_text(packed_put_text(at, lks_rpc_slice_of(m->server)), (lks_rpc_slice){m->text, m->len});
     }
-    r->data += len;
-    r->left -= len;
-    return data;
+    at = keys_pack(s->keys, at);
+    return (lks_rpc_slice){.data = begin, .len = (size_t)(at - begin)};
 }
 
-static uint64_t take_number(reader *r)
+/* A copy with a NUL after it. */
+static char *take_text(packed_reader *r, size_t *len)
 {
-    const unsigned char *bytes = (const unsigned char *)take_bytes(r, NUMBER_BYTES);
-    uint64_t number = 0;
+    const lks_rpc_slice text = packed_text(r);
 
-    for (size_t i = 0; bytes && i < NUMBER_BYTES; i++)
-        number |= (uint64_t)bytes[i] << 8 * i;
-    return number;
+    *len = text.len;
+    return memory_copy(text.data, text.len);
 }
 
-/* A copy with a NUL after it; NULL: failed. */
-static char *take_text(reader *r, size_t *len)
+static void take_writers(packed_reader *r, stored_group *s)
 {
-    const uint64_t n = take_number(r);
-    const char *text = take_bytes(r, n);
+    const uint64_t n = packed_number(r);
+    size_t len;
 
-    if (len)
-        *len = r->failed ? 0 : n;
-    return text ? memory_copy(text, n) : NULL;
-}
-
-static void take_writers(reader *r, stored_group *s)
-{
-    const uint64_t n = take_number(r);
-
-    r->failed = r->failed || n > STORED_WRITERS;
-    for (uint64_t i = 0; i < n && !r->failed; i++) {
-        stored_writer *w = &s->writers[i];
-        w->server = take_text(r, NULL);
-        w->write = take_number(r);
-        s->n_writers += w->server != NULL;
+    packed_refuse_unless(r, n <= STORED_WRITERS);
+    for (; s->n_writers < n && !r->failed; s->n_writers++) {
+        stored_writer *w = &s->writers[s->n_writers];
+        w->server = take_text(r, &len);
+        w->write = packed_number(r);
     }
 }
 
-static void take_messages(reader *r, stored_group *s)
+static void take_messages(packed_reader *r, stored_group *s)
 {
-    const uint64_t n = take_number(r);
+    const uint64_t n = packed_number(r);
+    size_t len;
 
-    r->failed = r->failed || n > STORED_MESSAGES;
-    for (uint64_t i = 0; i < n && !r->failed; i++) {
+    packed_refuse_unless(r, n <= STORED_MESSAGES);
+    for (; s->n_messages < n && !r->failed; s->n_messages++) {
         stored_message *m = memory_alloc(sizeof *m);
-        m->number = take_number(r);
-        m->at_us = (int64_t)take_number(r);
-        m->server = take_text(r, NULL);
+        m->number = packed_number(r);
+        m->at_us = (int64_t)packed_number(r);
+        m->server = take_text(r, &len);
         m->text = take_text(r, &m->len);
         TAILQ_INSERT_TAIL(&s->messages, m, in_all);
-        s->n_messages++;
     }
 }
 
 bool stored_unpack(stored_group *s, const char *data, size_t len)
 {
-    reader r = {.data = data, .left = len};
-    const char *format = take_bytes(&r, 1);
+    packed_reader r = packed_reader_of(data, len);
     keys *found = NULL;
 
     stored_clear(s);
-    r.failed = r.failed || *format != FORMAT;
-    s->time_us = (int64_t)take_number(&r);
-    s->sent = take_number(&r);
+    packed_refuse_unless(&r, packed_byte(&r) == FORMAT);
+    s->time_us = (int64_t)packed_number(&r);
+    s->sent = packed_number(&r);
     take_writers(&r, s);
     take_messages(&r, s);
-    r.failed = r.failed || !(found = keys_unpack(r.data, r.left));
-    if (r.failed) {
+    if (r.failed || !(found = keys_unpack(r.at, packed_left(&r)))) {
         stored_clear(s);
         return false;
     }
@@ -232,7 +168,7 @@ static bool is_old(const stored_message *m, int64_t now_us)
     return m && m->at_us + MESSAGE_KEPT_US < now_us;
 }
 
-void stored_send(stored_group *s, const char *server, const char *text, size_t len, int64_t now_us)
+void stored_send(stored_group *s, lks_rpc_slice server, lks_rpc_slice text, int64_t now_us)
 {
     stored_message *m = memory_alloc(sizeof *m);
 
@@ -240,9 +176,9 @@ void stored_send(stored_group *s, const char *server, const char *text, size_t l
         drop_oldest_message(s);
     *m = (stored_message){.number = ++s->sent,
                           .at_us = now_us,
-                          .server = memory_copy(server, strlen(server)),
-                          .text = memory_copy(text, len),
-                          .len = len};
+                          .server = memory_copy(server.data, server.len),
+                          .text = memory_copy(text.data, text.len),
+                          .len = text.len};
     TAILQ_INSERT_TAIL(&s->messages, m, in_all);
     s->n_messages++;
 }

@@ -59,6 +59,6 @@ uint64_t stored_write_of(const stored_group *s, const char *server);
 void stored_note_write(stored_group *s, const char *server, uint64_t write);
 
 /* Appends a message, and drops those that are too old or too many. */
-void stored_send(stored_group *s, const char *server, const char *text, size_t len, int64_t now_us);
+void stored_send(stored_group *s, lks_rpc_slice server, lks_rpc_slice text, int64_t now_us);
 
 #endif

@@ -104,8 +104,8 @@ static void fill(stored_group *s)
     keys_set(s->keys, text("a"), text("1"), 5);
     stored_note_write(s, "first", 7);
     stored_note_write(s, "second", 8);
-    stored_send(s, "first", "W key", 5, 10);
-    stored_send(s, "second", "A 1", 3, 11);
+    stored_send(s, text("first"), text("W key"), 10);
+    stored_send(s, text("second"), text("A 1"), 11);
 }
 
 TEST(a_group_comes_back_as_it_was)
@@ -177,10 +177,10 @@ TEST(old_messages_go)
 
     stored_init(&s);
     for (int i = 0; i < STORED_MESSAGES + 10; i++)
-        stored_send(&s, "x", "m", 1, 0);
+        stored_send(&s, text("x"), text("m"), 0);
     assert_int_equal(s.n_messages, STORED_MESSAGES);
     assert_int_equal(TAILQ_FIRST(&s.messages)->number, 11);
-    stored_send(&s, "x", "m", 1, 60000000);
+    stored_send(&s, text("x"), text("m"), 60000000);
     assert_int_equal(s.n_messages, 1);
     stored_free(&s);
 }
