@@ -10,12 +10,12 @@
 
 #include "base/clock.h"
 #include "base/container.h"
-#include "digest.h"
 #include "functions/arguments.h"
 #include "log.h"
 #include "memory.h"
 #include "quorum/list.h"
 #include "quorum/nodes.h"
+#include "quorum/paths.h"
 #include "quorum/quorum_parts.h"
 #include "store/fcall.h"
 #include "store/value.h"
@@ -34,24 +34,6 @@ enum {
 #define EVERY_SERVER "all"
 
 /* ---- the cache ------------------------------------------------------------------------- */
-
-/* "ls:{namespace/group}:" is "/groups/<two hex digits>/<namespace>%2F<group>". */
-static char *path_of(lks_rpc_slice base)
-{
-    static const size_t before = sizeof "ls:{" - 1, after = sizeof "}:" - 1;
-    const char *inner = base.data + before;
-    const size_t len = base.len - before - after;
-    const char *slash = memchr(inner, '/', len);
-    const size_t ns_len = slash ? (size_t)(slash - inner) : len;
-    const size_t room = sizeof NODES_GROUPS "/00/%2F" + len;
-    char *path = memory_alloc(room);
-    unsigned char digest[DIGEST_BYTES];
-
-    digest_of(inner, len, digest);
-    snprintf(path, room, NODES_GROUPS "/%02x/%.*s%s%.*s", digest[0], (int)ns_len, inner, slash ? "%2F" : "",
-             slash ? (int)(len - ns_len - 1) : 0, slash ? slash + 1 : "");
-    return path;
-}
 
 static void free_messages(group *g)
 {
@@ -102,6 +84,11 @@ static void forget_oldest(quorum *q)
     }
 }
 
+lks_rpc_slice group_base(const group *g)
+{
+    return (lks_rpc_slice){g->base, g->base_len};
+}
+
 group *group_find(quorum *q, lks_rpc_slice base)
 {
     group *g;
@@ -115,7 +102,7 @@ group *group_find(quorum *q, lks_rpc_slice base)
         g->quorum = q;
         g->version = -1;
         g->arena = memory_arena();
-        g->path = path_of(base);
+        g->path = paths_of_group(base);
         stored_init(&g->known);
         TAILQ_INIT(&g->waiting);
         TAILQ_INIT(&g->running);
@@ -219,7 +206,6 @@ static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
 {
     group *g = arg;
     const lks_rpc_slice server = server_of(channel);
-    char *name;
 
     if (says(server, EVERY_SERVER)) {
         g->forces = true;
@@ -231,9 +217,7 @@ static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
     }
     if (!nodes_server_is_alive(g->quorum->nodes, server))
         return 0;
-    name = memory_copy(server.data, server.len);
-    stored_send(&g->known, name, text.data, text.len, g->known.time_us);
-    free(name);
+    stored_send(&g->known, server, text, g->known.time_us);
     return 1;
 }
 
@@ -548,9 +532,8 @@ static void run(group *g)
     g->data = (lks_rpc_slice){0};
     g->forces = false;
     g->known.time_us = now_us;
-    keys_expire(g->known.keys, now_us);
-    const uint64_t changes = keys_changes(g->known.keys), sent = g->known.sent;
     drop_spent(g, now_us);
+    const uint64_t changes = keys_changes(g->known.keys), sent = g->known.sent;
     pending *failed = run_calls(g, &hooks, now_us);
     if (failed) {
         discard_run(g, failed);
@@ -608,7 +591,6 @@ void group_not_written(group *g, bool in_doubt)
 {
     pending *p;
 
-    *(in_doubt ? &g->quorum->counts.unknown : &g->quorum->counts.conflicts) += 1;
     g->was_stale = true;
     if (in_doubt && g->data.data) {
         g->in_doubt = true;
@@ -620,31 +602,31 @@ void group_not_written(group *g, bool in_doubt)
     become_stale(g);
 }
 
-void group_refuse(group *g, store_fault fault)
+static void end_calls(group *g, lks_code code, store_fault fault)
 {
     pending *p;
 
     take_back(g);
-    g->state = GROUP_STALE;
     while ((p = TAILQ_FIRST(&g->waiting))) {
         TAILQ_REMOVE(&g->waiting, p, in_list);
-        quorum_fail(p, fault.reason == LKS_REASON_FOREIGN_DATA ? LKS_FAILED_PRECONDITION : LKS_UNAVAILABLE, fault);
+        quorum_fail(p, code, fault);
     }
+}
+
+void group_refuse(group *g, store_fault fault)
+{
+    g->state = GROUP_STALE;
+    end_calls(g, fault.reason == LKS_REASON_FOREIGN_DATA ? LKS_FAILED_PRECONDITION : LKS_UNAVAILABLE, fault);
 }
 
 /* The server stops, and every request has its answer. */
 void group_end_all(quorum *q)
 {
     group *g, *next;
-    pending *p;
 
     HASH_ITER(hh, q->groups, g, next)
     {
-        take_back(g);
-        while ((p = TAILQ_FIRST(&g->waiting))) {
-            TAILQ_REMOVE(&g->waiting, p, in_list);
-            quorum_fail(p, LKS_UNAVAILABLE, fault_of(&q->fault));
-        }
+        end_calls(g, LKS_UNAVAILABLE, fault_of(&q->fault));
     }
 }
 

@@ -27,12 +27,18 @@ typedef struct group_clock {
     uint64_t at_ns;  /* ... at that CLOCK_MONOTONIC; 0: nothing was seen */
 } group_clock;
 
+/* By how much the time of a group advances, microseconds. */
+static inline int64_t group_clock_passed(uint64_t since_ns, uint64_t now_ns)
+{
+    const uint64_t passed_us = (now_ns - since_ns) / 1000;
+
+    return (int64_t)(passed_us - passed_us / 1000);
+}
+
 /* The group's time, microseconds. */
 static inline int64_t group_clock_now(const group_clock *c, uint64_t now_ns)
 {
-    const uint64_t passed_us = (now_ns - c->at_ns) / 1000;
-
-    return c->time_us + (int64_t)(passed_us - passed_us / 1000);
+    return c->time_us + group_clock_passed(c->at_ns, now_ns);
 }
 
 /* A write of time_us was read, which may have been made just now. */

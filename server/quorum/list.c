@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "functions/arguments.h"
 #include "memory.h"
+#include "quorum/paths.h"
 #include "quorum/shards.h"
 #include "store/fcall.h"
 
@@ -61,10 +62,10 @@ static void end_page(list *l, const char *cursor)
     end_with(l, &result);
 }
 
-static void fail(list *l, lks_code code, const char *message)
+static void fail(list *l, lks_code code, store_fault fault)
 {
     const store_result result = {
-        .code = code, .applied = LKS_APPLIED_NO, .reason = LKS_REASON_STORE_UNREACHABLE, .message = message};
+        .code = code, .applied = LKS_APPLIED_NO, .reason = fault.reason, .message = fault.text};
 
     end_with(l, &result);
 }
@@ -76,7 +77,7 @@ static void on_end(void *arg, bool complete)
     if (complete)
         end_page(l, "");
     else
-        fail(l, LKS_UNAVAILABLE, "the lock store is unreachable");
+        fail(l, LKS_UNAVAILABLE, STORE_FAULT(STORE_UNREACHABLE, "the lock store is unreachable"));
 }
 
 static int64_t time_of(const list *l, const char *path, const stored_group *s)
@@ -86,25 +87,9 @@ static int64_t time_of(const list *l, const char *path, const stored_group *s)
     return g && g->clock.at_ns ? group_clock_now(&g->clock, clock_now_ns()) : s->time_us;
 }
 
-static int64_t hear_nobody(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
-{
-    (void)arg;
-    (void)channel;
-    (void)text;
-    return 0;
-}
-
-static bool nobody_hears(void *arg, lks_rpc_slice channel)
-{
-    (void)arg;
-    (void)channel;
-    return false;
-}
-
 /* The reply of lock_list over the keys of one group. */
 static const store_value *list_group(list *l, const stored_group *s, int64_t now_us)
 {
-    const functions_hooks hooks = {.publish = hear_nobody, .is_subscribed = nobody_hears};
     store_call call = *l->call;
     lks_rpc_slice *args = memory_in(l->arena, call.n_args * sizeof *args);
 
@@ -112,7 +97,7 @@ static const store_value *list_group(list *l, const stored_group *s, int64_t now
     args[ARG_LOCK_LIST_PAGE_SIZE] = lks_rpc_slice_of(memory_printf_in(l->arena, "%zu", l->page - l->n_items));
     args[ARG_LOCK_LIST_PAGE_CURSOR] = lks_rpc_slice_of(memory_copy_in(l->arena, l->inner, strlen(l->inner)));
     call.args = args;
-    return functions_run(l->walk.quorum->functions, s->keys, &hooks, now_us, &call, false, l->arena);
+    return functions_run(l->walk.quorum->functions, s->keys, NULL, now_us, &call, false, l->arena);
 }
 
 /* "<decimal>[.<digest>...]" of lock_list as "<12 hex digits>[.<digest>...]". */
@@ -143,7 +128,7 @@ static void on_group(void *arg, const char *path, const stored_group *s, int32_t
     (void)version;
 
     if (s && !take_items(l, list_group(l, s, time_of(l, path, s)), &inner)) {
-        fail(l, LKS_INTERNAL, "the lock store's function failed");
+        fail(l, LKS_INTERNAL, STORE_FAULT(NONE, "the lock store's function failed"));
         return;
     }
     snprintf(l->inner, sizeof l->inner, "0");
@@ -176,7 +161,7 @@ static void read_cursor(list *l, const char *cursor)
 
 void list_begin(quorum *q, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
 {
-    const char *ns = call->base.data + strlen("ls:{");
+    const lks_rpc_slice ns = paths_namespace(call->base);
     list *l = memory_alloc(sizeof *l);
 
     *l = (list){.walk = {.quorum = q, .prefix = l->prefix, .group = on_group, .end = on_end, .arg = l},
@@ -187,7 +172,7 @@ void list_begin(quorum *q, const store_call *call, uint64_t deadline_ns, store_d
                 .arena = memory_arena()};
     l->page = strtoul(call->args[ARG_LOCK_LIST_PAGE_SIZE].data, NULL, 10);
     l->items = memory_alloc((l->page + 1) * sizeof *l->items);
-    snprintf(l->prefix, sizeof l->prefix, "%.*s%%2F", (int)strcspn(ns, "/}"), ns);
+    snprintf(l->prefix, sizeof l->prefix, "%.*s%%2F", (int)ns.len, ns.data);
     read_cursor(l, call->args[ARG_LOCK_LIST_PAGE_CURSOR].data);
     shards_next(&l->walk);
 }

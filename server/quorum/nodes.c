@@ -1,5 +1,6 @@
 /* MAKING --> REGISTERING --> LISTING --> READING_FLOOR --> WATCHING --> DONE
- *   each --new session--> MAKING; --connection lost--> the same step, when it is back */
+ *   each --new session, or an error that stays, after AGAIN_MS--> MAKING; --connection lost--> the same step, when it is
+ *   back */
 #include "quorum/nodes.h"
 
 #include <inttypes.h>
@@ -7,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
+#include "base/clock.h"
+#include "base/container.h"
 #include "memory.h"
+#include "quorum/paths.h"
 #include "quorum/quorum_parts.h"
 
-enum { SHARDS = 256, PATH_BYTES = 128, MADE = SHARDS + 4 };
+enum { PATH_BYTES = 128, MADE = SHARDS + 4, AGAIN_MS = 1000 };
 
 typedef enum step { MAKING, REGISTERING, REPLACING, LISTING, READING_FLOOR, WATCHING, DONE } step;
 
@@ -24,8 +27,10 @@ struct nodes {
     quorum *quorum;
     step step;
     bool asks;
+    struct timer again;
     char own[PATH_BYTES];
     live_server *servers; /* uthash */
+    bool is_listed;       /* `servers` are those that live: no change of them is known that was not read */
     bool is_first;
     int64_t floor_us;
     int32_t floor_version;
@@ -43,11 +48,21 @@ static void set_step(nodes *n, step to)
         go_on(n);
 }
 
+static void on_again(struct timer *timer)
+{
+    nodes *n = container_of(timer, nodes, again);
+
+    if (n->quorum->state == QUORUM_PREPARING)
+        go_on(n);
+}
+
 nodes *nodes_new(quorum *q)
 {
     nodes *n = memory_alloc(sizeof *n);
 
     n->quorum = q;
+    n->again.due = on_again;
+    memory_reserve_timers(&q->timers.heap, 1);
     snprintf(n->own, sizeof n->own, NODES_SERVERS "/%s", q->options.server);
     return n;
 }
@@ -69,19 +84,36 @@ void nodes_free(nodes *n)
     free(n);
 }
 
-/* Whether the step was done, or can be: false: it is begun again with the connection. */
+/* All steps are tried again soon. */
+static void fail(nodes *n, store_fault fault)
+{
+    n->step = MAKING;
+    quorum_set_state(n->quorum, QUORUM_PREPARING, fault);
+    loop_timers_set(&n->quorum->timers, &n->again, clock_in_ms(AGAIN_MS));
+}
+
+static const store_fault removed =
+    STORE_FAULT(STORE_MISFIT, "the path of the lock store, or a node that lockstockd made there, is gone");
+
+/* False: the step goes on with the next connection, or is tried again. */
 static bool has_answer(nodes *n, zk_code code)
 {
     n->asks = false;
     if (code == ZK_NOT_SENT || code == ZK_UNKNOWN || n->quorum->state == QUORUM_CLOSED)
         return false;
-    if (code == ZK_NO_AUTH)
-        quorum_set_state(n->quorum, QUORUM_PREPARING,
-                         STORE_FAULT(STORE_PERMISSION_DENIED, "the lock store denies access to its nodes"));
-    else if (code == ZK_REFUSED)
-        quorum_set_state(n->quorum, QUORUM_PREPARING,
-                         STORE_FAULT(STORE_MISFIT, "the lock store refuses writes: it is read-only, or has a quota"));
+    if (code == ZK_NO_AUTH || code == ZK_REFUSED)
+        fail(n, code == ZK_NO_AUTH ? quorum_denied : quorum_refused);
     return code != ZK_NO_AUTH && code != ZK_REFUSED;
+}
+
+/* The same of a node that must be there. */
+static bool was_read(nodes *n, zk_code code)
+{
+    if (!has_answer(n, code))
+        return false;
+    if (code != ZK_OK)
+        fail(n, removed);
+    return code == ZK_OK;
 }
 
 /* ---- the steps ------------------------------------------------------------------------- */
@@ -98,12 +130,12 @@ static void make(nodes *n)
 {
     static const char *const names[] = {NODES_GROUPS, NODES_SERVERS, NODES_FLOOR, NODES_FORCED};
     zk_op ops[MADE];
-    char shards[SHARDS][sizeof NODES_GROUPS "/00"];
+    char shards[SHARDS][SHARD_PATH_BYTES];
 
     for (size_t i = 0; i < MADE - SHARDS; i++)
         ops[i] = (zk_op){.kind = ZK_CREATE, .path = names[i], .data = lks_rpc_slice_of("0")};
-    for (size_t i = 0; i < SHARDS; i++) {
-        snprintf(shards[i], sizeof shards[i], NODES_GROUPS "/%02zx", i);
+    for (unsigned i = 0; i < SHARDS; i++) {
+        paths_of_shard(i, shards[i]);
         ops[MADE - SHARDS + i] = (zk_op){.kind = ZK_CREATE, .path = shards[i], .data = lks_rpc_slice_of("")};
     }
     zk_multi(n->quorum->zookeeper, ops, MADE, on_made, n);
@@ -115,7 +147,11 @@ static void on_registered(void *arg, zk_code code, size_t failed, const int32_t 
 
     (void)failed;
     (void)versions;
-    if (has_answer(n, code))
+    if (!has_answer(n, code))
+        return;
+    if (code == ZK_NO_NODE && n->step == REGISTERING)
+        fail(n, removed);
+    else
         set_step(n, code == ZK_OK ? LISTING : n->step == REGISTERING ? REPLACING : REGISTERING);
 }
 
@@ -148,11 +184,14 @@ static void on_listed(void *arg, zk_code code, const char *const *names, size_t 
 {
     nodes *n = arg;
 
-    if (!has_answer(n, code) || code != ZK_OK)
+    if (!was_read(n, code))
         return;
     take_servers(n, names, count);
+    n->is_listed = true;
     if (n->step == LISTING)
         set_step(n, READING_FLOOR);
+    else
+        quorum_go_on(n->quorum);
 }
 
 static void on_floor(void *arg, zk_code code, const char *data, size_t len, int32_t version)
@@ -160,7 +199,7 @@ static void on_floor(void *arg, zk_code code, const char *data, size_t len, int3
     nodes *n = arg;
     char text[32];
 
-    if (!has_answer(n, code) || code != ZK_OK)
+    if (!was_read(n, code))
         return;
     snprintf(text, sizeof text, "%.*s", (int)len, data);
     n->floor_us = strtoll(text, NULL, 10);
@@ -173,7 +212,7 @@ static void on_forced_watched(void *arg, zk_code code, int32_t version)
 {
     nodes *n = arg;
 
-    if (!has_answer(n, code) || code != ZK_OK)
+    if (!was_read(n, code))
         return;
     n->forced_version = version;
     if (n->step == WATCHING)
@@ -224,7 +263,7 @@ static void on_forced(void *arg, zk_code code, const char *data, size_t len, int
     const quorum_options *options = &n->quorum->options;
     char text[512];
 
-    if (!has_answer(n, code) || code != ZK_OK || version == n->forced_version)
+    if (!was_read(n, code) || version == n->forced_version)
         return;
     const bool several = version > n->forced_version + 1;
     n->forced_version = version;
@@ -241,7 +280,7 @@ static void on_forced_watched_again(void *arg, zk_code code, int32_t version)
     nodes *n = arg;
 
     (void)version;
-    if (!has_answer(n, code) || code != ZK_OK)
+    if (!was_read(n, code))
         return;
     zk_get(n->quorum->zookeeper, NODES_FORCED, on_forced, n);
 }
@@ -251,6 +290,7 @@ bool nodes_watch_fired(nodes *n, const char *path)
     if (n->quorum->state == QUORUM_CLOSED)
         return true;
     if (strcmp(path, NODES_SERVERS) == 0) {
+        n->is_listed = false;
         zk_children(n->quorum->zookeeper, NODES_SERVERS, true, on_listed, n);
         return true;
     }
@@ -267,6 +307,11 @@ bool nodes_server_is_alive(const nodes *n, lks_rpc_slice server)
 
     HASH_FIND(hh, n->servers, server.data, server.len, s);
     return s != NULL;
+}
+
+bool nodes_are_listed(const nodes *n)
+{
+    return n->is_listed;
 }
 
 bool nodes_sweeps(const nodes *n)

@@ -1,12 +1,4 @@
-/* The nodes beside those of groups:
- *
- *   /groups/<00..ff>/...   the groups (group.c)
- *   /servers/<id>          ephemeral: the servers that live
- *   /floor                 above every fence of groups that were forgotten, microseconds since 1970; its version
- *                          changes whenever groups are forgotten
- *   /forced                the namespace of the last ForceRelease
- *
- * All but those of servers and groups are made at once by the first server. */
+/* The nodes beside those of groups (paths.h): makes them, and knows what they have. */
 #ifndef LOCKSTOCK_SERVER_QUORUM_NODES_H
 #define LOCKSTOCK_SERVER_QUORUM_NODES_H
 
@@ -14,11 +6,6 @@
 #include <stdint.h>
 
 #include <lockstock/rpc/arena.h>
-
-#define NODES_GROUPS "/groups"
-#define NODES_SERVERS "/servers"
-#define NODES_FLOOR "/floor"
-#define NODES_FORCED "/forced"
 
 struct quorum;
 
@@ -38,6 +25,11 @@ bool nodes_watch_fired(nodes *n, const char *path);
 
 /* Whether a server lives, as far as this one knows. */
 bool nodes_server_is_alive(const nodes *n, lks_rpc_slice server);
+
+/* False while a change of the servers is known and not read yet. The ensemble tells a server of another one before it
+ * gives out anything that the other has written; so calls that wait until this is true know every server that parks
+ * waiters. */
+bool nodes_are_listed(const nodes *n);
 
 /* Whether this server is the one that looks for groups to be forgotten: the first of those that live. */
 bool nodes_sweeps(const nodes *n);

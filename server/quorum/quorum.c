@@ -10,10 +10,11 @@
 #include "log.h"
 #include "memory.h"
 #include "quorum/nodes.h"
+#include "quorum/paths.h"
 #include "quorum/quorum_parts.h"
 #include "quorum/sweep_groups.h"
 
-enum { GRACE_MS = 1000, PREFIX_BYTES = sizeof "ls:{" - 1 };
+enum { GRACE_MS = 1000, AGAIN_MS = 500 };
 
 #define SCHEME "zookeeper://"
 
@@ -82,6 +83,10 @@ lks_code quorum_check(const char *url, const char *from, char *const *namespaces
     return LKS_OK;
 }
 
+const store_fault quorum_denied = STORE_FAULT(STORE_PERMISSION_DENIED, "the lock store denies access to its nodes");
+const store_fault quorum_refused =
+    STORE_FAULT(STORE_MISFIT, "the lock store refuses writes: the ensemble is read-only, or the path has a quota");
+
 /* ---- ends ------------------------------------------------------------------------------ */
 
 void quorum_drop(pending *p)
@@ -103,22 +108,20 @@ void quorum_end(pending *p, const store_result *result)
         done(arg, result);
 }
 
-void quorum_fail(pending *p, lks_code code, store_fault fault)
+static store_result failure(lks_code code, bool in_doubt, store_fault fault)
 {
-    const store_result result = {.code = code,
-                                 .applied = p->in_doubt ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO,
-                                 .retry_after_ms = code == LKS_UNAVAILABLE ? 500 : 0,
-                                 .reason = fault.reason,
-                                 .message = fault.text};
-
-    quorum_end(p, &result);
+    return (store_result){.code = code,
+                          .applied = in_doubt ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO,
+                          .retry_after_ms = code == LKS_UNAVAILABLE ? AGAIN_MS : 0,
+                          .reason = fault.reason,
+                          .message = fault.text};
 }
 
-static const store_fault closing = STORE_FAULT(SHUTTING_DOWN, "the server is shutting down");
-
-static store_fault cause_of(const quorum *q)
+void quorum_fail(pending *p, lks_code code, store_fault fault)
 {
-    return q->state == QUORUM_CLOSED ? closing : fault_of(&q->fault);
+    const store_result result = failure(code, p->in_doubt, fault);
+
+    quorum_end(p, &result);
 }
 
 /* At the deadline, or when the ensemble is not ready for GRACE_MS. A call that is being written is answered now; its
@@ -128,26 +131,21 @@ static void on_due(struct timer *timer)
     pending *p = container_of(timer, pending, timer);
     quorum *q = p->group->quorum;
     const bool late = clock_now_ns() >= p->deadline_ns;
-    const bool is_running = p->reply != NULL;
-    const store_fault late_fault = STORE_FAULT(NONE, "the deadline passed while the lock store was working");
+    const lks_code code = late ? LKS_DEADLINE_EXCEEDED : LKS_UNAVAILABLE;
+    const store_fault fault =
+        late ? STORE_FAULT(NONE, "the deadline passed while the lock store was working") : fault_of(&q->fault);
 
     if (!late && q->state == QUORUM_READY) {
         loop_timers_set(&q->timers, &p->timer, p->deadline_ns);
-        return;
-    }
-    if (is_running) {
+    } else if (p->reply) {
+        const store_result result = failure(code, true, fault);
         store_done *done = p->done;
-        void *arg = p->arg;
-        const store_result result = {.code = late ? LKS_DEADLINE_EXCEEDED : LKS_UNAVAILABLE,
-                                     .applied = LKS_APPLIED_MAYBE,
-                                     .reason = late ? late_fault.reason : cause_of(q).reason,
-                                     .message = late ? late_fault.text : cause_of(q).text};
         p->done = NULL;
-        done(arg, &result);
-        return;
+        done(p->arg, &result);
+    } else {
+        TAILQ_REMOVE(&p->group->waiting, p, in_list);
+        quorum_fail(p, code, fault);
     }
-    TAILQ_REMOVE(&p->group->waiting, p, in_list);
-    quorum_fail(p, late ? LKS_DEADLINE_EXCEEDED : LKS_UNAVAILABLE, late ? late_fault : cause_of(q));
 }
 
 /* ---- states ---------------------------------------------------------------------------- */
@@ -199,13 +197,6 @@ static void on_watch(void *arg, const char *path, zk_change change)
         group_watch_fired(q, path);
 }
 
-bool quorum_ready(const quorum *q, const char **reason)
-{
-    if (reason)
-        *reason = fault_of(&q->fault).text;
-    return q->state == QUORUM_READY;
-}
-
 void quorum_look(const quorum *q, quorum_view *ret)
 {
     *ret = q->counts;
@@ -230,7 +221,7 @@ static void on_turn(uv_idle_t *turn)
     group *g;
 
     uv_idle_stop(turn);
-    while (q->state == QUORUM_READY && (g = TAILQ_FIRST(&q->todo))) {
+    while (q->state == QUORUM_READY && nodes_are_listed(q->nodes) && (g = TAILQ_FIRST(&q->todo))) {
         if (!write_has_room(q))
             write_flush(q);
         if (!write_has_room(q))
@@ -254,14 +245,6 @@ static bool has_namespace(const quorum *q, lks_rpc_slice ns)
         if (strlen(q->options.namespaces[i]) == ns.len && memcmp(q->options.namespaces[i], ns.data, ns.len) == 0)
             return true;
     return q->options.n_namespaces == 0;
-}
-
-/* Of "ls:{namespace/group}:". */
-static lks_rpc_slice namespace_of(const store_call *call)
-{
-    const char *ns = call->base.data + PREFIX_BYTES;
-
-    return (lks_rpc_slice){ns, call->base.len > PREFIX_BYTES ? strcspn(ns, "/}") : 0};
 }
 
 uint32_t quorum_slack_ms(const quorum *q, lks_rpc_slice ns)
@@ -294,8 +277,8 @@ static bool is_of_lock_entry(const store_call *call)
 
 bool quorum_has(const quorum *q, const store_call *call)
 {
-    return has_namespace(q, namespace_of(call)) &&
-           (strncmp(call->function, "lock_", strlen("lock_")) == 0 || is_of_lock_entry(call));
+    return (strncmp(call->function, "lock_", strlen("lock_")) == 0 || is_of_lock_entry(call)) &&
+           has_namespace(q, paths_namespace(call->base));
 }
 
 void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
@@ -307,7 +290,7 @@ void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, stor
         .group = group_find(q, call->base), .call = call, .done = done, .arg = arg, .deadline_ns = deadline_ns};
     p->timer.due = on_due;
     q->n_pending++;
-    memory_reserve_timers(&q->timers.heap, q->n_pending);
+    memory_reserve_timers(&q->timers.heap, q->n_pending + 1); /* and that of nodes.c */
     TAILQ_INSERT_TAIL(&p->group->waiting, p, in_list);
     loop_timers_set(&q->timers, &p->timer, q->state == QUORUM_READY || deadline_ns < grace_ns ? deadline_ns : grace_ns);
     quorum_todo(p->group);
@@ -375,7 +358,7 @@ static void on_zookeeper_closed(void *arg)
 
 void quorum_close(quorum *q, void (*closed)(void *arg), void *arg)
 {
-    quorum_set_state(q, QUORUM_CLOSED, closing);
+    quorum_set_state(q, QUORUM_CLOSED, STORE_FAULT(SHUTTING_DOWN, "the server is shutting down"));
     q->closed = closed;
     q->closed_arg = arg;
     zk_close(q->zookeeper, on_zookeeper_closed, q);

@@ -50,9 +50,6 @@ uint32_t quorum_slack_ms(const quorum *q, lks_rpc_slice ns);
 /* As store_submit. */
 void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 
-/* As store_ready. */
-bool quorum_ready(const quorum *q, const char **reason);
-
 typedef struct quorum_view {
     bool ready;
     uint64_t written, conflicts, unknown; /* writes of a group; conflicts are made again */

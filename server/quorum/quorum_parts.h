@@ -94,6 +94,7 @@ struct quorum {
 };
 
 /* quorum.c */
+extern const store_fault quorum_denied, quorum_refused;
 void quorum_set_state(quorum *q, quorum_state to, store_fault fault);
 void quorum_end(pending *p, const store_result *result);
 void quorum_drop(pending *p); /* nobody waits for it any more */
@@ -105,6 +106,7 @@ void quorum_go_on(quorum *q); /* with what is to do, in the next turn of the loo
 group *group_find(quorum *q, lks_rpc_slice base);
 group *group_of_path(const quorum *q, const char *path); /* NULL: not known here */
 void group_step(group *g);
+lks_rpc_slice group_base(const group *g);
 void group_written(group *g, int32_t version);
 void group_not_written(group *g, bool in_doubt);
 void group_refuse(group *g, store_fault fault);

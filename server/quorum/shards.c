@@ -6,14 +6,7 @@
 
 #include "digest.h"
 #include "memory.h"
-#include "quorum/nodes.h"
-
-enum { SHARD_PATH_BYTES = 32 };
-
-static void shard_path(unsigned shard, char path[SHARD_PATH_BYTES])
-{
-    snprintf(path, SHARD_PATH_BYTES, NODES_GROUPS "/%02x", shard);
-}
+#include "quorum/paths.h"
 
 static void drop_names(shards *s)
 {
@@ -74,7 +67,7 @@ static char *path_at(const shards *s)
     const size_t room = sizeof shard + strlen(name) + 1;
     char *path = memory_alloc(room);
 
-    shard_path(s->shard, shard);
+    paths_of_shard(s->shard, shard);
     snprintf(path, room, "%s/%s", shard, name);
     return path;
 }
@@ -97,7 +90,7 @@ static void read_names(shards *s)
 {
     char path[SHARD_PATH_BYTES];
 
-    shard_path(s->shard, path);
+    paths_of_shard(s->shard, path);
     zk_children(s->quorum->zookeeper, path, false, on_children, s);
 }
 

@@ -7,7 +7,7 @@
 
 #include "quorum/quorum_parts.h"
 
-enum { SHARDS = 256, SHARD_DIGEST_CHARS = 12 };
+enum { SHARD_DIGEST_CHARS = 12 };
 
 typedef struct shard_name {
     char digest[SHARD_DIGEST_CHARS + 1]; /* of the name, hex */

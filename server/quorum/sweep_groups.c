@@ -17,6 +17,7 @@
 #include "memory.h"
 #include "quorum/bury.h"
 #include "quorum/nodes.h"
+#include "quorum/paths.h"
 #include "quorum/shards.h"
 
 enum { FLOOR_MARGIN_US = 1000000, FORGET_AT_ONCE = 1024 };
@@ -81,12 +82,9 @@ static sighting *see(group_sweep *s, const char *path, const stored_group *found
     return seen;
 }
 
-/* With 0.1 % for clocks that drift, as in group_clock.h. */
 static bool has_ended(const sighting *seen)
 {
-    const uint64_t passed_us = (clock_now_ns() - seen->seen_ns) / 1000;
-
-    return seen->ends_in_us >= 0 && (int64_t)(passed_us - passed_us / 1000) > seen->ends_in_us;
+    return seen->ends_in_us >= 0 && group_clock_passed(seen->seen_ns, clock_now_ns()) > seen->ends_in_us;
 }
 
 static void drop_sightings(group_sweep *s, bool all)
@@ -144,9 +142,9 @@ static void delete_groups(group_sweep *s)
     zk_multi(q->zookeeper, s->ops, s->n_ops + 1, on_deleted, s);
 }
 
-static void forget(group_sweep *s, const sighting *seen, const stored_group *found)
+static void forget(group_sweep *s, const sighting *seen)
 {
-    const int64_t above_us = last_end(found) + FLOOR_MARGIN_US;
+    const int64_t above_us = seen->time_us + seen->ends_in_us + FLOOR_MARGIN_US;
 
     if (s->n_ops == 0 || above_us > s->above_us)
         s->above_us = above_us;
@@ -159,7 +157,7 @@ static void on_group(void *arg, const char *path, const stored_group *found, int
     const sighting *seen = found ? see(s, path, found, version) : NULL;
 
     if (seen && has_ended(seen))
-        forget(s, seen, found);
+        forget(s, seen);
     else if (seen && seen->is_quiet)
         bury_waiters(s->walk.quorum, found);
     if (s->n_ops == FORGET_AT_ONCE)

@@ -9,6 +9,7 @@
 
 #include "memory.h"
 #include "quorum/nodes.h"
+#include "quorum/paths.h"
 #include "quorum/quorum_parts.h"
 
 enum {
@@ -32,14 +33,6 @@ static void add_op(group_write *w, zk_op op)
     w->ops[w->n_ops++] = op;
 }
 
-/* The namespace of "ls:{namespace/group}:". */
-static lks_rpc_slice namespace_of(const group *g)
-{
-    const char *ns = g->base + sizeof "ls:{" - 1;
-
-    return (lks_rpc_slice){ns, strcspn(ns, "/}")};
-}
-
 static void add_ops(group_write *w, const group *g)
 {
     if (g->data.data && g->version >= 0) {
@@ -53,20 +46,23 @@ static void add_ops(group_write *w, const group *g)
         add_op(w, (zk_op){.kind = ZK_DELETE, .path = g->path, .version = -1});
     }
     if (g->forces)
-        add_op(w, (zk_op){.kind = ZK_SET, .path = NODES_FORCED, .data = namespace_of(g), .version = -1});
+        add_op(w, (zk_op){.kind = ZK_SET, .path = NODES_FORCED, .data = paths_namespace(group_base(g)), .version = -1});
 }
 
-static const store_fault refused =
-    STORE_FAULT(STORE_MISFIT, "the lock store refuses the write: the ensemble is read-only, or the path has a quota");
-static const store_fault denied = STORE_FAULT(STORE_PERMISSION_DENIED, "the lock store denies access to its nodes");
+/* Another server was faster. */
+static void on_conflict(group *g)
+{
+    g->quorum->counts.conflicts++;
+    group_not_written(g, false);
+}
 
 /* The write of one group failed for itself. */
 static void fail_group(group *g, zk_code code)
 {
     if (code == ZK_NO_AUTH || code == ZK_REFUSED)
-        group_refuse(g, code == ZK_NO_AUTH ? denied : refused);
+        group_refuse(g, code == ZK_NO_AUTH ? quorum_denied : quorum_refused);
     else
-        group_not_written(g, false);
+        on_conflict(g);
 }
 
 /* A request that was refused as a whole counts as its first group's. */
@@ -95,6 +91,7 @@ static void on_written(void *arg, zk_code code, size_t failed, const int32_t *ve
     const bool floor_raised = is_floor_raised(code, failed);
 
     q->n_writes--;
+    q->counts.unknown += code == ZK_UNKNOWN ? w->n_groups : 0;
     if (code != ZK_OK)
         write_flush(q); /* there is room then for all of these again */
     if (floor_raised)
@@ -104,7 +101,9 @@ static void on_written(void *arg, zk_code code, size_t failed, const int32_t *ve
         const size_t at = w->last_op[i] - (g->forces ? 1 : 0);
         if (code == ZK_OK)
             group_written(g, g->version >= 0 ? versions[at] : 0);
-        else if (floor_raised || !is_of_one_group(code))
+        else if (floor_raised)
+            on_conflict(g);
+        else if (!is_of_one_group(code))
             group_not_written(g, code == ZK_UNKNOWN);
         else if (is_at_fault(w, i, failed))
             fail_group(g, code);

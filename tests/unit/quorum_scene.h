@@ -5,6 +5,7 @@
 #include "fake_ensemble.h"
 #include "quorum/quorum_parts.h"
 #include "quorum/nodes.h"
+#include "quorum/paths.h"
 #include "test.h"
 
 enum { CALL_WORDS = 12, CALL_MS = 5000, LEASE_MS = 30000, SERVER_TEXT_BYTES = 2048 };

@@ -323,13 +323,13 @@ TEST(a_gap_in_the_numbers_makes_the_server_ask_for_everything)
     done(&a, acquire(&a, "g", "t1", "x"));
     done(&a, park(&a, "g", "t2", "x"));
     read_group_node(&s, "g");
-    stored_send(&s, "a", "W 1", 3, s.time_us);
+    stored_send(&s, lks_rpc_slice_of("a"), lks_rpc_slice_of("W 1"), s.time_us);
     write_group("g", &s);
     settle_all(&a);
     assert_string_equal(a.heard, "W 1\n");
     assert_int_equal(a.listened, 0);
     s.sent++; /* one that was dropped */
-    stored_send(&s, "a", "W 3", 3, s.time_us + 20000000);
+    stored_send(&s, lks_rpc_slice_of("a"), lks_rpc_slice_of("W 3"), s.time_us + 20000000);
     write_group("g", &s);
     settle_all(&a);
     assert_string_equal(a.heard, "W 1\nW 3\n");
@@ -348,7 +348,7 @@ TEST(messages_that_this_server_sent_are_no_gap)
     stored_init(&s);
     read_group_node(&s, "g");
     assert_int_equal(s.sent, 1);
-    stored_send(&s, "b", "W 2", 3, s.time_us + 20000000); /* drops the first one */
+    stored_send(&s, lks_rpc_slice_of("b"), lks_rpc_slice_of("W 2"), s.time_us + 20000000); /* drops the first one */
     write_group("g", &s);
     done(&a, acquire(&a, "g", "t3", "y"));
     assert_int_equal(a.listened, 0);
@@ -526,7 +526,7 @@ TEST(a_write_that_is_denied_ends_its_calls_with_words)
 
 TEST(a_write_that_is_refused_ends_its_calls_with_words)
 {
-    refuse_one_of_two(ZK_REFUSED, "the lock store refuses the write");
+    refuse_one_of_two(ZK_REFUSED, "the lock store refuses writes");
 }
 
 TEST(foreign_bytes_end_the_calls)

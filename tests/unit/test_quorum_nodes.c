@@ -48,6 +48,40 @@ TEST(without_access_calls_end_with_words)
     pass_ms(&b, 1000);
     assert_ended(c, UNAVAILABLE, NO);
     assert_string_equal(c->text, b.fault);
+    settle_all(&b); /* access is given: the server tries again by itself */
+    assert_true(b.ready);
+}
+
+TEST(a_node_that_is_gone_is_an_error_until_it_is_there_again)
+{
+    server_open(&b, "b", false);
+    fake_up(b.z, true);
+    fake_answer(b.z);
+    expects(&b, "ephemeral /servers/b");
+    fake_fail(b.z, ZK_NO_NODE, 0);
+    assert_string_equal(b.fault, "the path of the lock store, or a node that lockstockd made there, is gone");
+    expects(&b, "");
+    pass_ms(&b, 1000);
+    settle_all(&b);
+    assert_true(b.ready);
+}
+
+/* The server has read the waiter, and knows by a watch only that there is a server more. */
+TEST(who_waits_at_a_server_that_has_just_started_is_not_passed_over)
+{
+    open_both();
+    done(&b, acquire(&b, "g", "t1", "x"));
+    server_close(&b);
+    settle_all(&a);
+    call *c = release(&a, "g", "t1");
+    expects(&a, "get ns%2Fg");
+    server_open(&b, "b", true);
+    done(&b, park(&b, "g", "t2", "x"));
+    answers(&a, "get ns%2Fg");
+    answers(&a, "watch /servers");
+    done(&a, c);
+    settle_all(&b);
+    assert_text_begins(b.heard, "W ");
 }
 
 /* ---- groups that were forgotten ---------------------------------------------------------- */
