@@ -499,11 +499,19 @@ bool wires_is_exposed(const char *url)
     return !address_is_loopback(address);
 }
 
-bool wires_are_same(const char *url, const char *other)
+static bool are_same(const char *url, const char *other)
 {
     const struct scheme *a = scheme_of(url), *b = scheme_of(other);
 
     return a->engine == b->engine && a->encrypted == b->encrypted && (a->place == ON_UNIX) == (b->place == ON_UNIX);
+}
+
+bool wires_are_several(char *const *urls, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (!are_same(urls[0], urls[i]))
+            return true;
+    return false;
 }
 
 bool wires_is_for_pages(const char *url)

@@ -87,8 +87,8 @@ void wires_write_metrics(const wires *w, metrics_text *t);
 /* Whether a valid URL can be reached from other machines. False for a socket that is not handed in to this process. */
 bool wires_is_exposed(const char *url);
 
-/* Whether two valid URLs name the same transport: nng+tcp:// is another name of tcp://. */
-bool wires_are_same(const char *url, const char *other);
+/* Whether the valid URLs name several transports. nng+tcp:// is another name of tcp://. */
+bool wires_are_several(char *const *urls, size_t n);
 
 /* Whether web pages can connect to the URL. */
 bool wires_is_for_pages(const char *url);

@@ -14,16 +14,16 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #include <lockstock/rpc/method.h>
 #include <uv.h>
 
 #include "calls/intake.h"
+#include "certificates.h"
 #include "check.h"
 #include "conditions.h"
 #include "console/console.h"
+#include "endings.h"
 #include "functions/library.h"
 #include "log.h"
 #include "metrics.h"
@@ -54,8 +54,8 @@ enum { STORE_END_MS = 20000 };
 /* To the store, beside those of calls that run: alarms', and what is late. */
 enum { OTHER_STORE_CALLS = 8192 };
 
-/* How often certificates are looked at, and how long before its end one is warned of. */
-enum { CERTIFICATES_LOOK_MS = 1000, CERTIFICATE_WARN_DAYS = 14, DAY_S = 86400 };
+/* How often certificates are looked at. */
+enum { CERTIFICATES_LOOK_MS = 1000 };
 
 /* The channel of a server, but for its id, and that of all servers; functions publish there. */
 #define WAKE_CHANNELS "ls:wake:"
@@ -267,36 +267,12 @@ static void on_lock_store_ready(void *arg, bool ready, store_fault fault)
 
 /* ---- certificates ----------------------------------------------------------------------- */
 
-/* Reports the certificate of that setting when it ends soon or has ended; false: neither. */
-static bool report_certificate(server *s, const char *of, int64_t ends_s, bool blocks)
-{
-    char end[32], text[CONDITION_TEXT_BYTES];
-    time_t now = time(NULL), at = (time_t)ends_s;
-    bool over = now >= at;
-    struct tm utc;
-
-    if (at == 0 || now < at - CERTIFICATE_WARN_DAYS * DAY_S)
-        return false;
-    strftime(end, sizeof end, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &utc));
-    snprintf(text, sizeof text, "the certificate of %s %s at %s%s", of, over ? "ended" : "ends", end,
-             over ? ": who checks it refuses the connection" : "");
-    set_condition(s, CONDITION_CERTIFICATE, over && blocks, LKS_REASON_NONE, text);
-    return true;
-}
-
-static bool all_encrypted(const settings *config)
-{
-    for (size_t i = 0; i < config->listen.n; i++)
-        if (!wires_is_encrypted(config->listen.of[i]))
-            return false;
-    return true;
-}
-
 static void look_at_certificates(server *s)
 {
-    if (!report_certificate(s, "--tls-certificate", wires_certificate_ends(s->wires), all_encrypted(s->config)) &&
-        !report_certificate(s, "--store-certificate", store_certificate_ends(s->store), false))
-        set_condition(s, CONDITION_CERTIFICATE, false, LKS_REASON_NONE, NULL);
+    char text[CONDITION_TEXT_BYTES];
+    const bool blocks = certificates_look(s->config, s->wires, s->store, text);
+
+    set_condition(s, CONDITION_CERTIFICATE, blocks, LKS_REASON_NONE, text);
 }
 
 static void on_certificates_timer(uv_timer_t *timer)
@@ -355,8 +331,7 @@ static void on_listening(void *arg)
 {
     server *s = arg;
 
-    if (s->waiters)
-        waiters_missed(s->waiters);
+    on_lock_store_listening(s);
     if (s->loss && s->phase == RUNNING)
         loss_begin(s->loss);
     if (s->sweep)
@@ -365,36 +340,6 @@ static void on_listening(void *arg)
         quotas_begin(s->quotas);
     if (s->peers && s->phase == RUNNING)
         peers_begin(s->peers);
-}
-
-/* Before the loop runs, signals to end are held back, and looked for. */
-static const int ending[] = {SIGTERM, SIGINT};
-enum { N_ENDING = sizeof ending / sizeof ending[0] };
-
-static bool told_to_stop(void *arg)
-{
-    sigset_t pending;
-    (void)arg;
-
-    sigpending(&pending);
-    for (size_t i = 0; i < N_ENDING; i++)
-        if (sigismember(&pending, ending[i]) == 1)
-            return true;
-    return false;
-}
-
-/* To open an embedded store may take minutes, when its file is long. */
-static lks_code open_unless_told_to_stop(server *s, const store_options *options, lks_error *error)
-{
-    sigset_t held, before;
-
-    sigemptyset(&held);
-    for (size_t i = 0; i < N_ENDING; i++)
-        sigaddset(&held, ending[i]);
-    pthread_sigmask(SIG_BLOCK, &held, &before);
-    lks_code code = store_open(options, &s->store, error);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return code;
 }
 
 static lks_code open_lock_store(server *s, lks_error *error)
@@ -422,23 +367,6 @@ static lks_code open_lock_store(server *s, lks_error *error)
     return quorum_open(&options, &s->quorum, error);
 }
 
-static bool lock_store_has(void *arg, const store_call *call)
-{
-    return quorum_has(arg, call);
-}
-
-static void lock_store_submit(void *arg, const store_call *call, uint64_t deadline_ns, store_done *done, void *done_arg)
-{
-    quorum_submit(arg, call, deadline_ns, done, done_arg);
-}
-
-static uint32_t lock_slack_ms(void *arg, lks_rpc_slice ns)
-{
-    const server *s = arg;
-
-    return s->quorum ? quorum_slack_ms(s->quorum, ns) : 0;
-}
-
 static lks_code open_store(server *s, lks_error *error)
 {
     if (open_lock_store(s, error) != LKS_OK)
@@ -461,11 +389,15 @@ static lks_code open_store(server *s, lks_error *error)
         .common_channel = COMMON_CHANNEL,
         .on_wake = on_wake,
         .on_listening = on_listening,
-        .other = {.has = s->quorum ? lock_store_has : NULL, .submit = lock_store_submit, .arg = s->quorum},
-        .told_to_stop = told_to_stop,
+        .other = s->quorum ? quorum_as_store(s->quorum) : (store_other){0},
+        .told_to_stop = endings_came,
         .arg = s,
     };
-    return open_unless_told_to_stop(s, &options, error);
+    /* It may take minutes, when an embedded store's file is long. */
+    const sigset_t held = endings_hold();
+    const lks_code code = store_open(&options, &s->store, error);
+    endings_release(&held);
+    return code;
 }
 
 static void set_identity(server *s, identity *loaded)
@@ -603,8 +535,8 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .tracing = s->tracing,
         .services = {.sequence_block = s->config->id_sequence_block,
                      .remembers_refusals = s->config->remember_refusals,
-                     .lock_slack_ms = lock_slack_ms,
-                     .lock_slack_arg = s,
+                     .lock_slack_ms = s->quorum ? quorum_slack_ms : NULL,
+                     .lock_slack_arg = s->quorum,
                      .look = store_look,
                      .look_primary = store_look_primary,
                      .store = s->store,
@@ -645,14 +577,6 @@ static lks_code open_standard(server *s, lks_error *error)
     health_methods(s->health, s->streaming);
     reflection_methods(s->reflection, s->streaming + HEALTH_METHODS);
     return LKS_OK;
-}
-
-static bool has_several_wires(const settings *config)
-{
-    for (size_t i = 1; i < config->listen.n; i++)
-        if (!wires_are_same(config->listen.of[0], config->listen.of[i]))
-            return true;
-    return false;
 }
 
 static void tell(void *arg, bool warns, const char *event, const char *line)
@@ -701,7 +625,7 @@ static lks_code open_wires(server *s, lks_error *error)
         .connections_max = (uint32_t)s->config->connections,
         .connections_per_wire = (uint32_t)s->config->connections_per_wire,
         .connections_per_address = (uint32_t)s->config->connections_per_address,
-        .several_wires = has_several_wires(s->config),
+        .several_wires = wires_are_several(s->config->listen.of, s->config->listen.n),
         .tls = check_tls_files(s->config),
         .no_certificate = check_no_certificate,
         .origins = s->config->allow_origin.of,

@@ -247,9 +247,9 @@ static bool has_namespace(const quorum *q, lks_rpc_slice ns)
     return q->options.n_namespaces == 0;
 }
 
-uint32_t quorum_slack_ms(const quorum *q, lks_rpc_slice ns)
+uint32_t quorum_slack_ms(void *lock_store, lks_rpc_slice ns)
 {
-    return has_namespace(q, ns) ? GROUP_CLOCK_SLACK_MS : 0;
+    return has_namespace(lock_store, ns) ? GROUP_CLOCK_SLACK_MS : 0;
 }
 
 static bool has_locks_alone(const store_call *call, size_t targets, size_t record, size_t stock, size_t rates)
@@ -275,10 +275,10 @@ static bool is_of_lock_entry(const store_call *call)
     return false;
 }
 
-bool quorum_has(const quorum *q, const store_call *call)
+static bool has_call(void *lock_store, const store_call *call)
 {
     return (strncmp(call->function, "lock_", strlen("lock_")) == 0 || is_of_lock_entry(call)) &&
-           has_namespace(q, paths_namespace(call->base));
+           has_namespace(lock_store, paths_namespace(call->base));
 }
 
 void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
@@ -294,6 +294,16 @@ void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, stor
     TAILQ_INSERT_TAIL(&p->group->waiting, p, in_list);
     loop_timers_set(&q->timers, &p->timer, q->state == QUORUM_READY || deadline_ns < grace_ns ? deadline_ns : grace_ns);
     quorum_todo(p->group);
+}
+
+static void submit(void *lock_store, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+{
+    quorum_submit(lock_store, call, deadline_ns, done, arg);
+}
+
+store_other quorum_as_store(quorum *q)
+{
+    return (store_other){.has = has_call, .submit = submit, .arg = q};
 }
 
 /* ---- opening and closing --------------------------------------------------------------- */

@@ -41,11 +41,11 @@ lks_code quorum_check(const char *url, const char *from, char *const *namespaces
 /* Connects in the background, again and again. LKS_INVALID_ARGUMENT: the URL. */
 lks_code quorum_open(const quorum_options *options, quorum **ret, lks_error *error);
 
-/* Whether calls of that base and function are this store's. */
-bool quorum_has(const quorum *q, const store_call *call);
+/* Takes the calls of LockService, and of entries that have locks alone, in its namespaces. */
+store_other quorum_as_store(quorum *q);
 
-/* How much longer leases of the namespace are here than their holders know (group_clock.h); 0: its locks are elsewhere. */
-uint32_t quorum_slack_ms(const quorum *q, lks_rpc_slice ns);
+/* How much longer leases of the namespace are here than their holders know (group_clock.h); 0: its locks are elsewhere. The first argument is a quorum. */
+uint32_t quorum_slack_ms(void *lock_store, lks_rpc_slice ns);
 
 /* As store_submit. */
 void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);

@@ -13,11 +13,11 @@ size_t lock_weight(size_t n_targets);
 /* Checks of a request, which name the field. */
 void lock_check_token(plan *p, const char *field, const char *token);
 void lock_check_lease(plan *p, const char *field, int64_t lease_ms);
+void lock_check_targets(plan *p, size_t n, lks_target *const *targets);
+
 /* The lease as the store has it, of one as its holder knows it, and the other way round. */
 int64_t lock_stored_lease(const plan *p, int64_t lease_ms);
 int64_t lock_told_lease(const plan *p, int64_t stored_ms);
-
-void lock_check_targets(plan *p, size_t n, lks_target *const *targets);
 
 /* As the functions take and store it: EXCLUSIVE is the name alone. */
 const char *lock_target_text(plan *p, const lks_target *target);
