@@ -21,7 +21,8 @@ const command commands[] = {
     {"guard run", guard_run_command, "[--FLAG VALUE]... [--result TEXT|--store-output] -- PROGRAM...",
      "Enters, runs a program while what was taken is renewed, and leaves. Exit code 0 completes the attempt and "
      "confirms the\nstock; with any other end it has failed, and the next call may run the program. If the attempt "
-     "was completed before,\nprints the stored result and runs nothing. The fences are in LOCKSTOCK_FENCE and LOCKSTOCK_FENCES.",
+     "was completed before,\nprints the stored result and runs nothing. The fences are in LOCKSTOCK_FENCE and "
+     "LOCKSTOCK_FENCES.",
      guard_run_options, &guard_run_options_len, true, &lks_guard_enter_method},
     {"stock ledger", ledger_command, "GROUP [--after ID] [--follow]", "Prints the ledger of a group, one entry a line.",
      ledger_options, &ledger_options_len, false},
