@@ -2,6 +2,7 @@
 import asyncio
 import glob
 import os
+import resource
 import signal
 
 from processes import HERE, SOURCE, Caller, ClockShift, Program, free_port, is_free, link_of, mend_aof, run, until
@@ -192,7 +193,8 @@ class Zookeeper(OneRedis):
     reaches the others through network.py, which knows it by its port for followers."""
     faults = ["member_killed", "leader_killed", "all_members_killed", "member_stopped", "leader_stopped", "lock_link_cut",
               "lock_link_delayed", "lock_link_silent", "lock_link_refused", "server_alone", "server_with_one_member",
-              "server_clock_set", "member_cut_off", "leader_cut_off", "all_members_cut_off", "server_with_minority"]
+              "server_clock_set", "member_cut_off", "leader_cut_off", "all_members_cut_off", "server_with_minority",
+              "member_disk_full", "leader_disk_full", "all_disks_full"]
     common = ["server_killed", "server_ended", "server_stopped", "caller_killed", "caller_stopped", "messages_doubled"]
     separate_locks = True
     MEMBERS = 3
@@ -351,6 +353,42 @@ class Zookeeper(OneRedis):
         told, _ = await asyncio.gather(self._cut_off(rng, one),
                                        self._for_a_while(links, rng, CUT_S, rng.choice(["hold", "refuse"])))
         return told
+
+    # Full disks.
+
+    @staticmethod
+    def _log_end(member):
+        """Where a member writes in its log of transactions; 0: it has none yet."""
+        for fd in glob.glob(f"/proc/{member.pid}/fd/*"):
+            try:
+                if "/version-2/log." in os.readlink(fd):
+                    with open(fd.replace("/fd/", "/fdinfo/")) as info:
+                        return int(info.readline().split()[1])  # pos: N
+            except OSError:  # it has just been closed
+                pass
+        return 0
+
+    async def _disk_full(self, rng, members):
+        """No file of theirs grows beyond the end of its log, or a little more: within a record. Then there is room, and
+        they start again."""
+        async with self.changing:
+            members = [member for member in members if member.pid]  # for 0 the limit would be ours
+            for member in members:
+                end = self._log_end(member) + rng.choice([0, rng.randint(1, 2000)])
+                resource.prlimit(member.pid, resource.RLIMIT_FSIZE, (end, resource.RLIM_INFINITY))
+            await asyncio.sleep(rng.random() * 5)
+            for member in members:  # with room but not started anew, it would write behind a torn record, and lose that later
+                await member.kill()
+                await member.start()
+
+    async def member_disk_full(self, rng):
+        await self._disk_full(rng, [rng.choice(self.members)])
+
+    async def leader_disk_full(self, rng):
+        await self._disk_full(rng, [self.members[await self._leader()]])
+
+    async def all_disks_full(self, rng):
+        await self._disk_full(rng, self.members)
 
     async def heal(self):
         await self.network.call("pass", {}, 0)
