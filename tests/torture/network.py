@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """The network of a set: network.py HOST SET FOLDER. It listens at HOST on the ports of all nodes in SET (of redis-set.sh
-with --announce HOST), also on those of a cluster's bus, and passes on to 127.0.0.1. A node is known by the address that it
-connects from, or by its process, since MIGRATE connects from 127.0.0.1; its name is its port. lockstockd is known by its
-process, its name is that of FOLDER/name.pid. Nobody else is let through.
+with --announce HOST, or of an ensemble), also on those of a cluster's bus or of elections, and passes on to 127.0.0.1. A
+node is known by the address that it connects from, or by its process, since MIGRATE and members of an ensemble connect from
+127.0.0.1; its name is its port. lockstockd is known by its process, its name is that of FOLDER/name.pid. Nobody else is let
+through.
 
 What it does is told on stdin, a line as caller.c's ("m" and "r"), and each is answered:
 
@@ -20,6 +21,7 @@ from socket import inet_aton
 
 BUS = 10000
 LOOK_S = 0.02  # for nodes that are new
+ELECTION = b"\xff\xff\xff\xff\xff\xff\0"  # so a member of an ensemble begins; it says where to call it back
 HOST, SET, FOLDER = sys.argv[1:]
 
 blocked = set()
@@ -46,6 +48,8 @@ class Connection:
         try:
             while data := await reader.read(65536):
                 await self.until_open(way)
+                if data.startswith(ELECTION):
+                    data = data.replace(b"127.0.0.1", HOST.encode())  # as long, or its length would be wrong
                 writer.write(data)
                 await writer.drain()
             await self.until_open(way)

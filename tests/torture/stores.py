@@ -2,12 +2,14 @@
 import asyncio
 import glob
 import os
+import resource
 import signal
 
-from processes import HERE, SOURCE, Caller, ClockShift, Program, free_port, link_of, mend_aof, run, until
+from processes import HERE, SOURCE, Caller, ClockShift, Program, free_port, is_free, link_of, mend_aof, run, until
 
 REDIS_SET = os.path.join(SOURCE, "packaging", "redis-set.sh")
-NETWORK = "127.0.0.2"  # where nodes of a set are reached, through network.py
+NETWORK = "127.0.0.2"  # where nodes of a set and members of an ensemble reach each other, through network.py
+BUS = 10000            # as in network.py
 MOVED_MAX, MOVE_S = 400, 600  # slots, and the seconds that a move may last
 SET_BACK = (("CONFIG", "SET", "maxmemory", "0"), ("CLIENT", "UNPAUSE"))
 FAILOVER_S = 3
@@ -55,6 +57,21 @@ class Store:
 
     async def close(self):
         pass
+
+    async def _start_network(self, folder, nodes):
+        self.network = Caller("network", ["/usr/bin/python3", os.path.join(HERE, "network.py"), NETWORK, nodes, folder],
+                              f"{folder}/network.log")
+        await self.network.start()
+
+    async def _cut(self, rng, these, those):
+        """Nothing passes between the two for a while, or nothing in one direction."""
+        pairs = [(a, b) for a in these for b in those], [(b, a) for a in these for b in those]
+        way = rng.choice(["both", "both", "out", "in"])
+        await self.network.call("block", {"pairs": (pairs[0] if way != "in" else []) + (pairs[1] if way != "out" else [])}, 0)
+        await asyncio.sleep(rng.random() * rng.choice([FAILOVER_S, CUT_S]))
+        await self.network.call("pass", {"drop": rng.random() < 0.5}, 0)
+        await self.agree()
+        return {"these": sorted(these), "way": way}
 
 
 class Embedded(Store):
@@ -172,19 +189,25 @@ class OneRedis(Store):
 
 
 class Zookeeper(OneRedis):
-    """Locks in an ensemble of three, each server with a link of its own to each member; the rest in one Redis."""
+    """Locks in an ensemble of three, each server with a link of its own to each member; the rest in one Redis. A member
+    reaches the others through network.py, which knows it by its port for followers."""
     faults = ["member_killed", "leader_killed", "all_members_killed", "member_stopped", "leader_stopped", "lock_link_cut",
               "lock_link_delayed", "lock_link_silent", "lock_link_refused", "server_alone", "server_with_one_member",
-              "server_clock_set"]
+              "server_clock_set", "member_cut_off", "leader_cut_off", "all_members_cut_off", "server_with_minority",
+              "member_disk_full", "leader_disk_full", "all_disks_full"]
     common = ["server_killed", "server_ended", "server_stopped", "caller_killed", "caller_stopped", "messages_doubled"]
     separate_locks = True
     MEMBERS = 3
 
     async def start(self, n_servers):
         await super().start(n_servers)
-        ports = [[free_port() for _ in range(3)] for _ in range(self.MEMBERS)]  # clients, followers, election
-        self.ports = [port[0] for port in ports]
-        self.members = [self._member(i, ports) for i in range(self.MEMBERS)]
+        self.ports = [free_port() for _ in range(self.MEMBERS)]  # for clients
+        self.nodes = [self._node() for _ in range(self.MEMBERS)]
+        self.data = [f"{self.folder}/members/{node}" for node in self.nodes]
+        self.members = [self._member(i) for i in range(self.MEMBERS)]
+        with open(f"{self.folder}/members/nodes", "w") as out:
+            out.write("".join(node + "\n" for node in self.nodes))
+        await self._start_network(self.folder, f"{self.folder}/members")
         await asyncio.gather(*(member.start() for member in self.members))
         self.lock_links = []
         for i in range(n_servers):
@@ -195,19 +218,30 @@ class Zookeeper(OneRedis):
             self.flags[i] = ["--lock-store", "zookeeper://" + ",".join(f"127.0.0.1:{at}" for at in links) + "/torture"]
         self.shifts = [ClockShift(f"{self.folder}/shift{i}") for i in range(n_servers)]
 
-    def _member(self, i, ports):
-        data = f"{self.folder}/member{i}"
-        os.mkdir(data)
+    def _node(self):
+        """The port for followers; that for elections is BUS above it."""
+        while not is_free(port := free_port() - BUS):
+            pass
+        return str(port)
+
+    def _member(self, i):
+        data = self.data[i]
+        os.makedirs(data)
         with open(f"{data}/myid", "w") as out:
             out.write(str(i + 1))
-        lines = ["tickTime=500", "initLimit=20", "syncLimit=6", f"dataDir={data}", f"clientPort={ports[i][0]}",
+        lines = ["tickTime=500", "initLimit=20", "syncLimit=6", f"dataDir={data}", f"clientPort={self.ports[i]}",
                  "clientPortAddress=127.0.0.1", "admin.enableServer=false", "4lw.commands.whitelist=*"]
-        lines += [f"server.{k + 1}=127.0.0.1:{port[1]}:{port[2]}" for k, port in enumerate(ports)]
+        lines += [f"server.{k + 1}={'127.0.0.1' if k == i else NETWORK}:{node}:{int(node) + BUS}"
+                  for k, node in enumerate(self.nodes)]
         with open(f"{data}/zoo.cfg", "w") as out:
             out.write("\n".join(lines) + "\n")
         classes = ":".join(glob.glob("/usr/share/java/*.jar"))
-        return Program(["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes,
-                        "org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{data}/zoo.cfg"], f"{self.folder}/member{i}.log")
+        member = Program(["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true",
+                          "-Dzookeeper.fastleader.maxNotificationInterval=2000",  # or who was cut off long stays so as long again
+                          "-cp", classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{data}/zoo.cfg"],
+                         f"{self.folder}/member{i}.log")
+        member.pid_file = f"{data}/pid"  # where network.py looks for it
+        return member
 
     def server_env(self, i):
         return self.shifts[i].env(self.files.env, self.files.clock)
@@ -224,8 +258,9 @@ class Zookeeper(OneRedis):
             return ""
 
     async def _leader(self):
+        """Its number."""
         modes = await asyncio.gather(*(self._mode(i) for i in range(self.MEMBERS)))
-        return self.members[modes.index("leader")] if "leader" in modes else self.members[0]
+        return modes.index("leader") if "leader" in modes else 0
 
     async def _killed(self, members, rng):
         async with self.changing:
@@ -239,7 +274,7 @@ class Zookeeper(OneRedis):
         await self._killed([rng.choice(self.members)], rng)
 
     async def leader_killed(self, rng):
-        await self._killed([await self._leader()], rng)
+        await self._killed([self.members[await self._leader()]], rng)
 
     async def all_members_killed(self, rng):
         await self._killed(self.members, rng)
@@ -254,7 +289,7 @@ class Zookeeper(OneRedis):
         await self._stopped(rng.choice(self.members), rng)
 
     async def leader_stopped(self, rng):
-        await self._stopped(await self._leader(), rng)
+        await self._stopped(self.members[await self._leader()], rng)
 
     async def _for_a_while(self, links, rng, longest_s, what, **more):
         for link in links:
@@ -294,7 +329,69 @@ class Zookeeper(OneRedis):
     async def server_clock_set(self, rng):
         rng.choice(self.shifts).set(rng.choice([-3600, -7, 0, 7, 3600]))
 
+    # Partitions between members. All lockstockd reach all members, if nothing else is said.
+
+    async def _cut_off(self, rng, i):
+        return await self._cut(rng, [self.nodes[i]], [node for node in self.nodes if node != self.nodes[i]])
+
+    async def member_cut_off(self, rng):
+        """Sometimes one is killed meanwhile, which may be the same."""
+        told, _ = await asyncio.gather(self._cut_off(rng, rng.randrange(self.MEMBERS)),
+                                       self.member_killed(rng) if rng.random() < 0.3 else asyncio.sleep(0))
+        return told
+
+    async def leader_cut_off(self, rng):
+        return await self._cut_off(rng, await self._leader())
+
+    async def all_members_cut_off(self, rng):
+        return await self._cut(rng, self.nodes, self.nodes)
+
+    async def server_with_minority(self, rng):
+        """It reaches the old leader only, which is cut off from the other members."""
+        one = await self._leader()
+        links = [link for i, link in enumerate(rng.choice(self.lock_links)) if i != one]
+        told, _ = await asyncio.gather(self._cut_off(rng, one),
+                                       self._for_a_while(links, rng, CUT_S, rng.choice(["hold", "refuse"])))
+        return told
+
+    # Full disks.
+
+    @staticmethod
+    def _log_end(member):
+        """Where a member writes in its log of transactions; 0: it has none yet."""
+        for fd in glob.glob(f"/proc/{member.pid}/fd/*"):
+            try:
+                if "/version-2/log." in os.readlink(fd):
+                    with open(fd.replace("/fd/", "/fdinfo/")) as info:
+                        return int(info.readline().split()[1])  # pos: N
+            except OSError:  # it has just been closed
+                pass
+        return 0
+
+    async def _disk_full(self, rng, members):
+        """No file of theirs grows beyond the end of its log, or a little more: within a record. Then there is room, and
+        they start again."""
+        async with self.changing:
+            members = [member for member in members if member.pid]  # for 0 the limit would be ours
+            for member in members:
+                end = self._log_end(member) + rng.choice([0, rng.randint(1, 2000)])
+                resource.prlimit(member.pid, resource.RLIMIT_FSIZE, (end, resource.RLIM_INFINITY))
+            await asyncio.sleep(rng.random() * 5)
+            for member in members:  # with room but not started anew, it would write behind a torn record, and lose that later
+                await member.kill()
+                await member.start()
+
+    async def member_disk_full(self, rng):
+        await self._disk_full(rng, [rng.choice(self.members)])
+
+    async def leader_disk_full(self, rng):
+        await self._disk_full(rng, [self.members[await self._leader()]])
+
+    async def all_disks_full(self, rng):
+        await self._disk_full(rng, self.members)
+
     async def heal(self):
+        await self.network.call("pass", {}, 0)
         for member in self.members:
             member.signal(signal.SIGCONT)
             if not member.pid:
@@ -306,6 +403,7 @@ class Zookeeper(OneRedis):
     async def close(self):
         for member in self.members:
             await member.kill()
+        await self.network.close()
 
 
 class RedisSet(Store):
@@ -318,9 +416,7 @@ class RedisSet(Store):
         self.faults.append("slots_moved" if kind == "cluster" else "sentinel_cut_off")
 
     async def start(self, n_servers):
-        self.network = Caller("network", ["/usr/bin/python3", os.path.join(HERE, "network.py"), NETWORK, self.folder,
-                                          self.around], f"{self.around}/network.log")
-        await self.network.start()
+        await self._start_network(self.around, self.folder)
         self.script = Program([REDIS_SET, self.kind, self.folder, "--announce", NETWORK], self.log, self.files.env,
                               b"\nready")
         await self.script.start()
@@ -397,16 +493,6 @@ class RedisSet(Store):
         await self.ask("wait")
 
     # Partitions. Callers reach both lockstockd all the time.
-
-    async def _cut(self, rng, these, those):
-        """Nothing passes between the two for a while, or nothing in one direction."""
-        pairs = [(a, b) for a in these for b in those], [(b, a) for a in these for b in those]
-        way = rng.choice(["both", "both", "out", "in"])
-        await self.network.call("block", {"pairs": (pairs[0] if way != "in" else []) + (pairs[1] if way != "out" else [])}, 0)
-        await asyncio.sleep(rng.random() * rng.choice([FAILOVER_S, CUT_S]))
-        await self.network.call("pass", {"drop": rng.random() < 0.5}, 0)
-        await self.ask("wait")
-        return {"these": sorted(these), "way": way}
 
     def _servers(self):
         return [f"server{i}" for i in range(len(self.urls))]
