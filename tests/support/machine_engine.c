@@ -146,9 +146,8 @@ static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
     if (!is_subscribed(m, channel))
         return 0;
     message *it = memory_alloc(sizeof *it);
-    *it = (message){.channel = memory_copy(channel.data, channel.len),
-                    .text = memory_copy(text.data, text.len),
-                    .len = text.len};
+    *it = (message){
+        .channel = memory_copy(channel.data, channel.len), .text = memory_copy(text.data, text.len), .len = text.len};
     TAILQ_INSERT_TAIL(&m->messages, it, in_all);
     return 1;
 }
@@ -199,20 +198,21 @@ static const store_value *run_in(machine_engine *m, functions *f, group *g, cons
     const size_t n = keys_count(g->keys);
 
     /* The keys are in the order of their names, so that those of another group are first or last. */
-    for (size_t i = 0; i < n; i += n > 1 ? n - 1 : 1) {
-        const lks_rpc_slice name = keys_at(g->keys, i)->name;
+    for (size_t i = 0; i < 2 && n > 0; i++) {
+        const lks_rpc_slice name = keys_at(g->keys, i * (n - 1))->name;
         if (len > 0 && (name.len < len || memcmp(name.data, g->base, len) != 0))
             fail_msg("%s of %s wrote %.*s", call->function, g->base, (int)name.len, name.data);
     }
     return reply;
 }
 
-/* One group after the other, as server/quorum/list.c does it. The next page begins at "<cursor>.<place of the group>". */
+/* One group after the other, as server/quorum/list.c does it. A page begins at "<place of a group>[.<12 hex digits of
+ * the function's cursor>[.<digest>...]]". */
 static const store_value *list(machine_engine *m, const store_call *call, lks_rpc_arena *arena)
 {
     char *rest;
-    const uint64_t scan = strtoull(call->args[ARG_LOCK_LIST_PAGE_CURSOR].data, &rest, 10);
-    size_t at = *rest == '.' ? strtoull(rest + 1, &rest, 16) : 0;
+    size_t at = strtoull(call->args[ARG_LOCK_LIST_PAGE_CURSOR].data, &rest, 10);
+    const uint64_t scan = *rest == '.' ? strtoull(rest + 1, &rest, 16) : 0;
     const char *inner = memory_printf_in(arena, "%" PRIu64 "%s", scan, rest), *next = "";
     const size_t page = strtoul(call->args[ARG_LOCK_LIST_PAGE_SIZE].data, NULL, 10);
     store_value *items = memory_in(arena, (LIST_HEAD + page) * sizeof *items);
@@ -231,11 +231,12 @@ static const store_value *list(machine_engine *m, const store_call *call, lks_rp
         for (size_t i = LIST_HEAD; i < reply->n; i++)
             items[n++] = reply->element[i];
         inner = items[1].string.data;
-        const size_t digits = strspn(inner, "0123456789");
-        if (digits > 0)
-            next = memory_printf_in(arena, "%.*s.%012zx%s", (int)digits, inner, at, inner + digits);
-        else if (n == LIST_HEAD + page && at + 1 < m->n)
-            next = memory_printf_in(arena, "0.%012zx", at + 1);
+        if (*inner != '\0') {
+            const uint64_t cursor = strtoull(inner, &rest, 10);
+            next = memory_printf_in(arena, "%zu.%012" PRIx64 "%s", at, cursor, rest);
+        } else if (n == LIST_HEAD + page && at + 1 < m->n) {
+            next = memory_printf_in(arena, "%zu", at + 1);
+        }
     }
     if (n == LIST_HEAD)
         items[0] = (store_value){.type = STORE_STRING, .string = lks_rpc_slice_of("OK")};
@@ -355,8 +356,8 @@ static const store_value *fcall(machine_engine *m, size_t n, const lks_rpc_slice
                            .args = (lks_rpc_slice *)(uintptr_t)&words[at + 1 + own],
                            .whole_shard = own};
         bool is_list = strcmp(call.function, fn_lock_list.name) == 0;
-        replies[done] = *(is_list ? list(m, &call, arena)
-                                  : run_in(m, m->functions, group_of(m, call.base), &call, arena));
+        replies[done] =
+            *(is_list ? list(m, &call, arena) : run_in(m, m->functions, group_of(m, call.base), &call, arena));
     }
     *all = (store_value){.type = STORE_ARRAY, .n = done, .element = replies};
     return done == 1 ? replies : all;
@@ -440,8 +441,8 @@ machine_engine *machine_engine_new(const char *library, size_t len, const char *
     machine_engine *m = memory_alloc(sizeof *m);
     const size_t head = strcspn(library, "\n") + 1;
     lks_rpc_arena *arena = memory_arena();
-    const char *text = memory_printf_in(arena, "%.*s%s%.*s", (int)head, library, additions, (int)(len - head),
-                                        library + head);
+    const char *text =
+        memory_printf_in(arena, "%.*s%s%.*s", (int)head, library, additions, (int)(len - head), library + head);
     lks_error error;
 
     TAILQ_INIT(&m->messages);

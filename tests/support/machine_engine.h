@@ -1,6 +1,6 @@
 /* The function library as lockstockd runs it for the lock store (server/machine), in the place of a Redis: each group
- * has keys of its own, and a call that leaves keys of another group among them fails the running cmocka test. The time is
- * that of this machine, or ls:test:clock_still_us, plus ls:test:clock_offset_us (support/clock.lua); keys end by it.
+ * has keys of its own, and a call that leaves keys of another group among them fails the running cmocka test. The time
+ * is that of this machine, or ls:test:clock_still_us, plus ls:test:clock_offset_us (support/clock.lua); keys end by it.
  *
  * A shared library, because machine/ has Lua 5.1 and the scripts of tests have Lua 5.4. */
 #ifndef LOCKSTOCK_TESTS_MACHINE_ENGINE_H
@@ -16,8 +16,8 @@ typedef struct machine_engine machine_engine;
 machine_engine *machine_engine_new(const char *library, size_t len, const char *digest);
 void machine_engine_free(machine_engine *m);
 
-/* FCALL, EVAL with a key, TIME, INFO commandstats, FLUSHALL, CONFIG SET maxmemory, or a command of keys of one group. One
- * that is not there fails the test. The words have a NUL behind them; the reply lives in the arena. */
+/* FCALL, EVAL with a key, TIME, INFO commandstats, FLUSHALL, CONFIG SET maxmemory, or a command of keys of one group.
+ * One that is not there fails the test. The words have a NUL behind them; the reply lives in the arena. */
 const store_value *machine_engine_command(machine_engine *m, size_t n, const lks_rpc_slice *words,
                                           lks_rpc_arena *arena);
 

@@ -20,8 +20,8 @@
 
 typedef struct harness harness;
 
-/* Starts Redis and loads the library. NULL on failure. Where the environment has LOCKSTOCK_TEST_ENGINE=machine, there is
- * no Redis: support/machine_engine.h takes its place. Where the environment has
+/* Starts Redis and loads the library. NULL on failure. Where the environment has LOCKSTOCK_TEST_ENGINE=machine, there
+ * is no Redis: support/machine_engine.h takes its place. Where it has
  * LOCKSTOCK_MUTATION_FIND, that text of the library is replaced with
  * LOCKSTOCK_MUTATION_REPLACE (tests/mutations/lua_operators.py). */
 harness *harness_new(void);
