@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/queue.h>
 #include <time.h>
 
 #include "base/hash.h"
@@ -40,13 +39,7 @@ static const char additions[] =
     "  return table.concat(lines, '\\n')\n"
     "end} end\n";
 
-enum { GROUPS_MAX = 256, CHANNELS_MAX = 16, NAME_BYTES = 128, LIST_HEAD = 4 };
-
-typedef struct message {
-    TAILQ_ENTRY(message) in_all;
-    char *channel, *text;
-    size_t len;
-} message;
+enum { GROUPS_MAX = 256, LIST_HEAD = 4 };
 
 typedef struct group {
     char *base; /* "": of keys that belong to none */
@@ -58,10 +51,9 @@ struct machine_engine {
     char *digest;
     group groups[GROUPS_MAX];
     size_t n;
-    const char *channels[CHANNELS_MAX]; /* that are heard */
-    TAILQ_HEAD(, message) messages;
+    keys *channels;
     bool is_full;
-    unsigned long calls;
+    unsigned long calls, messages;
 };
 
 /* ---- keys and time --------------------------------------------------------------------- */
@@ -124,67 +116,50 @@ static void flush(machine_engine *m)
 
 /* ---- messages -------------------------------------------------------------------------- */
 
-static size_t place_of(const machine_engine *m, lks_rpc_slice channel)
-{
-    size_t i = 0;
-
-    while (i < CHANNELS_MAX && (!m->channels[i] || strlen(m->channels[i]) != channel.len ||
-                                memcmp(m->channels[i], channel.data, channel.len) != 0))
-        i++;
-    return i;
-}
+/* A channel that is heard is a hash: the field "" is always there, the others are its messages. */
 
 static bool is_subscribed(void *arg, lks_rpc_slice channel)
 {
-    return place_of(arg, channel) < CHANNELS_MAX;
+    const machine_engine *m = arg;
+
+    return keys_find(m->channels, channel);
 }
 
 static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
 {
     machine_engine *m = arg;
+    char number[24];
 
     if (!is_subscribed(m, channel))
         return 0;
-    message *it = memory_alloc(sizeof *it);
-    *it = (message){
-        .channel = memory_copy(channel.data, channel.len), .text = memory_copy(text.data, text.len), .len = text.len};
-    TAILQ_INSERT_TAIL(&m->messages, it, in_all);
+    snprintf(number, sizeof number, "%lu", ++m->messages);
+    keys_set_field(m->channels, channel, lks_rpc_slice_of(number), text);
     return 1;
 }
 
 lks_rpc_slice machine_engine_message(machine_engine *m, const char *channel, lks_rpc_arena *arena)
 {
-    message *it = TAILQ_FIRST(&m->messages);
+    const lks_rpc_slice name = lks_rpc_slice_of(channel);
+    const keys_item *first, *it = NULL;
+    size_t n;
 
-    while (it && strcmp(it->channel, channel) != 0)
-        it = TAILQ_NEXT(it, in_all);
+    if (keys_fields(m->channels, name, &first, &n) == KEYS_FOUND)
+        it = keys_next_field(first);
     if (!it)
         return (lks_rpc_slice){NULL, 0};
-    const lks_rpc_slice text = {memory_copy_in(arena, it->text, it->len), it->len};
-    TAILQ_REMOVE(&m->messages, it, in_all);
-    free(it->channel);
-    free(it->text);
-    free(it);
+    const lks_rpc_slice text = {memory_copy_in(arena, it->value.data, it->value.len), it->value.len};
+    const lks_rpc_slice number = {memory_copy_in(arena, it->name.data, it->name.len), it->name.len};
+    keys_delete_field(m->channels, name, number);
     return text;
 }
 
 void machine_engine_listen(machine_engine *m, const char *channel, bool listens)
 {
-    const size_t place = place_of(m, lks_rpc_slice_of(channel));
-    lks_rpc_arena *arena = memory_arena();
+    const lks_rpc_slice name = lks_rpc_slice_of(channel), nothing = {"", 0};
 
-    while (machine_engine_message(m, channel, arena).data)
-        ;
-    lks_rpc_arena_free(arena);
-    if (place < CHANNELS_MAX) {
-        free((void *)(uintptr_t)m->channels[place]);
-        m->channels[place] = NULL;
-    }
-    for (size_t i = 0; i < CHANNELS_MAX && listens; i++)
-        if (!m->channels[i]) {
-            m->channels[i] = memory_copy(channel, strlen(channel));
-            return;
-        }
+    keys_delete(m->channels, name);
+    if (listens)
+        keys_set_field(m->channels, name, nothing, nothing);
 }
 
 /* ---- functions ------------------------------------------------------------------------- */
@@ -227,10 +202,9 @@ static const store_value *list(machine_engine *m, const store_call *call, lks_rp
         const store_value *reply = run_in(m, m->functions, &m->groups[at], &part, arena);
         if (reply->type != STORE_ARRAY || reply->n < LIST_HEAD || !value_is(&reply->element[0], "OK"))
             return reply;
-        memcpy(items, reply->element, LIST_HEAD * sizeof *items);
         for (size_t i = LIST_HEAD; i < reply->n; i++)
             items[n++] = reply->element[i];
-        inner = items[1].string.data;
+        inner = reply->element[1].string.data;
         if (*inner != '\0') {
             const uint64_t cursor = strtoull(inner, &rest, 10);
             next = memory_printf_in(arena, "%zu.%012" PRIx64 "%s", at, cursor, rest);
@@ -238,10 +212,9 @@ static const store_value *list(machine_engine *m, const store_call *call, lks_rp
             next = memory_printf_in(arena, "%zu", at + 1);
         }
     }
-    if (n == LIST_HEAD)
-        items[0] = (store_value){.type = STORE_STRING, .string = lks_rpc_slice_of("OK")};
-    items[1] = (store_value){.type = STORE_STRING, .string = lks_rpc_slice_of(next)};
-    items[2] = items[3] = (store_value){.type = STORE_STRING, .string = lks_rpc_slice_of("")};
+    const char *const head[LIST_HEAD] = {"OK", next, "", ""};
+    for (size_t i = 0; i < LIST_HEAD; i++)
+        items[i] = (store_value){.type = STORE_STRING, .string = lks_rpc_slice_of(head[i])};
     store_value *reply = memory_in(arena, sizeof *reply);
     *reply = (store_value){.type = STORE_ARRAY, .n = n, .element = items};
     return reply;
@@ -445,7 +418,7 @@ machine_engine *machine_engine_new(const char *library, size_t len, const char *
         memory_printf_in(arena, "%.*s%s%.*s", (int)head, library, additions, (int)(len - head), library + head);
     lks_error error;
 
-    TAILQ_INIT(&m->messages);
+    m->channels = keys_new();
     m->digest = memory_copy(digest, strlen(digest));
     if (functions_open(text, strlen(text), digest, &m->functions, &error) != LKS_OK) {
         fprintf(stderr, "%s\n", error.message);
@@ -461,9 +434,7 @@ void machine_engine_free(machine_engine *m)
     if (!m)
         return;
     flush(m);
-    for (size_t i = 0; i < CHANNELS_MAX; i++)
-        if (m->channels[i])
-            machine_engine_listen(m, m->channels[i], false);
+    keys_free(m->channels);
     functions_close(m->functions);
     free(m->digest);
     free(m);
