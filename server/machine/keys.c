@@ -123,7 +123,7 @@ static entry *insert_at(keys *k, size_t place, lks_rpc_slice name, keys_type typ
     if (name.len > 0)
         memcpy(e->name, name.data, name.len);
     e->seen = (keys_entry){.name = {e->name, name.len}, .type = type};
-    e->hash = hash_folded(hash_more(HASH_START, name.data, name.len));
+    e->hash = hash_folded(hash_more(HASH_START, name.data, name.len)) >> (64 - KEYS_HASH_BITS);
     if (k->n == k->room) {
         size_t room = k->room ? 2 * k->room : 16;
         entry **entries = memory_alloc(room * sizeof(entry *));

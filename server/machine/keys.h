@@ -62,7 +62,8 @@ const keys_entry *keys_at(const keys *k, size_t i);
 enum { KEYS_SCAN_MAX = 64 };
 
 /* Gives about `count` keys, from 1 to KEYS_SCAN_MAX, to `take`, and moves *cursor: 0 at first, and 0 again after the
- * last. A key that is there during all steps is given once, whatever else changes between the steps. O(keys). */
+ * last; it has 48 bits at most, for the 12 hex digits of a page token. A key that is there during all steps is given
+ * once, whatever else changes between the steps. O(keys). */
 void keys_scan(const keys *k, uint64_t *cursor, size_t count, void (*take)(void *arg, const keys_entry *key),
                void *arg);
 

@@ -38,7 +38,7 @@ struct keys {
     uint64_t changes;
 };
 
-enum { KEYS_HEAD_BYTES = 2 };
+enum { KEYS_HEAD_BYTES = 2, KEYS_HASH_BITS = 47 };
 
 int keys_compare(lks_rpc_slice a, lks_rpc_slice b);
 int keys_compare_members(const keys_item *a, const keys_item *b);

@@ -8,6 +8,7 @@
 #include "functions/library.h"
 #include "services/stock_place.h"
 #include "support/lua_message.h"
+#include "support/machine_engine.h"
 #include "test.h"
 
 enum { SERVERS = 8, WAITING_MAX = 16384, NAMES_MAX = 64, ARGS_MAX = 4096 };
@@ -17,7 +18,7 @@ static harness_waiting *waiting[WAITING_MAX];
 static size_t n_waiting;
 static struct {
     const char *server;
-    redisContext *connection;
+    redisContext *connection; /* not with the machine */
 } listening[SERVERS];
 
 /* A copy that stays: the harness does not copy ids of servers and names of namespaces. */
@@ -272,8 +273,18 @@ static size_t listener(const char *server)
     return i;
 }
 
+static const char *channel_of(size_t i)
+{
+    static char channel[128];
+
+    snprintf(channel, sizeof channel, "ls:wake:%s", listening[i].server);
+    return channel;
+}
+
 static void unlisten(size_t i)
 {
+    if (listening[i].server && harness_machine(h))
+        machine_engine_listen(harness_machine(h), channel_of(i), false);
     if (!listening[i].connection)
         return;
     redisFree(listening[i].connection);
@@ -293,6 +304,10 @@ static int l_listen(lua_State *L)
     unlisten(i);
     if (!lua_toboolean(L, 2))
         return 0;
+    if (harness_machine(h)) {
+        machine_engine_listen(harness_machine(h), channel_of(i), true);
+        return 0;
+    }
     assert_int_equal(sscanf(harness_redis(h, "CONFIG GET unixsocket"), "%*s %255s", path), 1);
     listening[i].connection = redisConnectUnix(path);
     assert_non_null(listening[i].connection);
@@ -300,31 +315,51 @@ static int l_listen(lua_State *L)
     return 0;
 }
 
-/* messages(): a list of {server, text}, in order of the servers. A message is read after a PONG on its own
- * connection, so that all that was published before are in. */
+/* Appends {server, text} to the list on top. */
+static void push_message(lua_State *L, const char *server, const char *text, size_t len)
+{
+    lua_createtable(L, 2, 0);
+    lua_pushstring(L, server);
+    lua_seti(L, -2, 1);
+    lua_pushlstring(L, text, len);
+    lua_seti(L, -2, 2);
+    lua_seti(L, -2, luaL_len(L, -2) + 1);
+}
+
+/* A message is read after a PONG on its own connection, so that all that was published before are in. */
+static void push_messages_of_redis(lua_State *L, size_t i)
+{
+    redisReply *reply = NULL;
+
+    redisAppendCommand(listening[i].connection, "PING");
+    for (;; freeReplyObject(reply)) {
+        assert_int_equal(redisGetReply(listening[i].connection, (void **)&reply), REDIS_OK);
+        if (strcmp(reply->element[0]->str, "message") != 0)
+            break;
+        push_message(L, listening[i].server, reply->element[2]->str, reply->element[2]->len);
+    }
+    freeReplyObject(reply);
+}
+
+static void push_messages_of_machine(lua_State *L, size_t i)
+{
+    lks_rpc_arena *arena = lks_rpc_arena_new();
+    lks_rpc_slice text;
+
+    while ((text = machine_engine_message(harness_machine(h), channel_of(i), arena)).data)
+        push_message(L, listening[i].server, text.data, text.len);
+    lks_rpc_arena_free(arena);
+}
+
+/* messages(): a list of {server, text}, in order of the servers */
 static int l_messages(lua_State *L)
 {
-    lua_Integer n = 0;
-
     lua_newtable(L);
-    for (size_t i = 0; i < SERVERS; i++) {
-        redisReply *reply = NULL;
-        if (!listening[i].connection)
-            continue;
-        redisAppendCommand(listening[i].connection, "PING");
-        for (;; freeReplyObject(reply)) {
-            assert_int_equal(redisGetReply(listening[i].connection, (void **)&reply), REDIS_OK);
-            if (strcmp(reply->element[0]->str, "message") != 0)
-                break;
-            lua_createtable(L, 2, 0);
-            lua_pushstring(L, listening[i].server);
-            lua_seti(L, -2, 1);
-            lua_pushlstring(L, reply->element[2]->str, reply->element[2]->len);
-            lua_seti(L, -2, 2);
-            lua_seti(L, -2, ++n);
-        }
-        freeReplyObject(reply);
-    }
+    for (size_t i = 0; i < SERVERS; i++)
+        if (listening[i].connection)
+            push_messages_of_redis(L, i);
+        else if (listening[i].server && harness_machine(h))
+            push_messages_of_machine(L, i);
     return 1;
 }
 
@@ -482,5 +517,7 @@ void lua_harness_open(lua_State *L, harness *of)
     lua_setfield(L, -2, "digest");
     lua_pushinteger(L, STORE_WEIGHT_MAX);
     lua_setfield(L, -2, "weight_max");
+    lua_pushboolean(L, h && harness_machine(h));
+    lua_setfield(L, -2, "is_machine");
     lua_setglobal(L, "harness");
 }

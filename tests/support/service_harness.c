@@ -1,5 +1,5 @@
 /* Runs a request as server/calls/dispatch.c and the store do (services/rounds.h, store/fcall.h), but
- * with one synchronous connection. */
+ * with one synchronous connection, or the machine in its place. */
 #include "support/service_harness.h"
 #include "base/clock.h"
 #include "test.h"
@@ -11,6 +11,7 @@
 #include "services/rounds.h"
 #include "store/fcall.h"
 #include "store/value.h"
+#include "support/machine_engine.h"
 #include "support/redis_fixture.h"
 
 enum { STATES_MAX = 32 };
@@ -23,6 +24,7 @@ typedef struct kept {
 } kept;
 
 struct harness {
+    machine_engine *machine; /* NULL: there is a Redis */
     redis_fixture *redis;
     redisContext *connection;
     lks_rpc_arena *arena;
@@ -48,37 +50,74 @@ static redisReply *checked(harness *h, void *reply)
     return reply;
 }
 
-static char *text_of(lks_rpc_arena *arena, const redisReply *reply)
+/* A command in the bytes that Redis takes. */
+static const store_value *ask_machine(harness *h, const char *bytes, size_t len)
 {
-    if (reply->type == REDIS_REPLY_INTEGER)
-        return lks_rpc_arena_printf(arena, "%lld", reply->integer);
-    if (reply->type != REDIS_REPLY_ARRAY)
-        return lks_rpc_arena_copy(arena, reply->str ? reply->str : "", reply->len);
+    redisReader *reader = redisReaderCreate();
+    void *command = NULL;
+
+    redisReaderFeed(reader, bytes, len);
+    redisReaderGetReply(reader, &command);
+    const store_value *parsed = store_value_copy(h->arena, value_of(h->arena, command));
+    lks_rpc_slice *words = lks_rpc_arena_alloc(h->arena, parsed->n * sizeof *words);
+    for (size_t i = 0; i < parsed->n; i++)
+        words[i] = parsed->element[i].string;
+    freeReplyObject(command);
+    redisReaderFree(reader);
+    return machine_engine_command(h->machine, parsed->n, words, h->arena);
+}
+
+static const store_value *ask(harness *h, const char *bytes, size_t len)
+{
+    void *reply = NULL;
+
+    if (h->machine)
+        return ask_machine(h, bytes, len);
+    redisAppendFormattedCommand(h->connection, bytes, len);
+    redisGetReply(h->connection, &reply);
+    checked(h, reply);
+    const store_value *value = store_value_copy(h->arena, value_of(h->arena, reply));
+    freeReplyObject(reply);
+    return value;
+}
+
+static char *text_of(lks_rpc_arena *arena, const store_value *value)
+{
+    if (value->type == STORE_INTEGER)
+        return lks_rpc_arena_printf(arena, "%lld", (long long)value->integer);
+    if (value->type != STORE_ARRAY)
+        return lks_rpc_arena_copy(arena, value->string.data ? value->string.data : "", value->string.len);
     char *text = lks_rpc_arena_copy(arena, "", 0);
-    for (size_t i = 0; i < reply->elements; i++)
-        text = lks_rpc_arena_printf(arena, "%s%s\n", text, text_of(arena, reply->element[i]));
+    for (size_t i = 0; i < value->n; i++)
+        text = lks_rpc_arena_printf(arena, "%s%s\n", text, text_of(arena, &value->element[i]));
+    return text;
+}
+
+static const char *text_asked(harness *h, char *command, long long len)
+{
+    const char *text = text_of(h->arena, ask(h, command, (size_t)len));
+
+    redisFreeCommand(command);
     return text;
 }
 
 const char *harness_redis(harness *h, const char *format, ...)
 {
+    char *command;
     va_list args;
 
     va_start(args, format);
-    redisReply *reply = checked(h, redisvCommand(h->connection, format, args));
+    const int len = redisvFormatCommand(&command, format, args);
     va_end(args);
-    const char *text = text_of(h->arena, reply);
-    freeReplyObject(reply);
-    return text;
+    return text_asked(h, command, len);
 }
 
 const char *harness_redis_words(harness *h, int n, const char *const words[], const size_t lens[])
 {
-    redisReply *reply = checked(h, redisCommandArgv(h->connection, n, (const char **)words, lens));
-    const char *text = text_of(h->arena, reply);
+    char *command;
+    const long long len = redisFormatCommandArgv(&command, n, (const char **)words, lens);
 
-    freeReplyObject(reply);
-    return text;
+    return text_asked(h, command, len);
 }
 
 long harness_commands(harness *h, const char *command)
@@ -102,7 +141,14 @@ const char *harness_snapshot(harness *h)
         "end\n"
         "return table.concat(lines, '\\n')";
 
+    if (h->machine)
+        return machine_engine_snapshot(h->machine, h->arena);
     return harness_redis(h, "EVAL %s 0", script);
+}
+
+machine_engine *harness_machine(const harness *h)
+{
+    return h->machine;
 }
 
 void harness_advance_ms(harness *h, int64_t ms)
@@ -146,8 +192,9 @@ static char *library_text(harness *h)
 
 void harness_alter(harness *h, const char *find, const char *replace)
 {
+    if (h->machine)
+        fail_msg("only a library in Redis is altered");
     const char *text = replaced(h, library_text(h), find, replace);
-
     load(h, text, strlen(text));
     h->altered = true;
 }
@@ -228,23 +275,39 @@ void harness_namespace(harness *h, const char *ns)
     h->ns = ns;
 }
 
+static bool open_redis(harness *h)
+{
+    h->redis = redis_fixture_start(NULL);
+    if (h->redis)
+        h->connection = redisConnectUnix(redis_fixture_socket(h->redis));
+    if (!h->connection || h->connection->err)
+        return false;
+    load_unaltered(h);
+    return true;
+}
+
+static bool open_machine(harness *h)
+{
+    const char *text = library_text(h);
+
+    h->machine = machine_engine_new(text, strlen(text), functions_digest);
+    return h->machine;
+}
+
 harness *harness_new(void)
 {
     harness *h = calloc(1, sizeof *h);
+    const char *engine = getenv("LOCKSTOCK_TEST_ENGINE");
 
     if (!h)
         return NULL;
     h->options.sequence_block = 1;
     h->now_ns = clock_now_ns();
     h->arena = lks_rpc_arena_new();
-    h->redis = redis_fixture_start(NULL);
-    if (h->arena && h->redis)
-        h->connection = redisConnectUnix(redis_fixture_socket(h->redis));
-    if (!h->connection || h->connection->err) {
+    if (!h->arena || !(engine && strcmp(engine, "machine") == 0 ? open_machine(h) : open_redis(h))) {
         harness_free(h);
         return NULL;
     }
-    load_unaltered(h);
     harness_reset(h);
     return h;
 }
@@ -256,6 +319,7 @@ void harness_free(harness *h)
         if (h->connection)
             redisFree(h->connection);
         redis_fixture_free(h->redis);
+        machine_engine_free(h->machine);
         lks_rpc_arena_free(h->arena);
         free(h);
     }
@@ -310,16 +374,11 @@ static bool plan_request(harness *h, const service *s, const char *method, const
 static const store_value *make_fcall(harness *h, const store_call *const calls[], size_t n)
 {
     fcall *f = fcall_new(calls, n, functions_digest, false);
-    void *reply_of_it = NULL;
 
-    redisAppendFormattedCommand(h->connection, f->bytes, f->len);
+    const store_value *value = ask(h, f->bytes, f->len);
     free(f);
-    redisGetReply(h->connection, &reply_of_it);
-    redisReply *reply = checked(h, reply_of_it);
-    if (n > 1 && (reply->type != REDIS_REPLY_ARRAY || reply->elements != n))
-        fail_msg("%s: %s", calls[0]->function, text_of(h->arena, reply));
-    const store_value *value = store_value_copy(h->arena, value_of(h->arena, reply));
-    freeReplyObject(reply);
+    if (n > 1 && (value->type != STORE_ARRAY || value->n != n))
+        fail_msg("%s: %s", calls[0]->function, text_of(h->arena, value));
     return n > 1 ? value->element : value;
 }
 

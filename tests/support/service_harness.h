@@ -20,7 +20,8 @@
 
 typedef struct harness harness;
 
-/* Starts Redis and loads the library. NULL on failure. Where the environment has
+/* Starts Redis and loads the library. NULL on failure. Where the environment has LOCKSTOCK_TEST_ENGINE=machine, there
+ * is no Redis: support/machine_engine.h takes its place. Where it has
  * LOCKSTOCK_MUTATION_FIND, that text of the library is replaced with
  * LOCKSTOCK_MUTATION_REPLACE (tests/mutations/lua_operators.py). */
 harness *harness_new(void);
@@ -101,7 +102,7 @@ void harness_call_together(harness *h, const service *s, const char *method, siz
 void harness_forget(harness *h);
 
 /* Moves the library's clock, back when negative, and if forward plan.now_ns, which else stands still. TTLs of
- * Redis itself do not move. */
+ * Redis itself do not move; those of the machine do. */
 void harness_advance_ms(harness *h, int64_t ms);
 
 /* Sends any command, printf style as in hiredis ("GET %s", "SET %b %b"), and gives
@@ -115,6 +116,9 @@ const char *harness_redis_words(harness *h, int n, const char *const words[], co
 /* How often Redis has run that command ("fcall", in small letters) since it started or the
  * last CONFIG RESETSTAT, inside functions too. */
 long harness_commands(harness *h, const char *command);
+
+/* NULL: it is a Redis. */
+struct machine_engine *harness_machine(const harness *h);
 
 /* One line for each key (but the clock's): name, type, instant of its end, digest
  * of its value. Two equal snapshots: nothing was changed. Valid like a response. */

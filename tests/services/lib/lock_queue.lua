@@ -134,5 +134,5 @@ function queue(name)
   for token in redis("ZRANGE", key("w:" .. name), "0", "-1"):gmatch("[^\n]+") do list[#list + 1] = token:match("^[^.]*") end
   return table.concat(list, " ")
 end
-function queue_keys() return redis_number("EVAL", "return #redis.call('KEYS', 'ls:{default/g}:lock:[ws]:*')", "0") end
+function queue_keys() return #keys_like "ls:{default/g}:lock:[ws]:*" end
 function holders_kept(name) return redis_number("HLEN", key("h:" .. name)) end

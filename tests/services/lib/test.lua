@@ -16,6 +16,14 @@ case = setmetatable({}, {__newindex = function(_, name, body)
   cases[name], case_names[#case_names + 1] = body, name
 end})
 
+-- The first line of a case that is about Redis itself, with the reason: the machine (support/machine_engine.h) skips it.
+function redis_only(why)
+  if not harness.is_machine then return end
+  print("skipped: " .. why)
+  skipped = true
+  error(why, 0)
+end
+
 function setup() end -- a script may replace it: before each case
 
 function run_case(name)
@@ -207,6 +215,8 @@ function redis(first, ...)
   return harness.redis(first, ...)
 end
 function redis_number(...) return math.tointeger(tonumber(redis(...))) end
+-- The names of keys, which have no spaces.
+function keys_like(pattern) return split(redis("KEYS", pattern)) end
 function eval(script, ...) return harness.redis("EVAL", script, "0", ...) end
 -- One function of the library.
 function fcall(name, base, ...) return harness.redis("FCALL", name .. "_" .. harness.digest, "1", base, ...) end
@@ -215,6 +225,11 @@ function fcall(name, base, ...) return harness.redis("FCALL", name .. "_" .. har
 function hold_clock()
   local seconds, us = redis("TIME"):match("(%d+)\n(%d+)")
   redis(("SET ls:test:clock_still_us %d%06d"):format(seconds, us))
+end
+-- Microseconds since 1970 as the library sees them, where the clock goes on.
+function now_us()
+  local seconds, us = redis("TIME"):match("(%d+)\n(%d+)")
+  return seconds * 1000000 + us + (redis_number "GET ls:test:clock_offset_us" or 0)
 end
 function pass(seconds) harness.advance_ms(math.floor(seconds * 1000)) end
 
@@ -227,8 +242,11 @@ end
 
 -- Keys without an end; there should be none.
 function endless_keys()
-  return eval("local found = {}\nfor _, key in ipairs(redis.call('KEYS', 'ls:{*')) do\n"
-    .. "  if redis.call('PTTL', key) <= 0 then found[#found + 1] = key end\nend\nreturn table.concat(found, ' ')")
+  local found = {}
+  for _, key in ipairs(keys_like "ls:{*") do
+    if redis_number("PTTL", key) <= 0 then found[#found + 1] = key end
+  end
+  return table.concat(found, " ")
 end
 
 -- How often Redis ran the command while f ran.

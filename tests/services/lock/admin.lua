@@ -41,7 +41,7 @@ end
 -- promise L25
 -- The lock becomes free before a holder's record is read.
 function case.a_forced_release_of_a_holder_whose_record_is_foreign_is_told()
-  acquire "T1 a:S"; acquire "T2 a:S"; redis("DEL", key "t:T1"); redis("RPUSH", key "t:T1", "foreign")
+  acquire "T1 a:S"; acquire "T2 a:S"; redis("DEL", key "t:T1"); redis("ZADD", key "t:T1", "1", "foreign")
   inspect "a" "SHARED  T2"; force_release "a" " T2"; inspect "a" "FREE"
   acquire "T3 a"; redis("SET", key "t:T3", "foreign"); force_release "a" ""; inspect "a" "FREE"
 end
@@ -123,8 +123,8 @@ function case.list_misses_nothing_that_stays_while_much_changes()
   take_many(50)
   for size = 1, 7, 3 do
     local _, n = list_all("n", size, function(pages)
-      eval(pages % 8 < 4 and "for i = 1, 400 do redis.call('SET', 'x' .. math.random(), '') end"
-        or "for _, k in ipairs(redis.call('KEYS', 'x*')) do redis.call('DEL', k) end")
+      redis("EVAL", "for i = 1, 400 do redis.call(" .. (pages % 8 < 4 and "'SET', KEYS[1] .. i, ''" or "'DEL', KEYS[1] .. i")
+        .. ") end", "1", "ls:{default/g}:x" .. pages % 4 .. ".")
     end)
     eq(n, 50)
   end
@@ -133,7 +133,7 @@ end
 -- promise L24
 -- promise B3: a page of List or ListItems ends after a bounded amount of work, whatever its page token contains
 function case.a_page_does_a_bounded_amount_of_work()
-  acquire "T1 a"; eval "for i = 1, 20000 do redis.call('HSET', 'ls:{default/g}:stock:i:' .. i, 'f', '1') end"
+  acquire "T1 a"; redis("EVAL", "for i = 1, 20000 do redis.call('HSET', KEYS[1] .. i, 'f', '1') end", "1", "ls:{default/g}:x")
   eq(commands_of("scan", function()
     Lock.List{page_size = 1000} {next_page_token = function(token) if token == "" then return "a token" end end}
   end), within(1, 50))
@@ -148,7 +148,8 @@ function case.a_page_reads_few_large_locks()
     acquire("T" .. i .. " n" .. i % n .. ":S") "ACQUIRED"
     if i % 100 == 0 then harness.forget() end
   end
-  eval "for _, key in ipairs(redis.call('KEYS', '*:lock:t:*')) do redis.call('DEL', key) end"
+  redis("EVAL", "for i = 0, ARGV[1] do redis.call('DEL', KEYS[1] .. i .. string.rep('.', 15 - #tostring(i))) end", "1",
+    "ls:{default/g}:lock:t:T", tostring(n * holders - 1))
   for size = 1, 1000, 333 do
     local seen, before = {}, harness.commands "hgetall"
     pages_of("n", size, function(page)

@@ -80,6 +80,7 @@ end
 
 -- The first call reads the name and its holder; the others only look whether their tokens are known.
 function case.tries_of_a_taken_name_read_it_once()
+  redis_only "calls share an FCALL"
   Lock.Acquire(try_of(0)) "ACQUIRED"
   eq(commands_of("get", function()
     try_all(1, 2, 3, 4, 5, 6, 7)(("BUSY n0 held by T00, "):rep(6) .. "BUSY n0 held by T00")

@@ -2,12 +2,6 @@
 -- lost; and the fence register.
 require "lock"
 
-local function now_us()
-  return math.tointeger(tonumber(eval("local t = redis.call('TIME')\n"
-    .. "local offset = redis.call('GET', 'ls:test:clock_offset_us') or '0'\n"
-    .. "return string.format('%.0f', t[1] * 1000000 + t[2] + offset)")))
-end
-
 -- promise L20: fences increase: clock back, released, over, key lost
 function case.fences_grow_from_grant_to_grant()
   local targets, last = {"a", "a:S", "a:P1/3", "a"}, 0

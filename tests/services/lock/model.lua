@@ -2,8 +2,10 @@
 -- who holds what after it.
 require "lock"
 
-local NAMES, TOKENS, TICK = 4, 40, 1000
+local NAMES, TOKENS, TICK = 4, 40, 8 -- so that no token is forgotten within a round
 local names, tokens, now -- names[n] = {last_fence, holders in the order of their fences}; seconds
+
+function setup() hold_clock() end
 
 local function find(n, t)
   for i, held in ipairs(names[n]) do
@@ -70,7 +72,7 @@ local function acquire_new(t, targets, lease, said)
   elseif busy then
     said("BUSY n" .. targets[busy].name .. " held by T...")
     local theirs = find(targets[busy].name, tonumber(said.holder.owner:sub(2)))
-    said{holder = {lease_ms = about((theirs.ends - now) * 1000)}}
+    said{holder = {lease_ms = (theirs.ends - now) * 1000}}
   else
     said "ACQUIRED"
     tokens[t] = {seen = true, targets = targets}
@@ -132,7 +134,7 @@ local function do_renew()
     held.ends = math.max(held.ends, now + lease)
     soonest = math.min(soonest, held.ends)
   end
-  said "RENEWED" {results = {{lease_ms = about((soonest - now) * 1000)}}}
+  said "RENEWED" {results = {{lease_ms = (soonest - now) * 1000}}}
 end
 
 local function do_release()
@@ -170,7 +172,7 @@ local function compare(n)
   local holders = {}
   for i, held in ipairs(names[n]) do
     holders[i] = {owner = "T" .. held.token, fence = held.fence, permits = held.permits,
-      lease_ms = about((held.ends - now) * 1000)}
+      lease_ms = (held.ends - now) * 1000}
   end
   inspect("n" .. n) {holders = holders, last_fence = names[n].last_fence}
 end

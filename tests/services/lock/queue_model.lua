@@ -12,7 +12,7 @@
 --   most 16
 require "lock_queue"
 
-local NAMES, TOKENS, TICK, CAPACITY, CALLS = 4, 60, 1000, 3, 150
+local NAMES, TOKENS, TICK, CAPACITY, CALLS = 4, 60, 20, 3, 150
 local tokens, now, last_number
 
 -- A token is UNSEEN, QUEUED, ABSENT, HELD or SPENT; its targets are what it holds or waits for.

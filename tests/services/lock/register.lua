@@ -41,7 +41,7 @@ function case.no_fence_goes_back()
     local function lose_the_data()
       if clock < latest then move_clock(latest - clock) end
       loss = clock
-      eval "for _, key in ipairs(redis.call('KEYS', 'ls:{default/*')) do redis.call('DEL', key) end"
+      for _, key in ipairs(keys_like "ls:{default/*") do redis("DEL", key) end
     end
     for n = 1, steps do
       local i = pick(WORKERS)
