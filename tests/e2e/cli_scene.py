@@ -23,9 +23,14 @@ def wait_until(condition, seen=str):
 
 
 class Server:
+    """Its locks are in the ensemble that the environment names, if it does (tests/quorum/on_zookeeper.sh)."""
+
     def __init__(self, *args, listen="unix://{dir}/s", store="embedded:{dir}/data", fsync="everysec",
                  comes="event=ready"):
         self.dir = tempfile.mkdtemp(prefix="lc-", dir="/tmp")
+        hosts = os.environ.get("LOCKSTOCK_TEST_ENSEMBLE")
+        if hosts:
+            args += ("--lock-store", f"zookeeper://{hosts}{self.dir}")
         with open(f"{self.dir}/log", "w") as log:
             self.process = subprocess.Popen(
                 [LOCKSTOCKD, "--listen", listen.format(dir=self.dir), "--store", store.format(dir=self.dir),

@@ -2,7 +2,8 @@
 -- Its steps are those of several clients, in the order in which the recipe fails. Each case plays it with the recipe,
 -- which must fail as the case says, and with lockstock, which must not.
 --
--- Redis uses a clock that the script moves. Leases and windows are long, and end by `later`.
+-- Redis uses a clock that the script moves. Leases and windows are long, and end by `later`. Where the locks are in an
+-- ensemble (tests/quorum), lockstockd has that clock too, its CLOCK_MONOTONIC with it, by which leases end there.
 require "lock"
 require "ratelimit"
 require "stock"
@@ -12,7 +13,9 @@ local clock
 
 function setup()
   clock = world.clock(world.dir())
-  two_servers({env = clock:env()}, nil, 1)
+  local env = {"SHIFTED_MONOTONIC=1", "ASAN_OPTIONS=" .. (os.getenv "ASAN_OPTIONS" or "") .. ":verify_asan_link_order=0",
+    table.unpack(clock:env())}
+  two_servers({env = clock:env()}, nil, 1, os.getenv "LOCKSTOCK_TEST_ENSEMBLE" and env)
 end
 
 local function later(ms) clock:move(ms * 1000) end

@@ -1,7 +1,8 @@
-/* LD_PRELOAD: a clock that a test puts forward, of redis-server or of a client. The time of day is
+/* LD_PRELOAD: a clock that a test puts forward, of redis-server, lockstockd or a client. The time of day is
  * the system's plus the microseconds in the file SHIFTED_CLOCK (one int64, written by
  * the test through a mapping); with STILL_CLOCK set, it is those microseconds alone, and
- * stands still. The monotonic clock stays: Redis' own rhythm is not what a test changes. */
+ * stands still. The monotonic clock stays, for Redis' own rhythm is not what a test changes; with SHIFTED_MONOTONIC
+ * set, it moves too. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@ enum { MICROSECONDS = 1000000 };
 
 static _Atomic int64_t none;
 static _Atomic int64_t *_Atomic shift = &none;
-static bool is_still;
+static bool is_still, moves_monotonic;
 
 __attribute__((constructor)) static void map_shift(void)
 {
@@ -31,6 +32,7 @@ __attribute__((constructor)) static void map_shift(void)
         abort(); /* a test that believes in it would wait for nothing */
     close(fd);
     is_still = getenv("STILL_CLOCK");
+    moves_monotonic = getenv("SHIFTED_MONOTONIC");
     shift = mapped;
 }
 
@@ -48,14 +50,17 @@ static int system_clock(clockid_t clock, struct timespec *ts)
     return (int)ask_kernel(SYS_clock_gettime, (const long[6]){clock, (long)(intptr_t)ts});
 }
 
-static int64_t now_us(void)
+static int64_t shifted_us(clockid_t clock)
 {
     struct timespec now;
 
-    if (is_still)
-        return atomic_load(shift);
-    system_clock(CLOCK_REALTIME, &now);
+    system_clock(clock, &now);
     return (int64_t)now.tv_sec * MICROSECONDS + now.tv_nsec / 1000 + atomic_load(shift);
+}
+
+static int64_t now_us(void)
+{
+    return is_still ? atomic_load(shift) : shifted_us(CLOCK_REALTIME);
 }
 
 __attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict tv, void *restrict zone)
@@ -69,9 +74,11 @@ __attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict
 
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *ts)
 {
-    if (clock != CLOCK_REALTIME)
+    const bool moves =
+        clock == CLOCK_REALTIME || (moves_monotonic && (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE));
+    if (!moves)
         return system_clock(clock, ts);
-    int64_t now = now_us();
+    int64_t now = clock == CLOCK_REALTIME ? now_us() : shifted_us(clock);
     *ts = (struct timespec){.tv_sec = now / MICROSECONDS, .tv_nsec = now % MICROSECONDS * 1000};
     return 0;
 }

@@ -81,9 +81,9 @@ function server(options, channel_options)
 end
 
 -- One Redis and n servers on it, with a channel each; redis "GET key" asks that Redis.
-function two_servers(redis_options, args, n)
+function two_servers(redis_options, args, n, env)
   store = world.redis(redis_options or {})
-  for _ = 1, n or 2 do server{store = store:url(), args = args or UNSAFE} end
+  for _ = 1, n or 2 do server{store = store:url(), args = args or UNSAFE, env = env} end
   use(1)
 end
 
