@@ -352,8 +352,10 @@ static void take_read(group *g, zk_code code, const char *data, size_t len, int3
         return;
     }
     if (code == ZK_OK) {
+        if (version != g->version || g->known.time_us != g->version_us)
+            group_clock_see(&g->clock, g->known.time_us, now_ns);
         g->version = version;
-        group_clock_see(&g->clock, g->known.time_us, now_ns);
+        g->version_us = g->known.time_us;
     } else if (code == ZK_NO_NODE) {
         begin(g, now_ns);
     } else {
@@ -580,6 +582,7 @@ void group_written(group *g, int32_t version)
     g->quorum->counts.written++;
     if (g->data.data) {
         g->version = version;
+        g->version_us = g->known.time_us;
         g->heard = g->known.sent;
     }
     answer_calls(g);

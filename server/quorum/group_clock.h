@@ -4,8 +4,8 @@
  *   Invariant: since a lease was granted, no server's time of the group has advanced by more than really passed, plus
  *   GROUP_CLOCK_SLACK_MS. So a lease which is stored with that slack never ends early, whatever clocks are set to.
  *
- * A server that sees a write which is behind its own time by more than GROUP_CLOCK_APART_MS steps back to it, because that
- * write may have granted a lease. Leases then last longer by so much, by at most one lease. A server sees the last write
+ * A server that sees a new write which is behind its own time by more than GROUP_CLOCK_APART_MS steps back to it, because
+ * that write may have granted a lease. Leases then last longer by so much, by at most one lease. A server sees the last write
  * only: it may be apart from that one, that one from the one before, and so on, each by a server of its own, because a
  * server that starts is never ahead. So the slack covers GROUP_CLOCK_SERVERS. The time advances 0.1 % slower than
  * CLOCK_MONOTONIC, for clocks that drift. */
@@ -41,7 +41,8 @@ static inline int64_t group_clock_now(const group_clock *c, uint64_t now_ns)
     return c->time_us + group_clock_passed(c->at_ns, now_ns);
 }
 
-/* A write of time_us was read, which may have been made just now. */
+/* A write of time_us was read, which may have been made just now: one that this server has not seen before. A lease that
+ * it granted has not advanced here yet, while one of a write that was seen has. */
 static inline void group_clock_see(group_clock *c, int64_t time_us, uint64_t now_ns)
 {
     const int64_t ahead_us = c->at_ns == 0 ? INT64_MIN : group_clock_now(c, now_ns) - time_us;

@@ -49,6 +49,7 @@ typedef struct group {
     stored_group known; /* while KNOWN as of `version`; while WRITING as it is being written */
     group_clock clock;
     int32_t version;       /* of the node; -1: there is none */
+    int64_t version_us;    /* the time that the write of this version has stored */
     int32_t floor_version; /* of NODES_FLOOR before the node was read: while it is so, the node was not made anew */
     pending_list waiting, running;
     lks_rpc_arena *arena;             /* what is being written, and replies */

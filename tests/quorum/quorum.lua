@@ -34,12 +34,10 @@ end
 -- promise L61: lock store: a lease outlives the server that granted it
 function case.a_lease_outlives_the_server_that_granted_it()
   use(1); acquire "T1 x" "ACQUIRED"
+  acquire("T1 y", {group = "h", lease_ms = 1000}) "ACQUIRED"
   servers[1]:kill()
   use(2); acquire "T2 x" "BUSY x held by T1"
-  local waiter = waits("T3", "x")
-  until_waiters("x", 1)
-  renew("T1", {lease_ms = 1000}) "RENEWED"
-  waiter() "ACQUIRED"
+  start(Lock.Acquire, with(acquire_request("T3", "y"), {group = "h", wait_ms = WAIT}))() "ACQUIRED"
 end
 
 -- promise L62: lock store: who waits behind a server that is gone or frozen is granted

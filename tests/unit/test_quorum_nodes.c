@@ -126,6 +126,34 @@ TEST(when_the_floor_was_raised_the_group_is_made_again_above_it)
     assert_true(strtoll(c->text, NULL, 10) > floor_us);
 }
 
+TEST(a_lease_ends_although_its_group_is_read_again)
+{
+    call *c = done(&a, acquire(&a, "g", "t1", "x"));
+
+    for (int i = 0; i < 2; i++) {
+        pass_ms(&a, LEASE_MS / 3 * 2);
+        set_floor(tomorrow_us(2 + i));
+        nodes_read_floor(a.q->nodes);
+        settle_all(&a);
+        c = done(&a, acquire(&a, "g", "t2", "x"));
+    }
+    assert_true(is_granted(c));
+}
+
+TEST(a_lease_that_calls_wait_for_ends_although_the_connection_breaks)
+{
+    done(&a, acquire(&a, "g", "t1", "x"));
+    done(&a, park(&a, "g", "t2", "x"));
+    for (int i = 0; i < 2; i++) {
+        pass_ms(&a, LEASE_MS / 3 * 2);
+        fake_down(a.z, "gone");
+        fake_up(a.z, false);
+        settle_all(&a);
+    }
+    assert_says(done(&a, ask(&a, "lock_promote g x")), "");
+    assert_text_begins(a.heard, "W ");
+}
+
 static void on_forgotten(void *arg, zk_code code, size_t failed, const int32_t *versions)
 {
     (void)arg, (void)failed, (void)versions;
