@@ -230,6 +230,7 @@ static void mend(session *s)
     s->broken = false;
     detach(s);
     note_failure(s, ZOO_CONNECTED_STATE, ZCONNECTIONLOSS);
+    s->why_changed = true; /* it is told, whatever was told before, and although session_submitted set the state */
     for (int i = 0; i < INTEREST_TRIES && fd < 0; i++)
         if (zookeeper_interest(s->zh, &fd, &interest, &until) != ZOK)
             return; /* that has cleared them */

@@ -24,7 +24,8 @@ enum {
     CALLS_AT_ONCE = 64,      /* of a group in one write */
     FULL_BYTES = 512 * 1024, /* then only calls that free something run; a node may have 1 MiB */
     MANY_BYTES = 32 * 1024,  /* then records of spent tokens are kept for a shorter time */
-    KEPT_GROUPS = 16384,     /* in memory, besides those with calls or waiters */
+    KEPT_GROUPS = 16384,     /* in memory, besides those with calls, waiters or holders */
+    TOKEN_SPENT = 'X',
 };
 #define TOKEN_RETAIN_US INT64_C(600000000) /* as in functions/lock_names.lua */
 #define SPENT_KEPT_US INT64_C(30000000)
@@ -63,20 +64,49 @@ static void free_group(group *g)
     free(g);
 }
 
-static bool is_idle(const group *g)
+/* The state in a token's record (the layout is that of functions/lock_names.lua); 0: the key is of something else. */
+static char token_state(const group *g, const keys_entry *key)
 {
-    return g->asked == 0 && TAILQ_EMPTY(&g->waiting) && TAILQ_EMPTY(&g->running) && !g->has_waiters &&
-           (g->state == GROUP_STALE || g->state == GROUP_KNOWN);
+    static const char prefix[] = "lock:t:";
+    const size_t head = g->base_len + strlen(prefix);
+    lks_rpc_slice value;
+
+    return key->type == KEYS_STRING && key->name.len > head &&
+                   memcmp(key->name.data + g->base_len, prefix, strlen(prefix)) == 0 &&
+                   keys_get(g->known.keys, key->name, &value) == KEYS_FOUND && value.len > 1
+               ? value.data[1]
+               : '\0';
 }
 
-/* A group that is forgotten loses its time: its leases then last longer, by at most one lease. */
+/* Whether a token may hold something. */
+static bool is_held(const group *g)
+{
+    keys *k = g->known.keys;
+
+    keys_expire(k, group_clock_now(&g->clock, clock_now_ns()));
+    for (size_t i = 0; i < keys_count(k); i++) {
+        const char state = token_state(g, keys_at(k, i));
+        if (state != '\0' && state != TOKEN_SPENT)
+            return true;
+    }
+    return false;
+}
+
+/* A group that is held stays: its time would be lost, and each time that it is found again its leases would begin
+ * anew. */
+static bool can_go(const group *g)
+{
+    return g->asked == 0 && TAILQ_EMPTY(&g->waiting) && TAILQ_EMPTY(&g->running) && !g->has_waiters &&
+           (g->state == GROUP_STALE || g->state == GROUP_KNOWN) && !is_held(g);
+}
+
 static void forget_oldest(quorum *q)
 {
     group *g = TAILQ_FIRST(&q->cache);
 
     if (q->n_groups <= KEPT_GROUPS || !g)
         return;
-    if (is_idle(g)) {
+    if (can_go(g)) {
         free_group(g);
     } else {
         TAILQ_REMOVE(&q->cache, g, in_cache);
@@ -341,6 +371,16 @@ static void decide(group *g)
     }
 }
 
+/* Whether the write that was read is one that this server has read before, or made itself. */
+static bool was_seen(const group *g, int32_t version)
+{
+    const stored_group *s = &g->known;
+
+    return (version == g->version && s->time_us == g->version_us) ||
+           (s->n_writers > 0 && s->writers[0].write == g->write &&
+            strcmp(s->writers[0].server, g->quorum->options.server) == 0);
+}
+
 static void take_read(group *g, zk_code code, const char *data, size_t len, int32_t version)
 {
     const uint64_t now_ns = clock_now_ns();
@@ -352,12 +392,15 @@ static void take_read(group *g, zk_code code, const char *data, size_t len, int3
         return;
     }
     if (code == ZK_OK) {
-        if (version != g->version || g->known.time_us != g->version_us)
+        if (!was_seen(g, version))
             group_clock_see(&g->clock, g->known.time_us, now_ns);
         g->version = version;
         g->version_us = g->known.time_us;
     } else if (code == ZK_NO_NODE) {
         begin(g, now_ns);
+    } else if (code == ZK_NO_AUTH || code == ZK_REFUSED) {
+        group_refuse(g, code == ZK_NO_AUTH ? quorum_denied : quorum_refused);
+        return;
     } else {
         become_stale(g);
         return;
@@ -439,17 +482,10 @@ void group_lost_watches(quorum *q)
 
 /* ---- running --------------------------------------------------------------------------- */
 
-/* Whether a token has given everything back (the layout is that of functions/lock_names.lua), and its record has been kept
- * for SPENT_KEPT_US since then at least. */
+/* Its record has been kept for SPENT_KEPT_US at least since the token gave everything back. */
 static bool is_spent(const group *g, const keys_entry *key, int64_t now_us)
 {
-    static const char prefix[] = "lock:t:";
-    lks_rpc_slice value;
-
-    return key->type == KEYS_STRING && key->end_us < now_us + TOKEN_RETAIN_US - SPENT_KEPT_US &&
-           key->name.len > g->base_len + strlen(prefix) &&
-           memcmp(key->name.data + g->base_len, prefix, strlen(prefix)) == 0 &&
-           keys_get(g->known.keys, key->name, &value) == KEYS_FOUND && value.len > 1 && value.data[1] == 'X';
+    return key->end_us < now_us + TOKEN_RETAIN_US - SPENT_KEPT_US && token_state(g, key) == TOKEN_SPENT;
 }
 
 /* Each write replaces the whole group, so one that is used often keeps records of spent tokens for a shorter time. */

@@ -48,12 +48,21 @@ static void set_step(nodes *n, step to)
         go_on(n);
 }
 
+/* Reads what may have changed. */
+static void begin_again(nodes *n)
+{
+    quorum_set_state(n->quorum, QUORUM_PREPARING, STORE_FAULT(STORE_LOADING, "the lock store is being prepared"));
+    set_step(n, n->step > LISTING ? LISTING : n->step);
+}
+
 static void on_again(struct timer *timer)
 {
     nodes *n = container_of(timer, nodes, again);
 
     if (n->quorum->state == QUORUM_PREPARING)
         go_on(n);
+    else if (n->quorum->state == QUORUM_READY)
+        begin_again(n);
 }
 
 nodes *nodes_new(quorum *q)
@@ -95,15 +104,19 @@ static void fail(nodes *n, store_fault fault)
 static const store_fault removed =
     STORE_FAULT(STORE_MISFIT, "the path of the lock store, or a node that lockstockd made there, is gone");
 
-/* False: the step goes on with the next connection, or is tried again. */
+/* False: it is tried again soon, or with the next connection. */
 static bool has_answer(nodes *n, zk_code code)
 {
     n->asks = false;
-    if (code == ZK_NOT_SENT || code == ZK_UNKNOWN || n->quorum->state == QUORUM_CLOSED)
+    if (n->quorum->state == QUORUM_CLOSED)
         return false;
     if (code == ZK_NO_AUTH || code == ZK_REFUSED)
         fail(n, code == ZK_NO_AUTH ? quorum_denied : quorum_refused);
-    return code != ZK_NO_AUTH && code != ZK_REFUSED;
+    else if (code == ZK_NOT_SENT || code == ZK_UNKNOWN)
+        loop_timers_set(&n->quorum->timers, &n->again, clock_in_ms(AGAIN_MS));
+    else
+        return true;
+    return false;
 }
 
 /* The same of a node that must be there. */
@@ -252,7 +265,8 @@ void nodes_session(nodes *n)
 
 void nodes_connected(nodes *n)
 {
-    set_step(n, n->step > LISTING ? LISTING : n->step);
+    heap_clear(&n->quorum->timers.heap, &n->again);
+    begin_again(n);
 }
 
 /* ---- afterwards ------------------------------------------------------------------------ */

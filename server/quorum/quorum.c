@@ -152,13 +152,13 @@ static void on_due(struct timer *timer)
 
 void quorum_set_state(quorum *q, quorum_state to, store_fault fault)
 {
-    const bool changed = q->state != to, told = fault_keep(&q->fault, fault);
+    const bool changed = q->state != to, was_ready = q->state == QUORUM_READY, told = fault_keep(&q->fault, fault);
     const quorum_options *options = &q->options;
 
     q->state = to;
     if ((changed || told) && to != QUORUM_CLOSED)
         options->on_ready(options->arg, to == QUORUM_READY, fault_of(&q->fault));
-    if (changed && to == QUORUM_DOWN)
+    if (changed && was_ready)
         group_hurry(q, clock_in_ms(GRACE_MS));
     if (!changed || to != QUORUM_READY)
         return;
@@ -177,7 +177,6 @@ static void on_state(void *arg, bool ready, const char *reason)
         quorum_set_state(q, QUORUM_DOWN, STORE_FAULT(STORE_UNREACHABLE, reason));
         return;
     }
-    quorum_set_state(q, QUORUM_PREPARING, STORE_FAULT(STORE_LOADING, "the lock store is being prepared"));
     nodes_connected(q->nodes);
 }
 

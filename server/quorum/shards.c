@@ -79,6 +79,11 @@ static void on_group(void *arg, zk_code code, const char *data, size_t len, int3
     stored_group found;
 
     s->at++;
+    if (code != ZK_OK && code != ZK_NO_NODE) {
+        free(path);
+        s->end(s->arg, false);
+        return;
+    }
     stored_init(&found);
     const bool is_good = code == ZK_OK && stored_unpack(&found, data, len);
     s->group(s->arg, path, is_good ? &found : NULL, version);

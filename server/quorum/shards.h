@@ -19,9 +19,9 @@ typedef struct shard_name {
 typedef struct shards {
     quorum *quorum;
     const char *prefix; /* of names; "" for all */
-    /* A group as it is stored; NULL: it is gone, or cannot be read now. Then shards_next. */
+    /* A group as it is stored; NULL: it is gone, or is foreign data. Then shards_next. */
     void (*group)(void *arg, const char *path, const stored_group *s, int32_t version);
-    void (*end)(void *arg, bool complete); /* false: the ensemble cannot be reached */
+    void (*end)(void *arg, bool complete); /* false: not everything can be read now */
     void *arg;
 
     unsigned shard;

@@ -40,8 +40,9 @@ struct group_sweep {
     uv_timer_t timer;
     zk_op ops[FORGET_AT_ONCE + 1]; /* what is to be deleted; their paths are of sightings */
     size_t n_ops;
-    int64_t above_us; /* all fences of those */
-    char floor[32];   /* the new floor */
+    int64_t above_us;      /* all fences of those, and the floor */
+    int32_t floor_version; /* before the walk, or as it left it: a node that was made anew since then is not deleted */
+    char floor[32];        /* the new floor */
     size_t forgotten;
 };
 
@@ -116,9 +117,11 @@ static void on_deleted(void *arg, zk_code code, size_t failed, const int32_t *ve
 {
     group_sweep *s = arg;
     (void)failed;
-    (void)versions;
 
-    s->forgotten += code == ZK_OK ? s->n_ops : 0;
+    if (code == ZK_OK) {
+        s->forgotten += s->n_ops;
+        s->floor_version = versions[s->n_ops];
+    }
     s->n_ops = 0;
     if (s->walk.quorum->state != QUORUM_CLOSED)
         nodes_read_floor(s->walk.quorum->nodes);
@@ -131,22 +134,17 @@ static void on_deleted(void *arg, zk_code code, size_t failed, const int32_t *ve
 /* If one of them has changed meanwhile, all stay until the next walk. */
 static void delete_groups(group_sweep *s)
 {
-    quorum *q = s->walk.quorum;
-    const int64_t floor_us = nodes_floor_us(q->nodes);
-
-    snprintf(s->floor, sizeof s->floor, "%" PRId64, s->above_us > floor_us ? s->above_us : floor_us);
-    s->ops[s->n_ops] = (zk_op){.kind = ZK_SET,
-                               .path = NODES_FLOOR,
-                               .data = lks_rpc_slice_of(s->floor),
-                               .version = nodes_floor_version(q->nodes)};
-    zk_multi(q->zookeeper, s->ops, s->n_ops + 1, on_deleted, s);
+    snprintf(s->floor, sizeof s->floor, "%" PRId64, s->above_us);
+    s->ops[s->n_ops] =
+        (zk_op){.kind = ZK_SET, .path = NODES_FLOOR, .data = lks_rpc_slice_of(s->floor), .version = s->floor_version};
+    zk_multi(s->walk.quorum->zookeeper, s->ops, s->n_ops + 1, on_deleted, s);
 }
 
 static void forget(group_sweep *s, const sighting *seen)
 {
     const int64_t above_us = seen->time_us + seen->ends_in_us + FLOOR_MARGIN_US;
 
-    if (s->n_ops == 0 || above_us > s->above_us)
+    if (above_us > s->above_us)
         s->above_us = above_us;
     s->ops[s->n_ops++] = (zk_op){.kind = ZK_DELETE, .path = seen->path, .version = seen->version};
 }
@@ -189,6 +187,8 @@ static void on_timer(uv_timer_t *timer)
     s->is_over = false;
     s->n_ops = 0;
     s->forgotten = 0;
+    s->floor_version = nodes_floor_version(q->nodes);
+    s->above_us = nodes_floor_us(q->nodes);
     shards_next(&s->walk);
 }
 

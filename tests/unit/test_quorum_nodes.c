@@ -66,6 +66,52 @@ TEST(a_node_that_is_gone_is_an_error_until_it_is_there_again)
     assert_true(b.ready);
 }
 
+TEST(a_step_whose_request_was_not_taken_is_made_again)
+{
+    server_open(&b, "b", false);
+    fake_up(b.z, true);
+    fake_answer(b.z);
+    expects(&b, "ephemeral /servers/b");
+    fake_fail(b.z, ZK_NOT_SENT, 0); /* the connection stays */
+    pass_ms(&b, 1000);
+    settle_all(&b);
+    assert_true(b.ready);
+}
+
+TEST(servers_are_listed_again_when_the_request_was_not_taken)
+{
+    open_both();
+    server_close(&b);
+    expects(&a, "watch /servers");
+    fake_fail(a.z, ZK_NOT_SENT, 0);
+    call *c = acquire(&a, "g", "t1", "x");
+    expects(&a, "");
+    pass_ms(&a, 1000);
+    assert_true(is_granted(done(&a, c)));
+}
+
+TEST(calls_end_soon_when_the_nodes_cannot_be_used_any_more)
+{
+    open_both();
+    server_close(&b);
+    call *c = acquire(&a, "g", "t1", "x");
+    expects(&a, "watch /servers");
+    fake_fail(a.z, ZK_NO_AUTH, 0);
+    assert_false(a.ready);
+    pass_ms(&a, 1000);
+    assert_ended(c, UNAVAILABLE, NO);
+}
+
+TEST(a_group_that_may_not_be_read_ends_its_calls)
+{
+    call *c = acquire(&a, "g", "t1", "x");
+
+    expects(&a, "get ns%2Fg");
+    fake_fail(a.z, ZK_NO_AUTH, 0);
+    assert_ended(c, UNAVAILABLE, NO);
+    expects(&a, "");
+}
+
 /* The server has read the waiter, and knows by a watch only that there is a server more. */
 TEST(who_waits_at_a_server_that_has_just_started_is_not_passed_over)
 {
@@ -152,6 +198,71 @@ TEST(a_lease_that_calls_wait_for_ends_although_the_connection_breaks)
     }
     assert_says(done(&a, ask(&a, "lock_promote g x")), "");
     assert_text_begins(a.heard, "W ");
+}
+
+TEST(a_lease_ends_although_a_write_of_another_call_was_in_doubt)
+{
+    char token[16];
+
+    done(&a, acquire(&a, "g", "t1", "x"));
+    for (int i = 0; i < 3; i++) {
+        snprintf(token, sizeof token, "other%d", i);
+        call *c = acquire(&a, "g", token, "y");
+        uv_run(&loop, UV_RUN_NOWAIT);
+        fake_lose(a.z, true);
+        pass_ms(&a, CALL_MS - 1);
+        done(&a, c);
+        pass_ms(&a, LEASE_MS / 3);
+    }
+    assert_true(is_granted(done(&a, acquire(&a, "g", "t2", "x"))));
+}
+
+static void find_many_groups(quorum *q, int round)
+{
+    char base[64];
+
+    for (int i = 0; i < 20000; i++) {
+        snprintf(base, sizeof base, "ls:{ns/%d-%d}:", round, i);
+        group_find(q, lks_rpc_slice_of(base));
+    }
+}
+
+TEST(a_lease_ends_although_very_many_other_groups_are_used)
+{
+    call *c = done(&a, acquire(&a, "g", "t1", "x"));
+
+    for (int i = 0; i < 2; i++) {
+        pass_ms(&a, LEASE_MS / 3 * 2);
+        find_many_groups(a.q, i);
+        c = done(&a, acquire(&a, "g", "t2", "x"));
+    }
+    assert_true(is_granted(c));
+    assert_true(a.q->n_groups < 20000);
+}
+
+/* The call's write is applied only after that time. */
+static void take_slowly(server *s, const call *c, uint64_t ms)
+{
+    for (uv_run(&loop, UV_RUN_NOWAIT); c->answers == 0; uv_run(&loop, UV_RUN_NOWAIT)) {
+        if (strncmp(fake_next(s->z), "check", strlen("check")) == 0)
+            pass_ms(s, ms);
+        fake_answer(s->z);
+    }
+}
+
+/* The token of the other lock asks again and again; its answer is written with the time. */
+TEST(a_lease_ends_although_two_servers_write_in_turn)
+{
+    open_both();
+    done(&a, acquire(&a, "g", "t1", "x"));
+    done(&b, acquire(&b, "g", "other", "y"));
+    for (uint64_t ms = 0; ms < 2 * LEASE_MS; ms += GROUP_CLOCK_APART_MS / 2) {
+        server *s = ms % GROUP_CLOCK_APART_MS ? &a : &b;
+        call *c = acquire(s, "g", "other", "y");
+        take_slowly(s, c, GROUP_CLOCK_APART_MS / 2);
+        call_free(c);
+    }
+    assert_true(is_granted(done(&a, acquire(&a, "g", "t2", "x"))));
 }
 
 static void on_forgotten(void *arg, zk_code code, size_t failed, const int32_t *versions)
@@ -244,6 +355,37 @@ TEST(a_group_that_was_made_anew_is_not_forgotten)
 }
 
 /* Nobody asks for the lock any more. */
+TEST(a_group_that_another_sweep_forgot_and_that_is_held_again_is_not_forgotten)
+{
+    done(&a, acquire(&a, "g", "t1", "x"));
+    open_both();
+    sweep(&a);
+    pass_ms(&a, 26 * HOUR_MS);
+    server_sweep(&a);
+    for (uv_run(&loop, UV_RUN_NOWAIT); strcmp(fake_next(a.z), "get ns%2Fg") != 0; uv_run(&loop, UV_RUN_NOWAIT))
+        fake_answer(a.z);
+    fake_answer(a.z);
+    forget_group("g");
+    assert_true(is_granted(done(&b, acquire(&b, "g", "t2", "x"))));
+    done(&a, acquire(&a, "h", "t3", "x")); /* which tells the server of the floor */
+    assert_says(done(&a, acquire(&a, "g", "t4", "x")), "BUSY");
+}
+
+TEST(a_page_without_a_group_that_cannot_be_read_is_no_answer)
+{
+    char words[128];
+
+    done(&a, acquire(&a, "g", "t1", "x"));
+    snprintf(words, sizeof words, "lock_list g '' 10 %lu.000000000000 '' ''",
+             strtoul(path_of_group("g") + strlen(NODES_GROUPS "/"), NULL, 16));
+    call *c = ask(&a, words);
+    for (uv_run(&loop, UV_RUN_NOWAIT); strcmp(fake_next(a.z), "get ns%2Fg") != 0; uv_run(&loop, UV_RUN_NOWAIT))
+        fake_answer(a.z);
+    fake_fail(a.z, ZK_UNKNOWN, 0);
+    settle_all(&a);
+    assert_ended(c, UNAVAILABLE, NO);
+}
+
 TEST_WITH(waiters_of_a_server_that_is_gone_leave, scene_setup_a, scene_teardown)
 {
     stored_group s;

@@ -1,5 +1,6 @@
 /* The client of ZooKeeper against an ensemble of one member. */
 #include <signal.h>
+#include <sys/socket.h>
 #include <uv.h>
 
 #include "support/process.h"
@@ -33,6 +34,36 @@ TEST(nodes_are_created_read_changed_and_deleted)
     assert_int_equal(client_sync_get(&c, "/a").code, ZK_NO_NODE);
     assert_int_equal(client_exists(&c, "/a", false).code, ZK_NO_NODE);
     assert_int_equal(client_exists(&c, "/", false).code, ZK_OK);
+    client_close(&c);
+}
+
+static void break_connections(void)
+{
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_storage peer;
+        socklen_t len = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0 && peer.ss_family == AF_INET)
+            shutdown(fd, SHUT_RDWR);
+    }
+}
+
+/* The member lives, so the next connection is made at once. */
+TEST(each_broken_connection_is_told)
+{
+    client c;
+
+    client_ready(&c, scene_hosts(), "/told");
+    for (int i = 0; i < 3; i++) {
+        answer lost = {.n = 1};
+        const unsigned before = c.states;
+        const zk_op one = client_op(ZK_CREATE, "/x", "", 0);
+        break_connections();
+        zk_multi(c.zookeeper, &one, 1, scene_on_applied, &lost); /* finds the socket broken */
+        assert_true(scene_until(&lost.over));
+        while (c.states < before + 2) /* it is lost, and made again */
+            scene_turn(20);
+        assert_true(zk_is_ready(c.zookeeper));
+    }
     client_close(&c);
 }
 
