@@ -27,7 +27,12 @@ void conditions_init(conditions *c)
     for (size_t i = 0; i < CONDITIONS; i++)
         c->of[i].about = kinds[i].about;
     c->of[CONDITION_STORE].blocks = true;
-    strcpy(c->of[CONDITION_STORE].text, "connecting");
+    conditions_expect(c, CONDITION_STORE, "connecting");
+}
+
+void conditions_expect(conditions *c, condition_about about, const char *text)
+{
+    snprintf(c->of[about].text, sizeof c->of[about].text, "%s", text);
 }
 
 static int64_t wall_ms(void)

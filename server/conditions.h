@@ -37,6 +37,9 @@ typedef struct conditions {
 /* Nothing is known of the store yet, so nothing can be served; that is not logged. */
 void conditions_init(conditions *c);
 
+/* At the start: what is so until it is told otherwise. Not logged. */
+void conditions_expect(conditions *c, condition_about about, const char *text);
+
 /* text: what is wrong; NULL: nothing is. reason: as a word, for the log. Returns whether that is new, and then has
  * logged it: a beginning once, another text, an end. */
 bool conditions_set(conditions *c, condition_about about, bool blocks, lks_reason reason, const char *text);

@@ -2,6 +2,7 @@
 #include "note.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <lockstock/version.h>
@@ -24,13 +25,22 @@ static const char *lock_path(const settings *c)
     return path ? path : "none";
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* In the order of their names. */
 static void write_namespaces(const config_list *list, char *text, size_t size)
 {
+    char *names[CONFIG_LIST_MAX];
     size_t at = 0;
 
     text[0] = '\0';
+    memcpy(names, list->of, list->n * sizeof *names);
+    qsort(names, list->n, sizeof *names, by_text);
     for (size_t i = 0; i < list->n && at < size; i++)
-        at += (size_t)snprintf(text + at, size - at, "%s%s", i == 0 ? ":" : "+", list->of[i]);
+        at += (size_t)snprintf(text + at, size - at, "%s%s", i == 0 ? ":" : "+", names[i]);
 }
 
 void note_of(const settings *c, const char *policy, char note[PEERS_NOTE_BYTES])

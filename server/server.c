@@ -363,7 +363,7 @@ static lks_code open_lock_store(server *s, lks_error *error)
 
     if (!s->config->lock_store)
         return LKS_OK;
-    set_condition(s, CONDITION_LOCK_STORE, false, LKS_REASON_STORE_UNREACHABLE, "the lock store is not connected yet");
+    conditions_expect(&s->conditions, CONDITION_LOCK_STORE, "the lock store is not connected yet");
     return quorum_open(&options, &s->quorum, error);
 }
 

@@ -67,6 +67,7 @@ struct session {
     char why[WHY_BYTES];
     bool why_changed;  /* since it was told */
     rank worst;        /* of this round through the members */
+    rank shown;        /* that `why` tells: the worst of this round and the one before */
     unsigned n, tried; /* members; attempts since the last report */
     bool broken;       /* the library has closed the socket inside a request */
     bool closing;
@@ -170,7 +171,7 @@ static void note_failure(session *s, int before, int rc)
         set_why(s,
                 rc == ZOPERATIONTIMEOUT ? "the lock store does not answer" : "the connection to the lock store broke",
                 s->failure);
-        s->worst = RANK_NONE;
+        s->worst = s->shown = RANK_NONE;
         s->tried = 0;
         return;
     }
@@ -180,11 +181,13 @@ static void note_failure(session *s, int before, int rc)
         now = RANK_NO_QUORUM;
     if (s->tried++ >= s->n) {
         s->tried = 1;
+        s->shown = s->worst;
         s->worst = RANK_NONE;
     }
-    if (now < s->worst)
+    s->worst = now > s->worst ? now : s->worst;
+    if (now < s->shown)
         return;
-    s->worst = now;
+    s->shown = now;
     if (now == RANK_NO_QUORUM)
         set_why(s, "the lock store has no quorum", 0);
     else if (now == RANK_SILENT)
@@ -215,7 +218,7 @@ static void tell(session *s)
     s->state = now;
     s->why_changed = false;
     if (now == SESSION_UP) {
-        s->worst = RANK_NONE;
+        s->worst = s->shown = RANK_NONE;
         s->tried = 0;
     }
     s->on.changed(s->on.arg);

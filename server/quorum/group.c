@@ -387,7 +387,7 @@ static void take_read(group *g, zk_code code, const char *data, size_t len, int3
 
     if (code == ZK_OK && !stored_unpack(&g->known, data, len)) {
         g->state = GROUP_STALE;
-        log_error("lock-store-foreign-data", "path=%s", g->path);
+        log_error("lock-store-foreign-data", "shard=%.*s", (int)SHARD_PATH_BYTES - 1, g->path);
         group_refuse(g, STORE_FAULT(FOREIGN_DATA, "the lock store holds foreign data under this name"));
         return;
     }

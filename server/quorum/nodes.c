@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/container.h"
+#include "log.h"
 #include "memory.h"
 #include "quorum/paths.h"
 #include "quorum/quorum_parts.h"
@@ -26,7 +27,7 @@ typedef struct live_server {
 struct nodes {
     quorum *quorum;
     step step;
-    bool asks;
+    bool asks, was_done;
     struct timer again;
     char own[PATH_BYTES];
     live_server *servers; /* uthash */
@@ -42,6 +43,7 @@ static void go_on(nodes *n);
 static void set_step(nodes *n, step to)
 {
     n->step = to;
+    n->was_done = n->was_done || to == DONE;
     if (to == DONE)
         quorum_set_state(n->quorum, QUORUM_READY, (store_fault){0});
     else
@@ -133,10 +135,15 @@ static bool was_read(nodes *n, zk_code code)
 
 static void on_made(void *arg, zk_code code, size_t failed, const int32_t *versions)
 {
+    nodes *n = arg;
+
     (void)failed;
     (void)versions;
-    if (has_answer(arg, code)) /* or another server made them */
-        set_step(arg, REGISTERING);
+    if (!has_answer(n, code))
+        return;
+    if (code == ZK_OK && n->was_done)
+        log_error("lock-store-lost-data", "%s", "reason=\"its path was removed: all locks are gone\"");
+    set_step(n, REGISTERING); /* or another server made them */
 }
 
 static void make(nodes *n)

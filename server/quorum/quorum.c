@@ -17,6 +17,7 @@
 enum { GRACE_MS = 1000, AGAIN_MS = 500 };
 
 #define SCHEME "zookeeper://"
+#define OWN_PATH "/zookeeper" /* of ZooKeeper itself */
 
 /* ---- the URL --------------------------------------------------------------------------- */
 
@@ -38,10 +39,10 @@ static bool place_parse(const char *url, place *ret)
     *ret = (place){0};
     if (strncmp(url, SCHEME, strlen(SCHEME)) != 0)
         return false;
-    const char *begin = url + strlen(SCHEME), *login_end = strrchr(begin, '@');
-    const char *hosts = login_end ? login_end + 1 : begin, *path = strchr(hosts, '/');
-    if (!path || path[1] == '\0')
+    const char *begin = url + strlen(SCHEME), *path = strchr(begin, '/');
+    if (!path || path[1] == '\0' || strncmp(path, OWN_PATH, strlen(OWN_PATH)) == 0)
         return false;
+    const char *login_end = memrchr(begin, '@', (size_t)(path - begin)), *hosts = login_end ? login_end + 1 : begin;
     ret->login = login_end ? memory_copy(begin, (size_t)(login_end - begin)) : NULL;
     ret->hosts = memory_copy(hosts, (size_t)(path - hosts));
     ret->path = memory_copy(path, strlen(path));
@@ -54,8 +55,11 @@ static lks_code read_url(const char *url, const char *from, place *ret, zk_optio
     lks_error why;
 
     if (!place_parse(url, ret))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "%s: must be zookeeper://[user:password@]host:port,host:port/path", from);
+        return lks_error_set(
+            error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+            "%s: must be zookeeper://[user:password@]host:port,host:port/path, with a path that is not "
+            "ZooKeeper's own (/zookeeper)",
+            from);
     zk->hosts = ret->hosts;
     zk->root = ret->path;
     zk->credentials = ret->login;
@@ -156,7 +160,8 @@ void quorum_set_state(quorum *q, quorum_state to, store_fault fault)
     const quorum_options *options = &q->options;
 
     q->state = to;
-    if ((changed || told) && to != QUORUM_CLOSED)
+    /* PREPARING lasts for a moment, unless it cannot be done. */
+    if ((changed || told) && to != QUORUM_CLOSED && fault.reason != LKS_REASON_STORE_LOADING)
         options->on_ready(options->arg, to == QUORUM_READY, fault_of(&q->fault));
     if (changed && was_ready)
         group_hurry(q, clock_in_ms(GRACE_MS));

@@ -59,6 +59,7 @@ def refuses_wrong_settings(folder):
         ("--lock-store", "redis://x/y"): "--lock-store: must be zookeeper://",
         ("--lock-store", "zookeeper://h"): "--lock-store: must be zookeeper://",
         ("--lock-store", "zookeeper://h/"): "--lock-store: must be zookeeper://",
+        ("--lock-store", "zookeeper://h/zookeeper/a"): "a path that is not ZooKeeper's own",
         ("--lock-store", "zookeeper:///path"): "--lock-store: '' is no host:port",
         ("--lock-store", "zookeeper://h,h2:x/path"): "--lock-store: 'h2:x' is no host:port",
         ("--lock-store", "zookeeper://h/path/"): "--lock-store: '/path/' is no path of a node",
