@@ -1,5 +1,6 @@
 """The stores that a torture run may be on: what lockstockd is told, and what can be done to each."""
 import asyncio
+import contextlib
 import glob
 import os
 import resource
@@ -375,7 +376,8 @@ class Zookeeper(OneRedis):
             members = [member for member in members if member.pid]  # for 0 the limit would be ours
             for member in members:
                 end = self._log_end(member) + rng.choice([0, rng.randint(1, 2000)])
-                resource.prlimit(member.pid, resource.RLIMIT_FSIZE, (end, resource.RLIM_INFINITY))
+                with contextlib.suppress(ProcessLookupError):  # it has ended by itself: an earlier disk was full
+                    resource.prlimit(member.pid, resource.RLIMIT_FSIZE, (end, resource.RLIM_INFINITY))
             await asyncio.sleep(rng.random() * 5)
             for member in members:  # with room but not started anew, it would write behind a torn record, and lose that later
                 await member.kill()
