@@ -1,6 +1,7 @@
 """The programs of a torture run: lockstockd, redis-servers, callers. Each is started here, ended by its pid, and
 killed by the kernel when this process dies first."""
 import asyncio
+import contextlib
 import ctypes
 import json
 import os
@@ -99,7 +100,8 @@ class Program:
 
     def signal(self, number):
         if self.pid:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(self.pid, number)
 
     async def kill(self):
         self.signal(signal.SIGKILL)
