@@ -24,7 +24,10 @@ class Nemesis:
             own = self.world.store.common
         own = [name for name in own if name != "redis_stopped" or name in self.world.store.faults]
         special = [name for name in self.world.store.faults if name not in own]
-        return [[name for name in sorted(names) if self.only is None or name in self.only] for names in (own, special)]
+        return [[name for name in sorted(names) if self._is_chosen(name)] for names in (own, special)]
+
+    def _is_chosen(self, name):
+        return name not in self.world.store.not_by_itself if self.only is None else name in self.only
 
     async def rampage(self, end_s):
         """Both kinds at once, each one after the other."""

@@ -20,6 +20,7 @@ CUT_S = 10             # a partition lasts, at most
 class Store:
     """Common: `urls`, --store of each lockstockd; `faults`, names of what can be done to it beyond what all have."""
     faults = []
+    not_by_itself = ()      # of these, those that are done only if --faults names them
     common = None           # names of what is done to processes and to Redis; None: all
     separate_locks = False  # locks are not in the store
 
@@ -196,6 +197,8 @@ class Zookeeper(OneRedis):
               "lock_link_delayed", "lock_link_silent", "lock_link_refused", "server_alone", "server_with_one_member",
               "server_clock_set", "member_cut_off", "leader_cut_off", "all_members_cut_off", "server_with_minority",
               "member_disk_full", "leader_disk_full", "all_disks_full"]
+    # ZooKeeper 3.8.0 itself loses answered writes when a member comes back whose disk was full (ZOOKEEPER-4882).
+    not_by_itself = ("member_disk_full", "leader_disk_full", "all_disks_full")
     common = ["server_killed", "server_ended", "server_stopped", "caller_killed", "caller_stopped", "messages_doubled"]
     separate_locks = True
     MEMBERS = 3
