@@ -257,8 +257,7 @@ static void check_conditions(const lks_get_status_response *status, findings *f)
         {"certificate",
          "replace the files of --tls-certificate and --tls-key, then systemctl reload lockstockd (SIGHUP)"},
         {"lock-store", "start the missing ZooKeeper servers, or correct --lock-store: its hosts, user and password; "
-                       "other services go "
-                       "on meanwhile"},
+                       "other services go on meanwhile"},
         {"servers", "run the same version with the same settings on all servers: compare `lockstockd --print-config`"},
     };
 

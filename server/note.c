@@ -19,8 +19,7 @@ static const char *word(bool value)
 /* Hosts may differ in their order and names, and the password is nobody's business. */
 static const char *lock_path(const settings *c)
 {
-    const char *host = c->lock_store ? strrchr(c->lock_store, '@') : NULL;
-    const char *path = c->lock_store ? strchr(host ? host : c->lock_store + strlen("zookeeper://"), '/') : NULL;
+    const char *path = c->lock_store ? strchr(c->lock_store + strlen("zookeeper://"), '/') : NULL;
 
     return path ? path : "none";
 }

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "functions/arguments.h"
-#include "log.h"
 #include "memory.h"
 #include "quorum/nodes.h"
 #include "quorum/paths.h"
@@ -17,7 +16,6 @@
 enum { GRACE_MS = 1000, AGAIN_MS = 500 };
 
 #define SCHEME "zookeeper://"
-#define OWN_PATH "/zookeeper" /* of ZooKeeper itself */
 
 /* ---- the URL --------------------------------------------------------------------------- */
 
@@ -33,6 +31,14 @@ static void place_clear(place *p)
     free(p->path);
 }
 
+static bool is_zookeepers_own(const char *path)
+{
+    static const char own[] = "/zookeeper";
+    const size_t len = sizeof own - 1;
+
+    return strncmp(path, own, len) == 0 && (path[len] == '\0' || path[len] == '/');
+}
+
 /* False: it is not of that form. */
 static bool place_parse(const char *url, place *ret)
 {
@@ -40,7 +46,7 @@ static bool place_parse(const char *url, place *ret)
     if (strncmp(url, SCHEME, strlen(SCHEME)) != 0)
         return false;
     const char *begin = url + strlen(SCHEME), *path = strchr(begin, '/');
-    if (!path || path[1] == '\0' || strncmp(path, OWN_PATH, strlen(OWN_PATH)) == 0)
+    if (!path || path[1] == '\0' || is_zookeepers_own(path))
         return false;
     const char *login_end = memrchr(begin, '@', (size_t)(path - begin)), *hosts = login_end ? login_end + 1 : begin;
     ret->login = login_end ? memory_copy(begin, (size_t)(login_end - begin)) : NULL;

@@ -71,6 +71,9 @@ def refuses_wrong_settings(folder):
                                capture_output=True, text=True)
         assert ended.returncode == 2, (flags, ended)
         assert words in ended.stdout + ended.stderr, (flags, ended)
+    for url in ("zookeeper://h/zookeeper-locks", "zookeeper://user:password@h/p@x/y"):
+        subprocess.run([sys.argv[1], "--check-config", "--store", f"embedded:{folder}/b", "--lock-store", url], check=True,
+                       capture_output=True)
 
 
 with tempfile.TemporaryDirectory() as folder:
