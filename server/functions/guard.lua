@@ -1,5 +1,5 @@
 -- GuardService: an attempt, limits, stock and locks, all taken by one function or none. The parts are those of the
--- other services, with their keys and their rules; this file has no keys of its own.
+-- other services, with their keys and their rules.
 --
 --   Invariant: what is written is written when nothing refuses the call any more. The record, the limits and the stock
 --   are changed in memory (the states of define_pass). The locks write at once, so they are asked last; the states are
@@ -10,10 +10,22 @@
 -- record's idem:w, and is in no queue.
 --
 -- Enter is known by its token: that of the attempt and of the locks.
+--
+-- Locks in the lock store: the server asks here what stands in the way (way L), then for the locks there, then for the
+-- rest here (way T). Several copies of the call may do so at once. The first T, or a Leave before it, decides for all of
+-- them, and guard:<token> keeps that: 'E' = entered, 'X' = refused, and the locks are being released.
+
+local DECIDED_MS = 600000 -- after the lease; as long as lock_names.lua keeps a token
+
+local function decided(base, token) return redis.call('GET', base .. 'guard:' .. token) end
+local function decide(base, token, what, lease_ms)
+  write('SET', base .. 'guard:' .. token, what, 'PX', int(lease_ms + DECIDED_MS))
+end
 
 -- The first part that an Enter has tells a repeat. nil: the request is new.
 local function is_repeat(e)
   if e.record ~= '' then return nil end -- attempt tells it
+  if e.looks or e.takes_rest then return e.decided end
   if e.targets ~= '' then return services.lock.is_known(e.base, e.token) end
   return e.stock ~= '' and services.stock.is_known(e.order, e.order_id)
 end
@@ -37,6 +49,8 @@ local function begin_attempt(e)
   local reply = once.told(once.record_in(s), e.token, e.fingerprint, now)
   if not reply and e.over then
     return e.wait_ms == '0' and {'IN_PROGRESS', s.record and s.record.attempt or 0, 0} or nil
+  elseif not reply and e.takes_rest and e.decided then
+    return {'TOKEN_SPENT'} -- it has run
   elseif not reply then
     once.execute(s, now, e.token, e.fingerprint, e.lease_ms + 0, e.retain_ms + 0)
   elseif reply[1] == 'EXECUTE' then
@@ -101,10 +115,15 @@ local function wait_for_attempt(e, reply)
   return {'WAIT', reply[2], reply[3]}
 end
 
--- A call that was woken and is refused waits no more.
+-- A call that was woken and is refused waits no more. 'RELEASE' before what refuses it: the caller gives the locks in the
+-- lock store back, or its place in their queue.
 local function refuse(e, reply)
-  if (e.woken or e.over) and e.targets ~= '' then services.lock.withdraw(e.base, clock(), e.token) end
-  return reply
+  local has_waited = e.woken or e.over
+  if has_waited and e.targets ~= '' then services.lock.withdraw(e.base, clock(), e.token) end
+  if not (e.takes_rest or e.looks and has_waited) then return reply end
+  if e.decided then return reply[1] == 'REPLAY' and reply or {'TOKEN_SPENT'} end
+  decide(e.base, e.token, 'X', e.lease_ms)
+  return {'RELEASE', unpack(reply)}
 end
 
 -- Adds the elements of a list to another.
@@ -118,19 +137,23 @@ local NONE = {}
 -- Nothing is written before the locks are granted, and nothing refuses the call after that.
 local function take(e)
   local fences, rules, lines, refused = NONE, NONE, NONE, nil
+  if e.looks or e.takes_rest then e.decided = decided(e.base, e.token) end
   if e.stock ~= '' then e.order = services.stock.open(e.stock) end
   if e.record ~= '' then refused = begin_attempt(e) else e.again = is_repeat(e) end
   if refused then
     local waits = refused[1] == 'IN_PROGRESS' and e.once_wait_ms ~= '0' and not e.over
     return waits and wait_for_attempt(e, refused) or refuse(e, refused)
   end
+  if e.decided == 'X' then return {'TOKEN_SPENT'} end
   if e.n_rules > 0 and not (e.again or e.over) then rules, refused = check_limits(e) end
   if refused then return refuse(e, refused) end
   if e.stock ~= '' and (e.again or not e.over) then lines, refused = take_stock(e) end
   if refused then return refused[1] == 'MORE' and refused or refuse(e, refused) end
+  if e.looks then return {'FREE'} end
   if e.targets ~= '' then fences, refused = take_locks(e) end
   if refused then return refused end
 
+  if e.takes_rest and not e.decided then decide(e.base, e.token, 'E', e.lease_ms) end
   if e.order and e.order.touched then services.stock.close(e.order) end
   if e.limits and e.limits.touched then services.ratelimit.checks.close(e.limits) end
   local attempt = e.attempt
@@ -144,7 +167,8 @@ local function take(e)
 end
 
 -- way: '' = a new call; W: a parked call that was woken; O: one whose wait is over, which takes nothing, because its
--- caller may be giving up.
+-- caller may be giving up. Of a call whose locks are in the lock store, L, LW and LO: looks, and takes nothing; T: its
+-- locks are taken, and this call takes the rest.
 -- record, rates, stock: the bases of their parts, '' = the call has no such part; that of the locks is the function's
 -- own, and targets is '' where there are none. wait_ms: of the locks. waiter: "<server> <key>", what wakes the call
 -- from idem:w. copy: "<server>.<copy>.", which gets no turn without being asked. request_id: of limits alone. hold_ms 0:
@@ -158,10 +182,14 @@ end
 --    {'QUEUED', for each target the ms until lock_promote is due}: parked in the queue of the locks
 --    {'WAIT', attempt, ms left of its lease}: parked until another attempt ends
 --    {'MORE'}: call again
+--    {'FREE'}: nothing stands in the way (L, LW and LO)
+--    {'RELEASE', what refuses the call...}: the caller releases the locks, or leaves their queue (LW, LO and T)
 define('guard_enter', {}, function(base, now, way, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record,
   fingerprint, retain_ms, targets, rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
   check_groups(base, record, rates, stock)
-  return take({base = base, woken = way == 'W', over = way == 'O', token = token, owner = owner, lease_ms = lease_ms,
+  local event = string.sub(way, -1)
+  return take({base = base, woken = event == 'W', over = event == 'O', looks = string.sub(way, 1, 1) == 'L',
+    takes_rest = way == 'T', token = token, owner = owner, lease_ms = lease_ms,
     once_wait_ms = once_wait_ms, wait_ms = wait_ms, copy = copy, waiter = waiter, record = record,
     fingerprint = fingerprint, retain_ms = retain_ms, targets = targets, rates = rates, cost = cost,
     request_id = request_id, stock = stock, order_id = order_id, buyer = buyer, hold_ms = hold_ms,
@@ -176,7 +204,7 @@ local function end_order(s, state, id)
   return services.stock.let_go(s, id)[1]
 end
 
-local function leave(leave_mark, base, now, token, server, trace, locks, record, state, detail, result, stock,
+local function leave(leave_mark, base, now, token, server, trace, locks, apart, record, state, detail, result, stock,
   order_id)
   check_groups(base, record, stock)
   local attempt = record ~= '' and services.idempotency.attempt_with(record, token)
@@ -188,26 +216,27 @@ local function leave(leave_mark, base, now, token, server, trace, locks, record,
   local released = locks == '1' and services.lock.release(base, now, leave_mark, token, server, trace) or ''
   if type(released) == 'table' then released = released[1] end
   if released == 'UNSEEN' then return {'UNSEEN'} end
+  if apart == '1' and not decided(base, token) then decide(base, token, 'X', 0) end
   if s and s.touched then services.stock.close(s) end
   local ended = record ~= '' and services.idempotency.finish(record, ours and attempt, state, detail, result) or {'', 0}
   return {'LEFT', ended[1], ended[2], released, order}
 end
 
--- locks: whether Enter took some. record, stock: as guard_enter. state, detail, result: as idempotency_complete and
--- idempotency_fail store them: C, F or T.
+-- locks: whether Enter took some; apart: in the lock store, where they are released after this. record, stock: as
+-- guard_enter. state, detail, result: as idempotency_complete and idempotency_fail store them: C, F or T.
 -- -> {'LEFT', 'STORED', 'SUPERSEDED' or '', 1 when stored before, what lock_release returns first, or '', the outcome
 --     of stock_confirm (C), of stock_cancel (F), or the state (T), or ''}
 --    {'HOLD_ENDED', the outcome of stock_confirm}: nothing was changed
 --    {'UNSEEN'}: unknown token; nothing was changed, and guard_leave_unseen must follow
-define('guard_leave', {'allow-oom'}, function(base, now, token, server, trace, locks, record, state, detail, result,
-  stock, order_id)
-  return leave(false, base, now, token, server, trace, locks, record, state, detail, result, stock, order_id)
+define('guard_leave', {'allow-oom'}, function(base, now, token, server, trace, locks, apart, record, state, detail,
+  result, stock, order_id)
+  return leave(false, base, now, token, server, trace, locks, apart, record, state, detail, result, stock, order_id)
 end)
 
 -- Not without memory, because it makes a key.
-define('guard_leave_unseen', {}, function(base, now, token, server, trace, locks, record, state, detail, result, stock,
-  order_id)
-  return leave(true, base, now, token, server, trace, locks, record, state, detail, result, stock, order_id)
+define('guard_leave_unseen', {}, function(base, now, token, server, trace, locks, apart, record, state, detail, result,
+  stock, order_id)
+  return leave(true, base, now, token, server, trace, locks, apart, record, state, detail, result, stock, order_id)
 end)
 
 -- Extends all or nothing. hold_ms is not 0 where stock is set.

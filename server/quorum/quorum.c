@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/container.h"
-#include "functions/arguments.h"
 #include "memory.h"
 #include "quorum/nodes.h"
 #include "quorum/paths.h"
@@ -207,10 +206,16 @@ static void on_watch(void *arg, const char *path, zk_change change)
         group_watch_fired(q, path);
 }
 
+bool quorum_is_ready(const void *lock_store)
+{
+    return ((const quorum *)lock_store)->state == QUORUM_READY;
+}
+
 void quorum_look(const quorum *q, quorum_view *ret)
 {
     *ret = q->counts;
-    ret->ready = q->state == QUORUM_READY;
+    ret->ready = quorum_is_ready(q);
+    ret->ensemble = zk_root_id(q->zookeeper);
 }
 
 /* ---- calls ----------------------------------------------------------------------------- */
@@ -262,33 +267,9 @@ uint32_t quorum_slack_ms(void *lock_store, lks_rpc_slice ns)
     return has_namespace(lock_store, ns) ? GROUP_CLOCK_SLACK_MS : 0;
 }
 
-static bool has_locks_alone(const store_call *call, size_t targets, size_t record, size_t stock, size_t rates)
-{
-    const lks_rpc_slice *args = call->args;
-
-    return args[targets].len > 0 && args[targets].data[0] != '0' && args[record].len == 0 && args[stock].len == 0 &&
-           args[rates].len == 0;
-}
-
-/* Whether it is of an entry that has locks and nothing else. */
-static bool is_of_lock_entry(const store_call *call)
-{
-    if (strcmp(call->function, fn_guard_enter.name) == 0)
-        return has_locks_alone(call, ARG_GUARD_ENTER_TARGETS, ARG_GUARD_ENTER_RECORD, ARG_GUARD_ENTER_STOCK,
-                               ARG_GUARD_ENTER_RATES);
-    if (strcmp(call->function, fn_guard_renew.name) == 0)
-        return has_locks_alone(call, ARG_GUARD_RENEW_LOCKS, ARG_GUARD_RENEW_RECORD, ARG_GUARD_RENEW_STOCK,
-                               ARG_GUARD_RENEW_STOCK);
-    if (strcmp(call->function, fn_guard_leave.name) == 0 || strcmp(call->function, fn_guard_leave_unseen.name) == 0)
-        return has_locks_alone(call, ARG_GUARD_LEAVE_LOCKS, ARG_GUARD_LEAVE_RECORD, ARG_GUARD_LEAVE_STOCK,
-                               ARG_GUARD_LEAVE_STOCK);
-    return false;
-}
-
 static bool has_call(void *lock_store, const store_call *call)
 {
-    return (strncmp(call->function, "lock_", strlen("lock_")) == 0 || is_of_lock_entry(call)) &&
-           has_namespace(lock_store, paths_namespace(call->base));
+    return quorum_is_of_locks(call) && has_namespace(lock_store, paths_namespace(call->base));
 }
 
 void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)

@@ -41,7 +41,10 @@ lks_code quorum_check(const char *url, const char *from, char *const *namespaces
 /* Connects in the background, again and again. LKS_INVALID_ARGUMENT: the URL. */
 lks_code quorum_open(const quorum_options *options, quorum **ret, lks_error *error);
 
-/* Takes the calls of LockService, and of entries that have locks alone, in its namespaces. */
+/* Whether a call is about locks, or an entry that has locks alone (of_locks.c). */
+bool quorum_is_of_locks(const store_call *call);
+
+/* Takes these calls in its namespaces. */
 store_other quorum_as_store(quorum *q);
 
 /* How much longer leases of the namespace are here than their holders know (group_clock.h); 0: its locks are elsewhere. The first argument is a quorum. */
@@ -50,8 +53,12 @@ uint32_t quorum_slack_ms(void *lock_store, lks_rpc_slice ns);
 /* As store_submit. */
 void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 
+/* Whether calls are served now. The argument is a quorum. */
+bool quorum_is_ready(const void *lock_store);
+
 typedef struct quorum_view {
     bool ready;
+    uint64_t ensemble;                    /* zk_root_id */
     uint64_t written, conflicts, unknown; /* writes of a group; conflicts are made again */
 } quorum_view;
 

@@ -61,12 +61,10 @@ guard_places guard_find_places(plan *p, const char *group, const lks_guard_once 
             place_of(p, "limits", limits->group, group, limits->n_rules == 1 ? limits->rules[0]->key : NULL);
     if (stock && !plan_failed(p))
         at.base = at.stock = place_of_stock(p, group, stock);
+    at.rest = at.base;
     if (locks && !plan_failed(p))
         at.base = place_of(p, "locks", locks->group, group, locks->n_targets == 1 ? locks->targets[0]->name : NULL);
-    if (locks && (once || limits || stock) && p->lock_slack_ms > 0 && !plan_failed(p))
-        lks_error_set(
-            &p->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-            "locks: the namespace has its locks in the lock store, and one call cannot take parts in two stores");
+    at.in_two_stores = locks && at.rest.len > 0 && p->lock_slack_ms > 0;
     return at;
 }
 
@@ -83,6 +81,26 @@ static void need_something(plan *p, const lks_guard_once *once, const lks_guard_
         plan_invalid(p, "once: or stock with hold_ms, or locks must be set");
 }
 
+/* Of Renew and Leave. In two stores the locks come last, in a round of their own: whoever gets them then finds the
+ * result of the attempt. */
+typedef struct guard_rounds {
+    lks_rpc_slice stock;      /* its base */
+    lks_rpc_slice locks;      /* where they follow; empty: they do not */
+    lks_leave_response *rest; /* the answer of Leave without them */
+} guard_rounds;
+
+static guard_places places_of_end(plan *p, const char *group, const lks_guard_once *once, const lks_guard_stock *stock,
+                                  const lks_guard_locks *locks)
+{
+    const guard_places at = guard_find_places(p, group, once, NULL, stock, locks);
+    guard_rounds *of = p->kept = memory_in(p->arena, sizeof *of);
+
+    of->stock = at.stock;
+    if (at.in_two_stores)
+        of->locks = at.base;
+    return at;
+}
+
 /* ---- Renew ---- */
 
 static void renew_prepare(const lks_guard_service_renew_request *request, plan *p)
@@ -92,32 +110,49 @@ static void renew_prepare(const lks_guard_service_renew_request *request, plan *
     lock_check_token(p, "token", request->token);
     lock_check_lease(p, "lease_ms", request->lease_ms);
     need_something(p, request->once, stock, request->locks);
-    const guard_places at = guard_find_places(p, request->group, request->once, NULL, stock, request->locks);
-    plan_call_at(p, &fn_guard_renew, at.base, 0);
+    const guard_places at = places_of_end(p, request->group, request->once, stock, request->locks);
+    const bool with_locks = request->locks && !at.in_two_stores;
+    plan_call_at(p, &fn_guard_renew, with_locks ? at.base : at.rest, 0);
     plan_weighs(p, 2 + STOCK_ORDER_WEIGHT);
     args_guard_renew(p, .token = request->token,
-                     .lease_ms = request->locks ? lock_stored_lease(p, request->lease_ms) : request->lease_ms,
-                     .locks = request->locks != NULL, .record = at.record, .stock = at.stock,
+                     .lease_ms = with_locks ? lock_stored_lease(p, request->lease_ms) : request->lease_ms,
+                     .locks = with_locks, .record = at.record, .stock = at.stock,
                      .order_id = stock ? stock->order_id : "", .hold_ms = stock ? stock->hold_ms : 0);
+}
+
+static void renew_locks(const ProtobufCMessage *message, plan *p)
+{
+    const lks_guard_service_renew_request *request = (const lks_guard_service_renew_request *)(const void *)message;
+
+    lock_plan_renew_all(p, ((const guard_rounds *)p->kept)->locks, request->token, request->lease_ms);
+}
+
+static lks_renew_guard_outcome lost_part(answer *a, const store_value *reply)
+{
+    const char *part = answer_text(a, reply, 1);
+
+    return strcmp(part, "ONCE") == 0    ? LKS_RENEW_GUARD_OUTCOME_ATTEMPT_LOST
+           : strcmp(part, "LOCKS") == 0 ? LKS_RENEW_GUARD_OUTCOME_LOCK_LOST
+                                        : LKS_RENEW_GUARD_OUTCOME_HOLD_ENDED;
 }
 
 static void renew_finish(const lks_guard_service_renew_request *request, answer *a,
                          lks_guard_service_renew_response *response)
 {
     const lks_guard_stock *stock = held(request->stock);
+    const guard_rounds *of = a->plan->kept;
     const store_value *reply = a->replies[0];
+    const bool is_of_locks = plan_calls(a->plan, &fn_lock_renew), renewed = answer_says(reply, "RENEWED");
 
-    if (answer_says(reply, "RENEWED")) {
-        response->outcome = LKS_RENEW_GUARD_OUTCOME_RENEWED;
-        if (stock)
-            answer_lasting_alarm_at(a, a->plan->calls[0].args[ARG_GUARD_RENEW_STOCK], fn_stock_expire.name,
-                                    stock->hold_ms);
+    if (renewed && !is_of_locks && of->locks.len > 0) {
+        answer_goes_on(a, renew_locks);
         return;
     }
-    const char *part = answer_text(a, reply, 1);
-    response->outcome = strcmp(part, "ONCE") == 0    ? LKS_RENEW_GUARD_OUTCOME_ATTEMPT_LOST
-                        : strcmp(part, "LOCKS") == 0 ? LKS_RENEW_GUARD_OUTCOME_LOCK_LOST
-                                                     : LKS_RENEW_GUARD_OUTCOME_HOLD_ENDED;
+    response->outcome = renewed       ? LKS_RENEW_GUARD_OUTCOME_RENEWED
+                        : is_of_locks ? LKS_RENEW_GUARD_OUTCOME_LOCK_LOST
+                                      : lost_part(a, reply);
+    if (stock && (renewed || is_of_locks))
+        answer_lasting_alarm_at(a, of->stock, fn_stock_expire.name, stock->hold_ms);
 }
 
 /* ---- Leave ---- */
@@ -159,11 +194,12 @@ static void plan_leave(const lks_leave_request *request, plan *p, const plan_fun
     plan_check_text(p, "detail", request->detail, 0, IDEMPOTENCY_DETAIL_BYTES_MAX);
     need_something(p, request->once, stock, request->locks);
     const attempt_end end = end_of(p, request);
-    const guard_places at = guard_find_places(p, request->group, request->once, NULL, stock, request->locks);
-    plan_call_at(p, function, at.base, 0);
+    const guard_places at = places_of_end(p, request->group, request->once, stock, request->locks);
+    const bool with_locks = request->locks && !at.in_two_stores;
+    plan_call_at(p, function, with_locks ? at.base : at.rest, 0);
     plan_weighs(p, 2 + STOCK_ORDER_WEIGHT + (request->once ? IDEMPOTENCY_RESULT_WEIGHT : 0));
     args_guard_leave(p, .token = request->token, .server = p->server, .trace = p->trace ? p->trace : "",
-                     .locks = request->locks != NULL, .record = at.record, .state = end.state,
+                     .locks = with_locks, .apart = at.in_two_stores, .record = at.record, .state = end.state,
                      .detail = request->kind == LKS_LEAVE_KIND_COMPLETE ? "" : request->detail, .result = end.result,
                      .stock = at.stock, .order_id = stock ? stock->order_id : "");
 }
@@ -187,11 +223,44 @@ static lks_order_state state_of(const char *outcome)
                                                                                           : LKS_ORDER_STATE_UNSPECIFIED;
 }
 
+static void plan_leave_locks(const ProtobufCMessage *message, plan *p, const plan_function *function)
+{
+    const lks_leave_request *request = (const lks_leave_request *)(const void *)message;
+
+    lock_plan_release_all(p, function, ((const guard_rounds *)p->kept)->locks, request->token);
+}
+
+static void leave_locks(const ProtobufCMessage *request, plan *p)
+{
+    plan_leave_locks(request, p, &fn_lock_release);
+}
+
+static void leave_locks_unseen(const ProtobufCMessage *request, plan *p)
+{
+    plan_leave_locks(request, p, &fn_lock_release_unseen);
+}
+
+static void leave_locks_finish(answer *a, lks_leave_response *response)
+{
+    if (answer_says(a->replies[0], "UNSEEN")) {
+        answer_goes_on(a, leave_locks_unseen);
+        return;
+    }
+    *response = *((const guard_rounds *)a->plan->kept)->rest;
+    response->locks =
+        (lks_release_outcome)answer_enum(a, a->replies[0], 0, &lockstock__v1__release_outcome__descriptor);
+}
+
 static void leave_finish(const lks_leave_request *request, answer *a, lks_leave_response *response)
 {
     const store_value *reply = a->replies[0];
+    guard_rounds *of = a->plan->kept;
 
     (void)request;
+    if (of->rest) {
+        leave_locks_finish(a, response);
+        return;
+    }
     if (answer_says(reply, "UNSEEN")) {
         answer_again(a, leave_unseen);
         return;
@@ -207,6 +276,11 @@ static void leave_finish(const lks_leave_request *request, answer *a, lks_leave_
     if (answer_text(a, reply, 3)[0] != '\0')
         response->locks = (lks_release_outcome)answer_enum(a, reply, 3, &lockstock__v1__release_outcome__descriptor);
     response->stock = state_of(answer_text(a, reply, 4));
+    if (of->locks.len > 0) {
+        of->rest = memory_in(a->arena, sizeof *of->rest);
+        *of->rest = *response;
+        answer_goes_on(a, leave_locks);
+    }
 }
 
 /* ---- the table ---- */

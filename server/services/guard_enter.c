@@ -1,5 +1,5 @@
-/* GuardService: Enter. Invariant: a call that waits is known by its token, whatever it waits for: the queue of its locks,
- * or the end of another attempt; so one waiter serves it from its first round on. */
+/* GuardService: Enter, as one call of the store. Invariant: a call that waits is known by its token, whatever it waits
+ * for: the queue of its locks, or the end of another attempt; so one waiter serves it from its first round on. */
 #include <string.h>
 
 #include "memory.h"
@@ -21,13 +21,13 @@ static lks_check_request rules_of(const lks_guard_limits *limits)
     return rules;
 }
 
-static void check_parts(const lks_enter_request *request, plan *p)
+static void check_parts(const lks_enter_request *request, plan *p, check_kept *limits)
 {
     if (!request->once && !request->limits && !request->stock && !request->locks)
         plan_invalid(p, "once: or limits, stock or locks must be set");
     if (request->limits && !plan_failed(p)) {
         plan_check_range(p, "cost", request->limits->cost, 0, SERVICE_QUANTITY_MAX);
-        ratelimit_keep_room(p, request->limits->n_rules);
+        ratelimit_keep_room(p, limits, request->limits->n_rules);
         guard_within(p, "limits");
     }
     if (request->stock && !plan_failed(p)) {
@@ -43,11 +43,10 @@ static void check_parts(const lks_enter_request *request, plan *p)
     }
 }
 
-static const char *checked_token(const lks_enter_request *request, plan *p)
+const char *enter_token(const lks_enter_request *request, plan *p)
 {
     if (request->token[0] == '\0')
         return plan_id(p);
-    lock_check_token(p, "token", request->token);
     return request->token;
 }
 
@@ -61,7 +60,7 @@ static const char *targets_text(plan *p, const lks_guard_locks *locks)
 }
 
 /* How the function takes a call after an event. */
-static const char *way_of(service_event_kind event)
+const char *enter_way(service_event_kind event)
 {
     return event == SERVICE_NO_EVENT ? "" : event == SERVICE_WAIT_OVER ? "O" : "W";
 }
@@ -87,7 +86,7 @@ static bool once_waits(const lks_enter_request *request)
     return request->wait_ms > 0 && request->once && !request->once->no_wait;
 }
 
-static bool locks_wait(const lks_enter_request *request)
+bool enter_locks_wait(const lks_enter_request *request)
 {
     return request->wait_ms > 0 && request->locks && !request->locks->no_wait;
 }
@@ -99,7 +98,7 @@ static void plan_wait(const lks_enter_request *request, plan *p, const guard_pla
     if (plan_failed(p) || request->wait_ms == 0)
         return;
     const char *encoded = plan_encode(p->arena, token);
-    if (locks_wait(request))
+    if (enter_locks_wait(request))
         lock_plan_wait(p, at->base, request->locks->n_targets, request->locks->targets, encoded, copy_of(p));
     else
         plan_waits(p, at->base, encoded);
@@ -123,69 +122,94 @@ static void add_pairs(const lks_enter_request *request, plan *p, size_t n_rules,
                          .text = memory_printf_in(p->arena, "%lld", (long long)request->stock->lines[i]->quantity));
 }
 
-/* The call itself; `rules` are n_rules. */
-static void plan_taking(const lks_enter_request *request, plan *p, const guard_places *at, const char *token,
-                        size_t n_rules, const ratelimit_rule *rules)
+static void add_call(const lks_enter_request *request, plan *p, const enter_call *call, size_t n_rules,
+                     const ratelimit_rule *rules)
 {
     const lks_guard_once *once = request->once;
     const lks_guard_stock *stock = request->stock;
+    const guard_places *at = &call->at;
     const bool only_limits = !once && !stock && !request->locks;
 
-    plan_call_at(p, &fn_guard_enter, at->base, n_rules + (stock ? stock->n_lines : 0));
+    plan_call_at(p, &fn_guard_enter, request->locks ? at->base : at->rest, n_rules + (stock ? stock->n_lines : 0));
     plan_weighs(p, weight_of(request));
-    args_guard_enter(
-        p, .way = way_of(p->event.kind), .token = token, .owner = request->owner,
-        .lease_ms = request->locks ? lock_stored_lease(p, request->lease_ms) : request->lease_ms,
-        .once_wait_ms = once_waits(request) ? request->wait_ms : 0,
-        .wait_ms = locks_wait(request) ? request->wait_ms : 0, .copy = locks_wait(request) ? copy_of(p) : ".",
-        .waiter = once_waits(request) ? waiter_of(p, at, token) : "", .record = at->record,
-        .fingerprint = once ? idempotency_fingerprint(p, &once->fingerprint) : lks_rpc_slice_of(""),
-        .retain_ms = once ? idempotency_retain_ms(p, once->retain_ms) : 0, .targets = targets_text(p, request->locks),
-        .rates = at->rates, .cost = request->limits && request->limits->cost != 0 ? request->limits->cost : 1,
-        .request_id = only_limits ? ratelimit_repeatable_id(p, token) : "", .stock = at->stock,
-        .order_id = stock ? stock->order_id : "", .buyer = stock ? stock->buyer_id : "",
-        .hold_ms = stock ? stock->hold_ms : 0, .n_rules = (int64_t)n_rules);
+    args_guard_enter(p, .way = call->way, .token = call->token, .owner = request->owner,
+                     .lease_ms = request->locks ? lock_stored_lease(p, request->lease_ms) : request->lease_ms,
+                     .once_wait_ms = once_waits(request) ? request->wait_ms : 0,
+                     .wait_ms = call->locks_wait ? request->wait_ms : 0, .copy = call->locks_wait ? copy_of(p) : ".",
+                     .waiter = once_waits(request) ? waiter_of(p, at, call->token) : "", .record = at->record,
+                     .fingerprint = once ? idempotency_fingerprint(p, &once->fingerprint) : lks_rpc_slice_of(""),
+                     .retain_ms = once ? idempotency_retain_ms(p, once->retain_ms) : 0,
+                     .targets = targets_text(p, request->locks), .rates = at->rates,
+                     .cost = request->limits && request->limits->cost != 0 ? request->limits->cost : 1,
+                     .request_id = only_limits ? ratelimit_repeatable_id(p, call->token) : "", .stock = at->stock,
+                     .order_id = stock ? stock->order_id : "", .buyer = stock ? stock->buyer_id : "",
+                     .hold_ms = stock ? stock->hold_ms : 0, .n_rules = (int64_t)n_rules);
     guard_within(p, "once");
     add_pairs(request, p, n_rules, rules);
 }
 
-/* A round. A call whose wait is over takes nothing, so its rules do not matter. */
-static void plan_round(const lks_enter_request *request, plan *p, bool may_read)
+void enter_plan_call(const lks_enter_request *parts, plan *p, const enter_call *call)
 {
-    const bool takes = p->event.kind == SERVICE_NO_EVENT || p->event.kind == SERVICE_WOKEN;
-    const size_t n_rules = takes && request->limits ? request->limits->n_rules : 0;
+    const bool takes = strchr(call->way, 'O') == NULL; /* else its rules do not matter */
+    const size_t n_rules = takes && parts->limits ? parts->limits->n_rules : 0;
+    guard_kept *kept = p->kept;
     ratelimit_rule rules[RATELIMIT_RULES_MAX];
 
-    if (may_read)
-        check_parts(request, p);
-    const char *token = checked_token(request, p);
-    const guard_places at =
-        guard_find_places(p, request->group, request->once, request->limits, request->stock, request->locks);
-    if (may_read)
-        plan_wait(request, p, &at, token);
     if (n_rules > 0 && !plan_failed(p)) {
-        const lks_check_request check = rules_of(request->limits);
-        if (!ratelimit_plan_rules(p, &check, may_read, false, rules)) {
+        const lks_check_request check = rules_of(parts->limits);
+        if (!ratelimit_plan_rules(p, &check, !kept->has_policies, false, rules)) {
             guard_within(p, "limits");
             return;
         }
+        kept->has_policies = true;
     }
     if (!plan_failed(p))
-        plan_taking(request, p, &at, token, n_rules, rules);
+        add_call(parts, p, call, n_rules, rules);
+}
+
+static void plan_round(const lks_enter_request *request, plan *p, const guard_places *at)
+{
+    const enter_call whole = {.way = enter_way(p->event.kind),
+                              .token = enter_token(request, p),
+                              .at = *at,
+                              .locks_wait = enter_locks_wait(request)};
+
+    if (at->in_two_stores)
+        two_stores_plan(request, p, at);
+    else
+        enter_plan_call(request, p, &whole);
+}
+
+static guard_places places_of(const lks_enter_request *request, plan *p)
+{
+    return guard_find_places(p, request->group, request->once, request->limits, request->stock, request->locks);
 }
 
 void enter_prepare(const lks_enter_request *request, plan *p)
 {
+    guard_kept *kept = memory_in(p->arena, sizeof *kept);
+
+    kept->may_be_queued = p->event.kind != SERVICE_NO_EVENT && enter_locks_wait(request);
+    p->kept = kept;
     plan_check_text(p, "owner", request->owner, 0, SERVICE_NAME_BYTES_MAX);
     plan_check_range(p, "wait_ms", request->wait_ms, 0, LOCK_WAIT_MS_MAX);
     if (request->once || request->locks)
         lock_check_lease(p, "lease_ms", request->lease_ms);
-    plan_round(request, p, true);
+    check_parts(request, p, &kept->limits);
+    if (request->token[0] != '\0')
+        lock_check_token(p, "token", request->token);
+    const guard_places at = places_of(request, p);
+    kept->stock = at.stock;
+    plan_wait(request, p, &at, enter_token(request, p));
+    plan_round(request, p, &at);
 }
 
-static void enter_next(const ProtobufCMessage *request, plan *p)
+void enter_next(const ProtobufCMessage *message, plan *p)
 {
-    plan_round((const lks_enter_request *)(const void *)request, p, false);
+    const lks_enter_request *request = (const lks_enter_request *)(const void *)message;
+    const guard_places at = places_of(request, p);
+
+    plan_round(request, p, &at);
 }
 
 /* ---- finish ---- */
@@ -196,7 +220,7 @@ static lks_rpc_slice argument(const answer *a, size_t place)
 }
 
 /* The call waits; this server calls the functions that end its wait when a lease ends. */
-static void stay(const lks_enter_request *request, answer *a, const store_value *reply)
+void enter_stay(const lks_enter_request *request, answer *a, const store_value *reply)
 {
     if (!answer_says(reply, "WAIT")) {
         lock_stay(a, request->locks->n_targets, request->locks->targets, reply);
@@ -241,12 +265,17 @@ static void read_refused_order(const lks_enter_request *request, answer *a, cons
         stock_read_lines(a, reply, 3, response->n_lines, true, request->stock->lines, request->stock->n_lines);
 }
 
+bool enter_was_replayed(answer *a, const store_value *reply)
+{
+    return answer_int(a, reply, 1) != 0;
+}
+
 static void read_entered(const lks_enter_request *request, answer *a, const store_value *reply,
                          lks_enter_response *response)
 {
     size_t at = 6;
 
-    response->replayed = answer_int(a, reply, 1) != 0;
+    response->replayed = enter_was_replayed(a, reply);
     response->attempt = answer_int(a, reply, 2);
     response->attempt_fence = (uint64_t)answer_int(a, reply, 3);
     if (request->once || request->locks)
@@ -267,16 +296,17 @@ static void read_entered(const lks_enter_request *request, answer *a, const stor
         for (size_t i = 0; !response->replayed && i < request->stock->n_lines; i++)
             a->units += (uint64_t)request->stock->lines[i]->quantity;
         if (request->stock->hold_ms > 0) /* the hold of a repeated order may have ended */
-            answer_lasting_alarm_at(a, argument(a, ARG_GUARD_ENTER_STOCK), fn_stock_expire.name,
+            answer_lasting_alarm_at(a, ((const guard_kept *)a->plan->kept)->stock, fn_stock_expire.name,
                                     response->hold_ms > 0 ? response->hold_ms : -1);
     }
     if (answer_count(a, reply) > at)
         read_rules(request, a, reply, at, response);
 }
 
-static void read_reply(const lks_enter_request *request, answer *a, const store_value *reply,
-                       lks_enter_response *response)
+void enter_read_reply(const lks_enter_request *request, answer *a, const store_value *reply,
+                      lks_enter_response *response)
 {
+    response->token = answer_id(a, request->token);
     response->outcome = (lks_enter_outcome)answer_enum(a, reply, 0, &lockstock__v1__enter_outcome__descriptor);
     switch ((int)response->outcome) {
     case LKS_ENTER_OUTCOME_ENTERED:
@@ -309,17 +339,23 @@ static void read_reply(const lks_enter_request *request, answer *a, const store_
 void enter_finish(const lks_enter_request *request, answer *a, lks_enter_response *response)
 {
     const store_value *reply = a->replies[0];
+    guard_kept *kept = a->plan->kept;
 
     if (ratelimit_reads_policies(a->plan)) {
         const lks_check_request check = rules_of(request->limits);
-        ratelimit_keep_policies(a, &check, ((check_kept *)a->plan->kept)->policies);
-        answer_again(a, enter_next);
+        ratelimit_keep_policies(a, &check, kept->limits.policies);
+        kept->has_policies = true;
+        if (kept->step == ENTER_REST)
+            answer_goes_on(a, enter_next);
+        else
+            answer_again(a, enter_next);
+    } else if (kept->step != ENTER_WHOLE) {
+        two_stores_finish(request, a, response);
     } else if (answer_says(reply, "MORE")) {
         answer_again(a, enter_next);
     } else if (answer_says(reply, "QUEUED") || answer_says(reply, "WAIT")) {
-        stay(request, a, reply);
+        enter_stay(request, a, reply);
     } else {
-        response->token = answer_id(a, request->token);
-        read_reply(request, a, reply, response);
+        enter_read_reply(request, a, reply, response);
     }
 }

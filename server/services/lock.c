@@ -173,6 +173,20 @@ void renew_prepare(const lks_renew_request *request, plan *p)
     }
 }
 
+void lock_plan_renew_all(plan *p, lks_rpc_slice base, const char *token, int64_t lease_ms)
+{
+    plan_call_at(p, &fn_lock_renew, base, 0);
+    weigh_names(p, 0);
+    args_lock_renew(p, .token = token, .lease_ms = lock_stored_lease(p, lease_ms));
+}
+
+void lock_plan_release_all(plan *p, const plan_function *function, lks_rpc_slice base, const char *token)
+{
+    plan_call_at(p, function, base, 0);
+    weigh_names(p, 0);
+    args_lock_release(p, .token = token, .server = p->server, .trace = p->trace ? p->trace : "");
+}
+
 static void plan_release(const lks_release_request *request, plan *p, const plan_function *function)
 {
     plan_check_name_or_empty(p, "group", request->group);

@@ -27,6 +27,12 @@ const char *lock_target_text(plan *p, const lks_target *target);
 void lock_plan_wait(plan *p, lks_rpc_slice base, size_t n, lks_target *const *targets, const char *token,
                     const char *copy);
 
+/* All that the token holds in the group. */
+void lock_plan_renew_all(plan *p, lks_rpc_slice base, const char *token, int64_t lease_ms);
+
+/* All that the token holds or waits for in the group; lock_release, or lock_release_unseen. */
+void lock_plan_release_all(plan *p, const plan_function *function, lks_rpc_slice base, const char *token);
+
 /* {"QUEUED", ms...}: it waits; this server calls lock_promote when a lease or an offer ends that it waits for. */
 void lock_stay(answer *a, size_t n, lks_target *const *targets, const store_value *reply);
 

@@ -69,14 +69,14 @@ const char *ratelimit_repeatable_id(plan *p, const char *request_id)
     return memory_printf_in(p->arena, "%s %u", plan_encode(p->arena, request_id), repeat_ms + REPEAT_MARGIN_MS);
 }
 
-void ratelimit_keep_room(plan *p, size_t n_rules)
+void ratelimit_keep_room(plan *p, check_kept *kept, size_t n_rules)
 {
     if (n_rules < 1 || n_rules > RATELIMIT_RULES_MAX)
         plan_invalid(p, "rules: must be 1 to %d", RATELIMIT_RULES_MAX);
     if (plan_failed(p))
         return;
-    check_kept *kept = p->kept = memory_in(p->arena, sizeof *kept);
-    kept->policies = memory_in(p->arena, n_rules * sizeof *kept->policies);
+    *kept = (check_kept){.policies = memory_in(p->arena, n_rules * sizeof *kept->policies)};
+    p->kept = kept;
 }
 
 bool ratelimit_plan_rules(plan *p, const lks_check_request *request, bool may_read, bool may_repeat,
@@ -123,7 +123,7 @@ void check_prepare(const lks_check_request *request, plan *p)
 {
     plan_check_range(p, "cost", request->cost, 0, SERVICE_QUANTITY_MAX);
     plan_check_name_or_empty(p, "request_id", request->request_id);
-    ratelimit_keep_room(p, request->n_rules);
+    ratelimit_keep_room(p, memory_in(p->arena, sizeof(check_kept)), request->n_rules);
     if (!plan_failed(p))
         plan_check(request, p, true);
 }

@@ -80,8 +80,8 @@ typedef struct ratelimit_rule {
     bool has_penalty;
 } ratelimit_rule;
 
-/* Checks their number, and makes p->kept a check_kept. */
-void ratelimit_keep_room(plan *p, size_t n_rules);
+/* Checks their number, and makes p->kept that check_kept. */
+void ratelimit_keep_room(plan *p, check_kept *kept, size_t n_rules);
 
 /* Checks the rules and reads them into `rules`. False: the plan failed; or, with may_read, it reads the policies that
  * are not known, and finish calls ratelimit_keep_policies and plans a round without may_read. may_repeat: the request

@@ -98,18 +98,29 @@ function case.a_force_release_wakes_those_who_watch_at_every_server()
   eq(watch().released, true)
 end
 
--- promise L65: lock store: Enter takes locks alone, and names locks where it refuses other parts
-function case.an_enter_takes_locks_alone()
-  local enter = {group = "g", token = token_of "T1", owner = "T1", lease_ms = LEASE, locks = {targets = {{name = "x"}}}}
-  eq(Guard.Enter(enter).outcome, "ENTERED")
+-- promise L65: lock store: Enter takes locks there and the rest in Redis; who waits at another server is woken with all of it
+function case.an_enter_takes_parts_in_both_stores()
+  local function parts(token, more)
+    return with({group = "g", token = token_of(token), locks = {targets = {{name = "x"}}}, once = {scope = "s", key = "k"},
+      stock = {order_id = "o" .. token, lines = {{sku = "a", quantity = 1}}, hold_ms = 60000}}, more)
+  end
+  local function request(token, more) return with(parts(token, {owner = token, lease_ms = LEASE}), more) end
+  Stock.PutItem{group = "g", sku = "a", on_hand = 1} "OK"
+  use(1); Guard.Enter(request "T1") {outcome = "ENTERED"}
   acquire "T2 x" "BUSY x held by T1"
-  eq(Guard.Renew{group = "g", token = token_of "T1", lease_ms = LEASE, locks = enter.locks}.outcome, "RENEWED")
-  eq(Guard.Leave{group = "g", token = token_of "T1", kind = "COMPLETE", locks = enter.locks}.outcome, "LEFT")
-  acquire "T2 x" "ACQUIRED"
-  enter.stock = {order_id = "o", lines = {{sku = "a", quantity = 1}}}
-  local refused = Guard.Enter(enter)
-  eq(refused.error.code, "FAILED_PRECONDITION")
-  eq(refused.error.message:find "^locks: " ~= nil, true)
+  use(2); local waiting = start(Guard.Enter, request("T3", {wait_ms = WAIT}))
+  Guard.Enter(request "T4") {outcome = "IN_PROGRESS"}
+  use(1); Guard.Renew(parts("T1", {lease_ms = LEASE})) {outcome = "RENEWED"}
+  Guard.Leave(parts("T1", {kind = "RETRYABLE"})) {outcome = "LEFT", locks = "RELEASED", stock = "EXPIRED"}
+  use(2); waiting() {outcome = "ENTERED"}
+  acquire "T2 x" "BUSY x held by T3"
+  Guard.Leave(parts("T3", {kind = "COMPLETE"})) {outcome = "LEFT", locks = "RELEASED", stock = "CONFIRMED"}
+  Guard.Enter(request "T5") {outcome = "REPLAY"}; inspect "x" "FREE"
+end
+
+-- promise L67: lock store: GetStatus says whether it is ready
+function case.get_status_has_the_lock_store()
+  Admin.GetStatus{} {lock_store = {ready = true}}
 end
 
 -- promise L66: lock store: List has each name once, whatever the size of a page

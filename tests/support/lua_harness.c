@@ -233,6 +233,27 @@ static int l_alarms(lua_State *L)
     return 1;
 }
 
+static int before_body = LUA_NOREF;
+
+static bool run_before(void *L)
+{
+    lua_rawgeti(L, LUA_REGISTRYINDEX, before_body);
+    lua_call(L, 0, 1);
+    const bool reaches = !lua_isboolean(L, -1) || lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return reaches;
+}
+
+/* before(n, body): before store call n of the calls that follow, body runs; false: that call does not reach the store */
+static int l_before(lua_State *L)
+{
+    luaL_unref(L, LUA_REGISTRYINDEX, before_body);
+    lua_pushvalue(L, 2);
+    before_body = luaL_ref(L, LUA_REGISTRYINDEX);
+    harness_before(h, (unsigned)luaL_checkinteger(L, 1), run_before, L);
+    return 0;
+}
+
 /* ring(function, base, argument): the ms that the alarm replies */
 static int l_ring(lua_State *L)
 {
@@ -304,10 +325,10 @@ static int l_listen(lua_State *L)
     unlisten(i);
     if (!lua_toboolean(L, 2))
         return 0;
-    if (harness_machine(h)) {
+    if (harness_machine(h))
         machine_engine_listen(harness_machine(h), channel_of(i), true);
+    if (!harness_has_redis(h))
         return 0;
-    }
     assert_int_equal(sscanf(harness_redis(h, "CONFIG GET unixsocket"), "%*s %255s", path), 1);
     listening[i].connection = redisConnectUnix(path);
     assert_non_null(listening[i].connection);
@@ -355,11 +376,12 @@ static void push_messages_of_machine(lua_State *L, size_t i)
 static int l_messages(lua_State *L)
 {
     lua_newtable(L);
-    for (size_t i = 0; i < SERVERS; i++)
+    for (size_t i = 0; i < SERVERS; i++) {
         if (listening[i].connection)
             push_messages_of_redis(L, i);
-        else if (listening[i].server && harness_machine(h))
+        if (listening[i].server && harness_machine(h))
             push_messages_of_machine(L, i);
+    }
     return 1;
 }
 
@@ -492,6 +514,7 @@ void lua_harness_open(lua_State *L, harness *of)
                                          {"is_parked", l_is_parked},
                                          {"answer", l_answer},
                                          {"alarms", l_alarms},
+                                         {"before", l_before},
                                          {"ring", l_ring},
                                          {"redis", l_redis},
                                          {"listen", l_listen},
@@ -517,7 +540,9 @@ void lua_harness_open(lua_State *L, harness *of)
     lua_setfield(L, -2, "digest");
     lua_pushinteger(L, STORE_WEIGHT_MAX);
     lua_setfield(L, -2, "weight_max");
-    lua_pushboolean(L, h && harness_machine(h));
+    lua_pushboolean(L, h && harness_machine(h) && !harness_has_redis(h));
     lua_setfield(L, -2, "is_machine");
+    lua_pushboolean(L, h && harness_machine(h) && harness_has_redis(h));
+    lua_setfield(L, -2, "has_two_stores");
     lua_setglobal(L, "harness");
 }

@@ -8,6 +8,7 @@
 #include <lockstock/rpc/exchange.h>
 
 #include "functions/library.h"
+#include "quorum/quorum.h"
 #include "services/rounds.h"
 #include "store/fcall.h"
 #include "store/value.h"
@@ -24,9 +25,9 @@ typedef struct kept {
 } kept;
 
 struct harness {
-    machine_engine *machine; /* NULL: there is a Redis */
-    redis_fixture *redis;
-    redisContext *connection;
+    machine_engine *machine;  /* has the locks, or everything; NULL: there is none */
+    redis_fixture *redis;     /* has the rest; NULL: there is none */
+    redisContext *connection; /* to it */
     lks_rpc_arena *arena;
     const char *ns, *server;
     uint64_t now_ns; /* moves by harness_advance_ms alone */
@@ -36,6 +37,9 @@ struct harness {
     size_t n_states;
     const service_alarm *last_alarms;
     bool altered;
+    unsigned before_n; /* store calls until `before` runs; 0: it does not */
+    bool (*before)(void *arg);
+    void *before_arg;
 };
 
 struct harness_waiting {
@@ -67,18 +71,26 @@ static const store_value *ask_machine(harness *h, const char *bytes, size_t len)
     return machine_engine_command(h->machine, parsed->n, words, h->arena);
 }
 
-static const store_value *ask(harness *h, const char *bytes, size_t len)
+static const store_value *ask_redis(harness *h, const char *bytes, size_t len)
 {
     void *reply = NULL;
 
-    if (h->machine)
-        return ask_machine(h, bytes, len);
     redisAppendFormattedCommand(h->connection, bytes, len);
     redisGetReply(h->connection, &reply);
     checked(h, reply);
     const store_value *value = store_value_copy(h->arena, value_of(h->arena, reply));
     freeReplyObject(reply);
     return value;
+}
+
+/* A command about the clock, and FLUSHALL, are for both. */
+static const store_value *ask(harness *h, const char *bytes, size_t len)
+{
+    if (!h->connection)
+        return ask_machine(h, bytes, len);
+    if (h->machine && (memmem(bytes, len, "ls:test:clock", 13) || memmem(bytes, len, "FLUSHALL", 8)))
+        ask_machine(h, bytes, len);
+    return ask_redis(h, bytes, len);
 }
 
 static char *text_of(lks_rpc_arena *arena, const store_value *value)
@@ -141,14 +153,18 @@ const char *harness_snapshot(harness *h)
         "end\n"
         "return table.concat(lines, '\\n')";
 
-    if (h->machine)
-        return machine_engine_snapshot(h->machine, h->arena);
-    return harness_redis(h, "EVAL %s 0", script);
+    const char *locks = h->machine ? machine_engine_snapshot(h->machine, h->arena) : "";
+    return h->connection ? lks_rpc_arena_printf(h->arena, "%s%s", harness_redis(h, "EVAL %s 0", script), locks) : locks;
 }
 
 machine_engine *harness_machine(const harness *h)
 {
     return h->machine;
+}
+
+bool harness_has_redis(const harness *h)
+{
+    return h->connection;
 }
 
 void harness_advance_ms(harness *h, int64_t ms)
@@ -192,7 +208,7 @@ static char *library_text(harness *h)
 
 void harness_alter(harness *h, const char *find, const char *replace)
 {
-    if (h->machine)
+    if (!h->connection)
         fail_msg("only a library in Redis is altered");
     const char *text = replaced(h, library_text(h), find, replace);
     load(h, text, strlen(text));
@@ -261,6 +277,7 @@ void harness_reset(harness *h)
     h->ns = "default";
     h->repeat_ms = 1000;
     h->server = "harness";
+    h->before_n = 0;
     end_states(h, NULL);
     harness_forget(h);
 }
@@ -304,7 +321,8 @@ harness *harness_new(void)
     h->options.sequence_block = 1;
     h->now_ns = clock_now_ns();
     h->arena = lks_rpc_arena_new();
-    if (!h->arena || !(engine && strcmp(engine, "machine") == 0 ? open_machine(h) : open_redis(h))) {
+    const bool has_machine = engine != NULL, has_redis = !engine || strcmp(engine, "both") == 0;
+    if (!h->arena || (has_redis && !open_redis(h)) || (has_machine && !open_machine(h))) {
         harness_free(h);
         return NULL;
     }
@@ -357,7 +375,8 @@ static bool plan_bytes(harness *h, const service *s, const char *method, const v
                            .service = s,
                            .state = state_of(h, s, h->server),
                            .now_ns = now_of(h),
-                           .repeat_ms = h->repeat_ms};
+                           .repeat_ms = h->repeat_ms,
+                           .lock_slack_ms = h->machine && h->connection ? 1 : 0};
     return rounds_plan(r, m, request, &settings);
 }
 
@@ -374,13 +393,24 @@ static bool plan_request(harness *h, const service *s, const char *method, const
 static const store_value *make_fcall(harness *h, const store_call *const calls[], size_t n)
 {
     fcall *f = fcall_new(calls, n, functions_digest, false);
+    const bool is_of_machine = h->machine && (!h->connection || quorum_is_of_locks(calls[0]));
 
-    const store_value *value = ask(h, f->bytes, f->len);
+    const store_value *value = is_of_machine ? ask_machine(h, f->bytes, f->len) : ask_redis(h, f->bytes, f->len);
     free(f);
     if (n > 1 && (value->type != STORE_ARRAY || value->n != n))
         fail_msg("%s: %s", calls[0]->function, text_of(h->arena, value));
     return n > 1 ? value->element : value;
 }
+
+void harness_before(harness *h, unsigned n, bool (*f)(void *arg), void *arg)
+{
+    h->before_n = n;
+    h->before = f;
+    h->before_arg = arg;
+}
+
+static const store_result unreachable = {
+    .code = LKS_UNAVAILABLE, .applied = LKS_APPLIED_NO, .message = "the store is unreachable"};
 
 /* The rounds of store calls until there is an answer, or the call waits. */
 static rounds_state run(harness *h, rounds *r, rounds_state state)
@@ -389,7 +419,8 @@ static rounds_state run(harness *h, rounds *r, rounds_state state)
         size_t n = r->plan.n_calls;
         for (size_t i = 0; i < n; i++) {
             const store_call *call = &r->plan.calls[i];
-            const store_result result = fcall_result(make_fcall(h, &call, 1), call->function);
+            const bool reaches = h->before_n == 0 || --h->before_n > 0 || h->before(h->before_arg);
+            const store_result result = reaches ? fcall_result(make_fcall(h, &call, 1), call->function) : unreachable;
             state = rounds_reply(r, i, &result, now_of(h));
         }
     }

@@ -21,8 +21,8 @@
 typedef struct harness harness;
 
 /* Starts Redis and loads the library. NULL on failure. Where the environment has LOCKSTOCK_TEST_ENGINE=machine, there
- * is no Redis: support/machine_engine.h takes its place. Where it has
- * LOCKSTOCK_MUTATION_FIND, that text of the library is replaced with
+ * is no Redis: support/machine_engine.h takes its place. With LOCKSTOCK_TEST_ENGINE=both the locks are in the machine, as
+ * in a lock store, and the rest in Redis. Where it has LOCKSTOCK_MUTATION_FIND, that text of the library is replaced with
  * LOCKSTOCK_MUTATION_REPLACE (tests/mutations/lua_operators.py). */
 harness *harness_new(void);
 void harness_free(harness *h);
@@ -80,6 +80,10 @@ void harness_event(harness *h, harness_waiting *w, service_event event);
 /* The same for an event that came during the call's last round: the call is not packed in between. */
 void harness_event_at_once(harness *h, harness_waiting *w, service_event event);
 
+/* Before store call n (from 1) of the calls that follow, f runs once; it may make calls. If it returns false, the store
+ * is unreachable for that store call. */
+void harness_before(harness *h, unsigned n, bool (*f)(void *arg), void *arg);
+
 /* Its answer; NULL while it waits, or with *error set. */
 const void *harness_answer(const harness_waiting *w, lks_error *error);
 bool harness_is_parked(const harness_waiting *w);
@@ -117,8 +121,9 @@ const char *harness_redis_words(harness *h, int n, const char *const words[], co
  * last CONFIG RESETSTAT, inside functions too. */
 long harness_commands(harness *h, const char *command);
 
-/* NULL: it is a Redis. */
+/* NULL: there is none. */
 struct machine_engine *harness_machine(const harness *h);
+bool harness_has_redis(const harness *h);
 
 /* One line for each key (but the clock's): name, type, instant of its end, digest
  * of its value. Two equal snapshots: nothing was changed. Valid like a response. */

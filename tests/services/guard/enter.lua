@@ -57,6 +57,7 @@ end
 -- promise GS3
 -- The locks are still held, but the record is gone: the attempt is new, and charged.
 function case.a_new_attempt_with_its_locks_is_no_repeat()
+  one_store_only "a token enters once"
   enter "T1 once=k limit=bob/5 lock=a,b" "ENTERED 1" {fences = {{name = "a"}, {name = "b"}}}
   inspect "a" "EXCLUSIVE T1"; inspect "b" "EXCLUSIVE T1"
   Idempotency.Delete{scope = "s", key = "k", group = "g"} "OK"
@@ -147,7 +148,8 @@ function case.renew_extends_all_or_none()
     ATTEMPT_LOST = function() Idempotency.Delete{scope = "s", key = "k", group = "g"} "OK" end} do
     harness.reset(); setup(); put "a 10"; enter "T1 once=k order=o1/a:1 hold=60000 lock=l"
     lose(); remember()
-    renew_guard("T1 once=k order=o1 hold=900000 lock=l", {lease_ms = 2 * LEASE})(part); unchanged()
+    renew_guard("T1 once=k order=o1 hold=900000 lock=l", {lease_ms = 2 * LEASE})(part)
+    if part ~= "LOCK_LOST" or not harness.has_two_stores then unchanged() end -- the locks are asked last there
   end
 end
 
@@ -190,6 +192,7 @@ end
 
 -- promise GS14: in a cluster all parts lie in one group
 function case.in_a_cluster_parts_lie_in_one_group()
+  one_store_only "the locks may lie elsewhere"
   harness.alter("if this_node() == '' then return end", "")
   local apart = "INVALID_ARGUMENT NO group: in a cluster all parts must lie in one group"
   put "a 10"; enter("T1" .. ALL) "ENTERED 1 a:8"
@@ -212,6 +215,7 @@ end
 -- promise GS1
 -- Calls of one FCALL see each other.
 function case.calls_together()
+  one_store_only "calls in two stores share no FCALL"
   put "a 3"
   local requests = repeated(6, function(i) return enter_request("T" .. i, "limit=bob/5", "order=o" .. i .. "/a:1", "lock=l" .. i) end)
   texts(Guard.Enter.together(requests)) ("ENTERED a:2, ENTERED a:1, ENTERED a:0, " .. ("OUT_OF_STOCK SOLD_OUT a:0"):rep(3, ", "))

@@ -48,6 +48,7 @@ end
 
 -- promise GS24: foreign data under a name of any part refuses the call, and nothing is changed
 function case.foreign_data()
+  one_store_only "the names of locks are not in Redis"
   local base = "ls:{default/g}:"
   refuses_foreign({
     {"SADD ? x", base .. "s/k:idem:r", "enter_k leave renew"}, {"SADD ? x", base .. "rate:k:bob", "enter"},

@@ -77,9 +77,10 @@ local function do_renew()
   elseif o and o.state ~= "RESERVED" then said = "HOLD_ENDED"
   elseif c.l and not held(c) then said = "LOCK_LOST" end
   renew_guard(parts(c), {lease_ms = lease * 1000})(said)
-  if said ~= "RENEWED" then return end
+  local rest_is_renewed = said == "LOCK_LOST" and harness.has_two_stores -- the locks are asked last there
+  if said ~= "RENEWED" and not rest_is_renewed then return end
   if c.k then records[c.k].ends = math.max(records[c.k].ends, now + lease) end
-  if c.l then locks[c.l].ends = math.max(locks[c.l].ends, now + lease) end
+  if held(c) then locks[c.l].ends = math.max(locks[c.l].ends, now + lease) end
   if o then o.ends = now + c.hold end
 end
 
@@ -129,7 +130,7 @@ function case.random_calls()
       choose{55, do_enter, 12, do_renew, 30, do_leave, 8, function()
         local by = TICK // 2 + TICK * pick(3)
         now = now + by
-        pass(by)
+        pass(by + 0.002) -- leases in the lock store are 1 ms longer
       end}
       expire()
       if step % 10 == 0 then check_all() end

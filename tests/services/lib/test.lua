@@ -16,13 +16,17 @@ case = setmetatable({}, {__newindex = function(_, name, body)
   cases[name], case_names[#case_names + 1] = body, name
 end})
 
--- The first line of a case that is about Redis itself, with the reason: the machine (support/machine_engine.h) skips it.
-function redis_only(why)
-  if not harness.is_machine then return end
+local function skip_if(condition, why)
+  if not condition then return end
   print("skipped: " .. why)
   skipped = true
   error(why, 0)
 end
+
+-- The first line of a case that is about Redis itself, with the reason: the machine (support/machine_engine.h) skips it.
+function redis_only(why) skip_if(harness.is_machine, why) end
+-- The same where the locks are in the machine, and the rest in Redis.
+function one_store_only(why) skip_if(harness.has_two_stores, why) end
 
 function setup() end -- a script may replace it: before each case
 

@@ -1,0 +1,111 @@
+-- Enter whose locks are in the lock store, and whose rest is in Redis: what happens between its calls. 1 looks at the
+-- rest, 2 takes the locks, 3 takes the rest, 4 releases the locks after a refusal.
+require "guard"
+
+local PARTS = " once=k limit=bob/5 order=o1/a:2 hold=60000 lock=l"
+local END = " once=k order=o1 hold=60000 lock=l"
+
+-- promise GS27: lock store: a refusal after the locks are taken releases them, and takes nothing else
+function case.what_changes_after_the_look_refuses()
+  for change, said in pairs{
+    [function() enter("T9 limit=bob/5", {limits = {cost = 4}}); enter "T8 limit=bob/5" end] = "LIMITED",
+    [function() deduct "o9 - a:9" end] = "OUT_OF_STOCK SOLD_OUT a:1",
+    [function() enter "T9 once=k" end] = "IN_PROGRESS 1",
+    [function() enter "T9 once=k"; complete "T9 once=k done" end] = "REPLAY 1 200 done"} do
+    harness.reset(); setup(); put "a 10"
+    local left
+    harness.before(3, function()
+      change(); inspect "l" "EXCLUSIVE T1"
+      left = {tostring(order "o1"), remaining "bob 5"}
+    end)
+    enter("T1" .. PARTS)(said); inspect "l" "FREE"
+    eq({tostring(order "o1"), remaining "bob 5"}, left)
+    enter "T1 order=o2/a:1 lock=m" "TOKEN_SPENT"
+  end
+end
+
+-- promise GS28: lock store: no copy of an Enter is entered with locks that another copy, or Leave, releases
+function case.a_copy_does_not_enter_after_a_refusal()
+  put "a 2"
+  local copy
+  harness.before(3, function()
+    deduct "o9 - a:1"
+    harness.before(1, function() -- the release of the locks
+      copy = enter "T1 order=o1/a:1 lock=l"
+    end)
+  end)
+  enter "T1 order=o1/a:2 lock=l" "OUT_OF_STOCK SOLD_OUT a:1"
+  copy "TOKEN_SPENT"; inspect "l" "FREE"; stock "a" "1 0 1"
+end
+
+-- promise GS28
+-- One copy waits for the lock, and is woken while the other has the lock and takes the rest next.
+function case.a_waiting_copy_is_refused_while_another_enters()
+  put "a 1"; enter "T9 lock=l"
+  wait "S1 T1 order=o1/a:1 lock=l" "WAITS"; complete "T9 lock=l"
+  local woken
+  harness.before(3, function()
+    inspect "l" "EXCLUSIVE T1"; put "a 0"; woken = deliver(); put "a 1"
+  end)
+  enter "T1 order=o1/a:1 lock=l" "TOKEN_SPENT"
+  woken "S1 T1 OUT_OF_STOCK SOLD_OUT a:0"; inspect "l" "FREE"; stock "a" "1 0 0"
+end
+
+-- promise GS13
+function case.the_end_of_a_hold_is_looked_for()
+  local function looks_for_it()
+    for _, a in ipairs(harness.alarms()) do
+      if a["function"] == "stock_expire" then return a.base end
+    end
+  end
+  put "a 10"
+  enter("T1" .. PARTS); eq(looks_for_it(), "ls:{default/g}:")
+  enter("T1" .. PARTS) "ENTERED 1 a:8 again"; eq(looks_for_it(), "ls:{default/g}:")
+  renew_guard("T1" .. END) "RENEWED"; eq(looks_for_it(), "ls:{default/g}:")
+  force_release "l" "T1"
+  renew_guard("T1" .. END) "LOCK_LOST"; eq(looks_for_it(), "ls:{default/g}:")
+end
+
+-- promise GS28
+function case.a_copy_that_enters_first()
+  put "a 10"
+  harness.before(3, function() enter("T1" .. PARTS) "ENTERED 1 a:8" end)
+  enter("T1" .. PARTS) "ENTERED 1 a:8 again" {fences = {{name = "l"}}}
+  stock "a" "8 2 0"; eq(remaining "bob 5", 4); inspect "l" "EXCLUSIVE T1"
+end
+
+-- promise GS28
+function case.a_copy_that_has_left()
+  for leave, said in pairs{[complete] = "REPLAY 1 200", [retry] = "TOKEN_SPENT"} do
+    harness.reset(); setup(); put "a 10"
+    harness.before(3, function() enter("T1" .. PARTS) "ENTERED 1 a:8"; leave("T1" .. END) {outcome = "LEFT"}; remember() end)
+    enter("T1" .. PARTS)(said); unchanged()
+    harness.before(3, function() enter "T2 limit=eve/5 lock=l" "ENTERED"; leave "T2 lock=l" "LEFT RELEASED" end)
+    enter "T2 limit=eve/5 lock=l" "TOKEN_SPENT"
+    eq(remaining "eve 5", 4)
+  end
+end
+
+-- promise GS28
+function case.a_leave_before_the_rest_is_taken()
+  put "a 10"
+  harness.before(3, function() retry("T1" .. END) {outcome = "SUPERSEDED", locks = "RELEASED"} end)
+  enter("T1" .. PARTS) "TOKEN_SPENT"
+  stock "a" "10 0 0"; record "k" "NONE"; eq(remaining "bob 5", 5); inspect "l" "FREE"
+end
+
+-- promise GS29: lock store: a repeat goes on where a call ended between the two stores
+function case.a_store_that_is_unreachable_between_the_calls()
+  put "a 10"
+  local function unreachable() return false end
+  for n, applied in ipairs{"NO", "NO", "MAYBE"} do
+    harness.before(n, unreachable)
+    enter("T1" .. PARTS)("UNAVAILABLE " .. applied .. "...")
+  end
+  inspect "l" "EXCLUSIVE T1"; stock "a" "10 0 0"
+  enter "T2 lock=l" "BUSY l held by T1"
+  enter("T1" .. PARTS) "ENTERED 1 a:8"; eq(remaining "bob 5", 4)
+  harness.before(2, unreachable); renew_guard("T1" .. END) "UNAVAILABLE MAYBE..."; renew_guard("T1" .. END) "RENEWED"
+  harness.before(2, unreachable); complete("T1" .. END .. " done") "UNAVAILABLE MAYBE..."; inspect "l" "EXCLUSIVE T1"
+  complete("T1" .. END .. " done") "LEFT RELEASED CONFIRMED again"; inspect "l" "FREE"
+end
