@@ -34,9 +34,8 @@ def not_first(request):
 
 
 class Load:
-    def __init__(self, callers, rng, separate_locks=False):
+    def __init__(self, callers, rng):
         self.callers, self.rng = callers, rng
-        self.separate_locks = separate_locks  # Enter takes locks alone, or none
         self.history = []
         self.numbers = itertools.count()
         self.followed, self.positions = {group: [] for group in GROUPS}, {}
@@ -276,10 +275,6 @@ class Load:
         for name, share in (("once", 0.7), ("locks", 0.5), ("limits", 0.4), ("stock", 0.6)):
             if rng.random() > share and len(parts) > 1:
                 del parts[name]
-        if self.separate_locks and "locks" in parts:
-            if rng.random() < 0.5 or len(parts) == 1:
-                return {"locks": parts["locks"]}
-            del parts["locks"]
         if "once" in parts and "stock" in parts and rng.random() < 0.5:  # all attempts of a key have the same order
             parts["stock"] = {"orderId": parts["once"]["key"], "buyerId": "buyer0", "holdMs": rng.choice([500, 3000]),
                               "lines": [{"sku": GATE, "quantity": 1 + at % 3}]}

@@ -22,7 +22,6 @@ class Store:
     faults = []
     not_by_itself = ()      # of these, those that are done only if --faults names them
     common = None           # names of what is done to processes and to Redis; None: all
-    separate_locks = False  # locks are not in the store
 
     def __init__(self):
         self.flags = {}  # more flags of each lockstockd
@@ -197,12 +196,17 @@ class Zookeeper(OneRedis):
               "lock_link_delayed", "lock_link_silent", "lock_link_refused", "server_alone", "server_with_one_member",
               "server_clock_set", "member_cut_off", "leader_cut_off", "all_members_cut_off", "server_with_minority",
               "member_disk_full", "leader_disk_full", "all_disks_full"]
-    # ZooKeeper 3.8.0 itself loses answered writes by these: docs/quorum.md.
+    # ZooKeeper 3.8.0 itself loses answered writes by these, and at times by two kills: docs/quorum.md.
     not_by_itself = ("member_cut_off", "leader_cut_off", "all_members_cut_off", "server_with_minority", "member_disk_full",
                      "leader_disk_full", "all_disks_full")
     common = ["server_killed", "server_ended", "server_stopped", "caller_killed", "caller_stopped", "messages_doubled"]
-    separate_locks = True
     MEMBERS = 3
+
+    def __init__(self, folder, files, classes):
+        super().__init__(folder, files)
+        self.classes = classes or ":".join(glob.glob("/usr/share/java/*.jar"))
+        if classes:
+            self.not_by_itself = ()
 
     async def start(self, n_servers):
         await super().start(n_servers)
@@ -240,10 +244,9 @@ class Zookeeper(OneRedis):
                   for k, node in enumerate(self.nodes)]
         with open(f"{data}/zoo.cfg", "w") as out:
             out.write("\n".join(lines) + "\n")
-        classes = ":".join(glob.glob("/usr/share/java/*.jar"))
         member = Program(["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true",
                           "-Dzookeeper.fastleader.maxNotificationInterval=2000",  # or who was cut off long stays so as long again
-                          "-cp", classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{data}/zoo.cfg"],
+                          "-cp", self.classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{data}/zoo.cfg"],
                          f"{self.folder}/member{i}.log")
         member.pid_file = f"{data}/pid"  # where network.py looks for it
         return member
@@ -540,11 +543,11 @@ class RedisSet(Store):
                     raise
 
 
-def store_of(name, folder, files):
+def store_of(name, folder, files, zookeeper):
     if name == "embedded":
         return Embedded(folder, files)
     if name == "redis":
         return OneRedis(folder, files)
     if name == "zookeeper":
-        return Zookeeper(folder, files)
+        return Zookeeper(folder, files, zookeeper)
     return RedisSet(folder, files, name)

@@ -37,7 +37,7 @@ class World:
         build = arguments.build
         self.files = RedisFiles(folder, os.path.join(build, "tests/support/libshifted-clock.so"),
                                 os.path.join(build, "tests/torture/libsynced-bytes.so"))
-        self.store = store_of(arguments.store, folder, self.files)
+        self.store = store_of(arguments.store, folder, self.files, arguments.zookeeper)
         self.servers, self.callers = [], []
         self.wires = []  # before each server's tcp
 
@@ -187,7 +187,7 @@ async def torture(arguments, folder):
     world = World(arguments, folder)
     rng = random.Random(arguments.seed)
     await world.start()
-    load = Load(world.callers, random.Random(rng.random()), world.store.separate_locks)
+    load = Load(world.callers, random.Random(rng.random()))
     only = arguments.faults.split(",") if arguments.faults is not None else None
     nemesis = Nemesis(world, random.Random(rng.random()), load.history, only)
     wall_ns = time.time_ns() - now_ns()
@@ -228,6 +228,7 @@ def main():
     parser.add_argument("--faults", default=None, help="only these, with commas; empty: none")
     parser.add_argument("--server", default=None)
     parser.add_argument("--flag", action="append", default=[], help="one more of lockstockd's")
+    parser.add_argument("--zookeeper", default=None, help="the class path of another ZooKeeper than Debian's; then all faults are done")
     parser.add_argument("--back", type=float, default=BACK_S, help="seconds until all must be back")
     parser.add_argument("--keep", default=None, help="where the history and the logs stay")
     arguments = parser.parse_args()
