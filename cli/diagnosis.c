@@ -159,20 +159,10 @@ static const char *remedy_of(lks_reason reason, const lks_store_status *status)
                  "lockstockd's log";
 }
 
-static bool has_condition(const lks_get_status_response *status, const char *about)
-{
-    for (size_t i = 0; status && i < status->n_conditions; i++)
-        if (strcmp(status->conditions[i]->about, about) == 0)
-            return true;
-    return false;
-}
-
-/* The store was asked for a lock, which says nothing of it when the lock store is away. */
 static void check_store(const diagnosis_facts *facts, findings *f)
 {
     const lks_store_status *status = facts->status ? facts->status->store : NULL;
-    const probe asked = has_condition(facts->status, "lock-store") ? (probe){.took_ns = 0} : facts->store;
-    const lks_error *error = &asked.error;
+    const lks_error *error = &facts->store.error;
     lks_reason reason = status ? lks_reason_of(status->reason_word) : LKS_REASON_NONE;
     char version[WORDS_BYTES] = "";
 
@@ -181,7 +171,7 @@ static void check_store(const diagnosis_facts *facts, findings *f)
             facts->status_error.message);
     } else if (status && !status->ready) {
         say(f, DIAGNOSIS_DOWN, "store", remedy_of(reason, status), "is not ready: %s", status->reason);
-    } else if (probe_is_down(&asked)) {
+    } else if (probe_is_down(&facts->store)) {
         say(f, DIAGNOSIS_DOWN, "store", remedy_of(error->reason, NULL), "does not answer: %s", error->message);
     } else if (error->code == LKS_RESOURCE_EXHAUSTED) {
         say(f, DIAGNOSIS_PROBLEM, "store", remedy_of(error->reason, NULL), "has no room: %s", error->message);
@@ -261,6 +251,8 @@ static void check_conditions(const lks_get_status_response *status, findings *f)
         {"servers", "run the same version with the same settings on all servers: compare `lockstockd --print-config`"},
     };
 
+    if (status->lock_store && status->lock_store->ready)
+        say(f, DIAGNOSIS_OK, "lock-store", NULL, "ready, ZooKeeper");
     for (size_t i = 0; i < status->n_conditions; i++)
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
             if (strcmp(status->conditions[i]->about, known[k].about) == 0)

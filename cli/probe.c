@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include <lockstock/v1/id.lks_client.h>
-#include <lockstock/v1/lock.lks_client.h>
+#include <lockstock/v1/ratelimit.lks_client.h>
 
 #include "base/clock.h"
 
@@ -21,12 +21,12 @@ probe probe_server(lks_channel *channel)
 
 probe probe_store(lks_channel *channel)
 {
-    lks_inspect_request asking = LKS_INSPECT_REQUEST_INIT;
+    lks_list_policies_request asking = LKS_LIST_POLICIES_REQUEST_INIT;
     uint64_t began = clock_now_ns();
     probe p = {.took_ns = 0};
 
-    asking.name = "lockstock-status";
-    lks_lock_inspect(channel, &asking, NULL, NULL, &p.error);
+    asking.page_size = 1;
+    lks_rate_limit_list_policies(channel, &asking, NULL, NULL, &p.error);
     p.took_ns = clock_now_ns() - began;
     return p;
 }

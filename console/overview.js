@@ -40,7 +40,7 @@ export function open(main) {
   const tiles = {
     calls: tile('Calls a second'), refused: tile('Refused a second'), waiting: tile('Waiting now'), trip: tile('Round trip to the store'),
   }
-  const what = facts(['Server', 'Running for', 'Store', 'Units sold a second', 'Connections', 'Ready'])
+  const what = facts(['Server', 'Running for', 'Store', 'Locks', 'Units sold a second', 'Connections', 'Ready'])
   const methods = table('Methods', [
     { title: 'Method', cell: (row) => row.name },
     { title: 'Calls a second', kind: 'time number', cell: (row) => number(row.rate) },
@@ -75,6 +75,7 @@ export function open(main) {
     what.set('Server', `lockstockd ${status.version}`)
     what.set('Running for', time(status.upMs))
     what.set('Store', `${status.store.kind.replace('STORE_KIND_', '').toLowerCase()}, Redis ${status.store.version || '–'}`)
+    what.set('Locks', status.lockStore ? `ZooKeeper, ${status.lockStore.ready ? 'ready' : 'not ready'}` : 'in the store')
     what.set('Units sold a second', number(readings.rate('lockstock_call_units_total', { grpc_method: 'Deduct' })))
     what.set('Connections', number(readings.sum('lockstock_connections')))
     what.set('Ready', status.store.ready ? 'yes' : `no: ${status.store.reason}`)

@@ -1,6 +1,7 @@
 /* Called by server.c at its start and when files were read again. */
 #include "note.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 #include "commit.h"
 
-enum { NAMESPACES_BYTES = 128, POLICY_DIGITS = 12 }; /* the first ones of the digest */
+enum { NAMESPACES_BYTES = 128, POLICY_DIGITS = 12, ID_BYTES = 24 }; /* the first ones of the digest */
 
 static const char *word(bool value)
 {
@@ -42,15 +43,21 @@ static void write_namespaces(const config_list *list, char *text, size_t size)
         at += (size_t)snprintf(text + at, size - at, "%s%s", i == 0 ? ":" : "+", names[i]);
 }
 
-void note_of(const settings *c, const char *policy, char note[PEERS_NOTE_BYTES])
+void note_settings(peers *p, const settings *c, const char *policy, const quorum *locks)
 {
-    char namespaces[NAMESPACES_BYTES];
+    char note[PEERS_NOTE_BYTES], namespaces[NAMESPACES_BYTES], ensemble[ID_BYTES] = "";
+    quorum_view view = {.ensemble = 0};
 
+    if (locks)
+        quorum_look(locks, &view);
+    if (view.ensemble != 0)
+        snprintf(ensemble, sizeof ensemble, "%" PRIx64, view.ensemble);
     write_namespaces(&c->lock_store_namespaces, namespaces, sizeof namespaces);
-    snprintf(note, PEERS_NOTE_BYTES,
+    snprintf(note, sizeof note,
              "version=%s commit=%s policy=%.*s wait-replicas=%ld wait-ms=%ld allow-unsafe-store=%s message-bytes=%ld "
-             "timeout-ms=%ld timeout-max-ms=%ld remember-refusals=%s id-sequence-block=%ld lock-store=%s%s",
+             "timeout-ms=%ld timeout-max-ms=%ld remember-refusals=%s id-sequence-block=%ld lock-store=%s%s ensemble=%s",
              LOCKSTOCK_VERSION, LOCKSTOCK_COMMIT, POLICY_DIGITS, *policy ? policy : "none", c->wait_replicas,
              c->wait_ms, word(c->allow_unsafe_store), c->message_bytes, c->timeout_ms, c->timeout_max_ms,
-             word(c->remember_refusals), c->id_sequence_block, lock_path(c), namespaces);
+             word(c->remember_refusals), c->id_sequence_block, lock_path(c), namespaces, ensemble);
+    peers_note(p, note);
 }

@@ -256,12 +256,19 @@ static void on_ready(void *arg, bool ready, store_fault fault)
     set_condition(s, CONDITION_STORE, !ready, fault.reason, fault.text);
 }
 
+static void note_for_others(server *s)
+{
+    if (s->peers)
+        note_settings(s->peers, s->config, identity_policy(s->identity), s->quorum);
+}
+
 /* The other services go on without it. */
 static void on_lock_store_ready(void *arg, bool ready, store_fault fault)
 {
     server *s = arg;
-    (void)ready;
 
+    if (ready)
+        note_for_others(s);
     set_condition(s, CONDITION_LOCK_STORE, false, fault.reason, fault.text);
 }
 
@@ -285,16 +292,6 @@ static void on_certificates_timer(uv_timer_t *timer)
 
 /* ---- other servers on the store ----------------------------------------------------------- */
 
-static void note_settings(server *s)
-{
-    char note[PEERS_NOTE_BYTES];
-
-    if (!s->peers)
-        return;
-    note_of(s->config, identity_policy(s->identity), note);
-    peers_note(s->peers, note);
-}
-
 static void on_peers(void *arg, const char *differs)
 {
     set_condition(arg, CONDITION_SERVERS, false, LKS_REASON_NONE, differs);
@@ -308,7 +305,7 @@ static void open_peers(server *s)
     store_look(s->store, &view);
     if (!view.embedded)
         s->peers = peers_new(&options);
-    note_settings(s);
+    note_for_others(s);
 }
 
 static void on_wake(void *arg, const char *data, size_t len)
@@ -428,7 +425,7 @@ static void use_files(void *arg, identity **loaded, lks_code code, lks_error *er
     check_modes(s->config);
     log_info("reloaded", "%s", "what=identity,certificates,store");
     look_at_certificates(s);
-    note_settings(s);
+    note_for_others(s);
     notify_reloaded(s->notify, NULL);
 }
 
@@ -536,7 +533,8 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .services = {.sequence_block = s->config->id_sequence_block,
                      .remembers_refusals = s->config->remember_refusals,
                      .lock_slack_ms = s->quorum ? quorum_slack_ms : NULL,
-                     .lock_slack_arg = s->quorum,
+                     .lock_store_ready = s->quorum ? quorum_is_ready : NULL,
+                     .lock_store = s->quorum,
                      .look = store_look,
                      .look_primary = store_look_primary,
                      .store = s->store,

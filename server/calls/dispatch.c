@@ -171,7 +171,7 @@ static bool is_within_quotas(running *r)
 
 static uint32_t lock_slack_ms(const service_options *services, lks_rpc_slice ns)
 {
-    return services->lock_slack_ms ? services->lock_slack_ms(services->lock_slack_arg, ns) : 0;
+    return services->lock_slack_ms ? services->lock_slack_ms(services->lock_store, ns) : 0;
 }
 
 /* Unpacks and plans a call; false: rounds.error is set. */

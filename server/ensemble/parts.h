@@ -41,6 +41,7 @@ struct zookeeper {
     uv_timer_t timer; /* CONNECTING: names again; CHECKING: the root again; PAUSING: the end */
     uint32_t failures;
     uint64_t random;
+    uint64_t root_id;
     size_t created; /* bytes of the root that were created */
     bool told;      /* the state was told, and with this reason */
     bool told_ready;

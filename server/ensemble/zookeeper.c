@@ -135,10 +135,11 @@ static void on_root(int rc, const char *data, int len, const struct Stat *stat, 
 {
     zookeeper *z = (zookeeper *)(uintptr_t)arg;
 
-    (void)data, (void)len, (void)stat;
+    (void)data, (void)len;
     if (z->state != CHECKING || rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZSESSIONEXPIRED)
         return;
     if (rc == ZOK) {
+        z->root_id = ((uint64_t)stat->ctime << 20) ^ (uint64_t)stat->czxid;
         become_ready(z);
     } else if (rc == ZNONODE && z->create_root && z->created == 0) {
         create_next_part(z);
@@ -286,6 +287,11 @@ const struct ACL_vector *zookeeper_acl(const zookeeper *z)
 bool zk_is_ready(const zookeeper *z)
 {
     return z->state == READY && session_is_up(z->session);
+}
+
+uint64_t zk_root_id(const zookeeper *z)
+{
+    return z->root_id;
 }
 
 static void release(void *owner)

@@ -76,6 +76,9 @@ lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error);
 /* Whether requests are sent. */
 bool zk_is_ready(const zookeeper *zookeeper);
 
+/* When the root was created: other roots, and those of other ensembles, have another one. 0: it was not read yet. */
+uint64_t zk_root_id(const zookeeper *zookeeper);
+
 /* Ends the session and frees the object. Does not block. Requests that are pending end with ZK_UNKNOWN, then `closed`
  * runs, on the loop; no other event follows. A session whose connection is down is not ended but expires: its ephemeral
  * nodes stay until then. Allowed inside an event. */

@@ -124,6 +124,15 @@ static void tell_conditions(const conditions *from, answer *a, lks_get_status_re
     }
 }
 
+static lks_lock_store_status *tell_lock_store(const service_options *of, answer *a)
+{
+    lks_lock_store_status *status =
+        ((lks_lock_store_status **)answer_messages(a, &lockstock__v1__lock_store_status__descriptor, 1))[0];
+
+    status->ready = of->lock_store_ready(of->lock_store);
+    return status;
+}
+
 static void get_status_finish(const lks_get_status_request *request, answer *a, lks_get_status_response *response)
 {
     const admin_state *state = a->plan->state;
@@ -154,6 +163,8 @@ static void get_status_finish(const lks_get_status_request *request, answer *a, 
     status->round_trip_us = view.ready ? view.round_trip_us : 0;
     status->at_ms = view.ready ? view.at_ms : 0;
     tell_conditions(state->options.conditions, a, response);
+    if (state->options.lock_store)
+        response->lock_store = tell_lock_store(&state->options, a);
 }
 
 static void get_metrics_prepare(const lks_get_metrics_request *request, plan *p)

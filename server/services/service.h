@@ -157,9 +157,10 @@ typedef struct service_caller {
 typedef struct service_options {
     int64_t sequence_block;  /* ids of a SEQUENCE that a server takes at once */
     bool remembers_refusals; /* refusals may come from this server's memory (recent.h) */
-    /* plan.lock_slack_ms of a namespace; NULL: there is no lock store. */
-    uint32_t (*lock_slack_ms)(void *arg, lks_rpc_slice ns);
-    void *lock_slack_arg;
+    /* plan.lock_slack_ms of a namespace, and the state of the lock store; NULL: there is no lock store. */
+    uint32_t (*lock_slack_ms)(void *lock_store, lks_rpc_slice ns);
+    bool (*lock_store_ready)(const void *lock_store);
+    void *lock_store;
     /* The store and its state: store_look and store_look_primary. NULL: unknown. */
     void (*look)(const store *store, store_view *ret);
     bool (*look_primary)(const store *store, size_t i, store_primary *ret);

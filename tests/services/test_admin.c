@@ -86,6 +86,7 @@ TEST(the_store_is_not_asked)
     assert_string_equal(response->store->version, "7.0.15");
     assert_int_equal(response->store->kind, LKS_STORE_KIND_REDIS);
     assert_int_equal(response->n_conditions, 0);
+    assert_null(response->lock_store);
     assert_string_equal(response->store->reason, "");
     assert_string_equal(response->store->reason_word, "");
 }

@@ -344,6 +344,12 @@ lks_code zk_check(const zk_options *options, lks_error *error)
     return LKS_OK;
 }
 
+uint64_t zk_root_id(const zookeeper *z)
+{
+    (void)z;
+    return 1;
+}
+
 lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error)
 {
     zookeeper *z = memory_alloc(sizeof *z);

@@ -248,6 +248,19 @@ TEST(conditions_of_the_server_are_reported_except_for_the_store)
     remedy_has("certificate", "--tls-certificate");
 }
 
+TEST(a_lock_store_is_ok_when_it_is_ready)
+{
+    lks_lock_store_status locks = {.base = PROTOBUF_C_MESSAGE_INIT(&lockstock__v1__lock_store_status__descriptor)};
+
+    status.lock_store = &locks;
+    expect("");
+    assert_int_equal(n, 5); /* why it is not is a condition */
+    locks.ready = true;
+    expect("");
+    assert_int_equal(n, 6);
+    ok_text_has("lock-store", "ready");
+}
+
 TEST(a_store_that_is_away_has_no_ok)
 {
     store.at_ms = 0;

@@ -186,6 +186,22 @@ TEST(a_missing_root_is_named_and_found_later)
     client_close(&c);
 }
 
+/* By which servers find that they use different ensembles. */
+TEST(a_root_has_an_id_that_others_do_not_have)
+{
+    client first, same, other;
+
+    client_ready(&first, scene_hosts(), "/one");
+    client_ready(&same, scene_hosts(), "/one");
+    client_ready(&other, scene_hosts(), "/other");
+    assert_int_not_equal(zk_root_id(first.zookeeper), 0);
+    assert_int_equal(zk_root_id(first.zookeeper), zk_root_id(same.zookeeper));
+    assert_int_not_equal(zk_root_id(first.zookeeper), zk_root_id(other.zookeeper));
+    client_close(&first);
+    client_close(&same);
+    client_close(&other);
+}
+
 TEST(nodes_of_a_user_are_his)
 {
     client owner, other;
