@@ -198,7 +198,8 @@ end
 local function call(handler, base, now, words, first, last)
   dirty = false
   local ok, reply = pcall(handler, base, now, unpack(words, first, last))
-  return ok and reply or reply_of_error(reply)
+  if ok then return reply end
+  return reply_of_error(reply)
 end
 
 -- Registers `handler(base, now, argument...)` -> reply array; each sub-call reads and writes for itself. arguments.txt
@@ -242,12 +243,16 @@ end
 --   handler                   checks, then changes s alone, and touches it before
 --   shared.close(s)           after the last, when s was touched: writes the changes. Its error goes to each sub-call
 --                             that touched s
-local function define_pass(name, flags, handler, shared)
+--   alone(base, nil, argument...)  may be nil; else it is asked first when no other sub-call has the base, for usual cases:
+--                             the same reply and writes, with less work; nil: another case, and nothing was written
+local function define_pass(name, flags, handler, shared, alone)
   register(name, flags, function(bases, words)
     local last, n_words = 1 + words[1], #words
     if last == n_words then -- a sub-call alone: most are, and tables cost more than what they hold
+      local reply = alone and call(alone, bases[1], nil, words, 2, last)
+      if reply then return reply end
       local s = shared.open(bases[1])
-      local reply = call_on(s, handler, 1, words, 2, last)
+      reply = call_on(s, handler, 1, words, 2, last)
       return s.touched and close_on(s, shared) or reply
     end
     local replies, states, final, n, i = {}, {}, {}, 0, 1
@@ -255,14 +260,20 @@ local function define_pass(name, flags, handler, shared)
     while i <= n_words do
       n, last = n + 1, i + words[i]
       local base = bases[n] or bases[1]
-      local s = states[base] or shared.open(base)
-      replies[n] = call_on(s, handler, n, words, i + 1, last)
-      i = last + 1
-      if i > n_words or n == final[base] and bases[2] then
-        local wrong = s.touched and close_on(s, shared)
-        for k in pairs(wrong and s.touched or {}) do replies[k] = wrong end
+      local s, is_last = states[base], n == final[base] and bases[2]
+      local reply = is_last and alone and not s and call(alone, base, nil, words, i + 1, last)
+      if reply then
+        replies[n], i = reply, last + 1
       else
-        states[base] = s
+        s = s or shared.open(base)
+        replies[n] = call_on(s, handler, n, words, i + 1, last)
+        i = last + 1
+        if i > n_words or is_last then
+          local wrong = s.touched and close_on(s, shared)
+          for k in pairs(wrong and s.touched or {}) do replies[k] = wrong end
+        else
+          states[base] = s
+        end
       end
     end
     return replies

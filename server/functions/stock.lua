@@ -118,6 +118,26 @@ local function make_order(s, way, id, buyer, hold_ms, ...)
   return reply
 end
 
+-- The usual Deduct, of one line: a new order, and an item without a limit, a window and holds. It writes what make_order
+-- and close_stock would, without their tables.
+local function sell(base, _, id, buyer, sku, quantity, another)
+  local order_at, item_at = base .. 'stock:o:' .. id, base .. 'stock:i:' .. sku
+  if another or redis.call('GET', order_at) then return nil end
+  local item = redis.call('GET', item_at)
+  if not item or #item ~= ITEM_BYTES then return nil end
+  local mark, available, sold, version, limit, opens, closes, keep_ms, era, reserved, born = struct.unpack(ITEM_FORMAT, item)
+  if mark ~= ITEM_MARK or limit ~= 0 or reserved ~= 0 or opens + closes ~= 0 then return nil end
+  local left = available - quantity
+  if left < 0 then return {'SOLD_OUT', 1, 0, available} end
+  if redis.call('EXISTS', base .. 'stock:r') == 1 then return nil end
+  write('XADD', base .. 'stock:ledger', '*', '1', 'DEDUCTED\0' .. sku .. '\0' .. quantity .. '\0' .. id .. '\0')
+  write('SET', item_at, struct.pack(ITEM_FORMAT, mark, left, sold + quantity, version + 1, limit, opens, closes, keep_ms, era,
+    reserved, born))
+  write('SET', order_at, struct.pack(ORDER_FORMATS[1], ORDER_MARK, 1, DEDUCT.how, DEDUCT.state, keep_ms, buyer, sku,
+    quantity, 0, left, era), 'PX', ms_text(keep_ms))
+  return left
+end
+
 -- Both -> {available of each line}
 --         {refusal, 1 when it does not depend on the buyer, place from 0, available of each line that has it}
 --         {'AGAIN', ms left of the hold, available of each line}: the first answer
@@ -125,7 +145,7 @@ end
 --         {'CLAIM'}: claim the units first, then call the function that takes the claim
 define_pass('stock_deduct', {}, function(s, id, buyer, ...)
   return make_order(s, DEDUCT, id, buyer, '0', ...)
-end, SHARED)
+end, SHARED, sell)
 
 define_pass('stock_reserve', {}, function(s, id, buyer, hold_ms, ...)
   return make_order(s, RESERVE, id, buyer, hold_ms, ...)

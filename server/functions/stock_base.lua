@@ -36,7 +36,7 @@ local QUANTITY, RETURNED, LEFT, LINE_ERA, LINE = 1, 2, 3, 4, 5 -- within a line;
 
 -- The first byte of packed data. The byte and the length tell foreign data.
 local ITEM_MARK, ORDER_MARK = 1, 2
-local ITEM_BYTES = 81
+local ITEM_BYTES, ITEM_FORMAT = 81, '<Bdddddddddd'
 -- Methods and states are packed as their places.
 local WORDS = {'DEDUCT', 'RESERVE', 'CANCEL', 'RESERVED', 'CONFIRMED', 'EXPIRED', 'CANCELLED', 'RETURNED'}
 local PLACE = {}
@@ -47,7 +47,7 @@ local ORDER_FORMATS = {[0] = '<BBBBds'}
 for n = 1, 64 do ORDER_FORMATS[n] = ORDER_FORMATS[n - 1] .. LINE_FORMAT end
 
 local function pack_item(item)
-  return struct.pack('<Bdddddddddd', ITEM_MARK, unpack(item, 1, BORN))
+  return struct.pack(ITEM_FORMAT, ITEM_MARK, unpack(item, 1, BORN))
 end
 
 -- nil for foreign data.

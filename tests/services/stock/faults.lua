@@ -103,8 +103,10 @@ end
 
 -- promise S33: an error after a write: INTERNAL, MAYBE
 function case.an_error_after_a_write_is_maybe()
-  put "a 10"; harness.alter("write('SET', key, texts[key], 'PX'", "write('NOSUCH', key, texts[key], 'PX'")
-  deduct "o - a:1" "INTERNAL MAYBE..."
+  put "a 10"; put "b 10"
+  harness.alter("write('SET', key, texts[key], 'PX'", "write('NOSUCH', key, texts[key], 'PX'")
+  deduct "o - a:1 b:1" "INTERNAL MAYBE..."
+  harness.alter("write('SET', order_at", "write('NOSUCH', order_at"); deduct "o - a:1" "INTERNAL MAYBE..."
 end
 
 -- Expired holds are given back completely; after an error in the middle the result is unknown.
@@ -114,19 +116,21 @@ function case.an_error_while_giving_back_is_maybe()
 end
 
 function case.an_error_before_a_write_is_no()
-  put "a 10"; remember()
+  put "a 10"; put "b 10"; remember()
   harness.alter("redis.call('GET', s.base .. 'stock:i:'", "redis.call('NOSUCH', s.base .. 'stock:i:'")
-  deduct "o - a:1" "INTERNAL NO..."; unchanged()
+  deduct "o - a:1 b:1" "INTERNAL NO..."; unchanged()
+  harness.alter("redis.call('GET', item_at)", "redis.call('NOSUCH', item_at)"); deduct "o - a:1" "INTERNAL NO..."; unchanged()
 end
 
 -- A reply of an unexpected shape neither crashes nor succeeds.
 function case.a_reply_of_another_shape_is_an_error()
   put "a 10"; harness.alter("if not due then return {'MORE'} end", "if true then return {'OK', 'x'} end")
   stock "a" "INTERNAL..."
-  harness.alter("reply = left", "if true then return {'DEDUCTED'} end"); deduct "o - a:1" "INTERNAL MAYBE..."
-  for _, reply in ipairs{"{left, 1}", "{'SOLD_OUT', 1, 1, 0}", "{}"} do
-    harness.alter("reply = left", "if true then return " .. reply .. " end"); deduct "o - a:1" "INTERNAL..."
+  for _, reply in ipairs{"{'DEDUCTED'}", "{left, 1}", "{'SOLD_OUT', 1, 1, 0}", "{}"} do
+    harness.alter("local left = available - quantity", "local left if true then return " .. reply .. " end")
+    deduct "o - a:1" "INTERNAL MAYBE..."
   end
+  harness.alter("reply = left", "if true then return {} end")
   reserve "o - 1000 a:1" "INTERNAL..."
   harness.alter("local reply, n = {state, hold_ms, order[BUYER]}, 3", "if true then return {state} end local reply, n")
   deduct "o - a:1"; order "o" "INTERNAL NO..."; confirm "o" "INTERNAL..."; take_back "r o" "INTERNAL MAYBE..."
