@@ -213,8 +213,8 @@ local function check_rules(s, peek, now, cost, mode, id, again_ms, signature, ar
 end
 
 -- The same for one rule without penalty and request_id, as most Checks are, in half the time.
-local function check_rule(s, peek, now, cost, rule, id)
-  local key, algorithm = key_of(s, id, now), rule.algorithm
+local function check_rule(key, peek, now, cost, rule)
+  local algorithm = rule.algorithm
   local record, converted = algorithm.open(rule, record_of(key, rule.counter, now), now, key)
   local at = algorithm.passes_at(record, rule, cost, now, key)
   local passes = at and at <= now
@@ -222,7 +222,6 @@ local function check_rule(s, peek, now, cost, rule, id)
     if #key >= COUNTERS_MAX and not find_record(key, rule.counter) then too_many_counters() end
     if passes then algorithm.charge(record, rule, cost, now, key) end
     put_record(key, record)
-    touch(s)
   end
   local remaining = algorithm.remaining(record, rule, now, key)
   return {(passes or rule.shadow) and 'ALLOWED' or 'DENIED', rule.limit, remaining > 0 and remaining or 0,
@@ -233,7 +232,12 @@ local function check(s, peek, units, mode, request_id, ...)
   local now, cost, id, text, more = clock(), units + 0, ...
   if request_id == '' and not more then
     local rule = rule_of(text)
-    if rule.after == 0 then return check_rule(s, peek, now, cost, rule, id) end
+    if rule.after == 0 then
+      local key = key_of(s, id, now)
+      local reply = check_rule(key, peek, now, cost, rule)
+      if key.changed then touch(s) end
+      return reply
+    end
   end
   if request_id == '' then return check_rules(s, peek, now, cost, mode, nil, nil, nil, {...}) end
   local request, again_ms = string.match(request_id, '^(%S+) (%d+)$')
@@ -272,12 +276,46 @@ local CHECKS = {
   end,
 }
 
+-- The usual charge of a SLIDING_LOG that is the key's only counter: nothing has expired, and the entry does not begin a
+-- chunk. It does what `charge`, save_log and save_key do. nil: another case, and nothing was written.
+local function append_alone(key, rule, cost, now)
+  local r, period = key[1], rule.period
+  if key[2] or not r or r[1] ~= rule.counter or r[2] - r[3] ~= period or r[6] <= now - period then return nil end
+  local units, number, last = r[5] % UNITS, r[4], r[3] > now and r[3] or now
+  local place, left = number % CHUNK, rule.limit - units - cost
+  if left < 0 or place == 0 or last - last % period > r[3] then return nil end
+  local chunk = log_name(key, rule.counter) .. (number - place) / CHUNK
+  if write('APPEND', chunk, struct.pack(ENTRY, last, cost)) ~= SUM_BYTES + (place + 1) * ENTRY_BYTES then
+    write('UNLINK', chunk) -- it was lost
+  end
+  local span = last + period - now
+  write('SET', key.name, struct.pack(RECORD, #r[1], r[1], last + period, last, number + 1, r[5] + UNITS + cost, r[6]),
+    'PX', life_ms(span))
+  return {'ALLOWED', rule.limit, left, 0, math.ceil(span / 1000), 0}
+end
+
+-- A Check that has its group alone: of one rule, as check_rule.
+local function check_alone(base, _, units, mode, request_id, id, text, more)
+  if request_id ~= '' or more then return nil end
+  local rule, now = rule_of(text), clock()
+  if rule.after ~= 0 then return nil end
+  local key = load_key(base, id, now)
+  local reply = rule.letter == 'L' and append_alone(key, rule, units + 0, now)
+  if reply then return reply end
+  reply = check_rule(key, false, now, units + 0, rule)
+  if key.changed then
+    if key.logs then save_logs(key, now) end
+    save_key(key, now)
+  end
+  return reply
+end
+
 -- mode: A (all or nothing) or I (each rule by itself); request_id: '' or "<id> <ms>", when the caller may repeat it for
 -- so long. rule: what parse_rule reads.
 -- -> of each rule what `tell` returns; then 1 when it was replayed
 define_pass('rate_check', {}, function(s, cost, mode, request_id, ...)
   return check(s, false, cost, mode, request_id, ...)
-end, CHECKS)
+end, CHECKS, check_alone)
 
 -- The same without request_id; charges and counts nothing.
 define_pass('rate_peek', {'no-writes'}, function(s, cost, mode, request_id, ...)

@@ -204,7 +204,7 @@ local ENTRY, ENTRY_BYTES, SUM_BYTES = '<dI', 12, 4
 local DROPPED = 64 -- chunks that are removed by one Check; the others end by themselves
 
 local function chunk_of(number)
-  return math.floor(number / CHUNK)
+  return (number - number % CHUNK) / CHUNK
 end
 
 -- The number of the oldest entry, of the next one, and the units.

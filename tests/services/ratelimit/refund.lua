@@ -193,6 +193,26 @@ function case.chunks_of_a_log_go_when_all_of_them_is_over()
   chunks "00000"
 end
 
+-- promise R2
+-- A chunk ends two periods after the window in which it began, so no entry of a later window is in it.
+function case.an_entry_of_the_next_window_begins_a_chunk()
+  local rule = "bob LOG 1000/1000"
+  advance(600); check(rule); check(rule); chunks "10"
+  advance(600); check(rule) "ALLOWED: ALLOWED 1000 997 0 1000 0"; chunks "11"
+end
+
+-- promise R2
+function case.an_entry_does_not_come_before_the_last_one()
+  local rule = "bob LOG 2/1000"
+  advance(900); check(rule); advance(-500); check(rule) "ALLOWED: ALLOWED 2 0 0 1500 0"
+  advance(1100); check(rule) "DENIED: DENIED 2 0 400 400 0"; advance(400); check(rule) "ALLOWED:..."
+end
+
+-- promise R2
+function case.each_limit_has_a_log_of_its_own()
+  check "bob LOG 5/1000" "ALLOWED: ALLOWED 5 4 0 1000 0"; check "bob LOG 6/1000" "ALLOWED: ALLOWED 6 5 0 1000 0"
+end
+
 -- promise R24
 -- Refunded entries do not count in the cost of their chunk.
 function case.a_chunk_costs_what_was_not_given_back()
