@@ -118,8 +118,29 @@ local function make_order(s, way, id, buyer, hold_ms, ...)
   return reply
 end
 
--- The usual Deduct, of one line: a new order, and an item without a limit, a window and holds. It writes what make_order
--- and close_stock would, without their tables.
+-- An order of one line, as make_order packs it.
+local function sold_text(buyer, sku, units, left, era, keep_ms)
+  return struct.pack(ORDER_FORMATS[1], ORDER_MARK, 1, DEDUCT.how, DEDUCT.state, keep_ms, buyer, sku, units, 0, left, era)
+end
+
+-- The usual Deduct, of one line: a new order, and an item without a limit, a window and holds. nil: another case, and
+-- nothing was changed. Here an earlier call of the FCALL has read the item.
+local function sell_again(s, id, buyer, sku, quantity, another)
+  local item = s.items and s.items[sku]
+  if not item or another or item[LIMIT] ~= 0 or item[RESERVED] ~= 0 or item[OPENS] + item[CLOSES] ~= 0 then return nil end
+  local key = s.base .. 'stock:o:' .. id
+  if s.texts and s.texts[key] or redis.call('GET', key) then return nil end
+  local available, units = item[AVAILABLE], quantity + 0
+  local left = available - units
+  if item[CHANGED] then touch(s) end
+  if left < 0 then return {'SOLD_OUT', 1, 0, available} end
+  item[AVAILABLE], item[SOLD], item[VERSION], item[CHANGED] = left, item[SOLD] + units, item[VERSION] + 1, true
+  note(s, 'DEDUCTED', sku, quantity, id, '')
+  put_text(s, key, sold_text(buyer, sku, units, left, item[ERA], item[RETAIN]), item[RETAIN])
+  return left
+end
+
+-- The same for a call that has its group alone: it writes what close_stock would, without the tables of a state.
 local function sell(base, _, id, buyer, sku, quantity, another)
   local order_at, item_at = base .. 'stock:o:' .. id, base .. 'stock:i:' .. sku
   if another or redis.call('GET', order_at) then return nil end
@@ -127,14 +148,14 @@ local function sell(base, _, id, buyer, sku, quantity, another)
   if not item or #item ~= ITEM_BYTES then return nil end
   local mark, available, sold, version, limit, opens, closes, keep_ms, era, reserved, born = struct.unpack(ITEM_FORMAT, item)
   if mark ~= ITEM_MARK or limit ~= 0 or reserved ~= 0 or opens + closes ~= 0 then return nil end
-  local left = available - quantity
+  local units = quantity + 0
+  local left = available - units
   if left < 0 then return {'SOLD_OUT', 1, 0, available} end
   if redis.call('EXISTS', base .. 'stock:r') == 1 then return nil end
   write('XADD', base .. 'stock:ledger', '*', '1', 'DEDUCTED\0' .. sku .. '\0' .. quantity .. '\0' .. id .. '\0')
-  write('SET', item_at, struct.pack(ITEM_FORMAT, mark, left, sold + quantity, version + 1, limit, opens, closes, keep_ms, era,
+  write('SET', item_at, struct.pack(ITEM_FORMAT, mark, left, sold + units, version + 1, limit, opens, closes, keep_ms, era,
     reserved, born))
-  write('SET', order_at, struct.pack(ORDER_FORMATS[1], ORDER_MARK, 1, DEDUCT.how, DEDUCT.state, keep_ms, buyer, sku,
-    quantity, 0, left, era), 'PX', ms_text(keep_ms))
+  write('SET', order_at, sold_text(buyer, sku, units, left, era, keep_ms), 'PX', ms_text(keep_ms))
   return left
 end
 
@@ -144,7 +165,7 @@ end
 --         {'CANCELLED'} before it came, {'MORE'}: call again, {'BUCKETED', n}
 --         {'CLAIM'}: claim the units first, then call the function that takes the claim
 define_pass('stock_deduct', {}, function(s, id, buyer, ...)
-  return make_order(s, DEDUCT, id, buyer, '0', ...)
+  return sell_again(s, id, buyer, ...) or make_order(s, DEDUCT, id, buyer, '0', ...)
 end, SHARED, sell)
 
 define_pass('stock_reserve', {}, function(s, id, buyer, hold_ms, ...)

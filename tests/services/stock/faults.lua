@@ -127,7 +127,7 @@ function case.a_reply_of_another_shape_is_an_error()
   put "a 10"; harness.alter("if not due then return {'MORE'} end", "if true then return {'OK', 'x'} end")
   stock "a" "INTERNAL..."
   for _, reply in ipairs{"{'DEDUCTED'}", "{left, 1}", "{'SOLD_OUT', 1, 1, 0}", "{}"} do
-    harness.alter("local left = available - quantity", "local left if true then return " .. reply .. " end")
+    harness.alter("local left = available - units\n  if left", "local left = 5 if true then return " .. reply .. " end if left")
     deduct "o - a:1" "INTERNAL MAYBE..."
   end
   harness.alter("reply = left", "if true then return {} end")
