@@ -55,9 +55,9 @@ void note_settings(peers *p, const settings *c, const char *policy, const quorum
     write_namespaces(&c->lock_store_namespaces, namespaces, sizeof namespaces);
     snprintf(note, sizeof note,
              "version=%s commit=%s policy=%.*s wait-replicas=%ld wait-ms=%ld allow-unsafe-store=%s message-bytes=%ld "
-             "timeout-ms=%ld timeout-max-ms=%ld remember-refusals=%s id-sequence-block=%ld lock-store=%s%s ensemble=%s",
+             "timeout-ms=%ld timeout-max-ms=%ld remember-refusals=%s id-sequence-block=%ld ensemble=%s lock-store=%s%s",
              LOCKSTOCK_VERSION, LOCKSTOCK_COMMIT, POLICY_DIGITS, *policy ? policy : "none", c->wait_replicas,
              c->wait_ms, word(c->allow_unsafe_store), c->message_bytes, c->timeout_ms, c->timeout_max_ms,
-             word(c->remember_refusals), c->id_sequence_block, lock_path(c), namespaces, ensemble);
+             word(c->remember_refusals), c->id_sequence_block, ensemble, lock_path(c), namespaces);
     peers_note(p, note);
 }

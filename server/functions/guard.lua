@@ -12,20 +12,21 @@
 -- Enter is known by its token: that of the attempt and of the locks.
 --
 -- Locks in the lock store: the server asks here what stands in the way (way L), then for the locks there, then for the
--- rest here (way T). Several copies of the call may do so at once. The first T, or a Leave before it, decides for all of
--- them, and guard:<token> keeps that: 'E' = entered, 'X' = refused, and the locks are being released.
+-- rest here (way T). Several copies of the call may do so at once. guard:<token>, beside the record or in the group of
+-- the rest, has how far they are:
+--   L  a look found the way free, so one of them may hold the locks, or stand in their queue
+--   E  the first T has entered
+--   X  a T, a look after L, or a Leave has refused it for good: whoever sees that releases the locks
 
 local DECIDED_MS = 600000 -- after the lease; as long as lock_names.lua keeps a token
 
-local function decided(base, token) return redis.call('GET', base .. 'guard:' .. token) end
-local function decide(base, token, what, lease_ms)
-  write('SET', base .. 'guard:' .. token, what, 'PX', int(lease_ms + DECIDED_MS))
-end
+local function stage_key(base, record, token) return (record ~= '' and record or base) .. 'guard:' .. token end
+local function set_stage(key, stage, ms) write('SET', key, stage, 'PX', int(ms + DECIDED_MS)) end
 
 -- The first part that an Enter has tells a repeat. nil: the request is new.
 local function is_repeat(e)
   if e.record ~= '' then return nil end -- attempt tells it
-  if e.looks or e.takes_rest then return e.decided end
+  if e.stage_key then return e.stage == 'E' end
   if e.targets ~= '' then return services.lock.is_known(e.base, e.token) end
   return e.stock ~= '' and services.stock.is_known(e.order, e.order_id)
 end
@@ -49,7 +50,7 @@ local function begin_attempt(e)
   local reply = once.told(once.record_in(s), e.token, e.fingerprint, now)
   if not reply and e.over then
     return e.wait_ms == '0' and {'IN_PROGRESS', s.record and s.record.attempt or 0, 0} or nil
-  elseif not reply and e.takes_rest and e.decided then
+  elseif not reply and e.takes_rest and e.stage == 'E' then
     return {'TOKEN_SPENT'} -- it has run
   elseif not reply then
     once.execute(s, now, e.token, e.fingerprint, e.lease_ms + 0, e.retain_ms + 0)
@@ -115,15 +116,10 @@ local function wait_for_attempt(e, reply)
   return {'WAIT', reply[2], reply[3]}
 end
 
--- A call that was woken and is refused waits no more. 'RELEASE' before what refuses it: the caller gives the locks in the
--- lock store back, or its place in their queue.
+-- A call that was woken and is refused waits no more.
 local function refuse(e, reply)
-  local has_waited = e.woken or e.over
-  if has_waited and e.targets ~= '' then services.lock.withdraw(e.base, clock(), e.token) end
-  if not (e.takes_rest or e.looks and has_waited) then return reply end
-  if e.decided then return reply[1] == 'REPLAY' and reply or {'TOKEN_SPENT'} end
-  decide(e.base, e.token, 'X', e.lease_ms)
-  return {'RELEASE', unpack(reply)}
+  if (e.woken or e.over) and e.targets ~= '' then services.lock.withdraw(e.base, clock(), e.token) end
+  return reply
 end
 
 -- Adds the elements of a list to another.
@@ -137,23 +133,26 @@ local NONE = {}
 -- Nothing is written before the locks are granted, and nothing refuses the call after that.
 local function take(e)
   local fences, rules, lines, refused = NONE, NONE, NONE, nil
-  if e.looks or e.takes_rest then e.decided = decided(e.base, e.token) end
   if e.stock ~= '' then e.order = services.stock.open(e.stock) end
   if e.record ~= '' then refused = begin_attempt(e) else e.again = is_repeat(e) end
   if refused then
-    local waits = refused[1] == 'IN_PROGRESS' and e.once_wait_ms ~= '0' and not e.over
+    local may_hold = e.stage == 'X' or e.stage == 'L' and not e.woken -- and who waits holds nothing
+    local waits = refused[1] == 'IN_PROGRESS' and e.once_wait_ms ~= '0' and not e.over and not may_hold
     return waits and wait_for_attempt(e, refused) or refuse(e, refused)
   end
-  if e.decided == 'X' then return {'TOKEN_SPENT'} end
+  if e.stage == 'X' then return {'TOKEN_SPENT'} end
   if e.n_rules > 0 and not (e.again or e.over) then rules, refused = check_limits(e) end
   if refused then return refuse(e, refused) end
   if e.stock ~= '' and (e.again or not e.over) then lines, refused = take_stock(e) end
   if refused then return refused[1] == 'MORE' and refused or refuse(e, refused) end
-  if e.looks then return {'FREE'} end
+  if e.looks then
+    if e.stage ~= 'E' then set_stage(e.stage_key, 'L', e.lease_ms + e.wait_ms) end
+    return {'FREE'}
+  end
   if e.targets ~= '' then fences, refused = take_locks(e) end
   if refused then return refused end
 
-  if e.takes_rest and not e.decided then decide(e.base, e.token, 'E', e.lease_ms) end
+  if e.takes_rest and e.stage ~= 'E' then set_stage(e.stage_key, 'E', e.lease_ms + 0) end
   if e.order and e.order.touched then services.stock.close(e.order) end
   if e.limits and e.limits.touched then services.ratelimit.checks.close(e.limits) end
   local attempt = e.attempt
@@ -164,6 +163,23 @@ local function take(e)
   add_all(reply, lines)
   add_all(reply, rules)
   return reply
+end
+
+local GOES_ON = {FREE = true, ENTERED = true, MORE = true, WAIT = true}
+
+-- L and T: what refuses the call, after 'RELEASE' if the caller must release the locks.
+local function take_part(e)
+  e.stage_key = stage_key(e.base, e.record, e.token)
+  e.stage = redis.call('GET', e.stage_key)
+  local ok, reply = pcall(take, e)
+  if ok and GOES_ON[reply[1]] then return reply end
+  if e.stage == 'E' or e.looks and not e.stage or not ok and dirty then -- it has entered, or asked for no locks
+    if not ok then error(reply, 0) end
+    return e.takes_rest and e.stage == 'E' and reply[1] ~= 'REPLAY' and {'TOKEN_SPENT'} or reply
+  end
+  if not ok then reply = reply_of_error(reply) end
+  if e.stage ~= 'X' then set_stage(e.stage_key, 'X', e.lease_ms + 0) end
+  return {'RELEASE', unpack(reply)}
 end
 
 -- way: '' = a new call; W: a parked call that was woken; O: one whose wait is over, which takes nothing, because its
@@ -183,17 +199,17 @@ end
 --    {'WAIT', attempt, ms left of its lease}: parked until another attempt ends
 --    {'MORE'}: call again
 --    {'FREE'}: nothing stands in the way (L, LW and LO)
---    {'RELEASE', what refuses the call...}: the caller releases the locks, or leaves their queue (LW, LO and T)
+--    {'RELEASE', what refuses the call...}: the caller releases the locks, or leaves their queue (L, LW, LO and T)
 define('guard_enter', {}, function(base, now, way, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record,
   fingerprint, retain_ms, targets, rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
   check_groups(base, record, rates, stock)
-  local event = string.sub(way, -1)
-  return take({base = base, woken = event == 'W', over = event == 'O', looks = string.sub(way, 1, 1) == 'L',
-    takes_rest = way == 'T', token = token, owner = owner, lease_ms = lease_ms,
-    once_wait_ms = once_wait_ms, wait_ms = wait_ms, copy = copy, waiter = waiter, record = record,
-    fingerprint = fingerprint, retain_ms = retain_ms, targets = targets, rates = rates, cost = cost,
-    request_id = request_id, stock = stock, order_id = order_id, buyer = buyer, hold_ms = hold_ms,
-    n_rules = n_rules + 0, pairs = {...}})
+  local event, part = string.sub(way, -1), string.sub(way, 1, 1)
+  local e = {base = base, woken = event == 'W', over = event == 'O', looks = part == 'L', takes_rest = part == 'T',
+    token = token, owner = owner, lease_ms = lease_ms, once_wait_ms = once_wait_ms, wait_ms = wait_ms, copy = copy,
+    waiter = waiter, record = record, fingerprint = fingerprint, retain_ms = retain_ms, targets = targets, rates = rates,
+    cost = cost, request_id = request_id, stock = stock, order_id = order_id, buyer = buyer, hold_ms = hold_ms,
+    n_rules = n_rules + 0, pairs = {...}}
+  return (e.looks or e.takes_rest) and take_part(e) or take(e)
 end)
 
 -- Confirms what Enter has reserved, or gives it back: for good after a final failure. An attempt that was taken over
@@ -208,6 +224,9 @@ local function leave(leave_mark, base, now, token, server, trace, locks, apart, 
   order_id)
   check_groups(base, record, stock)
   local attempt = record ~= '' and services.idempotency.attempt_with(record, token)
+  local stage_at = apart == '1' and stage_key(base, record, token)
+  local stage = stage_at and redis.call('GET', stage_at)
+  if stage_at and not stage and not leave_mark then return {'UNSEEN'} end
   local ours = record == '' or attempt and (attempt.state == 'R' or attempt.state == state)
   local s = stock ~= '' and ours and services.stock.open(stock)
   local order = s and end_order(s, state, order_id) or ''
@@ -216,7 +235,7 @@ local function leave(leave_mark, base, now, token, server, trace, locks, apart, 
   local released = locks == '1' and services.lock.release(base, now, leave_mark, token, server, trace) or ''
   if type(released) == 'table' then released = released[1] end
   if released == 'UNSEEN' then return {'UNSEEN'} end
-  if apart == '1' and not decided(base, token) then decide(base, token, 'X', 0) end
+  if stage_at and stage ~= 'E' then set_stage(stage_at, 'X', 0) end
   if s and s.touched then services.stock.close(s) end
   local ended = record ~= '' and services.idempotency.finish(record, ours and attempt, state, detail, result) or {'', 0}
   return {'LEFT', ended[1], ended[2], released, order}
@@ -241,7 +260,7 @@ end)
 
 -- Extends all or nothing. hold_ms is not 0 where stock is set.
 -- -> {'RENEWED', ''} {'LOST', 'ONCE', 'LOCKS' or 'STOCK'}
-define('guard_renew', {'allow-oom'}, function(base, now, token, lease_ms, locks, record, stock, order_id, hold_ms)
+define('guard_renew', {'allow-oom'}, function(base, now, token, lease_ms, locks, apart, record, stock, order_id, hold_ms)
   check_groups(base, record, stock)
   local attempt = record ~= '' and services.idempotency.attempt_with(record, token)
   if record ~= '' and not (attempt and attempt.state == 'R') then return {'LOST', 'ONCE'} end
@@ -249,6 +268,7 @@ define('guard_renew', {'allow-oom'}, function(base, now, token, lease_ms, locks,
   if s and services.stock.extend_hold(s, order_id, hold_ms)[1] ~= 'EXTENDED' then return {'LOST', 'STOCK'} end
   if locks == '1' and services.lock.renew(base, now, token, lease_ms)[1] ~= 'RENEWED' then return {'LOST', 'LOCKS'} end
   if attempt then services.idempotency.extend(attempt, now, tonumber(lease_ms)) end
+  if apart == '1' then write('PEXPIRE', stage_key(base, record, token), int(lease_ms + DECIDED_MS), 'GT') end
   if s then services.stock.close(s) end
   return {'RENEWED', ''}
 end)

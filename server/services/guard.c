@@ -116,7 +116,7 @@ static void renew_prepare(const lks_guard_service_renew_request *request, plan *
     plan_weighs(p, 2 + STOCK_ORDER_WEIGHT);
     args_guard_renew(p, .token = request->token,
                      .lease_ms = with_locks ? lock_stored_lease(p, request->lease_ms) : request->lease_ms,
-                     .locks = with_locks, .record = at.record, .stock = at.stock,
+                     .locks = with_locks, .apart = at.in_two_stores, .record = at.record, .stock = at.stock,
                      .order_id = stock ? stock->order_id : "", .hold_ms = stock ? stock->hold_ms : 0);
 }
 

@@ -44,14 +44,15 @@ typedef struct guard_kept {
     bool may_be_queued;              /* the call has waited, perhaps in the queue of its locks */
     const store_value *rest, *locks; /* what ENTER_REST and ENTER_LOCKS have taken */
     lks_rpc_slice stock;             /* its base */
+    lks_error error;                 /* instead of `refusal`, if its code is not LKS_OK */
     lks_enter_response *refusal;     /* what to answer after ENTER_RELEASE */
 } guard_kept;
 
 /* How Enter calls its function. */
 typedef struct enter_call {
     const char *way, *token;
-    guard_places at; /* of the parts that it takes; base: also of the key that wakes it */
-    bool locks_wait;
+    guard_places at;             /* of the parts that it takes; base: also of the key that wakes it */
+    bool locks_wait, with_locks; /* of the whole request */
 } enter_call;
 
 void enter_prepare(const lks_enter_request *request, plan *p);

@@ -128,7 +128,7 @@ static void add_call(const lks_enter_request *request, plan *p, const enter_call
     const lks_guard_once *once = request->once;
     const lks_guard_stock *stock = request->stock;
     const guard_places *at = &call->at;
-    const bool only_limits = !once && !stock && !request->locks;
+    const bool only_limits = !once && !stock && !call->with_locks;
 
     plan_call_at(p, &fn_guard_enter, request->locks ? at->base : at->rest, n_rules + (stock ? stock->n_lines : 0));
     plan_weighs(p, weight_of(request));
@@ -172,7 +172,8 @@ static void plan_round(const lks_enter_request *request, plan *p, const guard_pl
     const enter_call whole = {.way = enter_way(p->event.kind),
                               .token = enter_token(request, p),
                               .at = *at,
-                              .locks_wait = enter_locks_wait(request)};
+                              .locks_wait = enter_locks_wait(request),
+                              .with_locks = request->locks != NULL};
 
     if (at->in_two_stores)
         two_stores_plan(request, p, at);

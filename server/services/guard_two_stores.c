@@ -3,12 +3,13 @@
  *   LOOK --FREE--> LOCKS --granted--> REST --entered--> the answer, or CHECK first, if a copy of the call had entered
  *    | \             |                  \--refused--> RELEASE --> the answer
  *    |  \            \--QUEUED: waits, then LOOK; BUSY, TIMED_OUT, TOKEN_SPENT: the answer
- *    |   \--refused--> RELEASE, if it has waited --> the answer
+ *    |   \--refused--> RELEASE, if a copy of the call may have locks --> the answer
  *    \--WAIT--> LEAVE_QUEUE, if it may be in that of the locks, and LOOK again; else it waits, then LOOK
  *
  * Invariant: the locks are released only after the store has kept that the token is refused (functions/guard.lua), so no
- * copy of the call answers ENTERED with locks that another copy releases. If a call ends without an answer, because its
- * server ends or the store is unreachable, a repeat goes on where it was, or the locks end with their lease. */
+ * copy of the call answers ENTERED with locks that another copy releases. Only a Leave of locks alone can overtake it. If
+ * a call ends without an answer, because its server ends or a store is unreachable, a repeat goes on where it was, or the
+ * locks end with their lease. */
 #include "memory.h"
 #include "services/guard.h"
 #include "services/lock_part.h"
@@ -72,7 +73,7 @@ static void plan_leave_queue(plan *p, const guard_places *at)
 void two_stores_plan(const lks_enter_request *request, plan *p, const guard_places *at)
 {
     guard_kept *kept = p->kept;
-    enter_call call = {.token = enter_token(request, p), .at = *at};
+    enter_call call = {.token = enter_token(request, p), .at = *at, .with_locks = true};
 
     switch (kept->step) {
     case ENTER_WHOLE:
@@ -108,17 +109,32 @@ static void go_on(answer *a, enter_step step, bool had_effect)
         answer_again(a, enter_next);
 }
 
-/* {'RELEASE', what refuses the call...} */
-static void release(const lks_enter_request *rest, answer *a)
+/* refusal: a reply, or {'ERR', code, applied, message, detail, reason}. */
+static void release(const lks_enter_request *rest, answer *a, const store_value *refusal)
 {
-    const store_value *reply = a->replies[0];
-    const store_value refusal = {.type = STORE_ARRAY, .n = reply->n - 1, .element = reply->element + 1};
     guard_kept *kept = a->plan->kept;
 
     kept->refusal = memory_in(a->arena, sizeof *kept->refusal);
     *kept->refusal = (lks_enter_response)LKS_ENTER_RESPONSE_INIT;
-    enter_read_reply(rest, a, &refusal, kept->refusal);
+    if (answer_says(refusal, "ERR"))
+        lks_error_set_reason(&kept->error, (lks_code)answer_int(a, refusal, 1), LKS_APPLIED_NO,
+                             lks_reason_of(answer_text(a, refusal, 5)), "%s", answer_text(a, refusal, 3));
+    else
+        enter_read_reply(rest, a, refusal, kept->refusal);
     go_on(a, ENTER_RELEASE, true);
+}
+
+/* {'RELEASE', what refuses the call...} */
+static bool released(const lks_enter_request *rest, answer *a)
+{
+    const store_value *reply = a->replies[0];
+
+    if (!answer_says(reply, "RELEASE"))
+        return false;
+    store_value *refusal = memory_in(a->arena, sizeof *refusal);
+    *refusal = (store_value){.type = STORE_ARRAY, .n = reply->n - 1, .element = reply->element + 1};
+    release(rest, a, refusal);
+    return true;
 }
 
 static void finish_look(const lks_enter_request *rest, answer *a, lks_enter_response *response)
@@ -126,6 +142,8 @@ static void finish_look(const lks_enter_request *rest, answer *a, lks_enter_resp
     const guard_kept *kept = a->plan->kept;
     const store_value *reply = a->replies[0];
 
+    if (released(rest, a))
+        return;
     if (answer_says(reply, "FREE"))
         go_on(a, ENTER_LOCKS, false);
     else if (answer_says(reply, "MORE"))
@@ -134,8 +152,6 @@ static void finish_look(const lks_enter_request *rest, answer *a, lks_enter_resp
         go_on(a, ENTER_LEAVE_QUEUE, false);
     else if (answer_says(reply, "WAIT"))
         enter_stay(rest, a, reply);
-    else if (answer_says(reply, "RELEASE"))
-        release(rest, a);
     else
         enter_read_reply(rest, a, reply, response);
 }
@@ -174,10 +190,12 @@ static void finish_rest(const lks_enter_request *rest, const lks_enter_request *
     guard_kept *kept = a->plan->kept;
 
     kept->rest = a->replies[0];
+    if (released(rest, a))
+        return;
     if (answer_says(kept->rest, "MORE"))
         go_on(a, ENTER_REST, true);
-    else if (answer_says(kept->rest, "RELEASE"))
-        release(rest, a);
+    else if (answer_says(kept->rest, "TOKEN_SPENT") && !enter_was_replayed(a, kept->locks))
+        release(rest, a, kept->rest); /* the lock store has forgotten the token */
     else if (!answer_says(kept->rest, "ENTERED"))
         enter_read_reply(rest, a, kept->rest, response);
     else if (enter_was_replayed(a, kept->rest))
@@ -220,6 +238,7 @@ void two_stores_finish(const lks_enter_request *request, answer *a, lks_enter_re
         break;
     case ENTER_RELEASE:
         *response = *kept->refusal;
+        a->error = kept->error;
         break;
     case ENTER_LEAVE_QUEUE:
         kept->may_be_queued = false;

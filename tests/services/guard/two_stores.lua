@@ -123,3 +123,72 @@ function case.a_store_that_is_unreachable_between_the_calls()
   harness.before(2, unreachable); complete("T1" .. END .. " done") "UNAVAILABLE MAYBE..."; inspect "l" "EXCLUSIVE T1"
   complete("T1" .. END .. " done") "LEFT RELEASED CONFIRMED again"; inspect "l" "FREE"
 end
+
+-- promise GS28
+-- Enter and Leave keep what was decided in one place, whatever the groups of the parts.
+function case.a_leave_before_the_rest_of_other_groups()
+  put "a 10"
+  harness.before(3, function() retry "T1 once=k lock=l" "SUPERSEDED RELEASED" end)
+  enter("T1 once=k limit=bob/5 lock=l", {limits = {group = "h"}}) "TOKEN_SPENT"
+  harness.before(3, function() retry("T2 once=k lock=l", {once = {group = "h"}}) end)
+  enter("T2 once=k order=o1/a:1 lock=l", {once = {group = "h"}}) "TOKEN_SPENT"
+  local r = enter_request("T3", "once=k", "limit=bob/5", "lock=l")
+  r.group = ""
+  harness.before(3, function() Guard.Leave{token = r.token, kind = "RETRYABLE", once = r.once, locks = r.locks} end)
+  Guard.Enter(r) "TOKEN_SPENT"
+  stock "a" "10 0 0"; inspect "l" "FREE"; record "k" "NONE"
+end
+
+local function no_answer() return false end
+
+-- promise GS29
+function case.a_repeat_releases_what_a_refused_call_could_not()
+  harness.before(3, function() enter "T8 limit=bob/1"; harness.before(1, no_answer) end)
+  enter "T1 limit=bob/1 lock=l" "UNAVAILABLE MAYBE..."; inspect "l" "EXCLUSIVE T1"
+  enter "T1 limit=bob/1 lock=l" "TOKEN_SPENT"; inspect "l" "FREE"
+end
+
+-- promise GS29
+function case.a_repeat_that_is_refused_at_once_releases_the_locks_of_the_first_try()
+  harness.before(3, no_answer); enter "T1 limit=bob/1 lock=l" "UNAVAILABLE MAYBE..."
+  enter "T8 limit=bob/1"; enter "T1 limit=bob/1 lock=l" "LIMITED"; inspect "l" "FREE"
+  harness.before(3, no_answer); enter "T2 once=k lock=l" "UNAVAILABLE MAYBE..."
+  enter "T9 once=k"; wait "S1 T2 once=k lock=l" "IN_PROGRESS 1"; inspect "l" "FREE" -- who waits holds nothing
+end
+
+-- promise GS29
+function case.an_error_of_the_rest_releases_the_locks()
+  put "a 10"; harness.before(3, function() deduct "o1 - a:3" end)
+  enter "T1 order=o1/a:2 lock=l" "ALREADY_EXISTS NO order_id: used for another order"; inspect "l" "FREE"
+end
+
+-- promise GS28
+-- One copy is refused after it waited for another attempt, and the other one takes the lock or its place in the queue.
+function case.a_copy_that_comes_after_a_refusal_releases()
+  enter "T9 once=k"; wait "S1 T1 once=k limit=bob/1 lock=l" "WAITS"; retry "T9 once=k"
+  local woken
+  harness.before(2, function() enter "T8 limit=bob/1"; woken = deliver() end)
+  enter "T1 once=k limit=bob/1 lock=l" "TOKEN_SPENT"; woken "S1 T1 LIMITED"; inspect "l" "FREE"
+end
+
+-- promise GS28
+function case.a_copy_that_queues_after_a_refusal_leaves_the_queue()
+  enter "T9 once=k"; wait "S1 T1 once=k limit=bob/1 lock=l"; retry "T9 once=k"; enter "T7 lock=l"
+  local woken
+  harness.before(2, function() enter "T8 limit=bob/1"; woken = deliver() end)
+  wait "S2 T1 once=k limit=bob/1 lock=l" "WAITS"; woken "S1 T1 LIMITED"; wait "S2 T6 lock=l" "WAITS"
+  complete "T7 lock=l"; deliver() "S2 T1 TOKEN_SPENT, S2 T6 ENTERED"
+end
+
+-- promise GS28
+function case.a_copy_whose_wait_is_over_spends_nothing()
+  enter "T9 once=k"; wait "S1 T1 once=k lock=l"; wait "S2 T1 once=k lock=l"
+  timed_out "S1 T1" "IN_PROGRESS 1"; retry "T9 once=k"; deliver() "S2 T1 ENTERED 2"
+end
+
+-- promise GS3
+function case.a_renewed_entry_is_known_as_long_as_its_locks()
+  local function kept_ms() return redis_number("PTTL", keys_like "*guard:*"[1]) end
+  enter("T1 once=k lock=l", {lease_ms = 1000}); local before = kept_ms()
+  renew_guard("T1 once=k lock=l", {lease_ms = 3600000}) "RENEWED"; eq(kept_ms(), above(before + 3000000))
+end
