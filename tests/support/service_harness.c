@@ -409,8 +409,7 @@ void harness_before(harness *h, unsigned n, bool (*f)(void *arg), void *arg)
     h->before_arg = arg;
 }
 
-static const store_result unreachable = {
-    .code = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .message = "no answer"};
+static const store_result unreachable = {.code = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .message = "no answer"};
 
 /* The rounds of store calls until there is an answer, or the call waits. */
 static rounds_state run(harness *h, rounds *r, rounds_state state)
