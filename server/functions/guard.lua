@@ -23,6 +23,16 @@ local DECIDED_MS = 600000 -- after the lease; as long as lock_names.lua keeps a 
 local function stage_key(base, record, token) return (record ~= '' and record or base) .. 'guard:' .. token end
 local function set_stage(key, stage, ms) write('SET', key, stage, 'PX', int(ms + DECIDED_MS)) end
 
+-- A copy that waits for a shorter time does not shorten the mark.
+local function look_was_free(e)
+  local ms = e.lease_ms + e.wait_ms
+  if e.stage == 'L' then
+    write('PEXPIRE', e.stage_key, int(ms + DECIDED_MS), 'GT')
+  else
+    set_stage(e.stage_key, 'L', ms)
+  end
+end
+
 -- The first part that an Enter has tells a repeat. nil: the request is new.
 local function is_repeat(e)
   if e.record ~= '' then return nil end -- attempt tells it
@@ -146,17 +156,17 @@ local function take(e)
   if e.stock ~= '' and (e.again or not e.over) then lines, refused = take_stock(e) end
   if refused then return refused[1] == 'MORE' and refused or refuse(e, refused) end
   if e.looks then
-    if e.stage ~= 'E' then set_stage(e.stage_key, 'L', e.lease_ms + e.wait_ms) end
+    if e.stage ~= 'E' then look_was_free(e) end
     return {'FREE'}
   end
   if e.targets ~= '' then fences, refused = take_locks(e) end
   if refused then return refused end
 
-  if e.takes_rest and e.stage ~= 'E' then set_stage(e.stage_key, 'E', e.lease_ms + 0) end
   if e.order and e.order.touched then services.stock.close(e.order) end
   if e.limits and e.limits.touched then services.ratelimit.checks.close(e.limits) end
   local attempt = e.attempt
   if attempt and attempt.touched then services.idempotency.begins.close(attempt) end
+  if e.takes_rest and e.stage ~= 'E' then set_stage(e.stage_key, 'E', e.lease_ms + 0) end
   local record = attempt and attempt.record
   local reply = {'ENTERED', e.again and 1 or 0, record and record.attempt or 0, record and record.fence or 0,
     e.left_ms or e.lease_ms, e.hold_ms, unpack(fences)}
@@ -178,7 +188,7 @@ local function take_part(e)
     return e.takes_rest and e.stage == 'E' and reply[1] ~= 'REPLAY' and {'TOKEN_SPENT'} or reply
   end
   if not ok then reply = reply_of_error(reply) end
-  if e.stage ~= 'X' then set_stage(e.stage_key, 'X', e.lease_ms + 0) end
+  if e.stage ~= 'X' then set_stage(e.stage_key, 'X', e.lease_ms + e.wait_ms) end
   return {'RELEASE', unpack(reply)}
 end
 

@@ -109,31 +109,24 @@ static void go_on(answer *a, enter_step step, bool had_effect)
         answer_again(a, enter_next);
 }
 
-/* refusal: a reply, or {'ERR', code, applied, message, detail, reason}. */
-static void release(const lks_enter_request *rest, answer *a, const store_value *refusal)
-{
-    guard_kept *kept = a->plan->kept;
-
-    kept->refusal = memory_in(a->arena, sizeof *kept->refusal);
-    *kept->refusal = (lks_enter_response)LKS_ENTER_RESPONSE_INIT;
-    if (answer_says(refusal, "ERR"))
-        lks_error_set_reason(&kept->error, (lks_code)answer_int(a, refusal, 1), LKS_APPLIED_NO,
-                             lks_reason_of(answer_text(a, refusal, 5)), "%s", answer_text(a, refusal, 3));
-    else
-        enter_read_reply(rest, a, refusal, kept->refusal);
-    go_on(a, ENTER_RELEASE, true);
-}
-
-/* {'RELEASE', what refuses the call...} */
-static bool released(const lks_enter_request *rest, answer *a)
+/* {'RELEASE', what refuses the call...}, which may be {'ERR', code, applied, message, detail, reason}. False: another
+ * reply. */
+static bool releases(const lks_enter_request *rest, answer *a)
 {
     const store_value *reply = a->replies[0];
+    guard_kept *kept = a->plan->kept;
 
     if (!answer_says(reply, "RELEASE"))
         return false;
-    store_value *refusal = memory_in(a->arena, sizeof *refusal);
-    *refusal = (store_value){.type = STORE_ARRAY, .n = reply->n - 1, .element = reply->element + 1};
-    release(rest, a, refusal);
+    const store_value refusal = {.type = STORE_ARRAY, .n = reply->n - 1, .element = reply->element + 1};
+    kept->refusal = memory_in(a->arena, sizeof *kept->refusal);
+    *kept->refusal = (lks_enter_response)LKS_ENTER_RESPONSE_INIT;
+    if (answer_says(&refusal, "ERR"))
+        lks_error_set_reason(&kept->error, (lks_code)answer_int(a, &refusal, 1), LKS_APPLIED_NO,
+                             lks_reason_of(answer_text(a, &refusal, 5)), "%s", answer_text(a, &refusal, 3));
+    else
+        enter_read_reply(rest, a, &refusal, kept->refusal);
+    go_on(a, ENTER_RELEASE, true);
     return true;
 }
 
@@ -142,7 +135,7 @@ static void finish_look(const lks_enter_request *rest, answer *a, lks_enter_resp
     const guard_kept *kept = a->plan->kept;
     const store_value *reply = a->replies[0];
 
-    if (released(rest, a))
+    if (releases(rest, a))
         return;
     if (answer_says(reply, "FREE"))
         go_on(a, ENTER_LOCKS, false);
@@ -190,12 +183,10 @@ static void finish_rest(const lks_enter_request *rest, const lks_enter_request *
     guard_kept *kept = a->plan->kept;
 
     kept->rest = a->replies[0];
-    if (released(rest, a))
+    if (releases(rest, a))
         return;
     if (answer_says(kept->rest, "MORE"))
         go_on(a, ENTER_REST, true);
-    else if (answer_says(kept->rest, "TOKEN_SPENT") && !enter_was_replayed(a, kept->locks))
-        release(rest, a, kept->rest); /* the lock store has forgotten the token */
     else if (!answer_says(kept->rest, "ENTERED"))
         enter_read_reply(rest, a, kept->rest, response);
     else if (enter_was_replayed(a, kept->rest))

@@ -163,6 +163,15 @@ function case.an_error_of_the_rest_releases_the_locks()
 end
 
 -- promise GS28
+-- The first copy has entered, and has given up its attempt but not its lock, when the second asks for the rest.
+function case.a_copy_that_comes_too_late_does_not_release()
+  harness.before(3, function()
+    enter "T1 once=k lock=l" "ENTERED 1"; retry "T1 once=k x" "LEFT"; renew_guard "T1 lock=l" "RENEWED"
+  end)
+  enter "T1 once=k lock=l" "TOKEN_SPENT"; inspect "l" "EXCLUSIVE T1"
+end
+
+-- promise GS28
 -- One copy is refused after it waited for another attempt, and the other one takes the lock or its place in the queue.
 function case.a_copy_that_comes_after_a_refusal_releases()
   enter "T9 once=k"; wait "S1 T1 once=k limit=bob/1 lock=l" "WAITS"; retry "T9 once=k"
@@ -184,6 +193,13 @@ end
 function case.a_copy_whose_wait_is_over_spends_nothing()
   enter "T9 once=k"; wait "S1 T1 once=k lock=l"; wait "S2 T1 once=k lock=l"
   timed_out "S1 T1" "IN_PROGRESS 1"; retry "T9 once=k"; deliver() "S2 T1 ENTERED 2"
+end
+
+-- promise GS28
+function case.a_copy_does_not_shorten_what_is_known_of_another()
+  enter "T9 lock=l"; wait "S1 T1 limit=bob/5 lock=l" "WAITS"
+  local before = redis_number("PTTL", keys_like "*guard:T1*"[1])
+  enter "T1 limit=bob/5 lock=l" "BUSY l held by T9"; eq(redis_number("PTTL", keys_like "*guard:T1*"[1]), above(before - 60000))
 end
 
 -- promise GS3
