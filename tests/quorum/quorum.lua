@@ -120,7 +120,7 @@ end
 
 -- promise L67: lock store: GetStatus says whether it is ready
 function case.get_status_has_the_lock_store()
-  Admin.GetStatus{} {lock_store = {ready = true}}
+  until_(function() return Admin.GetStatus{}.lock_store.ready end) -- it connects meanwhile
 end
 
 -- promise L66: lock store: List has each name once, whatever the size of a page
