@@ -26,13 +26,13 @@ def group_of(request, part):
     return request[part].get("group") or request["group"]
 
 
-def entered(entry, ordered):
-    """ordered: the orders that an Enter before this one has made."""
+def entered(entry, ordered, released):
+    """ordered: the orders that an Enter before this one has made. released: the tokens that had left by then."""
     request, outcome, answer = entry["r"], word(entry), entry.get("a", {})
     again = {"replayed": answer.get("replayed", False) or request.get("stock", {}).get("orderId") in ordered}
     if "once" in request:
         yield call(entry, "Begin", {"key": request["once"]["key"], "attemptToken": request["token"],
-                                    "leaseMs": request["leaseMs"]},
+                                    "leaseMs": 0 if request["token"] in released else request["leaseMs"]},  # a copy of its Leave may end it
                    BEGIN.get(outcome, outcome), fence=answer.get("attemptFence", "0"), result=answer.get("result", {}))
     if "limits" in request:
         yield call(entry, "Check", {"rules": request["limits"]["rules"], "cost": request["limits"].get("cost", 1),
@@ -82,7 +82,7 @@ def parts_of(history):
     ours = sorted((entry for entry in history if entry.get("m", "").startswith("Guard.")), key=lambda entry: entry["b"])
     for entry in ours:
         if entry["m"] == "Guard.Enter":
-            found += entered(entry, ordered)
+            found += entered(entry, ordered, released)
             if word(entry) == "ENTERED":
                 fences[entry["r"]["token"]] = entry["a"].get("attemptFence", "0")
                 if "stock" in entry["r"]:
