@@ -44,8 +44,8 @@ typedef struct guard_kept {
     bool may_be_queued;              /* the call has waited, perhaps in the queue of its locks */
     const store_value *rest, *locks; /* what ENTER_REST and ENTER_LOCKS have taken */
     lks_rpc_slice stock;             /* its base */
-    lks_error error;                 /* instead of `refusal`, if its code is not LKS_OK */
     lks_enter_response *refusal;     /* what to answer after ENTER_RELEASE */
+    lks_error *error;                /* the same; NULL: `refusal` */
 } guard_kept;
 
 /* How Enter calls its function. */

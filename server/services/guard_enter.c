@@ -346,10 +346,7 @@ void enter_finish(const lks_enter_request *request, answer *a, lks_enter_respons
         const lks_check_request check = rules_of(request->limits);
         ratelimit_keep_policies(a, &check, kept->limits.policies);
         kept->has_policies = true;
-        if (kept->step == ENTER_REST)
-            answer_goes_on(a, enter_next);
-        else
-            answer_again(a, enter_next);
+        answer_again(a, enter_next);
     } else if (kept->step != ENTER_WHOLE) {
         two_stores_finish(request, a, response);
     } else if (answer_says(reply, "MORE")) {

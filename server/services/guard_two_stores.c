@@ -99,14 +99,16 @@ void two_stores_plan(const lks_enter_request *request, plan *p, const guard_plac
 
 /* ---- finish ---- */
 
-/* had_effect: of the rounds up to this one. */
-static void go_on(answer *a, enter_step step, bool had_effect)
+static void again(answer *a, enter_step step)
 {
     ((guard_kept *)a->plan->kept)->step = step;
-    if (had_effect)
-        answer_goes_on(a, enter_next);
-    else
-        answer_again(a, enter_next);
+    answer_again(a, enter_next);
+}
+
+static void goes_on(answer *a, enter_step step)
+{
+    ((guard_kept *)a->plan->kept)->step = step;
+    answer_goes_on(a, enter_next);
 }
 
 /* {'RELEASE', what refuses the call...}, which may be {'ERR', code, applied, message, detail, reason}. False: another
@@ -119,14 +121,16 @@ static bool releases(const lks_enter_request *rest, answer *a)
     if (!answer_says(reply, "RELEASE"))
         return false;
     const store_value refusal = {.type = STORE_ARRAY, .n = reply->n - 1, .element = reply->element + 1};
-    kept->refusal = memory_in(a->arena, sizeof *kept->refusal);
-    *kept->refusal = (lks_enter_response)LKS_ENTER_RESPONSE_INIT;
-    if (answer_says(&refusal, "ERR"))
-        lks_error_set_reason(&kept->error, (lks_code)answer_int(a, &refusal, 1), LKS_APPLIED_NO,
+    if (answer_says(&refusal, "ERR")) {
+        kept->error = memory_in(a->arena, sizeof *kept->error);
+        lks_error_set_reason(kept->error, (lks_code)answer_int(a, &refusal, 1), LKS_APPLIED_NO,
                              lks_reason_of(answer_text(a, &refusal, 5)), "%s", answer_text(a, &refusal, 3));
-    else
+    } else {
+        kept->refusal = memory_in(a->arena, sizeof *kept->refusal);
+        *kept->refusal = (lks_enter_response)LKS_ENTER_RESPONSE_INIT;
         enter_read_reply(rest, a, &refusal, kept->refusal);
-    go_on(a, ENTER_RELEASE, true);
+    }
+    goes_on(a, ENTER_RELEASE);
     return true;
 }
 
@@ -138,11 +142,11 @@ static void finish_look(const lks_enter_request *rest, answer *a, lks_enter_resp
     if (releases(rest, a))
         return;
     if (answer_says(reply, "FREE"))
-        go_on(a, ENTER_LOCKS, false);
+        again(a, ENTER_LOCKS);
     else if (answer_says(reply, "MORE"))
-        go_on(a, ENTER_LOOK, false);
+        again(a, ENTER_LOOK);
     else if (answer_says(reply, "WAIT") && kept->may_be_queued)
-        go_on(a, ENTER_LEAVE_QUEUE, false);
+        again(a, ENTER_LEAVE_QUEUE);
     else if (answer_says(reply, "WAIT"))
         enter_stay(rest, a, reply);
     else
@@ -157,7 +161,7 @@ static void finish_locks(const lks_enter_request *locks, answer *a, lks_enter_re
         enter_stay(locks, a, reply);
     } else if (answer_says(reply, "ENTERED")) {
         ((guard_kept *)a->plan->kept)->locks = reply;
-        go_on(a, ENTER_REST, true);
+        goes_on(a, ENTER_REST);
     } else {
         enter_read_reply(locks, a, reply, response);
     }
@@ -186,11 +190,11 @@ static void finish_rest(const lks_enter_request *rest, const lks_enter_request *
     if (releases(rest, a))
         return;
     if (answer_says(kept->rest, "MORE"))
-        go_on(a, ENTER_REST, true);
+        again(a, ENTER_REST);
     else if (!answer_says(kept->rest, "ENTERED"))
         enter_read_reply(rest, a, kept->rest, response);
     else if (enter_was_replayed(a, kept->rest))
-        go_on(a, ENTER_CHECK, true);
+        again(a, ENTER_CHECK);
     else
         read_entered(rest, locks, a, response);
 }
@@ -228,12 +232,14 @@ void two_stores_finish(const lks_enter_request *request, answer *a, lks_enter_re
         finish_check(&rest, &locks, a, response);
         break;
     case ENTER_RELEASE:
-        *response = *kept->refusal;
-        a->error = kept->error;
+        if (kept->error)
+            a->error = *kept->error;
+        else
+            *response = *kept->refusal;
         break;
     case ENTER_LEAVE_QUEUE:
         kept->may_be_queued = false;
-        go_on(a, ENTER_LOOK, false);
+        again(a, ENTER_LOOK);
         break;
     }
 }

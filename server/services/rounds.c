@@ -90,13 +90,13 @@ rounds_state rounds_wake(rounds *r, service_event event, uint64_t now_ns)
     return run_plan(r, now_ns);
 }
 
-/* `applied`: what was done so far was an effect of the method's own. */
 static rounds_state go_on(rounds *r, const answer *a, uint64_t now_ns)
 {
-    r->any_succeeded = a->applied;
+    r->had_effect |= a->applied;
+    r->any_succeeded = false;
     begin_plan(r, now_ns);
     a->next(r->request, &r->plan);
-    if (a->applied && plan_failed(&r->plan))
+    if (r->had_effect && plan_failed(&r->plan))
         r->plan.error.applied = LKS_APPLIED_MAYBE;
     return run_plan(r, now_ns);
 }
@@ -106,7 +106,7 @@ static rounds_state fail(rounds *r)
 {
     if (r->method->method->effect == LKS_RPC_EFFECT_READ)
         r->error.applied = LKS_APPLIED_NO;
-    else if (r->any_succeeded)
+    else if (r->any_succeeded || r->had_effect)
         r->error.applied = LKS_APPLIED_MAYBE;
     else if (r->plan.prepares)
         r->error.applied = LKS_APPLIED_NO;
@@ -174,7 +174,7 @@ struct rounds_packed {
     uint32_t repeat_ms, request_len;
     uint16_t round, lock_slack_ms;
     uint8_t ns_len;
-    bool any_succeeded;
+    bool any_succeeded, had_effect;
     char id[LKS_RPC_RANDOM_ID_LEN + 1];
     uint8_t bytes[]; /* the request; the namespace */
 };
@@ -194,7 +194,8 @@ void rounds_pack(const rounds *r, rounds_packed *packed)
                               .round = (uint16_t)r->plan.round,
                               .lock_slack_ms = (uint16_t)r->plan.lock_slack_ms,
                               .ns_len = (uint8_t)ns->len,
-                              .any_succeeded = r->any_succeeded};
+                              .any_succeeded = r->any_succeeded,
+                              .had_effect = r->had_effect};
     memcpy(packed->id, r->plan.id, sizeof packed->id);
     protobuf_c_message_pack(r->request, packed->bytes);
     memcpy(packed->bytes + len, ns->data, ns->len);
@@ -204,7 +205,9 @@ void rounds_unpack(rounds *r, const service_method *method, const rounds_packed 
 {
     ProtobufCAllocator *allocator = lks_rpc_arena_allocator(settings->arena);
 
-    *r = (rounds){.method = method, .plan = *settings, .any_succeeded = packed->any_succeeded, .has_waited = true};
+    *r = (rounds){.method = method, .plan = *settings, .has_waited = true};
+    r->any_succeeded = packed->any_succeeded;
+    r->had_effect = packed->had_effect;
     r->request = protobuf_c_message_unpack(method->method->request, allocator, packed->request_len, packed->bytes);
     if (!r->request)
         abort(); /* out of memory, as memory_alloc: the bytes are our own */

@@ -24,8 +24,9 @@ typedef struct rounds {
     const ProtobufCMessage *request;
     plan plan;
     const store_value **replies;
-    size_t missing; /* of them */
-    bool any_succeeded;
+    size_t missing;        /* of them */
+    bool any_succeeded;    /* of this round's calls */
+    bool had_effect;       /* an earlier round */
     bool has_waited;       /* the store may have an entry of the call that an answer would end */
     service_alarm *alarms; /* asked for by the last step */
     const ProtobufCMessage *response;

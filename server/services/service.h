@@ -123,7 +123,7 @@ typedef struct answer {
     uint64_t now_ns;    /* CLOCK_MONOTONIC, with the last of them */
     bool waits;         /* set by answer_waits */
     service_next *next; /* set by answer_again, answer_goes_on */
-    bool applied;       /* set by answer_goes_on */
+    bool applied;       /* set by answer_goes_on: this round had an effect */
     uint64_t units;     /* set by finish, for metrics: of stock that the call moved, or ids that it gave */
     service_alarm *alarms;
     lks_error error;
@@ -325,11 +325,10 @@ const char *answer_group(const char *group, const char *only);
 void answer_waits(answer *a);
 
 /* In finish: there is no answer yet, `next` plans a further round, at once. Only where
- * this round had no effect of the method's own: an error that follows says NO. */
+ * this round had no effect of the method's own: an error that follows says NO, unless an earlier round had one. */
 void answer_again(answer *a, service_next *next);
 
-/* The same where this round, or one before it, had an effect: an error that follows says
- * MAYBE. */
+/* The same where this round had an effect: every error that follows says MAYBE. */
 void answer_goes_on(answer *a, service_next *next);
 
 /* The id that the request has, or, when that is empty, the one that plan_id made. */

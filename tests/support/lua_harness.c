@@ -235,16 +235,19 @@ static int l_alarms(lua_State *L)
 
 static int before_body = LUA_NOREF;
 
-static bool run_before(void *L)
+static lks_applied run_before(void *L)
 {
     lua_rawgeti(L, LUA_REGISTRYINDEX, before_body);
     lua_call(L, 0, 1);
-    const bool reaches = !lua_isboolean(L, -1) || lua_toboolean(L, -1);
+    const char *fails = lua_tostring(L, -1);
+    const lks_applied applied = !fails                     ? LKS_APPLIED_YES
+                                : strcmp(fails, "NO") == 0 ? LKS_APPLIED_NO
+                                                           : LKS_APPLIED_MAYBE;
     lua_pop(L, 1);
-    return reaches;
+    return applied;
 }
 
-/* before(n, body): before store call n of the calls that follow, body runs; false: that call does not reach the store */
+/* before(n, body): before store call n of the calls that follow, body runs; "NO" or "MAYBE": that call then fails so */
 static int l_before(lua_State *L)
 {
     luaL_unref(L, LUA_REGISTRYINDEX, before_body);

@@ -38,7 +38,7 @@ struct harness {
     const service_alarm *last_alarms;
     bool altered;
     unsigned before_n; /* store calls until `before` runs; 0: it does not */
-    bool (*before)(void *arg);
+    lks_applied (*before)(void *arg);
     void *before_arg;
 };
 
@@ -402,14 +402,22 @@ static const store_value *make_fcall(harness *h, const store_call *const calls[]
     return n > 1 ? value->element : value;
 }
 
-void harness_before(harness *h, unsigned n, bool (*f)(void *arg), void *arg)
+void harness_before(harness *h, unsigned n, lks_applied (*f)(void *arg), void *arg)
 {
     h->before_n = n;
     h->before = f;
     h->before_arg = arg;
 }
 
-static const store_result unreachable = {.code = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .message = "no answer"};
+/* What the next store call comes to. */
+static store_result answered(harness *h, const store_call *call)
+{
+    const lks_applied applied = h->before_n == 0 || --h->before_n > 0 ? LKS_APPLIED_YES : h->before(h->before_arg);
+
+    return applied == LKS_APPLIED_YES
+               ? fcall_result(make_fcall(h, &call, 1), call->function)
+               : (store_result){.code = LKS_UNAVAILABLE, .applied = applied, .message = "no answer"};
+}
 
 /* The rounds of store calls until there is an answer, or the call waits. */
 static rounds_state run(harness *h, rounds *r, rounds_state state)
@@ -417,9 +425,7 @@ static rounds_state run(harness *h, rounds *r, rounds_state state)
     while (state == ROUNDS_CALLS) {
         size_t n = r->plan.n_calls;
         for (size_t i = 0; i < n; i++) {
-            const store_call *call = &r->plan.calls[i];
-            const bool reaches = h->before_n == 0 || --h->before_n > 0 || h->before(h->before_arg);
-            const store_result result = reaches ? fcall_result(make_fcall(h, &call, 1), call->function) : unreachable;
+            const store_result result = answered(h, &r->plan.calls[i]);
             state = rounds_reply(r, i, &result, now_of(h));
         }
     }

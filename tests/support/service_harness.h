@@ -80,9 +80,9 @@ void harness_event(harness *h, harness_waiting *w, service_event event);
 /* The same for an event that came during the call's last round: the call is not packed in between. */
 void harness_event_at_once(harness *h, harness_waiting *w, service_event event);
 
-/* Before store call n (from 1) of the calls that follow, f runs once; it may make calls. If it returns false, that
- * store call is not made and fails, and may have had an effect. */
-void harness_before(harness *h, unsigned n, bool (*f)(void *arg), void *arg);
+/* Before store call n (from 1) of the calls that follow, f runs once; it may make calls. Unless it returns YES, that
+ * store call is not made and fails, with that `applied`. */
+void harness_before(harness *h, unsigned n, lks_applied (*f)(void *arg), void *arg);
 
 /* Its answer; NULL while it waits, or with *error set. */
 const void *harness_answer(const harness_waiting *w, lks_error *error);
