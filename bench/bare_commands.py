@@ -14,8 +14,8 @@ Rows and ways are those of bench/function_instructions.py. Prints thousands for 
 import random
 import re
 
-from function_cpu import Bench, GiveBack, Take, ways_of
-from function_instructions import Counted, hand_offs, pairs
+from function_cpu import Bench, GiveBack, Take
+from function_instructions import Counted, ways_of_row
 from programs import Redis, arguments, calls_of
 
 ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "a": b"\a", "b": b"\b"}
@@ -75,11 +75,7 @@ class Scripts:
 
 
 def ways(b, name):
-    if name == "pair":
-        return {"script": Scripts(b), "alone": pairs(b, 1), "64 names": pairs(b, 64)}
-    if name == "hand_off":
-        return {"script": Scripts(b), "hand-off": hand_offs(b)}
-    return ways_of(b, name)
+    return ({"script": Scripts(b)} if name in ("pair", "hand_off") else {}) | ways_of_row(b, name)
 
 
 def commands_of(redis, library, name, way, calls):
@@ -95,17 +91,12 @@ def bare(library, name, way, calls):
     with Counted() as redis:
         commands_of(redis, library, name, way, calls)  # the same keys
         redis.call("FUNCTION", "LOAD", bare_library(lists, map(calls_of, commands)))
-        redis.instructions()
-        redis.many([("FCALL", f"f{i}", 1, words[3]) for i, words in enumerate(commands)], 16)
-        return redis.instructions()
+        return redis.count([("FCALL", f"f{i}", 1, words[3]) for i, words in enumerate(commands)])
 
 
 def ours(library, name, way, calls):
     with Counted() as redis:
-        commands = commands_of(redis, library, name, way, calls)
-        redis.instructions()
-        redis.many(commands, 16)
-        return redis.instructions()
+        return redis.count(commands_of(redis, library, name, way, calls))
 
 
 def main():

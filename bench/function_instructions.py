@@ -30,6 +30,12 @@ class Counted(Redis):
         os.remove(out)
         return n
 
+    def count(self, commands):
+        """Returns the instructions of the commands."""
+        self.instructions()
+        self.many(commands, 16)
+        return self.instructions()
+
 
 def pairs(b, each):
     def make(calls):
@@ -66,20 +72,17 @@ def hand_offs(b):
     return make
 
 
+def ways_of_row(b, name):
+    if name == "pair":
+        return {"alone": pairs(b, 1), "64 names": pairs(b, TOGETHER)}
+    return {"hand-off": hand_offs(b)} if name == "hand_off" else ways_of(b, name)
+
+
 def measure(library, name, calls):
     with Counted() as redis:
         random.seed(1)
-        b, each = Bench(redis, library), {}
-        if name == "pair":
-            ways = {"alone": pairs(b, 1), "64 names": pairs(b, TOGETHER)}
-        else:
-            ways = {"hand-off": hand_offs(b)} if name == "hand_off" else ways_of(b, name)
-        for way, make in ways.items():
-            commands = make(calls)
-            redis.instructions()
-            redis.many(commands, 16)
-            each[way] = redis.instructions() / calls / 1000
-        return each
+        return {way: redis.count(make(calls)) / calls / 1000
+                for way, make in ways_of_row(Bench(redis, library), name).items()}
 
 
 def main():

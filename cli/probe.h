@@ -12,7 +12,8 @@ typedef struct probe {
     uint64_t took_ns;
 } probe;
 
-/* Make a call that does not use the store, and one that does, and not the lock store. PERMISSION_DENIED is an answer, too. */
+/* Make a call that uses no store, and one that uses the store, but not the lock store. PERMISSION_DENIED is an answer,
+ * too. */
 probe probe_server(lks_channel *channel);
 probe probe_store(lks_channel *channel);
 

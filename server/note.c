@@ -10,7 +10,7 @@
 
 #include "commit.h"
 
-enum { NAMESPACES_BYTES = 128, POLICY_DIGITS = 12, ID_BYTES = 24 }; /* the first ones of the digest */
+enum { NAMESPACES_BYTES = 128, ID_BYTES = 24, POLICY_DIGITS = 12 }; /* the first ones of the digest */
 
 static const char *word(bool value)
 {

@@ -18,16 +18,16 @@
 --   E  the first T has entered
 --   X  a T, a look after L, or a Leave has refused it for good: whoever sees that releases the locks
 
-local DECIDED_MS = 600000 -- after the lease; as long as lock_names.lua keeps a token
-
 local function stage_key(base, record, token) return (record ~= '' and record or base) .. 'guard:' .. token end
-local function set_stage(key, stage, ms) write('SET', key, stage, 'PX', int(ms + DECIDED_MS)) end
+-- After the lease as long as a token of locks.
+local function stage_ms(ms) return int(ms + services.lock.token_retain_ms) end
+local function set_stage(key, stage, ms) write('SET', key, stage, 'PX', stage_ms(ms)) end
 
 -- A copy that waits for a shorter time does not shorten the mark.
 local function look_was_free(e)
   local ms = e.lease_ms + e.wait_ms
   if e.stage == 'L' then
-    write('PEXPIRE', e.stage_key, int(ms + DECIDED_MS), 'GT')
+    write('PEXPIRE', e.stage_key, stage_ms(ms), 'GT')
   else
     set_stage(e.stage_key, 'L', ms)
   end
@@ -183,9 +183,11 @@ local function take_part(e)
   e.stage = redis.call('GET', e.stage_key)
   local ok, reply = pcall(take, e)
   if ok and GOES_ON[reply[1]] then return reply end
-  if e.stage == 'E' or e.looks and not e.stage or not ok and dirty then -- it has entered, or asked for no locks
+  local has_entered, no_locks = e.stage == 'E', e.looks and not e.stage
+  if has_entered or no_locks or not ok and dirty then
     if not ok then error(reply, 0) end
-    return e.takes_rest and e.stage == 'E' and reply[1] ~= 'REPLAY' and {'TOKEN_SPENT'} or reply
+    if has_entered and e.takes_rest and reply[1] ~= 'REPLAY' then return {'TOKEN_SPENT'} end
+    return reply
   end
   if not ok then reply = reply_of_error(reply) end
   if e.stage ~= 'X' then set_stage(e.stage_key, 'X', e.lease_ms + e.wait_ms) end
@@ -278,7 +280,7 @@ define('guard_renew', {'allow-oom'}, function(base, now, token, lease_ms, locks,
   if s and services.stock.extend_hold(s, order_id, hold_ms)[1] ~= 'EXTENDED' then return {'LOST', 'STOCK'} end
   if locks == '1' and services.lock.renew(base, now, token, lease_ms)[1] ~= 'RENEWED' then return {'LOST', 'LOCKS'} end
   if attempt then services.idempotency.extend(attempt, now, tonumber(lease_ms)) end
-  if apart == '1' then write('PEXPIRE', stage_key(base, record, token), int(lease_ms + DECIDED_MS), 'GT') end
+  if apart == '1' then write('PEXPIRE', stage_key(base, record, token), stage_ms(lease_ms), 'GT') end
   if s then services.stock.close(s) end
   return {'RENEWED', ''}
 end)

@@ -648,7 +648,7 @@ define('lock_reset_fence', {}, function(base, now, presented)
 end)
 
 services.lock = {
-  acquire = acquire_first, abandon = abandon, renew = renew, release = release,
+  acquire = acquire_first, abandon = abandon, renew = renew, release = release, token_retain_ms = TOKEN_RETAIN_MS,
 
   -- Without a claim.
   time_out = function(...)

@@ -228,16 +228,21 @@ local function check_rule(key, peek, now, cost, rule)
     passes and 0 or at and ms_until(at, now) or -1, ms_until(algorithm.as_new_at(record, now), now), 0}
 end
 
+-- The rule of such a Check; nil: it is another one.
+local function only_rule(request_id, text, more)
+  if request_id ~= '' or more then return nil end
+  local rule = rule_of(text)
+  return rule.after == 0 and rule or nil
+end
+
 local function check(s, peek, units, mode, request_id, ...)
   local now, cost, id, text, more = clock(), units + 0, ...
-  if request_id == '' and not more then
-    local rule = rule_of(text)
-    if rule.after == 0 then
-      local key = key_of(s, id, now)
-      local reply = check_rule(key, peek, now, cost, rule)
-      if key.changed then touch(s) end
-      return reply
-    end
+  local rule = only_rule(request_id, text, more)
+  if rule then
+    local key = key_of(s, id, now)
+    local reply = check_rule(key, peek, now, cost, rule)
+    if key.changed then touch(s) end
+    return reply
   end
   if request_id == '' then return check_rules(s, peek, now, cost, mode, nil, nil, nil, {...}) end
   local request, again_ms = string.match(request_id, '^(%S+) (%d+)$')
@@ -283,30 +288,26 @@ local function append_alone(key, rule, cost, now)
   if key[2] or not r or r[1] ~= rule.counter or r[2] - r[3] ~= period or r[6] <= now - period then return nil end
   local units, number, last = r[5] % UNITS, r[4], r[3] > now and r[3] or now
   local place, left = number % CHUNK, rule.limit - units - cost
-  if left < 0 or place == 0 or last - last % period > r[3] then return nil end
+  if left < 0 or place == 0 or window_start(last, period) > r[3] then return nil end
   local chunk = log_name(key, rule.counter) .. (number - place) / CHUNK
   if write('APPEND', chunk, struct.pack(ENTRY, last, cost)) ~= SUM_BYTES + (place + 1) * ENTRY_BYTES then
     write('UNLINK', chunk) -- it was lost
   end
-  local span = last + period - now
-  write('SET', key.name, struct.pack(RECORD, #r[1], r[1], last + period, last, number + 1, r[5] + UNITS + cost, r[6]),
-    'PX', life_ms(span))
-  return {'ALLOWED', rule.limit, left, 0, math.ceil(span / 1000), 0}
+  r[2], r[3], r[4], r[5] = last + period, last, number + 1, r[5] + UNITS + cost
+  write('SET', key.name, pack_record(r), 'PX', life_ms(r[2] - now))
+  return {'ALLOWED', rule.limit, left, 0, ms_until(r[2], now), 0}
 end
 
 -- A Check that has its group alone: of one rule, as check_rule.
 local function check_alone(base, _, units, mode, request_id, id, text, more)
-  if request_id ~= '' or more then return nil end
-  local rule, now = rule_of(text), clock()
-  if rule.after ~= 0 then return nil end
+  local rule, now = only_rule(request_id, text, more), clock()
+  if not rule then return nil end
   local key = load_key(base, id, now)
   local reply = rule.letter == 'L' and append_alone(key, rule, units + 0, now)
   if reply then return reply end
   reply = check_rule(key, false, now, units + 0, rule)
-  if key.changed then
-    if key.logs then save_logs(key, now) end
-    save_key(key, now)
-  end
+  if key.logs and key.changed then save_logs(key, now) end -- as save_keys, without its list
+  if key.changed then save_key(key, now) end
   return reply
 end
 

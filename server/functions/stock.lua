@@ -72,6 +72,11 @@ local function known_order(s, way, id, order, buyer, lines)
   fail('FAILED_PRECONDITION', 'order_id: was cancelled before it came')
 end
 
+-- A new order of n lines with its first line.
+local function pack_made(way, n, keep_ms, buyer, sku, units, left, era)
+  return struct.pack(ORDER_FORMATS[1], ORDER_MARK, n, way.how, way.state, keep_ms, buyer, sku, units, 0, left, era)
+end
+
 -- The most frequent call: it contains what `move` and `pack_order` do.
 local function make_order(s, way, id, buyer, hold_ms, ...)
   local lines, key = {...}, order_key(s, id)
@@ -104,8 +109,7 @@ local function make_order(s, way, id, buyer, hold_ms, ...)
     if item[LIMIT] > 0 then change_held(s, sku, buyer, quantity) end
     note(s, way.outcome, sku, lines[i + 1], id, '')
     if i == 1 then
-      text = struct.pack(ORDER_FORMATS[1], ORDER_MARK, #lines / 2, way.how, way.state, keep_ms, buyer,
-        sku, quantity, 0, left, era)
+      text = pack_made(way, #lines / 2, keep_ms, buyer, sku, quantity, left, era)
       reply = left
     else
       text = text .. struct.pack(LINE_FORMAT, sku, quantity, 0, left, era)
@@ -116,11 +120,6 @@ local function make_order(s, way, id, buyer, hold_ms, ...)
   put_text(s, key, text, way == DEDUCT and keep_ms)
   if way == RESERVE then move_end(s, id, clock() + tonumber(hold_ms) * 1000) end
   return reply
-end
-
--- An order of one line, as make_order packs it.
-local function sold_text(buyer, sku, units, left, era, keep_ms)
-  return struct.pack(ORDER_FORMATS[1], ORDER_MARK, 1, DEDUCT.how, DEDUCT.state, keep_ms, buyer, sku, units, 0, left, era)
 end
 
 -- The usual Deduct, of one line: a new order, and an item without a limit, a window and holds. nil: another case, and
@@ -136,7 +135,7 @@ local function sell_again(s, id, buyer, sku, quantity, another)
   if left < 0 then return {'SOLD_OUT', 1, 0, available} end
   item[AVAILABLE], item[SOLD], item[VERSION], item[CHANGED] = left, item[SOLD] + units, item[VERSION] + 1, true
   note(s, 'DEDUCTED', sku, quantity, id, '')
-  put_text(s, key, sold_text(buyer, sku, units, left, item[ERA], item[RETAIN]), item[RETAIN])
+  put_text(s, key, pack_made(DEDUCT, 1, item[RETAIN], buyer, sku, units, left, item[ERA]), item[RETAIN])
   return left
 end
 
@@ -155,7 +154,7 @@ local function sell(base, _, id, buyer, sku, quantity, another)
   write('XADD', base .. 'stock:ledger', '*', '1', 'DEDUCTED\0' .. sku .. '\0' .. quantity .. '\0' .. id .. '\0')
   write('SET', item_at, struct.pack(ITEM_FORMAT, mark, left, sold + units, version + 1, limit, opens, closes, keep_ms, era,
     reserved, born))
-  write('SET', order_at, sold_text(buyer, sku, units, left, era, keep_ms), 'PX', ms_text(keep_ms))
+  write('SET', order_at, pack_made(DEDUCT, 1, keep_ms, buyer, sku, units, left, era), 'PX', ms_text(keep_ms))
   return left
 end
 

@@ -1,3 +1,4 @@
+/* A file of its own, because the tests of services send calls where quorum.c would. */
 #include <string.h>
 
 #include "functions/arguments.h"

@@ -153,6 +153,19 @@ static void weigh_names(plan *p, size_t n)
     plan_weighs(p, 1 + (n ? n : SERVICE_TARGETS_MAX) / LOCK_NAMES_OF_WEIGHT);
 }
 
+/* The arguments before the names, which are n. */
+static void add_renewed(plan *p, size_t n, const char *token, int64_t lease_ms)
+{
+    weigh_names(p, n);
+    args_lock_renew(p, .token = token, .lease_ms = lock_stored_lease(p, lease_ms));
+}
+
+static void add_released(plan *p, size_t n, const char *token)
+{
+    weigh_names(p, n);
+    args_lock_release(p, .token = token, .server = p->server, .trace = p->trace ? p->trace : "");
+}
+
 void renew_prepare(const lks_renew_request *request, plan *p)
 {
     if (request->n_leases < 1 || request->n_leases > LEASES_MAX)
@@ -166,8 +179,7 @@ void renew_prepare(const lks_renew_request *request, plan *p)
         lock_check_token(p, plan_path(p, "leases[%zu].token", i), lease->token);
         lock_check_lease(p, plan_path(p, "leases[%zu].lease_ms", i), lease->lease_ms);
         plan_call(p, &fn_lock_renew, lease->group, lease->n_names == 1 ? lease->names[0] : NULL, lease->n_names);
-        weigh_names(p, lease->n_names);
-        args_lock_renew(p, .token = lease->token, .lease_ms = lock_stored_lease(p, lease->lease_ms));
+        add_renewed(p, lease->n_names, lease->token, lease->lease_ms);
         for (size_t k = 0; k < lease->n_names; k++)
             each_lock_renew(p, .name = lease->names[k]);
     }
@@ -176,15 +188,13 @@ void renew_prepare(const lks_renew_request *request, plan *p)
 void lock_plan_renew_all(plan *p, lks_rpc_slice base, const char *token, int64_t lease_ms)
 {
     plan_call_at(p, &fn_lock_renew, base, 0);
-    weigh_names(p, 0);
-    args_lock_renew(p, .token = token, .lease_ms = lock_stored_lease(p, lease_ms));
+    add_renewed(p, 0, token, lease_ms);
 }
 
 void lock_plan_release_all(plan *p, const plan_function *function, lks_rpc_slice base, const char *token)
 {
     plan_call_at(p, function, base, 0);
-    weigh_names(p, 0);
-    args_lock_release(p, .token = token, .server = p->server, .trace = p->trace ? p->trace : "");
+    add_released(p, 0, token);
 }
 
 static void plan_release(const lks_release_request *request, plan *p, const plan_function *function)
@@ -193,8 +203,7 @@ static void plan_release(const lks_release_request *request, plan *p, const plan
     check_names(p, "names", request->n_names, request->names);
     lock_check_token(p, "token", request->token);
     plan_call(p, function, request->group, request->n_names == 1 ? request->names[0] : NULL, request->n_names);
-    weigh_names(p, request->n_names);
-    args_lock_release(p, .token = request->token, .server = p->server, .trace = p->trace ? p->trace : "");
+    add_released(p, request->n_names, request->token);
     for (size_t i = 0; i < request->n_names; i++)
         each_lock_release(p, .name = request->names[i]);
 }

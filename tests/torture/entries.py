@@ -32,7 +32,8 @@ def entered(entry, ordered, released):
     again = {"replayed": answer.get("replayed", False) or request.get("stock", {}).get("orderId") in ordered}
     if "once" in request:
         yield call(entry, "Begin", {"key": request["once"]["key"], "attemptToken": request["token"],
-                                    "leaseMs": 0 if request["token"] in released else request["leaseMs"]},  # a copy of its Leave may end it
+                                    # A copy of its Leave may end it.
+                                    "leaseMs": 0 if request["token"] in released else request["leaseMs"]},
                    BEGIN.get(outcome, outcome), fence=answer.get("attemptFence", "0"), result=answer.get("result", {}))
     if "limits" in request:
         yield call(entry, "Check", {"rules": request["limits"]["rules"], "cost": request["limits"].get("cost", 1),
