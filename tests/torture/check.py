@@ -20,6 +20,8 @@ def check(record):
             report.fail("end of a server", fault["violation"])
     for text in record["stopping"]:
         report.fail("end of a server", text)
+    for call in record["history"]:
+        report.check("no call is INTERNAL", call.get("code") != "INTERNAL", lambda: str(call))
     check_stock.check(report, history, record["witness"])
     check_leases.check_locks(report, history, record["witness"])
     check_leases.check_results(report, history, record["witness"])
