@@ -243,9 +243,25 @@ end
 --   handler                   checks, then changes s alone, and touches it before
 --   shared.close(s)           after the last, when s was touched: writes the changes. Its error goes to each sub-call
 --                             that touched s
---   alone(base, nil, argument...)  may be nil; else it is asked first when no other sub-call has the base, for usual cases:
---                             the same reply and writes, with less work; nil: another case, and nothing was written
-local function define_pass(name, flags, handler, shared, alone)
+-- Two functions may be nil; else they are asked first, and reply and write the same with less work:
+--   alone(base, nil, argument...)  when no other sub-call has the base; nil: another case, and nothing was written
+--   many(base, words, replies, ran)  when an FCALL for one base has several sub-calls: runs the first ran.calls of them,
+--                             which may be none
+local function define_pass(name, flags, handler, shared, alone, many)
+  -- -> how many sub-calls ran, and where the next one begins
+  local function run_many(base, words, replies)
+    local ran = {calls = 0}
+    dirty = false
+    local ok, e = pcall(many, base, words, replies, ran)
+    if not ok and not dirty then return 0, 1 end -- the handler meets the same error
+    local n, i = ran.calls, 1
+    for k = 1, n do
+      if not ok then replies[k] = reply_of_error(e) end
+      i = i + words[i] + 1
+    end
+    return n, i
+  end
+
   register(name, flags, function(bases, words)
     local last, n_words = 1 + words[1], #words
     if last == n_words then -- a sub-call alone: most are, and tables cost more than what they hold
@@ -256,6 +272,7 @@ local function define_pass(name, flags, handler, shared, alone)
       return s.touched and close_on(s, shared) or reply
     end
     local replies, states, final, n, i = {}, {}, {}, 0, 1
+    if many and not bases[2] then n, i = run_many(bases[1], words, replies) end
     for k = 1, #bases do final[bases[k]] = k end -- where each has its own: the last sub-call of each
     while i <= n_words do
       n, last = n + 1, i + words[i]

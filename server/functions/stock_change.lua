@@ -233,17 +233,21 @@ local function wake_readers(of, servers)
   write('DEL', of .. 'stock:r')
 end
 
--- First, because no call has read these keys, so foreign data may be there. Waiting readers are woken once and register
--- again.
-local function write_ledger(s)
-  local words, readers = s.ledger, s.base .. 'stock:r'
+-- Appends n entries, which are one of the stream. The first write, because no call has read these keys, so foreign data may
+-- be there. Waiting readers are woken once and register again.
+local function write_entries(base, n, text)
+  local readers = base .. 'stock:r'
   local servers = redis.call('EXISTS', readers) == 1 and redis.call('SMEMBERS', readers)
+  write('XADD', base .. 'stock:ledger', '*', n == 1 and '1' or int(n), text)
+  if servers then wake_readers(base, servers) end
+end
+
+local function write_ledger(s)
+  local words = s.ledger
   for first = 1, #words, ENTRY * PACKED_MAX do
     local last = math.min(#words, first + ENTRY * PACKED_MAX - 1)
-    local n = (last - first + 1) / ENTRY
-    write('XADD', s.base .. 'stock:ledger', '*', n == 1 and '1' or int(n), table.concat(words, '\0', first, last))
+    write_entries(s.base, (last - first + 1) / ENTRY, table.concat(words, '\0', first, last))
   end
-  if servers then wake_readers(s.base, servers) end
 end
 
 local function write_items(s)
