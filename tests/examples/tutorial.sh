@@ -5,8 +5,8 @@ set -euo pipefail
 program=$1 build=$2 source=$3 flags=$4
 . "$source/tests/examples/lockstockd.sh"
 
-block() { # name: the block under "<!-- tutorial: NAME -->"
-  awk -v "marker=<!-- tutorial: $1 -->" '
+block() { # name: the block under "<!-- NAME -->"
+  awk -v "marker=<!-- $1 -->" '
     $0 == marker { found = 1; next }
     found && !inside && /^```/ { inside = 1; next }
     inside && /^```$/ { exit }
