@@ -27,7 +27,7 @@ start "$program" server "embedded:$dir/data"
 export LOCKSTOCK_SERVER="tcp://$tcp" HOME="$dir/home" CFLAGS=$flags
 mkdir "$HOME"
 host=
-trap '[ -z "$host" ] || kill "$host" 2>/dev/null || true; end_all' EXIT
+trap 'status=$?; [ -z "$host" ] || kill "$host" 2>/dev/null || true; end_all "$status"' EXIT
 unset CMAKE_PREFIX_PATH LD_LIBRARY_PATH
 for name in install stock lock project; do
   commands "$name"
