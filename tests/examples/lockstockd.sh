@@ -4,8 +4,8 @@
 dir=$(mktemp -d)
 pids=()
 # What they say at their end counts, sanitizers' reports above all: but not of who was killed.
-end_all() {
-  local status=$? ended
+end_all() { # [STATUS]: of the script
+  local status=${1:-$?} ended
   for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
   for pid in "${pids[@]}"; do
     ended=0

@@ -5,8 +5,8 @@ set -euo pipefail
 program=$1 build=$2 source=$3 flags=$4
 . "$source/tests/examples/lockstockd.sh"
 
-block() { # name: the block under "<!-- tutorial: NAME -->"
-  awk -v "marker=<!-- tutorial: $1 -->" '
+block() { # name: the block under "<!-- NAME -->"
+  awk -v "marker=<!-- $1 -->" '
     $0 == marker { found = 1; next }
     found && !inside && /^```/ { inside = 1; next }
     inside && /^```$/ { exit }
@@ -27,7 +27,7 @@ start "$program" server "embedded:$dir/data"
 export LOCKSTOCK_SERVER="tcp://$tcp" HOME="$dir/home" CFLAGS=$flags
 mkdir "$HOME"
 host=
-trap '[ -z "$host" ] || kill "$host" 2>/dev/null || true; end_all' EXIT
+trap 'status=$?; [ -z "$host" ] || kill "$host" 2>/dev/null || true; end_all "$status"' EXIT
 unset CMAKE_PREFIX_PATH LD_LIBRARY_PATH
 for name in install stock lock project; do
   commands "$name"

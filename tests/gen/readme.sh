@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # readme.sh WAY BUILD_DIR SOURCE_DIR CFLAGS
-# The project of README.md ("A service of your own") builds and runs as it stands there, by cmake and pkg-config on what
+# examples/hello builds and runs by the commands in README.md ("A service of your own"): by cmake and pkg-config on what
 # `cmake --install` put down with DESTDIR and --prefix, or by fetchcontent. CC: the compiler.
 set -euo pipefail
 way=$1 build=$2 source=$3 flags=$4
@@ -22,10 +22,7 @@ block() { # marker: the block under it
 project="$work/my project" home="$work/my home"
 [ "$way" != pkg-config ] || project=$work/project home=$work/home
 mkdir "$project"
-for file in hello.proto hello_host.c hello.c CMakeLists.txt; do
-  block "examples/hello/$file" >"$project/$file"
-  diff "$source/examples/hello/$file" "$project/$file"
-done
+cp "$source"/examples/hello/* "$project"
 
 if [ "$way" = fetchcontent ]; then
   mkdir "$home"
