@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
 """Measures how long the most expensive FCALLs occupy Redis: microseconds of CPU of its thread.
 
-    bench/fcall_time.py build/release/server/functions/lockstock-functions.lua [pattern] [--together]
+    bench/fcall_time.py build/release/server/functions/lockstock-functions.lua [pattern]
 
 Fills a redis-server of its own with the largest things that the contract allows, and sends for each case the FCALL that a
 server would send: as many sub-calls as their weight allows (server/store/batch.h), three times; the middle one is printed.
-With --together all sub-calls have weight 1 and pages are whole, as before weights existed.
 """
 import re
 import struct
+import sys
 
-from programs import Library, Redis, arguments
+from programs import Library, Redis
 
 UNITS = 64  # STORE_WEIGHT_MAX, server/store/store.h
 BASE = "ls:{default/g}:"
 HOUR_MS, DAYS_30_MS = 3600000, 2592000000
-WORDS, FLAGS = arguments()
-STEP = 1000 if "together" in FLAGS else 250  # STEP_MAX, server/services/stock_list.c
+STEP = 250  # STEP_MAX, server/services/stock_list.c
 
 
 def call(b, function, *argument_lists):
@@ -137,11 +136,7 @@ def items(b, n=1000, limit=0):
     call(b, "stock_put_item", *[[f"sku{i:06d}", 1000000, limit, 0, 0, DAYS_30_MS, 0, 0] for i in range(n)])
 
 
-def items_5000(b):
-    items(b, 5000)
-
-
-def items_with_a_limit(b):
+def limited(b):
     items(b, limit=1000000)
 
 
@@ -164,7 +159,7 @@ def holds(n_lines):
 def orders(function, *more):
     """64 of 64 lines."""
     def fill(b):
-        items_with_a_limit(b)
+        limited(b)
         call(b, function, *[[f"order{i}", f"buyer{i}", *more, *lines(64)] for i in range(64)])
     return fill
 
@@ -262,16 +257,16 @@ CASES = [
     ("get_64_items", 5, items, "stock_get_items", lambda b, i: [f"sku{k:06d}" for k in range(64)]),
     ("get_item_1000_holds_over", 1, holds(2), "stock_get_items", lambda b, i: ["sku000001"]),
     ("list_items_1000", 16, items, "stock_list_group", lambda b, i: ["", "", STEP]),
-    ("list_namespace_1000", 64, items_5000, "stock_list_namespace", lambda b, i: ["", "0", STEP, "", ""]),
+    ("list_namespace_1000", 64, lambda b: items(b, 5000), "stock_list_namespace", lambda b, i: ["", "0", STEP, "", ""]),
     ("expire_1000_holds", 32, holds(2), "stock_expire", lambda b, i: []),
     ("expire_1000_holds_of_64_lines", 32, holds(64), "stock_expire", lambda b, i: []),
     ("put_item_1000_holds_over", 1, holds(2), "stock_put_item",
      lambda b, i: ["sku000001", 2000000, 0, 0, 0, DAYS_30_MS, 0, 0]),
-    ("deduct_64_lines", 9, items_with_a_limit, "stock_deduct", lambda b, i: [f"order{i}", f"buyer{i}", *lines(64)]),
+    ("deduct_64_lines", 9, limited, "stock_deduct", lambda b, i: [f"order{i}", f"buyer{i}", *lines(64)]),
     ("deduct_64_lines_again", 9, orders("stock_deduct"), "stock_deduct",
      lambda b, i: [f"order{i}", f"buyer{i}", *lines(64)]),
     ("deduct_1_line", 1, items, "stock_deduct", lambda b, i: [f"order{i}", f"buyer{i}", *lines(1)]),
-    ("reserve_64_lines", 9, items_with_a_limit, "stock_reserve",
+    ("reserve_64_lines", 9, limited, "stock_reserve",
      lambda b, i: [f"order{i}", f"buyer{i}", HOUR_MS, *lines(64)]),
     ("confirm_64_lines", 6, orders("stock_reserve", HOUR_MS), "stock_confirm", lambda b, i: [f"order{i}", "0"]),
     ("cancel_64_lines", 6, orders("stock_reserve", HOUR_MS), "stock_cancel", lambda b, i: [f"order{i}", "because"]),
@@ -311,13 +306,13 @@ def timed(b, fill, function, make, n):
 
 
 def main():
-    library, pattern = (WORDS + [""])[:2]
+    library, pattern = (sys.argv[1:] + [""])[:2]
     with Redis() as redis:
         b = Library(redis, library)
         for name, weight, fill, function, make in CASES:
             if not re.search(pattern, name):
                 continue
-            n = UNITS // (1 if "together" in FLAGS else weight)
+            n = UNITS // weight
             us, replies = timed(b, fill, function, make, n)
             one_us, _ = timed(b, fill, function, make, 1) if n > 1 else (us, None)
             first = replies[0] if isinstance(replies[0], list) else replies
