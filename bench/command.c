@@ -40,7 +40,7 @@ void command_fcall(command *c, const char *function, const char *thing)
     command_add_text(c, "ls:{default/%s}:", thing);
 }
 
-static void sub_call(command *c, const char *const args[], size_t n)
+void command_sub(command *c, size_t n, const char *const args[])
 {
     command_add_text(c, "%zu", n);
     for (size_t i = 0; i < n; i++)
@@ -51,25 +51,5 @@ void command_deduct(command *c, const char *thing, const char *order_id)
 {
     const char *const args[] = {order_id, "" /* buyer */, thing, "1" /* quantity */};
 
-    sub_call(c, args, sizeof args / sizeof *args);
-}
-
-void command_acquire(command *c, const char *thing, const char *token)
-{
-    const char *const args[] = {token,          "" /* owner */, "60000" /* lease_ms */, "0" /* wait_ms */,
-                                "." /* copy */, thing};
-
-    sub_call(c, args, sizeof args / sizeof *args);
-}
-
-void command_release(command *c, const char *thing, const char *token)
-{
-    const char *const args[] = {token, "", thing};
-
-    sub_call(c, args, sizeof args / sizeof *args);
-}
-
-void command_force_release(command *c, const char *thing)
-{
-    sub_call(c, &thing, 1);
+    command_sub(c, sizeof args / sizeof *args, args);
 }

@@ -31,13 +31,11 @@ void command_add_text(command *c, const char *format, ...) __attribute__((format
 /* Begins an FCALL of a library function for the group of a thing. Sub-calls follow. */
 void command_fcall(command *c, const char *function, const char *thing);
 
-/* Appends a sub-call: Deduct of one unit. Ids have 1 to 128 bytes and are kept by the caller. */
-void command_deduct(command *c, const char *thing, const char *order_id);
+/* Appends a sub-call: its number of arguments and the arguments, which the caller keeps. */
+void command_sub(command *c, size_t n, const char *const args[]);
 
-/* The same for an exclusive lock with a lease of a minute, without waiting. */
-void command_acquire(command *c, const char *thing, const char *token);
-void command_release(command *c, const char *thing, const char *token);
-void command_force_release(command *c, const char *thing);
+/* Appends a Deduct of one unit. */
+void command_deduct(command *c, const char *thing, const char *order_id);
 
 #ifdef __cplusplus
 }

@@ -25,6 +25,17 @@ spread spread_of(double *values, size_t n)
     return (spread){.min = values[0], .median = (values[(n - 1) / 2] + values[n / 2]) / 2, .max = values[n - 1]};
 }
 
+const char *report_fsync(const bench_options *o)
+{
+    return o->store || o->server ? "as it is" : o->fsync;
+}
+
+bool report_wrong(const world *w)
+{
+    fprintf(stderr, "lockstock-bench: %s: WRONG: %s\n", w->scenario->name, w->checked);
+    return false;
+}
+
 /* ---- JSON ---------------------------------------------------------------------- */
 
 static json_t *number(double value)
@@ -90,9 +101,9 @@ static const char *outcome_name(const ProtobufCEnumDescriptor *of, int outcome)
 static void each_outcome(const tally *all, void (*visit)(void *arg, const char *name, uint64_t n), void *arg)
 {
     for (unsigned s = 0; s < n_scenarios; s++)
-        for (int step = 0; step < DRIVE_STEPS_MAX; step++)
-            for (int outcome = 0; outcome < DRIVE_OUTCOMES_MAX; outcome++) {
-                uint64_t n = tally_of(all, &scenarios[s], step, outcome);
+        for (int step = 0; step < STEPS_MAX; step++)
+            for (int outcome = 0; outcome < OUTCOMES_MAX; outcome++) {
+                uint64_t n = all->ok[s][step][outcome];
                 if (n > 0)
                     visit(arg, outcome_name(scenarios[s].steps[step].outcomes, outcome), n);
             }
@@ -139,16 +150,16 @@ void report_print(const report *r)
     const bench_options *o = r->options;
     const measure *m = r->measured;
 
-    printf("%s: %s\n  ", r->scenario->name, r->scenario->what);
-    if (r->offered > 0)
-        printf("%.0f operations a second offered, %.0f calls a second ended, ", r->offered,
+    printf("%s: %s\n  ", r->world->scenario->name, r->world->scenario->what);
+    if (o->rate > 0)
+        printf("%.0f operations a second offered, %.0f calls a second ended, ", o->rate,
                (double)measure_calls(m) / m->seconds);
     else
         printf("%ld %s, ", o->in_flight, o->sync ? "threads" : "in flight");
     if (r->capacity > 0)
-        printf("%.1f times the capacity of %.0f, ", r->offered / r->capacity, r->capacity);
+        printf("%.1f times the capacity of %.0f, ", o->rate / r->capacity, r->capacity);
     printf("%ld connection%s, %s, fsync %s, %.1f s\n", o->connections, o->connections == 1 ? "" : "s",
-           o->server ? o->server : o->wire, r->fsync, m->seconds);
+           o->server ? o->server : o->wire, report_fsync(o), m->seconds);
     printf("  %.0f calls a second answered", measure_rate(m));
     if (m->hand_offs > 0)
         printf(", %.0f hand-offs", (double)m->hand_offs / m->seconds);
@@ -163,35 +174,36 @@ void report_print(const report *r)
         if (m->calls[f] > 0)
             print_latencies(m, (fate)f);
     printf("  outcomes  ");
-    each_outcome(r->all, print_outcome, NULL);
-    if (r->all->not_ok > 0)
-        printf(" not answered %" PRIu64 " (the first: %s, %s)", r->all->not_ok, lks_code_name(r->all->first.code),
-               r->all->first.message);
-    if (r->checked[0] != '\0')
-        printf("\n  checked    %s: %s", r->checked, r->agrees ? "right" : "WRONG");
+    each_outcome(&m->all, print_outcome, NULL);
+    if (m->all.not_ok > 0)
+        printf(" not answered %" PRIu64 " (the first: %s, %s)", m->all.not_ok, lks_code_name(m->all.first.code),
+               m->all.first.message);
+    if (r->world->checked[0] != '\0')
+        printf("\n  checked    %s: %s", r->world->checked, r->agrees ? "right" : "WRONG");
     puts("\n");
 }
 
 json_t *report_json(const report *r)
 {
     const bench_options *o = r->options;
+    const measure *m = r->measured;
     json_t *outcomes = json_array();
     json_t *to =
-        json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s}", "scenario", r->scenario->name, "in_flight",
-                  (json_int_t)o->in_flight, "connections", (json_int_t)o->connections, "wire",
-                  o->server ? o->server : o->wire, "fsync", r->fsync, "loop",
-                  r->offered > 0 ? "open"
-                  : o->sync      ? "threads"
-                                 : "closed",
-                  "calls_started", (json_int_t)r->all->started, "not_answered", (json_int_t)r->all->not_ok, "in_doubt",
-                  (json_int_t)r->all->in_doubt, "checked", r->checked, "agrees", r->agrees ? "yes" : "no");
+        json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s}", "scenario", r->world->scenario->name,
+                  "in_flight", (json_int_t)o->in_flight, "connections", (json_int_t)o->connections, "wire",
+                  o->server ? o->server : o->wire, "fsync", report_fsync(o), "loop",
+                  o->rate > 0 ? "open"
+                  : o->sync   ? "threads"
+                              : "closed",
+                  "calls_started", (json_int_t)m->all.started, "not_answered", (json_int_t)m->all.not_ok, "in_doubt",
+                  (json_int_t)m->all.in_doubt, "checked", r->world->checked, "agrees", r->agrees ? "yes" : "no");
 
-    if (r->offered > 0)
-        json_object_set_new(to, "offered_per_second", number(r->offered));
+    if (o->rate > 0)
+        json_object_set_new(to, "offered_per_second", number(o->rate));
     if (r->capacity > 0)
         json_object_set_new(to, "capacity_per_second", number(r->capacity));
-    report_measure_json(to, r->measured);
-    each_outcome(r->all, add_outcome, outcomes);
+    report_measure_json(to, m);
+    each_outcome(&m->all, add_outcome, outcomes);
     json_object_set_new(to, "outcomes", outcomes);
     return to;
 }

@@ -1,4 +1,4 @@
-#include "scenario.h"
+#include "drive.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,6 +15,12 @@ enum {
     BODY_BYTES = 100
 };
 
+/* Returns how often a step had an outcome. */
+static uint64_t tally_of(const tally *all, const scenario *s, int step, int outcome)
+{
+    return all->ok[s - scenarios][step][outcome];
+}
+
 static char *thing(const op *o)
 {
     return o->world->things[o->turn % o->world->n_things];
@@ -22,36 +28,28 @@ static char *thing(const op *o)
 
 /* ---- stock ---------------------------------------------------------------------- */
 
-static lks_line one_of(op *o)
-{
-    lks_line line = LKS_LINE_INIT;
-
-    line.sku = thing(o);
-    line.quantity = 1;
-    return line;
-}
+#define ONE_UNIT(request)                              \
+    lks_line line = LKS_LINE_INIT, *lines[] = {&line}; \
+    line.sku = thing(o);                               \
+    line.quantity = 1;                                 \
+    (request).order_id = o->id;                        \
+    (request).lines = lines;                           \
+    (request).n_lines = 1;                             \
+    (request).fresh = true
 
 static lks_code deduct(op *o, lks_error *error)
 {
     lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
-    lks_line line = one_of(o), *lines[] = {&line};
 
-    request.order_id = o->id;
-    request.lines = lines;
-    request.n_lines = 1;
-    request.fresh = true;
+    ONE_UNIT(request);
     return drive_call(o, &lks_stock_deduct_method, &request, 0, error);
 }
 
 static lks_code reserve(op *o, lks_error *error)
 {
     lks_reserve_request request = LKS_RESERVE_REQUEST_INIT;
-    lks_line line = one_of(o), *lines[] = {&line};
 
-    request.order_id = o->id;
-    request.lines = lines;
-    request.n_lines = 1;
-    request.fresh = true;
+    ONE_UNIT(request);
     request.hold_ms = MINUTE_MS;
     return drive_call(o, &lks_stock_reserve_method, &request, 0, error);
 }
@@ -293,21 +291,23 @@ static lks_code decode(op *o, lks_error *error)
 #define NEXT(kind) \
     .things = 1, .steps = {{.start = next, .seen = got_ids}}, .check = check_ids, .variant = LKS_ID_KIND_##kind
 
+enum { AT_DEDUCT, AT_RESERVE = 3, AT_LOCK, AT_BEGIN = 6, AT_BUCKET = 10 }; /* in the table; of mix */
+
 /* clang-format off */
 const scenario scenarios[] = {
-    {"deduct", "Deduct, each caller its own item", .on_hand = PLENTY, DEDUCT},
+    [AT_DEDUCT] = {"deduct", "Deduct, each caller its own item", .on_hand = PLENTY, DEDUCT},
     {"deduct-hot", "Deduct, all of one item", .things = 1, .on_hand = PLENTY, DEDUCT},
     {"sold-out", "Deduct of one item that is sold out", .things = 1, .sold_out = true, DEDUCT},
-    {"reserve", "Reserve, then Confirm", .on_hand = PLENTY, .steps = {RESERVE, STEP(confirm, .start = confirm)},
+    [AT_RESERVE] = {"reserve", "Reserve, then Confirm", .on_hand = PLENTY, .steps = {RESERVE, STEP(confirm, .start = confirm)},
      .check = check_stock},
-    {"lock", "Acquire, then Release, each caller its own name", LOCK(try_acquire)},
+    [AT_LOCK] = {"lock", "Acquire, then Release, each caller its own name", LOCK(try_acquire)},
     {"lock-hot", "Acquire, then Release, all of one name, who waits in its queue", .things = 1, LOCK(wait_acquire)},
-    {"begin", "Begin of a new key, then Complete", .steps = {BEGIN, STEP(complete, .start = complete)},
+    [AT_BEGIN] = {"begin", "Begin of a new key, then Complete", .steps = {BEGIN, STEP(complete, .start = complete)},
      .check = check_begin},
     {"check-fixed", "Check, FIXED_WINDOW", CHECK(FIXED_WINDOW)},
     {"check-log", "Check, SLIDING_LOG", CHECK(SLIDING_LOG)},
     {"check-window", "Check, SLIDING_WINDOW", CHECK(SLIDING_WINDOW)},
-    {"check-bucket", "Check, TOKEN_BUCKET", CHECK(TOKEN_BUCKET)},
+    [AT_BUCKET] = {"check-bucket", "Check, TOKEN_BUCKET", CHECK(TOKEN_BUCKET)},
     {"check-denied", "Check of one key that is over its limit", .things = 1, CHECK(FIXED_WINDOW), .check = check_denied},
     {"ids", "Next, SNOWFLAKE", NEXT(SNOWFLAKE), .prepare = prepare_ids},
     {"ids-uuid", "Next, UUID_V7", NEXT(UUID_V7)},
@@ -317,11 +317,7 @@ const scenario scenarios[] = {
 };
 /* clang-format on */
 const unsigned n_scenarios = sizeof scenarios / sizeof scenarios[0];
-_Static_assert(sizeof scenarios / sizeof scenarios[0] <= DRIVE_SCENARIOS_MAX, "a tally has no room for them");
-
-static const char *const mixed[] = {"deduct", "deduct", "reserve", "lock", "check-bucket",
-                                    "deduct", "deduct", "reserve", "lock", "begin"};
-enum { N_MIXED = sizeof mixed / sizeof mixed[0] };
+_Static_assert(sizeof scenarios / sizeof scenarios[0] <= SCENARIOS_MAX, "a tally has no room for them");
 
 const scenario *scenario_find(const char *name)
 {
@@ -331,14 +327,12 @@ const scenario *scenario_find(const char *name)
     return NULL;
 }
 
-unsigned scenario_number(const scenario *s)
+const scenario *scenario_of(const world *w, uint64_t serial)
 {
-    return (unsigned)(s - scenarios);
-}
+    static const unsigned char mixed[] = {AT_DEDUCT, AT_DEDUCT, AT_RESERVE, AT_LOCK, AT_BUCKET,
+                                          AT_DEDUCT, AT_DEDUCT, AT_RESERVE, AT_LOCK, AT_BEGIN};
 
-uint64_t tally_of(const tally *all, const scenario *s, int step, int outcome)
-{
-    return all->ok[scenario_number(s)][step][outcome];
+    return w->scenario->steps[0].start ? w->scenario : &scenarios[mixed[serial % sizeof mixed]];
 }
 
 /* ---- a world ------------------------------------------------------------------------------ */
@@ -356,12 +350,13 @@ static bool put_items(world *w, lks_error *error)
     return true;
 }
 
-bool world_open(world *w, const scenario *s, const place *p, unsigned n_things)
+bool world_open(world *w, const scenario *s, const bench_options *o, const place *p)
 {
     static const lks_channel_options options = {.timeout_ms = 30000};
     lks_error error = {0};
 
-    *w = (world){.scenario = s, .n_things = s->things > 0 ? s->things : n_things};
+    int64_t n = s->things > 0 ? s->things : o->items > 0 ? o->items : o->in_flight;
+    *w = (world){.scenario = s, .place = p, .n_things = (unsigned)n};
     w->things = measure_alloc(w->n_things, sizeof *w->things);
     bool opened = getrandom(&w->tag, sizeof w->tag, 0) == (ssize_t)sizeof w->tag;
     for (unsigned i = 0; i < w->n_things; i++)
@@ -381,32 +376,7 @@ void world_close(world *w)
     w->things = NULL;
 }
 
-/* ---- for the driver ------------------------------------------------------------------------ */
-
-void scenario_begin(op *o)
+bool world_agrees(world *w, const tally *all)
 {
-    static _Atomic(const scenario *) found[N_MIXED];
-
-    o->scenario = o->world->scenario;
-    if (o->scenario->steps[0].start)
-        return;
-    size_t at = o->serial % N_MIXED;
-    const scenario *s = atomic_load_explicit(&found[at], memory_order_relaxed);
-    if (!s) {
-        s = scenario_find(mixed[at]);
-        atomic_store_explicit(&found[at], s, memory_order_relaxed);
-    }
-    o->scenario = s;
-}
-
-void scenario_answered(op *o, lks_code code, const ProtobufCMessage *response, const lks_error *error)
-{
-    const scenario_step *s = &o->scenario->steps[o->step];
-    int outcome = 0;
-
-    if (response && s->outcomes)
-        memcpy(&outcome, (const char *)response + s->outcome_at, sizeof outcome);
-    if (response && s->seen)
-        s->seen(o, response);
-    drive_ended(o, code, outcome, outcome != 0 && outcome == s->next_if, error);
+    return !w->scenario->check || w->scenario->check(w, all, w->checked);
 }
