@@ -42,4 +42,12 @@ double compare_median(const contender *c, compared of);
 /* Compares a scenario with its rivals, prints the comparison and adds it to the results. */
 bool compare_scenario(const scenario *s, const bench_options *o, const place *p, json_t *results);
 
+/* `lockstock-bench table`: prints the figures of docs/performance.md with their targets, as Markdown. Measures the rows
+ * of --rows, or all. Returns false if a row could not be measured. */
+bool table_run(const bench_options *o, json_t *results);
+
+/* `lockstock-bench scale`: prints what sizing needs (docs/sizing.md): the CPU of each kind of call, what several servers
+ * on one Redis do, and the memory of each thing. Returns false after printing an error. */
+bool scale_run(const bench_options *o, json_t *results);
+
 #endif

@@ -1,12 +1,14 @@
-/* `live` counts running operations and generators. When it is 0, the run is over and no thread uses lanes and
- * operations. */
-#include "drive.h"
-
+/* Runs operations of a scenario against a server. A closed loop has a fixed number of operations at once; each that
+ * ends starts another. An open loop starts operations on a schedule, independently of answers, and measures latencies
+ * from the scheduled time, so that a slow server does not lower the load (no coordinated omission). `live` counts
+ * running operations and generators. When it is 0, the run is over and no thread uses lanes and operations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "scenario.h"
 
 /* The records of one thread: the completion thread of a channel, a caller with --sync, or the thread that starts
  * operations, for calls that the client refuses. */
@@ -14,7 +16,6 @@ typedef struct lane {
     struct drive *drive;
     lks_channel *channel;
     measure measured;
-    op *own; /* of the caller */
 } lane;
 
 typedef struct drive {
@@ -201,10 +202,11 @@ lks_code drive_call(op *o, const lks_rpc_method *method, const void *request, ui
 static void *call_and_wait(void *arg)
 {
     lane *l = arg;
+    op *o = &l->drive->ops[l - l->drive->lanes];
 
     while (run_continues(&l->drive->run)) {
-        begin(l->own, clock_now_ns());
-        while (submit(l->own, l) && settle(l->own))
+        begin(o, clock_now_ns());
+        while (submit(o, l) && settle(o))
             ;
     }
     add_live(l->drive, -1);
@@ -276,11 +278,8 @@ static void start_all(void *arg)
 
     for (size_t i = 0; i <= d->n_lanes; i++)
         d->lanes[i] = (lane){.drive = d, .channel = d->channels[i % d->connections]};
-    for (unsigned i = 0; i < d->in_flight; i++) {
-        lane *l = &d->lanes[sync ? i : i % d->connections];
-        d->ops[i] = (op){.world = d->world, .lane = l, .slot = i};
-        l->own = &d->ops[i];
-    }
+    for (unsigned i = 0; i < d->in_flight; i++)
+        d->ops[i] = (op){.world = d->world, .lane = &d->lanes[sync ? i : i % d->connections], .slot = i};
     d->live = d->n_threads > 0 ? d->n_threads : d->in_flight;
     for (unsigned i = 0; i < d->n_threads; i++)
         d->threads[i] = thread_start(sync ? call_and_wait : generate, &d->lanes[i]);

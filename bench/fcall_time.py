@@ -19,7 +19,6 @@ STEP = 250  # STEP_MAX, server/services/stock_list.c
 
 
 def call(b, function, *argument_lists):
-    """Each in an FCALL of its own."""
     return b.redis.many([b.fcall(function, [("g", args)]) for args in argument_lists])
 
 
@@ -52,10 +51,6 @@ def semaphore_of_ended_leases(b):
     b.redis.call("EVAL", "for _, t in ipairs(redis.call('HKEYS', KEYS[1])) do redis.call('HSET', KEYS[1], t, ARGV[1]) end "
                  "redis.call('SETRANGE', KEYS[2], 19, string.sub(ARGV[1], 1, 8))", 2, BASE + "lock:h:s",
                  BASE + "lock:n:s", over)
-
-
-def locks_5000(b):
-    call(b, "lock_acquire", *[acquired(f"n{i}", f"listedtoken{i:06d}") for i in range(5000)])
 
 
 def frame(i):
@@ -211,19 +206,11 @@ def workers(b):
                  *[x for w in range(1024) for x in (w, f"{now} {now + 1000} {now} owner{w}")])
 
 
-def overdue_groups(b):
-    b.redis.many([["ZADD", f"ls:{{default/group{g}}}:stock:x", 1, "order"] for g in range(3000)])
-
-
 def moves(b):
     """Of each two keys one is a bucket's record of moves, from and to 64 others, none under way."""
     fields = [x for k in range(65) for x in (f"o{k}", struct.pack("<ddd", 1, 0, 1), f"i{k}", struct.pack("<dd", 1, 1))]
     b.redis.many([["HSET", f"ls:{{default/g/64/100}}:stock:m:{sku}", *fields] for sku in range(1500)])
     b.redis.many([["SET", f"key{i}", 1] for i in range(1500)])
-
-
-def nothing(b):
-    pass
 
 
 # ---- the cases: name, weight, what fills Redis, function, arguments of sub-call i ----------------
@@ -242,8 +229,9 @@ CASES = [
     ("acquire_where_4096_leases_ended", 2, semaphore_of_ended_leases, "lock_acquire", taker("s")),
     ("force_release_4096_holders", 48, semaphore, "lock_force_release", lambda b, i: ["s"]),
     ("list_large_semaphores", 64, semaphores, "lock_list", lambda b, i: ["", 1000, "0", "", ""]),
-    ("list_5000_locks", 64, locks_5000, "lock_list", lambda b, i: ["", 1000, "0", "", ""]),
-    ("acquire_16_targets", 10, nothing, "lock_acquire", lambda b, i: acquired(frame(i), f"frametoken{i:06d}")),
+    ("list_5000_locks", 64, lambda b: held(b, *[f"n{i}" for i in range(5000)]), "lock_list",
+     lambda b, i: ["", 1000, "0", "", ""]),
+    ("acquire_16_targets", 10, lambda b: None, "lock_acquire", lambda b, i: acquired(frame(i), f"frametoken{i:06d}")),
     ("renew_16_names", 2, frames, "lock_renew", lambda b, i: [f"frametoken{i:06d}", HOUR_MS, *frame(i)]),
     ("release_16_names", 2, frames, "lock_release", lambda b, i: [f"frametoken{i:06d}", "", *frame(i)]),
     ("release_to_128_readers", 1, crowds, "lock_release", lambda b, i: [f"holdsn{i}token", "ear"]),
@@ -277,17 +265,19 @@ CASES = [
     ("read_ledger_1000_of_448", 21, packed_ledger(100), "stock_read_ledger", lambda b, i: ["", 1000, "", 0]),
     ("trim_ledger_of_448", 64, packed_ledger(30000), "stock_trim_ledger", lambda b, i: [last_entry(b)]),
     ("trim_ledger_1000000", 64, ledger(1000000), "stock_trim_ledger", lambda b, i: [last_entry(b)]),
-    ("check_8_rules", 8, nothing, "rate_check",
+    ("check_8_rules", 8, lambda b: None, "rate_check",
      lambda b, i: [1, "A", f"request{i} 6000", *rules("F,5,3600000", f"k{i}-")]),
     ("check_8_keys_of_128_counters", 8, counters, "rate_check", lambda b, i: [1, "A", "", *rules("F,100,3600000")]),
-    ("check_8_logs", 8, nothing, "rate_check", lambda b, i: [1023, "A", "", *rules("L,9000000,3600000")]),
+    ("check_8_logs", 8, lambda b: None, "rate_check", lambda b, i: [1023, "A", "", *rules("L,9000000,3600000")]),
     ("list_policies_1000", 63, policies, "rate_list_policies", lambda b, i: ["", 1000]),
     ("get_8_policies", 1, policies, "rate_get_policies", lambda b, i: [f"policy{k:05d}" for k in range(8)]),
     ("begin_replays_400_kib", 4, result(400 * 1024), *ANOTHER_ATTEMPT),
     ("begin_replays_1_kib", 4, result(1024), *ANOTHER_ATTEMPT),
     ("get_result_400_kib", 4, result(400 * 1024), "idempotency_get", lambda b, i: []),
     ("id_grant_1024_workers", 24, workers, "id_grant", lambda b, i: ["another", -1, 0]),
-    ("find_overdue_1000_groups", 64, overdue_groups, "stock_find_overdue", lambda b, i: ["0"]),
+    ("find_overdue_1000_groups", 64,
+     lambda b: b.redis.many([["ZADD", f"ls:{{default/group{g}}}:stock:x", 1, "order"] for g in range(3000)]),
+     "stock_find_overdue", lambda b, i: ["0"]),
     ("find_overdue_moves_of_500_items", 64, moves, "stock_find_overdue", lambda b, i: ["0"]),
 ]
 

@@ -4,17 +4,17 @@ machine; they do not include cache misses.
 
     bench/functions.py LIBRARY [AFTER] [--rows=PATTERN] [--calls=320] [--bare]
 
-A library is build/release/server/functions/lockstock-functions.lua. Each row is counted in several ways:
+A library is build/release/server/functions/lockstock-functions.lua. Ways to send the calls of a row:
 
-    script   a minimal script with the answer of a Deduct; of a lock, those of an Acquire and its Release
+    script   a minimal script with the answer of a Deduct; for locks, those of an Acquire and its Release
     alone    an FCALL for each call, keys at random
     one key  an FCALL for 64 calls of one key
     groups   an FCALL for 64 calls of 64 groups
 
 A pair is an Acquire and its Release: of one name, or of 64 names of a group. At a hand-off 64 callers wait, and the one that
-releases queues again. Prints thousands for each call and the ratio to the script; with AFTER also those of a second library and
-the ratio to the first. --bare also counts a function that runs only the Redis commands of ours, with constant arguments: no
-library with the same keys can cost less.
+releases queues again. Prints thousands for each call and the ratio to the script; of AFTER also the ratio to the first library.
+--bare also counts a function that runs only the Redis commands of ours, with constant arguments: no library with the same keys
+can cost less.
 """
 import argparse
 import ast
@@ -100,68 +100,51 @@ def scripts(b, locks):
     return lambda n: [words for k in random.choices(range(KEYS), k=n) for words in commands(k, b.next())]
 
 
-# ---- rows: prepare(b) returns make(i, k), the arguments of the i-th call, of key k ----------------------------
+# ---- rows: a function, arguments of the i-th call, of key k; what runs before for each key; before each call ----
 
 
-def plain(make):
-    return lambda b: make
-
-
-def items(make, limit=0, lines=1):
-    def prepare(b):
-        for k, n in itertools.product(range(KEYS), range(lines)):
-            b.run("stock_put_item", k, [f"sku{n}", 10**12, limit, 0, 0, DAYS_30_MS, 0, 0])
-        return make
-    return prepare
-
-
-def after(first, make, prepare=plain(None)):
-    """first(i, k): a function and arguments that run before the i-th call."""
-    def make_after(b):
-        prepare(b)
-        return lambda i, k: [b.run(first(i)[0], k, first(i)[1:])] and make(i, k)
-    return make_after
-
-
-def check(limit, request_id=False):
-    return plain(lambda i, k: [1, "A", f"{order(i)} 6000" if request_id else "", f"user{k}", limit])
+def item(limit=0, lines=1):
+    return [("stock_put_item", [f"sku{n}", 10**12, limit, 0, 0, DAYS_30_MS, 0, 0]) for n in range(lines)]
 
 
 def acquire(i, name):
     return [token(i), "owner", 30000, 0, ".", name]
 
 
-def busy_name(b):
-    for k in range(KEYS):
-        b.run("lock_acquire", k, acquire(k, "name"))
-    return lambda i, k: acquire(KEYS + i, "name")
+def check(limit, request_id=False):
+    return "rate_check", lambda i, k: [1, "A", f"{order(i)} 6000" if request_id else "", f"user{k}", limit]
 
 
-BEGIN = plain(lambda i, k: [f"{i:032d}", "fingerprint-of16", 30000, 86400000, 0, ""])
+def begin(i, k):
+    return [f"{i:032d}", "fingerprint-of16", 30000, 86400000, 0, ""]
+
+
+def reserve(i, k):
+    return [order(i), "buyer", DAYS_30_MS, "sku0", 1]
+
+
 ROWS = {
-    "deduct": ("stock_deduct", items(lambda i, k: [order(i), "buyer", "sku0", 1])),
-    "deduct_with_a_limit": ("stock_deduct", items(lambda i, k: [order(i), f"buyer{i % 1000}", "sku0", 1], limit=10**9)),
-    "deduct_sold_out": ("stock_deduct", items(lambda i, k: [order(i), "buyer", "sku0", 10**13])),
-    "deduct_4_lines": ("stock_deduct", items(
-        lambda i, k: [order(i), "buyer", "sku0", 1, "sku1", 1, "sku2", 1, "sku3", 1], lines=4)),
-    "reserve": ("stock_reserve", items(lambda i, k: [order(i), "buyer", DAYS_30_MS, "sku0", 1])),
-    "confirm": ("stock_confirm", after(lambda i: ["stock_reserve", order(i), "buyer", DAYS_30_MS, "sku0", 1],
-                                       lambda i, k: [order(i), 0], items(None))),
-    "get_item": ("stock_get_items", items(lambda i, k: ["sku0"])),
-    "acquire": ("lock_acquire", plain(lambda i, k: acquire(i, f"name{i}"))),
-    "acquire_busy": ("lock_acquire", busy_name),
-    "acquire_shared": ("lock_acquire", plain(lambda i, k: acquire(i, "name S 1 0"))),
-    "release": ("lock_release", after(lambda i: ["lock_acquire", *acquire(i, f"name{i}")], lambda i, k: [token(i), ""])),
-    "renew": ("lock_renew", after(lambda i: ["lock_acquire", *acquire(i, f"name{i}")], lambda i, k: [token(i), 30000])),
-    "check_fixed_window": ("rate_check", check("F,1000000000,3600000")),
-    "check_sliding_window": ("rate_check", check("S,1000000000,3600000")),
-    "check_token_bucket": ("rate_check", check("B,1000000000,3600000,1000000000")),
-    "check_sliding_log": ("rate_check", check("L,100000,3600000")),
-    "check_denied": ("rate_check", check("F,1,3600000")),
-    "check_with_an_id": ("rate_check", check("F,1000000000,3600000", request_id=True)),
-    "begin": ("idempotency_begin", BEGIN),
-    "begin_in_progress": ("idempotency_begin", BEGIN),
-    "sequence": ("id_sequence", plain(lambda i, k: [1])),
+    "deduct": ("stock_deduct", lambda i, k: [order(i), "buyer", "sku0", 1], item()),
+    "deduct_with_a_limit": ("stock_deduct", lambda i, k: [order(i), f"buyer{i % 1000}", "sku0", 1], item(limit=10**9)),
+    "deduct_sold_out": ("stock_deduct", lambda i, k: [order(i), "buyer", "sku0", 10**13], item()),
+    "deduct_2_lines": ("stock_deduct", lambda i, k: [order(i), "buyer", "sku0", 1, "sku1", 1], item(lines=2)),
+    "reserve": ("stock_reserve", reserve, item()),
+    "confirm": ("stock_confirm", lambda i, k: [order(i), 0], item(), lambda i: ("stock_reserve", reserve(i, 0))),
+    "get_item": ("stock_get_items", lambda i, k: ["sku0"], item()),
+    "acquire": ("lock_acquire", lambda i, k: acquire(i, f"name{i}")),
+    "acquire_busy": ("lock_acquire", lambda i, k: acquire(i, "name"), [("lock_acquire", acquire(10**9, "name"))]),
+    "acquire_shared": ("lock_acquire", lambda i, k: acquire(i, "name S 1 0")),
+    "release": ("lock_release", lambda i, k: [token(i), ""], (), lambda i: ("lock_acquire", acquire(i, f"name{i}"))),
+    "renew": ("lock_renew", lambda i, k: [token(i), 30000], (), lambda i: ("lock_acquire", acquire(i, f"name{i}"))),
+    "check_fixed_window": check("F,1000000000,3600000"),
+    "check_sliding_window": check("S,1000000000,3600000"),
+    "check_token_bucket": check("B,1000000000,3600000,1000000000"),
+    "check_sliding_log": check("L,100000,3600000"),
+    "check_denied": check("F,1,3600000"),
+    "check_with_an_id": check("F,1000000000,3600000", request_id=True),
+    "begin": ("idempotency_begin", begin),
+    "begin_in_progress": ("idempotency_begin", begin),
+    "sequence": ("id_sequence", lambda i, k: [1]),
     "pair": ("lock_acquire", None),
     "hand_off": ("lock_acquire", None),
 }
@@ -191,7 +174,7 @@ def hand_offs(b):
 
 def ways(redis, library, name):
     """Prepares a row. Returns, for each way, f(n): the commands of n calls."""
-    function, prepare = ROWS[name]
+    function, make, before, first = (*ROWS[name], (), None)[:4]
     random.seed(1)
     b = Library(redis, library)
     script = {"script": scripts(b, function.startswith("lock_"))}
@@ -199,13 +182,20 @@ def ways(redis, library, name):
         return script | {"alone": pairs(b, 1), "64 names": pairs(b, TOGETHER)}
     if name == "hand_off":
         return script | {"alone": hand_offs(b)}
-    make = prepare(b)
+    for k, one in itertools.product(range(KEYS), before):
+        b.run(k, *one)
 
     def keys(n, draw):
         return [f"new{b.next()}" for _ in range(n)] if name == "begin" else draw(range(KEYS), k=n)
 
+    def sub(k):
+        i = b.next()
+        if first:
+            b.run(k, *first(i))
+        return k, make(i, k)
+
     def fcall(ks):
-        return b.fcall(function, [(k, make(b.next(), k)) for k in ks])
+        return b.fcall(function, list(map(sub, ks)))
     return script | {"alone": lambda n: [fcall([k]) for k in keys(n, random.choices)],
                      "one key": lambda n: [fcall([k] * TOGETHER) for k in keys(n // TOGETHER, random.choices)],
                      "groups": lambda n: [fcall(keys(TOGETHER, random.sample)) for _ in range(n // TOGETHER)]}

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "compare.h"
-#include "table.h"
 
 /* Measures the operations a second of a closed loop. */
 static bool find_capacity(const bench_options *o, world *w, tally *all, double *ret)

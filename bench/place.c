@@ -2,13 +2,13 @@
 #include "place.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #include "base/spawn.h"
 #include "measure.h"
 
-enum { ARGS_MAX = 12, LISTEN_BYTES = 160, PATH_BYTES = 96, LOG_BYTES = 1 << 20 };
+enum { ARGS_MAX = 12, LISTEN_BYTES = 160, LOG_BYTES = 1 << 20 };
 
 static bool failed(const char *what)
 {
@@ -219,23 +219,13 @@ bool place_find(const char *program, char path[PATH_MAX])
     return false;
 }
 
-static void log_path(const place *p, unsigned server, char path[PATH_BYTES])
-{
-    snprintf(path, PATH_BYTES, "%s/log%u", p->dir, server);
-}
-
 /* Returns the log of a lockstockd, to be freed by the caller. */
 static char *read_log(const place *p, unsigned server)
 {
-    char path[PATH_BYTES];
     char *text = measure_alloc(1, LOG_BYTES);
+    ssize_t len = pread(p->log[server], text, LOG_BYTES - 1, 0);
 
-    log_path(p, server, path);
-    FILE *file = fopen(path, "re");
-    if (file) {
-        text[fread(text, 1, LOG_BYTES - 1, file)] = '\0';
-        fclose(file);
-    }
+    text[len > 0 ? len : 0] = '\0';
     return text;
 }
 
@@ -274,7 +264,7 @@ static void print_errors(const place *p, unsigned server)
 /* Starts one more. The first starts the embedded Redis, and the others use it. */
 static bool start_server(place *p, const bench_options *o, const char *fsync)
 {
-    char program[PATH_MAX], listen[LISTEN_BYTES], store[512], path[PATH_BYTES];
+    char program[PATH_MAX], listen[LISTEN_BYTES], store[512];
     const char *args[ARGS_MAX] = {program, "--listen", listen, "--store", store};
     bool embedded = !o->store && strcmp(fsync, "none") != 0, unix_socket = strcmp(o->wire, "unix") == 0;
     unsigned i = p->n_servers;
@@ -299,14 +289,11 @@ static bool start_server(place *p, const bench_options *o, const char *fsync)
     }
     if (!embedded)
         args[n++] = "--allow-unsafe-store";
-    log_path(p, i, path);
-    int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (log < 0)
-        return failed("cannot write a log");
-    p->server[i] = place_spawn(args, log);
-    close(log);
-    if (p->server[i] > 0)
-        p->n_servers++;
+    p->log[i] = memfd_create("log", MFD_CLOEXEC);
+    if (p->log[i] < 0)
+        return failed("cannot make a log");
+    p->server[i] = place_spawn(args, p->log[i]);
+    p->n_servers++;
     return p->server[i] > 0 && await_ready(p, i);
 }
 
@@ -355,8 +342,10 @@ void place_close(place *p)
         end(p->server[i]);
     end(p->started_redis);
     for (unsigned i = 0; i < p->n_servers; i++)
-        if (p->server[i] > 0)
+        if (p->log[i] > 0) {
             print_errors(p, i);
+            close(p->log[i]);
+        }
     if (p->dir[0] != '\0')
         nftw(p->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     url_clear(&p->store);

@@ -16,6 +16,7 @@ typedef struct place {
     unsigned n_servers;                 /* several, of one store; 1 for those of --server */
     char url[OPTIONS_SERVERS_MAX][512]; /* of each */
     pid_t server[OPTIONS_SERVERS_MAX];  /* 0: not on this machine, or not known */
+    int log[OPTIONS_SERVERS_MAX];       /* what each has printed; 0: not started here */
     char grpc[64];                      /* the first one's address for gRPC; empty: unknown */
     url store;                          /* the Redis: its socket, or one host; zeros: unknown */
     pid_t redis;                        /* 0: not on this machine, or not known */

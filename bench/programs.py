@@ -103,5 +103,5 @@ class Library:
             words += [len(args), *args]
         return tuple(words)
 
-    def run(self, function, group, args):
+    def run(self, group, function, args):
         self.redis.call(*self.fcall(function, [(group, args)]))

@@ -53,14 +53,14 @@ static json_t *latencies_json(histogram *const of[FATES])
     json_t *all = json_object();
 
     for (int f = 0; f < FATES; f++) {
-        json_t *one = of[f] ? json_object() : NULL;
-        for (size_t i = 0; one && i < N_PERCENTILES; i++)
+        if (!of[f])
+            continue;
+        json_t *one = json_object();
+        for (size_t i = 0; i < N_PERCENTILES; i++)
             json_object_set_new(one, percentiles[i].name,
                                 number((double)histogram_at(of[f], percentiles[i].share) / 1e3));
-        if (one)
-            json_object_set_new(one, "mean", number((double)of[f]->sum / 1e3 / (double)of[f]->count));
-        if (one)
-            json_object_set_new(all, fates[f], one);
+        json_object_set_new(one, "mean", number((double)of[f]->sum / 1e3 / (double)of[f]->count));
+        json_object_set_new(all, fates[f], one);
     }
     return all;
 }
@@ -97,27 +97,30 @@ static const char *outcome_name(const ProtobufCEnumDescriptor *of, int outcome)
     return at ? at + strlen("_OUTCOME_") : "ANSWERED";
 }
 
-/* Visits each outcome that occurred, for each call of each scenario (mix has several). */
-static void each_outcome(const tally *all, void (*visit)(void *arg, const char *name, uint64_t n), void *arg)
+/* Returns each outcome that occurred, for each call of each scenario (mix has several). */
+static json_t *outcomes_json(const tally *all)
 {
+    json_t *found = json_array();
+
     for (unsigned s = 0; s < n_scenarios; s++)
         for (int step = 0; step < STEPS_MAX; step++)
-            for (int outcome = 0; outcome < OUTCOMES_MAX; outcome++) {
-                uint64_t n = all->ok[s][step][outcome];
-                if (n > 0)
-                    visit(arg, outcome_name(scenarios[s].steps[step].outcomes, outcome), n);
-            }
+            for (int outcome = 0; outcome < OUTCOMES_MAX; outcome++)
+                if (all->ok[s][step][outcome] > 0)
+                    json_array_append_new(found, json_pack("{s:s, s:I}", "outcome",
+                                                           outcome_name(scenarios[s].steps[step].outcomes, outcome),
+                                                           "calls", (json_int_t)all->ok[s][step][outcome]));
+    return found;
 }
 
-static void print_outcome(void *arg, const char *name, uint64_t n)
+static void print_outcomes(const tally *all)
 {
-    (void)arg;
-    printf(" %s %" PRIu64, name, n);
-}
+    json_t *outcomes = outcomes_json(all), *one;
+    size_t i;
 
-static void add_outcome(void *arg, const char *name, uint64_t n)
-{
-    json_array_append_new(arg, json_pack("{s:s, s:I}", "outcome", name, "calls", (json_int_t)n));
+    json_array_foreach(outcomes, i, one)
+        printf(" %s %" JSON_INTEGER_FORMAT, json_string_value(json_object_get(one, "outcome")),
+               json_integer_value(json_object_get(one, "calls")));
+    json_decref(outcomes);
 }
 
 /* ---- one run ------------------------------------------------------------------- */
@@ -174,7 +177,7 @@ void report_print(const report *r)
         if (m->calls[f] > 0)
             print_latencies(m, (fate)f);
     printf("  outcomes  ");
-    each_outcome(&m->all, print_outcome, NULL);
+    print_outcomes(&m->all);
     if (m->all.not_ok > 0)
         printf(" not answered %" PRIu64 " (the first: %s, %s)", m->all.not_ok, lks_code_name(m->all.first.code),
                m->all.first.message);
@@ -187,7 +190,6 @@ json_t *report_json(const report *r)
 {
     const bench_options *o = r->options;
     const measure *m = r->measured;
-    json_t *outcomes = json_array();
     json_t *to =
         json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s}", "scenario", r->world->scenario->name,
                   "in_flight", (json_int_t)o->in_flight, "connections", (json_int_t)o->connections, "wire",
@@ -203,8 +205,7 @@ json_t *report_json(const report *r)
     if (r->capacity > 0)
         json_object_set_new(to, "capacity_per_second", number(r->capacity));
     report_measure_json(to, m);
-    each_outcome(&m->all, add_outcome, outcomes);
-    json_object_set_new(to, "outcomes", outcomes);
+    json_object_set_new(to, "outcomes", outcomes_json(&m->all));
     return to;
 }
 

@@ -77,39 +77,21 @@ static void hand_record(hand *h, uint64_t began_ns)
         measure_call(&h->measured, FATE_OK, latency_ns, latency_ns);
 }
 
-static void call_and_wait(hand *h)
-{
-    command *c = measure_alloc(1, sizeof *c);
+/* ---- commands of the work --------------------------------------------------------- */
 
-    for (uint64_t n = 0; hand_continues(h); n++) {
-        uint64_t began_ns = clock_now_ns();
-        work_command(h->crew->work, h->slot, n, c);
-        redisReply *reply = redisCommandArgv(h->redis, c->argc, c->argv, c->lengths);
-        h->failed = !work_succeeded(reply);
-        hand_record(h, began_ns);
-        freeReplyObject(reply);
-    }
-    free(c);
-}
-
-/* ---- pipelined ------------------------------------------------------------------- */
-
+/* Commands that are sent and not answered; each of the slots has one. */
 typedef struct window {
-    unsigned size, under_way;
-    uint64_t *began_ns; /* ring of the start times of running commands */
-    uint64_t sent, answered;
-    uint64_t *turns; /* by slot: commands sent */
+    uint64_t size, sent, answered;
+    uint64_t *began_ns, *turns; /* by slot: when its command was sent; how many were */
 } window;
 
 static void append(hand *h, window *w, command *c)
 {
-    unsigned slot = (unsigned)(w->sent % w->size);
+    unsigned slot = (unsigned)(w->sent++ % w->size);
 
-    work_command(h->crew->work, slot, w->turns[slot]++, c);
     w->began_ns[slot] = clock_now_ns();
+    work_command(h->crew->work, h->slot + slot, w->turns[slot]++, c);
     redisAppendCommandArgv(h->redis, c->argc, c->argv, c->lengths);
-    w->sent++;
-    w->under_way++;
 }
 
 /* Sends what was appended, and takes the replies that have arrived. */
@@ -127,25 +109,24 @@ static void exchange(hand *h, window *w)
     while (!h->failed && redisGetReplyFromReader(h->redis, &reply) == REDIS_OK && reply) {
         h->failed = !work_succeeded(reply);
         hand_record(h, w->began_ns[w->answered++ % w->size]);
-        w->under_way--;
         freeReplyObject(reply);
     }
 }
 
-static void pipeline(hand *h)
+static void do_work(hand *h)
 {
-    unsigned size = (unsigned)h->crew->work->options->in_flight;
-    window w = {.size = size,
-                .began_ns = measure_alloc(size, sizeof *w.began_ns),
-                .turns = measure_alloc(size, sizeof *w.turns)};
-    bool in_chunks = h->crew->work->rival->kind == RIVAL_CHUNKS, continues = true;
+    rival_kind kind = h->crew->work->rival->kind;
+    window w = {.size = kind == RIVAL_THREADS ? 1 : (uint64_t)h->crew->work->options->in_flight};
     command *c = measure_alloc(1, sizeof *c);
+    bool continues = true;
 
-    while (!h->failed && (continues || w.under_way > 0)) {
-        while ((!in_chunks || w.under_way == 0 || w.sent % w.size != 0) && w.under_way < w.size &&
-               (continues = hand_continues(h)))
+    w.began_ns = measure_alloc(w.size, sizeof *w.began_ns);
+    w.turns = measure_alloc(w.size, sizeof *w.turns);
+    while (!h->failed && (continues || w.sent > w.answered)) {
+        bool may_send = kind != RIVAL_CHUNKS || w.sent == w.answered;
+        while (may_send && w.sent - w.answered < w.size && (continues = hand_continues(h)))
             append(h, &w, c);
-        if (w.under_way > 0)
+        if (w.sent > w.answered)
             exchange(h, &w);
     }
     free(w.began_ns);
@@ -210,13 +191,13 @@ static void use_hot_lock(hand *h)
 
 static void *run_hand(void *arg)
 {
-    static void (*const by_kind[])(hand * h) = {
-        [RIVAL_THREADS] = call_and_wait, [RIVAL_PIPELINE] = pipeline, [RIVAL_CHUNKS] = pipeline,
-        [RIVAL_BLPOP] = use_hot_lock,    [RIVAL_LIST] = use_hot_lock, [RIVAL_POLLING] = use_hot_lock,
-    };
     hand *h = arg;
+    rival_kind kind = h->crew->work->rival->kind;
 
-    by_kind[h->crew->work->rival->kind](h);
+    if (kind == RIVAL_BLPOP || kind == RIVAL_LIST || kind == RIVAL_POLLING)
+        use_hot_lock(h);
+    else
+        do_work(h);
     return NULL;
 }
 

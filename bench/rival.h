@@ -4,7 +4,7 @@
 #define LOCKSTOCK_BENCH_RIVAL_H
 
 #include "command.h"
-#include "drive.h"
+#include "scenario.h"
 
 typedef enum rival_kind {
     RIVAL_THREADS,   /* in_flight threads, a synchronous hiredis connection each */

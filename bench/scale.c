@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drive.h"
-#include "table.h"
+#include "compare.h"
 
 enum { FEW = 8, MANY = 256, EACH_SERVER = 64, THINGS = 20000, MEGA = 1000000 };
 

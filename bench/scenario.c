@@ -1,4 +1,4 @@
-#include "drive.h"
+#include "scenario.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static lks_code confirm(op *o, lks_error *error)
 }
 
 /* The items have sold as many units as the callers were told. Calls in doubt may have been applied. */
-static bool check_stock(world *w, const tally *all, char text[CHECK_BYTES])
+static bool check_stock(world *w, const tally *all)
 {
     uint64_t told = 0, sold = 0;
     lks_error error;
@@ -80,19 +80,20 @@ static bool check_stock(world *w, const tally *all, char text[CHECK_BYTES])
         lks_get_item_response *response = NULL;
         request.sku = w->things[i];
         if (lks_stock_get_item(w->channel, &request, NULL, &response, &error) != LKS_OK) {
-            snprintf(text, CHECK_BYTES, "cannot read an item: %.100s", error.message);
+            snprintf(w->checked, CHECK_BYTES, "cannot read an item: %.100s", error.message);
             return false;
         }
         sold += (uint64_t)response->item->sold;
         lks_get_item_response_free(response);
     }
-    snprintf(text, CHECK_BYTES, "sold %" PRIu64 ", told %" PRIu64 ", in doubt %" PRIu64, sold, told, all->in_doubt);
+    snprintf(w->checked, CHECK_BYTES, "sold %" PRIu64 ", told %" PRIu64 ", in doubt %" PRIu64, sold, told,
+             all->in_doubt);
     return sold >= told && sold <= told + all->in_doubt;
 }
 
 /* ---- locks ------------------------------------------------------------------------ */
 
-static lks_code acquire(op *o, int64_t wait_ms, lks_error *error)
+static lks_code acquire(op *o, lks_error *error)
 {
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
@@ -102,18 +103,8 @@ static lks_code acquire(op *o, int64_t wait_ms, lks_error *error)
     request.n_targets = 1;
     request.token = o->id;
     request.lease_ms = MINUTE_MS;
-    request.wait_ms = wait_ms;
-    return drive_call(o, &lks_lock_acquire_method, &request, (uint32_t)wait_ms, error);
-}
-
-static lks_code try_acquire(op *o, lks_error *error)
-{
-    return acquire(o, 0, error);
-}
-
-static lks_code wait_acquire(op *o, lks_error *error)
-{
-    return acquire(o, MINUTE_MS, error);
+    request.wait_ms = o->scenario->variant;
+    return drive_call(o, &lks_lock_acquire_method, &request, (uint32_t)o->scenario->variant, error);
 }
 
 static void acquired(op *o, const void *message)
@@ -139,14 +130,14 @@ static lks_code release(op *o, lks_error *error)
 }
 
 /* All acquired locks were released, and the hot lock never had two holders. */
-static bool check_lock(world *w, const tally *all, char text[CHECK_BYTES])
+static bool check_lock(world *w, const tally *all)
 {
     uint64_t taken = tally_of(all, w->scenario, 0, LKS_ACQUIRE_OUTCOME_ACQUIRED);
     uint64_t released = tally_of(all, w->scenario, 1, LKS_RELEASE_OUTCOME_RELEASED);
     unsigned overlaps = atomic_load(&w->overlaps);
 
-    snprintf(text, CHECK_BYTES, "acquired %" PRIu64 ", released %" PRIu64 ", held by two %u times", taken, released,
-             overlaps);
+    snprintf(w->checked, CHECK_BYTES, "acquired %" PRIu64 ", released %" PRIu64 ", held by two %u times", taken,
+             released, overlaps);
     return overlaps == 0 && released <= taken && released + all->not_ok >= taken;
 }
 
@@ -183,12 +174,12 @@ static lks_code complete(op *o, lks_error *error)
 }
 
 /* All keys are new: each Begin executes, and each Complete is stored. */
-static bool check_begin(world *w, const tally *all, char text[CHECK_BYTES])
+static bool check_begin(world *w, const tally *all)
 {
     uint64_t executed = tally_of(all, w->scenario, 0, LKS_BEGIN_OUTCOME_EXECUTE);
     uint64_t stored = tally_of(all, w->scenario, 1, LKS_COMPLETE_OUTCOME_STORED);
 
-    snprintf(text, CHECK_BYTES, "executed %" PRIu64 ", stored %" PRIu64, executed, stored);
+    snprintf(w->checked, CHECK_BYTES, "executed %" PRIu64 ", stored %" PRIu64, executed, stored);
     return stored <= executed && stored + all->not_ok >= executed;
 }
 
@@ -211,11 +202,11 @@ static lks_code check(op *o, lks_error *error)
 }
 
 /* The limit is one an hour, and the run may cross the end of an hour. */
-static bool check_denied(world *w, const tally *all, char text[CHECK_BYTES])
+static bool check_denied(world *w, const tally *all)
 {
     uint64_t allowed = tally_of(all, w->scenario, 0, LKS_CHECK_OUTCOME_ALLOWED);
 
-    snprintf(text, CHECK_BYTES, "allowed %" PRIu64 ", denied %" PRIu64, allowed,
+    snprintf(w->checked, CHECK_BYTES, "allowed %" PRIu64 ", denied %" PRIu64, allowed,
              tally_of(all, w->scenario, 0, LKS_CHECK_OUTCOME_DENIED));
     return allowed <= 2;
 }
@@ -257,11 +248,11 @@ static bool prepare_ids(world *w, lks_error *error)
     return false;
 }
 
-static bool check_ids(world *w, const tally *all, char text[CHECK_BYTES])
+static bool check_ids(world *w, const tally *all)
 {
     uint64_t ok = tally_of(all, w->scenario, 0, 0), ids = atomic_load(&w->ids);
 
-    snprintf(text, CHECK_BYTES, "answers %" PRIu64 ", ids %" PRIu64, ok, ids);
+    snprintf(w->checked, CHECK_BYTES, "answers %" PRIu64 ", ids %" PRIu64, ok, ids);
     return ok == ids;
 }
 
@@ -284,8 +275,8 @@ static lks_code decode(op *o, lks_error *error)
     }
 #define DEDUCT .steps = {STEP(deduct, .start = deduct)}, .check = check_stock
 #define RESERVE STEP(reserve, .start = reserve, .next_if = LKS_RESERVE_OUTCOME_RESERVED)
-#define ACQUIRE(how) STEP(acquire, .start = (how), .seen = acquired, .next_if = LKS_ACQUIRE_OUTCOME_ACQUIRED)
-#define LOCK(how) .steps = {ACQUIRE(how), STEP(release, .start = release)}, .check = check_lock
+#define ACQUIRE STEP(acquire, .start = acquire, .seen = acquired, .next_if = LKS_ACQUIRE_OUTCOME_ACQUIRED)
+#define LOCK(wait_ms) .steps = {ACQUIRE, STEP(release, .start = release)}, .check = check_lock, .variant = (wait_ms)
 #define BEGIN STEP(begin, .start = begin, .seen = begun, .next_if = LKS_BEGIN_OUTCOME_EXECUTE)
 #define CHECK(algorithm) .steps = {STEP(check, .start = check)}, .variant = LKS_ALGORITHM_##algorithm
 #define NEXT(kind) \
@@ -300,8 +291,8 @@ const scenario scenarios[] = {
     {"sold-out", "Deduct of one item that is sold out", .things = 1, .sold_out = true, DEDUCT},
     [AT_RESERVE] = {"reserve", "Reserve, then Confirm", .on_hand = PLENTY, .steps = {RESERVE, STEP(confirm, .start = confirm)},
      .check = check_stock},
-    [AT_LOCK] = {"lock", "Acquire, then Release, each caller its own name", LOCK(try_acquire)},
-    {"lock-hot", "Acquire, then Release, all of one name, who waits in its queue", .things = 1, LOCK(wait_acquire)},
+    [AT_LOCK] = {"lock", "Acquire, then Release, each caller its own name", LOCK(0)},
+    {"lock-hot", "Acquire, then Release, all of one name, who waits in its queue", .things = 1, LOCK(MINUTE_MS)},
     [AT_BEGIN] = {"begin", "Begin of a new key, then Complete", .steps = {BEGIN, STEP(complete, .start = complete)},
      .check = check_begin},
     {"check-fixed", "Check, FIXED_WINDOW", CHECK(FIXED_WINDOW)},
@@ -353,16 +344,17 @@ static bool put_items(world *w, lks_error *error)
 bool world_open(world *w, const scenario *s, const bench_options *o, const place *p)
 {
     static const lks_channel_options options = {.timeout_ms = 30000};
+    int64_t n = s->things > 0 ? s->things : o->items > 0 ? o->items : o->in_flight;
+    bool has_items = s->on_hand > 0 || s->sold_out;
     lks_error error = {0};
 
-    int64_t n = s->things > 0 ? s->things : o->items > 0 ? o->items : o->in_flight;
     *w = (world){.scenario = s, .place = p, .n_things = (unsigned)n};
     w->things = measure_alloc(w->n_things, sizeof *w->things);
     bool opened = getrandom(&w->tag, sizeof w->tag, 0) == (ssize_t)sizeof w->tag;
     for (unsigned i = 0; i < w->n_things; i++)
         snprintf(w->things[i], sizeof w->things[i], "%016" PRIx64 "-%u", w->tag, i);
     opened = opened && lks_channel_open(p->url[0], &options, &w->channel, &error) == LKS_OK &&
-             ((s->on_hand == 0 && !s->sold_out) || put_items(w, &error)) && (!s->prepare || s->prepare(w, &error));
+             (!has_items || put_items(w, &error)) && (!s->prepare || s->prepare(w, &error));
     if (!opened)
         fprintf(stderr, "lockstock-bench: %s: %s: %s\n", s->name, lks_code_name(error.code), error.message);
     return opened;
@@ -378,5 +370,5 @@ void world_close(world *w)
 
 bool world_agrees(world *w, const tally *all)
 {
-    return !w->scenario->check || w->scenario->check(w, all, w->checked);
+    return !w->scenario->check || w->scenario->check(w, all);
 }

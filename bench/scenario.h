@@ -1,4 +1,4 @@
-/* The scenarios that can be measured. */
+/* The scenarios that can be measured, and how they are driven. */
 #ifndef LOCKSTOCK_BENCH_SCENARIO_H
 #define LOCKSTOCK_BENCH_SCENARIO_H
 
@@ -57,9 +57,9 @@ typedef struct scenario {
     bool sold_out;   /* items with none on hand */
     scenario_step steps[STEPS_MAX];
     bool (*prepare)(world *w, lks_error *error); /* NULL: only items */
-    /* Checks that the state agrees with what the callers saw, and describes both. NULL: nothing to check. */
-    bool (*check)(world *w, const tally *all, char text[CHECK_BYTES]);
-    int variant; /* an algorithm or a kind of id */
+    /* Checks that the state agrees with what the callers saw, and writes both to w->checked. NULL: nothing to check. */
+    bool (*check)(world *w, const tally *all);
+    int variant; /* an algorithm, a kind of id, or how long an Acquire waits */
 } scenario;
 
 extern const scenario scenarios[];
@@ -78,5 +78,20 @@ void world_close(world *w);
 
 /* Checks the state after all runs in this world. */
 bool world_agrees(world *w, const tally *all);
+
+/* ---- the driver, drive.c ------------------------------------------------------------ */
+
+/* Runs operations as the options say and measures them; a rate above 0 is operations a second. Returns false after
+ * printing an error if the channels cannot be opened. */
+bool drive_run(const bench_options *o, world *w, measure *m);
+
+/* For scenarios: calls a method with the timeout of the run plus wait_ms. */
+lks_code drive_call(op *o, const lks_rpc_method *method, const void *request, uint32_t wait_ms, lks_error *error);
+
+/* Returns the next serial of this process. */
+uint64_t drive_next_serial(void);
+
+/* Writes tag and serial as a text of 36 bytes, the length of a UUID. */
+void drive_make_id(char id[ID_BYTES], uint64_t tag, uint64_t serial);
 
 #endif

@@ -1,11 +1,9 @@
 /* Entrants of a group take turns, so that the ratio of a row is one of slices of the same round. */
-#include "table.h"
+#include "compare.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "compare.h"
 
 enum { CONTENDERS_MAX = 8, TABLE_IN_FLIGHT = 256, CHUNK = 16, WAITERS = 64, TABLE_NOTE_BYTES = 120 };
 
