@@ -40,13 +40,16 @@ pid_t place_spawn(const char *const argv[], int output)
     return pid < 0 ? 0 : pid;
 }
 
-static void end(pid_t pid)
+bool place_end(pid_t pid)
 {
+    int status = SIGTERM;
+
     if (pid > 0) {
         kill(pid, SIGTERM);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;
     }
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
 }
 
 double cpu_of(pid_t pid)
@@ -339,8 +342,8 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 void place_close(place *p)
 {
     for (unsigned i = p->n_servers; i-- > 0;)
-        end(p->server[i]);
-    end(p->started_redis);
+        place_end(p->server[i]);
+    place_end(p->started_redis);
     for (unsigned i = 0; i < p->n_servers; i++)
         if (p->log[i] > 0) {
             print_errors(p, i);

@@ -67,4 +67,7 @@ bool place_find(const char *program, char path[PATH_MAX]);
  * Returns 0 if it cannot be started. */
 pid_t place_spawn(const char *const argv[], int output);
 
+/* Ends a program (0: none) and waits. Returns false if one that does not catch SIGTERM had ended by itself. */
+bool place_end(pid_t pid);
+
 #endif

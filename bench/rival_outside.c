@@ -2,13 +2,10 @@
  * the gRPC client counts its own in shared memory. */
 #include "rival.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const char peer[] = "lockstock-bench-peer";
@@ -91,8 +88,7 @@ static pid_t start_peer_client(const work *w, const char *path, const char *addr
 typedef struct counter {
     redisContext *redis; /* counts the calls of redis-benchmark */
     const char *name;    /* of the number in its INFO */
-    int fd;              /* shared with the gRPC client */
-    atomic_ullong *shared;
+    int fd;              /* memory that is shared with the gRPC client */
 } counter;
 
 static bool counter_open(counter *c, const work *w)
@@ -101,26 +97,24 @@ static bool counter_open(counter *c, const work *w)
     if (w->rival->kind == RIVAL_BENCHMARK)
         return (c->redis = place_connect(w->world->place)) != NULL;
     c->fd = memfd_create("calls", 0); /* the client inherits it */
-    if (c->fd < 0 || ftruncate(c->fd, sizeof *c->shared) != 0)
-        return false;
-    void *mapped = mmap(NULL, sizeof *c->shared, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
-    c->shared = mapped == MAP_FAILED ? NULL : mapped;
-    return c->shared != NULL;
+    return c->fd >= 0 && ftruncate(c->fd, sizeof(uint64_t)) == 0;
 }
 
 static void counter_close(counter *c)
 {
     redisFree(c->redis);
-    if (c->shared)
-        munmap(c->shared, sizeof *c->shared);
     if (c->fd >= 0)
         close(c->fd);
 }
 
 static uint64_t counted(const counter *c)
 {
-    int64_t n = c->redis ? redis_number(c->redis, "commandstats", c->name) : (int64_t)atomic_load(c->shared);
+    int64_t n = 0;
 
+    if (c->redis)
+        n = redis_number(c->redis, "commandstats", c->name);
+    else if (pread(c->fd, &n, sizeof n, 0) != sizeof n)
+        n = 0;
     return n > 0 ? (uint64_t)n : 0;
 }
 
@@ -136,19 +130,6 @@ static uint64_t counted_more(const counter *c, uint64_t than)
 }
 
 /* ---- a run --------------------------------------------------------------------------- */
-
-/* Returns false if it had ended by itself, because of an error. */
-static bool end(pid_t pid)
-{
-    bool ran_on = pid <= 0 || waitpid(pid, NULL, WNOHANG) == 0;
-
-    if (pid > 0 && ran_on) {
-        kill(pid, SIGKILL);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
-    return ran_on;
-}
 
 bool outside_run(const work *w, measure *m)
 {
@@ -181,8 +162,8 @@ bool outside_run(const work *w, measure *m)
         if (kind != RIVAL_GRPC_OURS)
             m->cpu.server = cpu_since(server_before, cpu_of(server));
     }
-    good = end(client);
-    good = end(server) && good && m->calls[FATE_OK] > 0;
+    good = place_end(client);
+    good = place_end(server) && good && m->calls[FATE_OK] > 0;
     if (!good)
         fprintf(stderr, "lockstock-bench: %s does not run\n", kind == RIVAL_BENCHMARK ? "redis-benchmark" : peer);
     counter_close(&count);
