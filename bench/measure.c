@@ -28,7 +28,7 @@ pthread_t thread_start(void *(*function)(void *arg), void *arg)
     return thread;
 }
 
-static histogram *of(histogram **h)
+static histogram *allocated(histogram **h)
 {
     if (!*h)
         *h = measure_alloc(1, sizeof **h);
@@ -38,9 +38,9 @@ static histogram *of(histogram **h)
 void measure_call(measure *m, fate as, uint64_t latency_ns, uint64_t own_ns)
 {
     m->calls[as]++;
-    histogram_record(of(&m->latency[as]), latency_ns);
+    histogram_record(allocated(&m->latency[as]), latency_ns);
     if (own_ns != latency_ns)
-        histogram_record(of(&m->own[as]), own_ns);
+        histogram_record(allocated(&m->own[as]), own_ns);
 }
 
 static void add_tally(tally *all, const tally *from)
@@ -67,9 +67,9 @@ void measure_add(measure *m, const measure *from)
     for (int f = 0; f < FATES; f++) {
         m->calls[f] += from->calls[f];
         if (from->latency[f])
-            histogram_add(of(&m->latency[f]), from->latency[f]);
+            histogram_add(allocated(&m->latency[f]), from->latency[f]);
         if (from->own[f])
-            histogram_add(of(&m->own[f]), from->own[f]);
+            histogram_add(allocated(&m->own[f]), from->own[f]);
     }
     add_tally(&m->all, &from->all);
 }

@@ -1,4 +1,4 @@
-/* A hand's records are its own until its thread has ended. */
+/* Only its own thread uses the records of a worker until it has ended. */
 #include "rival.h"
 
 #include <stdio.h>
@@ -44,36 +44,36 @@ const rival *rival_find(const char *name)
 }
 
 /* A thread of a rival. */
-typedef struct hand {
-    struct crew *crew;
+typedef struct worker {
+    struct worker_group *group;
     unsigned slot;
     redisContext *redis;
     measure measured;
     bool failed;
     pthread_t thread;
-} hand;
+} worker;
 
-typedef struct crew {
+typedef struct worker_group {
     const work *work;
     run run;
     atomic_uint holder; /* last holder of the hot lock, from 1 */
-    hand *hands;
+    worker *workers;
     unsigned n, n_started;
-} crew;
+} worker_group;
 
 /* Returns whether another call may begin. */
-static bool hand_continues(hand *h)
+static bool worker_continues(worker *h)
 {
-    return !h->failed && run_continues(&h->crew->run);
+    return !h->failed && run_continues(&h->group->run);
 }
 
 /* Records a call that began at began_ns. */
-static void hand_record(hand *h, uint64_t began_ns)
+static void worker_record(worker *h, uint64_t began_ns)
 {
-    if (!run_measures(&h->crew->run))
+    if (!run_measures(&h->group->run))
         return;
     uint64_t latency_ns = clock_now_ns() - began_ns;
-    for (unsigned i = 0; i < work_calls(h->crew->work); i++)
+    for (unsigned i = 0; i < work_calls(h->group->work); i++)
         measure_call(&h->measured, FATE_OK, latency_ns, latency_ns);
 }
 
@@ -85,17 +85,17 @@ typedef struct window {
     uint64_t *began_ns, *turns; /* by slot: when its command was sent; how many were */
 } window;
 
-static void append(hand *h, window *w, command *c)
+static void append(worker *h, window *w, command *c)
 {
     unsigned slot = (unsigned)(w->sent++ % w->size);
 
     w->began_ns[slot] = clock_now_ns();
-    work_command(h->crew->work, h->slot + slot, w->turns[slot]++, c);
+    work_command(h->group->work, h->slot + slot, w->turns[slot]++, c);
     redisAppendCommandArgv(h->redis, c->argc, c->argv, c->lengths);
 }
 
 /* Sends what was appended, and takes the replies that have arrived. */
-static void exchange(hand *h, window *w)
+static void exchange(worker *h, window *w)
 {
     void *reply = NULL;
     int state = REDIS_OK;
@@ -108,15 +108,15 @@ static void exchange(hand *h, window *w)
     }
     while (!h->failed && redisGetReplyFromReader(h->redis, &reply) == REDIS_OK && reply) {
         h->failed = !work_succeeded(reply);
-        hand_record(h, w->began_ns[w->answered++ % w->size]);
+        worker_record(h, w->began_ns[w->answered++ % w->size]);
         freeReplyObject(reply);
     }
 }
 
-static void do_work(hand *h)
+static void do_work(worker *h)
 {
-    rival_kind kind = h->crew->work->rival->kind;
-    window w = {.size = kind == RIVAL_THREADS ? 1 : (uint64_t)h->crew->work->options->in_flight};
+    rival_kind kind = h->group->work->rival->kind;
+    window w = {.size = kind == RIVAL_THREADS ? 1 : (uint64_t)h->group->work->options->in_flight};
     command *c = measure_alloc(1, sizeof *c);
     bool continues = true;
 
@@ -124,7 +124,7 @@ static void do_work(hand *h)
     w.turns = measure_alloc(w.size, sizeof *w.turns);
     while (!h->failed && (continues || w.sent > w.answered)) {
         bool may_send = kind != RIVAL_CHUNKS || w.sent == w.answered;
-        while (may_send && w.sent - w.answered < w.size && (continues = hand_continues(h)))
+        while (may_send && w.sent - w.answered < w.size && (continues = worker_continues(h)))
             append(h, &w, c);
         if (w.sent > w.answered)
             exchange(h, &w);
@@ -137,7 +137,7 @@ static void do_work(hand *h)
 /* ---- locks as they are written on Redis without a server ----------------------------- */
 
 /* Returns whether the reply is not nil. */
-static bool got(hand *h, redisReply *reply)
+static bool got(worker *h, redisReply *reply)
 {
     bool is = reply && reply->type != REDIS_REPLY_NIL;
 
@@ -145,27 +145,27 @@ static bool got(hand *h, redisReply *reply)
     return is && !h->failed;
 }
 
-/* Records that this hand holds the hot lock. The locks with a lease are not fair: the client that releases one often
- * takes it again, so only a change of the holder counts as a hand-off. */
-static void hand_holds(hand *h)
+/* Records that this worker holds the hot lock. The locks with a lease are not fair: the client that releases one often
+ * takes it again, so only a change of the holder counts as a worker-off. */
+static void worker_holds(worker *h)
 {
-    bool other = atomic_exchange(&h->crew->holder, h->slot + 1) != h->slot + 1;
+    bool other = atomic_exchange(&h->group->holder, h->slot + 1) != h->slot + 1;
 
-    h->measured.hand_offs += other && run_measures(&h->crew->run);
+    h->measured.hand_offs += other && run_measures(&h->group->run);
 }
 
 /* Two of these locks have a lease and a compare-and-delete. The third is a bare list: fair and fast, but lost if its
  * holder dies. None has a fence. */
-static void use_hot_lock(hand *h)
+static void use_hot_lock(worker *h)
 {
     enum { SLEEP_MIN_US = 3000, SLEEP_MAX_US = 33000 };
-    const work *w = h->crew->work;
+    const work *w = h->group->work;
     const char *thing = w->world->things[0];
     rival_kind kind = w->rival->kind;
     unsigned seed = h->slot + 1;
     char token[ID_BYTES];
 
-    while (hand_continues(h)) {
+    while (worker_continues(h)) {
         uint64_t began_ns = clock_now_ns();
         drive_make_id(token, w->world->tag, drive_next_serial());
         if (kind == RIVAL_LIST)
@@ -176,23 +176,23 @@ static void use_hot_lock(hand *h)
                     got(h, redisCommand(h->redis, "BLPOP {bench}s:%s 1", thing));
                 else
                     measure_pause((SLEEP_MIN_US + rand_r(&seed) % (SLEEP_MAX_US - SLEEP_MIN_US + 1)) / 1e6);
-        hand_holds(h);
-        hand_record(h, began_ns);
+        worker_holds(h);
+        worker_record(h, began_ns);
         began_ns = clock_now_ns();
         if (kind == RIVAL_LIST)
             got(h, redisCommand(h->redis, "RPUSH {bench}s:%s 1", thing));
         else
             got(h, redisCommand(h->redis, "EVALSHA %s 2 {bench}l:%s {bench}s:%s %s", w->sha[1], thing, thing, token));
-        hand_record(h, began_ns);
+        worker_record(h, began_ns);
     }
 }
 
 /* ---- a run ------------------------------------------------------------------------ */
 
-static void *run_hand(void *arg)
+static void *run_worker(void *arg)
 {
-    hand *h = arg;
-    rival_kind kind = h->crew->work->rival->kind;
+    worker *h = arg;
+    rival_kind kind = h->group->work->rival->kind;
 
     if (kind == RIVAL_BLPOP || kind == RIVAL_LIST || kind == RIVAL_POLLING)
         use_hot_lock(h);
@@ -201,43 +201,43 @@ static void *run_hand(void *arg)
     return NULL;
 }
 
-static void start_hands(void *arg)
+static void start_workers(void *arg)
 {
-    crew *c = arg;
+    worker_group *c = arg;
 
     for (; c->n_started < c->n; c->n_started++)
-        c->hands[c->n_started].thread = thread_start(run_hand, &c->hands[c->n_started]);
+        c->workers[c->n_started].thread = thread_start(run_worker, &c->workers[c->n_started]);
 }
 
-static void await_hands(void *arg)
+static void await_workers(void *arg)
 {
-    crew *c = arg;
+    worker_group *c = arg;
 
     while (c->n_started > 0)
-        pthread_join(c->hands[--c->n_started].thread, NULL);
+        pthread_join(c->workers[--c->n_started].thread, NULL);
 }
 
 static bool run_inside(const work *w, measure *m)
 {
     bool one = w->rival->kind == RIVAL_PIPELINE || w->rival->kind == RIVAL_CHUNKS, good = true;
-    crew c = {.work = w,
-              .run = {.options = w->options, .place = w->world->place},
-              .n = one ? 1 : (unsigned)w->options->in_flight};
+    worker_group c = {.work = w,
+                      .run = {.options = w->options, .place = w->world->place},
+                      .n = one ? 1 : (unsigned)w->options->in_flight};
 
-    c.hands = measure_alloc(c.n, sizeof *c.hands);
+    c.workers = measure_alloc(c.n, sizeof *c.workers);
     for (unsigned i = 0; i < c.n && good; i++) {
-        c.hands[i] = (hand){.crew = &c, .slot = i, .redis = place_connect(w->world->place)};
-        good = c.hands[i].redis != NULL;
+        c.workers[i] = (worker){.group = &c, .slot = i, .redis = place_connect(w->world->place)};
+        good = c.workers[i].redis != NULL;
     }
     if (good)
-        run_all(&c.run, start_hands, await_hands, &c, m);
+        run_all(&c.run, start_workers, await_workers, &c, m);
     for (unsigned i = 0; i < c.n; i++) {
-        good = good && !c.hands[i].failed;
-        measure_add(m, &c.hands[i].measured);
-        measure_clear(&c.hands[i].measured);
-        redisFree(c.hands[i].redis);
+        good = good && !c.workers[i].failed;
+        measure_add(m, &c.workers[i].measured);
+        measure_clear(&c.workers[i].measured);
+        redisFree(c.workers[i].redis);
     }
-    free(c.hands);
+    free(c.workers);
     return good;
 }
 

@@ -1,4 +1,4 @@
-/* Entrants of a group take turns, so that the ratio of a row is one of slices of the same round. */
+/* Entrants of a group take turns, so that both values of a ratio are of the same round. */
 #include "compare.h"
 
 #include <math.h>
