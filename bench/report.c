@@ -67,8 +67,8 @@ static json_t *latencies_json(histogram *const of[FATES])
 
 void report_measure_json(json_t *to, const measure *m)
 {
-    const double us[] = {m->cpu.client, m->cpu.server, m->cpu.redis};
     static const char *const whose[] = {"client", "server", "redis"};
+    const double us[] = {m->cpu.client, m->cpu.server, m->cpu.redis};
     json_t *calls = json_object(), *cpu = json_object();
 
     for (int f = 0; f < FATES; f++)
@@ -78,12 +78,10 @@ void report_measure_json(json_t *to, const measure *m)
             json_object_set_new(cpu, whose[i], number(measure_us(m, us[i])));
     if (m->hand_offs > 0)
         json_object_set_new(to, "hand_offs_per_second", number((double)m->hand_offs / m->seconds));
-    json_object_set_new(to, "seconds", number(m->seconds));
-    json_object_set_new(to, "calls", calls);
-    json_object_set_new(to, "calls_per_second", number(measure_rate(m)));
-    json_object_set_new(to, "latency_us", latencies_json(m->latency));
-    json_object_set_new(to, "own_latency_us", latencies_json(m->own));
-    json_object_set_new(to, "cpu_us_a_call", cpu);
+    json_object_update_new(to, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", number(m->seconds), "calls",
+                                         calls, "calls_per_second", number(measure_rate(m)), "latency_us",
+                                         latencies_json(m->latency), "own_latency_us", latencies_json(m->own),
+                                         "cpu_us_a_call", cpu));
 }
 
 /* ---- outcomes ------------------------------------------------------------------ */

@@ -40,34 +40,22 @@ static const char release_and_tell[] = "if redis.call('GET', KEYS[1]) ~= ARGV[1]
 
 /* ---- commands ------------------------------------------------------------------ */
 
-/* EVALSHA with one key. */
-static void begin_script(command *c, const char *sha, const char *prefix, const char *thing)
-{
-    command_clear(c);
-    command_add(c, "EVALSHA");
-    command_add(c, sha);
-    command_add(c, "1");
-    command_add_text(c, "{bench}%s:%s", prefix, thing);
-}
-
 /* The text is kept in the command. */
 static const char *new_id(const work *w, uint64_t serial, command *c)
 {
-    char *id = c->text + c->used;
+    char id[ID_BYTES];
 
     drive_make_id(id, w->world->tag, serial);
-    c->used += ID_BYTES;
-    return id;
+    return command_text(c, "%s", id);
 }
 
 /* order_id NULL: a new one for each sub-call. */
 static void deduct(const work *w, const char *thing, const char *order_id, command *c)
 {
     if (w->rival->script) {
-        begin_script(c, w->sha[0], "i", thing);
-        command_add(c, order_id ? order_id : new_id(w, drive_next_serial(), c));
-        command_add(c, thing);
-        command_add(c, "1");
+        command_clear(c);
+        command_words(c, "EVALSHA", w->sha[0], "1", command_text(c, "{bench}i:%s", thing),
+                      order_id ? order_id : new_id(w, drive_next_serial(), c), thing, "1", NULL);
         return;
     }
     command_fcall(c, "stock_deduct", thing);
@@ -78,29 +66,25 @@ static void deduct(const work *w, const char *thing, const char *order_id, comma
 static void acquire(const work *w, const char *thing, uint64_t serial, command *c)
 {
     if (w->rival->script) {
-        begin_script(c, w->sha[0], "l", thing);
-        c->argv[2] = "2";
-        command_add_text(c, "{bench}f:%s", thing);
-        command_add(c, new_id(w, serial, c));
-        command_add(c, LEASE_MS);
-        return;
+        command_clear(c);
+        command_words(c, "EVALSHA", w->sha[0], "2", command_text(c, "{bench}l:%s", thing),
+                      command_text(c, "{bench}f:%s", thing), new_id(w, serial, c), LEASE_MS, NULL);
+    } else {
+        command_fcall(c, "lock_acquire", thing);
+        command_words(c, "6", new_id(w, serial, c), "" /* owner */, LEASE_MS, "0" /* wait_ms */, "." /* copy */, thing,
+                      NULL);
     }
-    command_fcall(c, "lock_acquire", thing);
-    const char *const args[] = {new_id(w, serial, c), "" /* owner */, LEASE_MS,
-                                "0" /* wait_ms */,    "." /* copy */, thing};
-    command_sub(c, sizeof args / sizeof *args, args);
 }
 
 static void release(const work *w, const char *thing, uint64_t serial, command *c)
 {
     if (w->rival->script) {
-        begin_script(c, w->sha[1], "l", thing);
-        command_add(c, new_id(w, serial, c));
-        return;
+        command_clear(c);
+        command_words(c, "EVALSHA", w->sha[1], "1", command_text(c, "{bench}l:%s", thing), new_id(w, serial, c), NULL);
+    } else {
+        command_fcall(c, "lock_release", thing);
+        command_words(c, "3", new_id(w, serial, c), "" /* server */, thing, NULL);
     }
-    command_fcall(c, "lock_release", thing);
-    const char *const args[] = {new_id(w, serial, c), "", thing};
-    command_sub(c, sizeof args / sizeof *args, args);
 }
 
 void work_command(const work *w, unsigned slot, uint64_t n, command *ret)
@@ -179,14 +163,14 @@ static bool make_things(const work *w, redisContext *redis)
     command c;
 
     for (unsigned i = 0; i < w->world->n_things && made; i++) {
-        const char *const thing = w->world->things[i];
+        const char *thing = w->world->things[i];
         if (w->rival->script && w->rival->locks) {
             made = redis_done(redisCommand(redis, "DEL {bench}l:%s", thing));
         } else if (w->rival->script) {
             made = redis_done(redisCommand(redis, "HSET {bench}i:%s available %s sold 0", thing, available));
         } else if (w->rival->locks) {
             command_fcall(&c, "lock_force_release", thing);
-            command_sub(&c, 1, &thing);
+            command_words(&c, "1", thing, NULL);
             made = redis_done(redisCommandArgv(redis, c.argc, c.argv, c.lengths));
         }
     }
