@@ -236,10 +236,3 @@ lks_code cli_stuck(lks_error *error)
     return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO,
                          "the server returns the same page again; its version may differ from lockstock's");
 }
-
-exit_code cli_connect(cli *c, lks_channel **ret)
-{
-    exit_code code = cli_settle(c);
-
-    return code == EXIT_DONE ? cli_open(c, ret) : code;
-}

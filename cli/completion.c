@@ -1,13 +1,12 @@
 /* lockstock completion SHELL: prints the script of the shell (cli/completion/) with a row for each word and each
  * flag of the grammar. The script does not run lockstock. */
+#include "commands.h"
 #include "completion.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
 #include "grammar.h"
-#include "help.h"
 
 enum { FIRST_WORDS_MAX = 32 };
 
@@ -83,7 +82,7 @@ static bool print_script(const unsigned char *script, size_t len)
     return good;
 }
 
-exit_code completion_command(cli *c, arguments *args)
+exit_code completion_command(cli *c, const invocation *in)
 {
     const struct {
         const char *shell;
@@ -92,12 +91,9 @@ exit_code completion_command(cli *c, arguments *args)
     } shells[] = {{"bash", completion_bash, completion_bash_len},
                   {"zsh", completion_zsh, completion_zsh_len},
                   {"fish", completion_fish, completion_fish_len}};
-    const char *shell = NULL;
+    const char *shell = in->word;
 
-    if (!cli_take_all(&(const option_set){0}, c, args, &shell))
-        return EXIT_USAGE;
-    if (c->help)
-        return help_command("completion");
+    (void)c;
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
         if (shell && strcmp(shells[i].shell, shell) == 0)
             return print_script(shells[i].script, shells[i].len) ? EXIT_DONE : EXIT_OTHER;

@@ -8,8 +8,8 @@
 #include <lockstock/v1/admin.lks_client.h>
 #include <lockstock/version.h>
 
+#include "commands.h"
 #include "diagnosis.h"
-#include "help.h"
 
 enum { SAMPLES = 5 };
 
@@ -106,14 +106,10 @@ static exit_code examine(void *arg, const char *url, lks_channel **channel)
     return printed ? codes[worst] : exits_wrong("--server", "cannot be written as JSON");
 }
 
-exit_code doctor_command(cli *c, arguments *args)
+exit_code doctor_command(cli *c, const invocation *in)
 {
     visit v = {.cli = c};
 
-    if (!cli_take_all(&(const option_set){0}, c, args, NULL))
-        return EXIT_USAGE;
-    if (c->help)
-        return help_command("doctor");
-    exit_code code = cli_settle(c);
-    return code == EXIT_DONE ? probe_servers(c, examine, &v) : code;
+    (void)in;
+    return probe_servers(c, examine, &v);
 }

@@ -1,9 +1,11 @@
 /* Every message is one line on standard error, whatever text a server sends. */
 #include "exits.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -41,6 +43,15 @@ exit_code exits_refused(const char *before, const char *why)
     words_printable(why, text, sizeof text);
     fprintf(stderr, "lockstock: %s%s\n", before, text);
     return EXIT_REFUSED;
+}
+
+exit_code exits_exec(char *const argv[])
+{
+    fflush(NULL);
+    execvp(argv[0], argv);
+    exit_code code = errno == ENOENT ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN;
+    exits_wrong(argv[0], strerror(errno));
+    return code;
 }
 
 /* What the caller can do about an error. */

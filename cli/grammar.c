@@ -62,13 +62,13 @@ static void put_command(grammar_command *to, const command *from, const comments
 {
     size_t len = strcspn(from->name, " ");
 
-    *to = (grammar_command){.runs_program = from->runs_program};
+    *to = (grammar_command){.runs_program = from->kind == COMMAND_RUNS_PROGRAM};
     snprintf(to->first, sizeof to->first, "%.*s", (int)len, from->name);
     put(to->second, sizeof to->second, from->name[len] ? from->name + len + 1 : "");
     put(to->form, sizeof to->form, from->usage);
     comments_sentence(from->help, to->help, sizeof to->help);
-    for (size_t i = 0; from->n && i < *from->n; i++)
-        add_option(to->flags, &to->n_flags, &from->options[i]);
+    for (size_t i = 0; from->flags && i < from->flags->n; i++)
+        add_option(to->flags, &to->n_flags, &from->flags->options[i]);
     if (from->method)
         add_request(to, from->method->request, all);
 }

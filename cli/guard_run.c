@@ -8,9 +8,9 @@
 
 #include <lockstock/entry.h>
 
+#include "commands.h"
 #include "answer.h"
 #include "held.h"
-#include "help.h"
 #include "output.h"
 #include "request.h"
 
@@ -22,17 +22,17 @@ typedef struct guard_flags {
 } guard_flags;
 
 #define AT(member) offsetof(guard_flags, member)
-const option guard_run_options[] = {
+static const option options[] = {
     {"result", OPTION_TEXT, AT(result), "TEXT|@FILE",
      "the result to store when the program exits with 0; FILE is read then"},
     {"store-output", OPTION_BOOL, AT(store_output), NULL,
      "store its standard output, up to 256 KiB, as the result when it exits with 0"},
 };
-const size_t guard_run_options_len = sizeof guard_run_options / sizeof *guard_run_options;
+const command_flags flags_of_guard_run = COMMAND_FLAGS(options, guard_flags);
 
 typedef struct guard_run {
-    guard_flags flags;
-    request request;
+    const guard_flags *flags;
+    const request *request;
     const lks_enter_request *enter;
 } guard_run;
 
@@ -167,7 +167,7 @@ static exit_code keep(entered *e)
     add_variables(e);
     keeping_keep(e->keeping, left_ms, e, &ended);
     bool exited_0 = !ended.lost && WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 0;
-    bool done = exited_0 && find_result(&e->run->flags, &ended, &end.body, &owned, &cut);
+    bool done = exited_0 && find_result(e->run->flags, &ended, &end.body, &owned, &cut);
     end.kind = done ? LKS_LEAVE_KIND_COMPLETE : LKS_LEAVE_KIND_RETRYABLE;
     if (cut) {
         header.key = OUTPUT_CUT_HEADER;
@@ -216,9 +216,9 @@ static exit_code not_entered(cli *c, const lks_entry *entry, lks_enter_outcome o
     return error->applied == LKS_APPLIED_MAYBE ? exits_doubtful() : EXIT_REFUSED;
 }
 
-static exit_code enter_and_keep(keeping *k, cli *c, const void *options)
+static exit_code enter_and_keep(keeping *k, cli *c, const void *arg)
 {
-    const guard_run *run = options;
+    const guard_run *run = arg;
     entered e = {.keeping = k, .run = run};
     lks_channel *channel = NULL;
     lks_error error;
@@ -234,7 +234,7 @@ static exit_code enter_and_keep(keeping *k, cli *c, const void *options)
         lks_entry_free(e.entry);
     } else {
         if (!options_rename(&error, "options.lease_ms", "--lease"))
-            request_name_flag(&run->request, &error);
+            request_name_flag(run->request, &error);
         code = exits_failed(&error, false);
     }
     lks_channel_close(channel);
@@ -243,50 +243,34 @@ static exit_code enter_and_keep(keeping *k, cli *c, const void *options)
 
 /* ---- the command --------------------------------------------------------------------------------- */
 
-static exit_code check(const guard_run *run, const arguments *args)
+static exit_code check(const guard_flags *flags, bool has_once)
 {
-    if (run->flags.result && run->flags.store_output)
+    if (flags->result && flags->store_output)
         return exits_wrong("--result", "must not stand beside --store-output");
-    if (!run->enter->once && (run->flags.result || run->flags.store_output))
-        return exits_wrong(run->flags.result ? "--result" : "--store-output", "needs --once, whose result it is");
-    if (!args->ended || args->at == args->argc)
-        return exits_wrong("--", "a program to run is needed after it");
+    if (!has_once && (flags->result || flags->store_output))
+        return exits_wrong(flags->result ? "--result" : "--store-output", "needs --once, whose result it is");
     return EXIT_DONE;
 }
 
-static exit_code run_guarded(cli *c, guard_run *run, arguments *args)
+exit_code guard_run_command(cli *c, const invocation *in)
 {
     static const keeper_kind kind = {.what = "the entry", .run = enter_and_keep, .stores_end = true};
+    guard_run run = {.flags = in->flags, .request = in->request};
     ProtobufCMessage *message;
     lks_error error;
 
-    if (!rpc_take_all(c, OPTION_SET(guard_run_options, &run->flags), &run->request, args))
-        return EXIT_AROUND + EXIT_USAGE;
-    if (c->help)
-        return help_command("guard run");
-    if (request_build(&run->request, c->arena, &message, &error) != LKS_OK) {
-        request_name_flag(&run->request, &error);
+    if (request_build(run.request, c->arena, &message, &error) != LKS_OK) {
+        request_name_flag(run.request, &error);
         return EXIT_AROUND + exits_failed(&error, true);
     }
-    run->enter = (const lks_enter_request *)message;
-    exit_code wrong = check(run, args);
+    run.enter = (const lks_enter_request *)message;
+    exit_code wrong = check(run.flags, run.enter->once);
     if (wrong != EXIT_DONE)
         return EXIT_AROUND + wrong;
     const held_options held = {.kind = &kind,
-                               .options = run,
-                               .lease_ms = run->enter->lease_ms > 0 ? (uint64_t)run->enter->lease_ms : 0,
-                               .keeps_output = run->flags.store_output,
-                               .argv = args->argv + args->at};
+                               .options = &run,
+                               .lease_ms = run.enter->lease_ms > 0 ? (uint64_t)run.enter->lease_ms : 0,
+                               .keeps_output = run.flags->store_output,
+                               .argv = in->argv};
     return held_run(c, &held);
-}
-
-exit_code guard_run_command(cli *c, arguments *args)
-{
-    guard_run run = {.flags = {0}};
-    exit_code code = EXIT_AROUND + EXIT_OTHER;
-
-    if (request_init(&run.request, lks_guard_enter_method.request))
-        code = run_guarded(c, &run, args);
-    request_clear(&run.request);
-    return code;
 }

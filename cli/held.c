@@ -218,11 +218,8 @@ static int run_until_over(running *r, int signals)
 exit_code held_run(cli *c, const held_options *options)
 {
     running r = {.options = options, .output.fd = -1};
-    exit_code code = cli_settle(c);
-
-    if (code != EXIT_DONE)
-        return EXIT_AROUND + code;
     int signals = signals_catch();
+
     r.keeper = signals >= 0 ? keeper_start(c, options->kind, options->options, options->lease_ms) : NULL;
     if (!r.keeper)
         return EXIT_AROUND + EXIT_OTHER;

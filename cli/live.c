@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "help.h"
+#include "commands.h"
 #include "screen.h"
 #include "snapshot.h"
 #include "base/duration.h"
@@ -21,12 +21,12 @@ typedef struct live_flags {
     int64_t every, times;
 } live_flags;
 
-const option live_options[] = {
+static const option options[] = {
     {"prefix", OPTION_TEXT, offsetof(live_flags, prefix), "TEXT", "show only locks and items with this prefix"},
     {"every", OPTION_DURATION, offsetof(live_flags, every), "TIME", "interval (1s)"},
     {"times", OPTION_NUMBER, offsetof(live_flags, times), "N", "stop after N; else run until it is ended"},
 };
-const size_t live_options_len = sizeof live_options / sizeof *live_options;
+const command_flags flags_of_live = COMMAND_FLAGS(options, live_flags);
 
 static bool never(void)
 {
@@ -327,26 +327,19 @@ static exit_code repeat(snapshot *s, const live_flags *flags, bool json)
     }
 }
 
-exit_code live_command(cli *c, arguments *args)
+exit_code live_command(cli *c, const invocation *in)
 {
-    live_flags flags = {0};
+    live_flags flags = *(const live_flags *)in->flags;
+    snapshot *s = calloc(1, sizeof *s);
 
-    if (!cli_take_all(OPTION_SET(live_options, &flags), c, args, NULL))
-        return EXIT_USAGE;
-    if (c->help)
-        return help_command("watch");
-    exit_code code = cli_settle(c);
-    if (code != EXIT_DONE)
-        return code;
+    if (!s)
+        return EXIT_OTHER;
     if (c->timeout == 0)
         c->timeout = CALL_MS; /* a server that is down delays the others only briefly */
     if (flags.every == 0)
         flags.every = EVERY_MS;
-    snapshot *s = calloc(1, sizeof *s);
-    if (!s)
-        return EXIT_OTHER;
     s->prefix = flags.prefix ? flags.prefix : "";
-    code = snapshot_open(s, c);
+    exit_code code = snapshot_open(s, c);
     if (code == EXIT_DONE && screen_is_there() && !c->json)
         code = show(s, &flags);
     else if (code == EXIT_DONE)

@@ -7,8 +7,7 @@
 #include <jansson.h>
 #include <lockstock/v1/admin.lks_client.h>
 
-#include "cli.h"
-#include "help.h"
+#include "commands.h"
 #include "options.h"
 #include "probe.h"
 
@@ -18,11 +17,11 @@ typedef struct metrics_flags {
     bool raw, all;
 } metrics_flags;
 
-const option metrics_options[] = {
+static const option options[] = {
     {"raw", OPTION_BOOL, offsetof(metrics_flags, raw), NULL, "print the text that Prometheus reads"},
     {"all", OPTION_BOOL, offsetof(metrics_flags, all), NULL, "also print what is 0"},
 };
-const size_t metrics_options_len = sizeof metrics_options / sizeof *metrics_options;
+const command_flags flags_of_metrics = COMMAND_FLAGS(options, metrics_flags);
 
 /* A line "name{labels} value". */
 typedef struct sample {
@@ -169,7 +168,7 @@ static void print_json(const char *url, char *text)
 
 typedef struct asking {
     const cli *cli;
-    metrics_flags flags;
+    const metrics_flags *flags;
 } asking;
 
 static exit_code ask(void *arg, const char *url, lks_channel **channel)
@@ -189,24 +188,19 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
     lks_get_metrics_response_free(response);
     if (!text)
         return exits_wrong("--server", "out of memory");
-    if (a->flags.raw)
+    if (a->flags->raw)
         fputs(text, stdout);
     else if (a->cli->json)
         print_json(url, text);
     else
-        print_table(text, a->flags.all);
+        print_table(text, a->flags->all);
     free(text);
     return EXIT_DONE;
 }
 
-exit_code metrics_command(cli *c, arguments *args)
+exit_code metrics_command(cli *c, const invocation *in)
 {
-    asking a = {.cli = c};
+    asking a = {.cli = c, .flags = in->flags};
 
-    if (!cli_take_all(OPTION_SET(metrics_options, &a.flags), c, args, NULL))
-        return EXIT_USAGE;
-    if (c->help)
-        return help_command("metrics");
-    exit_code code = cli_settle(c);
-    return code == EXIT_DONE ? probe_servers(c, ask, &a) : code;
+    return probe_servers(c, ask, &a);
 }

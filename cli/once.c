@@ -11,9 +11,8 @@
 #include <lockstock/once.h>
 
 #include "base/clock.h"
+#include "commands.h"
 #include "child.h"
-#include "cli.h"
-#include "help.h"
 #include "output.h"
 
 enum { AGAIN = 75 /* EX_TEMPFAIL: not to be kept */, LOOK_MS = 50, STOP_MS = 1000 };
@@ -24,7 +23,7 @@ typedef struct once_flags {
 } once_flags;
 
 #define AT(member) offsetof(once_flags, member)
-const option once_options[] = {
+static const option options[] = {
     {"key", OPTION_TEXT, AT(key), "TEXT", "what is done once"},
     {"scope", OPTION_TEXT, AT(scope), "TEXT", "of which kind (lockstock-once)"},
     {"fingerprint", OPTION_TEXT, AT(fingerprint), "TEXT",
@@ -33,7 +32,7 @@ const option once_options[] = {
     {"retain", OPTION_DURATION, AT(retain), "TIME", "how long the result is kept (24h)"},
     {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait for one that runs elsewhere; else not at all"},
 };
-const size_t once_options_len = sizeof once_options / sizeof *once_options;
+const command_flags flags_of_once = COMMAND_FLAGS(options, once_flags);
 
 typedef struct attempt {
     char *const *argv;
@@ -112,7 +111,7 @@ static int replay(const lks_once_result *result)
 static int run(lks_channel *channel, const once_flags *flags, char *const argv[])
 {
     running r = {.argv = argv, .output.fd = -1, .kept = malloc(LKS_ONCE_BODY_MAX)};
-    lks_once_options options = {
+    const lks_once_options once = {
         .scope = flags->scope ? flags->scope : "lockstock-once",
         .key = flags->key,
         .fingerprint = flags->fingerprint,
@@ -125,8 +124,8 @@ static int run(lks_channel *channel, const once_flags *flags, char *const argv[]
     lks_error error = {.code = LKS_RESOURCE_EXHAUSTED, .message = "out of memory"};
     int code;
 
-    lks_once_outcome outcome = r.kept ? lks_once_run(channel, &options, execute, &r, &result, &error) : LKS_ONCE_FAILED;
-    options_name_flag(once_options, once_options_len, &error);
+    lks_once_outcome outcome = r.kept ? lks_once_run(channel, &once, execute, &r, &result, &error) : LKS_ONCE_FAILED;
+    options_name_flag(options, flags_of_once.n, &error);
     switch (outcome) {
     case LKS_ONCE_EXECUTED:
         code = child_code(&r.child);
@@ -158,25 +157,14 @@ static int run(lks_channel *channel, const once_flags *flags, char *const argv[]
     return code;
 }
 
-exit_code once_command(cli *c, arguments *args)
+exit_code once_command(cli *c, const invocation *in)
 {
-    once_flags flags = {0};
     lks_channel *channel = NULL;
-    exit_code wrong = EXIT_DONE;
+    exit_code wrong = cli_open(c, &channel);
 
-    if (!cli_take_all(OPTION_SET(once_options, &flags), c, args, NULL))
-        return EXIT_AROUND + EXIT_USAGE;
-    if (c->help)
-        return help_command("once");
-    if (!flags.key || !*flags.key)
-        wrong = exits_wrong("--key", "is needed");
-    else if (!args->ended || args->at == args->argc)
-        wrong = exits_wrong("--", "a program to run is needed after it");
-    if (wrong == EXIT_DONE)
-        wrong = cli_connect(c, &channel);
     if (wrong != EXIT_DONE)
         return EXIT_AROUND + wrong;
-    int code = run(channel, &flags, args->argv + args->at);
+    int code = run(channel, in->flags, in->argv);
     lks_channel_close(channel);
     return (exit_code)code;
 }

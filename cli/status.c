@@ -6,8 +6,7 @@
 #include <jansson.h>
 #include <lockstock/v1/admin.lks_client.h>
 
-#include "cli.h"
-#include "help.h"
+#include "commands.h"
 #include "probe.h"
 #include "words.h"
 
@@ -109,17 +108,11 @@ static exit_code ask(void *arg, const char *url, lks_channel **channel)
     return server.error.code != LKS_OK || store.error.code != LKS_OK ? EXIT_OTHER : EXIT_DONE;
 }
 
-exit_code status_command(cli *c, arguments *args)
+exit_code status_command(cli *c, const invocation *in)
 {
     asking a = {.cli = c, .width = (int)strlen("SERVER")};
 
-    if (!cli_take_all(&(const option_set){0}, c, args, NULL))
-        return EXIT_USAGE;
-    if (c->help)
-        return help_command("status");
-    exit_code code = cli_settle(c);
-    if (code != EXIT_DONE)
-        return code;
+    (void)in;
     for (const char *url = c->server; *url; url += strcspn(url, ",") + (url[strcspn(url, ",")] != '\0'))
         if ((int)strcspn(url, ",") > a.width)
             a.width = (int)strcspn(url, ",");

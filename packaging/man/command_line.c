@@ -8,12 +8,12 @@
 #include "cli/grammar.h"
 #include "scd.h"
 
-static void print_flag(const grammar_flag *flag)
+static void print_flag(const char *flag, const char *form, const char *help)
 {
     char name[WORDS_BYTES + 4];
 
-    snprintf(name, sizeof name, "--%.*s", WORDS_BYTES - 1, flag->name);
-    scd_item(name, flag->form, flag->help);
+    snprintf(name, sizeof name, "--%.*s", WORDS_BYTES - 1, flag);
+    scd_item(name, form, help);
 }
 
 void man_commands(void)
@@ -26,13 +26,9 @@ void man_commands(void)
         printf("\n\n");
         scd_text(commands[i].help, 0);
         printf("\n");
-        for (size_t o = 0; commands[i].n && o < *commands[i].n; o++) {
-            const option *one = &commands[i].options[o];
-            grammar_flag flag = {.repeated = false};
-            snprintf(flag.name, sizeof flag.name, "%s", one->name);
-            snprintf(flag.form, sizeof flag.form, "%s", one->form ? one->form : "");
-            snprintf(flag.help, sizeof flag.help, "%s", one->help);
-            print_flag(&flag);
+        for (size_t o = 0; commands[i].flags && o < commands[i].flags->n; o++) {
+            const option *one = &commands[i].flags->options[o];
+            print_flag(one->name, one->form ? one->form : "", one->help);
         }
         if (commands[i].method) {
             catalog_words(commands[i].method, service, name);
@@ -62,7 +58,7 @@ void man_flags(void)
     size_t n = grammar_common(flags);
 
     for (size_t i = 0; i < n; i++)
-        print_flag(&flags[i]);
+        print_flag(flags[i].name, flags[i].form, flags[i].help);
 }
 
 void man_exits(void)
