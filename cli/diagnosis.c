@@ -247,7 +247,7 @@ static void check_conditions(const lks_get_status_response *status, findings *f)
         {"certificate",
          "replace the files of --tls-certificate and --tls-key, then systemctl reload lockstockd (SIGHUP)"},
         {"lock-store", "start the missing ZooKeeper servers, or correct --lock-store: its hosts, user and password; "
-                       "other services go on meanwhile"},
+                       "other services keep working meanwhile"},
         {"servers", "run the same version with the same settings on all servers: compare `lockstockd --print-config`"},
     };
 

@@ -40,7 +40,7 @@ exit_code exits_refused(const char *before, const char *why);
 /* Prints that a server refused the call, but an earlier try may have been applied. Returns EXIT_UNKNOWN. */
 exit_code exits_doubtful(void);
 
-/* Runs the program in place of this process. If it cannot, prints why and returns EXIT_NO_PROGRAM or EXIT_CANNOT_RUN. */
+/* Runs the program in place of this process. On failure prints why, and returns EXIT_NO_PROGRAM or EXIT_CANNOT_RUN. */
 exit_code exits_exec(char *const argv[]);
 
 /* Makes exits_failed print JSON: one object on standard error. */

@@ -1,4 +1,4 @@
-/* lockstock guard run: a program between Enter and Leave. */
+/* lockstock guard run: runs a program between Enter and Leave. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,9 +24,9 @@ typedef struct guard_flags {
 #define AT(member) offsetof(guard_flags, member)
 static const option options[] = {
     {"result", OPTION_TEXT, AT(result), "TEXT|@FILE",
-     "the result to store when the program exits with 0; FILE is read then"},
+     "the result to store when the program exits with 0; FILE is read at that time"},
     {"store-output", OPTION_BOOL, AT(store_output), NULL,
-     "store its standard output, up to 256 KiB, as the result when it exits with 0"},
+     "store the program's standard output, up to 256 KiB, as the result when it exits with 0"},
 };
 const command_flags flags_of_guard_run = COMMAND_FLAGS(options, guard_flags);
 
@@ -50,7 +50,7 @@ static uint32_t left_ms(const void *arg)
     uint32_t left = lks_entry_left_ms(e->entry);
 
     if (left == 0)
-        keeping_lose(e->keeping, "no server renewed it in time, or a part of it was taken away");
+        keeping_lose(e->keeping, "no server renewed it in time, or part of it was taken away");
     return left;
 }
 
@@ -86,7 +86,7 @@ static void add_variables(const entered *e)
     free(remaining);
 }
 
-/* Sets the body, to be freed if it is *owned. Returns false after printing an error. */
+/* Sets the body. The caller frees *owned, which may be NULL. Returns false after printing an error. */
 static bool find_result(const guard_flags *flags, const keeper_end *end, ProtobufCBinaryData *body, char **owned,
                         bool *cut)
 {
@@ -102,7 +102,7 @@ static bool find_result(const guard_flags *flags, const keeper_end *end, Protobu
         body->len = *owned ? fread(*owned, 1, LKS_ONCE_BODY_MAX + 1, file) : 0;
         bool good = *owned && !ferror(file);
         if (!good)
-            fprintf(stderr, "lockstock: --result: %s; it counts as a failure\n", strerror(errno));
+            fprintf(stderr, "lockstock: --result: %s; the attempt counts as failed\n", strerror(errno));
         if (file)
             fclose(file);
         if (!good)
@@ -121,7 +121,7 @@ static bool find_result(const guard_flags *flags, const keeper_end *end, Protobu
 static void describe(const keeper_end *end, char *detail, size_t size)
 {
     if (end->lost)
-        snprintf(detail, size, "lost, or not run");
+        snprintf(detail, size, "lost, or never started");
     else if (WIFSIGNALED(end->status))
         snprintf(detail, size, "signal %d", WTERMSIG(end->status));
     else
@@ -246,9 +246,10 @@ static exit_code enter_and_keep(keeping *k, cli *c, const void *arg)
 static exit_code check(const guard_flags *flags, bool has_once)
 {
     if (flags->result && flags->store_output)
-        return exits_wrong("--result", "must not stand beside --store-output");
+        return exits_wrong("--result", "cannot be combined with --store-output");
     if (!has_once && (flags->result || flags->store_output))
-        return exits_wrong(flags->result ? "--result" : "--store-output", "needs --once, whose result it is");
+        return exits_wrong(flags->result ? "--result" : "--store-output",
+                           "needs --once, under which the result is stored");
     return EXIT_DONE;
 }
 

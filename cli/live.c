@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "answer.h"
 #include "commands.h"
 #include "screen.h"
 #include "snapshot.h"
@@ -266,7 +267,7 @@ static void replace_by_null(json_t **value)
     *value = json_null();
 }
 
-static bool print_json(const snapshot *s)
+static exit_code print_json(const snapshot *s)
 {
     json_t *servers = json_array(), *locks = json_array(), *items = json_array();
     char mode[WORDS_BYTES];
@@ -300,12 +301,9 @@ static bool print_json(const snapshot *s)
     json_t *all =
         json_pack("{s:I, s:o, s:o, s:o, s:b, s:b}", "at_ms", (json_int_t)s->at_ms, "servers", servers, "locks", locks,
                   "items", items, "more_locks", (int)s->more_locks, "more_items", (int)s->more_items);
-    char *text = good && all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-    if (text)
-        printf("%s\n", text);
-    free(text);
-    json_decref(all);
-    return text != NULL;
+    if (!good)
+        json_decref(all);
+    return answer_print_line(good ? all : NULL, 6);
 }
 
 static exit_code repeat(snapshot *s, const live_flags *flags, bool json)
@@ -317,8 +315,8 @@ static exit_code repeat(snapshot *s, const live_flags *flags, bool json)
         snapshot_take(s);
         if (!json)
             print_rows(s);
-        else if (!print_json(s))
-            return exits_wrong("watch", "out of memory");
+        else if (print_json(s) != EXIT_DONE)
+            return EXIT_OTHER;
         if (fflush(stdout) != 0)
             return EXIT_DONE; /* main prints the error */
         if (n == flags->times)

@@ -1,4 +1,4 @@
-/* lockstock metrics: what a server counts, as a table for people, as JSON, or as Prometheus reads it. */
+/* lockstock metrics: prints the metrics of each server as a table, as JSON or as Prometheus text. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <lockstock/v1/admin.lks_client.h>
 
+#include "answer.h"
 #include "commands.h"
 #include "options.h"
 #include "probe.h"
@@ -19,7 +20,7 @@ typedef struct metrics_flags {
 
 static const option options[] = {
     {"raw", OPTION_BOOL, offsetof(metrics_flags, raw), NULL, "print the text that Prometheus reads"},
-    {"all", OPTION_BOOL, offsetof(metrics_flags, all), NULL, "also print what is 0"},
+    {"all", OPTION_BOOL, offsetof(metrics_flags, all), NULL, "also print values of 0"},
 };
 const command_flags flags_of_metrics = COMMAND_FLAGS(options, metrics_flags);
 
@@ -29,7 +30,7 @@ typedef struct sample {
     int name_len, labels_len;
 } sample;
 
-/* False: a comment. */
+/* Returns false for a comment. */
 static bool read_sample(const char *line, sample *s)
 {
     *s = (sample){.name = line, .name_len = (int)strcspn(line, "{ "), .labels = ""};
@@ -52,7 +53,7 @@ static bool ends(const sample *s, const char *suffix)
     return s->name_len > len && memcmp(s->name + s->name_len - len, suffix, (size_t)len) == 0;
 }
 
-/* ---- a table for people ------------------------------------------------------------------------ */
+/* ---- the table ---------------------------------------------------------------------------------- */
 
 /* The samples of a histogram: buckets in ascending order, then the sum, then the count. */
 typedef struct durations {
@@ -61,12 +62,12 @@ typedef struct durations {
 } durations;
 
 typedef struct table {
-    const char *heading; /* not printed yet; NULL: it is */
+    const char *heading; /* the heading to print before the next row; NULL: none */
     bool all;
     durations durations;
 } table;
 
-/* Estimated as Prometheus does: evenly within a bucket. */
+/* Estimates a quantile as Prometheus does: values are spread evenly within a bucket. */
 static double quantile(const durations *d, double q)
 {
     double wanted = d->n > 0 ? q * d->count[d->n - 1] : 0, before = 0, from = 0;
@@ -80,7 +81,7 @@ static double quantile(const durations *d, double q)
     return from;
 }
 
-/* Labels without quotes, and without the type, which all methods have in common. */
+/* Prints the labels without quotes, and without the type, which is the same for all methods. */
 static void begin_row(table *t, const sample *s)
 {
     static const char type[] = "grpc_type=\"unary\",";
@@ -155,12 +156,9 @@ static void print_json(const char *url, char *text)
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         if (!read_sample(line, &s))
             continue;
-        json_t *json = json_pack("{s:s, s:s%, s:s%, s:f}", "server", url, "metric", s.name, (size_t)s.name_len,
-                                 "labels", s.labels, (size_t)s.labels_len, "value", strtod(s.value, NULL));
-        char *dumped = json ? json_dumps(json, JSON_COMPACT) : NULL;
-        printf("%s\n", dumped ? dumped : "{}");
-        free(dumped);
-        json_decref(json);
+        answer_print_line(json_pack("{s:s, s:s%, s:s%, s:f}", "server", url, "metric", s.name, (size_t)s.name_len,
+                                    "labels", s.labels, (size_t)s.labels_len, "value", strtod(s.value, NULL)),
+                          0);
     }
 }
 

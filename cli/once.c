@@ -1,4 +1,4 @@
-/* lockstock once: a program that runs once for a key; who comes later gets what it wrote and its exit code. */
+/* lockstock once: runs a program once for a key. Later callers get its standard output and its exit code. */
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 #include "child.h"
 #include "output.h"
 
-enum { AGAIN = 75 /* EX_TEMPFAIL: not to be kept */, LOOK_MS = 50, STOP_MS = 1000 };
+enum { AGAIN = 75 /* EX_TEMPFAIL: the result is not stored */, LOOK_MS = 50, STOP_MS = 1000 };
 
 typedef struct once_flags {
     const char *key, *scope, *fingerprint;
@@ -24,13 +24,13 @@ typedef struct once_flags {
 
 #define AT(member) offsetof(once_flags, member)
 static const option options[] = {
-    {"key", OPTION_TEXT, AT(key), "TEXT", "what is done once"},
-    {"scope", OPTION_TEXT, AT(scope), "TEXT", "of which kind (lockstock-once)"},
+    {"key", OPTION_TEXT, AT(key), "TEXT", "names what is done once"},
+    {"scope", OPTION_TEXT, AT(scope), "TEXT", "the kind of key (lockstock-once)"},
     {"fingerprint", OPTION_TEXT, AT(fingerprint), "TEXT",
-     "of what is to be done: another one for the same key is refused"},
-    {"lease", OPTION_DURATION, AT(lease), "TIME", "how soon a machine that died is replaced (30s)"},
+     "identifies the request; a different one for the same key is refused"},
+    {"lease", OPTION_DURATION, AT(lease), "TIME", "how long after its machine dies another run may start (30s)"},
     {"retain", OPTION_DURATION, AT(retain), "TIME", "how long the result is kept (24h)"},
-    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait for one that runs elsewhere; else not at all"},
+    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait for a run elsewhere; default: do not wait"},
 };
 const command_flags flags_of_once = COMMAND_FLAGS(options, once_flags);
 
@@ -42,10 +42,10 @@ typedef struct attempt {
     bool started;
 } running;
 
-/* Until it has ended. */
+/* Returns when the program has ended. */
 static void watch(running *r, const lks_once_attempt *attempt, int signals)
 {
-    uint64_t kill_ns = 0; /* once it was told to stop */
+    uint64_t kill_ns = 0; /* 0: not asked to stop */
 
     while (r->child.pid > 0) {
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = r->output.fd, .events = POLLIN}};
@@ -133,11 +133,11 @@ static int run(lks_channel *channel, const once_flags *flags, char *const argv[]
     case LKS_ONCE_REPLAYED:
         code = replay(result);
         break;
-    case LKS_ONCE_RETRYABLE: /* its own code, and what it said itself */
+    case LKS_ONCE_RETRYABLE: /* the program printed its own error */
         code = r.started ? child_code(&r.child) : EXIT_AROUND + EXIT_OTHER;
         break;
     case LKS_ONCE_SUPERSEDED:
-        fprintf(stderr, "lockstock: another attempt took over, because no server heard of this one in time\n");
+        fprintf(stderr, "lockstock: another attempt took over, because no server renewed this one in time\n");
         code = EXIT_LOST;
         break;
     case LKS_ONCE_DOUBTFUL:

@@ -63,5 +63,5 @@ void output_end(output *o)
 
 void output_print_cut(void)
 {
-    fprintf(stderr, "lockstock: only the first %d bytes of the output are kept\n", LKS_ONCE_BODY_MAX);
+    fprintf(stderr, "lockstock: only the first %d bytes of the output are stored\n", LKS_ONCE_BODY_MAX);
 }

@@ -1,4 +1,4 @@
-/* The standard output of a program: copied to our own, and its beginning kept. */
+/* Copies the standard output of a program to that of this process, and keeps its beginning. */
 #ifndef LOCKSTOCK_CLI_OUTPUT_H
 #define LOCKSTOCK_CLI_OUTPUT_H
 
@@ -11,10 +11,10 @@
 #define OUTPUT_CUT_HEADER "cut"
 
 typedef struct output {
-    int fd;     /* the reading end; -1: at its end, or none */
-    char *kept; /* LKS_ONCE_BODY_MAX bytes of the caller's */
+    int fd;     /* the reading end; -1: closed, or not opened */
+    char *kept; /* the caller's LKS_ONCE_BODY_MAX bytes */
     size_t n_kept;
-    bool cut; /* there was more */
+    bool cut; /* the output was longer */
 } output;
 
 /* Opens a pipe. Returns the end for the program, which the caller closes, or -1 after printing an error. */
@@ -23,7 +23,8 @@ int output_open(output *o, char *kept);
 /* Copies what can be read now. */
 void output_copy(output *o);
 
-/* Copies all that is there once the program has ended: what it left running may still write, but that is nobody's. */
+/* Copies what can be read after the program has ended, and closes the pipe. Later output of processes that the program
+ * left running is lost. */
 void output_end(output *o);
 
 /* Prints that the output is longer than what is kept. */

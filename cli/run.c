@@ -1,4 +1,4 @@
-/* lockstock run: a program under a lock, like flock(1), over machines. */
+/* lockstock run: runs a program under a lock, like flock(1), but across machines. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -18,10 +18,10 @@ typedef struct run_flags {
 #define AT(member) offsetof(run_flags, member)
 static const option options[] = {
     {"lock", OPTION_TEXT, AT(name), "NAME", "the lock's name"},
-    {"group", OPTION_TEXT, AT(group), "NAME", "what the name lives in; else the name itself"},
-    {"owner", OPTION_TEXT, AT(owner), "TEXT", "told to who asks who holds it; else host/pid"},
-    {"lease", OPTION_DURATION, AT(lease), "TIME", "how soon it is free after a machine died (30s)"},
-    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait for it; else not at all"},
+    {"group", OPTION_TEXT, AT(group), "NAME", "the group of the name; default: the name itself"},
+    {"owner", OPTION_TEXT, AT(owner), "TEXT", "who holds the lock, shown to other callers; default: host/pid"},
+    {"lease", OPTION_DURATION, AT(lease), "TIME", "how long the lock stays held after its machine dies (30s)"},
+    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait for the lock; default: do not wait"},
 };
 const command_flags flags_of_run = COMMAND_FLAGS(options, run_flags);
 

@@ -1,11 +1,11 @@
 /* lockstock status: prints for each server whether it and its store answer, and what is wrong. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 #include <lockstock/v1/admin.lks_client.h>
 
+#include "answer.h"
 #include "commands.h"
 #include "probe.h"
 #include "words.h"
@@ -31,14 +31,8 @@ static exit_code print_json(const char *url, bool is_up, bool has_store, const c
 {
     json_t *json = json_pack("{s:s, s:b, s:b, s:s*, s:s*}", "server", url, "up", is_up, "store", has_store, "why", why,
                              "reason", reason != LKS_REASON_NONE ? lks_reason_name(reason) : NULL);
-    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 
-    json_decref(json);
-    if (!text)
-        return exits_wrong("--server", "cannot be written as JSON");
-    printf("%s\n", text);
-    free(text);
-    return EXIT_DONE;
+    return answer_print_line(json, 0);
 }
 
 /* The conditions that a server reports, and whether one blocks its store or the server. Empty if the call fails. */

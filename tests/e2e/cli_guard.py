@@ -192,7 +192,7 @@ class Guard(Case):
         os.kill(keeper, signal.SIGSTOP)
         code, _, err = self.wait_for(process)
         self.assertEqual(code, LOST)
-        self.assertIn(b"the entry is lost: it is not known to be renewed", err)
+        self.assertIn(b"the entry is lost: no renewal was confirmed in time", err)
         self.assertTrue(gone(keeper) and gone(program))
         wait_until(lambda: self.run_cli("guard", "run", *ONCE, "--", "true", code=None) and self.code == OK)
 

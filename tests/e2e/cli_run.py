@@ -170,7 +170,7 @@ class Room(Case):
         self.assertTrue(gone(program))
         said = first.stderr.read()
         self.assertIn(b"it was taken away", said)
-        self.assertNotIn(b"not known to be renewed", said)  # it did not wait for that
+        self.assertNotIn(b"no renewal was confirmed", said)  # it did not wait for that
 
     def test_a_lock_that_was_taken_away_is_told_though_the_program_is_done(self):
         first = self.enter(lease="30s", shell=True)  # whose program ends with 0
