@@ -17,8 +17,8 @@ void answer_print(const ProtobufCMessage *message, lks_rpc_arena *arena);
 /* Prints a message as JSON, on one line or indented. */
 void answer_print_json(const ProtobufCMessage *message, bool indent, lks_rpc_arena *arena);
 
-/* Prints a value as one line of JSON, and frees it. digits: of real numbers; 0: all. Returns EXIT_OTHER after printing an
- * error if the value is NULL, or when out of memory. */
+/* Prints a value as one line of JSON, and frees it. digits: of real numbers; 0: all. Returns EXIT_OTHER after printing
+ * an error if the value is NULL, or when out of memory. */
 exit_code answer_print_line(struct json_t *json, unsigned digits);
 
 /* Returns whether its outcome, or the outcome of an element of its results, is a refusal. */

@@ -399,7 +399,7 @@ class Limit(Case):
         self.assertEqual(self.out(*limit, "--", "echo", "sent"), "sent\n")
         self.run_cli(*limit, "--", "sh", "-c", "exit 4", code=4)
         self.assertRegex(self.err(*limit, "--", "echo", "sent", code=AROUND + REFUSED), "mail: over the limit, try again in [23]")
-        self.assertIn("ever allowed", self.err("limit", "--key", "other", "--rate", "2/h", "--cost", "3", "--", "true",
+        self.assertIn("limit ever allows", self.err("limit", "--key", "other", "--rate", "2/h", "--cost", "3", "--", "true",
                                                code=AROUND + REFUSED))
         self.assertEqual(self.out("limit", "--key", "often", "--rate", "1/10ms", "--wait", "20s", "--", "echo", "1"), "1\n")
         self.assertEqual(self.out("limit", "--key", "often", "--rate", "1/10ms", "--wait", "20s", "--", "echo", "2"), "2\n")
