@@ -55,7 +55,7 @@ exit_code cli_settle(cli *c);
 /* Opens the channel, after cli_settle. Prints an error unless it returns EXIT_DONE. */
 exit_code cli_open(const cli *c, lks_channel **ret);
 
-/* The flags of all commands, without --json. Only cli_settings are also variables and lines of the file. */
+/* The flags of all commands. Only cli_settings are also variables and lines of the file. */
 extern const option cli_settings[], cli_flags[];
 extern const size_t cli_settings_len, cli_flags_len;
 

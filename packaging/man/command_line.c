@@ -5,15 +5,16 @@
 
 #include "cli/catalog.h"
 #include "cli/commands.h"
-#include "cli/grammar.h"
 #include "scd.h"
 
-static void print_flag(const char *flag, const char *form, const char *help)
+static void print_flags(const option *options, size_t n)
 {
     char name[WORDS_BYTES + 4];
 
-    snprintf(name, sizeof name, "--%.*s", WORDS_BYTES - 1, flag);
-    scd_item(name, form, help);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "--%s", options[i].name);
+        scd_item(name, options[i].form ? options[i].form : "", options[i].help);
+    }
 }
 
 void man_commands(void)
@@ -26,10 +27,8 @@ void man_commands(void)
         printf("\n\n");
         scd_text(commands[i].help, 0);
         printf("\n");
-        for (size_t o = 0; commands[i].flags && o < commands[i].flags->n; o++) {
-            const option *one = &commands[i].flags->options[o];
-            print_flag(one->name, one->form ? one->form : "", one->help);
-        }
+        if (commands[i].flags)
+            print_flags(commands[i].flags->options, commands[i].flags->n);
         if (commands[i].method) {
             catalog_words(commands[i].method, service, name);
             printf("And the flags of *lockstock %s %s*, see *lockstock-%s*(7).\n\n", service, name, service);
@@ -54,11 +53,8 @@ void man_commands(void)
 
 void man_flags(void)
 {
-    grammar_flag flags[GRAMMAR_FLAGS_MAX];
-    size_t n = grammar_common(flags);
-
-    for (size_t i = 0; i < n; i++)
-        print_flag(flags[i].name, flags[i].form, flags[i].help);
+    print_flags(cli_settings, cli_settings_len);
+    print_flags(cli_flags, cli_flags_len);
 }
 
 void man_exits(void)
