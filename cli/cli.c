@@ -28,7 +28,8 @@ const size_t cli_settings_len = sizeof cli_settings / sizeof *cli_settings;
 const option cli_flags[] = {
     {"config", OPTION_TEXT, AT(config), "FILE",
      "file of settings, such as `server = URL`; else ~/.config/lockstock/config"},
-    {"json", OPTION_BOOL, AT(json), NULL, "answer in JSON; the request may follow ('{...}') or be in a file (--json=@FILE)"},
+    {"json", OPTION_BOOL, AT(json), NULL,
+     "answer in JSON; the request may follow ('{...}') or be in a file (--json=@FILE)"},
     {"help", OPTION_BOOL, AT(help), NULL, "print this text, or the help of a command"},
 };
 const size_t cli_flags_len = sizeof cli_flags / sizeof *cli_flags;
