@@ -1,5 +1,5 @@
-/* A limit that is stored under a name, so that it can be changed while all run: three
- * codes an hour by text message for each number. One that was not sent is given back.
+/* A limit that is stored under a name, so that it can be changed at any time: three text messages an hour for each
+ * number. A message that was not sent is given back.
  *
  *     ratelimit [URL] */
 #include <lockstock/lockstock.h>

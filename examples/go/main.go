@@ -1,4 +1,4 @@
-// lockstock over gRPC, with the stubs that protoc-gen-go and protoc-gen-go-grpc make of proto/:
+// lockstock over gRPC, with the stubs of protoc-gen-go and protoc-gen-go-grpc for proto/:
 //
 //	client HOST:PORT
 package main
@@ -22,14 +22,14 @@ import (
 	lks "github.com/lockstock/lockstock/clients/go/lockstock/v1"
 )
 
-// must ends the program where this one has nothing better to do.
+// must ends the program after an error.
 func must(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// newToken is random, and the caller's own: a call that is sent again carries the same one.
+// newToken returns a random token. A repeated call has the same token.
 func newToken() string {
 	bytes := make([]byte, 16)
 	_, err := rand.Read(bytes)
@@ -63,7 +63,7 @@ func lock(ctx context.Context, conn *grpc.ClientConn) {
 	}
 }
 
-// buy asks twice: the order's id makes it safe to send again, and the first answer comes back.
+// buy sends an order twice: its id makes that safe, and the second answer is the first one.
 func buy(ctx context.Context, conn *grpc.ClientConn) {
 	stock := lks.NewStockServiceClient(conn)
 	_, err := stock.PutItem(ctx, &lks.PutItemRequest{Sku: "phone", OnHand: 10})
@@ -95,8 +95,8 @@ func limit(ctx context.Context, conn *grpc.ClientConn) {
 	}
 }
 
-// fail shows what an error says. Applied NO: nothing was changed; MAYBE, or no word of it: send the same call
-// again, with the same id.
+// fail prints an error. Applied NO: nothing was changed; MAYBE, or no such metadata: send the same call again, with the
+// same id.
 func fail(ctx context.Context, conn *grpc.ClientConn) {
 	var trailer metadata.MD
 	order := &lks.DeductRequest{OrderId: "order-2", Lines: []*lks.Line{{Sku: "phone"}}}

@@ -1,6 +1,6 @@
 'use strict'
-// What both clients do: `call(method, request)` gives the response, or throws an error with
-// code, applied, fields and retryAfterMs.
+// The calls of both clients. `call(method, request)` returns the response, or throws an error with code, applied, fields and
+// retryAfterMs.
 const crypto = require('crypto')
 
 const token = () => crypto.randomBytes(16).toString('hex')

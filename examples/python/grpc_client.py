@@ -3,7 +3,7 @@
 
     grpc_client.py HOST:PORT
 
-PYTHONPATH: what protoc and grpc_python_plugin made of proto/ (README.md). With pip's grpcio-tools it is the same."""
+PYTHONPATH: the output of protoc and grpc_python_plugin for proto/ (../README.md), or of pip's grpcio-tools."""
 import secrets
 import sys
 
@@ -52,7 +52,7 @@ def explain(error):
     return trailers.get("lockstock-applied", "MAYBE"), fields, retry_ms
 
 
-# ---- what it is for -------------------------------------------------------------------------
+# ---- the calls ------------------------------------------------------------------------------
 
 
 def lock(channel):

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""lockstock over SP (tcp://), with nothing but Python itself.
+"""lockstock over SP (tcp://), with Python alone.
 
     sp_client.py HOST:PORT
 
-The bytes (docs of SP: handshake 00 'S' 'P' 00 00 30 00 00, then messages):
+The bytes: a handshake, 00 'S' 'P' 00 00 30 00 00, then messages:
 
     length of the rest, 8 bytes big-endian | request id, 4 bytes, highest bit set | Frame or Reply
 
@@ -57,7 +57,7 @@ def read_varint(data, at):
 
 
 def unpack(data):
-    """A message as {number: [int or bytes, ...]}; 64 and 32 bit fields are passed over."""
+    """A message as {number: [int or bytes, ...]}; skips 64 and 32 bit fields."""
     fields, at = {}, 0
     while at < len(data):
         tag, at = read_varint(data, at)
@@ -119,7 +119,7 @@ class Client:
         return unpack(first(result, 4, b""))
 
 
-# ---- what it is for -------------------------------------------------------------------------
+# ---- the calls ------------------------------------------------------------------------------
 
 
 def lock(client):

@@ -3,7 +3,7 @@
 #
 #     ruby -I STUBS grpc_client.rb HOST:PORT
 #
-# STUBS: what protoc and grpc_ruby_plugin made of proto/ (README.md).
+# STUBS: the output of protoc and grpc_ruby_plugin for proto/ (../README.md).
 require 'securerandom'
 require 'google/protobuf/well_known_types'
 require 'google/rpc/error_details_pb'
@@ -46,8 +46,7 @@ def limit(server)
   end
 end
 
-# What an error says. Applied NO: nothing was changed; MAYBE, or no word of it: send the same call again, with the
-# same id.
+# Prints an error. Applied NO: nothing was changed; MAYBE, or no such metadata: send the same call again, with the same id.
 def fail_at(server)
   stock = StockService::Stub.new(server, :this_channel_is_insecure, timeout: 5)
   stock.deduct(DeductRequest.new(order_id: 'order-2', lines: [Line.new(sku: 'phone')]))

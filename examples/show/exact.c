@@ -33,14 +33,14 @@ static bool write_till(uint64_t fence)
     return !late;
 }
 
-/* Does not ask lks_mutex_is_lost before a write: the lock can be lost right after the answer. */
+/* Does not call lks_mutex_is_lost before a write: the lock can be lost right after it returns. */
 static void *keep_till(void *arg)
 {
     client *c = arg;
 
     while (!atomic_load(&c->ends)) {
         if (lks_mutex_lock(till, TILL_WAIT_MS, NULL) != LKS_LOCK_ACQUIRED) {
-            sale_rest(TILL_WRITE_MS); /* maybe no server runs */
+            sale_rest(TILL_WRITE_MS); /* perhaps no server runs */
             continue;
         }
         uint64_t fence = lks_mutex_fence(till);

@@ -1,4 +1,4 @@
-// Draws the state that the show tells ten times a second at most, with what the console draws with.
+// Draws the state of the show, at most ten times a second, with functions of the console.
 import { bar, facts, h, number, setText } from './dom.js'
 
 const KEYS = { s: 'Kill a server', r: 'Kill Redis', c: 'Kill a client', f: 'Freeze the holders' }
@@ -29,7 +29,7 @@ const exact = shopOf('exact', 'lockstock: Deduct, by an order id', ['Answer lost
 byId('keys').append(...Object.entries(KEYS).map(([key, text]) => h('button', { onclick: () => fetch(`press/${key}`, { method: 'POST' }) }, text)))
 
 function handVerdict(state, hand) {
-  if (state.stuck) return 'Nobody gets in: its lock has no end'
+  if (state.stuck) return 'No buyer gets in: its lock has no end'
   return hand.oversold > 0 ? `${number(hand.oversold)} oversold` : `${number(hand.twice)} sold twice`
 }
 
