@@ -20,7 +20,7 @@ typedef struct ledger_flags {
 } ledger_flags;
 
 static const option ledger_options[] = {
-    {"group", OPTION_TEXT, offsetof(ledger_flags, group), "NAME", "whose ledger; may be given without the flag"},
+    {"group", OPTION_TEXT, offsetof(ledger_flags, group), "NAME", "the group; may be given without the flag"},
     {"after", OPTION_TEXT, offsetof(ledger_flags, after), "ID", "start after this entry; else at the oldest"},
     {"follow", OPTION_BOOL, offsetof(ledger_flags, follow), NULL, "wait for new entries"},
 };
@@ -123,7 +123,7 @@ typedef struct watch_flags {
 } watch_flags;
 
 static const option watch_options[] = {
-    {"sku", OPTION_TEXT, offsetof(watch_flags, sku), "NAME", "which item; may be given without the flag"},
+    {"sku", OPTION_TEXT, offsetof(watch_flags, sku), "NAME", "the item; may be given without the flag"},
     {"group", OPTION_TEXT, offsetof(watch_flags, group), "NAME", "the group of the item; else the sku"},
     {"every", OPTION_DURATION, offsetof(watch_flags, every), "TIME", "interval (1s)"},
 };

@@ -178,7 +178,7 @@ static void draw(const snapshot *s, int64_t every)
     screen_size(&rows, &columns);
     for (size_t i = 0; i < SECTIONS; i++)
         taken += lists[i].error->code != LKS_OK;
-    /* Each list has half of the rest, and what the other does not need. */
+    /* Each list gets half of the remaining rows, and those that the other list does not need. */
     size_t left = rows > taken ? rows - taken : 0, n_locks = lists[0].n + lists[0].more;
     size_t n_items = lists[1].n + lists[1].more, for_locks = left / 2;
     if (n_items < left - for_locks)

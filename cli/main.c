@@ -72,7 +72,7 @@ static const char **text_of(const option_set *set, const char *name)
     return (const char **)(void *)((char *)set->into + o->offset);
 }
 
-/* Checks what the command needs, and reads the settings. */
+/* Checks the required arguments, and reads the settings. */
 static exit_code prepare(cli *c, const command *its, const option_set *set, const arguments *args)
 {
     char flag[WORDS_BYTES];

@@ -200,6 +200,6 @@ exit_code rpc_run(cli *c, const lks_rpc_method *method, const request *r)
         code = refused(channel, method, message, &error);
     lks_channel_close(channel);
     if (code == EXIT_DONE && method == &lks_lock_force_release_method && removed_nothing(answer))
-        return exits_refused("", "nobody holds it");
+        return exits_refused("", "the lock is not held");
     return code;
 }

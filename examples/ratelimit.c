@@ -35,11 +35,11 @@ static lks_code check(lks_channel *channel, const char *number, const char *id, 
     lks_code code = lks_rate_limit_check(channel, &request, NULL, &response, error);
     if (code != LKS_OK)
         return code;
-    const lks_rule_result *told = response->rules[0];
+    const lks_rule_result *result = response->rules[0];
     if (response->outcome == LKS_CHECK_OUTCOME_ALLOWED)
-        printf("%s: sent, %lld left\n", id, (long long)told->remaining);
+        printf("%s: sent, %lld left\n", id, (long long)result->remaining);
     else
-        printf("%s: not before %s\n", id, told->retry_after_ms > 60000 ? "many minutes" : "a moment");
+        printf("%s: not before %s\n", id, result->retry_after_ms > 60000 ? "many minutes" : "a moment");
     lks_check_response_free(response);
     return LKS_OK;
 }

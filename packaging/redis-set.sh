@@ -42,7 +42,7 @@ COUNT_MAX=1000
 # shellcheck source=packaging/set.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/set.sh"
 
-need_number() { # what it is, text, from, to
+need_number() { # its name, text, from, to
   { [[ "$2" =~ ^(0|[1-9][0-9]{0,4})$ ]] && [ "$2" -ge "$3" ] && [ "$2" -le "$4" ]; } || die "$1 is a number from $3 to $4, not '$2'"
 }
 
@@ -353,7 +353,7 @@ another_has() { # port, slot
 }
 
 # Also asks for a failover if the port answers, repeatedly: Redis gives up one that comes shortly after another.
-is_replaced() { # what is true then, how to ask, port, more...
+is_replaced() { # the condition to check, how to ask, port, more...
   "$1" "${@:3}" && return
   [ "$SECONDS" -ge "$ask_at" ] && answers "$3" || return 1
   "$2" "$3"

@@ -20,7 +20,7 @@ open_set() { # a file that each set has, what a set is
   set=$(cd -- "$set" && pwd -P)
 }
 
-need_served() { # what its servers are
+need_served() { # the name of its servers
   kill -0 "$(cat "$set/pid" 2>/dev/null)" 2>/dev/null || die "$set: the $1 have ended"
 }
 

@@ -78,7 +78,7 @@ check_complete() {
   for deb in "$work"/2/*.deb; do
     dpkg-deb --fsys-tarfile "$deb" | tar -t | grep -v '/$' | sed '/\/man\//s/\.gz$//'
   done | sort >"$work/packed"
-  diff "$work/installed" "$work/packed" || die "the packages are not what is installed"
+  diff "$work/installed" "$work/packed" || die "the packages and the installed files differ"
   say "all that is installed is in one package"
 }
 
@@ -305,7 +305,7 @@ check_restarts() {
   check_stock "after its data was gone"
 }
 
-# ---- what is tested ----------------------------------------------------------------------
+# ---- the test ----------------------------------------------------------------------------
 
 install() { # release
   # Keeps a changed configuration, as an unattended upgrade does.
@@ -349,7 +349,7 @@ try_way() {
   if [ "$way" = by-hand ]; then
     ! is_running || die "it was started against policy-rc.d"
     inside grep -q daemon-reload /root/systemctl || die "systemctl was not asked"
-    ! inside grep -E '(^| )(start|restart) .*lockstockd' /root/systemctl || die "systemctl was told to start it"
+    ! inside grep -E '(^| )(start|restart) .*lockstockd' /root/systemctl || die "the package calls systemctl to start it"
     say "installed; nothing was started"
     start
   else

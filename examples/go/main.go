@@ -85,10 +85,10 @@ func limit(ctx context.Context, conn *grpc.ClientConn) {
 	twoAnHour := &lks.Limit{Algorithm: lks.Algorithm_ALGORITHM_FIXED_WINDOW, Limit: 2, PeriodMs: 3600000}
 	for i := 0; i < 3; i++ {
 		rule := &lks.Rule{Spec: &lks.Rule_Limit{Limit: twoAnHour}, Key: "alice"}
-		told, err := limits.Check(ctx, &lks.CheckRequest{Rules: []*lks.Rule{rule}})
+		answer, err := limits.Check(ctx, &lks.CheckRequest{Rules: []*lks.Rule{rule}})
 		must(err)
-		if told.Outcome == lks.CheckOutcome_CHECK_OUTCOME_ALLOWED {
-			fmt.Printf("limit: go on, %d left\n", told.Rules[0].Remaining)
+		if answer.Outcome == lks.CheckOutcome_CHECK_OUTCOME_ALLOWED {
+			fmt.Printf("limit: go on, %d left\n", answer.Rules[0].Remaining)
 		} else {
 			fmt.Println("limit: too often")
 		}
@@ -101,13 +101,13 @@ func fail(ctx context.Context, conn *grpc.ClientConn) {
 	var trailer metadata.MD
 	order := &lks.DeductRequest{OrderId: "order-2", Lines: []*lks.Line{{Sku: "phone"}}}
 	_, err := lks.NewStockServiceClient(conn).Deduct(ctx, order, grpc.Trailer(&trailer))
-	told := status.Convert(err)
+	failure := status.Convert(err)
 	applied := "MAYBE"
 	if said := trailer.Get("lockstock-applied"); len(said) > 0 {
 		applied = said[0]
 	}
 	var fields []string
-	for _, detail := range told.Details() {
+	for _, detail := range failure.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.BadRequest:
 			for _, violation := range detail.FieldViolations {
@@ -117,7 +117,7 @@ func fail(ctx context.Context, conn *grpc.ClientConn) {
 			fmt.Println("try again in", detail.RetryDelay.AsDuration())
 		}
 	}
-	fmt.Printf("error: %s, applied %s, %s\n", code.Code(told.Code()), applied, strings.Join(fields, ", "))
+	fmt.Printf("error: %s, applied %s, %s\n", code.Code(failure.Code()), applied, strings.Join(fields, ", "))
 }
 
 func main() {

@@ -101,7 +101,7 @@ class Client:
         while len(data) < n:
             more = self.socket.recv(n - len(data))
             if not more:
-                raise ConnectionError("the server is gone: what was sent is applied MAYBE")
+                raise ConnectionError("the server is gone: the call is applied MAYBE")
             data += more
         return data
 
@@ -147,8 +147,8 @@ def buy(client):
 def limit(client):
     rule = {2: {1: 1, 2: 2, 3: 3600000}, 3: "alice"}  # a FIXED_WINDOW, 2 an hour
     for _ in range(3):
-        told = unpack(first(client.call("RateLimitService/Check", {2: rule}), 2))
-        print("limit: go on, %d left" % first(told, 3) if first(told, 1) == 1 else "limit: too often")
+        result = unpack(first(client.call("RateLimitService/Check", {2: rule}), 2))
+        print("limit: go on, %d left" % first(result, 3) if first(result, 1) == 1 else "limit: too often")
 
 
 def fail(client):

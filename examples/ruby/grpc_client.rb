@@ -40,9 +40,9 @@ def limit(server)
   limits = RateLimitService::Stub.new(server, :this_channel_is_insecure, timeout: 5)
   two_an_hour = Limit.new(algorithm: :ALGORITHM_FIXED_WINDOW, limit: 2, period_ms: 3_600_000)
   3.times do
-    told = limits.check(CheckRequest.new(rules: [Rule.new(limit: two_an_hour, key: 'alice')]))
-    allowed = told.outcome == :CHECK_OUTCOME_ALLOWED
-    puts allowed ? "limit: go on, #{told.rules[0].remaining} left" : 'limit: too often'
+    answer = limits.check(CheckRequest.new(rules: [Rule.new(limit: two_an_hour, key: 'alice')]))
+    allowed = answer.outcome == :CHECK_OUTCOME_ALLOWED
+    puts allowed ? "limit: go on, #{answer.rules[0].remaining} left" : 'limit: too often'
   end
 end
 

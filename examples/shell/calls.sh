@@ -29,11 +29,11 @@ for _ in 1 2; do
 done
 
 for _ in 1 2 3; do
-  told=$(call RateLimitService/Check '{"rules": [{"key": "alice",
+  answer=$(call RateLimitService/Check '{"rules": [{"key": "alice",
     "limit": {"algorithm": "ALGORITHM_FIXED_WINDOW", "limit": 2, "periodMs": 3600000}}]}')
-  case $told in
+  case $answer in
   *CHECK_OUTCOME_DENIED*) echo "limit: too often" ;;
-  *) remaining=$(echo "$told" | field remaining); echo "limit: go on, ${remaining:-0} left" ;;
+  *) remaining=$(echo "$answer" | field remaining); echo "limit: go on, ${remaining:-0} left" ;;
   esac
 done
 

@@ -117,15 +117,15 @@ static const char *try_once(const buyer *b)
 
 void naive_serve(client *c, const buyer *b)
 {
-    const char *told = "";
+    const char *answer = "";
 
     say("asks %zu", b->index);
-    while (*told == '\0' && !atomic_load(&c->gives_up)) {
-        told = try_once(b);
-        if (*told == '\0')
+    while (*answer == '\0' && !atomic_load(&c->gives_up)) {
+        answer = try_once(b);
+        if (*answer == '\0')
             sale_rest(RETRY_MS);
     }
-    say_told(b, *told == '\0' ? "none" : told, false);
+    say_told(b, *answer == '\0' ? "none" : answer, false);
 }
 
 void naive_leave(void)

@@ -3,7 +3,7 @@ import { bar, facts, h, number, setText } from './dom.js'
 
 const KEYS = { s: 'Kill a server', r: 'Kill Redis', c: 'Kill a client', f: 'Freeze the holders' }
 const NEWS = 6
-const TOLD = ['Bought', 'Told sold out', 'Waiting', 'No answer at all', '9 of 10 waited']
+const FACTS = ['Bought', 'Told sold out', 'Waiting', 'No answer at all', '9 of 10 waited']
 const byId = (id) => document.getElementById(id)
 const part = (kind, value) => ({ kind, value })
 
@@ -11,15 +11,15 @@ function shopOf(id, heading, names) {
   const title = h('h2', {}, heading)
   const verdict = h('p', { class: 'verdict' })
   const stock = bar(heading, [])
-  const what = facts([...TOLD, ...names])
+  const what = facts([...FACTS, ...names])
   byId(id).replaceChildren(title, verdict, stock, what.element)
   return {
     show(text, parts, side, more) {
       setText(verdict, text)
       bar(heading, parts, stock)
       const waited = side.waited_ms === null ? '–' : `${number(side.waited_ms)} ms`
-      const told = [...[side.bought, side.sold_out, side.waiting, side.gave_up].map(number), waited, ...more.map(number)]
-      what.element.querySelectorAll('dd').forEach((dd, i) => setText(dd, told[i]))
+      const values = [...[side.bought, side.sold_out, side.waiting, side.gave_up].map(number), waited, ...more.map(number)]
+      what.element.querySelectorAll('dd').forEach((dd, i) => setText(dd, values[i]))
     },
   }
 }

@@ -3,7 +3,7 @@
 if lockstock's counts are exact.
 
 It starts a lockstockd with an embedded Redis (fsync always), two lockstockd on the same Redis, and the clients of both
-shops (client.c), which print the answers that their buyers get. It starts again what the keys kill.
+shops (client.c), which print the answers that their buyers get. It restarts what the keys kill.
 """
 import argparse
 import os
@@ -30,6 +30,7 @@ STUCK_S, SILENT_S = 5, 30
 SCRIPT = "6:s,18:c,30:f,42:r,54:s,66:c,78:f"  # keys that are pressed while the page is open
 START_S = 20
 SHOPS = ("the naive shop's", "lockstock's")
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Failure(Exception):
@@ -55,11 +56,11 @@ class Side:
     def count(self, state):
         return sum(buyer.state == state for buyer in self.buyers)
 
-    def lost(self):
-        return sum(buyer.lost for buyer in self.buyers)
+    def lost(self, *states):
+        return sum(buyer.lost and (not states or buyer.state in states) for buyer in self.buyers)
 
     def known(self):
-        return sum(buyer.lost and buyer.state in ("bought", "sold-out") for buyer in self.buyers)
+        return self.lost("bought", "sold-out")
 
     def replayed(self):
         return sum(buyer.replayed for buyer in self.buyers)
@@ -88,7 +89,7 @@ class Show:
         self.ready = 0
         self.redis_struck = None
         self.next_server = 0
-        self.failed = None
+        self.quarter = self.failed = None
         self.dir = tempfile.mkdtemp(prefix="lockstock-show-")
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTOCK_")}
         self.redis = f"{self.dir}/data/redis.sock"
@@ -133,7 +134,10 @@ class Show:
                 lines.append(f"{i} {int(buyer.state == 'asks')} {self.arrival_ms(i)}\n")
         self.send(player, "".join(lines))
         if self.opens_at:
-            self.send(player, f"open {int(self.opens_at * 1000)}\n")
+            self.send_open(player)
+
+    def send_open(self, player):
+        self.send(player, f"open {int(self.opens_at * 1000)}\n")
 
     @staticmethod
     def send(player, text):
@@ -201,12 +205,12 @@ class Show:
 
     # ---- the clients' lines ---------------------------------------------------------------
 
-    def players(self):
-        return [self.keeper, *self.servers, *self.clients[NAIVE], *self.clients[EXACT]]
+    def all_clients(self):
+        return self.clients[NAIVE] + self.clients[EXACT]
 
     def listen(self, seconds, *others):
         """Reads lines of clients for so long at most; returns the members of `others` that can be read."""
-        pipes = {player.process.stdout: player for player in self.clients[NAIVE] + self.clients[EXACT]
+        pipes = {player.process.stdout: player for player in self.all_clients()
                  if player.process and not player.process.stdout.closed}
         readable = select.select([*pipes, *others], [], [], seconds)[0]
         for pipe in readable:
@@ -221,6 +225,10 @@ class Show:
         *lines, player.text = (player.text + data).split(b"\n")
         for line in lines:
             self.heard(player, line.decode().split(" "))
+
+    def read_rest(self, player):
+        while not player.process.stdout.closed:
+            self.read(player)
 
     def heard(self, player, words):
         side = self.sides[player.side]
@@ -252,8 +260,8 @@ class Show:
     def look_after(self, player):
         if player.life in ("RUNS", "STRUCK") and player.process.poll() is not None:
             status = player.process.returncode
-            while player.side is not None and not player.process.stdout.closed:
-                self.read(player)
+            if player.side is not None:
+                self.read_rest(player)
             if player.life == "STRUCK":
                 player.life, player.back_at = "DOWN", time.monotonic() + DOWN_S
                 if player.side is not None and self.sides[player.side].holder is player:
@@ -262,17 +270,17 @@ class Show:
                 player.life = "DONE"
             else:
                 player.life, self.failed = "DONE", player
-                raise Failure(f"{player.name} ended by itself, "
+                raise Failure(f"{player.name} ended unexpectedly, "
                               + (f"signal {-status}" if status < 0 else f"exit status {status}"))
         if player.life == "DOWN" and time.monotonic() >= player.back_at:
             if player.side is None:
                 self.news.append(f"{player.name} is started again")
             elif player.side == EXACT:
-                self.news.append("new clients go on: lockstock's asks again by the same order ids")
+                self.news.append("new clients continue: lockstock's asks again by the same order ids")
             self.start(player)
 
     def tick(self):
-        for player in self.players():
+        for player in [self.keeper, *self.servers, *self.all_clients()]:
             self.look_after(player)
         if self.redis_struck and self.redis_pid():
             self.news.append("Redis runs again, with all that was acknowledged (appendfsync always)")
@@ -281,8 +289,8 @@ class Show:
             self.thaw(side)
         if not self.opens_at and self.ready == 2 * CLIENTS:
             self.opens_at = time.monotonic()
-            for player in self.clients[NAIVE] + self.clients[EXACT]:
-                self.send(player, f"open {int(self.opens_at * 1000)}\n")
+            for player in self.all_clients():
+                self.send_open(player)
         self.give_up()
         self.measure()
 
@@ -291,7 +299,7 @@ class Show:
         followed = side.followed or side is self.sides[NAIVE]
         if side.frozen and seconds >= FREEZE_S and (followed or seconds >= FREEZE_MAX_S):
             os.kill(side.frozen.process.pid, signal.SIGCONT)
-            self.news.append(f"{side.frozen.name} goes on, and writes what it had in mind")
+            self.news.append(f"{side.frozen.name} continues, and writes what it was about to write")
             side.frozen = None
 
     def give_up(self):
@@ -312,16 +320,16 @@ class Show:
     def measure(self):
         """Records for each quarter of a second the longest wait of nine of ten buyers who got an answer."""
         now = int(time.monotonic() * 4)
-        self.quarter = getattr(self, "quarter", now)
-        while self.quarter < now:
-            self.quarter += 1
+        self.quarter = self.quarter or now
+        for _ in range(self.quarter, now):
             for side in self.sides:
                 side.waited.sort()
                 side.quarters.append(side.waited[(len(side.waited) - 1) * 9 // 10] if side.waited else None)
                 side.waited = []
+        self.quarter = now
 
     def is_over(self):
-        return all(player.life == "DONE" for player in self.clients[NAIVE] + self.clients[EXACT])
+        return all(player.life == "DONE" for player in self.all_clients())
 
     def percent(self):
         side = self.sides[EXACT]
@@ -419,19 +427,18 @@ class Show:
                     return
                 os.kill(player.process.pid, signal.SIGCONT)
             self.listen(0.01)
-        self.news.append(f"nobody holds {SHOPS[number]} {thing} now")
+        self.news.append(f"no client holds {SHOPS[number]} {thing} now")
 
     KEYS = {"s": kill_server, "r": kill_redis, "c": kill_client, "f": freeze_holders}
 
     # ---- the end ---------------------------------------------------------------------------------
 
     def end_clients(self):
-        for player in self.clients[NAIVE] + self.clients[EXACT]:
+        for player in self.all_clients():
             if player.life in ("RUNS", "STRUCK"):
                 player.process.kill()
                 player.process.wait()
-                while not player.process.stdout.closed:
-                    self.read(player)
+                self.read_rest(player)
             player.life = "DONE"
 
     def check(self):
@@ -523,10 +530,6 @@ def parse():
     return parser.parse_args()
 
 
-class Ended(Exception):
-    """Ended by a signal."""
-
-
 def play(show, screen, page):
     next_line, told, quits = 0, 0, False
     script, own = list(show.options.press), presses(SCRIPT)
@@ -592,21 +595,17 @@ def main():
     options = parse()
     live = not options.lines and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
-    def end(number, _frame):
-        raise Ended(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
-    show = Show(options)
-    page = Page()
+    for number in SIGNALS:
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    show, page = Show(options), Page()
     try:
         status = run(show, Screen() if live else None, page)
-    except Ended as ended:
-        status = 128 + ended.args[0]
+    except SystemExit as ended:
+        status = ended.code
     except (Failure, OSError) as failure:
         print(f"show: {failure}", file=sys.stderr)
         status = 1
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     page.close()
     if not show.close():

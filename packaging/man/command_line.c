@@ -35,7 +35,7 @@ void man_commands(void)
         }
     }
     printf("## SERVICE METHOD\n\n*lockstock* _SERVICE_ _METHOD_ [_ARGUMENT_...]\n\n"
-           "Calls a method. Each service has a page of its own, *lockstock-lock*(7) and so on.\n");
+           "Calls a method. Each service has its own page, *lockstock-lock*(7) and so on.\n");
     for (size_t i = 0; i < catalog_len; i++) {
         const char *shorter = catalog_short(catalog[i]);
         catalog_words(catalog[i], service, name);
