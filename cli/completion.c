@@ -1,12 +1,12 @@
 /* lockstock completion SHELL: prints the script of the shell (cli/completion/) with a row for each word and each
  * flag. The script does not run lockstock. */
-#include "catalog.h"
-#include "commands.h"
 #include "completion.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "catalog.h"
+#include "commands.h"
 #include "comments.h"
 #include "form.h"
 

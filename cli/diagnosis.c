@@ -107,8 +107,7 @@ static void check_rights(const diagnosis_facts *facts, findings *f)
     else if (facts->status_error.code == LKS_PERMISSION_DENIED)
         say(f, DIAGNOSIS_NOTE, "rights", remedy, "no permission to read the server's status of its store");
     else if (facts->status_error.code == LKS_UNIMPLEMENTED)
-        say(f, DIAGNOSIS_NOTE, "rights", "upgrade lockstockd",
-            "this server does not report the status of its store");
+        say(f, DIAGNOSIS_NOTE, "rights", "upgrade lockstockd", "this server does not report the status of its store");
 }
 
 /* ---- the store -------------------------------------------------------------------- */

@@ -8,10 +8,10 @@
 
 #include <lockstock/entry.h>
 
-#include "commands.h"
 #include "answer.h"
+#include "child.h"
+#include "commands.h"
 #include "held.h"
-#include "output.h"
 #include "request.h"
 
 #define FAILURE_HEADER "lockstock-failure" /* the one header of a stored failure */
@@ -54,22 +54,21 @@ static uint32_t left_ms(const void *arg)
     return left;
 }
 
-static void add_variables(const entered *e)
+/* Returns the list with one more number, in the arena; NULL when out of memory. A fence is below 2^53. */
+static const char *append(const char *list, int64_t number, lks_rpc_arena *arena)
+{
+    return list ? lks_rpc_arena_printf(arena, "%s%s%" PRId64, list, *list ? " " : "", number) : NULL;
+}
+
+static void add_variables(const entered *e, lks_rpc_arena *arena)
 {
     const lks_enter_response *answer = lks_entry_answer(e->entry);
-    char *fences = NULL, *remaining = NULL;
-    size_t len;
-    FILE *to = open_memstream(&fences, &len);
+    const char *fences = "", *remaining = "";
 
-    for (size_t i = 0; to && i < answer->n_fences; i++)
-        fprintf(to, "%s%" PRIu64, i > 0 ? " " : "", answer->fences[i]->fence);
-    if (to)
-        fclose(to);
-    to = open_memstream(&remaining, &len);
-    for (size_t i = 0; to && i < answer->n_rules; i++)
-        fprintf(to, "%s%" PRId64, i > 0 ? " " : "", answer->rules[i]->remaining);
-    if (to)
-        fclose(to);
+    for (size_t i = 0; i < answer->n_fences; i++)
+        fences = append(fences, (int64_t)answer->fences[i]->fence, arena);
+    for (size_t i = 0; i < answer->n_rules; i++)
+        remaining = append(remaining, answer->rules[i]->remaining, arena);
     keeping_add_variable(e->keeping, "LOCKSTOCK_ENTRY_TOKEN=%s", answer->token);
     if (answer->n_fences > 0 || answer->attempt_fence > 0)
         keeping_add_variable(e->keeping, "LOCKSTOCK_FENCE=%" PRIu64,
@@ -82,8 +81,6 @@ static void add_variables(const entered *e)
     }
     if (remaining && answer->n_rules > 0)
         keeping_add_variable(e->keeping, "LOCKSTOCK_REMAINING=%s", remaining);
-    free(fences);
-    free(remaining);
 }
 
 /* Sets the body. The caller frees *owned, which may be NULL. Returns false after printing an error. */
@@ -156,7 +153,7 @@ static exit_code leave(const entered *e, lks_leave_request *end, bool done)
     }
 }
 
-static exit_code keep(entered *e)
+static exit_code keep(entered *e, lks_rpc_arena *arena)
 {
     lks_leave_request end = LKS_LEAVE_REQUEST_INIT;
     lks_result_header header = LKS_RESULT_HEADER_INIT, *headers[] = {&header};
@@ -164,7 +161,7 @@ static exit_code keep(entered *e)
     char detail[64], *owned = NULL;
     bool cut = false;
 
-    add_variables(e);
+    add_variables(e, arena);
     keeping_keep(e->keeping, left_ms, e, &ended);
     bool exited_0 = !ended.lost && WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 0;
     bool done = exited_0 && find_result(e->run->flags, &ended, &end.body, &owned, &cut);
@@ -228,7 +225,7 @@ static exit_code enter_and_keep(keeping *k, cli *c, const void *arg)
         return code;
     lks_enter_outcome outcome = lks_enter(channel, run->enter, &e.entry, &error);
     if (outcome == LKS_ENTER_OUTCOME_ENTERED) {
-        code = keep(&e);
+        code = keep(&e, c->arena);
     } else if (e.entry) {
         code = not_entered(c, e.entry, outcome, &error);
         lks_entry_free(e.entry);

@@ -17,7 +17,6 @@
 
 #include "base/clock.h"
 #include "child.h"
-#include "output.h"
 
 enum {
     RELEASE_MS = 10000, /* after that, the end of the lease releases it */

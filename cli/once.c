@@ -11,9 +11,8 @@
 #include <lockstock/once.h>
 
 #include "base/clock.h"
-#include "commands.h"
 #include "child.h"
-#include "output.h"
+#include "commands.h"
 
 enum { AGAIN = 75 /* EX_TEMPFAIL: the result is not stored */, LOOK_MS = 50, STOP_MS = 1000 };
 
