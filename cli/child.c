@@ -158,5 +158,5 @@ void output_end(output *o)
 
 void output_print_cut(void)
 {
-    fprintf(stderr, "lockstock: only the first %d bytes of the output are stored\n", LKS_ONCE_BODY_MAX);
+    exits_say("the output is cut: only its first %d bytes are stored", LKS_ONCE_BODY_MAX);
 }

@@ -69,7 +69,7 @@ void output_copy(output *o);
  * left running is lost. */
 void output_end(output *o);
 
-/* Prints that the output is longer than what is kept. */
+/* Prints that only the beginning of the output is stored. */
 void output_print_cut(void);
 
 #endif

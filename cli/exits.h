@@ -31,6 +31,9 @@ typedef struct exits_row {
 extern const exits_row exits_rows[];
 extern const size_t exits_rows_len;
 
+/* Prints "lockstock: " and a line. */
+void exits_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Prints "lockstock: WHAT: WHY". Returns EXIT_USAGE. */
 exit_code exits_wrong(const char *what, const char *why);
 

@@ -99,7 +99,7 @@ static bool find_result(const guard_flags *flags, const keeper_end *end, Protobu
         body->len = *owned ? fread(*owned, 1, LKS_ONCE_BODY_MAX + 1, file) : 0;
         bool good = *owned && !ferror(file);
         if (!good)
-            fprintf(stderr, "lockstock: --result: %s; the attempt counts as failed\n", strerror(errno));
+            exits_say("--result: %s; the attempt counts as failed", strerror(errno));
         if (file)
             fclose(file);
         if (!good)
@@ -141,7 +141,7 @@ static exit_code leave(const entered *e, lks_leave_request *end, bool done)
         exits_failed(&error, true);
         return EXIT_LOST;
     case LKS_LEAVE_OUTCOME_HOLD_ENDED:
-        fprintf(stderr, "lockstock: the hold of the stock has ended: no result is stored, and nothing is sold\n");
+        exits_say("the hold of the stock has ended: no result is stored, and nothing is sold");
         end->kind = LKS_LEAVE_KIND_RETRYABLE;
         end->detail = "the hold had ended";
         if (lks_leave(e->entry, end, &error) == LKS_LEAVE_OUTCOME_HOLD_ENDED)
@@ -196,7 +196,7 @@ static exit_code replay(cli *c, const lks_enter_response *answer)
         cut = cut || strcmp(result->headers[i]->key, OUTPUT_CUT_HEADER) == 0;
     }
     if (cut)
-        fprintf(stderr, "lockstock: the output is cut: there was more\n");
+        output_print_cut();
     return EXIT_DONE;
 }
 

@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -179,14 +178,14 @@ static uint64_t due_ns(const running *r)
 static void on_time(running *r)
 {
     if (r->phase == RUNNING) {
-        fprintf(stderr, "lockstock: %s is lost: no renewal was confirmed in time\n", r->options->kind->what);
+        exits_say("%s is lost: no renewal was confirmed in time", r->options->kind->what);
         stop(r);
     } else if (r->phase == STOPPING) {
         child_kill(&r->child, SIGKILL);
         r->kill_ns = 0;
     } else {
         if (r->options->kind->stores_end && r->code == EXIT_DONE) {
-            fprintf(stderr, "lockstock: the result may not be stored: the keeper did not report in time\n");
+            exits_say("the result may not be stored: the keeper did not report in time");
             r->code = EXIT_AROUND + EXIT_UNKNOWN;
         }
         r->phase = OVER;

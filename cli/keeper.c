@@ -88,7 +88,7 @@ bool keeping_lose(keeping *k, const char *why)
 {
     if (atomic_exchange(&k->lost, true))
         return false;
-    fprintf(stderr, "lockstock: %s is lost: %s\n", k->kind->what, why);
+    exits_say("%s is lost: %s", k->kind->what, why);
     send_news(k, KEEPER_LOST, EXIT_LOST);
     return true;
 }

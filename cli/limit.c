@@ -84,10 +84,10 @@ static exit_code ask(lks_channel *channel, const limit_flags *flags, const lks_l
     }
     duration_write(decision.retry_after_ms, left);
     if (decision.retry_after_ms < 0)
-        fprintf(stderr, "lockstock: %s: the cost is more than the limit ever allows at once\n", flags->key);
+        exits_say("%s: the cost is more than the limit ever allows at once", flags->key);
     else
-        fprintf(stderr, "lockstock: %s: %s, try again in %s\n", flags->key,
-                decision.outcome == LKS_CHECK_OUTCOME_BANNED ? "banned" : "over the limit", left);
+        exits_say("%s: %s, try again in %s", flags->key,
+                  decision.outcome == LKS_CHECK_OUTCOME_BANNED ? "banned" : "over the limit", left);
     return EXIT_REFUSED;
 }
 

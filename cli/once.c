@@ -103,7 +103,7 @@ static int replay(const lks_once_result *result)
     fwrite(result->body, 1, result->body_len, stdout);
     for (size_t i = 0; i < result->n_headers; i++)
         if (strcmp(result->headers[i].key, OUTPUT_CUT_HEADER) == 0)
-            fprintf(stderr, "lockstock: the output is cut: there was more\n");
+            output_print_cut();
     return result->code;
 }
 
@@ -136,7 +136,7 @@ static int run(lks_channel *channel, const once_flags *flags, char *const argv[]
         code = r.started ? child_code(&r.child) : EXIT_AROUND + EXIT_OTHER;
         break;
     case LKS_ONCE_SUPERSEDED:
-        fprintf(stderr, "lockstock: another attempt took over, because no server renewed this one in time\n");
+        exits_say("another attempt took over, because no server renewed this one in time");
         code = EXIT_LOST;
         break;
     case LKS_ONCE_DOUBTFUL:

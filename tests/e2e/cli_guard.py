@@ -89,7 +89,7 @@ class Guard(Case):
                                "head -c 300000 /dev/zero | tr '\\000' x"], env=self.env, capture_output=True, timeout=LIMIT_S,
                               check=True)
         self.assertEqual(len(done.stdout), 300000)
-        self.assertIn(b"only the first", done.stderr)
+        self.assertIn(b"only its first", done.stderr)
         out, err = self.run_cli("guard", "run", *ONCE, "--", "true", code=None)
         self.assertEqual((self.code, len(out)), (OK, 256 * 1024))
         self.assertIn("the output is cut", err)

@@ -384,7 +384,7 @@ class Once(Case):
         done = subprocess.run([LOCKSTOCK, "once", "--key", "k", "--", "sh", "-c", script], env=self.env, capture_output=True,
                               timeout=LIMIT_S, check=True)
         self.assertEqual(len(done.stdout), 300000)
-        self.assertIn(b"only the first", done.stderr)
+        self.assertIn(b"only its first", done.stderr)
         done = subprocess.run([LOCKSTOCK, "once", "--key", "k", "--", "true"], env=self.env, capture_output=True,
                               timeout=LIMIT_S, check=True)
         self.assertEqual(len(done.stdout), 256 * 1024)
