@@ -271,7 +271,7 @@ static const char *scan_keys(const command_call *c)
     return NULL;
 }
 
-/* ---- the server ---------------------------------------------------------------------- */
+/* ---- the server --------------------------------------------------------------------- */
 
 static void push_digits(lua_State *L, int64_t number)
 {
@@ -315,7 +315,7 @@ static const char *pubsub(const command_call *c)
     return NULL;
 }
 
-/* ---- the table ----------------------------------------------------------------------- */
+/* ---- the table ---------------------------------------------------------------------- */
 
 /* Sorted by name. */
 static const command commands[] = {

@@ -151,7 +151,7 @@ const char *command_hrandfield(const command_call *c)
     return NULL;
 }
 
-/* ---- sorted sets ----------------------------------------------------------------------- */
+/* ---- sorted sets --------------------------------------------------------------------- */
 
 static bool read_score(lks_rpc_slice word, double *ret)
 {

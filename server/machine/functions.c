@@ -15,7 +15,7 @@
 
 enum { BYTES_MAX = 64 << 20, INSTRUCTIONS_MAX = 20000000, INSTRUCTIONS_OF_STEP = 10000, DEPTH_MAX = 8 };
 
-/* ---- limits ------------------------------------------------------------------------ */
+/* ---- limits ------------------------------------------------------------------------- */
 
 static void *allocate(void *arg, void *block, size_t old_size, size_t size)
 {
@@ -157,7 +157,7 @@ static store_value error_value(lks_rpc_arena *arena, const char *text)
     return (store_value){.type = STORE_ERROR, .string = {memory_copy_in(arena, text, strlen(text)), strlen(text)}};
 }
 
-/* ---- a call -------------------------------------------------------------------------- */
+/* ---- a call ------------------------------------------------------------------------- */
 
 /* Pushes the arguments that Redis passes to a function: the bases, and the words {argc arg...} (store/fcall.h). */
 static void push_arguments(lua_State *L, const store_call *call)
@@ -255,7 +255,7 @@ functions_use functions_used(const functions *f)
     return f->use;
 }
 
-/* ---- the state ----------------------------------------------------------------------- */
+/* ---- the state ---------------------------------------------------------------------- */
 
 /* Removes the functions of the base library that read code or files, print, or run coroutines, and some others. */
 static void hide_globals(lua_State *L)

@@ -124,7 +124,7 @@ static int protected_call(lua_State *L)
     return lua_gettop(L);
 }
 
-/* ---- redis.register_function ----------------------------------------------------------- */
+/* ---- redis.register_function ---------------------------------------------------------- */
 
 static unsigned read_flags(lua_State *L, int at)
 {
@@ -190,7 +190,7 @@ static int register_function(lua_State *L)
     return 0;
 }
 
-/* ---- other members ----------------------------------------------------------------------- */
+/* ---- other members -------------------------------------------------------------------- */
 
 static int one_field(lua_State *L, const char *field)
 {

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "memory.h"
 
-/* ---- order and sizes ------------------------------------------------------------- */
+/* ---- order and sizes -------------------------------------------------------------- */
 
 int keys_compare(lks_rpc_slice a, lks_rpc_slice b)
 {
