@@ -1,8 +1,7 @@
 /* The time of a group. The clocks of servers need not agree. Each write of the group stores the time at which its
  * writer prepared it, and each server continues from the last write that it saw, with its own CLOCK_MONOTONIC.
  *
- *   Invariant: since a lease was granted, the time of the group on any server has advanced by at most the real time
- * that
+ *   Invariant: since a lease was granted, no server's time of the group has advanced by more than the real time that
  *   passed, plus GROUP_CLOCK_SLACK_MS. So a lease that is stored with that slack never ends early, however clocks are
  *   set.
  *

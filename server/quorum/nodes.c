@@ -1,6 +1,6 @@
-/* MAKING --> REGISTERING --> LISTING --> READING_FLOOR --> WATCHING --> DONE   each --new session, or after AGAIN_MS a
- * permanent error--> MAKING; --connection lost--> the same step, when connected
- *   again */
+/* MAKING --> REGISTERING --> LISTING --> READING_FLOOR --> WATCHING --> DONE
+ *   each --new session, or after AGAIN_MS a permanent error--> MAKING
+ *   each --connection lost--> the same step, when connected again */
 #include "quorum/nodes.h"
 
 #include <inttypes.h>

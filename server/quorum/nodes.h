@@ -38,7 +38,7 @@ bool nodes_sweeps(const nodes *n);
 int64_t nodes_floor_us(const nodes *n);
 int32_t nodes_floor_version(const nodes *n);
 
-/* Reads the floor again. Call it when another server has raised the floor. */
+/* Reads the floor again. Call it when the floor was raised. */
 void nodes_read_floor(nodes *n);
 
 #endif

@@ -38,7 +38,7 @@ static bool is_reserved(const char *path)
     return strncmp(path, own, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
-/* Returns false if the URL has not that form. */
+/* Returns false if the URL does not have that form. */
 static bool place_parse(const char *url, place *ret)
 {
     *ret = (place){0};

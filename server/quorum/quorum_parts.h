@@ -59,7 +59,7 @@ typedef struct group {
     bool forces;                      /* the write removes holders by force */
     uint64_t write;                   /* the number of the last write by this server */
     bool in_doubt;                    /* that write may have been applied */
-    bool was_stale;                   /* the last write failed: read from the leader */
+    bool was_stale;                   /* the last write was not confirmed: sync before the next read */
     bool was_heard;                   /* messages up to `heard` were delivered */
     uint64_t heard;
     unsigned refs;    /* requests and running callbacks that refer to it: it must not be freed */

@@ -17,7 +17,7 @@
 
 enum {
     STORED_WRITERS = 16,  /* the last servers that wrote */
-    STORED_MESSAGES = 256 /* the last messages; a server that missed one reads everything again */
+    STORED_MESSAGES = 256 /* the last messages; a server that missed one asks for everything again */
 };
 
 typedef struct stored_writer {
