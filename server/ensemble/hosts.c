@@ -1,4 +1,4 @@
-/* Invariant: a resolution belongs to its host until its answer was taken, also beyond `found`: a late answer serves the
+/* Invariant: a resolution belongs to its host until its answer is used, even after `found`: a late answer serves the
  * next hosts_find. */
 #include "ensemble/hosts.h"
 
@@ -14,24 +14,24 @@
 #include "net/resolve.h"
 
 enum {
-    PATIENCE_MS = 2000, /* for names, when another is known */
+    PATIENCE_MS = 2000, /* wait for slow names, if another is known */
     ADDRESS_BYTES = INET6_ADDRSTRLEN + 1 + ADDRESS_PORT_BYTES,
     HOSTS_MAX = 32,
-    ADDRESSES_MAX = 8, /* of one host */
+    ADDRESSES_MAX = 8, /* addresses of one host */
 };
 
 typedef struct host {
     struct address at;
     bool is_name;
     struct resolution *resolution;
-    char known[ADDRESSES_MAX * ADDRESS_BYTES]; /* its addresses, as the library reads them; "": none */
+    char known[ADDRESSES_MAX * ADDRESS_BYTES]; /* its addresses, in the library's form; "": none */
 } host;
 
 struct hosts {
     host *host;
     size_t n;
     bool finding;
-    const char *why; /* of the last name that was not found */
+    const char *why; /* why the last name was not found */
     hosts_found *found;
     void *arg;
     uv_async_t answered;
@@ -63,7 +63,8 @@ static lks_code parse(hosts *h, const char *text, uint16_t default_port, lks_err
         free(one);
         if (!good)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                                 "'%.*s' is no host:port, or there are more than %d", (int)length, rest, HOSTS_MAX);
+                                 "'%.*s' is not host:port, or there are more than %d hosts", (int)length, rest,
+                                 HOSTS_MAX);
         h->n++;
         if (rest[length] == '\0')
             return LKS_OK;
@@ -116,7 +117,7 @@ static void take_answers(hosts *h)
         struct addrinfo *all = resolve_end(at->resolution, &why);
         at->resolution = NULL;
         if (!all) {
-            h->why = why; /* what was known of it stays */
+            h->why = why; /* its known addresses stay */
             continue;
         }
         keep(at, all);
@@ -124,7 +125,7 @@ static void take_answers(hosts *h)
     }
 }
 
-static void tell(hosts *h)
+static void report_found(hosts *h)
 {
     char *all = memory_alloc(h->n * sizeof h->host[0].known);
     size_t used = 0;
@@ -147,7 +148,7 @@ static void on_answered(uv_async_t *async)
     for (size_t i = 0; i < h->n; i++)
         all = all && !h->host[i].resolution;
     if (h->finding && all)
-        tell(h);
+        report_found(h);
 }
 
 static void on_late(uv_timer_t *timer)
@@ -157,7 +158,7 @@ static void on_late(uv_timer_t *timer)
     take_answers(h);
     for (size_t i = 0; i < h->n; i++)
         if (h->host[i].known[0] != '\0') {
-            tell(h);
+            report_found(h);
             return;
         }
 }

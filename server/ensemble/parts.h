@@ -19,7 +19,7 @@ typedef enum zookeeper_state { RESOLVING, CONNECTING, CHECKING, READY, ENDING, P
 
 enum { ZOOKEEPER_REASON_BYTES = 256 };
 
-/* Requests that are not in the library, and their end. */
+/* Requests that the library does not have, and the timer that ends them. */
 typedef struct requests {
     TAILQ_HEAD(request_list, request) over;
     uv_timer_t timer;
@@ -37,13 +37,13 @@ struct zookeeper {
     zookeeper_state state;
     hosts *hosts;
     session *session; /* NULL: RESOLVING, PAUSING */
-    int64_t id;       /* of the session that was told; 0: none */
-    uv_timer_t timer; /* CONNECTING: names again; CHECKING: the root again; PAUSING: the end */
+    int64_t id;       /* of the session that was last reported; 0: none */
+    uv_timer_t timer; /* CONNECTING: resolves names again; CHECKING: checks the root again; PAUSING: ends the pause */
     uint32_t failures;
     uint64_t random;
     uint64_t root_id;
     size_t created; /* bytes of the root that were created */
-    bool told;      /* the state was told, and with this reason */
+    bool told;      /* the state was reported, with `reason` */
     bool told_ready;
     char reason[ZOOKEEPER_REASON_BYTES];
 
@@ -51,15 +51,15 @@ struct zookeeper {
     close_barrier barrier;
 };
 
-/* Who may use nodes that are created. */
+/* The permissions of nodes that are created. */
 const struct ACL_vector *zookeeper_acl(const zookeeper *zookeeper);
 
-/* Whether it is "/" or parts with one "/" before each. */
+/* Whether it is "/", or parts each preceded by one "/". */
 bool requests_is_path(const char *path);
 
 void requests_init(zookeeper *zookeeper);
 
-/* Ends all that are not in the library; those too that their callbacks make. */
+/* Ends all requests that the library does not have, including those that their callbacks make. */
 void requests_end_all(zookeeper *zookeeper);
 
 #endif

@@ -1,5 +1,5 @@
-/* Invariant: a request is either with the library, which calls it back once, or in `over`, whose end a timer of zero
- * brings. */
+/* Invariant: a request is either with the library, which calls it back once, or in `over`, and a timer of zero ends
+ * it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "memory.h"
 #include "ensemble/parts.h"
 
-enum { OP_BYTES = 80 /* of an op beside its path and data */ };
+enum { OP_BYTES = 80 /* bytes of an op besides its path and data */ };
 
 typedef enum request_kind { GET, EXISTS, CHILDREN, MULTI } request_kind;
 
@@ -23,9 +23,9 @@ typedef struct request {
         zk_applied *applied;
     } done;
     void *arg;
-    zk_code code; /* in `over` */
+    zk_code code; /* while in `over` */
     bool unsent;  /* the library could not send all of it */
-    int synced;   /* what sync returned */
+    int synced;   /* the result of sync */
     /* MULTI, for the library until it calls back: */
     size_t n;
     zk_kind *kinds;
@@ -36,7 +36,8 @@ typedef struct request {
 
 /* ---- codes --------------------------------------------------------------------------- */
 
-/* Codes below ZAPIERROR are the ensemble's answers, but for sessions that end; those above are mostly the library's. */
+/* Codes below ZAPIERROR are the ensemble's answers, except for sessions that end; those above are mostly the
+ * library's. */
 static zk_code code_of(int rc)
 {
     switch (rc) {
@@ -53,7 +54,7 @@ static zk_code code_of(int rc)
     case ZNOAUTH:
     case ZINVALIDACL:
         return ZK_NO_AUTH;
-    case ZSESSIONMOVED: /* it was ignored */
+    case ZSESSIONMOVED: /* the ensemble ignored the request */
     case ZTHROTTLEDOP:
         return ZK_NOT_SENT;
     case ZSESSIONEXPIRED:
@@ -87,7 +88,7 @@ static void request_free(request *r)
     free(r);
 }
 
-/* Without an answer. */
+/* Ends a request without an answer. */
 static void end(request *r, zk_code code)
 {
     if (r->kind == GET)
@@ -101,7 +102,7 @@ static void end(request *r, zk_code code)
     request_free(r);
 }
 
-/* Not those that are added meanwhile. */
+/* Does not end those that are added meanwhile. */
 static void end_those_over(zookeeper *z)
 {
     struct request_list now = TAILQ_HEAD_INITIALIZER(now);
@@ -162,7 +163,7 @@ bool requests_is_path(const char *path)
     return true;
 }
 
-/* The path below the root, to be freed. */
+/* Returns the path below the root, to be freed. */
 static char *full(const zookeeper *z, const char *path)
 {
     size_t len = path[1] == '\0' && z->root_len > 0 ? 0 : strlen(path);
@@ -181,7 +182,7 @@ static request *new_request(zookeeper *z, request_kind kind, void *arg)
     return r;
 }
 
-/* The handle, for a request with this path; NULL: it ends without being sent. */
+/* Returns the handle for a request with this path; NULL: the request ends without being sent. */
 static zhandle_t *handle_for(request *r, const char *path)
 {
     zookeeper *z = r->zookeeper;
@@ -193,7 +194,7 @@ static zhandle_t *handle_for(request *r, const char *path)
     return NULL;
 }
 
-/* After the library has taken the request, or not. */
+/* Called after the library has accepted the request, or not. */
 static void submitted(request *r, int rc)
 {
     if (rc == ZOK)
@@ -311,7 +312,7 @@ void zk_children(zookeeper *z, const char *path, bool watch, zk_listed *done, vo
 
 /* ---- writing ------------------------------------------------------------------------- */
 
-/* The others of a multi that failed have ZOK, or ZRUNTIMEINCONSISTENCY. */
+/* In a failed multi, the other ops have ZOK or ZRUNTIMEINCONSISTENCY. */
 static size_t first_failed(const request *r)
 {
     for (size_t i = 0; i < r->n; i++)
@@ -353,7 +354,7 @@ static void write_op(const zookeeper *z, const zk_op *op, char *path, struct Sta
     }
 }
 
-/* The library leaks, and frees what it did not allocate, for a path that it refuses in a multi. */
+/* For a path that it refuses in a multi, the library leaks memory, and frees memory that it did not allocate. */
 static bool is_good(const zookeeper *z, const zk_op *ops, size_t n)
 {
     size_t bytes = 0;

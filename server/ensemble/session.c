@@ -1,17 +1,17 @@
-/* Invariant: libuv polls a duplicate of the library's descriptor, because the library closes its own whenever it calls
- * something, and reuses the number. The duplicate is of the same socket as long as their inodes are equal.
+/* Invariant: libuv polls a duplicate of the library's descriptor, because the library may close its own in any call and
+ * reuse the number. The duplicate is of the same socket as long as their inodes are equal.
  *
  *   DOWN <--lost-- --connected--> UP           both --refused by a member--> EXPIRED, REFUSED
  *
  *   and from each: session_close --> the library's handle is freed --> LEAVING, if it was UP --> closed
  *
- * What the library (3.8) would do otherwise:
- * - zookeeper_close blocks for up to 4.5 s while it is connected. It is given a dead socket first, and the request that
+ * Workarounds for the library (3.8):
+ * - zookeeper_close blocks for up to 4.5 s while it is connected. So it first gets a dead socket, and the request that
  *   ends the session is written here. LEAVING waits for its answer.
- * - A request that finds the connection broken closes the socket, but leaves what was sent in its queues, where the next
- *   connection finds it. mend() makes the library clear them.
+ * - A request that finds the connection broken closes the socket, but leaves sent requests in the library's queues for
+ *   the next connection. mend() makes the library clear them.
  * - It resolves its hosts in each zookeeper_interest, unless zoo_set_servers_resolution_delay is -1; then at each
- *   connection, which takes no time for numbers. */
+ *   connection, which takes no time for numeric addresses. */
 #include "ensemble/session.h"
 
 #include <arpa/inet.h>
@@ -34,15 +34,15 @@
 
 enum {
     WHY_BYTES = 160,
-    PACKETS_MAX = 64,    /* that are read in one loop turn */
-    LEAVING_MS = 1000,   /* to wait for the answer to the end of the session */
+    PACKETS_MAX = 64,    /* packets read in one loop turn */
+    LEAVING_MS = 1000,   /* how long to wait for the answer to the end of the session */
     INTEREST_TRIES = 4,  /* zookeeper_interest fails once for each member that refuses at once */
     CLOSE_SESSION = -11, /* the protocol's number for the end of a session */
-    AFTER_ERROR_MS = 10, /* until the library is called again */
-    TURN_MAX_MS = 60000, /* from one turn to the next */
+    AFTER_ERROR_MS = 10, /* time until the library is called again */
+    TURN_MAX_MS = 60000, /* maximum time between turns */
 };
 
-/* How telling a failure is: of the members that were tried, the most telling one gives the reason. */
+/* How informative a failure is. Of the members that were tried, the most informative failure gives the reason. */
 typedef enum rank { RANK_NONE, RANK_REFUSED, RANK_SILENT, RANK_NO_QUORUM } rank;
 
 /* A duplicate of the library's socket, and the handle that polls it. */
@@ -60,14 +60,14 @@ struct session {
     zhandle_t *zh; /* NULL after it was closed */
     session_events on;
     uv_timer_t timer;
-    int fd; /* the library's own; valid if the link's inode says so */
+    int fd; /* the library's descriptor; valid if it has the link's inode */
     link_to *link;
     session_state state;
     int failure; /* errno of the connection that failed, until it is reported */
     char why[WHY_BYTES];
-    bool why_changed;  /* since it was told */
+    bool why_changed;  /* since it was last reported */
     rank worst;        /* of this round through the members */
-    rank shown;        /* that `why` tells: the worst of this round and the one before */
+    rank shown;        /* the rank in `why`: the worst of this round and the one before */
     unsigned n, tried; /* members; attempts since the last report */
     bool broken;       /* the library has closed the socket inside a request */
     bool closing;
@@ -115,7 +115,7 @@ static bool is_attached(const session *s)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-/* Watches the library's socket. False: out of descriptors. */
+/* Watches the library's socket. Returns false if out of descriptors. */
 static bool attach(session *s, int fd)
 {
     s->fd = fd;
@@ -162,7 +162,7 @@ static void set_why(session *s, const char *what, int failure)
     memcpy(s->why, why, sizeof s->why);
 }
 
-/* `before` is the library's state when the call began that ended the connection. */
+/* `before`: the library's state before the call that ended the connection. */
 static void note_failure(session *s, int before, int rc)
 {
     rank now = RANK_REFUSED;
@@ -209,7 +209,7 @@ static session_state state_now(const session *s)
     return state == ZOO_AUTH_FAILED_STATE ? SESSION_REFUSED : SESSION_DOWN;
 }
 
-static void tell(session *s)
+static void report_change(session *s)
 {
     session_state now = state_now(s);
 
@@ -224,7 +224,7 @@ static void tell(session *s)
     s->on.changed(s->on.arg);
 }
 
-/* The library's socket is ended and read, so that the library finds it broken and clears its queues. */
+/* Ends and reads the library's socket, so that the library finds it broken and clears its queues. */
 static void mend(session *s)
 {
     int fd = -1, interest;
@@ -233,15 +233,15 @@ static void mend(session *s)
     s->broken = false;
     detach(s);
     note_failure(s, ZOO_CONNECTED_STATE, ZCONNECTIONLOSS);
-    s->why_changed = true; /* it is told, whatever was told before, and although session_submitted set the state */
+    s->why_changed = true; /* report it in any case, even if session_submitted has set the state */
     for (int i = 0; i < INTEREST_TRIES && fd < 0; i++)
         if (zookeeper_interest(s->zh, &fd, &interest, &until) != ZOK)
-            return; /* that has cleared them */
+            return; /* this has cleared the queues */
     if (fd < 0)
         return;
     shutdown(fd, SHUT_RDWR);
     while (zookeeper_process(s->zh, ZOOKEEPER_READ) == ZOK)
-        ; /* to the end of what was received */
+        ; /* to the end of the received data */
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -258,7 +258,7 @@ static uint64_t milliseconds(const struct timeval *until)
 
 static void finish(session *s);
 
-/* Asks the library what it waits for: a socket, or a time (milliseconds, returned). */
+/* Asks the library for its socket and its timeout; returns milliseconds. */
 static uint64_t ask(session *s)
 {
     int fd = -1, interest = 0, before = zoo_state(s->zh);
@@ -267,7 +267,7 @@ static uint64_t ask(session *s)
     errno = 0;
     int rc = zookeeper_interest(s->zh, &fd, &interest, &until);
     if (rc != ZOK) {
-        s->failure = rc == ZCONNECTIONLOSS ? errno : 0; /* of a connection that was refused at once */
+        s->failure = rc == ZCONNECTIONLOSS ? errno : 0; /* for a connection that was refused at once */
         note_failure(s, before, rc);
         s->failure = 0;
         detach(s);
@@ -298,10 +298,10 @@ static void turn(session *s)
     if (s->closing)
         finish(s);
     else
-        tell(s);
+        report_change(s);
 }
 
-/* The error of a connection that could not be made. The library finds out when it writes. */
+/* Returns the error of a connection that could not be made. The library finds it when it writes. */
 static int failure_of(const link_to *l)
 {
     int failure = 0;
@@ -372,7 +372,7 @@ zhandle_t *session_handle(session *s)
     return s->zh;
 }
 
-/* A turn follows, which asks whether everything was written. */
+/* A turn follows, which checks whether everything was written. */
 bool session_submitted(session *s)
 {
     if (zoo_state(s->zh) != ZOO_CONNECTED_STATE)
@@ -405,7 +405,7 @@ void session_set_addresses(session *s, const char *addresses)
 lks_code session_open(uv_loop_t *loop, const char *addresses, uint32_t timeout_ms, const char *credentials,
                       const session_events *events, session **ret, lks_error *error)
 {
-    zoo_set_debug_level(0); /* it would write to standard error; session_why says more */
+    zoo_set_debug_level(0); /* otherwise it writes to standard error; session_why says more */
     session *s = memory_alloc(sizeof *s);
     *s = (session){.loop = loop, .on = *events, .fd = -1, .n = count(addresses)};
     s->zh = zookeeper_init(addresses, on_watch, (int)timeout_ms, NULL, s, ZOO_NO_LOG_CLIENTENV);
@@ -451,7 +451,7 @@ static void on_left_late(uv_timer_t *timer)
     release(timer->data);
 }
 
-/* Writes the request that ends the session. False: it cannot be written whole. */
+/* Writes the request that ends the session. Returns false if it cannot be written whole. */
 static bool leave(const session *s)
 {
     const uint32_t request[] = {htonl(8), htonl(0), htonl((uint32_t)CLOSE_SESSION)};
@@ -459,13 +459,13 @@ static bool leave(const session *s)
     return send(s->link->fd, request, sizeof request, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof request;
 }
 
-/* Puts a dead socket in the place of the library's. */
+/* Replaces the library's socket by a dead one. */
 static void cut(const session *s)
 {
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
-        shutdown(s->fd, SHUT_RDWR); /* does as well, but ends the connection for `leave` too */
+        shutdown(s->fd, SHUT_RDWR); /* works too, but also ends the connection for `leave` */
         return;
     }
     close(pair[1]);
@@ -473,11 +473,12 @@ static void cut(const session *s)
     close(pair[0]);
 }
 
-/* Frees the library's handle, which calls the callbacks of all requests. After that, the connection is only ours. */
+/* Frees the library's handle, which calls the callbacks of all requests. After that, only this file uses the
+ * connection. */
 static void finish(session *s)
 {
     bool up = state_now(s) == SESSION_UP;
-    bool can_leave = up && is_attached(s) && !(s->link->watched & UV_WRITABLE); /* and nothing is half written */
+    bool can_leave = up && is_attached(s) && !(s->link->watched & UV_WRITABLE); /* and no request is half written */
 
     if (up)
         cut(s);

@@ -1,4 +1,4 @@
-/* Invariant: there is at most one session, and the next one begins after the former's callbacks have all run.
+/* Invariant: there is at most one session, and the next one begins after all callbacks of the last one have run.
  *
  *   RESOLVING --addresses--> CONNECTING --connected--> CHECKING --the root is there--> READY
  *       ^  \--none--\            ^------- connection lost --\--------------------------/
@@ -7,7 +7,7 @@
  *       |              v                       v
  *       \--over-- PAUSING <----- closed --- ENDING
  *
- * and from each to CLOSING. A name is resolved again for each session, and now and then while it is CONNECTING. */
+ * and from each to CLOSING. A name is resolved again for each session, and every NAMES_AGAIN_MS while CONNECTING. */
 #include "ensemble/zookeeper.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static void check(zookeeper *z);
 
 /* ---- what is told -------------------------------------------------------------------- */
 
-static void say(zookeeper *z, const char *reason)
+static void report_state(zookeeper *z, const char *reason)
 {
     bool ready = !reason;
 
@@ -46,7 +46,7 @@ static void say(zookeeper *z, const char *reason)
     z->on.state(z->on.arg, ready, ready ? NULL : z->reason);
 }
 
-static void say_of_root(zookeeper *z, const char *format)
+static void report_root(zookeeper *z, const char *format)
 {
     char reason[ZOOKEEPER_REASON_BYTES];
     const char *root = z->root_len > 0 ? z->root : "/";
@@ -54,7 +54,7 @@ static void say_of_root(zookeeper *z, const char *format)
     if (z->root_len > sizeof reason / 2)
         root = "of the store's URL";
     snprintf(reason, sizeof reason, "%s %s", format, root);
-    say(z, reason);
+    report_state(z, reason);
 }
 
 /* ---- the root ------------------------------------------------------------------------ */
@@ -83,19 +83,19 @@ static void become_ready(zookeeper *z)
             z->on.session(z->on.arg);
     }
     if (z->state == READY)
-        say(z, NULL);
+        report_state(z, NULL);
 }
 
 static void refuse_root(zookeeper *z, int rc)
 {
     if (rc == ZNONODE)
-        say_of_root(z, "the lock store has no path");
+        report_root(z, "the lock store has no path");
     else if (rc != ZNOAUTH)
-        say_of_root(z, "the lock store does not give its path");
+        report_root(z, "the lock store does not return its path");
     else if (z->credentials)
-        say_of_root(z, "the lock store refused the credentials for the path");
+        report_root(z, "the lock store refused the credentials for the path");
     else
-        say_of_root(z, "the lock store wants credentials for the path");
+        report_root(z, "the lock store wants credentials for the path");
     check_later(z);
 }
 
@@ -130,7 +130,7 @@ static void create_next_part(zookeeper *z)
         refuse_root(z, rc);
 }
 
-/* A lost connection is no answer; the session tells of it. */
+/* A lost connection is not an answer; the session reports it. */
 static void on_root(int rc, const char *data, int len, const struct Stat *stat, const void *arg)
 {
     zookeeper *z = (zookeeper *)(uintptr_t)arg;
@@ -178,7 +178,7 @@ static void renew(zookeeper *z, const char *reason)
     z->state = ENDING;
     uv_timer_stop(&z->timer);
     session_close(z->session, on_session_closed, z);
-    say(z, reason);
+    report_state(z, reason);
 }
 
 static void on_names_again(uv_timer_t *timer)
@@ -186,7 +186,7 @@ static void on_names_again(uv_timer_t *timer)
     hosts_find(((zookeeper *)timer->data)->hosts);
 }
 
-static void be_connecting(zookeeper *z)
+static void start_connecting(zookeeper *z)
 {
     z->state = CONNECTING;
     uv_timer_stop(&z->timer);
@@ -208,8 +208,8 @@ static void on_changed(void *arg)
         renew(z, "the lock store refused the credentials");
     } else if (now == SESSION_DOWN) {
         if (z->state != CONNECTING)
-            be_connecting(z);
-        say(z, why ? why : "the connection to the lock store broke");
+            start_connecting(z);
+        report_state(z, why ? why : "the connection to the lock store broke");
     } else if (z->state == CONNECTING) {
         z->state = CHECKING;
         z->created = 0;
@@ -250,13 +250,13 @@ static void on_found(void *arg, const char *addresses, const char *why)
         snprintf(reason, sizeof reason, "the lock store's hosts cannot be found: %s", why);
     } else if (session_open(z->loop, addresses, z->session_timeout_ms, z->credentials, &events, &z->session, &error) ==
                LKS_OK) {
-        be_connecting(z);
+        start_connecting(z);
         return;
     } else {
         snprintf(reason, sizeof reason, "the lock store is unreachable: %s", error.message);
     }
     pause_then_start(z);
-    say(z, reason);
+    report_state(z, reason);
 }
 
 static void on_pause_over(uv_timer_t *timer)
@@ -314,9 +314,9 @@ lks_code zk_check(const zk_options *options, lks_error *error)
     const char *root = root_of(options), *login = options->credentials;
 
     if (root[0] != '\0' && !requests_is_path(root))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "'%s' is no path of a node", root);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "'%s' is not the path of a node", root);
     if (login && (!strchr(login, ':') || *login == ':'))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the credentials are not user:password");
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the credentials must be user:password");
     return hosts_check(options->hosts, ZK_PORT, error);
 }
 

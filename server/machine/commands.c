@@ -1,5 +1,5 @@
-/* The table of commands, and those of any key, of strings and of the server. A handler checks everything, then changes
- * the keys, then pushes its reply: what it changes is whole even when the push fails. */
+/* The table of commands, and the commands for any key, for strings and for the server. A handler checks everything,
+ * then changes the keys, then pushes its reply: its change is complete even if the push fails. */
 #include "machine/commands.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@ bool command_word_is(lks_rpc_slice word, const char *name)
     return word.len == strlen(name) && strncasecmp(word.data, name, word.len) == 0;
 }
 
-/* As Redis reads integers: no spaces, no +, no leading zeros. */
+/* Parses integers as Redis does: no spaces, no +, no leading zeros. */
 bool command_integer(lks_rpc_slice word, int64_t *ret)
 {
     char text[DIGITS + 1];
@@ -37,7 +37,7 @@ bool command_integer(lks_rpc_slice word, int64_t *ret)
     long long number = strtoll(text, &end, 10);
     if (*end != '\0' || end != text + word.len)
         return false;
-    /* strtoll gives the nearest number for one out of range. */
+    /* strtoll returns the nearest number for one out of range. */
     char again[DIGITS + 2];
     if (snprintf(again, sizeof again, "%lld", number) != (int)word.len || memcmp(again, text, word.len) != 0)
         return false;
@@ -149,7 +149,7 @@ static const char *set(const command_call *c)
         return wrong;
     bool is_there = keys_find(c->keys, c->words[1]);
     if (o.gives) {
-        wrong = get(c); /* before it changes */
+        wrong = get(c); /* before the change */
         if (wrong)
             return wrong;
     }
@@ -317,7 +317,7 @@ static const char *pubsub(const command_call *c)
 
 /* ---- the table ----------------------------------------------------------------------- */
 
-/* In the order of the names. */
+/* Sorted by name. */
 static const command commands[] = {
     {"CLUSTER", -2, false, cluster},
     {"DEL", -2, true, del},
@@ -333,7 +333,7 @@ static const command commands[] = {
     {"HSET", -4, true, command_hset},
     {"MGET", -2, false, mget},
     {"PEXPIRE", -3, true, pexpire},
-    {"PUBLISH", 3, true, publish}, /* as Redis, which counts it as a write in a function */
+    {"PUBLISH", 3, true, publish}, /* as in Redis, which counts it as a write in a function */
     {"PUBSUB", -2, false, pubsub},
     {"SCAN", -2, false, scan_keys},
     {"SET", -3, true, set},

@@ -1,4 +1,4 @@
-/* The commands of Redis that functions of the library may use, over the keys of a group. */
+/* The Redis commands that functions of the library may use, over the keys of a group. */
 #ifndef LOCKSTOCK_SERVER_MACHINE_COMMANDS_H
 #define LOCKSTOCK_SERVER_MACHINE_COMMANDS_H
 
@@ -12,22 +12,22 @@ typedef struct command_call {
     keys *keys;
     const functions_hooks *hooks;
     int64_t now_us;
-    size_t n; /* of words; the first is the command's name */
+    size_t n; /* number of words; the first is the command's name */
     const lks_rpc_slice *words;
 } command_call;
 
-/* Pushes the reply, as RESP2 gives it to Lua, and returns NULL; or pushes nothing, changes no key, and returns the
- * error in the words of Redis, which is static. It may raise a Lua error, but only for want of memory. */
+/* Pushes the reply as Lua gets it from RESP2, and returns NULL; or pushes nothing, changes no key, and returns the
+ * error in the words of Redis, a static text. It raises a Lua error only when out of memory. */
 typedef const char *command_run(const command_call *c);
 
 typedef struct command {
     const char *name;
-    int arity; /* with the name; negative: at least so many */
+    int arity; /* number of words including the name; negative: at least this number */
     bool writes;
     command_run *run;
 } command;
 
-/* NULL: there is no such command. */
+/* Returns NULL if there is no such command. */
 const command *command_find(lks_rpc_slice name);
 
 /* ---- for the handlers, which are in several files --------------------------------- */

@@ -131,7 +131,8 @@ const char *command_hincrby(const command_call *c)
     return command_push_integer(c, number);
 }
 
-/* The first fields, for any will do. A count below 0, for fields that may be the same, is not supported. */
+/* Returns the first fields, because any fields are a valid reply. A negative count, which may repeat fields, is not
+ * supported. */
 const char *command_hrandfield(const command_call *c)
 {
     const keys_item *first;
@@ -166,7 +167,7 @@ static bool read_score(lks_rpc_slice word, double *ret)
     return end == text + word.len && !isnan(*ret);
 }
 
-/* Scores and members alone: no options. */
+/* Takes only scores and members: no options. */
 const char *command_zadd(const command_call *c)
 {
     int64_t n_new = 0;
@@ -231,7 +232,7 @@ const char *command_zscore(const command_call *c)
     return NULL;
 }
 
-/* By places alone. */
+/* Only by index. */
 const char *command_zrange(const command_call *c)
 {
     bool with_scores = c->n == 5 && command_word_is(c->words[4], "WITHSCORES");

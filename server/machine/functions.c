@@ -1,5 +1,5 @@
-/* Every entry into Lua is protected (lua_cpcall), because an error outside of that ends the process. No C function that
- * Lua calls holds memory of its own while it may raise an error. */
+/* Every entry into Lua is protected (lua_cpcall), because an error outside of that ends the process. A C function
+ * called by Lua holds no memory of its own while it may raise an error. */
 #include "machine/functions.h"
 
 #include <lauxlib.h>
@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "memory.h"
-#include "machine/commands.h"
 #include "machine/functions_state.h"
 #include "machine/lua_struct.h"
 
@@ -30,7 +29,7 @@ static void *allocate(void *arg, void *block, size_t old_size, size_t size)
         return NULL;
     void *moved = realloc(block, size);
     if (!moved)
-        return size > old_size ? NULL : block; /* Lua believes that a block can always become smaller */
+        return size > old_size ? NULL : block; /* Lua assumes that a block can always be shrunk */
     f->bytes += size - old_size;
     if (f->bytes > f->use.bytes_max)
         f->use.bytes_max = f->bytes;
@@ -46,7 +45,7 @@ static void on_step(lua_State *L, lua_Debug *debug)
     f->use.instructions += INSTRUCTIONS_OF_STEP;
     if (f->use.instructions < INSTRUCTIONS_MAX)
         return;
-    lua_sethook(L, on_step, LUA_MASKCOUNT, 1); /* again at once, when a pcall of the library has caught it */
+    lua_sethook(L, on_step, LUA_MASKCOUNT, 1); /* raise it again at once if a pcall of the library has caught it */
     luaL_error(L, "the function ran for too long");
 }
 
@@ -58,7 +57,7 @@ static void count_from_0(functions *f)
 
 /* ---- errors ------------------------------------------------------------------------- */
 
-/* The text of the error value on top, which stays. */
+/* Returns the text of the error value on top, which stays. */
 static const char *error_text(lua_State *L)
 {
     if (lua_istable(L, -1)) {
@@ -70,7 +69,7 @@ static const char *error_text(lua_State *L)
     return text ? text : "an error without text";
 }
 
-/* What is on top when lua_cpcall fails, without a step of Lua that could fail. */
+/* Returns the text on top after lua_cpcall fails, without a Lua operation that could fail. */
 static const char *plain_error(lua_State *L)
 {
     return lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error without text";
@@ -94,7 +93,7 @@ static store_value text_value(lua_State *L, lks_rpc_arena *arena, store_type typ
     return (store_value){.type = type, .string = {memory_copy_in(arena, text, len), len}};
 }
 
-/* Whether the table on top has a text in that field, which is then on top of it. */
+/* Whether the table on top has a text in that field, which is then on top of the stack. */
 static bool has_text(lua_State *L, const char *field)
 {
     lua_pushstring(L, field);
@@ -119,7 +118,7 @@ static store_value table_value(lua_State *L, lks_rpc_arena *arena, int depth)
         lua_pop(L, 1);
         return value;
     }
-    size_t room = lua_objlen(L, -1), n = 0; /* there is a nil behind objlen elements, and there may be one before */
+    size_t room = lua_objlen(L, -1), n = 0; /* there is a nil after objlen elements, and there may be one before */
     store_value *element = memory_in(arena, room * sizeof *element);
     for (; n < room; n++) {
         lua_rawgeti(L, -1, (int)n + 1);
@@ -133,7 +132,7 @@ static store_value table_value(lua_State *L, lks_rpc_arena *arena, int depth)
     return (store_value){.type = STORE_ARRAY, .n = n, .element = element};
 }
 
-/* Of the value on top, which stays, as Redis converts it. */
+/* Converts the value on top, which stays, as Redis does. */
 static store_value reply_of(lua_State *L, lks_rpc_arena *arena, int depth)
 {
     luaL_checkstack(L, 4, "the reply is too deep");
@@ -159,7 +158,12 @@ static store_value error_value(lks_rpc_arena *arena, const char *text)
 
 /* ---- a call -------------------------------------------------------------------------- */
 
-/* As Redis calls a function: the bases, and the words {argc arg...} of the call (store/fcall.h). */
+static void push_text(lua_State *L, lks_rpc_slice text)
+{
+    lua_pushlstring(L, text.data ? text.data : "", text.len);
+}
+
+/* Pushes the arguments as Redis does: the bases, and the words {argc arg...} of the call (store/fcall.h). */
 static void push_arguments(lua_State *L, const store_call *call)
 {
     size_t more = call->whole_shard ? 1 : 0;
@@ -167,23 +171,23 @@ static void push_arguments(lua_State *L, const store_call *call)
 
     lua_createtable(L, 1, 0);
     if (!call->whole_shard) {
-        command_push_text(L, call->base);
+        push_text(L, call->base);
         lua_rawseti(L, -2, 1);
     }
     lua_createtable(L, (int)(1 + more + call->n_args), 0);
     lua_pushinteger(L, (lua_Integer)(call->n_args + more));
     lua_rawseti(L, -2, ++place);
     if (call->whole_shard) {
-        command_push_text(L, call->base);
+        push_text(L, call->base);
         lua_rawseti(L, -2, ++place);
     }
     for (size_t i = 0; i < call->n_args; i++) {
-        command_push_text(L, call->args[i]);
+        push_text(L, call->args[i]);
         lua_rawseti(L, -2, ++place);
     }
 }
 
-/* Leaves the flags of a function on its callback's place. */
+/* Pushes a function's callback and returns its flags. */
 static unsigned push_function(lua_State *L, const functions *f, const char *name)
 {
     lua_rawgeti(L, LUA_REGISTRYINDEX, f->flags);
@@ -257,7 +261,7 @@ functions_use functions_used(const functions *f)
 
 /* ---- the state ----------------------------------------------------------------------- */
 
-/* Of the base library: what reads code or files, prints, or runs as another thread is not for functions. */
+/* Hides the parts of the base library that read code or files, print, or run as another thread. */
 static void hide_globals(lua_State *L)
 {
     static const char *const hidden[] = {"collectgarbage", "coroutine", "dofile",     "getfenv", "gcinfo",
@@ -296,7 +300,7 @@ static int no_new_global(lua_State *L)
     return luaL_error(L, "Attempt to modify a readonly table");
 }
 
-/* From now on a global that is not there is an error, so that a misspelt name, or a library that is not there, is. */
+/* From now on the use of a missing global is an error, so that misspelt names and missing libraries are found. */
 static void close_globals(lua_State *L)
 {
     lua_createtable(L, 0, 3);

@@ -1,5 +1,5 @@
-/* Runs the function library of server/functions in this process: one Lua 5.1 state, the interpreter that Redis has,
- * with what Redis gives to functions (redis, struct), over the keys of one group. A call gives the reply of FCALL.
+/* Runs the function library of server/functions in this process: one Lua 5.1 state, the interpreter that Redis uses,
+ * with the globals that Redis provides (redis, struct), over the keys of one group. A call returns the reply of FCALL.
  *
  * On the loop's thread. Out of memory of the process ends it (memory.h); a function that uses too much memory or too
  * many instructions gets an error. */
@@ -16,15 +16,16 @@
 
 typedef struct functions functions;
 
-/* Of a call, during functions_run. They call no function of this header. NULL: nobody listens. */
+/* Callbacks of a call, during functions_run. They call no function of this header. NULL: no effect. */
 typedef struct functions_hooks {
-    int64_t (*publish)(void *arg, lks_rpc_slice channel, lks_rpc_slice message); /* returns how many servers hear it */
+    int64_t (*publish)(void *arg, lks_rpc_slice channel, lks_rpc_slice message); /* returns how many servers receive
+                                                                                  * it */
     bool (*is_subscribed)(void *arg, lks_rpc_slice channel);
     void *arg;
 } functions_hooks;
 
-/* Loads the library. Its text is copied; the digest is the one that its functions' names end with. INTERNAL, and
- * nothing to close: it does not load. */
+/* Loads the library. Its text is copied; the digest is the suffix of its functions' names. INTERNAL, with nothing to
+ * close: it does not load. */
 lks_code functions_open(const char *library_text, size_t len, const char *digest, functions **ret, lks_error *error);
 
 /* Takes NULL. */
@@ -35,13 +36,13 @@ void functions_close(functions *f);
  *
  * is_full: the keys must not grow. A call that may make them grow is refused as by a Redis that has reached maxmemory:
  * STORE_ERROR "OOM ...", and nothing has run. Any other STORE_ERROR is a failure of the function or of this engine, in
- * the words of Redis. After it, and after a reply {'ERR', _, 'MAYBE', ...}, the keys may have a part of what the
- * function writes: they are not the result of a call, and keys_changes tells whether there is such a part. */
+ * the words of Redis. After it, and after a reply {'ERR', _, 'MAYBE', ...}, the keys may have a part of the function's
+ * changes: they are not the result of a call, and keys_changes tells whether there is such a part. */
 const store_value *functions_run(functions *f, keys *k, const functions_hooks *hooks, int64_t now_us,
                                  const store_call *call, bool is_full, lks_rpc_arena *arena);
 
-/* What the last functions_run has taken: instructions of Lua, in steps of 10,000, and the highest number of bytes that
- * the state had since functions_open. */
+/* The cost of the last functions_run: instructions of Lua, in steps of 10,000, and the maximum size of the state in
+ * bytes since functions_open. */
 typedef struct functions_use {
     uint64_t instructions;
     size_t bytes_max;

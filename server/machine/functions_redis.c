@@ -19,7 +19,7 @@ static functions *functions_at(lua_State *L)
 int64_t functions_integer(double number)
 {
     if (isnan(number))
-        return INT64_MIN; /* as the conversion on x86-64 */
+        return INT64_MIN; /* the result of the conversion on x86-64 */
     if (number >= 9223372036854775808.0 || number < -9223372036854775808.0)
         return INT64_MIN;
     return (int64_t)number;
@@ -49,7 +49,7 @@ static void number_to_text(lua_State *L, int at)
     lua_replace(L, at);
 }
 
-/* Numbers among the n words become text in their places. */
+/* Converts numbers among the n words to text, in place. */
 static bool read_words(lua_State *L, int n, lks_rpc_slice *words)
 {
     for (int i = 1; i <= n; i++) {
@@ -85,7 +85,7 @@ static int run_command(lua_State *L, bool raises)
     if (n == 0)
         return return_error(L, "ERR Please specify at least one argument for this redis.call() call", raises);
     if (n > WORDS_FEW)
-        words = lua_newuserdata(L, (size_t)n * sizeof *words); /* above the words, until this returns */
+        words = lua_newuserdata(L, (size_t)n * sizeof *words); /* on the stack above the words, until this returns */
     if (!read_words(L, n, words))
         return return_error(L, "ERR Lua redis lib command arguments must be strings or integers", raises);
     const command *one = command_find(words[0]);
@@ -107,7 +107,7 @@ static int redis_pcall(lua_State *L)
     return run_command(L, false);
 }
 
-/* pcall, as Redis has it: of an error of redis.call it gives the text. */
+/* pcall as in Redis: for an error of redis.call it returns the text. */
 static int protected_call(lua_State *L)
 {
     luaL_checkany(L, 1);
@@ -146,7 +146,7 @@ static unsigned read_flags(lua_State *L, int at)
     return flags;
 }
 
-/* The name on top without "_<digest>" at its end. */
+/* Removes "_<digest>" from the end of the name on top. */
 static void drop_digest(lua_State *L, const char *digest)
 {
     size_t len, digest_len = strlen(digest);
@@ -200,7 +200,7 @@ static int one_field(lua_State *L, const char *field)
     return 1;
 }
 
-/* "-CODE text" and "CODE text" are an error with that code, a word alone is one with ERR. */
+/* "-CODE text" and "CODE text" are an error with that code, a single word is one with ERR. */
 static int error_reply(lua_State *L)
 {
     if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TSTRING)

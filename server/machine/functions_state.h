@@ -1,4 +1,4 @@
-/* What functions.c and functions_redis.c share. */
+/* Shared by functions.c and functions_redis.c. */
 #ifndef LOCKSTOCK_SERVER_MACHINE_FUNCTIONS_STATE_H
 #define LOCKSTOCK_SERVER_MACHINE_FUNCTIONS_STATE_H
 
@@ -34,7 +34,7 @@ struct functions {
 /* Sets the globals `redis` and `pcall`. Called in protected mode. */
 void functions_open_redis(lua_State *L, functions *f);
 
-/* A number of Lua as Redis makes an integer of it: what is behind the point goes. */
+/* Converts a Lua number to an integer as Redis does: drops the fraction. */
 int64_t functions_integer(double number);
 
 #endif

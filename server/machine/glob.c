@@ -1,6 +1,6 @@
 #include "machine/glob.h"
 
-/* Whether a set, whose '[' stands at *at, has the byte; *at moves behind its ']', or to the end without one. */
+/* Whether a set, whose '[' is at *at, has the byte; moves *at past its ']', or to the end without one. */
 static bool set_has(const char **at, const char *end, unsigned char byte)
 {
     const char *c = *at + 1;
@@ -23,7 +23,7 @@ static bool set_has(const char **at, const char *end, unsigned char byte)
     return has != is_not;
 }
 
-/* Whether the pattern's next part, which is no star, matches the byte; *at moves behind it. */
+/* Whether the pattern's next part, which is not a star, matches the byte; moves *at past it. */
 static bool matches_byte(const char **at, const char *end, unsigned char byte)
 {
     if (**at == '[')
@@ -41,7 +41,8 @@ bool glob_matches(const char *pattern, size_t pattern_len, const char *text, siz
 {
     const char *at = pattern, *end = pattern + pattern_len;
     const char *c = text, *text_end = text + text_len;
-    const char *behind_star = NULL, *star_text = NULL; /* the last star, and where what it covers ends now */
+    const char *behind_star = NULL, *star_text = NULL; /* after the last star, and the current end of the text that
+                                                        * it covers */
 
     while (c < text_end) {
         if (at < end && *at == '*') {

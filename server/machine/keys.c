@@ -68,7 +68,7 @@ uint64_t keys_changes(const keys *k)
 
 /* ---- the array of entries --------------------------------------------------------- */
 
-/* The place of the first entry that is not before the name. */
+/* Returns the place of the first entry that is not before the name. */
 static size_t place_of(const keys *k, lks_rpc_slice name, bool *is_there)
 {
     size_t from = 0, to = k->n;
@@ -105,7 +105,7 @@ entry *keys_entry_as(const keys *k, lks_rpc_slice name, keys_type type, keys_fou
     return *found == KEYS_FOUND ? e : NULL;
 }
 
-/* The entry at `place` follows another one, or none, from now on. */
+/* Updates `shared` of the entry at `place` after its predecessor has changed. */
 static void share_with_before(keys *k, size_t place)
 {
     if (place >= k->n)
@@ -206,7 +206,8 @@ const keys_entry *keys_at(const keys *k, size_t i)
     return &k->entries[i]->seen;
 }
 
-/* The highest hash of the first `count` keys from the cursor on, by their hashes. Returns how many there are. */
+/* Finds the highest hash of the first `count` keys from the cursor on, in order of their hashes. Returns the number of
+ * these keys. */
 static size_t last_of_step(const keys *k, uint64_t cursor, size_t count, uint64_t *last)
 {
     uint64_t least[KEYS_SCAN_MAX];

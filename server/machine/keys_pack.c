@@ -2,14 +2,14 @@
  *
  *   keys    'K' 1 number-of-keys key...
  *   key     kind shared rest-length rest [end] value
- *             kind    1 string, 2 hash, 3 sorted set; plus 0x10 when the key has an end
- *             shared  how many bytes of the name are those of the name before; `rest` has the others
+ *             kind    1 string, 2 hash, 3 sorted set; plus 0x10 if the key has an end
+ *             shared  number of leading bytes equal to those of the previous name; `rest` has the others
  *             end     microseconds, an integer over 0
  *   value   string       length bytes
- *           hash         number-of-fields (length field length value)...    in the order in which the fields came
+ *           hash         number-of-fields (length field length value)...    in order of insertion
  *           sorted set   number-of-members (score length member)...         in their order; a score is a double
  *
- * Keys are in the order of their names. A hash or sorted set has an item at least. So equal keys have one packed form,
+ * Keys are sorted by name. A hash or sorted set has at least one item. So equal keys have one packed form,
  * and keys_unpack refuses any other. */
 #include "machine/keys_state.h"
 
@@ -111,7 +111,7 @@ static void read_value(packed_reader *r, entry *e)
         read_item(r, e);
 }
 
-/* The name of the next key, to be freed. */
+/* Returns the name of the next key, to be freed. */
 static char *read_name(packed_reader *r, const keys *k, size_t *len)
 {
     const lks_rpc_slice last = k->n > 0 ? k->entries[k->n - 1]->seen.name : (lks_rpc_slice){"", 0};

@@ -11,9 +11,9 @@ enum { NUMBER_BYTES_MAX = 8, DIGITS_MAX = 9 };
 
 /* One option of a format. */
 typedef struct option {
-    char kind; /* 'i' for all integers */
+    char kind; /* 'i' stands for all integers */
     bool is_signed;
-    size_t size; /* of c: what stands behind it */
+    size_t size; /* of c: the number after it */
 } option;
 
 typedef struct format {
@@ -54,7 +54,7 @@ static size_t integer_size(format *f, char kind)
     return size;
 }
 
-/* The next option that stands for data; false: the format has ended. */
+/* Reads the next option that stands for data; returns false at the end of the format. */
 static bool next_option(format *f, option *o)
 {
     while (*f->at == ' ' || *f->at == '<' || *f->at == '>') {
@@ -107,7 +107,7 @@ static void add_bits(const format *f, luaL_Buffer *b, uint64_t bits, size_t size
         luaL_addchar(b, (char)(bits >> 8 * (f->big_endian ? size - 1 - i : i)));
 }
 
-/* A number beyond the range of 64 bits, for which Redis does what its compiler did, becomes the nearest in it. */
+/* A number beyond the range of 64 bits becomes the nearest in it; in Redis the result depends on its compiler. */
 static uint64_t integer_bits(double number)
 {
     if (number != number)
@@ -137,7 +137,7 @@ static int pack(lua_State *L)
     option o;
     int arg = 2;
 
-    lua_pushnil(L); /* the buffer's parts are no arguments */
+    lua_pushnil(L); /* separates the buffer's parts from the arguments */
     luaL_buffinit(L, &b);
     while (next_option(&f, &o)) {
         if (o.kind == 'x') {
@@ -201,7 +201,7 @@ static void push_number(lua_State *L, const format *f, const char *from, const o
     }
 }
 
-/* What c0 takes: the number before, which goes. */
+/* Takes the size for c0, the previous number, from the stack. */
 static size_t size_before(lua_State *L)
 {
     if (lua_gettop(L) < 3 || !lua_isnumber(L, -1))
@@ -212,7 +212,7 @@ static size_t size_before(lua_State *L)
     return (size_t)size;
 }
 
-/* Text from `from` on, of which `left` bytes are there. Returns how many it takes. */
+/* Pushes text that begins at `from`, with `left` bytes available. Returns the number of bytes used. */
 static size_t push_text(lua_State *L, const option *o, const char *from, size_t left)
 {
     size_t size = o->size;

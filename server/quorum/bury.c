@@ -40,7 +40,7 @@ static void promote(quorum *q, lks_rpc_slice base, lks_rpc_slice name)
     quorum_submit(q, &p->call, clock_in_ms(TIMEOUT_MS), on_promoted, p);
 }
 
-/* The fields "@<server>" of the key (functions/lock_names.lua). */
+/* Whether a server in the fields "@<server>" of the key (functions/lock_names.lua) is gone. */
 static bool has_gone(const quorum *q, const keys *k, lks_rpc_slice key)
 {
     const keys_item *field;

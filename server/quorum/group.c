@@ -1,7 +1,7 @@
-/* Invariant: calls of a group run in the order in which they came, over the state of one version, and are answered only
- * after the ensemble has confirmed that version: by replacing it, or by checking that it is still the last one.
+/* Invariant: calls of a group run in order of arrival, over the state of one version, and are answered only after the
+ * ensemble has confirmed that version: by replacing it, or by checking that it is still the last one.
  *
- * What was sent and not confirmed is decided by the next read: stored_write_of says whether it was applied. */
+ * If a write was sent and not confirmed, the next read decides: stored_write_of tells whether it was applied. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +21,10 @@
 #include "store/value.h"
 
 enum {
-    CALLS_AT_ONCE = 64,      /* of a group in one write */
-    FULL_BYTES = 512 * 1024, /* then only calls that free something run; a node may have 1 MiB */
-    MANY_BYTES = 32 * 1024,  /* then records of spent tokens are kept for a shorter time */
-    KEPT_GROUPS = 16384,     /* in memory, besides those with calls, waiters or holders */
+    CALLS_AT_ONCE = 64,      /* calls of a group in one write */
+    FULL_BYTES = 512 * 1024, /* above this size only calls that free space run; a node may have 1 MiB */
+    MANY_BYTES = 32 * 1024,  /* above this size records of spent tokens are kept for a shorter time */
+    KEPT_GROUPS = 16384,     /* groups kept in memory, besides those with calls, waiters or holders */
     TOKEN_SPENT = 'X',
 };
 #define TOKEN_RETAIN_US INT64_C(600000000) /* as in functions/lock_names.lua */
@@ -64,7 +64,8 @@ static void free_group(group *g)
     free(g);
 }
 
-/* The state in a token's record (the layout is that of functions/lock_names.lua); 0: the key is of something else. */
+/* Returns the state in a token's record (the layout is that of functions/lock_names.lua); 0: the key is not a token's
+ * record. */
 static char token_state(const group *g, const keys_entry *key)
 {
     static const char prefix[] = "lock:t:";
@@ -92,8 +93,8 @@ static bool is_held(const group *g)
     return false;
 }
 
-/* A group that is held stays: its time would be lost, and each time that it is found again its leases would begin
- * anew. */
+/* A group with holders stays in memory: otherwise its time would be lost, and its leases would begin again each time
+ * that it is read. */
 static bool can_go(const group *g)
 {
     return g->asked == 0 && TAILQ_EMPTY(&g->waiting) && TAILQ_EMPTY(&g->running) && !g->has_waiters &&
@@ -175,7 +176,7 @@ static void deliver_own(group *g)
     free_messages(g);
 }
 
-/* Messages of other servers, which a read has brought. */
+/* Delivers messages of other servers from the last read. */
 static void deliver_read(group *g)
 {
     const quorum_options *options = &g->quorum->options;
@@ -205,7 +206,7 @@ static bool says(lks_rpc_slice text, const char *word)
     return text.len == strlen(word) && has_prefix(text, word);
 }
 
-/* The server of a channel; len 0: it is no such channel. */
+/* Returns the server of a channel; len 0: not a server's channel. */
 static lks_rpc_slice server_of(lks_rpc_slice channel)
 {
     const size_t len = strlen(WAKE_CHANNEL);
@@ -231,7 +232,7 @@ static void keep_for_this_server(group *g, lks_rpc_slice text)
     TAILQ_INSERT_TAIL(&g->own, m, in_all);
 }
 
-/* Only a ForceRelease tells all servers: write.c and nodes.c pass that on. */
+/* Only a ForceRelease publishes to all servers: write.c and nodes.c deliver that. */
 static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
 {
     group *g = arg;
@@ -268,7 +269,7 @@ static void take_back(group *g)
     free_messages(g);
 }
 
-/* A call that was refused before it ran, as when the group is full, or what the function replied. */
+/* Returns the function's reply, or the refusal of a call that has not run, for example because the group is full. */
 static store_result result_of(const pending *p)
 {
     const lks_rpc_slice text = p->reply->string;
@@ -291,7 +292,7 @@ static void answer_calls(group *g)
 
     while ((p = TAILQ_FIRST(&g->running))) {
         TAILQ_REMOVE(&g->running, p, in_list);
-        if (!p->done) { /* it ended at its deadline, and its call is gone */
+        if (!p->done) { /* it ended at its deadline, and its call no longer exists */
             quorum_drop(p);
             continue;
         }
@@ -300,7 +301,7 @@ static void answer_calls(group *g)
     }
 }
 
-/* Whether this server parks calls for the group: the hash of a queue has it as a field. */
+/* Finds out whether this server parks calls for the group: the hash of a queue then has a field for it. */
 static void look_for_waiters(group *g)
 {
     const keys *k = g->known.keys;
@@ -316,7 +317,7 @@ static void look_for_waiters(group *g)
 
 static void watch(group *g);
 
-/* A group that is KNOWN again: what else is to do with it. */
+/* Does the remaining work of a group that is KNOWN again. */
 static void settle(group *g)
 {
     look_for_waiters(g);
@@ -341,7 +342,8 @@ static int64_t wall_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* The group begins: its fences must be above those of an earlier group of that name, and are comparable with Redis'. */
+/* Begins a new group: its fences must be above those of an earlier group of that name, and comparable with those of
+ * Redis. */
 static void begin(group *g, uint64_t now_ns)
 {
     const int64_t floor_us = nodes_floor_us(g->quorum->nodes), now_us = wall_us();
@@ -355,14 +357,14 @@ static void begin(group *g, uint64_t now_ns)
     g->heard = 0;
 }
 
-/* What was in doubt is decided now. */
+/* Decides the writes that were in doubt. */
 static void decide(group *g)
 {
     const uint64_t last = stored_write_of(&g->known, g->quorum->options.server);
     const bool applied = g->in_doubt && last == g->write;
 
     g->in_doubt = false;
-    g->write = last > g->write ? last : g->write; /* the group may have been forgotten here meanwhile */
+    g->write = last > g->write ? last : g->write; /* this server may have dropped the group meanwhile */
     if (applied) {
         answer_calls(g);
         deliver_own(g);
@@ -371,7 +373,7 @@ static void decide(group *g)
     }
 }
 
-/* Whether the write that was read is one that this server has read before, or made itself. */
+/* Whether this server has read or made this write before. */
 static bool was_seen(const group *g, int32_t version)
 {
     const stored_group *s = &g->known;
@@ -406,7 +408,7 @@ static void take_read(group *g, zk_code code, const char *data, size_t len, int3
         return;
     }
     g->state = GROUP_KNOWN;
-    g->floor_version = nodes_floor_version(g->quorum->nodes); /* its answer came before this one */
+    g->floor_version = nodes_floor_version(g->quorum->nodes); /* read before this one */
     g->was_stale = false;
     decide(g);
     deliver_read(g);
@@ -441,7 +443,7 @@ static void on_watched(void *arg, zk_code code, int32_t version)
         become_stale(g);
 }
 
-/* To be noticed: the next write by anybody. */
+/* Watches for the next write by any server. */
 static void watch(group *g)
 {
     g->watches = true;
@@ -465,7 +467,7 @@ void group_watch_fired(quorum *q, const char *path)
         return;
     g->watches = false;
     if (g->state == GROUP_KNOWN)
-        become_stale(g); /* while it is being written, the outcome of that says more */
+        become_stale(g); /* while it is being written, the outcome of the write decides */
 }
 
 void group_lost_watches(quorum *q)
@@ -482,13 +484,13 @@ void group_lost_watches(quorum *q)
 
 /* ---- running --------------------------------------------------------------------------- */
 
-/* Its record has been kept for SPENT_KEPT_US at least since the token gave everything back. */
+/* Whether the token is spent and its record has been kept for at least SPENT_KEPT_US since. */
 static bool is_spent(const group *g, const keys_entry *key, int64_t now_us)
 {
     return key->end_us < now_us + TOKEN_RETAIN_US - SPENT_KEPT_US && token_state(g, key) == TOKEN_SPENT;
 }
 
-/* Each write replaces the whole group, so one that is used often keeps records of spent tokens for a shorter time. */
+/* Each write replaces the whole group, so a busy group keeps records of spent tokens for a shorter time. */
 static void drop_spent(group *g, int64_t now_us)
 {
     keys *k = g->known.keys;
@@ -501,8 +503,8 @@ static void drop_spent(group *g, int64_t now_us)
             keys_delete(k, keys_at(k, i)->name);
 }
 
-/* Whether an answer says that a lease runs, or has ended. Another server, whose time of the group is behind or ahead, must
- * not say otherwise afterwards: so the time is written, although the keys stay as they are. */
+/* Whether an answer says that a lease runs, or has ended. Another server, whose time of the group differs, must not
+ * contradict it later: so the time is written even if the keys do not change. */
 static bool tells_time(const store_value *reply)
 {
     static const char *const words[] = {"ACQUIRED", "NOT_HELD", "LOST", "TOKEN_SPENT", "ENTERED", "LEFT"};
@@ -524,7 +526,7 @@ static bool any_tells_time(const group *g)
     return false;
 }
 
-/* Whether the function failed after it may have written a part of what it writes. */
+/* Whether the function failed and may have written a part of its changes. */
 static bool is_partial(const store_value *reply)
 {
     if (reply->type == STORE_ERROR)
@@ -533,7 +535,7 @@ static bool is_partial(const store_value *reply)
            value_is(&reply->element[2], "MAYBE");
 }
 
-/* Returns the call that failed so, which ends them; NULL: none. */
+/* Runs the calls. Returns the call that failed partially, after which the run stops; NULL: none. */
 static pending *run_calls(group *g, const functions_hooks *hooks, int64_t now_us)
 {
     pending *p;
@@ -549,7 +551,7 @@ static pending *run_calls(group *g, const functions_hooks *hooks, int64_t now_us
     return NULL;
 }
 
-/* Nothing of this run is written: the call ends with its error, the others run again. */
+/* Discards the run: the failed call ends with its error, the others run again. */
 static void discard_run(group *g, pending *failed)
 {
     store_result result = fcall_result(failed->reply, failed->call->function);
@@ -658,7 +660,7 @@ void group_refuse(group *g, store_fault fault)
     end_calls(g, fault.reason == LKS_REASON_FOREIGN_DATA ? LKS_FAILED_PRECONDITION : LKS_UNAVAILABLE, fault);
 }
 
-/* The server stops, and every request has its answer. */
+/* Called when the server stops and every request has been answered. */
 void group_end_all(quorum *q)
 {
     group *g, *next;

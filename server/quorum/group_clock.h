@@ -1,17 +1,17 @@
-/* A group's time, which needs no clocks that agree. Each write of the group stores the time at which its writer prepared
- * it, and each server continues from the last write that it saw by its own CLOCK_MONOTONIC.
+/* A group's time, which does not need synchronized clocks. Each write of the group stores the time at which its writer
+ * prepared it, and each server continues from the last write that it saw by its own CLOCK_MONOTONIC.
  *
- *   Invariant: since a lease was granted, no server's time of the group has advanced by more than really passed, plus
- *   GROUP_CLOCK_SLACK_MS. So a lease which is stored with that slack never ends early, whatever clocks are set to.
+ *   Invariant: since a lease was granted, no server's time of the group has advanced by more than the real time plus
+ *   GROUP_CLOCK_SLACK_MS. So a lease stored with that slack never ends early, however clocks are set.
  *
- * A server that sees a new write which is behind its own time by more than GROUP_CLOCK_APART_MS steps back to it, because
- * that write may have granted a lease. Leases then last longer by so much, by at most one lease. A server sees the last write
- * only: it may be apart from that one, that one from the one before, and so on, each by a server of its own, because a
- * server that starts is never ahead. So the slack covers GROUP_CLOCK_SERVERS. The time advances 0.1 % slower than
- * CLOCK_MONOTONIC, for clocks that drift.
+ * A server that sees a new write which is behind its own time by more than GROUP_CLOCK_APART_MS steps back to it,
+ * because that write may have granted a lease. Leases then last longer by so much, by at most one lease. A server sees
+ * the last write only: it may be apart from that one, that one from the one before, and so on, each by a server of its
+ * own, because a server that starts is never ahead. So the slack covers GROUP_CLOCK_SERVERS. The time advances 0.1 %
+ * slower than CLOCK_MONOTONIC, for clocks that drift.
  *
- * A write is seen when it is applied, which may be long after its time. Where two servers write a group in turn without a
- * pause, and each write takes longer than GROUP_CLOCK_APART_MS, the time advances only between the writes. */
+ * A write is seen when it is applied, which may be long after its time. Where two servers write a group in turn without
+ * a pause, and each write takes longer than GROUP_CLOCK_APART_MS, the time advances only between the writes. */
 #ifndef LOCKSTOCK_SERVER_GROUP_CLOCK_H
 #define LOCKSTOCK_SERVER_GROUP_CLOCK_H
 
@@ -24,13 +24,13 @@ enum {
     GROUP_CLOCK_SLACK_MS = (GROUP_CLOCK_SERVERS - 1) * GROUP_CLOCK_APART_MS
 };
 
-/* Zero at first: nothing was seen. */
+/* Zero at first: no write was seen. */
 typedef struct group_clock {
-    int64_t time_us; /* of the group, ... */
-    uint64_t at_ns;  /* ... at that CLOCK_MONOTONIC; 0: nothing was seen */
+    int64_t time_us; /* the group's time at at_ns */
+    uint64_t at_ns;  /* CLOCK_MONOTONIC; 0: no write was seen */
 } group_clock;
 
-/* By how much the time of a group advances, microseconds. */
+/* Returns by how much the time of a group advances, in microseconds. */
 static inline int64_t group_clock_passed(uint64_t since_ns, uint64_t now_ns)
 {
     const uint64_t passed_us = (now_ns - since_ns) / 1000;
@@ -38,14 +38,14 @@ static inline int64_t group_clock_passed(uint64_t since_ns, uint64_t now_ns)
     return (int64_t)(passed_us - passed_us / 1000);
 }
 
-/* The group's time, microseconds. */
+/* Returns the group's time in microseconds. */
 static inline int64_t group_clock_now(const group_clock *c, uint64_t now_ns)
 {
     return c->time_us + group_clock_passed(c->at_ns, now_ns);
 }
 
-/* A write of time_us was read, which may have been made just now: one that this server has not seen before. A lease that
- * it granted has not advanced here yet, while one of a write that was seen has. */
+/* Notes that a write of time_us was read that this server has not seen before, and that may have been made just now. A
+ * lease that it granted has not advanced here yet, while a lease of a write seen earlier has. */
 static inline void group_clock_see(group_clock *c, int64_t time_us, uint64_t now_ns)
 {
     const int64_t ahead_us = c->at_ns == 0 ? INT64_MIN : group_clock_now(c, now_ns) - time_us;

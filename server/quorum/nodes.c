@@ -1,6 +1,6 @@
 /* MAKING --> REGISTERING --> LISTING --> READING_FLOOR --> WATCHING --> DONE
- *   each --new session, or an error that stays, after AGAIN_MS--> MAKING; --connection lost--> the same step, when it is
- *   back */
+ *   each --new session, or an error that stays, after AGAIN_MS--> MAKING; --connection lost--> the same step, after the
+ *   next connection */
 #include "quorum/nodes.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ struct nodes {
     struct timer again;
     char own[PATH_BYTES];
     live_server *servers; /* uthash */
-    bool is_listed;       /* `servers` are those that live: no change of them is known that was not read */
+    bool is_listed;       /* `servers` is up to date: there is no known change that was not read */
     bool is_first;
     int64_t floor_us;
     int32_t floor_version;
@@ -50,7 +50,7 @@ static void set_step(nodes *n, step to)
         go_on(n);
 }
 
-/* Reads what may have changed. */
+/* Reads the nodes that may have changed. */
 static void begin_again(nodes *n)
 {
     quorum_set_state(n->quorum, QUORUM_PREPARING, STORE_FAULT(STORE_LOADING, "the lock store is being prepared"));
@@ -95,7 +95,7 @@ void nodes_free(nodes *n)
     free(n);
 }
 
-/* All steps are tried again soon. */
+/* Fails a step; all steps are tried again soon. */
 static void fail(nodes *n, store_fault fault)
 {
     n->step = MAKING;
@@ -106,7 +106,7 @@ static void fail(nodes *n, store_fault fault)
 static const store_fault removed =
     STORE_FAULT(STORE_MISFIT, "the path of the lock store, or a node that lockstockd made there, is gone");
 
-/* False: it is tried again soon, or with the next connection. */
+/* Returns false if the step is tried again, soon or with the next connection. */
 static bool has_answer(nodes *n, zk_code code)
 {
     n->asks = false;
@@ -121,7 +121,7 @@ static bool has_answer(nodes *n, zk_code code)
     return false;
 }
 
-/* The same of a node that must be there. */
+/* The same for a node that must exist. */
 static bool was_read(nodes *n, zk_code code)
 {
     if (!has_answer(n, code))
@@ -143,7 +143,7 @@ static void on_made(void *arg, zk_code code, size_t failed, const int32_t *versi
         return;
     if (code == ZK_OK && n->was_done)
         log_error("lock-store-lost-data", "%s", "reason=\"its path was removed: all locks are gone\"");
-    set_step(n, REGISTERING); /* or another server made them */
+    set_step(n, REGISTERING); /* either created, or another server has created them */
 }
 
 static void make(nodes *n)
@@ -175,7 +175,7 @@ static void on_registered(void *arg, zk_code code, size_t failed, const int32_t 
         set_step(n, code == ZK_OK ? LISTING : n->step == REGISTERING ? REPLACING : REGISTERING);
 }
 
-/* The node of this server's session before may still be there. */
+/* The node of this server's previous session may still exist. */
 static void register_server(nodes *n)
 {
     const zk_op ops[] = {{.kind = ZK_DELETE, .path = n->own, .version = -1},

@@ -1,4 +1,4 @@
-/* A file of its own, because the tests of services send calls where quorum.c would. */
+/* A separate file, because the tests of services route calls in place of quorum.c. */
 #include <string.h>
 
 #include "functions/arguments.h"

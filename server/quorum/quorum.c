@@ -30,7 +30,7 @@ static void place_clear(place *p)
     free(p->path);
 }
 
-static bool is_zookeepers_own(const char *path)
+static bool is_reserved(const char *path)
 {
     static const char own[] = "/zookeeper";
     const size_t len = sizeof own - 1;
@@ -38,14 +38,14 @@ static bool is_zookeepers_own(const char *path)
     return strncmp(path, own, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
-/* False: it is not of that form. */
+/* Returns false if the URL does not have that form. */
 static bool place_parse(const char *url, place *ret)
 {
     *ret = (place){0};
     if (strncmp(url, SCHEME, strlen(SCHEME)) != 0)
         return false;
     const char *begin = url + strlen(SCHEME), *path = strchr(begin, '/');
-    if (!path || path[1] == '\0' || is_zookeepers_own(path))
+    if (!path || path[1] == '\0' || is_reserved(path))
         return false;
     const char *login_end = memrchr(begin, '@', (size_t)(path - begin)), *hosts = login_end ? login_end + 1 : begin;
     ret->login = login_end ? memory_copy(begin, (size_t)(login_end - begin)) : NULL;
@@ -54,17 +54,16 @@ static bool place_parse(const char *url, place *ret)
     return true;
 }
 
-/* What the URL says, for the client. The texts are the place's. */
+/* Reads the URL into options for the client. The texts belong to `place`. */
 static lks_code read_url(const char *url, const char *from, place *ret, zk_options *zk, lks_error *error)
 {
     lks_error why;
 
     if (!place_parse(url, ret))
-        return lks_error_set(
-            error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-            "%s: must be zookeeper://[user:password@]host:port,host:port/path, with a path that is not "
-            "ZooKeeper's own (/zookeeper)",
-            from);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "%s: must be zookeeper://[user:password@]host:port,host:port/path, with a path other than "
+                             "ZooKeeper's own (/zookeeper)",
+                             from);
     zk->hosts = ret->hosts;
     zk->root = ret->path;
     zk->credentials = ret->login;
@@ -87,7 +86,7 @@ lks_code quorum_check(const char *url, const char *from, char *const *namespaces
     for (size_t i = 0; i < n; i++)
         if (namespaces[i][strspn(namespaces[i], plain)] != '\0')
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                                 "--lock-store-namespaces %s: may have letters, digits, and . _ ~ - only",
+                                 "--lock-store-namespaces %s: may have only letters, digits and . _ ~ -",
                                  namespaces[i]);
     return LKS_OK;
 }
@@ -133,8 +132,8 @@ void quorum_fail(pending *p, lks_code code, store_fault fault)
     quorum_end(p, &result);
 }
 
-/* At the deadline, or when the ensemble is not ready for GRACE_MS. A call that is being written is answered now; its
- * effect may follow. */
+/* Ends a call at its deadline, or when the ensemble is not ready for GRACE_MS. A call that is being written is answered
+ * now, and may still take effect. */
 static void on_due(struct timer *timer)
 {
     pending *p = container_of(timer, pending, timer);
@@ -165,14 +164,14 @@ void quorum_set_state(quorum *q, quorum_state to, store_fault fault)
     const quorum_options *options = &q->options;
 
     q->state = to;
-    /* PREPARING lasts for a moment, unless it cannot be done. */
+    /* PREPARING is short, unless it fails. */
     if ((changed || told) && to != QUORUM_CLOSED && fault.reason != LKS_REASON_STORE_LOADING)
         options->on_ready(options->arg, to == QUORUM_READY, fault_of(&q->fault));
     if (changed && was_ready)
         group_hurry(q, clock_in_ms(GRACE_MS));
     if (!changed || to != QUORUM_READY)
         return;
-    group_lost_watches(q); /* what happened while it was not connected */
+    group_lost_watches(q); /* changes while it was not connected */
     options->on_listening(options->arg);
     quorum_go_on(q);
 }
@@ -240,7 +239,7 @@ static void on_turn(uv_idle_t *turn)
         if (!write_has_room(q))
             write_flush(q);
         if (!write_has_room(q))
-            break; /* as many requests as may be are under way: each goes on here when it ends */
+            break; /* the maximum of requests is under way: each continues here when it ends */
         TAILQ_REMOVE(&q->todo, g, in_todo);
         g->is_todo = false;
         group_step(g);
@@ -281,7 +280,7 @@ void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, stor
         .group = group_find(q, call->base), .call = call, .done = done, .arg = arg, .deadline_ns = deadline_ns};
     p->timer.due = on_due;
     q->n_pending++;
-    memory_reserve_timers(&q->timers.heap, q->n_pending + 1); /* and that of nodes.c */
+    memory_reserve_timers(&q->timers.heap, q->n_pending + 1); /* plus the timer of nodes.c */
     TAILQ_INSERT_TAIL(&p->group->waiting, p, in_list);
     loop_timers_set(&q->timers, &p->timer, q->state == QUORUM_READY || deadline_ns < grace_ns ? deadline_ns : grace_ns);
     quorum_todo(p->group);
@@ -345,7 +344,7 @@ static void release(void *owner)
     free(q);
 }
 
-/* Every request has its answer. */
+/* Called when every request has been answered. */
 static void on_zookeeper_closed(void *arg)
 {
     quorum *q = arg;

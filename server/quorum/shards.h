@@ -1,4 +1,4 @@
-/* Walks over all groups of the ensemble, one after the other, in the order of their shards and digests. */
+/* Walks over all groups of the ensemble, one after another, in the order of their shards and digests. */
 #ifndef LOCKSTOCK_SERVER_QUORUM_SHARDS_H
 #define LOCKSTOCK_SERVER_QUORUM_SHARDS_H
 
@@ -14,30 +14,30 @@ typedef struct shard_name {
     char *name;                          /* "<namespace>%2F<group>" */
 } shard_name;
 
-/* Embedded in what walks; from `quorum` to `arg` set by it, the rest zero. Every callback may end the walk by not going
- * on, and by shards_clear. */
+/* A member of the walking object, which sets `quorum` to `arg`; the others are zero. Every callback may end the walk by
+ * not calling shards_next, and with shards_clear. */
 typedef struct shards {
     quorum *quorum;
     const char *prefix; /* of names; "" for all */
-    /* A group as it is stored; NULL: it is gone, or is foreign data. Then shards_next. */
+    /* A stored group; NULL: it is gone, or foreign data. Then call shards_next. */
     void (*group)(void *arg, const char *path, const stored_group *s, int32_t version);
-    void (*end)(void *arg, bool complete); /* false: not everything can be read now */
+    void (*end)(void *arg, bool complete); /* false: some groups cannot be read now */
     void *arg;
 
     unsigned shard;
     shard_name *names; /* of the shard, by digest */
     size_t n, at;
-    char after[SHARD_DIGEST_CHARS + 1]; /* names of the first shard up to this digest are skipped, ... */
-    bool including;                     /* ... but for this one itself */
+    char after[SHARD_DIGEST_CHARS + 1]; /* names of the first shard up to this digest are skipped */
+    bool including;                     /* this digest itself is not skipped */
 } shards;
 
-/* Goes on with the next group, or tells the end. */
+/* Continues with the next group, or calls `end`. */
 void shards_next(shards *s);
 
-/* The digest of the last group that was given. */
+/* Returns the digest of the last group. */
 const char *shards_digest(const shards *s);
 
-/* Frees what the walk has. No request may be under way. */
+/* Frees the memory of the walk. No request may be under way. */
 void shards_clear(shards *s);
 
 #endif

@@ -1,6 +1,6 @@
-/* What the ensemble stores of a group: one node, which a write replaces as a whole if its version is still the one that was
- * read. Beside the keys it has the group's time (group_clock.h), the last writes of each server, by which a server whose
- * connection was lost finds out whether its write was applied, and messages for other servers. No I/O. */
+/* The data of a group in the ensemble: one node, which a write replaces as a whole if its version is still the one that
+ * was read. In addition to the keys it has the group's time (group_clock.h), the last writes of each server, from which
+ * a server that lost its connection learns whether its write was applied, and messages for other servers. No I/O. */
 #ifndef LOCKSTOCK_SERVER_QUORUM_STORED_H
 #define LOCKSTOCK_SERVER_QUORUM_STORED_H
 
@@ -16,7 +16,7 @@
 
 enum {
     STORED_WRITERS = 16,  /* the servers that wrote last */
-    STORED_MESSAGES = 256 /* the last messages; a server that missed one asks for everything again */
+    STORED_MESSAGES = 256 /* the last messages; a server that missed one reads everything again */
 };
 
 typedef struct stored_writer {
@@ -26,9 +26,9 @@ typedef struct stored_writer {
 
 typedef struct stored_message {
     TAILQ_ENTRY(stored_message) in_all;
-    uint64_t number; /* one more than that of the message before */
+    uint64_t number; /* one more than the previous message's */
     int64_t at_us;   /* the group's time */
-    char *server;    /* which it is for */
+    char *server;    /* its receiver */
     char *text;
     size_t len;
 } stored_message;
@@ -45,16 +45,16 @@ typedef struct stored_group {
 } stored_group;
 
 void stored_init(stored_group *s);
-void stored_clear(stored_group *s); /* as after stored_init */
-void stored_free(stored_group *s);  /* what it points to */
+void stored_clear(stored_group *s); /* restores the state after stored_init */
+void stored_free(stored_group *s);  /* frees everything that it points to */
 
-/* Replaces *s by what was packed. False, and *s is empty: it is no such text. */
+/* Replaces *s by the packed group. Returns false, with *s empty, for other data. */
 bool stored_unpack(stored_group *s, const char *data, size_t len);
 
-/* In the arena. */
+/* Packs it into the arena. */
 lks_rpc_slice stored_pack(const stored_group *s, lks_rpc_arena *arena);
 
-/* The number of the server's last write that *s remembers; 0: none. */
+/* Returns the number of the server's last write in *s; 0: none. */
 uint64_t stored_write_of(const stored_group *s, const char *server);
 void stored_note_write(stored_group *s, const char *server, uint64_t write);
 

@@ -1,7 +1,7 @@
-/* Nobody advances the time of a group that nobody uses. So the sweep remembers which state of a group it saw, when, and
- * how much later its last key ends: when that has passed by this server's CLOCK_MONOTONIC and the group still has that
- * state, it is deleted, and the floor is raised above its fences in the same request. A state is known by the version and
- * the group's time: a group that was forgotten and made again has a later time.
+/* The time of an unused group does not advance. So the sweep remembers which state of a group it saw, when, and how
+ * much later its last key ends: when that time has passed by this server's CLOCK_MONOTONIC and the group still has that
+ * state, the sweep deletes it, and raises the floor above its fences in the same request. A state is identified by the
+ * version and the group's time: a group that was deleted and made again has a later time.
  *
  * Each raise of the floor makes all servers read their groups again (write.c), so many groups are deleted at once. */
 #include "quorum/sweep_groups.h"
@@ -27,9 +27,9 @@ typedef struct sighting {
     int32_t version;
     int64_t time_us;
     uint64_t seen_ns;
-    int64_t ends_in_us; /* the last key, since then; -1: one of them never ends */
-    bool is_seen;       /* in this walk */
-    bool is_quiet;      /* as the walk before saw it */
+    int64_t ends_in_us; /* when the last key ends, counted from then; -1: one of them never ends */
+    bool is_seen;       /* seen in this walk */
+    bool is_quiet;      /* unchanged since the previous walk */
     char path[];
 } sighting;
 
@@ -38,10 +38,11 @@ struct group_sweep {
     bool walks, is_over;
     sighting *sightings; /* uthash */
     uv_timer_t timer;
-    zk_op ops[FORGET_AT_ONCE + 1]; /* what is to be deleted; their paths are of sightings */
+    zk_op ops[FORGET_AT_ONCE + 1]; /* the deletions; their paths belong to sightings */
     size_t n_ops;
-    int64_t above_us;      /* all fences of those, and the floor */
-    int32_t floor_version; /* before the walk, or as it left it: a node that was made anew since then is not deleted */
+    int64_t above_us;      /* above all fences of these groups, and the floor */
+    int32_t floor_version; /* before the walk, or after its last raise: a node that was made again since then is not
+                            * deleted */
     char floor[32];        /* the new floor */
     size_t forgotten;
 };

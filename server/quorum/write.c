@@ -1,9 +1,9 @@
 /* Groups that are written in one turn of the loop share a request, which the ensemble applies as a whole or not at all.
- * When one of them has changed meanwhile, it is read again, and the others are sent again.
+ * If one of them has changed meanwhile, it is read again, and the others are sent again.
  *
- * Invariant: a group is replaced only if its node is the one that was read. The version alone does not tell: a node that
- * was deleted and made again begins with version 0. So the request checks first that the floor, which is raised with each
- * deletion, is as it was when the groups were read. */
+ * Invariant: a group is replaced only if its node is the one that was read. The version does not prove that: a node
+ * that was deleted and made again begins with version 0. So the request first checks that the floor, which is raised
+ * with each deletion, is the same as when the groups were read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,15 +16,16 @@ enum {
     GROUPS_MAX = 64,
     OPS_OF_GROUP = 3,
     OPS_BEFORE = 1,         /* the check of the floor */
-    BYTES_MAX = 256 * 1024, /* then no group more: the last one may have 700 KB, and ZooKeeper takes 1 MiB */
-    WRITES_MAX = 8          /* under way */
+    BYTES_MAX = 256 * 1024, /* no more groups after this size: the last one may have 700 KB, and ZooKeeper takes 1
+                             * MiB */
+    WRITES_MAX = 8          /* writes under way */
 };
 
 typedef struct group_write {
     quorum *quorum;
     size_t n_groups, n_ops, bytes;
     group *groups[GROUPS_MAX];
-    size_t last_op[GROUPS_MAX]; /* of each group */
+    size_t last_op[GROUPS_MAX]; /* the last op of each group */
     zk_op ops[OPS_BEFORE + GROUPS_MAX * OPS_OF_GROUP];
 } group_write;
 
@@ -41,7 +42,7 @@ static void add_ops(group_write *w, const group *g)
         add_op(w, (zk_op){.kind = ZK_CREATE, .path = g->path, .data = g->data});
     } else if (g->version >= 0) {
         add_op(w, (zk_op){.kind = ZK_CHECK, .path = g->path, .version = g->version});
-    } else { /* there is no check that a node is missing */
+    } else { /* ZooKeeper has no check that a node is missing */
         add_op(w, (zk_op){.kind = ZK_CREATE, .path = g->path, .data = {.data = ""}});
         add_op(w, (zk_op){.kind = ZK_DELETE, .path = g->path, .version = -1});
     }
@@ -56,7 +57,7 @@ static void on_conflict(group *g)
     group_not_written(g, false);
 }
 
-/* The write of one group failed for itself. */
+/* The write of one group failed for a reason of its own. */
 static void fail_group(group *g, zk_code code)
 {
     if (code == ZK_NO_AUTH || code == ZK_REFUSED)
@@ -65,7 +66,7 @@ static void fail_group(group *g, zk_code code)
         on_conflict(g);
 }
 
-/* A request that was refused as a whole counts as its first group's. */
+/* A request that was refused as a whole counts as a failure of its first group. */
 static bool is_at_fault(const group_write *w, size_t i, size_t failed)
 {
     return failed <= w->last_op[i] && (i == 0 || failed > w->last_op[i - 1]);
@@ -77,7 +78,7 @@ static bool is_of_one_group(zk_code code)
            code == ZK_REFUSED;
 }
 
-/* Groups were forgotten since the oldest of these was read. */
+/* Whether groups were deleted since the oldest of these was read. */
 static bool is_floor_raised(zk_code code, size_t failed)
 {
     return failed < OPS_BEFORE && is_of_one_group(code) && code != ZK_NO_AUTH && code != ZK_REFUSED;
@@ -93,7 +94,7 @@ static void on_written(void *arg, zk_code code, size_t failed, const int32_t *ve
     q->n_writes--;
     q->counts.unknown += code == ZK_UNKNOWN ? w->n_groups : 0;
     if (code != ZK_OK)
-        write_flush(q); /* there is room then for all of these again */
+        write_flush(q); /* after that there is room for all of these again */
     if (floor_raised)
         nodes_read_floor(q->nodes);
     for (size_t i = 0; i < w->n_groups; i++) {

@@ -14,10 +14,10 @@
 #include "log.h"
 #include "memory.h"
 
-/* The defaults of OpenTelemetry's batch processor and its exporter. */
+/* The defaults of OpenTelemetry's batch processor and exporter. */
 enum { QUEUE_MAX = 2048, BATCH_MAX = 512, SEND_MS = 10000 };
 
-/* A batch is tried so often, with twice the pause each time. */
+/* A batch is tried this often, with doubled pauses. */
 enum { TRIES = 5, FIRST_PAUSE_MS = 500, PAUSE_MAX_MS = 60000, CLOSE_MS = 2000 };
 
 typedef STAILQ_HEAD(spans, span) spans;
@@ -28,7 +28,7 @@ struct otlp {
     struct curl_slist *headers;
     CURL *curl;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the following members */
     pthread_cond_t changed;
     spans waiting;
     size_t n_waiting;
@@ -52,14 +52,14 @@ static uint64_t end_of(otlp *o)
     return end_ns;
 }
 
-/* libcurl asks at least once a second whether to go on. */
+/* libcurl calls this at least once a second, to learn whether to stop. */
 static int is_over(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
     (void)a, (void)b, (void)c, (void)d;
     return clock_now_ns() >= end_of(arg);
 }
 
-/* Returns the status, 0 when there was none. *retry_s: from Retry-After. */
+/* Returns the status; 0: none. *retry_s: from Retry-After. */
 static long post(otlp *o, const char *body, size_t len, curl_off_t *retry_s)
 {
     long status = 0;
@@ -105,7 +105,7 @@ static void pause_until(otlp *o, uint64_t until_ns)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* Tries until the collector took it, refused it for good, or there is no time. Returns the last status. */
+/* Tries until the collector has accepted it, has refused it permanently, or time runs out. Returns the last status. */
 static long send_body(otlp *o, const char *body, size_t len)
 {
     uint64_t pause_ms = FIRST_PAUSE_MS;
@@ -231,7 +231,7 @@ void otlp_counts(otlp *o, uint64_t *sent, uint64_t *lost)
 
 /* ---- beginning and end ----------------------------------------------------------------------------- */
 
-/* "name=value,name=value", with the values percent-encoded. */
+/* Reads "name=value,name=value", with the values percent-encoded. */
 static void add_headers(otlp *o, const char *text)
 {
     char *pairs = memory_copy(text ? text : "", text ? strlen(text) : 0), *rest = NULL;
@@ -265,7 +265,7 @@ static void release(otlp *o)
     free(o);
 }
 
-/* Signals stay with the loop's thread. */
+/* Starts the thread with signals blocked, so that the loop's thread gets them. */
 static bool start(otlp *o)
 {
     sigset_t all, before;

@@ -9,11 +9,11 @@
 
 typedef struct otlp otlp;
 
-/* All are copied. headers: as OTEL_EXPORTER_OTLP_HEADERS has them; NULL: none. resource: from span_write_resource. NULL: the
- * system has no thread or no memory. */
+/* Copies its arguments. headers: as in OTEL_EXPORTER_OTLP_HEADERS; NULL: none. resource: from span_write_resource.
+ * Returns NULL if the system has no thread or no memory. */
 otlp *otlp_new(const char *url, const char *headers, const char *resource, uint64_t delay_ms);
 
-/* As tracing_close. */
+/* Does the same as tracing_close. */
 void otlp_close(otlp *o);
 
 /* Takes the span. Never blocks. */

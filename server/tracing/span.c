@@ -1,5 +1,5 @@
-/* JSON of OTLP: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding. Ids are in hex, enums are numbers, and
- * integers of 64 bits are strings. */
+/* JSON of OTLP: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding. Ids are in hex, enums are numbers,
+ * and integers of 64 bits are strings. */
 #include "tracing/span.h"
 
 #include <inttypes.h>
@@ -137,8 +137,8 @@ static void write_attribute(FILE *to, const char *key, const char *value)
     fputs("}}", to);
 }
 
-/* "key=value,key=value", with the values percent-encoded. Others are left out, as is service.name when `has_name`. Returns
- * whether there is a name. */
+/* Writes the pairs of "key=value,key=value", with the values percent-encoded. Leaves out malformed pairs, and
+ * service.name if `has_name`. Returns whether there is a name. */
 static bool write_pairs(FILE *to, char *pairs, bool has_name)
 {
     char *rest = NULL;

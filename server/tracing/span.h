@@ -1,4 +1,4 @@
-/* What one call tells about its time. */
+/* The times of one call. */
 #ifndef LOCKSTOCK_SERVER_SPAN_H
 #define LOCKSTOCK_SERVER_SPAN_H
 
@@ -10,18 +10,18 @@
 
 #include "base/trace_context.h"
 
-enum { SPAN_STAGES_MAX = 8 }; /* later ones of a call are left out */
+enum { SPAN_STAGES_MAX = 8 }; /* later stages of a call are left out */
 
 typedef struct span_stage {
     const char *name;
     uint64_t begin_ns, end_ns;
 } span_stage;
 
-/* All times are of CLOCK_MONOTONIC. */
+/* All times are CLOCK_MONOTONIC. */
 typedef struct span {
-    trace_context own;                /* sampled: the sampler keeps it, whatever becomes of the call */
+    trace_context own;                /* sampled: the sampler keeps it, with any result of the call */
     uint8_t parent[TRACE_SPAN_BYTES]; /* zero: none */
-    trace_context released_by;        /* the call that ended this one's wait, if it is known */
+    trace_context released_by;        /* the call that ended this one's wait, if known */
     char *state;                      /* the caller's tracestate; NULL: none */
     const lks_rpc_method *method;
     uint64_t begin_ns, end_ns;
@@ -35,14 +35,14 @@ typedef struct span {
 
 void span_free(span *s);
 
-/* Whether the code means a fault of the server, as OpenTelemetry's conventions for gRPC have it. Others are answers. */
+/* Whether the code means a fault of the server, by OpenTelemetry's conventions for gRPC. Other codes are answers. */
 bool span_is_error(lks_code code);
 
-/* Writes it and its stages as Span objects of OTLP, with commas between. to_unix_ns is added to each time. */
+/* Writes the span and its stages as Span objects of OTLP, separated by commas. to_unix_ns is added to each time. */
 void span_write(FILE *to, const span *s, uint64_t to_unix_ns);
 
-/* Writes the member "resource" of ResourceSpans from the texts of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, of which both
- * may be NULL, and from what the server knows. */
+/* Writes the member "resource" of ResourceSpans from the texts of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, which
+ * may be NULL, and from data of the server. */
 void span_write_resource(FILE *to, const char *service, const char *attributes, const char *instance);
 
 #endif

@@ -13,11 +13,11 @@
 
 enum { DELAY_MS = 5000 };
 
-/* What the sampler decides about a call, by its caller's decision and by its trace. */
+/* How the sampler decides about a call, by its caller's decision and by its trace. */
 typedef struct sampler {
     const char *name;
     bool asks_parent; /* a caller's decision counts */
-    bool by_ratio;    /* others are kept by OTEL_TRACES_SAMPLER_ARG; else all or none */
+    bool by_ratio;    /* others are kept by OTEL_TRACES_SAMPLER_ARG; otherwise all or none */
     bool all;
 } sampler;
 
@@ -39,7 +39,7 @@ struct tracing {
 
 /* ---- settings ---------------------------------------------------------------------------------- */
 
-/* NULL when it is not set, is empty, or is not UTF-8, which no JSON can have. */
+/* Returns NULL if the variable is not set, is empty, or is not UTF-8, which JSON requires. */
 static const char *variable(const char *name)
 {
     const char *value = getenv(name);
@@ -81,7 +81,7 @@ static lks_code read_sampler(tracing *t, lks_error *error)
     return LKS_OK;
 }
 
-/* The URL to post to, to be freed; NULL: none is set, or tracing is disabled. */
+/* Returns the URL to post to, to be freed; NULL: none is set, or tracing is disabled. */
 static char *collector(void)
 {
     const char *disabled = variable("OTEL_SDK_DISABLED"), *exporter = variable("OTEL_TRACES_EXPORTER");
@@ -187,11 +187,11 @@ void tracing_counts(tracing *t, uint64_t *sent, uint64_t *lost)
 
 /* ---- a call ------------------------------------------------------------------------------------- */
 
-/* What a call's metadata says about traces. */
+/* The trace headers in a call's metadata. */
 typedef struct headers {
     trace_context parent;
     int n_parents;
-    char *copy; /* of state: an entry is valid only while it is shown */
+    char *copy; /* copy of the state: an entry is valid only during the callback */
 } headers;
 
 /* A tracestate has visible characters, spaces and tabs. */
@@ -215,7 +215,7 @@ static void see(void *arg, const char *key, lks_rpc_slice value)
     }
 }
 
-/* By the part of the trace's id that W3C wants to be random, so that all services keep the same traces. */
+/* Decides by the part of the trace's id that must be random by W3C, so that all services keep the same traces. */
 static bool keeps(const tracing *t, const trace_context *c)
 {
     uint64_t number = 0;
@@ -227,7 +227,8 @@ static bool keeps(const tracing *t, const trace_context *c)
     return (double)(number >> 1) < t->ratio * 0x1p63;
 }
 
-/* Most calls are not kept, and random bytes cost more than the rest of a span: ids are made up when they are needed. */
+/* Most calls are not kept, and random bytes cost more than the rest of a span: so ids are made only when they are
+ * needed. */
 static void make_ids(span *s)
 {
     static const uint8_t none[TRACE_ID_BYTES];
