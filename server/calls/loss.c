@@ -1,4 +1,4 @@
-/* Invariant: of each part of the store at most one call is under way; `mark` is its last reply, "" before the first.
+/* Invariant: at most one call is under way to each part of the store; `mark` is its last reply, "" before the first.
  * Called by server.c. */
 #include "calls/loss.h"
 
@@ -21,7 +21,7 @@ typedef struct watched_part {
     store_part part;
     bool asking, current;
     char mark[MARK_BYTES];
-    char offered[LKS_RPC_RANDOM_ID_LEN + 1]; /* where there is none: another each time */
+    char offered[LKS_RPC_RANDOM_ID_LEN + 1]; /* the mark to set if the part has none; new each time */
     lks_rpc_slice args[1];
     store_call call;
     LIST_ENTRY(watched_part) in_all;
@@ -52,7 +52,7 @@ static void on_mark(void *arg, const store_result *result)
     w->mark[mark.len] = '\0';
     if (!known)
         return;
-    log_warn("store-lost-data", "%s", "reason=\"its mark is gone: all that it kept is lost\"");
+    log_warn("store-lost-data", "%s", "reason=\"its mark is gone: all its data is lost\"");
     waiters_missed(w->loss->waiters);
 }
 

@@ -1,4 +1,4 @@
-/* A step's results are handled before the pass continues. Called by server.c. */
+/* The results of a step are handled before the pass continues. Called by server.c. */
 #include "calls/sweep.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@ struct sweep {
     store *store;
     alarms *alarms;
     pass *pass;
-    lks_rpc_arena *arena;     /* what the step has found: */
-    const store_value *found; /* a reply, of which element `at` is under way */
+    lks_rpc_arena *arena;     /* of `found` */
+    const store_value *found; /* the reply of the step; element `at` is being handled */
     size_t at;
     stock_home home;
 };
@@ -35,7 +35,7 @@ static void on_sent(void *arg, const store_result *result)
     bring_home(arg);
 }
 
-/* {'OK'}; else it does not come yet. */
+/* The reply is {'OK'} if the units were received; otherwise a later pass tries again. */
 static void on_received(void *arg, const store_result *result)
 {
     sweep *s = arg;
@@ -46,7 +46,7 @@ static void on_received(void *arg, const store_result *result)
         bring_home(s);
 }
 
-/* Handles the results of the step one after the other, then continues the pass. */
+/* Handles the results of the step one after another, then continues the pass. */
 static void bring_home(sweep *s)
 {
     while (!pass_is_stopped(s->pass) && s->at < s->found->n)
@@ -59,7 +59,7 @@ static void bring_home(sweep *s)
 
 /* ---- steps --------------------------------------------------------------------- */
 
-/* From element 2 on: the base of a group, or a move. */
+/* Each element from the second on is the base of a group, or a move. */
 static void on_step(void *arg, const store_value *reply)
 {
     sweep *s = arg;

@@ -316,7 +316,7 @@ lks_code zk_check(const zk_options *options, lks_error *error)
     if (root[0] != '\0' && !requests_is_path(root))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "'%s' is not the path of a node", root);
     if (login && (!strchr(login, ':') || *login == ':'))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the credentials are not user:password");
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the credentials must be user:password");
     return hosts_check(options->hosts, ZK_PORT, error);
 }
 

@@ -1,8 +1,9 @@
-/* RateLimitService: DENIED and BANNED without asking the store. Invariant: an answer from memory is what the store
- * would have answered to the same call at a moment at most REFUSAL_KNOWN_NS ago, and never after the time at which it
- * may pass. So only Checks of one rule and one unit are remembered: no unit is left, so only time, a Refund, a Reset or
- * another policy can change the counter. Of a rule with a penalty only the ban is remembered, because a denied try
- * counts. A Check with a request_id may repeat one that was allowed, and a peek must look. */
+/* RateLimitService: DENIED and BANNED without asking the store. Invariant: an answer from memory is the answer that the
+ * store would have given to the same call at a moment at most REFUSAL_KNOWN_NS ago, and is never given after the time
+ * at which the call may pass. So only Checks of one rule and one unit are remembered: no unit is left, so only time, a
+ * Refund, a Reset or another policy can change the counter. For a rule with a penalty only the ban is remembered,
+ * because a denied try counts. A Check with a request_id may repeat one that was allowed, and a peek must read the
+ * counter. */
 #include <string.h>
 
 #include "services/ratelimit.h"
@@ -78,7 +79,7 @@ void ratelimit_count_rule(lks_check_response *response, const lks_rule_result *r
         response->retry_after_ms = rule->retry_after_ms;
 }
 
-void ratelimit_tell_known(answer *a, lks_check_response *response)
+void ratelimit_answer_known(answer *a, lks_check_response *response)
 {
     const struct ratelimit_question *q = ((const check_kept *)a->plan->kept)->question;
     const int64_t *number = q->known.number;
@@ -95,7 +96,8 @@ void ratelimit_tell_known(answer *a, lks_check_response *response)
     ratelimit_count_rule(response, rule);
 }
 
-/* How long the refusal holds at least, counted from when it was asked for: the store rounds durations up. */
+/* Returns the minimum time for which the refusal holds, counted from when it was requested: the store rounds durations
+ * up. */
 static int64_t holds_ms(const struct ratelimit_question *q, const lks_rule_result *rule)
 {
     if (rule->outcome == LKS_CHECK_OUTCOME_BANNED)

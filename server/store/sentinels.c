@@ -53,16 +53,16 @@ typedef struct sentinel {
     struct sentinel *next;
     char host[HOST_BYTES];
     uint16_t port;
-    bool of_url;        /* else another sentinel has named it, */
-    uint64_t listed_ns; /* at this time last */
+    bool of_url;        /* false: another sentinel named it */
+    uint64_t listed_ns; /* the last time that it was named */
     char id[ID_BYTES];  /* "" = not known yet */
     connection *asks;
     subscription *hears;
     close_barrier barrier;
     greeting greeting;
     sentinel_state state;
-    kept_fault said;    /* why it is lost, as logged; none: it is not */
-    uint64_t asking_ns; /* 0 = it is not being asked */
+    kept_fault logged;  /* why it is lost, as last logged; none: not lost */
+    uint64_t asking_ns; /* 0 = no question is under way */
     bool ask_again;
     answer next_answer, answer;
 } sentinel;
@@ -76,18 +76,18 @@ typedef enum sentinels_state { TRUSTING, DOUBTING, NAMED } sentinels_state;
 
 struct sentinels {
     sentinels_options options;
-    connection_options to; /* all but the address */
+    connection_options to; /* all except the address */
     sentinel *first;
     unsigned n;
     uv_timer_t timer;
     sentinels_state state;
-    uint64_t doubt_ns;     /* when DOUBTING began last */
+    uint64_t doubt_ns;     /* when the last DOUBTING began */
     bool disagree;         /* too few sentinels named an address */
     const char *refusal;   /* why a sentinel did not name the primary; NULL: none refused */
     char host[HOST_BYTES]; /* of the last on_primary */
     uint16_t port;
     char generation[HOST_BYTES + 32];
-    close_barrier barrier; /* of the timer and of each sentinel */
+    close_barrier barrier; /* counts the timer and each sentinel */
 };
 
 static void set_state(sentinels *s, sentinels_state to);
@@ -107,7 +107,7 @@ static bool same_address(const answer *a, const char *host, uint16_t port)
     return a->port == port && strcmp(a->host, host) == 0;
 }
 
-/* How many sentinels name this address with this epoch. */
+/* Returns the number of sentinels that name this address with this epoch. */
 static unsigned votes(const sentinels *s, const answer *for_this, uint64_t now_ns)
 {
     unsigned n = 0;
@@ -118,7 +118,7 @@ static unsigned votes(const sentinels *s, const answer *for_this, uint64_t now_n
     return n;
 }
 
-/* The higher epoch; then the address that more sentinels name; then the current one. */
+/* Prefers the higher epoch; then the address that more sentinels name; then the current one. */
 static bool is_better(const sentinels *s, const answer *a, const answer *best, uint64_t now_ns)
 {
     if (!best || a->epoch != best->epoch)
@@ -127,7 +127,7 @@ static bool is_better(const sentinels *s, const answer *a, const answer *best, u
     return for_a > for_best || (for_a == for_best && same_address(a, s->host, s->port));
 }
 
-/* Two entries of the URL may be one sentinel. */
+/* Two entries of the URL may be the same sentinel. */
 static bool is_another(const sentinel *e)
 {
     for (const sentinel *other = e->of->first; other != e; other = other->next)
@@ -136,7 +136,7 @@ static bool is_another(const sentinel *e)
     return true;
 }
 
-/* Whether the address may get the password: most sentinels of the URL name it, or it has it already. */
+/* Whether the address may get the password: most sentinels of the URL name it, or it already has the password. */
 static bool is_agreed(const sentinels *s, const answer *a, uint64_t now_ns)
 {
     size_t n = 0;
@@ -313,14 +313,14 @@ static void on_greeted(void *arg)
 
     connection_ready(e->asks);
     e->state = GREETED;
-    if (e->said.text[0] != '\0')
+    if (e->logged.text[0] != '\0')
         log_info("sentinel-back", "sentinel=%s:%u", e->host, e->port);
-    fault_keep(&e->said, (store_fault){0});
+    fault_keep(&e->logged, (store_fault){0});
     ask(e);
 }
 
-/* connection.c calls every peer the store. */
-static void say_sentinel(const char *reason, char ret[REASON_BYTES])
+/* Replaces "the store", connection.c's word for every peer, with "the sentinel". */
+static void name_sentinel(const char *reason, char ret[REASON_BYTES])
 {
     static const char other[] = "the store";
     size_t used = 0;
@@ -336,8 +336,8 @@ static void on_down(void *arg, store_fault fault)
     sentinel *e = arg;
     char text[REASON_BYTES];
 
-    say_sentinel(fault.text, text);
-    if (fault_keep(&e->said, (store_fault){fault.reason, text}))
+    name_sentinel(fault.text, text);
+    if (fault_keep(&e->logged, (store_fault){fault.reason, text}))
         log_warn("sentinel-lost", "sentinel=%s:%u reason=\"%s\"", e->host, e->port, text);
     e->state = LOST;
     e->ask_again = false;
@@ -350,7 +350,7 @@ static void on_listening(void *arg)
     ask(arg);
 }
 
-/* "name old-host old-port new-host new-port" */
+/* Reads "name old-host old-port new-host new-port". */
 static void on_switch(void *arg, const char *data, size_t len)
 {
     sentinel *e = arg;
@@ -407,7 +407,7 @@ static void release(void *owner)
     free(e);
 }
 
-/* Removes it from the list after its connections are closed. */
+/* Closes the connections of a sentinel, then removes it from the list. */
 static void leave(sentinel *e)
 {
     if (e->state == LEAVING)
@@ -424,7 +424,7 @@ static void leave(sentinel *e)
 
 /* ---- all of them --------------------------------------------------------------- */
 
-/* Removes sentinels that are lost and that no other names any more. */
+/* Removes lost sentinels that no other sentinel has named for UNLISTED_MS. */
 static void forget_unlisted(sentinels *s)
 {
     uint64_t now_ns = clock_now_ns();
@@ -455,7 +455,7 @@ static void on_timer(uv_timer_t *timer)
                                                               : s->refusal   ? s->refusal
                                                               : s->disagree
                                                                   ? "too few sentinels of --store name the same primary"
-                                                                  : "the sentinels have not told the primary"));
+                                                                  : "the sentinels have not named a primary"));
     forget_unlisted(s);
     ask_all(s);
 }

@@ -59,11 +59,11 @@ def refuses_wrong_settings(folder):
         ("--lock-store", "redis://x/y"): "--lock-store: must be zookeeper://",
         ("--lock-store", "zookeeper://h"): "--lock-store: must be zookeeper://",
         ("--lock-store", "zookeeper://h/"): "--lock-store: must be zookeeper://",
-        ("--lock-store", "zookeeper://h/zookeeper/a"): "a path that is not ZooKeeper's own",
+        ("--lock-store", "zookeeper://h/zookeeper/a"): "a path other than ZooKeeper's own",
         ("--lock-store", "zookeeper:///path"): "--lock-store: '' is not host:port",
         ("--lock-store", "zookeeper://h,h2:x/path"): "--lock-store: 'h2:x' is not host:port",
         ("--lock-store", "zookeeper://h/path/"): "--lock-store: '/path/' is not the path of a node",
-        ("--lock-store", "zookeeper://user@h/path"): "--lock-store: the credentials are not user:password",
+        ("--lock-store", "zookeeper://user@h/path"): "--lock-store: the credentials must be user:password",
         ("--lock-store-namespaces", "a"): "--lock-store-namespaces needs --lock-store",
         ("--lock-store", DEAD, "--lock-store-namespaces", "a,b/c"): "--lock-store-namespaces b/c: may have",
     }.items():
