@@ -60,11 +60,10 @@ static lks_code read_url(const char *url, const char *from, place *ret, zk_optio
     lks_error why;
 
     if (!place_parse(url, ret))
-        return lks_error_set(
-            error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-            "%s: must be zookeeper://[user:password@]host:port,host:port/path, with a path other than "
-            "ZooKeeper's own (/zookeeper)",
-            from);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "%s: must be zookeeper://[user:password@]host:port,host:port/path, with a path other than "
+                             "ZooKeeper's own (/zookeeper)",
+                             from);
     zk->hosts = ret->hosts;
     zk->root = ret->path;
     zk->credentials = ret->login;
