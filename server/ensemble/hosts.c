@@ -90,7 +90,7 @@ bool hosts_have_names(const hosts *h)
 
 /* ---- the addresses ------------------------------------------------------------------- */
 
-static void keep(host *at, const struct addrinfo *all)
+static void keep_addresses(host *at, const struct addrinfo *all)
 {
     char address[INET6_ADDRSTRLEN];
     size_t used = 0;
@@ -120,7 +120,7 @@ static void take_answers(hosts *h)
             h->why = why; /* its known addresses stay */
             continue;
         }
-        keep(at, all);
+        keep_addresses(at, all);
         freeaddrinfo(all);
     }
 }
@@ -209,7 +209,7 @@ lks_code hosts_open(uv_loop_t *loop, const char *text, uint16_t default_port, ho
         h->host[i].is_name = !all;
         if (!all)
             continue;
-        keep(&h->host[i], all);
+        keep_addresses(&h->host[i], all);
         freeaddrinfo(all);
     }
     uv_async_init(loop, &h->answered, on_answered);

@@ -43,8 +43,8 @@ struct zookeeper {
     uint64_t random;
     uint64_t root_id;
     size_t created; /* bytes of the root that were created */
-    bool told;      /* the state was reported, with `reason` */
-    bool told_ready;
+    bool reported;  /* the state was reported, with `reason` */
+    bool reported_ready;
     char reason[ZOOKEEPER_REASON_BYTES];
 
     requests requests;

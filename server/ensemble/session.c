@@ -9,7 +9,7 @@
  * - zookeeper_close blocks for up to 4.5 s while it is connected. So it first gets a dead socket, and the request that
  *   ends the session is written here. LEAVING waits for its answer.
  * - A request that finds the connection broken closes the socket, but leaves sent requests in the library's queues for
- *   the next connection. mend() makes the library clear them.
+ *   the next connection. clear_queues() makes the library clear them.
  * - It resolves its hosts in each zookeeper_interest, unless zoo_set_servers_resolution_delay is -1; then at each
  *   connection, which takes no time for numeric addresses. */
 #include "ensemble/session.h"
@@ -225,7 +225,7 @@ static void report_change(session *s)
 }
 
 /* Ends and reads the library's socket, so that the library finds it broken and clears its queues. */
-static void mend(session *s)
+static void clear_queues(session *s)
 {
     int fd = -1, interest;
     struct timeval until;
@@ -288,7 +288,7 @@ static uint64_t ask(session *s)
 static void turn(session *s)
 {
     if (s->broken && !s->closing)
-        mend(s);
+        clear_queues(s);
     if (zoo_state(s->zh) >= 0)
         uv_timer_start(&s->timer, on_timer, ask(s), 0);
     if (zoo_state(s->zh) < 0) {

@@ -32,16 +32,16 @@ static void start(zookeeper *z);
 static void pause_then_start(zookeeper *z);
 static void check(zookeeper *z);
 
-/* ---- what is told -------------------------------------------------------------------- */
+/* ---- reports -------------------------------------------------------------------------- */
 
 static void report_state(zookeeper *z, const char *reason)
 {
     bool ready = !reason;
 
-    if (z->state == CLOSING || (z->told && z->told_ready == ready && (ready || strcmp(reason, z->reason) == 0)))
+    if (z->state == CLOSING || (z->reported && z->reported_ready == ready && (ready || strcmp(reason, z->reason) == 0)))
         return;
-    z->told = true;
-    z->told_ready = ready;
+    z->reported = true;
+    z->reported_ready = ready;
     snprintf(z->reason, sizeof z->reason, "%s", ready ? "" : reason);
     z->on.state(z->on.arg, ready, ready ? NULL : z->reason);
 }

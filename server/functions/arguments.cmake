@@ -1,8 +1,8 @@
 # cmake -DTABLE=<arguments.txt> -DOUT=<header> -P arguments.cmake
-# Writes the C side of the table: of each line
-#   fn_<function>              what plan_call starts, of each function
+# Writes the C side of the table: for each line
+#   fn_<function>              the function for plan_call
 #   args_<first>(p, .name = value...)   appends the arguments of the last call started
-#   each_<first>(p, .name = value...)   one more of what comes any number of times
+#   each_<first>(p, .name = value...)   appends one set of the arguments that repeat
 #   ARG_<FIRST>_<NAME>, EACH_<FIRST>_<NAME>  their places
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/arguments_table.cmake")
@@ -13,7 +13,7 @@ set(type_int "int64_t ")
 set(type_flag "bool ")
 set(type_bytes "lks_rpc_slice ")
 
-# write_arguments(<args or each> <first function> <name:kind>...): the struct, and what appends it
+# write_arguments(<args or each> <first function> <name:kind>...): writes the struct and the function that appends it
 function(write_arguments what first)
   set(fields "")
   set(steps "")

@@ -1,4 +1,4 @@
-# read_arguments(<arguments.txt>) sets, of its lines:
+# read_arguments(<arguments.txt>) sets, from its lines:
 #   layouts              the first function of each
 #   functions_<first>    all functions of the line
 #   fixed_<first>, each_<first>  their arguments, "name:kind"

@@ -1,10 +1,10 @@
 # cmake -DPARTS=<a.lua;b.lua> -DSERVICES=<c.lua;d.lua> -DTABLE=<arguments.txt> -DOUT=<library> -P embed.cmake
 # Joins the Lua sources into one function library, names it by the digest of its
-# own text, and writes it as <OUT>.lua (to read) and <OUT>.c (to link). The parts of
+# text, and writes it as <OUT>.lua (to read) and <OUT>.c (to link). The parts of
 # a service, <c>_*.lua, come before it.
 #
-# Locals of PARTS are seen by all; each service is a block of its own, because a
-# Lua chunk may have 200 locals only. A handler whose arguments are not those of the table is an error.
+# Locals of PARTS are visible to all; each service is a separate block, because a
+# Lua chunk may have at most 200 locals. A handler whose arguments differ from the table is an error.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/arguments_table.cmake")
 
@@ -24,7 +24,7 @@ foreach(service IN LISTS SERVICES)
   string(APPEND text "end\n")
 endforeach()
 
-# The parameters of each handler, which stands in its define or before as a local function.
+# The parameters of each handler, which is in its define or a local function before it.
 read_arguments("${TABLE}")
 string(REGEX REPLACE ",[ \n]+" ", " joined "${text}")
 foreach(first IN LISTS layouts)

@@ -228,7 +228,7 @@ typedef struct scan {
     int n;
 } scan;
 
-static void take_key(void *arg, const keys_entry *key)
+static void push_key(void *arg, const keys_entry *key)
 {
     scan *s = arg;
 
@@ -263,7 +263,7 @@ static const char *scan_keys(const command_call *c)
         return COMMAND_SYNTAX;
     lua_createtable(c->L, 2, 0);
     lua_newtable(c->L);
-    keys_scan(c->keys, &cursor, (size_t)count, take_key, &s);
+    keys_scan(c->keys, &cursor, (size_t)count, push_key, &s);
     lua_rawseti(c->L, -2, 2);
     snprintf(text, sizeof text, "%llu", (unsigned long long)cursor);
     lua_pushstring(c->L, text);

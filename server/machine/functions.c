@@ -187,7 +187,7 @@ static void push_arguments(lua_State *L, const store_call *call)
     }
 }
 
-/* Pushes a function's callback and returns its flags. */
+/* Pushes a function's callback, on top of a table that stays below it, and returns the function's flags. */
 static unsigned push_function(lua_State *L, const functions *f, const char *name)
 {
     lua_rawgeti(L, LUA_REGISTRYINDEX, f->flags);

@@ -201,7 +201,7 @@ static bool has_prefix(lks_rpc_slice text, const char *prefix)
     return text.len >= strlen(prefix) && memcmp(text.data, prefix, strlen(prefix)) == 0;
 }
 
-static bool says(lks_rpc_slice text, const char *word)
+static bool equals(lks_rpc_slice text, const char *word)
 {
     return text.len == strlen(word) && has_prefix(text, word);
 }
@@ -220,7 +220,7 @@ static bool is_subscribed(void *arg, lks_rpc_slice channel)
     const group *g = arg;
     const lks_rpc_slice server = server_of(channel);
 
-    return says(server, g->quorum->options.server) || nodes_server_is_alive(g->quorum->nodes, server);
+    return equals(server, g->quorum->options.server) || nodes_server_is_alive(g->quorum->nodes, server);
 }
 
 static void keep_for_this_server(group *g, lks_rpc_slice text)
@@ -238,11 +238,11 @@ static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
     group *g = arg;
     const lks_rpc_slice server = server_of(channel);
 
-    if (says(server, EVERY_SERVER)) {
+    if (equals(server, EVERY_SERVER)) {
         g->forces = true;
         return 1;
     }
-    if (says(server, g->quorum->options.server)) {
+    if (equals(server, g->quorum->options.server)) {
         keep_for_this_server(g, text);
         return 1;
     }
@@ -254,7 +254,7 @@ static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
 
 /* ---- reading --------------------------------------------------------------------------- */
 
-static void take_back(group *g)
+static void requeue_running(group *g)
 {
     pending *p;
 
@@ -318,7 +318,7 @@ static void look_for_waiters(group *g)
 static void watch(group *g);
 
 /* Does the remaining work of a group that is KNOWN again. */
-static void settle(group *g)
+static void finish_known(group *g)
 {
     look_for_waiters(g);
     if (g->has_waiters && !g->watches)
@@ -358,7 +358,7 @@ static void begin(group *g, uint64_t now_ns)
 }
 
 /* Decides the writes that were in doubt. */
-static void decide(group *g)
+static void decide_writes(group *g)
 {
     const uint64_t last = stored_write_of(&g->known, g->quorum->options.server);
     const bool applied = g->in_doubt && last == g->write;
@@ -369,7 +369,7 @@ static void decide(group *g)
         answer_calls(g);
         deliver_own(g);
     } else {
-        take_back(g);
+        requeue_running(g);
     }
 }
 
@@ -410,9 +410,9 @@ static void take_read(group *g, zk_code code, const char *data, size_t len, int3
     g->state = GROUP_KNOWN;
     g->floor_version = nodes_floor_version(g->quorum->nodes); /* read before this one */
     g->was_stale = false;
-    decide(g);
+    decide_writes(g);
     deliver_read(g);
-    settle(g);
+    finish_known(g);
 }
 
 static void on_read(void *arg, zk_code code, const char *data, size_t len, int32_t version)
@@ -505,7 +505,7 @@ static void drop_spent(group *g, int64_t now_us)
 
 /* Whether an answer says that a lease runs, or has ended. Another server, whose time of the group differs, must not
  * contradict it later: so the time is written even if the keys do not change. */
-static bool tells_time(const store_value *reply)
+static bool shows_time(const store_value *reply)
 {
     static const char *const words[] = {"ACQUIRED", "NOT_HELD", "LOST", "TOKEN_SPENT", "ENTERED", "LEFT"};
     const store_value *first = reply->type == STORE_ARRAY && reply->n > 0 ? &reply->element[0] : reply;
@@ -516,12 +516,12 @@ static bool tells_time(const store_value *reply)
     return false;
 }
 
-static bool any_tells_time(const group *g)
+static bool any_shows_time(const group *g)
 {
     const pending *p;
 
     TAILQ_FOREACH(p, &g->running, in_list)
-        if (tells_time(p->reply))
+        if (shows_time(p->reply))
             return true;
     return false;
 }
@@ -558,7 +558,7 @@ static void discard_run(group *g, pending *failed)
 
     result.applied = LKS_APPLIED_NO;
     TAILQ_REMOVE(&g->running, failed, in_list);
-    take_back(g);
+    requeue_running(g);
     become_stale(g);
     quorum_end(failed, &result);
 }
@@ -579,7 +579,7 @@ static void run(group *g)
         discard_run(g, failed);
         return;
     }
-    if (keys_changes(g->known.keys) != changes || g->known.sent != sent || (g->version >= 0 && any_tells_time(g))) {
+    if (keys_changes(g->known.keys) != changes || g->known.sent != sent || (g->version >= 0 && any_shows_time(g))) {
         stored_note_write(&g->known, g->quorum->options.server, ++g->write);
         g->data = stored_pack(&g->known, g->arena);
     }
@@ -625,7 +625,7 @@ void group_written(group *g, int32_t version)
     }
     answer_calls(g);
     deliver_own(g);
-    settle(g);
+    finish_known(g);
 }
 
 void group_not_written(group *g, bool in_doubt)
@@ -638,7 +638,7 @@ void group_not_written(group *g, bool in_doubt)
         TAILQ_FOREACH(p, &g->running, in_list)
             p->in_doubt = true;
     } else {
-        take_back(g);
+        requeue_running(g);
     }
     become_stale(g);
 }
@@ -647,7 +647,7 @@ static void end_calls(group *g, lks_code code, store_fault fault)
 {
     pending *p;
 
-    take_back(g);
+    requeue_running(g);
     while ((p = TAILQ_FIRST(&g->waiting))) {
         TAILQ_REMOVE(&g->waiting, p, in_list);
         quorum_fail(p, code, fault);
@@ -671,7 +671,7 @@ void group_end_all(quorum *q)
     }
 }
 
-static void hurry(quorum *q, const pending_list *calls, uint64_t at_ns)
+static void limit_deadlines(quorum *q, const pending_list *calls, uint64_t at_ns)
 {
     pending *p;
 
@@ -680,13 +680,13 @@ static void hurry(quorum *q, const pending_list *calls, uint64_t at_ns)
             loop_timers_set(&q->timers, &p->timer, at_ns < p->deadline_ns ? at_ns : p->deadline_ns);
 }
 
-void group_hurry(quorum *q, uint64_t at_ns)
+void group_limit_deadlines(quorum *q, uint64_t at_ns)
 {
     group *g, *next;
 
     HASH_ITER(hh, q->groups, g, next)
     {
-        hurry(q, &g->waiting, at_ns);
-        hurry(q, &g->running, at_ns);
+        limit_deadlines(q, &g->waiting, at_ns);
+        limit_deadlines(q, &g->running, at_ns);
     }
 }

@@ -38,7 +38,7 @@ struct nodes {
     int32_t forced_version;
 };
 
-static void go_on(nodes *n);
+static void next_step(nodes *n);
 
 static void set_step(nodes *n, step to)
 {
@@ -47,7 +47,7 @@ static void set_step(nodes *n, step to)
     if (to == DONE)
         quorum_set_state(n->quorum, QUORUM_READY, (store_fault){0});
     else
-        go_on(n);
+        next_step(n);
 }
 
 /* Reads the nodes that may have changed. */
@@ -62,7 +62,7 @@ static void on_again(struct timer *timer)
     nodes *n = container_of(timer, nodes, again);
 
     if (n->quorum->state == QUORUM_PREPARING)
-        go_on(n);
+        next_step(n);
     else if (n->quorum->state == QUORUM_READY)
         begin_again(n);
 }
@@ -211,7 +211,7 @@ static void on_listed(void *arg, zk_code code, const char *const *names, size_t 
     if (n->step == LISTING)
         set_step(n, READING_FLOOR);
     else
-        quorum_go_on(n->quorum);
+        quorum_continue(n->quorum);
 }
 
 static void on_floor(void *arg, zk_code code, const char *data, size_t len, int32_t version)
@@ -239,7 +239,7 @@ static void on_forced_watched(void *arg, zk_code code, int32_t version)
         set_step(n, DONE);
 }
 
-static void go_on(nodes *n)
+static void next_step(nodes *n)
 {
     zookeeper *z = n->quorum->zookeeper;
 

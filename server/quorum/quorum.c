@@ -160,20 +160,21 @@ static void on_due(struct timer *timer)
 
 void quorum_set_state(quorum *q, quorum_state to, store_fault fault)
 {
-    const bool changed = q->state != to, was_ready = q->state == QUORUM_READY, told = fault_keep(&q->fault, fault);
+    const bool changed = q->state != to, was_ready = q->state == QUORUM_READY,
+               is_new_fault = fault_keep(&q->fault, fault);
     const quorum_options *options = &q->options;
 
     q->state = to;
     /* PREPARING is short, unless it fails. */
-    if ((changed || told) && to != QUORUM_CLOSED && fault.reason != LKS_REASON_STORE_LOADING)
+    if ((changed || is_new_fault) && to != QUORUM_CLOSED && fault.reason != LKS_REASON_STORE_LOADING)
         options->on_ready(options->arg, to == QUORUM_READY, fault_of(&q->fault));
     if (changed && was_ready)
-        group_hurry(q, clock_in_ms(GRACE_MS));
+        group_limit_deadlines(q, clock_in_ms(GRACE_MS));
     if (!changed || to != QUORUM_READY)
         return;
     group_lost_watches(q); /* changes while it was not connected */
     options->on_listening(options->arg);
-    quorum_go_on(q);
+    quorum_continue(q);
 }
 
 static void on_state(void *arg, bool ready, const char *reason)
@@ -226,7 +227,7 @@ void quorum_todo(group *g)
     if (!g->is_todo)
         TAILQ_INSERT_TAIL(&q->todo, g, in_todo);
     g->is_todo = true;
-    quorum_go_on(q);
+    quorum_continue(q);
 }
 
 static void on_turn(uv_idle_t *turn)
@@ -247,7 +248,7 @@ static void on_turn(uv_idle_t *turn)
     write_flush(q);
 }
 
-void quorum_go_on(quorum *q)
+void quorum_continue(quorum *q)
 {
     if (q->state == QUORUM_READY && !TAILQ_EMPTY(&q->todo))
         uv_idle_start(&q->turn, on_turn);

@@ -102,7 +102,7 @@ void quorum_end(pending *p, const store_result *result);
 void quorum_drop(pending *p); /* for a call that no caller waits for */
 void quorum_fail(pending *p, lks_code code, store_fault fault);
 void quorum_todo(group *g);
-void quorum_go_on(quorum *q); /* continues the work in the next turn of the loop */
+void quorum_continue(quorum *q); /* continues the work in the next turn of the loop */
 
 /* group.c */
 group *group_find(quorum *q, lks_rpc_slice base);
@@ -114,7 +114,7 @@ void group_not_written(group *g, bool in_doubt);
 void group_refuse(group *g, store_fault fault);
 void group_watch_fired(quorum *q, const char *path);
 void group_lost_watches(quorum *q);
-void group_hurry(quorum *q, uint64_t at_ns); /* calls end at at_ns, or at their deadline */
+void group_limit_deadlines(quorum *q, uint64_t at_ns); /* calls end at at_ns, or at their deadline */
 void group_end_all(quorum *q);
 void group_free_all(quorum *q);
 

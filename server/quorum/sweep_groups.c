@@ -60,7 +60,7 @@ static int64_t last_end(const stored_group *s)
     return last_us;
 }
 
-static sighting *see(group_sweep *s, const char *path, const stored_group *found, int32_t version)
+static sighting *note_sighting(group_sweep *s, const char *path, const stored_group *found, int32_t version)
 {
     const size_t len = strlen(path);
     const int64_t last_us = last_end(found);
@@ -153,7 +153,7 @@ static void forget(group_sweep *s, const sighting *seen)
 static void on_group(void *arg, const char *path, const stored_group *found, int32_t version)
 {
     group_sweep *s = arg;
-    const sighting *seen = found ? see(s, path, found, version) : NULL;
+    const sighting *seen = found ? note_sighting(s, path, found, version) : NULL;
 
     if (seen && has_ended(seen))
         forget(s, seen);

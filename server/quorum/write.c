@@ -114,7 +114,7 @@ static void on_written(void *arg, zk_code code, size_t failed, const int32_t *ve
     }
     free(w);
     write_flush(q);
-    quorum_go_on(q);
+    quorum_continue(q);
 }
 
 static int32_t oldest_floor(const group_write *w)

@@ -203,7 +203,7 @@ static bool is_state(lks_rpc_slice text)
     return text.len > 0 && text.len <= TRACE_STATE_BYTES_MAX;
 }
 
-static void see(void *arg, const char *key, lks_rpc_slice value)
+static void on_metadata(void *arg, const char *key, lks_rpc_slice value)
 {
     headers *h = arg;
 
@@ -216,7 +216,7 @@ static void see(void *arg, const char *key, lks_rpc_slice value)
 }
 
 /* Decides by the part of the trace's id that must be random by W3C, so that all services keep the same traces. */
-static bool keeps(const tracing *t, const trace_context *c)
+static bool is_in_ratio(const tracing *t, const trace_context *c)
 {
     uint64_t number = 0;
 
@@ -245,7 +245,7 @@ span *tracing_begin(tracing *t, const sink_call *call, const lks_rpc_method *met
     if (!t || (!t->sampler->asks_parent && !t->sampler->by_ratio && !t->sampler->all))
         return NULL;
     if (call->read_metadata)
-        call->read_metadata(call->metadata, see, &h);
+        call->read_metadata(call->metadata, on_metadata, &h);
     bool has_parent = h.n_parents == 1 && trace_context_exists(&h.parent);
     span *s = memory_alloc(sizeof *s);
     s->method = method;
@@ -260,7 +260,7 @@ span *tracing_begin(tracing *t, const sink_call *call, const lks_rpc_method *met
             random_fill(s->own.trace, sizeof s->own.trace);
     }
     if (!has_parent || !t->sampler->asks_parent)
-        s->own.sampled = keeps(t, &s->own);
+        s->own.sampled = is_in_ratio(t, &s->own);
     if (s->own.sampled)
         make_ids(s);
     return s;
