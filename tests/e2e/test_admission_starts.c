@@ -64,7 +64,8 @@ TEST(beyond_this_machine_only_safe_or_insecure)
         {"grpc://192.0.2.1:7700", "--insecure --policy policy", false},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
-        assert_refused(cases[c].url, cases[c].flags, cases[c].refused ? "an address that other machines can reach" : "not available");
+        assert_refused(cases[c].url, cases[c].flags,
+                       cases[c].refused ? "an address that other machines can reach" : "not available");
 }
 
 /* promise WS8: origins that are none, or that no address would heed, are refused */
