@@ -37,7 +37,7 @@ void log_event(log_level level, const char *event, const char *format, ...) __at
 /* How many lines were dropped. Thread-safe. */
 uint64_t log_lines_lost(void);
 
-/* Logs the event "audit" at level info, even if log_set chose a lower level. */
+/* Logs the event "audit" at level info. It is written at every level of log_set. */
 void log_audit(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Writes a line without its line break; also for tests. `pairs` is the formatted text of the functions above. Returns

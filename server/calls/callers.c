@@ -5,9 +5,9 @@
 #include "calls/callers_state.h"
 
 enum {
-    QUEUES = 16,      /* calls that take may queue for each place to run */
-    SETTLING = 4,     /* calls of one caller that settle may queue for each place to run, besides those that waited */
-    SMALL_QUEUE = 64, /* calls of one owner that may queue when others fill nearly the whole queue */
+    QUEUES = 16,      /* queued calls that take, per place to run */
+    SETTLING = 4,     /* queued calls of one caller that settle, per place to run, besides those that waited */
+    SMALL_QUEUE = 64, /* queued calls of one owner when others fill nearly the whole queue */
     /* Time to start calls in each turn of the loop: for a caller; and while others call, for queued calls, and for the
      * calls of all costly callers together on arrival. */
     TURN_NS = 200 * 1000,
@@ -16,8 +16,8 @@ enum {
     COST_FACTOR_MAX = 8,
     OWNERS_SHARE = 32, /* places of one owner while another calls */
     STALL_NS = 20 * 1000000,
-    LOOK_NS = 200 * 1000, /* the longest that one check of queues takes */
-    QUEUE_PART = 4,       /* a call may queue for this fraction of the time that it has left */
+    LOOK_NS = 200 * 1000, /* the maximum time of one check of queues */
+    QUEUE_PART = 4,       /* a call may queue for 1/QUEUE_PART of the time that it has left */
     NS_PER_MS = 1000000,
 };
 
@@ -96,7 +96,7 @@ static void unpin(caller *c)
     free_when_over(c);
 }
 
-static void tell_room(caller *c)
+static void notify_room(caller *c)
 {
     if (!caller_queues(c) && !c->lost && c->on_room)
         c->on_room(c->arg);
@@ -113,7 +113,7 @@ void callers_on_look(uv_timer_t *look)
         TAILQ_REMOVE(&all->takers, c, in_takers);
         TAILQ_INSERT_TAIL(&all->takers, c, in_takers);
         c->pins++;
-        tell_room(c);
+        notify_room(c);
         unpin(c);
     }
 }
@@ -219,7 +219,7 @@ static void serve(callers *all)
             pace_note(&all->pace, c->moved_ns = clock_now_ns());
         run(call);
         uint64_t began_ns = clock_now_ns();
-        tell_room(c); /* a transport that stopped reading submits what it has read so far */
+        notify_room(c); /* a transport that stopped reading submits what it has read so far */
         all->queue_ns += clock_now_ns() - began_ns;
         unpin(c);
     }

@@ -8,10 +8,10 @@
 #include "calls/callers_state.h"
 
 enum {
-    RESERVE = 4,           /* this fraction of the room to run is not for one kind of calls alone */
+    RESERVE = 4,           /* 1/RESERVE of the room to run is not for one kind of calls alone */
     LONG_NS = 5 * 1000000, /* a queue of this time is long */
     LOOK_MS = 10,          /* how often the length of queues is checked */
-    PRINCIPAL_PART = 2,    /* the fraction of waiting calls that one principal may have */
+    PRINCIPAL_PART = 2,    /* one principal may have 1/PRINCIPAL_PART of the waiting calls */
 };
 
 /* ---- room ------------------------------------------------------------------------- */

@@ -56,7 +56,7 @@ static void on_mark(void *arg, const store_result *result)
     waiters_missed(w->loss->waiters);
 }
 
-static void ask_part(watched_part *w)
+static void check_part(watched_part *w)
 {
     w->asking = true;
     lks_rpc_random_id(w->offered);
@@ -99,7 +99,7 @@ static void forget_others(loss *l)
     }
 }
 
-static void ask(loss *l)
+static void check_parts(loss *l)
 {
     store_part part;
 
@@ -107,7 +107,7 @@ static void ask(loss *l)
         watched_part *w = find_part(l, &part);
         w->current = true;
         if (!w->asking)
-            ask_part(w);
+            check_part(w);
     }
     forget_others(l);
 }
@@ -117,12 +117,12 @@ static void on_timer(uv_timer_t *timer)
     loss *l = timer->data;
 
     if (waiters_any(l->waiters))
-        ask(l);
+        check_parts(l);
 }
 
 void loss_begin(loss *l)
 {
-    ask(l);
+    check_parts(l);
     uv_timer_start(&l->timer, on_timer, LOOK_MS, LOOK_MS);
 }
 

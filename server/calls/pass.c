@@ -47,7 +47,7 @@ static bool enter_part(pass *p, uint32_t from)
     return p->passing;
 }
 
-void pass_go_on(pass *p)
+void pass_continue(pass *p)
 {
     bool more = p->cursor[0] != '\0' || enter_part(p, p->part.slot + 1U);
 

@@ -24,7 +24,7 @@ typedef struct pass_options {
     uint64_t interval_ms;  /* from the end of a pass to the next */
     const char *shared_as; /* only one server at a time makes the passes of this name; NULL: each makes its own */
     /* The step found elements 2 to n of the reply, which is valid until this returns; NULL: the step failed. Then call
-     * pass_go_on, now or later. */
+     * pass_continue, now or later. */
     void (*on_step)(void *arg, const store_value *reply);
     void (*on_end)(void *arg); /* the pass has walked all parts; may be NULL */
     void *arg;
@@ -36,7 +36,7 @@ pass *pass_new(const pass_options *options);
 void pass_begin(pass *p);
 
 /* The owner has handled the results of the step. */
-void pass_go_on(pass *p);
+void pass_continue(pass *p);
 
 /* Begins no more steps. Takes NULL. */
 void pass_stop(pass *p);

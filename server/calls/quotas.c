@@ -92,7 +92,7 @@ static void on_step(void *arg, const store_value *reply)
         add(&u->counting[0], row->element[1].integer);
         add(&u->counting[1], row->element[2].integer);
     }
-    pass_go_on(q->pass);
+    pass_continue(q->pass);
 }
 
 static void log_change(const quotas *q, const usage *u)

@@ -280,7 +280,7 @@ static void set_alarms(const running *r)
 }
 
 /* Acts on the new state after a step of the rounds. */
-static void go_on(running *r, rounds_state state)
+static void handle_state(running *r, rounds_state state)
 {
     if (state == ROUNDS_EXPECTS)
         return;
@@ -320,7 +320,7 @@ static void on_store(void *arg, const store_result *result)
         kept.value = store_value_copy(r->work->rounds.plan.arena, result->value);
     if (r->call.more > 0)
         caller_had_answer(r->call.caller, result->code == LKS_OK ? bytes_of(result->value) : 0);
-    go_on(r, rounds_reply(&r->work->rounds, to->call, &kept, clock_now_ns()));
+    handle_state(r, rounds_reply(&r->work->rounds, to->call, &kept, clock_now_ns()));
 }
 
 /* ---- begin, resume, abandon --------------------------------------------------------- */
@@ -372,7 +372,7 @@ static void on_begin(caller_call *call)
         r->waiter = (waiter){.on_event = on_waiter_event, .released_by = r->span ? &r->span->released_by : NULL};
         waiters_enter(r->target->dispatch->options.waiters, &r->waiter, p->wait_key, p->watches, wait_until(r));
     }
-    go_on(r, rounds_start(&r->work->rounds, now_ns));
+    handle_state(r, rounds_start(&r->work->rounds, now_ns));
 }
 
 static void on_resume(caller_call *call)
@@ -381,7 +381,7 @@ static void on_resume(caller_call *call)
 
     end_stage(r, CALL_WAIT, clock_now_ns());
     restore_call(r);
-    go_on(r, rounds_wake(&r->work->rounds, r->event, clock_now_ns()));
+    handle_state(r, rounds_wake(&r->work->rounds, r->event, clock_now_ns()));
 }
 
 void dispatch_abandon(running *r)

@@ -51,8 +51,8 @@ void waiters_leave(waiters *all, waiter *w);
 
 /* A message on this server's channel:
  *   W <key>                                                  SERVICE_WOKEN
- *   R <number>[,<number>...] <key> <base> <function> <text>  SERVICE_GRANTED with the numbers, to the call whose undo is
- *                                                            function(text); other calls of the key ask the store.
+ *   R <number>[,<number>...] <key> <base> <function> <text>  SERVICE_GRANTED with the numbers, to the call whose undo
+ *                                                            is function(text); other calls of the key ask the store.
  *                                                            When no waiter has the key, function(text) is called until
  *                                                            it succeeds
  *   T <traceparent> <key>                                    sets released_by, and comes before one of the above

@@ -47,7 +47,7 @@ local function check_groups(base, ...)
   local slot = string.match(base, '^[^}]*}')
   for _, other in ipairs({...}) do
     if other ~= '' and string.match(other, '^[^}]*}') ~= slot then
-      fail('INVALID_ARGUMENT', 'group: in a cluster all parts must lie in one group')
+      fail('INVALID_ARGUMENT', 'group: in a cluster all parts must be in one group')
     end
   end
 end
@@ -96,7 +96,7 @@ local function take_stock(e)
     return {unpack(reply, 3)}
   end
   if reply[1] == 'BUCKETED' or reply[1] == 'CLAIM' then
-    fail('FAILED_PRECONDITION', 'stock.group: is in buckets, which lie in groups of their own; use StockService')
+    fail('FAILED_PRECONDITION', 'stock.group: is in buckets, which are separate groups; use StockService')
   end
   if reply[1] ~= 'MORE' then return nil, {'OUT_OF_STOCK', unpack(reply)} end
   services.stock.close(e.order)

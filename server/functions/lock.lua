@@ -626,7 +626,7 @@ end)
 -- Fails for a fence that no lock can have issued: fences are times of the clock, or one more than the last fence.
 local function check_fence_given(fence, now)
   if fence > now + FENCE_AHEAD_US then
-    fail('INVALID_ARGUMENT', "fence: over 24 hours ahead of the store's clock, no lock can have given it")
+    fail('INVALID_ARGUMENT', "fence: over 24 hours ahead of the store's clock; no lock can have issued it")
   end
 end
 

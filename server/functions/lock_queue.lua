@@ -216,7 +216,7 @@ local function with_copy(q, parked, copy)
     if #all >= COPIES_MAX and not is_subscribed(q, server_of(all[i])) then table.remove(all, i) end
   end
   if #all >= COPIES_MAX then
-    fail('RESOURCE_EXHAUSTED', string.format('token: %d calls wait with it already', COPIES_MAX))
+    fail('RESOURCE_EXHAUSTED', string.format('token: %d calls already wait with it', COPIES_MAX))
   end
   all[#all + 1] = copy
   return table.concat(all, ',')

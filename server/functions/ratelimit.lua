@@ -65,7 +65,7 @@ local function retry_at(j)
   return at
 end
 
--- Returns outcome, limit, remaining, and the ms until the check may pass, the counter is full again, and the ban is
+-- Returns outcome, limit, remaining, and the ms until the check may pass, the counter is as if unused, and the ban is
 -- over.
 local function tell(j, now)
   if not j then return 'ALLOWED', MAX_INTEGER, MAX_INTEGER, 0, 0, 0 end

@@ -9,7 +9,7 @@
 --   charge(r, rule, cost, now, key)
 --   receipt(r, now)                   the data that refund needs to find the last charge
 --   refund(r, rule, receipt, cost, now, key)
---   remaining(r, rule, now, key), as_new_at(r, now): when the counter is full again; a past time if it is
+--   remaining(r, rule, now, key), as_new_at(r, now): when the counter is as if unused; a past time if it is
 -- A rule comes from parse_rule in ratelimit_counters.lua. Instants and periods are microseconds.
 
 -- The microsecond in which a counter began distinguishes it from one that Reset removed.

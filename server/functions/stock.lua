@@ -41,7 +41,7 @@ local function refused(s, buyer, lines)
   for i = 1, #lines, 2 do
     local item, held = item_of(s, lines[i]), nil
     if item and item[LIMIT] ~= 0 then
-      if buyer == '' then fail('INVALID_ARGUMENT', 'buyer_id: must be set, an item has a per-buyer limit') end
+      if buyer == '' then fail('INVALID_ARGUMENT', 'buyer_id: must be set, because an item has a per-buyer limit') end
       if item[LIMIT] > 0 then held = held_of(s, lines[i], buyer) else counted = false end
       anybody = 0
     end
@@ -69,7 +69,7 @@ end
 local function known_order(s, way, id, order, buyer, lines)
   if order[HOW] ~= 'CANCEL' then return first_answer(s, way, id, order, buyer, lines) end
   if way == RESERVE then return {'CANCELLED'} end
-  fail('FAILED_PRECONDITION', 'order_id: was cancelled before it came')
+  fail('FAILED_PRECONDITION', 'order_id: was cancelled before the order arrived')
 end
 
 -- A new order of n lines with its first line. Its head is usually the same as in the previous order.

@@ -25,7 +25,7 @@ end
 
 -- ---- items ----
 
--- nil: there is none.
+-- Returns nil if there is none.
 local function item_of(s, sku)
   local items = s.items
   local item = items and items[sku]
@@ -123,7 +123,7 @@ local function order_key(s, id)
   return s.base .. 'stock:o:' .. id
 end
 
--- nil: there is none.
+-- Returns nil if there is none.
 local function load_order(s, id)
   local text = text_of(s, order_key(s, id))
   return text and unpack_order(text) or nil

@@ -39,7 +39,7 @@ define_pass('stock_put_item', {}, function(s, sku, total, buyer_limit, opens_in_
     check_version(tonumber(expected_version), old[VERSION])
     if on_hand < old[RESERVED] + old[SOLD] then
       if pool then return {'SHORT', old[RESERVED] + old[SOLD] - on_hand} end
-      fail('FAILED_PRECONDITION', 'on_hand: less than is reserved and sold')
+      fail('FAILED_PRECONDITION', 'on_hand: must not be less than the reserved and sold units')
     end
     item[VERSION], item[BORN] = old[VERSION] + 1, old[BORN]
     item[ERA] = (pool or old[LIMIT] == 0 and limit > 0) and item[VERSION] or old[ERA]
@@ -99,7 +99,7 @@ define_pass('stock_adjust', {}, function(s, sku, by, adjustment_id, reason, expe
   check_version(tonumber(expected_version), item[VERSION])
   if item[AVAILABLE] + delta < 0 then
     if pool then return {'SHORT', -item[AVAILABLE] - delta} end
-    fail('FAILED_PRECONDITION', 'delta: takes more than is available')
+    fail('FAILED_PRECONDITION', 'delta: takes more units than are available')
   end
   if item[AVAILABLE] + item[RESERVED] + item[SOLD] + delta > MAX_INTEGER then
     fail('INVALID_ARGUMENT', 'delta: on_hand would be over 2^53-1')

@@ -23,7 +23,7 @@ define('stock_split', {}, function(base, now, n)
   local there = elsewhere(base)
   if there then return there end
   if redis.call('EXISTS', base .. 'stock:skus', base .. 'stock:ledger') > 0 then
-    fail('FAILED_PRECONDITION', 'buckets: the group has items or a ledger, and they are not in buckets')
+    fail('FAILED_PRECONDITION', 'buckets: the group already has items or a ledger that are not in buckets')
   end
   local servers = redis.call('SMEMBERS', base .. 'stock:r') -- these readers wait in the wrong place
   write('SET', base .. 'stock:n', n)

@@ -366,7 +366,7 @@ static Google__Protobuf__Duration *duration_of(answer *a, int64_t ms)
     return duration;
 }
 
-/* Reads {outcome, limit, remaining, ms until a check may pass, ms until the counter is full again}. */
+/* Reads {outcome, limit, remaining, ms until a check may pass, ms until the counter is as if unused}. */
 static void fill_counted(answer *a, const asked *d, const store_value *reply, envoy_status *status)
 {
     int outcome = answer_enum(a, reply, 0, &lockstock__v1__check_outcome__descriptor);

@@ -6,10 +6,10 @@
  *    |   \--refused--> RELEASE, if a copy of the call may have locks --> the answer
  *    \--WAIT--> LEAVE_QUEUE, if it may be in that of the locks, and LOOK again; else it waits, then LOOK
  *
- * Invariant: the locks are released only after the store has kept that the token is refused (functions/guard.lua), so no
- * copy of the call answers ENTERED with locks that another copy releases. Only a Leave of locks alone can overtake it. If
- * a call ends without an answer, because its server ends or a store is unreachable, a repeat continues at that step, or
- * the locks end with their lease. */
+ * Invariant: the locks are released only after the store has kept that the token is refused (functions/guard.lua), so
+ * no copy of the call answers ENTERED with locks that another copy releases. Only a Leave of locks alone can overtake
+ * it. If a call ends without an answer, because its server ends or a store is unreachable, a repeat continues at that
+ * step, or the locks end with their lease. */
 #include "memory.h"
 #include "services/guard.h"
 #include "services/lock_part.h"

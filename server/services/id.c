@@ -80,7 +80,7 @@ static void snowflake_next(const ProtobufCMessage *request, plan *p)
 }
 
 /* Sets the error for an id_grant that grants nothing. */
-static void refuse(answer *a, const store_value *reply)
+static void refuse_grant(answer *a, const store_value *reply)
 {
     static const struct {
         const char *word;
@@ -118,7 +118,7 @@ static bool take_grant(answer *a, snowflake *s, size_t count)
         /* The next range must wait for the clock; the server still has its worker. */
         if (strcmp(answer_text(a, reply, 0), "AHEAD") == 0 && snowflake_left(s, a->plan->now_ns, count))
             return true;
-        refuse(a, reply);
+        refuse_grant(a, reply);
         return false;
     }
     snowflake_range range = {

@@ -98,7 +98,7 @@ void ratelimit_answer_known(answer *a, lks_check_response *response)
 
 /* Returns the minimum time for which the refusal holds, counted from when it was requested: the store rounds durations
  * up. */
-static int64_t holds_ms(const struct ratelimit_question *q, const lks_rule_result *rule)
+static int64_t valid_for_ms(const struct ratelimit_question *q, const lks_rule_result *rule)
 {
     if (rule->outcome == LKS_CHECK_OUTCOME_BANNED)
         return rule->banned_ms - 1;
@@ -117,12 +117,12 @@ void ratelimit_learn(const answer *a, const lks_check_response *response)
     const lks_rule_result *rule = response->rules[0];
     recent *r = ratelimit_refusals_of(p->state);
     recent_key key = key_of(q);
-    int64_t stands = holds_ms(q, rule), now = (int64_t)a->now_ns;
-    if (stands <= 0) {
+    int64_t valid_ms = valid_for_ms(q, rule), now = (int64_t)a->now_ns;
+    if (valid_ms <= 0) {
         recent_forget(r, &key, a->now_ns);
         return;
     }
-    uint64_t until = stands < (int64_t)(REFUSAL_KNOWN_NS / MS) ? (uint64_t)stands * MS : REFUSAL_KNOWN_NS;
+    uint64_t until = valid_ms < (int64_t)(REFUSAL_KNOWN_NS / MS) ? (uint64_t)valid_ms * MS : REFUSAL_KNOWN_NS;
     const recent_fact what = {.ask_ns = p->asked_ns + (until < REFUSAL_ASK_NS ? until : REFUSAL_ASK_NS),
                               .until_ns = p->asked_ns + until,
                               .number = {[OUTCOME] = rule->outcome,

@@ -9,7 +9,7 @@
 
 static rounds_state finish(rounds *r, uint64_t now_ns);
 
-static void tell_service(const plan *p, size_t call)
+static void notify_service(const plan *p, size_t call)
 {
     if (p->service->on_store_call)
         p->service->on_store_call(p->state, &p->calls[call]);
@@ -24,7 +24,7 @@ bool rounds_plan(rounds *r, const service_method *method, const ProtobufCMessage
     if (plan_failed(&r->plan))
         return false;
     for (size_t i = 0; i < r->plan.n_calls; i++)
-        tell_service(&r->plan, i);
+        notify_service(&r->plan, i);
     return true;
 }
 
@@ -91,7 +91,7 @@ rounds_state rounds_wake(rounds *r, service_event event, uint64_t now_ns)
     return run_plan(r, now_ns);
 }
 
-static rounds_state go_on(rounds *r, const answer *a, uint64_t now_ns)
+static rounds_state plan_next_round(rounds *r, const answer *a, uint64_t now_ns)
 {
     r->had_effect |= a->applied;
     r->any_succeeded = false;
@@ -136,7 +136,7 @@ static rounds_state finish(rounds *r, uint64_t now_ns)
         return ROUNDS_FAILED;
     }
     if (a.next)
-        return go_on(r, &a, now_ns);
+        return plan_next_round(r, &a, now_ns);
     if (a.waits) {
         r->has_waited = true;
         return ROUNDS_WAITS;
@@ -158,7 +158,7 @@ static const store_value *as_list(lks_rpc_arena *arena, const store_value *value
 
 rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, uint64_t now_ns)
 {
-    tell_service(&r->plan, call);
+    notify_service(&r->plan, call);
     if (result->code == LKS_OK) {
         r->any_succeeded |= !r->plan.prepares;
         r->replies[call] = as_list(r->plan.arena, result->value);

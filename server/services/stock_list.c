@@ -2,8 +2,8 @@
  * made of that namespace and of encoded parts.
  *
  *   "G" sku                                continues after this sku of the group, encoded
- *   "N" cursor { ":" group "/" sku }...    in a token of walk.h: a cursor of a scan ("" = all keys were seen), and encoded
- *                                          items that were found when the page was full
+ *   "N" cursor { ":" group "/" sku }...    in a token of walk.h: a cursor of a scan ("" = all keys were seen), and
+ *                                          encoded items that were found when the page was full
  */
 #include <string.h>
 

@@ -218,7 +218,7 @@ transfer_step transfer_need(transfer *t, unsigned to, const char *const *skus, s
 }
 
 /* Returns the bucket with the most units, other than the destination; the pool is preferred to buckets with as many. */
-static unsigned richest(const transfer *t, size_t sku)
+static unsigned bucket_with_most(const transfer *t, size_t sku)
 {
     unsigned best = t->pull.to == 0 ? 1 : 0;
 
@@ -239,7 +239,7 @@ transfer_step transfer_pull(answer *a, transfer *t)
     for (size_t i = 0; i < t->look.n_skus; i++) {
         const int64_t here = look_available(&t->look, i, t->pull.to);
         const int64_t wanted = t->pull.wanted ? t->pull.wanted[i] - here : t->pull.missing;
-        const unsigned from = richest(t, i);
+        const unsigned from = bucket_with_most(t, i);
         const int64_t there = look_available(&t->look, i, from);
         is_short |= look_total(&t->look, i) - here < wanted;
         /* Half of the units there, so that the next order need not ask again. */

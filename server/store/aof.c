@@ -301,7 +301,7 @@ static int open_copy(int dir_fd, const char *name, off_t end, char *copy)
 }
 
 /* Copies the bytes from `end` on to a separate file and syncs it. */
-static int keep(const char *dir, const char *name, const aof *a, off_t end, char *copy)
+static int keep_cut_bytes(const char *dir, const char *name, const aof *a, off_t end, char *copy)
 {
     int failure = 0, fd = -1, dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -329,7 +329,7 @@ static int cut_at(const char *dir, const char *name, const aof *a, off_t end, ao
     off_t size = ftello(a->file);
     if (size == end)
         return 0;
-    if (end < a->size && (failure = keep(dir, name, a, end, copy)) != 0)
+    if (end < a->size && (failure = keep_cut_bytes(dir, name, a, end, copy)) != 0)
         return failure;
     if (ftruncate(fileno(a->file), end) != 0 || fsync(fileno(a->file)) != 0)
         return errno;

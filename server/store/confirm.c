@@ -87,11 +87,11 @@ static void on_written(void *arg, const redisReply *reply)
 /* WAIT counts only after a write. */
 static void on_waited(void *arg, const redisReply *reply)
 {
-    static const redisReply nobody = {.type = REDIS_REPLY_INTEGER, .integer = 0};
+    static const redisReply no_replica = {.type = REDIS_REPLY_INTEGER, .integer = 0};
     written w = *(written *)arg;
 
     free(arg);
-    w.on_reply(w.arg, reply && reply->type == REDIS_REPLY_INTEGER && !w.done ? &nobody : reply);
+    w.on_reply(w.arg, reply && reply->type == REDIS_REPLY_INTEGER && !w.done ? &no_replica : reply);
 }
 
 /* SET creates a missing key, unless memory is full. */

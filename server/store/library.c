@@ -172,7 +172,7 @@ static void on_last_use(void *arg, const redisReply *reply)
     free(s);
 }
 
-static void look_up(library *l, const char *name)
+static void read_last_use(library *l, const char *name)
 {
     suspect *s = memory_alloc(sizeof *s);
     const char *words[] = {"HGET", l->uses, s->name + strlen(NAME_PREFIX)};
@@ -191,7 +191,7 @@ static void on_libraries(void *arg, const redisReply *reply)
         const redisReply *name = value_field(reply->element[i], "library_name");
         if (name && name->type == REDIS_REPLY_STRING && strncmp(name->str, NAME_PREFIX, strlen(NAME_PREFIX)) == 0 &&
             strcmp(name->str, l->name) != 0 && name->len < NAME_BYTES)
-            look_up(l, name->str);
+            read_last_use(l, name->str);
     }
 }
 

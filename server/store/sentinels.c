@@ -45,7 +45,7 @@ typedef struct answer {
     uint16_t port;
 } answer;
 
-/* LOST <--connection--> GREETED; from both by leave() to LEAVING. */
+/* LOST <--connection--> GREETED; from both by remove_sentinel() to LEAVING. */
 typedef enum sentinel_state { LOST, GREETED, LEAVING } sentinel_state;
 
 typedef struct sentinel {
@@ -56,8 +56,8 @@ typedef struct sentinel {
     bool of_url;        /* false: another sentinel named it */
     uint64_t listed_ns; /* the last time that it was named */
     char id[ID_BYTES];  /* "" = not known yet */
-    connection *asks;
-    subscription *hears;
+    connection *connection;
+    subscription *subscription;
     close_barrier barrier;
     greeting greeting;
     sentinel_state state;
@@ -91,9 +91,9 @@ struct sentinels {
 };
 
 static void set_state(sentinels *s, sentinels_state to);
-static void ask(sentinel *e);
-static void leave(sentinel *e);
-static void add(sentinels *s, const char *host, uint16_t port, bool of_url);
+static void ask_sentinel(sentinel *e);
+static void remove_sentinel(sentinel *e);
+static void add_sentinel(sentinels *s, const char *host, uint16_t port, bool of_url);
 
 /* ---- the primary --------------------------------------------------------------- */
 
@@ -204,7 +204,7 @@ static void on_id(void *arg, const redisReply *reply)
     snprintf(e->id, sizeof e->id, "%s", text_of(reply));
     for (sentinel *other = e->of->first; other && e->id[0] != '\0'; other = other->next)
         if (other != e && other->state == GREETED && strcmp(other->id, e->id) == 0 && !(other->of_url && e->of_url)) {
-            leave(e->of_url ? other : e);
+            remove_sentinel(e->of_url ? other : e);
             return;
         }
 }
@@ -256,7 +256,7 @@ static void note_listed(sentinels *s, const char *host, uint16_t port, const cha
             e->listed_ns = clock_now_ns();
             return;
         }
-    add(s, host, port, false);
+    add_sentinel(s, host, port, false);
 }
 
 static void on_listed(void *arg, const redisReply *reply)
@@ -276,11 +276,11 @@ static void on_listed(void *arg, const redisReply *reply)
     if (e->answer.asked_ns > 0)
         e->of->refusal = NULL;
     if (e->ask_again)
-        ask(e);
+        ask_sentinel(e);
     choose_primary(e->of);
 }
 
-static void ask(sentinel *e)
+static void ask_sentinel(sentinel *e)
 {
     const char *name = e->of->options.url->master;
     const char *const questions[][3] = {{"SENTINEL", "MYID", NULL},
@@ -296,13 +296,13 @@ static void ask(sentinel *e)
         return;
     e->asking_ns = clock_now_ns();
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++)
-        connection_words(e->asks, answers[i], e, questions[i][2] ? 3 : 2, (const char **)questions[i]);
+        connection_words(e->connection, answers[i], e, questions[i][2] ? 3 : 2, (const char **)questions[i]);
 }
 
 static void ask_all(sentinels *s)
 {
     for (sentinel *e = s->first; e; e = e->next)
-        ask(e);
+        ask_sentinel(e);
 }
 
 /* ---- one sentinel's life ------------------------------------------------------- */
@@ -311,12 +311,12 @@ static void on_greeted(void *arg)
 {
     sentinel *e = arg;
 
-    connection_ready(e->asks);
+    connection_ready(e->connection);
     e->state = GREETED;
     if (e->logged.text[0] != '\0')
         log_info("sentinel-back", "sentinel=%s:%u", e->host, e->port);
     fault_keep(&e->logged, (store_fault){0});
-    ask(e);
+    ask_sentinel(e);
 }
 
 /* Replaces "the store", connection.c's word for every peer, with "the sentinel". */
@@ -342,12 +342,12 @@ static void on_down(void *arg, store_fault fault)
     e->state = LOST;
     e->ask_again = false;
     e->asking_ns = 0;
-    subscription_renew(e->hears, fault);
+    subscription_renew(e->subscription, fault);
 }
 
 static void on_listening(void *arg)
 {
-    ask(arg);
+    ask_sentinel(arg);
 }
 
 /* Reads "name old-host old-port new-host new-port". */
@@ -361,12 +361,12 @@ static void on_switch(void *arg, const char *data, size_t len)
     snprintf(text, sizeof text, "%.*s", (int)len, data);
     if (sscanf(text, "%255s %255s %7s", name, host, port_text) != 3 || strcmp(name, s->options.url->master) != 0)
         return;
-    ask(e);
+    ask_sentinel(e);
     if (read_port(port_text, &port))
         s->options.on_demoted(s->options.arg, host, port);
 }
 
-static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
+static void add_sentinel(sentinels *s, const char *host, uint16_t port, bool of_url)
 {
     if (s->n == SENTINELS_MAX || strlen(host) >= HOST_BYTES || host[0] == '\0' || s->barrier.begun)
         return;
@@ -388,8 +388,8 @@ static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
     to.greeting = &e->greeting;
     to.on_down = on_down;
     to.arg = e;
-    e->asks = connection_open(&to);
-    e->hears = subscription_open(&options, &to);
+    e->connection = connection_open(&to);
+    e->subscription = subscription_open(&options, &to);
     while (*last)
         last = &(*last)->next;
     *last = e;
@@ -408,16 +408,16 @@ static void release(void *owner)
 }
 
 /* Closes the connections of a sentinel, then removes it from the list. */
-static void leave(sentinel *e)
+static void remove_sentinel(sentinel *e)
 {
     if (e->state == LEAVING)
         return;
     e->state = LEAVING;
     e->answer.asked_ns = 0;
     close_barrier_add(&e->barrier);
-    connection_close(e->asks, close_barrier_done, &e->barrier);
+    connection_close(e->connection, close_barrier_done, &e->barrier);
     close_barrier_add(&e->barrier);
-    subscription_close(e->hears, close_barrier_done, &e->barrier);
+    subscription_close(e->subscription, close_barrier_done, &e->barrier);
     close_barrier_add(&e->of->barrier);
     close_barrier_begin(&e->barrier, e, release, close_barrier_done, &e->of->barrier);
 }
@@ -431,7 +431,7 @@ static void forget_unlisted(sentinels *s)
 
     for (sentinel *e = s->first; e; e = e->next)
         if (!e->of_url && e->state == LOST && now_ns - e->listed_ns > (uint64_t)UNLISTED_MS * CLOCK_NS_PER_MS)
-            leave(e);
+            remove_sentinel(e);
 }
 
 void sentinels_count(const sentinels *s, unsigned *known, unsigned *answering)
@@ -498,7 +498,7 @@ sentinels *sentinels_open(const sentinels_options *options)
     uv_timer_init(options->loop, &s->timer);
     s->timer.data = s;
     for (size_t i = 0; i < options->url->n_hosts; i++)
-        add(s, options->url->hosts[i].name, options->url->hosts[i].port, true);
+        add_sentinel(s, options->url->hosts[i].name, options->url->hosts[i].port, true);
     sentinels_doubt(s);
     return s;
 }
@@ -506,7 +506,7 @@ sentinels *sentinels_open(const sentinels_options *options)
 void sentinels_close(sentinels *s, void (*closed)(void *arg), void *arg)
 {
     for (sentinel *e = s->first; e; e = e->next)
-        leave(e);
+        remove_sentinel(e);
     close_barrier_handle(&s->barrier, &s->timer);
     close_barrier_begin(&s->barrier, s, free, closed, arg);
 }

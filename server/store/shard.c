@@ -76,12 +76,12 @@ static void check(shard *s)
         connection_drop(s->connection, fault);
         return;
     }
-    bool hears = is_up(s->state) || !s->subscription || subscription_hears(s->subscription);
-    if (!hears)
+    bool listens = is_up(s->state) || !s->subscription || subscription_is_listening(s->subscription);
+    if (!listens)
         fault = subscription_fault(s->subscription);
-    if (verdict == HEALTH_BAD || (!hears && fault.text))
+    if (verdict == HEALTH_BAD || (!listens && fault.text))
         move(s, SHARD_CHECKING, fault);
-    else if (hears)
+    else if (listens)
         move(s, verdict == HEALTH_REFUSES ? SHARD_REFUSING : SHARD_SERVING, fault);
 }
 

@@ -1,9 +1,9 @@
 /* CLUSTER NODES contains epochs, unlike CLUSTER SLOTS, so that the old view of a node that was cut off can be
  * recognized. Its lines:
  *
- *   <id> <host>:<port>[@<bus port>[,<name>...]] <flag>[,<flag>...] <its primary> <ping> <pong> <epoch> <link> <slots>...
+ *   <id> <host>:<port>[@<bus port>[,<name>...]] <flag>[,<flag>...] <its primary> <ping> <pong> <epoch> <link> <slot>...
  *
- * slots: "5", "0-99", or "[5->-<id>]" and "[5-<-<id>]" for a slot that moves, which do not change its owner. */
+ * slot: "5", "0-99", or "[5->-<id>]" and "[5-<-<id>]" for a slot that moves, which do not change its owner. */
 #include "store/slots.h"
 
 #include <stdio.h>

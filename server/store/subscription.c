@@ -20,7 +20,7 @@ struct subscription {
     subscription_options options;
     connection *connection;
     greeting greeting;
-    bool hears;
+    bool listening;
     kept_fault fault; /* the cause of the last loss */
     close_barrier barrier;
 };
@@ -46,7 +46,7 @@ static void on_subscribed(void *arg, const redisReply *reply)
         return;
     }
     connection_ready(s->connection);
-    s->hears = true;
+    s->listening = true;
     s->options.on_listening(s->options.arg);
 }
 
@@ -85,17 +85,17 @@ static void on_down(void *arg, store_fault fault)
 {
     subscription *s = arg;
 
-    bool was_heard = s->hears;
+    bool was_heard = s->listening;
 
-    s->hears = false;
+    s->listening = false;
     fault_keep(&s->fault, fault);
     if (s->options.on_lost)
         s->options.on_lost(s->options.arg, was_heard, fault);
 }
 
-bool subscription_hears(const subscription *s)
+bool subscription_is_listening(const subscription *s)
 {
-    return s->hears;
+    return s->listening;
 }
 
 store_fault subscription_fault(const subscription *s)

@@ -31,7 +31,7 @@ typedef struct subscription_options {
 subscription *subscription_open(const subscription_options *options, const connection_options *to);
 
 /* Whether messages are being received. */
-bool subscription_hears(const subscription *subscription);
+bool subscription_is_listening(const subscription *subscription);
 
 /* Returns why not; text NULL: not known yet. Valid until the next change. */
 store_fault subscription_fault(const subscription *subscription);

@@ -73,7 +73,7 @@ class Quotas(Case):
             self.assertIn('the waiting calls of the namespace "test_waiters" have reached its quota of 1',
                           self.run_cli(*wait, code=None)[1])
             # One that reads waits, too.
-            self.assertIn("as its quota allows, 1", self.run_cli("stock", "read-ledger", "--group", "g", "--wait", "1s", code=None)[1])
+            self.assertIn("have reached its quota of 1", self.run_cli("stock", "read-ledger", "--group", "g", "--wait", "1s", code=None)[1])
             self.out("lock", "acquire", "door", "--token", "a-token-of-16-bytes", "--lease", "10m", "--namespace", "other")
             self.out("lock", "release", "door", "--token", "a-token-of-16-bytes")
             self.assertEqual(waiter.wait(), 0)
