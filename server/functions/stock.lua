@@ -148,23 +148,23 @@ do
     return item or nil
   end
 
-  -- Runs usual Deducts at the beginning of an FCALL for one group.
-  function sell_many(base, words, replies, ran)
+  -- Runs the usual Deducts at the beginning of the calls.
+  function sell_many(base, words, starts, replies)
     local items, keys, is_there, n = {}, {}, {}, 0
-    if words[1] ~= '4' or not plain_item(base, items, words[4]) then return end
-    for i = 1, math.min(#words, 5 * PACKED_MAX), 5 do
-      local id = words[i + 1]
-      if words[i] ~= '4' or is_there[id] then break end
-      n = n + 1
-      is_there[id], keys[n] = true, base .. 'stock:o:' .. id
+    if words[starts[1]] ~= '4' or not plain_item(base, items, words[starts[1] + 3]) then return end
+    for k = 1, math.min(#starts, PACKED_MAX) do
+      local id = words[starts[k] + 1]
+      if words[starts[k]] ~= '4' or is_there[id] then break end
+      is_there[id], keys[k], n = true, base .. 'stock:o:' .. id, k
     end
     if redis.call('EXISTS', unpack(keys)) > 0 then return end
 
-    local entries, texts, keep, sold, at, run = {}, {}, {}, 0, 1, redis.call
+    local entries, texts, keep, sold, run = {}, {}, {}, 0, redis.call
     local item, sku, quantity, units, keep_ms, entry
     for k = 1, n do
-      if words[at + 3] ~= sku or words[at + 4] ~= quantity then
-        sku, quantity = words[at + 3], words[at + 4]
+      local i = starts[k]
+      if words[i + 3] ~= sku or words[i + 4] ~= quantity then
+        sku, quantity = words[i + 3], words[i + 4]
         item = plain_item(base, items, sku)
         if not item then break end
         units, keep_ms, entry = quantity + 0, ms_text(item[RETAIN]), 'DEDUCTED\0' .. sku .. '\0' .. quantity .. '\0'
@@ -175,10 +175,10 @@ do
       else
         item[AVAILABLE], item[SOLD], item[VERSION], item[CHANGED] = left, item[SOLD] + units, item[VERSION] + 1, true
         sold = sold + 1
-        entries[sold], keys[sold], keep[sold] = entry .. words[at + 1] .. '\0', keys[k], keep_ms
-        texts[sold], replies[k] = pack_made(DEDUCT, 1, item[RETAIN], words[at + 2], sku, units, left, item[ERA]), left
+        entries[sold], keys[sold], keep[sold] = entry .. words[i + 1] .. '\0', keys[k], keep_ms
+        texts[sold] = pack_made(DEDUCT, 1, item[RETAIN], words[i + 2], sku, units, left, item[ERA])
+        replies[k] = left
       end
-      ran.calls, at = k, at + 5
     end
     if sold == 0 then return end
     write_entries(base, sold, table.concat(entries, '\0'))
