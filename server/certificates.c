@@ -5,7 +5,7 @@
 
 enum { WARN_DAYS = 14, DAY_S = 86400 };
 
-/* Whether it ends soon or has ended. ends_s 0: there is none. */
+/* Whether the certificate ends within WARN_DAYS or has ended. ends_s is 0 if there is no certificate. */
 static bool is_ending(int64_t ends_s)
 {
     return ends_s != 0 && time(NULL) >= (time_t)ends_s - WARN_DAYS * DAY_S;
@@ -16,15 +16,16 @@ static bool is_over(int64_t ends_s)
     return time(NULL) >= (time_t)ends_s;
 }
 
-static void write_text(const char *of, int64_t ends_s, char text[CONDITION_TEXT_BYTES])
+static void write_text(const char *setting, int64_t ends_s, char text[CONDITION_TEXT_BYTES])
 {
     char end[32];
     const time_t at = (time_t)ends_s;
     struct tm utc;
 
     strftime(end, sizeof end, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &utc));
-    snprintf(text, CONDITION_TEXT_BYTES, "the certificate of %s %s at %s%s", of, is_over(ends_s) ? "ended" : "ends",
-             end, is_over(ends_s) ? ": who checks it refuses the connection" : "");
+    snprintf(text, CONDITION_TEXT_BYTES, "the certificate of %s %s at %s%s", setting,
+             is_over(ends_s) ? "ended" : "ends", end,
+             is_over(ends_s) ? ": peers that check it refuse the connection" : "");
 }
 
 static bool all_encrypted(const settings *config)

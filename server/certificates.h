@@ -1,4 +1,4 @@
-/* When the certificates of the settings end. */
+/* Watches when the certificates in the settings end. */
 #ifndef LOCKSTOCK_SERVER_CERTIFICATES_H
 #define LOCKSTOCK_SERVER_CERTIFICATES_H
 
@@ -9,8 +9,8 @@
 #include "net/wires.h"
 #include "store/store.h"
 
-/* Writes what is to be said of the first one that has ended or ends soon, "" when there is none. Returns whether nobody
- * can be served for it. */
+/* Writes a warning about the first certificate that has ended or ends soon; "" if there is none. Returns true if no
+ * client can connect because of it. */
 bool certificates_look(const settings *config, const wires *w, const store *st, char text[CONDITION_TEXT_BYTES]);
 
 #endif

@@ -28,7 +28,8 @@ static lks_code check_exposure(const settings *config, const identity *known, co
     if (!wires_is_exposed(address) || safe || config->insecure)
         return LKS_OK;
     return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                         "--listen %s: beyond this machine only with TLS and --policy, or --insecure", address);
+                         "--listen %s: an address that other machines can reach needs TLS and --policy, or --insecure",
+                         address);
 }
 
 lks_code check_wrong_address(const char *address, const lks_error *why, lks_error *error)
@@ -59,7 +60,7 @@ static lks_code check_origin(const char *origin, lks_error *error)
                          "--allow-origin %s: must be scheme://host or scheme://host:port", origin);
 }
 
-/* The part that is bound: host:port, or a path. */
+/* Returns the part of the address that the server binds: host:port, or a path. */
 static const char *place_of(const char *address, size_t *len)
 {
     const char *end = strstr(address, "://"), *place = end ? end + 3 : address;
@@ -68,7 +69,7 @@ static const char *place_of(const char *address, size_t *len)
     return place;
 }
 
-/* Whether an address before the n-th has the same place. Port 0 is a port of its own each time. */
+/* Whether an address before the n-th binds the same host and port or the same path. Port 0 is a new port each time. */
 static bool is_given_before(const settings *config, size_t n)
 {
     size_t len, other_len;
@@ -84,7 +85,7 @@ static bool is_given_before(const settings *config, size_t n)
     return false;
 }
 
-/* The addresses. `for_pages`: one is of WebSocket. */
+/* Checks the addresses. Sets *for_pages if one of them is a WebSocket address. */
 static lks_code check_addresses(const settings *config, bool starts, const identity *known, const tls_files *files,
                                 bool *for_pages, lks_error *error)
 {
@@ -100,7 +101,7 @@ static lks_code check_addresses(const settings *config, bool starts, const ident
         }
         if (code == LKS_OK && is_given_before(config, i))
             code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                                 "--listen %s: its host and port, or its path, are another address's, too", address);
+                                 "--listen %s: another address has the same host and port, or the same path", address);
         *for_pages = *for_pages || wires_is_for_pages(address);
     }
     return code;
@@ -129,7 +130,7 @@ lks_code check_store(const settings *config, lks_error *error)
         return code;
     if (config->wait_replicas > 0 && parsed.kind == URL_EMBEDDED)
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "--wait-replicas needs a --store that has replicas, an embedded one has none");
+                             "--wait-replicas needs a --store with replicas; an embedded store has none");
     else
         code = secrets_load(&way, &files, &parsed, error);
     secrets_clear(&way);
@@ -158,10 +159,10 @@ static lks_code check_wires(const settings *config, bool starts, const identity 
         code = check_addresses(config, starts, known, &files, &for_pages, error);
     if (code == LKS_OK && config->allow_origin.n > 0 && !for_pages)
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "--allow-origin needs an address of ws:// or wss://");
+                             "--allow-origin needs a ws:// or wss:// address in --listen");
     if (code == LKS_OK && config->console && !serves_http(config))
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "--console needs an address of http:// or https://");
+                             "--console needs an http:// or https:// address in --listen");
     return code;
 }
 
@@ -199,17 +200,17 @@ lks_code check_settings(const settings *config, bool starts, identity **ret, lks
 
 /* ---- files ------------------------------------------------------------------------ */
 
-static void warn_of_mode(const char *path, mode_t not_for_others, const char *reason)
+static void warn_of_mode(const char *path, mode_t unsafe_bits, const char *reason)
 {
     struct stat file;
 
-    if (path && stat(path, &file) == 0 && (file.st_mode & not_for_others))
+    if (path && stat(path, &file) == 0 && (file.st_mode & unsafe_bits))
         log_warn("file-mode", "file=%s mode=%03o reason=\"%s\"", path, (unsigned)file.st_mode & 0777, reason);
 }
 
 void check_modes(const settings *config)
 {
-    static const char writable[] = "others may write it", readable[] = "others may read it";
+    static const char writable[] = "other users can write it", readable[] = "other users can read it";
 
     warn_of_mode(config->policy, S_IWGRP | S_IWOTH, writable);
     warn_of_mode(config->tokens, S_IWGRP | S_IWOTH, writable);

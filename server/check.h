@@ -1,4 +1,4 @@
-/* Whether the settings can be used, as far as that is known before anything is made or started. */
+/* Checks the settings before the server makes or starts anything. */
 #ifndef LOCKSTOCK_SERVER_CHECK_H
 #define LOCKSTOCK_SERVER_CHECK_H
 
@@ -9,23 +9,23 @@
 #include "net/wires.h"
 #include "store/store.h"
 
-/* Reads the files that are named, too. starts: the addresses must also be free. On success *ret is the caller's to
- * free. The error names the setting. */
+/* Also reads the files that the settings name. starts: also checks that the addresses are free. On success the caller
+ * frees *ret. The error names the setting. */
 lks_code check_settings(const settings *config, bool starts, identity **ret, lks_error *error);
 
-/* Warns about files with unsafe modes: a policy that others may write, a key that others may read. */
+/* Warns about files with unsafe modes: a policy that other users can write, a key that they can read. */
 void check_modes(const settings *config);
 
 tls_files check_tls_files(const settings *config);
 store_files check_store_files(const settings *config);
 
-/* The store's URL, and the files that are read for it. */
+/* Checks the store's URL and the files that are read for it. */
 lks_code check_store(const settings *config, lks_error *error);
 
 /* The error for an address that needs a certificate. */
 extern const char check_no_certificate[];
 
-/* An error about an address. Returns the code of `why`. */
+/* Sets an error about an address. Returns the code of `why`. */
 lks_code check_wrong_address(const char *address, const lks_error *why, lks_error *error);
 
 #endif

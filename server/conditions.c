@@ -1,5 +1,5 @@
-/* Invariant: the log has a line for each change, and `ready` last where calls can be served. Called by server.c, and
- * read by services/admin.c. */
+/* Invariant: the log has a line for each change; if calls can then be served, the line `ready` is the last one. Called
+ * by server.c, and read by services/admin.c. */
 #include "conditions.h"
 
 #include <stdio.h>
@@ -11,7 +11,8 @@
 #include "commit.h"
 #include "log.h"
 
-/* The log's words for what does not block, and for its end; what blocks is "not-ready", and its end "ready". */
+/* The events of conditions that do not block calls, and of their ends. A blocking condition is logged as "not-ready",
+ * and its end as "ready". */
 static const struct kind {
     const char *about, *event, *over;
 } kinds[CONDITIONS] = {
@@ -55,7 +56,7 @@ bool conditions_ready(const conditions *c, const char **reason)
     return !first || !first->blocks;
 }
 
-static void say(condition_about about, const condition *now)
+static void log_change(condition_about about, const condition *now)
 {
     const struct kind *kind = &kinds[about];
 
@@ -80,7 +81,7 @@ bool conditions_set(conditions *c, condition_about about, bool blocks, lks_reaso
     now->blocks = blocks;
     now->reason = reason;
     snprintf(now->text, sizeof now->text, "%s", text);
-    say(about, now);
+    log_change(about, now);
     bool was_ready = c->ready;
     c->ready = conditions_ready(c, NULL);
     if (c->ready && (!was_ready || (about == CONDITION_STORE && !now->text[0])))

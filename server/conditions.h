@@ -9,7 +9,7 @@
 
 #include <lockstock/reason.h>
 
-/* At most one thing is wrong with each at a time. */
+/* What a condition is about. There is at most one condition for each. */
 typedef enum condition_about {
     CONDITION_STORE,
     CONDITION_LOCK_STORE,
@@ -22,33 +22,33 @@ enum { CONDITION_TEXT_BYTES = 640 };
 
 typedef struct condition {
     const char *about;               /* "store", "lock-store", "certificate", "servers"; static */
-    char text[CONDITION_TEXT_BYTES]; /* for people; empty: nothing is wrong */
-    lks_reason reason;               /* NONE: there is no word for it */
-    bool blocks;                     /* calls cannot be served while it lasts */
+    char text[CONDITION_TEXT_BYTES]; /* for people; empty: no fault */
+    lks_reason reason;               /* NONE: no reason word */
+    bool blocks;                     /* calls cannot be served during it */
     int64_t since_ms;                /* since 1970 */
 } condition;
 
-/* The caller's; conditions_init makes it. */
+/* Owned by the caller; conditions_init initializes it. */
 typedef struct conditions {
     condition of[CONDITIONS];
     bool ready;
 } conditions;
 
-/* Nothing is known of the store yet, so nothing can be served; that is not logged. */
+/* At first the store is not connected, so no call can be served. Not logged. */
 void conditions_init(conditions *c);
 
-/* At the start: what is so until it is told otherwise. Not logged. */
+/* Sets the condition that holds at the start, until conditions_set. Not logged. */
 void conditions_expect(conditions *c, condition_about about, const char *text);
 
-/* text: what is wrong; NULL: nothing is. reason: as a word, for the log. Returns whether that is new, and then has
- * logged it: a beginning once, another text, an end. */
+/* Sets or ends a condition. text: the fault; NULL: none. reason: the word for the log. Returns true, after logging it,
+ * if this is a change: a new fault, another text or another `blocks`, or an end. */
 bool conditions_set(conditions *c, condition_about about, bool blocks, lks_reason reason, const char *text);
 
-/* Whether calls can be served. *reason, if not NULL: what is wrong, what blocks first; NULL: nothing. Valid until
- * the next change. */
+/* Whether calls can be served. Sets *reason, if not NULL, to the text of a current fault, a blocking one first; NULL:
+ * no fault. Valid until the next change. */
 bool conditions_ready(const conditions *c, const char **reason);
 
-/* The i-th thing that is wrong; false: there is none. */
+/* Copies the i-th current fault; returns false if there are fewer. */
 bool conditions_look(const conditions *c, size_t i, condition *ret);
 
 #endif

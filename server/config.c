@@ -136,7 +136,7 @@ typedef enum source { SOURCE_DEFAULT, SOURCE_FILE, SOURCE_ENVIRONMENT, SOURCE_FL
 
 typedef struct loading {
     settings *config;
-    source source; /* that is being read */
+    source source; /* the one that is being read */
     const char *file;
     lks_code code;
     lks_error *error;
@@ -236,7 +236,7 @@ static lks_code unknown_flag(const loading *l, const argument *arg)
                          similar_question(&s, question));
 }
 
-/* Only values have no dashes, so an argument without dashes after a bool is the value of the bool. */
+/* Only values begin without dashes, so an argument without dashes after a bool is the value of the bool. */
 static bool is_bool_without_value(const option *key, const argument *arg, const arguments *args)
 {
     return key && key->type == OPTION_BOOL && !arg->value &&

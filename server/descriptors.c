@@ -1,4 +1,4 @@
-/* Called once by main, before anything is opened. The hard limit is the administrator's and is left as it is. */
+/* Called once by main, before anything is opened. The hard limit is the administrator's choice and is not changed. */
 #include "descriptors.h"
 
 #include <errno.h>
@@ -17,12 +17,12 @@ lks_code descriptors_raise(long *connections, lks_error *error)
     limit.rlim_cur = limit.rlim_max;
     if (before != limit.rlim_max && setrlimit(RLIMIT_NOFILE, &limit) != 0)
         limit.rlim_cur = before;
-    if (limit.rlim_cur >= (rlim_t)*connections + DESCRIPTORS_RESERVE) /* also when there is no limit */
+    if (limit.rlim_cur >= (rlim_t)*connections + DESCRIPTORS_RESERVE) /* also true without a limit */
         return LKS_OK;
     if (limit.rlim_cur <= DESCRIPTORS_RESERVE)
         return lks_error_set(
             error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-            "descriptors: this process may have %llu (ulimit -Hn, LimitNOFILE), and needs more than %d",
+            "descriptors: the limit of this process is %llu (ulimit -Hn, LimitNOFILE); it needs more than %d",
             (unsigned long long)limit.rlim_cur, DESCRIPTORS_RESERVE);
     long wanted = *connections;
     *connections = (long)(limit.rlim_cur - DESCRIPTORS_RESERVE);

@@ -6,13 +6,13 @@
 
 enum { DIGEST_BYTES = 32, DIGEST_HEX_LEN = 2 * DIGEST_BYTES };
 
-/* Ends the process (abort) if there is no SHA-256: no answer would be right without it. */
+/* Aborts the process if SHA-256 is not available: every answer would be wrong without it. */
 void digest_of(const void *data, size_t len, unsigned char digest[DIGEST_BYTES]);
 
-/* The same in small hex digits. */
+/* The same as lower-case hex digits. */
 void digest_hex(const void *data, size_t len, char text[DIGEST_HEX_LEN + 1]);
 
-/* The same of data that comes in parts. digest_end frees it. */
+/* The same for data in several parts. digest_end frees it. */
 typedef struct digest_parts digest_parts;
 digest_parts *digest_begin(void);
 void digest_more(digest_parts *d, const void *data, size_t len);

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* The seed is chosen once in a process. Thread-safe. */
+/* The seed is chosen once per process. Thread-safe. */
 unsigned hashed_of(const void *key, size_t len);
 
 #define HASH_FUNCTION(key, len, hash) ((hash) = hashed_of(key, len))

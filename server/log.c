@@ -1,7 +1,7 @@
 /* Invariant: one event is one line, written by one write(2), so lines of threads and processes that share the
- * descriptor never mix. A slow reader blocks nothing: a line that does not fit is dropped and counted. The descriptor
- * is shared with other processes, so it is not made non-blocking: a socket is written with MSG_DONTWAIT, and poll
- * reports when a pipe has room for a line of PIPE_BUF. */
+ * descriptor never mix. A slow reader blocks nothing: a line that does not fit is dropped and counted. Other processes
+ * share the descriptor, so it is not made non-blocking: a socket is written with MSG_DONTWAIT, and for a pipe poll
+ * reports whether there is room for a line of PIPE_BUF. */
 #include "log.h"
 
 #include <errno.h>
@@ -23,10 +23,10 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const char *const format_names[] = {"logfmt", "json"};
 static log_level threshold = LOG_LEVEL_INFO;
 static log_format written = LOG_FORMAT_LOGFMT;
-static atomic_uint left_out; /* lines, since one was written */
-static atomic_ullong lost;   /* lines, ever */
+static atomic_uint left_out; /* dropped lines since the last written one */
+static atomic_ullong lost;   /* dropped lines, in all */
 
-/* The index of a word in a list; -1: it is none of them. */
+/* Returns the index of a word in a list; -1: not found. */
 static int index_of(const char *text, const char *const words[], int n)
 {
     while (--n >= 0 && strcmp(text, words[n]) != 0)
@@ -62,7 +62,7 @@ void log_set(log_level level, log_format format)
 
 typedef struct text {
     char *at;
-    size_t len, size; /* a NUL's room is kept */
+    size_t len, size; /* one byte is reserved for the NUL */
 } text;
 
 static void put(text *to, char c)
@@ -77,7 +77,7 @@ static void put_text(text *to, const char *from)
         put(to, *from++);
 }
 
-/* Inside of quotes, of either format. */
+/* Puts a quoted value, for both formats. */
 static void put_quoted(text *to, const char *from, size_t len)
 {
     const char *end = from + len;
@@ -136,7 +136,7 @@ static void put_pair(text *to, log_format format, const char *key, size_t key_le
         put_quoted(to, value, len);
 }
 
-/* Behind a key and its "=": where the value's text ends, which may be in quotes. */
+/* Returns the end of a value, which may be in quotes. `value` begins after the "=". */
 static const char *end_of_value(const char *value)
 {
     if (*value != '"')
@@ -152,7 +152,7 @@ static const char *end_of_value(const char *value)
 size_t log_line(log_format format, const char *time, const char *level, const char *event, const char *pairs,
                 char *line, size_t size)
 {
-    text to = {line, 0, size - 1}; /* and the end of JSON */
+    text to = {line, 0, size - 1}; /* one more byte for the end of JSON */
 
     put_pair(&to, format, "time", 4, time, strlen(time));
     put_pair(&to, format, "level", 5, level, strlen(level));
@@ -174,7 +174,7 @@ size_t log_line(log_format format, const char *time, const char *level, const ch
     return to.len;
 }
 
-/* False: there is no room for it now. When stderr is closed the line counts as written. */
+/* Returns false if there is no room for the line now. When stderr is closed the line counts as written. */
 static bool write_now(const char *line, size_t len)
 {
     struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};

@@ -21,13 +21,13 @@ bool log_level_parse(const char *text, log_level *ret);
 /* "logfmt", "json". False: none of them. */
 bool log_format_parse(const char *text, log_format *ret);
 
-/* Call it before other threads start. Events below `level` are dropped. */
+/* Call this before other threads start. Events below `level` are dropped. */
 void log_set(log_level level, log_format format);
 
 /* `event` is one word. `format` gives key=value pairs separated by a space; a value with spaces is in double quotes and
- * may contain anything but a quote followed by a space, a word and =. Line breaks become spaces, and bytes that are no
- * UTF-8 become ?. Thread-safe. Never blocks: a line is dropped when the pipe is full, and event=log-lines-lost counts
- * these before the next line. */
+ * may contain anything but a quote followed by a space, a word and =. Line breaks become spaces, and invalid UTF-8
+ * becomes ?. Thread-safe. Never blocks: a line is dropped when the pipe is full, and the event log-lines-lost before
+ * the next line counts the dropped lines. */
 void log_event(log_level level, const char *event, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define log_error(...) log_event(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warn(...) log_event(LOG_LEVEL_WARN, __VA_ARGS__)
@@ -37,11 +37,11 @@ void log_event(log_level level, const char *event, const char *format, ...) __at
 /* How many lines were dropped. Thread-safe. */
 uint64_t log_lines_lost(void);
 
-/* The event "audit" at level info. It is written whatever log_set chose. */
+/* Logs the event "audit" at level info. It is written at every level of log_set. */
 void log_audit(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A line as it is written, without its end: for tests. `pairs` are what the functions above make of their format.
- * Returns its length, less than size. */
+/* Writes a line without its line break; also for tests. `pairs` is the formatted text of the functions above. Returns
+ * its length, which is less than size. */
 size_t log_line(log_format format, const char *time, const char *level, const char *event, const char *pairs,
                 char *line, size_t size);
 

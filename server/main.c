@@ -1,6 +1,6 @@
-/* lockstockd. Reads the settings, runs the server, says in one line what is wrong
- * when something is. Exit: 0 drained, 1 could not run, which may be better the next time, 2 bad settings, 78
- * settings or data of its own that are not served as they are (EX_CONFIG). Its unit starts it again after 1 only. */
+/* lockstockd. Reads the settings and runs the server; prints one line about a failure. Exit status: 0 drained; 1 could
+ * not run, and another try may succeed; 2 wrong settings; 78 (EX_CONFIG) settings or data of the server's own that it
+ * refuses to serve as they are. The systemd unit restarts it only after 1. */
 #include <stdio.h>
 
 #include <lockstock/version.h>

@@ -1,4 +1,4 @@
-/* Invariant: nothing here returns NULL; memory.h has the reason. */
+/* Invariant: no function here returns NULL; memory.h has the reason. */
 #include "memory.h"
 
 #include <malloc.h>
@@ -63,7 +63,7 @@ char *memory_copy_in(lks_rpc_arena *arena, const void *data, size_t len)
 
 char *memory_printf_in(lks_rpc_arena *arena, const char *format, ...)
 {
-    char brief[128]; /* most are */
+    char brief[128]; /* enough for most texts */
     va_list args;
 
     va_start(args, format);

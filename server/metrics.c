@@ -25,7 +25,7 @@ static void write_calls(const server_parts *of, metrics_text *t)
     metrics_sample(t, "state=\"waiting\"", (double)of->config->waiting);
 }
 
-/* In the arena. */
+/* Returns a JSON string in the arena. */
 static const char *quote(lks_rpc_arena *arena, const char *text)
 {
     char *out = lks_rpc_arena_alloc(arena, QUOTE_JSON_BYTES(strlen(text)) + 1);
@@ -44,7 +44,7 @@ static void put_principal(metrics_text *t, const char *name, const char *more, d
         metrics_sample(t, labels, value);
 }
 
-/* The names are the operator's, and as many as the policy file has. */
+/* The names come from the operator's policy file, so the file limits how many label values there are. */
 static void write_principals(const server_parts *of, metrics_text *t)
 {
     identity_use one;
@@ -63,7 +63,7 @@ static void write_principals(const server_parts *of, metrics_text *t)
             put_principal(t, one.principal, "", (double)one.token_ends);
 }
 
-/* Of a primary; -1: it is not known. */
+/* These return a value of a primary; -1: unknown. */
 static int64_t replicas(const store_primary *one)
 {
     return one->tells_replicas ? (int64_t)one->n_replicas : -1;

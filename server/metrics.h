@@ -13,13 +13,13 @@
 
 struct uv_loop_s;
 
-/* What knows of the server; a part that is closed is NULL. */
+/* The parts of the server that the metrics read. A closed part is NULL. */
 typedef struct server_parts {
     const settings *config;
     struct uv_loop_s *loop;
     const conditions *conditions;
     const store *store;
-    const quorum *quorum; /* NULL: there is none */
+    const quorum *quorum; /* NULL: no lock store */
     const identity *identity;
     const budget *budget;
     const callers *callers;

@@ -1,4 +1,4 @@
-/* Called by server.c at its start and when files were read again. */
+/* Called by server.c at the start and after a reload. */
 #include "note.h"
 
 #include <inttypes.h>
@@ -10,14 +10,14 @@
 
 #include "commit.h"
 
-enum { NAMESPACES_BYTES = 128, ID_BYTES = 24, POLICY_DIGITS = 12 }; /* the first ones of the digest */
+enum { NAMESPACES_BYTES = 128, ID_BYTES = 24, POLICY_DIGITS = 12 }; /* the first digits of the digest */
 
 static const char *word(bool value)
 {
     return value ? "true" : "false";
 }
 
-/* Hosts may differ in their order and names, and the password is nobody's business. */
+/* Leaves out the hosts, whose order and names may differ between servers, and the password, which is secret. */
 static const char *lock_path(const settings *c)
 {
     const char *path = c->lock_store ? strchr(c->lock_store + strlen("zookeeper://"), '/') : NULL;
@@ -30,7 +30,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* In the order of their names. */
+/* Writes the namespaces sorted by name. */
 static void write_namespaces(const config_list *list, char *text, size_t size)
 {
     char *names[CONFIG_LIST_MAX];

@@ -1,4 +1,4 @@
-/* Invariant: each datagram has the complete state, so a later one replaces one that found no room. Called by
+/* Invariant: each datagram has the complete state, so a later one replaces one that could not be sent. Called by
  * server.c. */
 #include "notify.h"
 
@@ -29,18 +29,18 @@ struct notify {
     struct sockaddr_un to;
     socklen_t to_len;
     uint64_t beat_ms;   /* 0: no watchdog */
-    uint64_t within_us; /* of STOPPING */
+    uint64_t within_us; /* the time limit of STOPPING */
     phase phase;
     bool ready;
     bool unsent;                /* the manager does not have the latest state */
-    bool failed;                /* and that was logged */
-    char reason[REASON_BYTES];  /* why it is not ready, or not wholly, or ends; empty: none */
+    bool failed;                /* the last send failed, and that was logged */
+    char reason[REASON_BYTES];  /* why it is not ready, a warning, or why it ends; empty: none */
     char failure[REASON_BYTES]; /* of the last reload; empty: none */
 };
 
 static void on_timer(uv_timer_t *timer);
 
-/* False: there is no room for it now. What fails otherwise is not sent again. */
+/* Returns false if there is no room for the datagram now. After any other failure the text is not sent again. */
 static bool send_text(notify *n, const char *text)
 {
     ssize_t sent = sendto(n->fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&n->to, n->to_len);
@@ -52,7 +52,7 @@ static bool send_text(notify *n, const char *text)
     return !full;
 }
 
-/* One line of the protocol. */
+/* Copies text as one line of the protocol. */
 static void copy_line(char *to, const char *from)
 {
     snprintf(to, REASON_BYTES, "%s", from ? from : "");
@@ -70,7 +70,7 @@ static const char *status(const notify *n)
     return n->reason[0] ? "not ready: " : "starting";
 }
 
-static void say(notify *n)
+static void send_state(notify *n)
 {
     char text[1024], state[80] = "";
 
@@ -94,10 +94,10 @@ static void on_timer(uv_timer_t *timer)
     if (n->beat_ms > 0)
         send_text(n, "WATCHDOG=1");
     if (n->unsent)
-        say(n);
+        send_state(n);
 }
 
-/* "/path", or "@name" of what is in no directory. */
+/* Reads "/path", or "@name" of an abstract socket. */
 static bool read_address(notify *n, const char *text)
 {
     size_t len = strlen(text);
@@ -112,7 +112,7 @@ static bool read_address(notify *n, const char *text)
     return true;
 }
 
-/* Half of the manager's limit; 0: there is none, or it is for another process. */
+/* Returns half of the manager's limit; 0: no watchdog, or it is for another process. */
 static uint64_t read_beat(void)
 {
     const char *time = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
@@ -132,8 +132,7 @@ notify *notify_open(struct uv_loop_s *loop)
         bool good = read_address(n, address);
         n->fd = good ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
         if (n->fd < 0) {
-            log_warn("notify-failed", "reason=\"%s\"",
-                     good ? strerror(errno) : "NOTIFY_SOCKET is neither /path nor @name");
+            log_warn("notify-failed", "reason=\"%s\"", good ? strerror(errno) : "NOTIFY_SOCKET must be /path or @name");
             free(n);
             n = NULL;
         }
@@ -144,7 +143,7 @@ notify *notify_open(struct uv_loop_s *loop)
         n->timer.data = n;
         if (n->beat_ms > 0)
             uv_timer_start(&n->timer, on_timer, n->beat_ms, n->beat_ms);
-        say(n);
+        send_state(n);
     }
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
@@ -160,14 +159,14 @@ void notify_store(notify *n, bool ready, const char *reason)
         n->phase = SERVING;
     n->ready = ready;
     copy_line(n->reason, reason);
-    say(n);
+    send_state(n);
 }
 
 void notify_reloading(notify *n)
 {
     if (n && n->phase == SERVING) {
         n->phase = RELOADING;
-        say(n);
+        send_state(n);
     }
 }
 
@@ -178,7 +177,7 @@ void notify_reloaded(notify *n, const char *failure)
     if (n->phase == RELOADING)
         n->phase = SERVING;
     copy_line(n->failure, failure);
-    say(n);
+    send_state(n);
 }
 
 void notify_stopping(notify *n, const char *failure, uint64_t within_ms)
@@ -190,7 +189,7 @@ void notify_stopping(notify *n, const char *failure, uint64_t within_ms)
     n->within_us = within_ms * US_PER_MS;
     n->failure[0] = '\0';
     copy_line(n->reason, failure);
-    say(n);
+    send_state(n);
 }
 
 static void on_closed(uv_handle_t *timer)

@@ -1,11 +1,11 @@
-/* Unpredictable random bytes from OpenSSL's generator, which the system's generator seeds: that one takes ten times as
- * long. */
+/* Unpredictable random bytes from OpenSSL's generator, which is seeded by the system's generator and ten times as
+ * fast. */
 #ifndef LOCKSTOCK_SERVER_RANDOM_H
 #define LOCKSTOCK_SERVER_RANDOM_H
 
 #include <stddef.h>
 
-/* Ends the process (abort) if there is none: no id would be safe without it. */
+/* Aborts the process if there are no random bytes: no id would be safe without them. */
 void random_fill(void *bytes, size_t len);
 
 #endif

@@ -8,14 +8,14 @@ static void read_files(uv_work_t *work)
     r->code = identity_load(r->config->policy, r->config->tokens, &r->loaded, &r->error);
 }
 
-static void forget(uv_work_t *work)
+static void free_identity(uv_work_t *work)
 {
     const reload *r = work->data;
 
     identity_free(r->loaded);
 }
 
-static void on_forgotten(uv_work_t *work, int status)
+static void on_freed(uv_work_t *work, int status)
 {
     reload *r = work->data;
     bool again = r->again;
@@ -32,7 +32,7 @@ static void on_read(uv_work_t *work, int status)
     (void)status;
 
     r->use(r->arg, &r->loaded, r->code, &r->error);
-    uv_queue_work(r->loop, work, forget, on_forgotten);
+    uv_queue_work(r->loop, work, free_identity, on_freed);
 }
 
 void reload_begin(reload *r)

@@ -1,5 +1,5 @@
-/* SIGHUP: reads the policy and the tokens again. Files of many principals take a while to read, and what they said
- * before to forget, so a thread of libuv's pool does both. Loop thread only. */
+/* Reads the policy and the tokens again on SIGHUP. Reading files of many principals, and freeing the old ones, takes a
+ * while, so a thread of libuv's pool does both. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_RELOAD_H
 #define LOCKSTOCK_SERVER_RELOAD_H
 
@@ -8,7 +8,8 @@
 #include "calls/identity.h"
 #include "config.h"
 
-/* On the loop. code: what reading the files came to, with its error. What *loaded is afterwards is freed. */
+/* Called on the loop. code and error: the result of reading the files. Afterwards the identity that *loaded points to
+ * is freed. */
 typedef void reload_use(void *arg, identity **loaded, lks_code code, lks_error *error);
 
 typedef struct reload {
@@ -16,15 +17,15 @@ typedef struct reload {
     const settings *config;
     reload_use *use;
     void *arg;
-    /* its own; zero at first */
+    /* private; zero at first */
     uv_work_t work;
-    bool runs, again; /* again: it was begun once more meanwhile */
+    bool runs, again; /* again: reload_begin was called while it ran */
     identity *loaded;
     lks_code code;
     lks_error error;
 } reload;
 
-/* Begun while it runs, it runs once more afterwards. Keeps the loop alive until it is over. */
+/* If a reload runs, another one follows it. Keeps the loop alive until it is over. */
 void reload_begin(reload *r);
 
 #endif

@@ -1,13 +1,13 @@
 /* The life of the server. Each move is made by one function, in this order:
  *
  *   RUNNING --SIGTERM, fatal store--> DRAINING   new calls are refused
- *   DRAINING --all answered, or drain-ms over--> CLOSING_STORE   calls left are UNAVAILABLE
- *   CLOSING_STORE --stores closed--> FLUSHING   answers go out
+ *   DRAINING --all answered, or drain-ms over--> CLOSING_STORE   calls that remain are UNAVAILABLE
+ *   CLOSING_STORE --stores closed--> FLUSHING   answers are sent
  *   FLUSHING --no call left, and answers gone or FLUSH_MS over--> CLOSING_WIRE
  *            (once FLUSH_MS is over every connection is closed, which ends the calls that wait for its peer to read)
  *   CLOSING_WIRE --wires, callers, waiters, alarms closed--> STOPPED   the loop ends
  *
- * Nothing is freed before what still may call it. */
+ * A part is freed only after every part that may call it. */
 #include "server.h"
 
 #include <signal.h>
@@ -45,19 +45,19 @@
 /* While draining, how often to look whether the answers have been sent. */
 enum { DRAIN_LOOK_MS = 10 };
 
-/* How long a peer that takes no answers can hold up the end. */
+/* How long a peer that does not read its answers can delay the end. */
 enum { FLUSH_MS = 2000 };
 
-/* The manager waits so long for an embedded store, which is killed after 10 s, and for the rest. */
+/* How long the service manager waits for an embedded store, which is killed after 10 s, and for the steps after it. */
 enum { STORE_END_MS = 20000 };
 
-/* To the store, beside those of calls that run: alarms', and what is late. */
+/* Commands to the store in addition to those of running calls: alarms, and late ones. */
 enum { OTHER_STORE_CALLS = 8192 };
 
-/* How often certificates are looked at. */
+/* How often certificates are checked. */
 enum { CERTIFICATES_LOOK_MS = 1000 };
 
-/* The channel of a server, but for its id, and that of all servers; functions publish there. */
+/* The prefix of a server's channel, before its id, and the channel of all servers. The functions publish there. */
 #define WAKE_CHANNELS "ls:wake:"
 #define COMMON_CHANNEL "ls:wake:all"
 
@@ -80,7 +80,7 @@ typedef struct server {
     loss *loss;
     sweep *sweep;
     quotas *quotas;
-    peers *peers; /* NULL: the store is this server's own */
+    peers *peers; /* NULL: the store is embedded */
     budget *budget;
     callers *callers;
     tracing *tracing;
@@ -96,13 +96,13 @@ typedef struct server {
     wires *wires;
     http_page pages[SERVER_PAGES + CONSOLE_PAGES_MAX];
     uint64_t started_ns, reloads, failed_reloads;
-    char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* new in each life: wake messages are for this one */
+    char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* new at each start: wake messages are for this run */
     char wake_channel[sizeof WAKE_CHANNELS + LKS_RPC_RANDOM_ID_LEN];
     phase phase;
     lks_error failure;
 } server;
 
-/* Closes one part after the other, each before what it calls. */
+/* Closes the parts one after another, each before the parts that it calls. */
 static void close_next(void *arg)
 {
     server *s = arg;
@@ -234,7 +234,7 @@ static void set_condition(server *s, condition_about about, bool blocks, lks_rea
     notify_store(s->notify, ready, first);
 }
 
-/* A Redis of somebody else's may be another one the next time; our own stays what it is. */
+/* An external Redis may be a different one at the next start; an embedded store stays the same. */
 static lks_code fatal_code(const store *backing)
 {
     store_view view;
@@ -262,7 +262,7 @@ static void note_for_others(server *s)
         note_settings(s->peers, s->config, identity_policy(s->identity), s->quorum);
 }
 
-/* The other services go on without it. */
+/* The other services work without the lock store. */
 static void on_lock_store_ready(void *arg, bool ready, store_fault fault)
 {
     server *s = arg;
@@ -390,7 +390,7 @@ static lks_code open_store(server *s, lks_error *error)
         .told_to_stop = endings_came,
         .arg = s,
     };
-    /* It may take minutes, when an embedded store's file is long. */
+    /* Opening may take minutes if the file of an embedded store is long. */
     const sigset_t held = endings_hold();
     const lks_code code = store_open(&options, &s->store, error);
     endings_release(&held);
@@ -404,7 +404,7 @@ static void set_identity(server *s, identity *loaded)
     s->identity = loaded;
 }
 
-/* Files that are wrong leave everything as it was: all are read before any counts. */
+/* All files are read before any takes effect: a wrong file changes nothing. */
 static void use_files(void *arg, identity **loaded, lks_code code, lks_error *error)
 {
     server *s = arg;
@@ -469,7 +469,7 @@ static lks_code open_callers(server *s, lks_error *error)
     return callers_new(&options, &s->callers, error);
 }
 
-/* What GetMetrics and /metrics answer. */
+/* Writes the answer of GetMetrics and /metrics. */
 static lks_rpc_slice write_metrics(void *arg, bool openmetrics, lks_rpc_arena *arena)
 {
     server *s = arg;
@@ -499,7 +499,7 @@ static http_page_answer metrics_page(void *arg, const char *accept, lks_rpc_aren
     return (http_page_answer){.status = text.data ? 200 : 503, .type = metrics_content_type(openmetrics), .body = text};
 }
 
-/* Whether calls can be served, and what is wrong. */
+/* Writes whether calls can be served, and the current faults. */
 static http_page_answer ready_page(void *arg, const char *accept, lks_rpc_arena *arena)
 {
     const server *s = arg;
@@ -577,7 +577,7 @@ static lks_code open_standard(server *s, lks_error *error)
     return LKS_OK;
 }
 
-static void tell(void *arg, bool warns, const char *event, const char *line)
+static void log_for_wires(void *arg, bool warns, const char *event, const char *line)
 {
     (void)arg;
     if (warns)
@@ -586,7 +586,7 @@ static void tell(void *arg, bool warns, const char *event, const char *line)
         log_debug(event, "%s", line);
 }
 
-/* Returns how many there are. */
+/* Returns the number of pages. */
 static size_t set_pages(server *s)
 {
     s->pages[0] = (http_page){.path = "/metrics",
@@ -607,7 +607,7 @@ static lks_code open_wires(server *s, lks_error *error)
         .sink = &s->sink,
         .budget = s->budget,
         .streaming = s->streaming,
-        .tell = tell,
+        .tell = log_for_wires,
         .n_streaming = sizeof s->streaming / sizeof s->streaming[0],
         .message_bytes_max = (size_t)s->config->message_bytes,
         .in_flight_max = (uint32_t)s->config->in_flight,
@@ -691,7 +691,7 @@ lks_code server_run(const settings *config, lks_error *error)
     identity_free(s.identity);
     uv_loop_close(&s.loop);
     if (s.failure.code == LKS_CANCELLED)
-        lks_error_clear(&s.failure); /* a signal came before it served: an orderly end */
+        lks_error_clear(&s.failure); /* a signal came before the server was ready: an orderly end */
     *error = s.failure;
     return s.failure.code;
 }

@@ -6,9 +6,8 @@
 
 #include "config.h"
 
-/* Serves until SIGTERM or SIGINT and the drain that follows. Main thread only; no
- * other thread may run yet. LKS_OK: drained. Else the reason why it could not
- * start, or had to stop. */
+/* Serves until SIGTERM or SIGINT and the drain that follows. Call this on the main thread, before other threads run.
+ * LKS_OK: drained. Otherwise the error says why the server could not start or had to stop. */
 lks_code server_run(const settings *config, lks_error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /* Invariant: an alarm is in the table while it is watched, is lasting, or has a store call under way. One timer serves
- * all. At most ASKED_MAX store calls are under way; other alarms that rang wait in `due`, in order, so that calls of
- * clients find the store free between them. */
+ * all alarms. At most ASKED_MAX store calls are under way; the other alarms that rang wait in `due`, in order, so that
+ * these calls do not delay the calls of clients. */
 #include "calls/alarms.h"
 
 #include <stdlib.h>
@@ -36,10 +36,10 @@ typedef struct alarm_clock {
     bool again; /* it rang during its store call */
     bool is_due;
     TAILQ_ENTRY(alarm_clock) in_lasting, in_due;
-    char text[]; /* base, function, NUL, argument: what the call and the key are of */
+    char text[]; /* base, function, NUL, argument; the call and the key point into it */
 } alarm_clock;
 
-/* Its store call, until the reply. */
+/* The store call of an alarm, until the reply. */
 typedef struct question {
     store_call call;
     lks_rpc_slice args[1];
@@ -61,7 +61,7 @@ struct alarms {
 
 /* ---- the table ---------------------------------------------------------------- */
 
-/* The key in `text`; len 0 when it does not fit: then it is none of ours. */
+/* Writes the table's key to `text`. Returns len 0 if it does not fit; such an alarm is not kept. */
 static lks_rpc_slice name_of(char text[NAME_BYTES_MAX], lks_rpc_slice base, const char *function,
                              lks_rpc_slice argument)
 {
@@ -105,7 +105,7 @@ static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
     return a;
 }
 
-/* Found, or made; NULL: none of ours. */
+/* Finds or makes an alarm; NULL: its name is too long. */
 static alarm_clock *enter(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument)
 {
     char text[NAME_BYTES_MAX];
@@ -125,7 +125,7 @@ static void set_due(alarm_clock *a, bool due)
 }
 
 /* Frees an alarm that is not watched, lasting, or in use. */
-static void let_go(alarm_clock *a)
+static void free_if_unused(alarm_clock *a)
 {
     alarms *all = a->all;
 
@@ -146,7 +146,7 @@ static void end_lasting(alarm_clock *a)
     a->lasting = false;
     TAILQ_REMOVE(&all->lasting, a, in_lasting);
     all->n_lasting--;
-    let_go(a);
+    free_if_unused(a);
 }
 
 /* ---- ringing ------------------------------------------------------------------ */
@@ -169,14 +169,14 @@ static bool is_transient(lks_code code)
            code == LKS_ABORTED;
 }
 
-/* The reply, ms until the alarm is to ring again or -1; RETRY_MS when it is none. */
+/* Returns the number in the reply: ms until the alarm rings again, or -1. RETRY_MS if the reply has another form. */
 static int64_t reply_of(const store_value *v)
 {
     return v->type == STORE_ARRAY && v->n == 2 && v->element[1].type == STORE_INTEGER ? v->element[1].integer
                                                                                       : RETRY_MS;
 }
 
-/* ms until it is to ring again, -1: not by itself. */
+/* Returns the ms until the alarm rings again by itself; -1: it does not. */
 static int64_t again_in_ms(const alarm_clock *a, const store_result *result)
 {
     if (result->code != LKS_OK)
@@ -198,7 +198,7 @@ static void on_reply(void *arg, const store_result *result)
     a->asking = NULL;
     all->n_asked--;
     if (a->watchers == 0 && !a->lasting)
-        let_go(a);
+        free_if_unused(a);
     else if (a->again)
         ring(a);
     else if (again_ms >= 0)
@@ -275,7 +275,7 @@ void alarms_unwatch(alarms *all, watched *list)
         if (!w->alarm)
             continue;
         w->alarm->watchers--;
-        let_go(w->alarm);
+        free_if_unused(w->alarm);
         w->alarm = NULL;
     }
 }
@@ -293,7 +293,7 @@ static void set_lasting(alarms *all, const service_alarm *what)
 {
     char text[NAME_BYTES_MAX];
     alarm_clock *a = find(all, name_of(text, what->base, what->function, what->argument));
-    bool counts = a && a->lasting; /* then it moves even when there is no room for more */
+    bool counts = a && a->lasting; /* an alarm that is lasting already may be set again even without room for more */
 
     if (all->stopping || (!counts && all->n_lasting >= LASTING_MAX))
         return;

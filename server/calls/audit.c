@@ -12,10 +12,10 @@
 
 enum { NAME_BYTES = 129, REASON_BYTES = 301, REMOVED_BYTES = NAME_BYTES + 48 };
 
-enum { BY_NOBODY_KNOWN, BY_RIGHTS, BY_ROOM, BY_REQUEST };
+enum { UNKNOWN_CALLER, BY_RIGHTS, BY_ROOM, BY_REQUEST };
 _Static_assert((int)BY_REQUEST + 1 == (int)AUDIT_KINDS, "each kind has its rate");
 
-/* The name of the response's `outcome`, which the contract's responses have; NULL: it has none. */
+/* Returns the name of the response's `outcome`, a field of the contract's responses; NULL: no such field. */
 static const char *outcome_of(const ProtobufCMessage *response)
 {
     const ProtobufCFieldDescriptor *field = lks_rpc_field_named(response->descriptor, "outcome", strlen("outcome"));
@@ -27,7 +27,7 @@ static const char *outcome_of(const ProtobufCMessage *response)
     return value ? value->name : NULL;
 }
 
-/* A text of the request; "": it has no such field. */
+/* Returns a text field of the request; "": no such field. */
 static const char *text_of(const ProtobufCMessage *request, const char *name)
 {
     const ProtobufCFieldDescriptor *field = lks_rpc_field_named(request->descriptor, name, strlen(name));
@@ -37,7 +37,7 @@ static const char *text_of(const ProtobufCMessage *request, const char *name)
     return *(const char *const *)lks_rpc_field_value(request, field, 0);
 }
 
-/* The target of the call; "": it has none, or its names are keys. */
+/* Returns the target of the call; "": it has none, or its names are keys. */
 static const char *target_of(const ProtobufCMessage *request)
 {
     static const char *const names[] = {"name", "sku", "resource"};
@@ -48,7 +48,7 @@ static const char *target_of(const ProtobufCMessage *request)
     return found;
 }
 
-/* A copy in which ' replaces ", which would end the value in the log line. */
+/* Copies the text with ' in place of ", which would end the value in the log line. */
 static const char *unquoted(const char *text, size_t len, char *to, size_t size)
 {
     size_t n = len < size - 1 ? len : size - 1;
@@ -66,7 +66,7 @@ static const char *unquoted_text(const char *text, char *to, size_t size)
     return unquoted(text, strlen(text), to, size);
 }
 
-/* " removed=1 owner="ann"" where the response lists what was removed: how many, and whose the first was. */
+/* Writes " removed=1 owner="ann"" if the response lists removed holds: their number, and the owner of the first. */
 static const char *removed_of(const ProtobufCMessage *response, char text[REMOVED_BYTES])
 {
     const ProtobufCFieldDescriptor *field =
@@ -120,7 +120,7 @@ static int kind_of(lks_code code)
 {
     switch (code) {
     case LKS_UNAUTHENTICATED:
-        return BY_NOBODY_KNOWN;
+        return UNKNOWN_CALLER;
     case LKS_PERMISSION_DENIED:
         return BY_RIGHTS;
     case LKS_RESOURCE_EXHAUSTED:
@@ -130,7 +130,7 @@ static int kind_of(lks_code code)
     }
 }
 
-/* The texts of these refusals contain nothing that a peer sent. */
+/* The texts of these refusals contain no data from a peer. */
 void audit_refusal(audit *a, const lks_rpc_method *method, const caller *from, const char *who, const lks_error *error)
 {
     int kind = kind_of(error->code);
@@ -141,7 +141,7 @@ void audit_refusal(audit *a, const lks_rpc_method *method, const caller *from, c
     if (!log_rate_allows(&a->refusals[kind], clock_now_ns() / 1000000, &left_out))
         return;
     log_rate_suffix(left_out, suffix);
-    if (kind == BY_NOBODY_KNOWN || kind == BY_RIGHTS)
+    if (kind == UNKNOWN_CALLER || kind == BY_RIGHTS)
         log_warn("refused", "principal=\"%s\" method=%s wire=%s from=%s code=%s reason=\"%s\" reason_word=%s%s%s%s",
                  who ? who : "", method ? method->path : "unknown", caller_wire(from), caller_from(from),
                  lks_code_name(error->code), error->message, word, between, field, suffix);

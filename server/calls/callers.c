@@ -5,25 +5,25 @@
 #include "calls/callers_state.h"
 
 enum {
-    QUEUES = 16,      /* calls that take may queue, for each that may run */
-    SETTLING = 4,     /* calls of one caller that settle may queue, for each that may run, besides those that waited */
-    SMALL_QUEUE = 64, /* of one owner, when others queue nearly all there may be */
-    /* In each turn of the loop: what a caller may start; and while others call, what may be started from queues, and
-     * what all costly callers together may start on arrival. */
+    QUEUES = 16,      /* queued calls that take, per place to run */
+    SETTLING = 4,     /* queued calls of one caller that settle, per place to run, besides those that waited */
+    SMALL_QUEUE = 64, /* queued calls of one owner when others fill nearly the whole queue */
+    /* Time to start calls in each turn of the loop: for a caller; and while others call, for queued calls, and for the
+     * calls of all costly callers together on arrival. */
     TURN_NS = 200 * 1000,
     ALONE_NS = 1000 * 1000,  /* instead, when no other owner had a call for CALLERS_QUIET_NS */
-    LARGE_BYTES = 64 * 1024, /* of a reply */
+    LARGE_BYTES = 64 * 1024, /* size of a large reply */
     COST_FACTOR_MAX = 8,
-    OWNERS_SHARE = 32, /* places of one owner, while another calls */
+    OWNERS_SHARE = 32, /* places of one owner while another calls */
     STALL_NS = 20 * 1000000,
-    LOOK_NS = 200 * 1000, /* the longest that one check of queues takes */
-    QUEUE_PART = 4,       /* a call may queue for one part in so many of the time that it has left */
+    LOOK_NS = 200 * 1000, /* the maximum time of one check of queues */
+    QUEUE_PART = 4,       /* a call may queue for 1/QUEUE_PART of the time that it has left */
     NS_PER_MS = 1000000,
 };
 
 /* ---- the state of a call ------------------------------------------------------------ */
 
-/* `n` more places, or fewer. */
+/* Adds `n` places; a negated n subtracts. */
 static void count_running(caller_call *call, uint32_t n)
 {
     call->caller->running.of_kind[call->settles] += n;
@@ -53,7 +53,7 @@ static void leave_state(caller_call *call)
     }
 }
 
-/* The only function that changes a call's state, and what is counted and listed by state. */
+/* The only function that changes a call's state, and the counts and lists by state. */
 static void move_call(caller_call *call, call_state to)
 {
     caller *c = call->caller;
@@ -71,7 +71,7 @@ static void move_call(caller_call *call, call_state to)
         count_running(call, call->places = 1 + call->more * c->cost_factor);
         break;
     case CALL_PARKED:
-        call->settles = true; /* what it does from now on ends its wait */
+        call->settles = true; /* from now on it only ends its wait */
         c->all->n_parked++;
         break;
     default:
@@ -96,13 +96,13 @@ static void unpin(caller *c)
     free_when_over(c);
 }
 
-static void tell_room(caller *c)
+static void notify_room(caller *c)
 {
     if (!caller_queues(c) && !c->lost && c->on_room)
         c->on_room(c->arg);
 }
 
-/* Transports that stopped reading resume when their queue has become long. */
+/* Transports that stopped reading resume reading when their queue has become long. */
 void callers_on_look(uv_timer_t *look)
 {
     callers *all = look->data;
@@ -113,14 +113,14 @@ void callers_on_look(uv_timer_t *look)
         TAILQ_REMOVE(&all->takers, c, in_takers);
         TAILQ_INSERT_TAIL(&all->takers, c, in_takers);
         c->pins++;
-        tell_room(c);
+        notify_room(c);
         unpin(c);
     }
 }
 
 /* ---- starting ----------------------------------------------------------------------- */
 
-/* Its caller is pinned. */
+/* The caller of the call must be pinned. */
 static void run(caller_call *call)
 {
     caller *c = call->caller;
@@ -136,7 +136,7 @@ static void run(caller_call *call)
     if (o->turn != all->turn)
         o->turn_ns = 0;
     o->turn = all->turn;
-    o->named.members++; /* used below, when the call may be over */
+    o->named.members++; /* the owner is used below, after the call may have ended */
     callers_note_owner(all, o, began_ns);
     bool begins = call->state == CALL_NEW || call->state == CALL_QUEUED;
     move_call(call, CALL_RUNNING);
@@ -153,14 +153,15 @@ static void run(caller_call *call)
         all->costly_ns += took_ns;
 }
 
-/* For all of them. */
+/* Returns the time of a turn for all costly callers. */
 static uint64_t turn_of_costly(const callers *all)
 {
     return clock_now_ns() < all->light_ns + CALLERS_QUIET_NS ? all->options.turn_ns : ALONE_NS;
 }
 
-/* In this turn of the loop the caller used up its share, or the costly callers together used up theirs. */
-static bool has_had_its_turn(const caller *c)
+/* Whether the caller has used up its share of this turn of the loop, or the costly callers together have used up
+ * theirs. */
+static bool turn_is_over(const caller *c)
 {
     const callers *all = c->all;
     bool used_up = c->turn_ns >= all->options.turn_ns, in_this_turn = c->turn == all->turn;
@@ -172,8 +173,8 @@ static bool has_had_its_turn(const caller *c)
     return (in_this_turn && used_up) || (is_costly && all->costly_ns >= turn_of_costly(all));
 }
 
-/* The queued call of a kind that starts next, of the owner and its caller that wait longest for one; NULL when none has
- * room. Few owners are passed over: each of them has its share, and all that run are limited. */
+/* Returns the queued call of a kind that starts next; NULL when none has room. Owners take turns, and so do the callers
+ * of one owner. Few owners are skipped: each owner has its share, and the sum of running calls is limited. */
 static caller_call *next_of_kind(callers *all, bool settles)
 {
     owner *o;
@@ -202,7 +203,7 @@ static caller_call *next_call(callers *all)
 
 static void on_busy(uv_idle_t *busy);
 
-/* Starts what queues, as far as there is room and for no longer than a turn. */
+/* Starts queued calls while there is room, for at most a turn. */
 static void serve(callers *all)
 {
     caller_call *call = NULL;
@@ -218,7 +219,7 @@ static void serve(callers *all)
             pace_note(&all->pace, c->moved_ns = clock_now_ns());
         run(call);
         uint64_t began_ns = clock_now_ns();
-        tell_room(c); /* a transport that stopped reading hands in what it has read by then */
+        notify_room(c); /* a transport that stopped reading submits what it has read so far */
         all->queue_ns += clock_now_ns() - began_ns;
         unpin(c);
     }
@@ -242,7 +243,7 @@ static void start_or_queue(caller_call *call)
     bool is_first = TAILQ_EMPTY(&c->queue[call->settles]) &&
                     (call->settles || TAILQ_EMPTY(&c->queue[true]) || !callers_have_room(c, true));
 
-    if (is_first && callers_have_room(c, call->settles) && !has_had_its_turn(c)) {
+    if (is_first && callers_have_room(c, call->settles) && !turn_is_over(c)) {
         c->pins++;
         run(call);
         unpin(c);
@@ -255,7 +256,7 @@ static void start_or_queue(caller_call *call)
 
 /* ---- a call ------------------------------------------------------------------------- */
 
-/* Not for calls that may wait, which have a limit of their own: all of them come at once after a restart. */
+/* Not for calls that may wait: they have their own limit, and all of them arrive at once after a restart. */
 static bool queue_is_full(const caller *c)
 {
     uint32_t max = QUEUES * c->all->options.running_max;
@@ -264,8 +265,8 @@ static bool queue_is_full(const caller *c)
     return left == 0 || (c->owner->n_limited >= SMALL_QUEUE && c->owner->n_limited >= left);
 }
 
-/* Calls that settle are refused for those of their own caller only. All that were parked may have been woken at
- * once. */
+/* Calls that settle are refused only because of other calls of their own caller. All parked calls may have been woken
+ * at once. */
 static bool too_many_settle(const caller *c)
 {
     const callers_options *o = &c->all->options;
@@ -374,8 +375,8 @@ const char *caller_from(const caller *c)
     return c->from;
 }
 
-/* `abandoned` may end other calls, so each call moves to the end of the list before it runs, for as many as there
- * were. */
+/* `abandoned` may end other calls, so each call moves to the end of the list before it runs, once for each call that
+ * was in the list. */
 void caller_lost(caller *c)
 {
     size_t n = 0;
@@ -383,7 +384,7 @@ void caller_lost(caller *c)
 
     if (!c)
         return;
-    caller_hold(c, false); /* no output is left that could be taken */
+    caller_hold(c, false); /* the connection takes no more output */
     c->lost = true;
     caller_name(c, "?", "?");
     c->pins++;

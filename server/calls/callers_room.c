@@ -8,15 +8,15 @@
 #include "calls/callers_state.h"
 
 enum {
-    RESERVE = 4,           /* one part in so many of the room to run is not for one kind of calls alone */
-    LONG_NS = 5 * 1000000, /* a queue of that time is long */
-    LOOK_MS = 10,          /* how often queues are checked for that */
-    PRINCIPAL_PART = 2,    /* of all that may wait, one principal's */
+    RESERVE = 4,           /* 1/RESERVE of the room to run is not for one kind of calls alone */
+    LONG_NS = 5 * 1000000, /* a queue of this time is long */
+    LOOK_MS = 10,          /* how often the length of queues is checked */
+    PRINCIPAL_PART = 2,    /* one principal may have 1/PRINCIPAL_PART of the waiting calls */
 };
 
 /* ---- room ------------------------------------------------------------------------- */
 
-/* Calls of one kind may use this part of `max`. The rest is for the other kind. */
+/* Returns the part of `max` that calls of one kind may use. The rest is for the other kind. */
 static uint32_t for_one_kind(uint32_t max)
 {
     return max - max / RESERVE;
@@ -57,15 +57,15 @@ bool callers_have_share(const callers *all, const owner *o, bool settles)
     return callers_fit(&o->running, all->options.running_per_owner, settles) || !callers_contended(all, o);
 }
 
-/* Whether the caller's own limits let it start a call of that kind. */
-static bool may_have(const caller *c, bool settles)
+/* Whether the caller's own limits allow it to start a call of that kind. */
+static bool own_limits_allow(const caller *c, bool settles)
 {
     return !c->held && callers_fit(&c->running, c->all->options.running_per_caller, settles);
 }
 
 bool callers_have_room(const caller *c, bool settles)
 {
-    return may_have(c, settles) && callers_fit(&c->all->running, c->all->options.running_max, settles) &&
+    return own_limits_allow(c, settles) && callers_fit(&c->all->running, c->all->options.running_max, settles) &&
            callers_have_share(c->all, c->owner, settles);
 }
 
@@ -93,7 +93,7 @@ static void relist_kind(caller *c, bool settles, bool ready)
 void callers_relist(caller *c)
 {
     for (int settles = 0; settles <= 1; settles++)
-        relist_kind(c, settles, !TAILQ_EMPTY(&c->queue[settles]) && may_have(c, settles));
+        relist_kind(c, settles, !TAILQ_EMPTY(&c->queue[settles]) && own_limits_allow(c, settles));
 }
 
 /* ---- owners ----------------------------------------------------------------------- */
@@ -175,7 +175,7 @@ static void leave_takers(caller *c)
 
 /* ---- queues ----------------------------------------------------------------------- */
 
-/* `n` more calls in the queue of the call's kind, or fewer. */
+/* Adds `n` calls to the counts of the queue of the call's kind; a negated n subtracts. */
 static void count_queued(caller_call *call, uint32_t n)
 {
     caller *c = call->caller;

@@ -11,7 +11,7 @@
 
 enum {
     CALLERS_RETRY_AFTER_MS = 100,
-    CALLERS_QUIET_NS = 50 * 1000 * 1000, /* an owner that had no call for so long does not count as calling */
+    CALLERS_QUIET_NS = 50 * 1000 * 1000, /* an owner without a call for this time does not count as calling */
 };
 
 typedef TAILQ_HEAD(, caller_call) call_list;
@@ -23,16 +23,16 @@ typedef struct running_calls {
     uint32_t of_kind[2];
 } running_calls;
 
-/* Whose connections they are: a principal, or where none is known an address. */
+/* The owner of connections: a principal, or an address if no principal is known. */
 typedef struct owner {
-    named_entry named;    /* its members: callers, and calls that run */
+    named_entry named;    /* members: callers, and running calls */
     caller_list ready[2]; /* callers that can start a queued call, by kind of call */
-    bool listed[2];       /* on `ready` of all */
+    bool listed[2];       /* in `ready` of struct callers */
     TAILQ_ENTRY(owner) ready_in[2];
     running_calls running;
     uint32_t n_taking;      /* calls that queue to take */
-    uint32_t n_limited;     /* those of them that may not wait: so many may queue */
-    uint64_t turn, turn_ns; /* as a caller's */
+    uint32_t n_limited;     /* those of them that may not wait; their number is limited */
+    uint64_t turn, turn_ns; /* as in struct caller */
 } owner;
 
 struct caller {
@@ -43,14 +43,14 @@ struct caller {
     void *arg;
     const char *wire, *from;
     call_list calls;    /* in any state */
-    call_list queue[2]; /* those that queue, by kind of call */
+    call_list queue[2]; /* queued calls, by kind */
     running_calls running;
     uint32_t n_waiting, n_queued[2], n_limited;
-    uint64_t moved_ns;      /* when no call queued to take, or one of those began */
-    uint64_t turn, turn_ns; /* time that its calls took to start in that turn */
-    bool was_costly;        /* they used up the one before */
+    uint64_t moved_ns;      /* when it last had no queued call that takes, or when one of those began */
+    uint64_t turn, turn_ns; /* the turn, and the time that its calls took to start in it */
+    bool was_costly;        /* its calls used up its last turn */
     uint32_t cost_factor;   /* 1..COST_FACTOR_MAX, by the size of its latest replies */
-    unsigned pins;          /* functions that still look at it */
+    unsigned pins;          /* functions that still use it */
     bool lost, held, ready[2];
     TAILQ_ENTRY(caller) ready_in[2], in_takers;
 };
@@ -59,17 +59,17 @@ struct callers {
     callers_options options;
     owner_list ready[2]; /* owners of callers that can start a queued call, by kind of call */
     named_set owners;
-    const owner *recent;           /* whose call began last; NULL: it is gone */
-    uint64_t recent_ns, others_ns; /* when that was; and when the last one of another owner began */
-    caller_list takers;            /* with a call that queues to take */
+    const owner *recent;           /* the owner whose call began last; NULL: gone */
+    uint64_t recent_ns, others_ns; /* when that call began; and when the last call of another owner began */
+    caller_list takers;            /* those with a queued call that takes */
     running_calls running;
     uint32_t n_waiting, n_parked, n_taking, n_limited, n_queued;
     uint32_t n_takers, n_owners_taking;
-    pace pace;            /* of those that queue to take */
+    pace pace;            /* of queued calls that take */
     named_set principals; /* their waiting calls are the members */
     uint64_t turn;
-    uint64_t costly_ns, queue_ns; /* of this turn: for costly callers' calls as they came, and from queues */
-    uint64_t light_ns;            /* when one that is not costly last had a call */
+    uint64_t costly_ns, queue_ns; /* used in this turn: by costly callers' calls on arrival, and by queued calls */
+    uint64_t light_ns;            /* when a caller that is not costly last had a call */
     bool serving;
     uv_prepare_t turn_end;
     uv_idle_t busy; /* the loop does not wait while calls could start */
@@ -79,11 +79,11 @@ struct callers {
 
 /* ---- callers_room.c ------------------------------------------------------------------- */
 
-/* One member more; NULL when out of memory. */
+/* Adds a member; returns NULL when out of memory. */
 owner *callers_enter_owner(callers *all, const char *name);
 void callers_leave_owner(callers *all, owner *o);
 
-/* A call of that owner begins. */
+/* Notes that a call of that owner begins. */
 void callers_note_owner(callers *all, const owner *o, uint64_t now_ns);
 
 /* Whether another owner had a call lately. */
@@ -108,10 +108,11 @@ bool callers_queue_long(const caller *c);
 /* Runs every few ms while calls queue to take; in callers.c. */
 void callers_on_look(uv_timer_t *look);
 
-/* RESOURCE_EXHAUSTED, NO, with a time to wait. */
+/* Sets RESOURCE_EXHAUSTED, NO, with a time to retry after. */
 lks_code callers_no_room(lks_error *error, lks_reason reason, const char *why);
 
-/* Counts a call among those that may wait: of all, of its connection, and of the principal unless that is NULL. */
+/* Counts a call among those that may wait: of the server, of its connection, and of the principal unless that is
+ * NULL. */
 lks_code callers_enter_waiting(caller_call *call, const char *principal, lks_error *error);
 void callers_leave_waiting(caller_call *call);
 

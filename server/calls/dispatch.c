@@ -1,4 +1,4 @@
-/* Takes a call in: its method, the caller's rights, its plan, its admission. */
+/* Starts a call: finds its method, checks the caller's rights, plans it, and has it admitted. */
 #include "calls/dispatch.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ dispatch *dispatch_new(const dispatch_options *options)
         }
     }
     alarms_on_call(options->alarms, on_alarm_called, d);
-    lks_rpc_routes_sort(d->routes, d->n_routes, NULL); /* no service has another's name */
+    lks_rpc_routes_sort(d->routes, d->n_routes, NULL); /* the names of services are unique */
     d->meter = rpc_meter_new(d->routes, d->n_routes);
     if (!d->meter)
         abort(); /* as memory_alloc */
@@ -55,7 +55,7 @@ void dispatch_set_identity(dispatch *d, const identity *rights)
     d->identity = rights;
 }
 
-/* method NULL: there is no such method, which only admitted callers may know. */
+/* method NULL: no such method; only admitted callers may learn that. */
 static lks_code check_rights(const dispatch *d, const credentials *who, const lks_rpc_method *method,
                              identity_verdict *ret, lks_error *error)
 {
@@ -122,7 +122,7 @@ void dispatch_free(dispatch *d)
     free(d);
 }
 
-/* When the time of a call that waits for `wait_ms` is over. */
+/* Returns the deadline of a call that may wait for `wait_ms`. */
 static uint64_t deadline_of(const dispatch *d, const sink_call *call, uint64_t wait_ms)
 {
     uint64_t limit_ms = d->options.timeout_max_ms + wait_ms;
@@ -131,7 +131,7 @@ static uint64_t deadline_of(const dispatch *d, const sink_call *call, uint64_t w
     return call->received_ns + (timeout_ms < limit_ms ? timeout_ms : limit_ms) * 1000000;
 }
 
-/* A call that holds up the store for long takes more places, because its replies come one after the other. */
+/* A call that occupies the store for long takes more places, because its replies come one after another. */
 static uint32_t more_places(const plan *p)
 {
     uint32_t weight = 0;
@@ -145,14 +145,14 @@ static void admit(running *r, const char *who)
 {
     r->call.more = more_places(&r->work->rounds.plan);
     if (caller_admit(&r->call, who, &r->work->rounds.error) == LKS_OK)
-        return; /* it may be over */
+        return; /* the call may have ended */
     audit_refusal(&r->target->dispatch->audit, r->target->method->method, r->call.caller, NULL, &r->work->rounds.error);
     r->call.caller = NULL;
     r->work->origin = NULL;
     running_end(r);
 }
 
-/* False: a quota is used up, and rounds.error is set. */
+/* Returns false, with rounds.error set, if a quota is used up. */
 static bool is_within_quotas(running *r)
 {
     quotas *q = r->target->dispatch->options.quotas;
@@ -174,7 +174,7 @@ static uint32_t lock_slack_ms(const service_options *services, lks_rpc_slice ns)
     return services->lock_slack_ms ? services->lock_slack_ms(services->lock_store, ns) : 0;
 }
 
-/* Unpacks and plans a call; false: rounds.error is set. */
+/* Unpacks and plans a call. Returns false with rounds.error set. */
 static bool prepare(running *r, const sink_call *call, const identity_verdict *verdict, const target *t,
                     lks_rpc_arena *arena)
 {
@@ -191,7 +191,7 @@ static bool prepare(running *r, const sink_call *call, const identity_verdict *v
     uint64_t now_ns = clock_now_ns();
     if (r->deadline_ns <= now_ns) {
         lks_error_set_reason(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
-                             "the deadline was over on arrival");
+                             "the deadline had passed on arrival");
         return false;
     }
     r->call.waits = wait_ms > 0;

@@ -1,4 +1,4 @@
-/* Invariant: what the policy does not allow is refused, and every refusal of a kind has the same text. Called by
+/* Invariant: a call that the policy does not allow is refused, and all refusals of a kind have the same text. Called by
  * dispatch.c. */
 #include "calls/identity.h"
 
@@ -33,23 +33,23 @@ typedef struct grant {
     TAILQ_ENTRY(grant) next;
 } grant;
 
-/* "c" and a certificate's name in small letters, or "u" and a user id. */
+/* "c" and a certificate's name in lower case, or "u" and a user id. */
 typedef struct alias {
     char *text;
     principal *of;
     UT_hash_handle hh; /* by `text` */
 } alias;
 
-/* Whoever measures how long a search takes learns of digests, from which no token follows. */
+/* A caller who measures how long a search takes learns about digests, which do not reveal tokens. */
 typedef struct token {
     unsigned char digest[DIGEST_BYTES];
-    int64_t until; /* 0 = for ever */
+    int64_t until; /* 0 = no end */
     principal *of;
     UT_hash_handle hh; /* by `digest` */
 } token;
 
 struct principal {
-    char *name, *ns; /* ns NULL: its own choice */
+    char *name, *ns; /* ns NULL: the caller chooses */
     TAILQ_HEAD(, grant) grants;
     const token *tokens[TOKENS_MAX];
     size_t n_tokens;
@@ -59,7 +59,7 @@ struct principal {
 
 struct identity {
     bool required;
-    char policy[DIGEST_HEX_LEN + 1]; /* "": there is none */
+    char policy[DIGEST_HEX_LEN + 1]; /* "": no policy */
     principal *principals;
     alias *aliases;
     token *tokens;
@@ -71,7 +71,7 @@ typedef struct reading {
     identity *identity;
     const char *file;
     FILE *from;
-    digest_parts *digest; /* of what was read of the policy; NULL: of nothing */
+    digest_parts *digest; /* of the lines read so far of the policy; NULL: of nothing */
     unsigned line;
     lks_code failed;
     lks_error *error;
@@ -91,7 +91,7 @@ static bool bad_line(reading *r, const char *what)
     return bad(r, where, what);
 }
 
-/* As fgets, but no line is ever taken for two: NULL and an error then. */
+/* Like fgets, but never splits a line: returns NULL with an error then. */
 static char *next_line(char *line, int size, void *from)
 {
     reading *r = from;
@@ -100,7 +100,7 @@ static char *next_line(char *line, int size, void *from)
     r->line++;
     while (c != '\n' && (c = getc(r->from)) != EOF) {
         if (c == '\0' || n + 1 == size) {
-            bad_line(r, c == '\0' ? "has a NUL in it" : "too long");
+            bad_line(r, c == '\0' ? "contains a NUL" : "too long");
             return NULL;
         }
         line[n++] = (char)c;
@@ -134,7 +134,7 @@ static principal *find_or_add(identity *i, const char *name)
     return p;
 }
 
-/* The text of an alias; NULL: longer than any that the file has. */
+/* Returns the text of an alias; NULL: longer than any in the file. */
 static const char *certificate_text(const char *name, char text[LINE_BYTES_MAX])
 {
     size_t n = 0;
@@ -164,7 +164,7 @@ static principal *of_alias(const identity *i, const char *text)
 static bool add_alias(reading *r, principal *p, const char *text)
 {
     if (of_alias(r->identity, text))
-        return bad(r, p->name, "a certificate or uid stands for one principal, once");
+        return bad(r, p->name, "a certificate or uid may be given once, for one principal");
     alias *a = memory_alloc(sizeof *a);
     a->of = p;
     a->text = memory_copy(text, strlen(text));
@@ -176,7 +176,7 @@ static bool add_certificate(reading *r, principal *p, const char *name)
 {
     char text[LINE_BYTES_MAX];
 
-    return *name ? add_alias(r, p, certificate_text(name, text)) /* a line is not longer */
+    return *name ? add_alias(r, p, certificate_text(name, text)) /* never NULL: lines are shorter */
                  : bad(r, p->name, "certificate: must not be empty");
 }
 
@@ -185,7 +185,7 @@ static unsigned effect_bit(lks_rpc_effect effect)
     return 1U << effect;
 }
 
-/* "READ, WRITE" */
+/* Parses a list such as "READ, WRITE". */
 static bool parse_effects(const char *text, unsigned *ret)
 {
     static const struct {
@@ -206,8 +206,8 @@ static bool parse_effects(const char *text, unsigned *ret)
     return *ret != 0;
 }
 
-/* "/lockstock.v1.StockService/Deduct" is of "StockService", of "lockstock.v1.StockService"
- * and of "*". */
+/* Whether a path belongs to a service: "/lockstock.v1.StockService/Deduct" belongs to "StockService", to
+ * "lockstock.v1.StockService" and to "*". */
 static bool is_of_service(const char *path, const char *name)
 {
     const char *end = strrchr(path, '/');
@@ -223,7 +223,7 @@ static bool is_of_service(const char *path, const char *name)
 
 static bool is_served(const char *name)
 {
-    /* standard/ serves these beside the contract's services. */
+    /* standard/ serves these in addition to the contract's services */
     static const char *const standard[] = {"/grpc.health.v1.Health/", "/grpc.reflection.v1.ServerReflection/",
                                            "/grpc.reflection.v1alpha.ServerReflection/"};
 
@@ -243,9 +243,9 @@ static bool add_grant(reading *r, principal *p, const char *name, const char *ef
 
     TAILQ_INSERT_TAIL(&p->grants, g, next);
     if (!is_served(name))
-        return bad(r, name, "no service of this server, and not namespace, certificate or uid");
+        return bad(r, name, "must be a service of this server, namespace, certificate or uid");
     if (!parse_effects(effects, &g->effects))
-        return bad(r, p->name, "effects are READ, WRITE and ADMIN");
+        return bad(r, p->name, "effects must be READ, WRITE or ADMIN");
     g->service = memory_copy(name, strlen(name));
     return true;
 }
@@ -279,9 +279,9 @@ static int on_policy_key(void *user, const char *section, const char *name, cons
     if (r->failed != LKS_OK)
         return 0;
     if (section[0] == '\0')
-        return bad(r, name, "must stand in the section of a principal");
+        return bad(r, name, "must be in the section of a principal");
     if (strlen(section) > INI_NAME_BYTES_MAX || strlen(name) > INI_NAME_BYTES_MAX)
-        return bad(r, section, "names are 48 bytes long at most");
+        return bad(r, section, "a name may have at most 48 bytes");
     principal *p = find_or_add(r->identity, section);
     if (strcmp(name, "namespace") == 0)
         return set_namespace(r, p, value);
@@ -333,7 +333,7 @@ static void add_token(identity *i, principal *p, const token *t)
     p->tokens[p->n_tokens++] = kept;
 }
 
-/* SHA-256 of nothing: what comes out when the token's variable or file was empty. */
+/* Whether this is the SHA-256 of nothing, as from an empty variable or file. */
 static bool is_of_nothing(const unsigned char digest[DIGEST_BYTES])
 {
     unsigned char nothing[DIGEST_BYTES];
@@ -342,7 +342,7 @@ static bool is_of_nothing(const unsigned char digest[DIGEST_BYTES])
     return memcmp(digest, nothing, DIGEST_BYTES) == 0;
 }
 
-/* "<digest> <principal> [<until>]" */
+/* Reads a line "<digest> <principal> [<until>]". */
 static bool read_token(reading *r, char *line)
 {
     char *rest, *end;
@@ -354,22 +354,22 @@ static bool read_token(reading *r, char *line)
     if (!digest)
         return true;
     if (!parse_digest(digest, t.digest) || !name || strtok_r(NULL, " \t\r\n", &rest))
-        return bad_line(r, "must be: SHA-256 in hex, principal, and when it ends, if it does");
+        return bad_line(r, "must be: SHA-256 in hex, principal, and optionally the end in seconds since 1970");
     if (until) {
         errno = 0;
         t.until = strtoll(until, &end, 10);
         if (errno || *end != '\0' || t.until <= 0)
-            return bad_line(r, "a token ends at a time in seconds since 1970");
+            return bad_line(r, "the end of a token must be in seconds since 1970");
     }
     principal *p = find(r->identity, name);
     if (!p)
         return bad_line(r, "the policy has no such principal");
     if (p->n_tokens == TOKENS_MAX)
-        return bad_line(r, "a principal has two tokens at most");
+        return bad_line(r, "a principal may have at most two tokens");
     if (is_of_nothing(t.digest))
         return bad_line(r, "the digest of an empty token");
     if (find_token(r->identity, t.digest))
-        return bad_line(r, "a token stands for one principal, once");
+        return bad_line(r, "a token may be given once, for one principal");
     add_token(r->identity, p, &t);
     return true;
 }
@@ -520,7 +520,7 @@ static principal *of_token(const identity *i, lks_rpc_slice text, int64_t now, i
     return found->of;
 }
 
-/* What follows "Bearer ", whose case does not matter; empty when it is something else. */
+/* Returns the text after "Bearer ", whose case is ignored; empty for another scheme. */
 static lks_rpc_slice bearer(lks_rpc_slice authorization)
 {
     static const char scheme[] = "Bearer ";
@@ -531,7 +531,7 @@ static lks_rpc_slice bearer(lks_rpc_slice authorization)
     return (lks_rpc_slice){.data = authorization.data + len, .len = authorization.len - len};
 }
 
-/* *ends: when the token ends that was given; 0: never, or there is none. */
+/* *ends: the end of the caller's token; 0: no end, or no token. */
 static principal *identify(const identity *i, const credentials *c, int64_t now, int64_t *ends)
 {
     *ends = 0;
@@ -542,7 +542,7 @@ static principal *identify(const identity *i, const credentials *c, int64_t now,
     return c->uid ? identity_of_uid(i, *c->uid) : NULL;
 }
 
-/* Whoever is known may ask who it is taken for. */
+/* Whether the principal may call the method. Every known caller may ask for its own identity. */
 static bool may(const principal *p, const lks_rpc_method *method)
 {
     const grant *g;

@@ -43,21 +43,20 @@ lks_code identity_load(const char *policy_file, const char *token_file, identity
 /* Takes NULL. */
 void identity_free(identity *i);
 
-/* The principal that a connection's own evidence names; NULL when it names none. */
+/* Returns the principal of a client certificate or a user id; NULL: none. */
 principal *identity_of_certificate(const identity *i, const char *name);
 principal *identity_of_uid(const identity *i, uid_t uid);
 
 /* The result for an admitted call; valid as long as the credentials. */
 typedef struct identity_verdict {
-    lks_rpc_slice ns;      /* the namespace that it is made in */
+    lks_rpc_slice ns;      /* the namespace of the call */
     service_caller caller; /* also of a refused call; principal NULL: unknown, or there is no policy */
 } identity_verdict;
 
-/* Checks a call. method NULL: only the caller is identified. `now` is in seconds since 1970.
- *
- * LKS_UNAUTHENTICATED: no principal, or a token that is unknown or has ended; a token takes precedence over the
- * connection's evidence. LKS_PERMISSION_DENIED: another namespace than the principal's, or no right to the method.
- * Neither reveals what exists. */
+/* Checks a call. method NULL: only the caller is identified. `now` is in seconds since 1970. LKS_UNAUTHENTICATED: no
+ * principal, or a token that is unknown or has ended; a token takes precedence over the certificate or user id.
+ * LKS_PERMISSION_DENIED: another namespace than the principal's, or no right to the method. Neither error reveals
+ * whether something exists. */
 lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_method *method, int64_t now,
                         identity_verdict *ret, lks_error *error);
 

@@ -1,4 +1,4 @@
-/* Invariant: nothing is kept here. Called by the engines. */
+/* Keeps no state. Called by the engines. */
 #include "calls/intake.h"
 
 static caller *on_open(void *arg, const sink_connection *connection)

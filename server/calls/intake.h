@@ -1,4 +1,4 @@
-/* lockstockd's sink: callers give room, dispatch runs. Loop thread only. */
+/* lockstockd's sink: `callers` admit calls, `dispatch` runs them. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_INTAKE_H
 #define LOCKSTOCK_SERVER_INTAKE_H
 
@@ -11,7 +11,7 @@ typedef struct intake {
     dispatch *dispatch;
 } intake;
 
-/* Its sink. Both parts of `i` must outlive what the sink is given to. */
+/* Returns the sink. `i` and its two members must outlive it. */
 sink intake_sink(intake *i);
 
 #endif

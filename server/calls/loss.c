@@ -1,4 +1,4 @@
-/* Invariant: of each part of the store at most one call is under way; `mark` is its last reply, "" before the first.
+/* Invariant: at most one call is under way to each part of the store; `mark` is its last reply, "" before the first.
  * Called by server.c. */
 #include "calls/loss.h"
 
@@ -21,7 +21,7 @@ typedef struct watched_part {
     store_part part;
     bool asking, current;
     char mark[MARK_BYTES];
-    char offered[LKS_RPC_RANDOM_ID_LEN + 1]; /* where there is none: another each time */
+    char offered[LKS_RPC_RANDOM_ID_LEN + 1]; /* the mark to set if the part has none; new each time */
     lks_rpc_slice args[1];
     store_call call;
     LIST_ENTRY(watched_part) in_all;
@@ -52,11 +52,11 @@ static void on_mark(void *arg, const store_result *result)
     w->mark[mark.len] = '\0';
     if (!known)
         return;
-    log_warn("store-lost-data", "%s", "reason=\"its mark is gone: all that it kept is lost\"");
+    log_warn("store-lost-data", "%s", "reason=\"its mark is gone: all its data is lost\"");
     waiters_missed(w->loss->waiters);
 }
 
-static void ask_part(watched_part *w)
+static void check_part(watched_part *w)
 {
     w->asking = true;
     lks_rpc_random_id(w->offered);
@@ -99,7 +99,7 @@ static void forget_others(loss *l)
     }
 }
 
-static void ask(loss *l)
+static void check_parts(loss *l)
 {
     store_part part;
 
@@ -107,7 +107,7 @@ static void ask(loss *l)
         watched_part *w = find_part(l, &part);
         w->current = true;
         if (!w->asking)
-            ask_part(w);
+            check_part(w);
     }
     forget_others(l);
 }
@@ -117,12 +117,12 @@ static void on_timer(uv_timer_t *timer)
     loss *l = timer->data;
 
     if (waiters_any(l->waiters))
-        ask(l);
+        check_parts(l);
 }
 
 void loss_begin(loss *l)
 {
-    ask(l);
+    check_parts(l);
     uv_timer_start(&l->timer, on_timer, LOOK_MS, LOOK_MS);
 }
 

@@ -1,5 +1,5 @@
 /* Detects that the store lost its data while the connection stayed up (FLUSHALL): then the store's mark is gone. No
- * function makes such a change, so calls that wait for one get no message. Sends a store call a second while any call
+ * function makes such a change, so waiting calls get no message about it. Makes one store call a second while any call
  * waits. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_LOSS_H
 #define LOCKSTOCK_SERVER_LOSS_H

@@ -12,17 +12,17 @@
 #include "memory.h"
 #include "services/service.h"
 
-/* A server that starts waits for no pass that is older than START_MS: what died before may have left something. While a
- * server walks it says so every MARK_STEPS. */
+/* When a server starts, it begins a pass unless another server began one in the last START_MS: a server that died
+ * earlier may have left something. While a server walks, it renews its claim every MARK_STEPS. */
 enum { CURSOR_BYTES = 24, NUMBER_BYTES = 24, CLAIM_ARGS = 2, START_MS = 10000, MARK_STEPS = 100, RETRY_MS = 1000 };
 
 struct pass {
     uv_timer_t timer;
     pass_options options;
     bool passing, stopped;
-    bool began;                /* it has asked for a pass */
+    bool began;                /* this server has begun a pass before */
     uint32_t steps;            /* of this pass */
-    store_part part;           /* where the pass is */
+    store_part part;           /* the part that the pass is in */
     char cursor[CURSOR_BYTES]; /* "": the part is done */
     lks_rpc_slice args[1];
     store_call call;
@@ -39,7 +39,7 @@ static void next_in(pass *p, uint64_t ms)
         uv_timer_start(&p->timer, on_timer, ms, 0);
 }
 
-/* Goes on with the first part from that slot on; false: there is none. */
+/* Continues with the first part at or after that slot; returns false if there is none. */
 static bool enter_part(pass *p, uint32_t from)
 {
     strcpy(p->cursor, "0");
@@ -47,7 +47,7 @@ static bool enter_part(pass *p, uint32_t from)
     return p->passing;
 }
 
-void pass_go_on(pass *p)
+void pass_continue(pass *p)
 {
     bool more = p->cursor[0] != '\0' || enter_part(p, p->part.slot + 1U);
 
@@ -106,7 +106,7 @@ static void on_marked(void *arg, const store_result *result)
     step(arg);
 }
 
-/* {'OK', 1 or 0, ms until another may} */
+/* The reply is {'OK', 1 or 0, ms until another pass may begin}. */
 static void on_claimed(void *arg, const store_result *result)
 {
     pass *p = arg;
@@ -161,7 +161,7 @@ pass *pass_new(const pass_options *options)
     pass *p = memory_alloc(sizeof *p);
 
     *p = (pass){.options = *options};
-    /* It spans groups; its own base only names the call. */
+    /* The call spans groups; this base is only its name. */
     p->call = (store_call){.base = lks_rpc_slice_of("ls:{pass}:"),
                            .function = options->function,
                            .n_args = 1,

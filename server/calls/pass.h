@@ -1,7 +1,7 @@
-/* A pass looks at all keys of the store, one bounded step at a time, one part of the store after the other. It costs
- * the store a small share of its time, however many keys there are: at most one step is under way, and the next
- * begins PASS_STEP_MS after the one before is done with. A step that fails ends its part; the next pass looks at it
- * again. Loop thread only. */
+/* A pass looks at all keys of the store, one bounded step at a time, one part of the store after another. It costs the
+ * store a small share of its time, however many keys there are: at most one step is under way, and the next begins
+ * PASS_STEP_MS after the results of the last one are handled. A step that fails ends its part; the next pass looks at
+ * it again. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_PASS_H
 #define LOCKSTOCK_SERVER_PASS_H
 
@@ -22,9 +22,9 @@ typedef struct pass_options {
     const char
         *function; /* takes SCAN's cursor, and gives {'OK', next cursor or '' at the end of the part, found...} */
     uint64_t interval_ms;  /* from the end of a pass to the next */
-    const char *shared_as; /* one server of all makes the passes of this name; NULL: each makes its own */
-    /* The step found elements 2 to n of the reply, which is valid until this returns; NULL: the step failed. Then
-     * pass_go_on, now or later. */
+    const char *shared_as; /* only one server at a time makes the passes of this name; NULL: each makes its own */
+    /* The step found elements 2 to n of the reply, which is valid until this returns; NULL: the step failed. Then call
+     * pass_continue, now or later. */
     void (*on_step)(void *arg, const store_value *reply);
     void (*on_end)(void *arg); /* the pass has walked all parts; may be NULL */
     void *arg;
@@ -32,17 +32,17 @@ typedef struct pass_options {
 
 pass *pass_new(const pass_options *options);
 
-/* Begins a pass, unless one is under way, or, of a shared one, another server has begun one a moment ago. */
+/* Begins a pass, unless one is under way or, for a shared pass, another server began one a moment ago. */
 void pass_begin(pass *p);
 
-/* The owner is done with what the step found. */
-void pass_go_on(pass *p);
+/* The owner has handled the results of the step. */
+void pass_continue(pass *p);
 
-/* No step begins from now on. Takes NULL. */
+/* Begins no more steps. Takes NULL. */
 void pass_stop(pass *p);
 bool pass_is_stopped(const pass *p);
 
-/* No store call may be under way. Freed on the next turn of the loop. Takes NULL. */
+/* Call this when no store call is under way. Freed on the next turn of the loop. Takes NULL. */
 void pass_close(pass *p);
 
 #endif

@@ -31,7 +31,7 @@ struct peers {
 
 /* ---- notes -------------------------------------------------------------------------- */
 
-/* The value of that name in a note; NULL: it has none. */
+/* Returns the value of that name in a note; NULL: not there. */
 static const char *value_of(const char *note, const char *name, size_t len)
 {
     for (; *note; note += strcspn(note, " "), note += *note == ' ')

@@ -18,13 +18,13 @@ enum { PEERS_NOTE_BYTES = 512, PEERS_TEXT_BYTES = 512 };
 typedef struct peers_options {
     struct uv_loop_s *loop;
     store *store;
-    const char *server; /* its id; outlives this */
+    const char *server; /* its id; must outlive this */
     /* Called after each look, with what differs, or NULL. Valid until it returns. */
     void (*on_look)(void *arg, const char *differs);
     void *arg;
 } peers_options;
 
-/* The options are copied. It looks from peers_begin on. */
+/* Copies the options. It looks after peers_begin. */
 peers *peers_new(const peers_options *options);
 
 /* Sets this server's note, from the next look on; copied. */
@@ -36,11 +36,11 @@ void peers_begin(peers *p);
 /* Takes NULL. */
 void peers_stop(peers *p);
 
-/* With no store call under way. Freed when the loop has run on. Takes NULL. */
+/* Call this when no store call is under way. Freed on the next turn of the loop. Takes NULL. */
 void peers_close(peers *p);
 
-/* Describes what differs, for people: each name for which both notes have a value and the values differ. False: nothing
- * differs. Pure. */
+/* Describes what differs, for people: each name for which both notes have a value and the values differ. Returns false
+ * if nothing differs. Pure. */
 bool peers_differ(const char *here, const char *there, char text[PEERS_TEXT_BYTES]);
 
 #endif

@@ -28,8 +28,8 @@ struct quotas {
     pass *pass;
     usage *all; /* uthash */
     named_set waiting;
-    bool failed;   /* a step of the pass under way */
-    bool reported; /* that passes fail, in the log */
+    bool failed;   /* a step of the current pass failed */
+    bool reported; /* the log has a line about failed passes */
 };
 
 static usage *usage_of(const quotas *q, lks_rpc_slice ns)
@@ -74,7 +74,7 @@ static void add(int64_t *sum, int64_t more)
         *sum = INT64_MAX;
 }
 
-/* {namespace, keys, bytes} each */
+/* Each element of the reply is {namespace, keys, bytes}. */
 static void on_step(void *arg, const store_value *reply)
 {
     quotas *q = arg;
@@ -92,7 +92,7 @@ static void on_step(void *arg, const store_value *reply)
         add(&u->counting[0], row->element[1].integer);
         add(&u->counting[1], row->element[2].integer);
     }
-    pass_go_on(q->pass);
+    pass_continue(q->pass);
 }
 
 static void log_change(const quotas *q, const usage *u)
@@ -116,7 +116,7 @@ static void on_end(void *arg)
 
     if (q->failed && !q->reported)
         log_warn("quotas-not-counted", "reason=\"%s\"",
-                 "the keys of the store cannot be counted, quotas go by what was counted last");
+                 "the keys of the store cannot be counted; the quotas use the last counts");
     q->reported = q->failed;
     HASH_ITER(hh, q->all, u, next)
     {
@@ -171,7 +171,7 @@ lks_code quotas_check(const quotas *q, lks_rpc_slice base, lks_rpc_slice ns, lks
         return LKS_OK;
     bool by_keys = q->limits.keys > 0 && u->counted[0] >= q->limits.keys;
     return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_QUOTA_EXCEEDED,
-                                "the namespace \"%.*s\" has stored %" PRId64 " %s, its quota is %" PRId64, (int)ns.len,
+                                "the namespace \"%.*s\" has stored %" PRId64 " %s; its quota is %" PRId64, (int)ns.len,
                                 ns.data, u->counted[!by_keys], by_keys ? "keys" : "bytes",
                                 by_keys ? q->limits.keys : q->limits.bytes);
 }
@@ -193,7 +193,7 @@ lks_code quotas_wait(quotas *q, lks_rpc_slice ns, named_entry **ret, lks_error *
     if (!sum)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     return lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_QUOTA_EXCEEDED,
-                                "as many calls of the namespace \"%s\" wait as its quota allows, %" PRId64, name,
+                                "the waiting calls of the namespace \"%s\" have reached its quota of %" PRId64, name,
                                 q->limits.waiters);
 }
 

@@ -28,18 +28,18 @@ quotas *quotas_new(struct uv_loop_s *loop, store *store, const quotas_limits *li
 /* The store is ready: begins to count, if keys or bytes are limited. */
 void quotas_begin(quotas *q);
 
-/* Whether the namespace may store more. base: the base of a call that takes, "ls:{<namespace>/...}:", with the
+/* Checks whether the namespace may store more. base: the base of a call that takes, "ls:{<namespace>/...}:", with the
  * namespace percent-encoded. ns: the namespace, for the message. LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO: it may not. */
 lks_code quotas_check(const quotas *q, lks_rpc_slice base, lks_rpc_slice ns, lks_error *error);
 
-/* One more call of the namespace waits, until quotas_leave. *ret is NULL when waiting calls are not limited.
+/* Counts one more waiting call of the namespace, until quotas_leave. *ret is NULL when waiting calls are not limited.
  * LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO: the quota is used up, or out of memory; nothing is counted. */
 lks_code quotas_wait(quotas *q, lks_rpc_slice ns, named_entry **ret, lks_error *error);
 
 /* Takes NULL. */
 void quotas_leave(quotas *q, named_entry *sum);
 
-/* As pass_stop and pass_close; when it is closed no call may wait. Take NULL. */
+/* Like pass_stop and pass_close; close it when no call waits. They take NULL. */
 void quotas_stop(quotas *q);
 void quotas_close(quotas *q);
 

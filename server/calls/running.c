@@ -18,8 +18,8 @@ void running_refuse_stopping(lks_error *error)
 }
 
 enum {
-    LAST_ROUND_MS = 250, /* of the deadline, kept for the round after the wait */
-    PARKED_BYTES = 1024  /* of an ordinary call; how many calls may be parked is limited by their number */
+    LAST_ROUND_MS = 250, /* time before the deadline that is reserved for the round after the wait */
+    PARKED_BYTES = 1024  /* memory of an ordinary parked call; the number of parked calls is limited separately */
 };
 
 static alarms *alarms_of(const running *r)
@@ -29,7 +29,7 @@ static alarms *alarms_of(const running *r)
 
 /* ---- stages --------------------------------------------------------------------- */
 
-/* The present stage ends, and another begins. */
+/* Ends the current stage and begins another. */
 static void end_stage(running *r, call_stage stage, uint64_t now_ns)
 {
     static const char *const names[] = {[CALL_QUEUE] = "queue", [CALL_STORE] = "store", [CALL_WAIT] = "wait"};
@@ -45,7 +45,7 @@ static unsigned long long ms(uint64_t ns)
     return ns / 1000000;
 }
 
-/* Waits that the caller asked for are not slow. */
+/* A wait that the caller asked for does not make a call slow. */
 static bool is_slow(const running *r, uint64_t took_ns)
 {
     uint32_t limit_ms = r->target->dispatch->options.slow_call_ms;
@@ -92,8 +92,8 @@ static void measure(running *r, const rounds *answered)
 
 /* ---- the end ------------------------------------------------------------------------ */
 
-/* What the call may have left in the store is removed there as soon as possible. `done` comes last: the transport
- * may reset the arena. */
+/* Removes as soon as possible what the call may have left in the store. Calls `done` last: the transport may reset the
+ * arena. */
 void running_end(running *r)
 {
     const rounds *answered = &r->work->rounds;
@@ -131,8 +131,9 @@ static void on_undone(void *arg, bool is_done)
     running_end(r);
 }
 
-/* Removes from the store what an abandoned call has left there, as a part of the call: with its places, in its
- * owner's turn. So an owner that abandons many calls waits for that. False: nothing is left. */
+/* Removes from the store what an abandoned call has left there. This is a part of the call: it takes the call's places,
+ * in the turn of the call's owner, so an owner that abandons many calls pays for it. Returns false if nothing is
+ * left. */
 static bool undo(running *r)
 {
     const service_alarm *left = rounds_undo(&r->work->rounds);
@@ -145,7 +146,7 @@ static bool undo(running *r)
 
 /* ---- parking ----------------------------------------------------------------------- */
 
-/* Moves the key and the watches of the waiter there, too. */
+/* Allocates the parked state, and moves the waiter's key and watches to it. */
 static parked *new_parked(running *r)
 {
     lks_rpc_slice key = r->work->rounds.plan.wait_key;
@@ -181,7 +182,7 @@ static void park_call(running *r)
     caller_park(&r->call);
 }
 
-/* The opposite: unpacks the call into a new arena. */
+/* Undoes park_call: unpacks the call into a new arena. */
 static void restore_call(running *r)
 {
     lks_rpc_arena *arena = r->lender->take(r->arg);
@@ -197,7 +198,7 @@ static void restore_call(running *r)
                           .now_ns = clock_now_ns()});
 }
 
-/* The next round is about that event. */
+/* Sets the event for the next round. */
 static void set_event(running *r, service_event event)
 {
     size_t bytes = event.n_numbers * sizeof *event.numbers;
@@ -210,7 +211,7 @@ static void set_event(running *r, service_event event)
     }
 }
 
-/* Takes the pending event of the highest priority; false: none is pending. */
+/* Takes the pending event of the highest priority. Returns false if none is pending. */
 static bool take_pending(running *r)
 {
     for (int kind = SERVICE_STOPPING; kind < SERVICE_N_EVENTS; kind++)
@@ -222,7 +223,7 @@ static bool take_pending(running *r)
     return false;
 }
 
-/* A grant that comes while the call asks the store may be older than the reply: the call asks again. */
+/* A grant that comes while the call has a store call under way may be older than the reply: the call asks again. */
 static void on_event(running *r, service_event event)
 {
     if (r->call.state == CALL_PARKED) {
@@ -240,7 +241,7 @@ static void on_waiter_event(waiter *w, service_event event)
 
 /* ---- store calls ---------------------------------------------------------------------- */
 
-/* Which of its store calls a store callback is about. */
+/* The store call that a store callback is about. */
 typedef struct awaited {
     running *running;
     size_t call;
@@ -278,8 +279,8 @@ static void set_alarms(const running *r)
         alarms_set(alarms_of(r), alarm);
 }
 
-/* Acts on the state that a step of the rounds has led to. */
-static void go_on(running *r, rounds_state state)
+/* Acts on the new state after a step of the rounds. */
+static void handle_state(running *r, rounds_state state)
 {
     if (state == ROUNDS_EXPECTS)
         return;
@@ -319,12 +320,12 @@ static void on_store(void *arg, const store_result *result)
         kept.value = store_value_copy(r->work->rounds.plan.arena, result->value);
     if (r->call.more > 0)
         caller_had_answer(r->call.caller, result->code == LKS_OK ? bytes_of(result->value) : 0);
-    go_on(r, rounds_reply(&r->work->rounds, to->call, &kept, clock_now_ns()));
+    handle_state(r, rounds_reply(&r->work->rounds, to->call, &kept, clock_now_ns()));
 }
 
 /* ---- begin, resume, abandon --------------------------------------------------------- */
 
-/* The end of its wait: early enough that its last round ends by the deadline. */
+/* Returns the end of the wait: early enough for its last round to end by the deadline. */
 static uint64_t wait_until(const running *r)
 {
     uint64_t wait_ns = (uint64_t)lks_rpc_wait_ms(r->work->rounds.method->method, r->work->rounds.request) * 1000000;
@@ -340,7 +341,7 @@ static running *running_of(caller_call *call)
     return container_of(call, running, call);
 }
 
-/* False: rounds.error is set. */
+/* Returns false with rounds.error set. */
 static bool may_begin(running *r, uint64_t now_ns)
 {
     lks_error *error = &r->work->rounds.error;
@@ -349,7 +350,7 @@ static bool may_begin(running *r, uint64_t now_ns)
         running_refuse_stopping(error);
     else if (r->deadline_ns <= now_ns)
         lks_error_set_reason(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, LKS_REASON_DEADLINE_BEFORE_START,
-                             "the deadline was over before there was room");
+                             "the deadline passed before there was room");
     else if (r->work->message && r->work->message->full)
         lks_error_set_reason(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, LKS_REASON_TOO_LARGE, "%s",
                              r->work->message->full);
@@ -367,11 +368,11 @@ static void on_begin(caller_call *call)
         running_end(r);
         return;
     }
-    if (p->wait_key.len > 0) { /* before the first store call: its message may come before the reply */
+    if (p->wait_key.len > 0) { /* before the first store call: the message may come before the reply */
         r->waiter = (waiter){.on_event = on_waiter_event, .released_by = r->span ? &r->span->released_by : NULL};
         waiters_enter(r->target->dispatch->options.waiters, &r->waiter, p->wait_key, p->watches, wait_until(r));
     }
-    go_on(r, rounds_start(&r->work->rounds, now_ns));
+    handle_state(r, rounds_start(&r->work->rounds, now_ns));
 }
 
 static void on_resume(caller_call *call)
@@ -380,7 +381,7 @@ static void on_resume(caller_call *call)
 
     end_stage(r, CALL_WAIT, clock_now_ns());
     restore_call(r);
-    go_on(r, rounds_wake(&r->work->rounds, r->event, clock_now_ns()));
+    handle_state(r, rounds_wake(&r->work->rounds, r->event, clock_now_ns()));
 }
 
 void dispatch_abandon(running *r)

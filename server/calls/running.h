@@ -1,4 +1,4 @@
-/* One call, from its plan to its end. For dispatch.c, which makes it, and running.c, which runs it. */
+/* One call, from its plan to its end. Made by dispatch.c, run by running.c. */
 #ifndef LOCKSTOCK_SERVER_RUNNING_H
 #define LOCKSTOCK_SERVER_RUNNING_H
 
@@ -11,7 +11,7 @@
 #include "services/rounds.h"
 #include "tracing/tracing.h"
 
-/* Where the time of a call goes. */
+/* The stages of a call, whose times are measured. */
 typedef enum call_stage { CALL_QUEUE, CALL_STORE, CALL_WAIT, CALL_STAGES } call_stage;
 
 /* A method, its service, and the service's state in this server. */
@@ -20,7 +20,7 @@ typedef struct target {
     const service_method *method;
     const service *service;
     void *state;
-    bool may_wait; /* its request has a wait_ms */
+    bool may_wait; /* the request has a wait_ms */
 } target;
 
 struct dispatch {
@@ -43,16 +43,16 @@ struct running {
     struct work *work;
     struct parked *parked; /* from its first wait on */
     caller_call call;
-    service_event event; /* that its current round is about; the numbers are the call's own */
-    unsigned pending;    /* kinds of events that came while it was not PARKED, a bit each */
+    service_event event; /* the event of its current round; the call owns the numbers */
+    unsigned pending;    /* kinds of events that came while it was not PARKED, one bit each */
     running **handle;
     uint64_t deadline_ns;
-    uint64_t received_ns, stage_ns; /* stage_ns: when its present stage began */
+    uint64_t received_ns, stage_ns; /* stage_ns: when its current stage began */
     uint64_t spent_ns[CALL_STAGES];
     uint32_t store_calls, waits;
-    span *span; /* NULL: it is not traced */
+    span *span; /* NULL: not traced */
     waiter waiter;
-    named_entry *of_namespace; /* the waiters that the call counts among; NULL: they are not limited */
+    named_entry *of_namespace; /* the count of waiting calls that includes this one; NULL: not limited */
     sink_done *done;
     const sink_lender *lender;
     void *arg;
@@ -67,7 +67,7 @@ typedef struct work {
 
 /* State that a parked call needs in addition to struct running, in one allocation. */
 typedef struct parked {
-    size_t held; /* of its connection's bytes: an ordinary call holds none */
+    size_t held; /* bytes of its connection's share; 0 for an ordinary call */
     rounds_packed *rounds;
     watched watches[];
 } parked;

@@ -1,4 +1,4 @@
-/* A step's results are handled before the pass continues. Called by server.c. */
+/* The results of a step are handled before the pass continues. Called by server.c. */
 #include "calls/sweep.h"
 
 #include <stdlib.h>
@@ -14,15 +14,15 @@ struct sweep {
     store *store;
     alarms *alarms;
     pass *pass;
-    lks_rpc_arena *arena;     /* what the step has found: */
-    const store_value *found; /* a reply, of which element `at` is under way */
+    lks_rpc_arena *arena;     /* of `found` */
+    const store_value *found; /* the reply of the step; element `at` is being handled */
     size_t at;
     stock_home home;
 };
 
 /* ---- units on their way -------------------------------------------------------- */
 
-static void bring_home(sweep *s);
+static void handle_found(sweep *s);
 
 static void submit(sweep *s, const store_call *call, store_done *done)
 {
@@ -32,10 +32,10 @@ static void submit(sweep *s, const store_call *call, store_done *done)
 static void on_sent(void *arg, const store_result *result)
 {
     (void)result;
-    bring_home(arg);
+    handle_found(arg);
 }
 
-/* {'OK'}; else it does not come yet. */
+/* The reply is {'OK'} if the units were received; otherwise a later pass tries again. */
 static void on_received(void *arg, const store_result *result)
 {
     sweep *s = arg;
@@ -43,29 +43,29 @@ static void on_received(void *arg, const store_result *result)
     if (result->code == LKS_OK && answer_says(result->value, "OK") && !pass_is_stopped(s->pass))
         submit(s, &s->home.sent, on_sent);
     else
-        bring_home(s);
+        handle_found(s);
 }
 
-/* Handles the results of the step one after the other, then continues the pass. */
-static void bring_home(sweep *s)
+/* Handles the results of the step one after another, then continues the pass. */
+static void handle_found(sweep *s)
 {
     while (!pass_is_stopped(s->pass) && s->at < s->found->n)
         if (stock_home_plan(&s->found->element[s->at++], s->arena, &s->home)) {
             submit(s, &s->home.receive, on_received);
             return;
         }
-    pass_go_on(s->pass);
+    pass_continue(s->pass);
 }
 
 /* ---- steps --------------------------------------------------------------------- */
 
-/* From element 2 on: the base of a group, or a move. */
+/* Each element from the second on is the base of a group, or a move. */
 static void on_step(void *arg, const store_value *reply)
 {
     sweep *s = arg;
 
     if (!reply) {
-        pass_go_on(s->pass);
+        pass_continue(s->pass);
         return;
     }
     for (size_t i = 2; i < reply->n; i++)
@@ -77,7 +77,7 @@ static void on_step(void *arg, const store_value *reply)
     lks_rpc_arena_reset(s->arena);
     s->found = store_value_copy(s->arena, reply);
     s->at = 2;
-    bring_home(s);
+    handle_found(s);
 }
 
 void sweep_begin(sweep *s)

@@ -104,7 +104,7 @@ static waiter *next_of_key(const waiter *w)
     return NULL;
 }
 
-/* Several waiters have one key when a caller repeated a call. False: no waiter has the key. */
+/* Several waiters have one key when a caller repeated a call. Returns false if no waiter has the key. */
 static bool send_to_key(waiters *all, lks_rpc_slice key, service_event event)
 {
     waiter *w, *next;
@@ -120,7 +120,7 @@ static bool send_to_key(waiters *all, lks_rpc_slice key, service_event event)
 
 /* ---- messages ----------------------------------------------------------------- */
 
-/* Cuts the next word off; "" when there is none. */
+/* Cuts off and returns the next word; "" at the end. */
 static lks_rpc_slice word(lks_rpc_slice *rest)
 {
     const char *space = memchr(rest->data, ' ', rest->len);
@@ -132,13 +132,13 @@ static lks_rpc_slice word(lks_rpc_slice *rest)
     return first;
 }
 
-/* False: it does not fit. */
+/* Returns false if it does not fit. */
 static bool text_of(char *text, size_t bytes, lks_rpc_slice slice)
 {
     return slice.len < bytes && snprintf(text, bytes, "%.*s", (int)slice.len, slice.data) >= 0;
 }
 
-/* "<number>[,<number>...]"; those that do not fit are dropped. */
+/* Parses "<number>[,<number>...]"; drops the numbers that do not fit. */
 static uint32_t numbers_of(lks_rpc_slice text, int64_t numbers[SERVICE_TARGETS_MAX])
 {
     const char *end = text.data + text.len;

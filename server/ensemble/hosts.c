@@ -1,5 +1,5 @@
-/* Invariant: a resolution belongs to its host until its answer was taken, also beyond `found`: a late answer serves the
- * next hosts_find. */
+/* Invariant: a resolution belongs to its host until its answer was read, even after `found` was called: a late answer
+ * is used by the next hosts_find. */
 #include "ensemble/hosts.h"
 
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 #include "net/resolve.h"
 
 enum {
-    PATIENCE_MS = 2000, /* for names, when another is known */
+    PATIENCE_MS = 2000, /* for names without an answer, if an address is known */
     ADDRESS_BYTES = INET6_ADDRSTRLEN + 1 + ADDRESS_PORT_BYTES,
     HOSTS_MAX = 32,
     ADDRESSES_MAX = 8, /* of one host */
@@ -24,14 +24,14 @@ typedef struct host {
     struct address at;
     bool is_name;
     struct resolution *resolution;
-    char known[ADDRESSES_MAX * ADDRESS_BYTES]; /* its addresses, as the library reads them; "": none */
+    char known[ADDRESSES_MAX * ADDRESS_BYTES]; /* its addresses, in the form that the library reads; "": none */
 } host;
 
 struct hosts {
     host *host;
     size_t n;
     bool finding;
-    const char *why; /* of the last name that was not found */
+    const char *why; /* why the last name was not found */
     hosts_found *found;
     void *arg;
     uv_async_t answered;
@@ -63,7 +63,8 @@ static lks_code parse(hosts *h, const char *text, uint16_t default_port, lks_err
         free(one);
         if (!good)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                                 "'%.*s' is no host:port, or there are more than %d", (int)length, rest, HOSTS_MAX);
+                                 "'%.*s' is not host:port, or there are more than %d hosts", (int)length, rest,
+                                 HOSTS_MAX);
         h->n++;
         if (rest[length] == '\0')
             return LKS_OK;
@@ -89,7 +90,7 @@ bool hosts_have_names(const hosts *h)
 
 /* ---- the addresses ------------------------------------------------------------------- */
 
-static void keep(host *at, const struct addrinfo *all)
+static void store_addresses(host *at, const struct addrinfo *all)
 {
     char address[INET6_ADDRSTRLEN];
     size_t used = 0;
@@ -116,15 +117,15 @@ static void take_answers(hosts *h)
         struct addrinfo *all = resolve_end(at->resolution, &why);
         at->resolution = NULL;
         if (!all) {
-            h->why = why; /* what was known of it stays */
+            h->why = why; /* keeps the known addresses */
             continue;
         }
-        keep(at, all);
+        store_addresses(at, all);
         freeaddrinfo(all);
     }
 }
 
-static void tell(hosts *h)
+static void report(hosts *h)
 {
     char *all = memory_alloc(h->n * sizeof h->host[0].known);
     size_t used = 0;
@@ -147,22 +148,22 @@ static void on_answered(uv_async_t *async)
     for (size_t i = 0; i < h->n; i++)
         all = all && !h->host[i].resolution;
     if (h->finding && all)
-        tell(h);
+        report(h);
 }
 
-static void on_late(uv_timer_t *timer)
+static void on_patience_over(uv_timer_t *timer)
 {
     hosts *h = timer->data;
 
     take_answers(h);
     for (size_t i = 0; i < h->n; i++)
         if (h->host[i].known[0] != '\0') {
-            tell(h);
+            report(h);
             return;
         }
 }
 
-/* Any thread. */
+/* Called on any thread. */
 static void wake_loop(void *arg)
 {
     uv_async_send(&((hosts *)arg)->answered);
@@ -179,7 +180,7 @@ void hosts_find(hosts *h)
         if (at->is_name && !at->resolution)
             at->resolution = resolve_start(at->at.host, at->at.port, wake_loop, h);
     }
-    uv_timer_start(&h->patience, on_late, PATIENCE_MS, PATIENCE_MS);
+    uv_timer_start(&h->patience, on_patience_over, PATIENCE_MS, PATIENCE_MS);
     uv_async_send(&h->answered);
 }
 
@@ -208,7 +209,7 @@ lks_code hosts_open(uv_loop_t *loop, const char *text, uint16_t default_port, ho
         h->host[i].is_name = !all;
         if (!all)
             continue;
-        keep(&h->host[i], all);
+        store_addresses(&h->host[i], all);
         freeaddrinfo(all);
     }
     uv_async_init(loop, &h->answered, on_answered);

@@ -1,4 +1,4 @@
-/* The members of an ensemble as they are written, and their addresses. Loop thread only. */
+/* The members of an ensemble, from a list of hosts, and their addresses. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_ENSEMBLE_HOSTS_H
 #define LOCKSTOCK_SERVER_ENSEMBLE_HOSTS_H
 
@@ -12,25 +12,25 @@ struct uv_loop_s;
 
 typedef struct hosts hosts;
 
-/* Runs on the loop, never inside hosts_find. `addresses`: "127.0.0.1:2181,::1:2181", as the library reads them, of one
- * member at least; NULL: none was found, and `why` says why. Valid until it returns. */
+/* Runs on the loop, never inside hosts_find. `addresses`: "127.0.0.1:2181,::1:2181", in the form that the library
+ * reads, of at least one member; NULL: none was found, and `why` gives the reason. Both are valid until it returns. */
 typedef void hosts_found(void *arg, const char *addresses, const char *why);
 
 /* "h1:2181,h2,[::1]:2181"; a host without a port has default_port. LKS_INVALID_ARGUMENT: malformed. */
 lks_code hosts_open(struct uv_loop_s *loop, const char *text, uint16_t default_port, hosts_found *found, void *arg,
                     hosts **ret, lks_error *error);
 
-/* Only checks the text. */
+/* Checks the text, and opens nothing. */
 lks_code hosts_check(const char *text, uint16_t default_port, lks_error *error);
 
-/* Whether one is a name, whose addresses may change. */
+/* Whether one of the hosts is a name. The addresses of a name may change. */
 bool hosts_have_names(const hosts *hosts);
 
-/* Finds the addresses, on threads of their own; does nothing while it does. Names that take long are left out if
- * another is known. */
+/* Resolves the names on other threads, then calls `found`. Does nothing while an earlier call still runs. After two
+ * seconds it leaves out names without an answer, if at least one address is known. */
 void hosts_find(hosts *hosts);
 
-/* Calls nothing back any more but `closed`, on the loop. */
+/* Afterwards only `closed` is called, on the loop. */
 void hosts_close(hosts *hosts, void (*closed)(void *arg), void *arg);
 
 #endif

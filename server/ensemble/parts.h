@@ -19,9 +19,9 @@ typedef enum zookeeper_state { RESOLVING, CONNECTING, CHECKING, READY, ENDING, P
 
 enum { ZOOKEEPER_REASON_BYTES = 256 };
 
-/* Requests that are not in the library, and their end. */
+/* Ended requests that the library will not call back: the timer runs their callbacks. */
 typedef struct requests {
-    TAILQ_HEAD(request_list, request) over;
+    TAILQ_HEAD(request_list, request) ended;
     uv_timer_t timer;
 } requests;
 
@@ -37,29 +37,29 @@ struct zookeeper {
     zookeeper_state state;
     hosts *hosts;
     session *session; /* NULL: RESOLVING, PAUSING */
-    int64_t id;       /* of the session that was told; 0: none */
-    uv_timer_t timer; /* CONNECTING: names again; CHECKING: the root again; PAUSING: the end */
+    int64_t id;       /* of the last session reported by on.session; 0: none */
+    uv_timer_t timer; /* CONNECTING: resolve again; CHECKING: check the root again; PAUSING: the end of the pause */
     uint32_t failures;
     uint64_t random;
     uint64_t root_id;
-    size_t created; /* bytes of the root that were created */
-    bool told;      /* the state was told, and with this reason */
-    bool told_ready;
+    size_t created; /* the root is created up to this byte */
+    bool reported;  /* on.state was called; with these values the last time */
+    bool reported_ready;
     char reason[ZOOKEEPER_REASON_BYTES];
 
     requests requests;
     close_barrier barrier;
 };
 
-/* Who may use nodes that are created. */
+/* The ACL of created nodes. */
 const struct ACL_vector *zookeeper_acl(const zookeeper *zookeeper);
 
-/* Whether it is "/" or parts with one "/" before each. */
+/* Whether it is "/", or parts that each follow one "/". */
 bool requests_is_path(const char *path);
 
 void requests_init(zookeeper *zookeeper);
 
-/* Ends all that are not in the library; those too that their callbacks make. */
+/* Runs the callbacks of all ended requests, also of those that these callbacks make. */
 void requests_end_all(zookeeper *zookeeper);
 
 #endif

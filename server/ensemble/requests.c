@@ -1,5 +1,5 @@
-/* Invariant: a request is either with the library, which calls it back once, or in `over`, whose end a timer of zero
- * brings. */
+/* Invariant: a request is either with the library, which calls it back once, or in the list `ended`, whose callbacks a
+ * timer of zero milliseconds runs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "memory.h"
 #include "ensemble/parts.h"
 
-enum { OP_BYTES = 80 /* of an op beside its path and data */ };
+enum { OP_BYTES = 80 /* of an op, without its path and data */ };
 
 typedef enum request_kind { GET, EXISTS, CHILDREN, MULTI } request_kind;
 
@@ -23,10 +23,10 @@ typedef struct request {
         zk_applied *applied;
     } done;
     void *arg;
-    zk_code code; /* in `over` */
+    zk_code code; /* only in the list `ended` */
     bool unsent;  /* the library could not send all of it */
-    int synced;   /* what sync returned */
-    /* MULTI, for the library until it calls back: */
+    int synced;   /* the result of sync */
+    /* MULTI: the library uses these until it calls back. */
     size_t n;
     zk_kind *kinds;
     zoo_op_result_t *results;
@@ -36,7 +36,8 @@ typedef struct request {
 
 /* ---- codes --------------------------------------------------------------------------- */
 
-/* Codes below ZAPIERROR are the ensemble's answers, but for sessions that end; those above are mostly the library's. */
+/* Codes below ZAPIERROR are answers of the ensemble, except those about the end of a session. Codes above it are mostly
+ * from the library. */
 static zk_code code_of(int rc)
 {
     switch (rc) {
@@ -53,7 +54,7 @@ static zk_code code_of(int rc)
     case ZNOAUTH:
     case ZINVALIDACL:
         return ZK_NO_AUTH;
-    case ZSESSIONMOVED: /* it was ignored */
+    case ZSESSIONMOVED: /* the ensemble ignored the request */
     case ZTHROTTLEDOP:
         return ZK_NOT_SENT;
     case ZSESSIONEXPIRED:
@@ -87,7 +88,7 @@ static void request_free(request *r)
     free(r);
 }
 
-/* Without an answer. */
+/* Ends a request without an answer. */
 static void end(request *r, zk_code code)
 {
     if (r->kind == GET)
@@ -101,13 +102,13 @@ static void end(request *r, zk_code code)
     request_free(r);
 }
 
-/* Not those that are added meanwhile. */
-static void end_those_over(zookeeper *z)
+/* Leaves requests that the callbacks add. */
+static void run_ended(zookeeper *z)
 {
     struct request_list now = TAILQ_HEAD_INITIALIZER(now);
     request *r;
 
-    TAILQ_CONCAT(&now, &z->requests.over, next);
+    TAILQ_CONCAT(&now, &z->requests.ended, next);
     while ((r = TAILQ_FIRST(&now))) {
         TAILQ_REMOVE(&now, r, next);
         end(r, r->code);
@@ -116,18 +117,18 @@ static void end_those_over(zookeeper *z)
 
 void requests_end_all(zookeeper *z)
 {
-    while (!TAILQ_EMPTY(&z->requests.over))
-        end_those_over(z);
+    while (!TAILQ_EMPTY(&z->requests.ended))
+        run_ended(z);
 }
 
-static void on_over(uv_timer_t *timer)
+static void on_ended(uv_timer_t *timer)
 {
-    end_those_over(timer->data);
+    run_ended(timer->data);
 }
 
 void requests_init(zookeeper *z)
 {
-    TAILQ_INIT(&z->requests.over);
+    TAILQ_INIT(&z->requests.ended);
     uv_timer_init(z->loop, &z->requests.timer);
     z->requests.timer.data = z;
 }
@@ -137,12 +138,12 @@ static void end_later(request *r, zk_code code)
     zookeeper *z = r->zookeeper;
 
     r->code = code;
-    TAILQ_INSERT_TAIL(&z->requests.over, r, next);
+    TAILQ_INSERT_TAIL(&z->requests.ended, r, next);
     if (z->state != CLOSING)
-        uv_timer_start(&z->requests.timer, on_over, 0, 0);
+        uv_timer_start(&z->requests.timer, on_ended, 0, 0);
 }
 
-/* ---- what all have ------------------------------------------------------------------- */
+/* ---- shared by all requests ---------------------------------------------------------- */
 
 bool requests_is_path(const char *path)
 {
@@ -162,8 +163,8 @@ bool requests_is_path(const char *path)
     return true;
 }
 
-/* The path below the root, to be freed. */
-static char *full(const zookeeper *z, const char *path)
+/* Returns the path with the root before it. The caller frees it. */
+static char *full_path(const zookeeper *z, const char *path)
 {
     size_t len = path[1] == '\0' && z->root_len > 0 ? 0 : strlen(path);
     char *all = memory_alloc(z->root_len + len + 1);
@@ -181,7 +182,7 @@ static request *new_request(zookeeper *z, request_kind kind, void *arg)
     return r;
 }
 
-/* The handle, for a request with this path; NULL: it ends without being sent. */
+/* Returns the handle for a request with this path; NULL: the request ends without being sent. */
 static zhandle_t *handle_for(request *r, const char *path)
 {
     zookeeper *z = r->zookeeper;
@@ -193,7 +194,7 @@ static zhandle_t *handle_for(request *r, const char *path)
     return NULL;
 }
 
-/* After the library has taken the request, or not. */
+/* Call this after the call of the library that sends the request. rc: the result of that call. */
 static void submitted(request *r, int rc)
 {
     if (rc == ZOK)
@@ -207,8 +208,8 @@ static request *request_of(const void *arg)
     return (request *)(uintptr_t)arg;
 }
 
-/* Ends the request unless it was answered with ZOK. */
-static bool was_answered(request *r, int rc)
+/* Ends the request and returns false, unless the answer is ZOK. */
+static bool ok_or_end(request *r, int rc)
 {
     const zk_code code = code_for(r, rc);
 
@@ -223,7 +224,7 @@ static void on_got(int rc, const char *data, int len, const struct Stat *stat, c
 {
     request *r = request_of(arg);
 
-    if (!was_answered(r, r->synced != ZOK ? r->synced : rc))
+    if (!ok_or_end(r, r->synced != ZOK ? r->synced : rc))
         return;
     r->done.got(r->arg, ZK_OK, data ? data : "", len > 0 ? (size_t)len : 0, stat->version);
     request_free(r);
@@ -243,7 +244,7 @@ static void get(zookeeper *z, const char *path, bool sync, zk_got *done, void *a
 
     if (!zh)
         return;
-    char *at = full(z, path);
+    char *at = full_path(z, path);
     int rc = sync ? zoo_async(zh, at, on_synced, r) : ZOK;
     if (rc == ZOK)
         rc = zoo_aget(zh, at, 0, on_got, r);
@@ -265,7 +266,7 @@ static void on_found(int rc, const struct Stat *stat, const void *arg)
 {
     request *r = request_of(arg);
 
-    if (!was_answered(r, rc))
+    if (!ok_or_end(r, rc))
         return;
     r->done.found(r->arg, ZK_OK, stat->version);
     request_free(r);
@@ -279,7 +280,7 @@ void zk_exists(zookeeper *z, const char *path, bool watch, zk_found *done, void 
 
     if (!zh)
         return;
-    char *at = full(z, path);
+    char *at = full_path(z, path);
     int rc = zoo_aexists(zh, at, watch, on_found, r);
     free(at);
     submitted(r, rc);
@@ -289,7 +290,7 @@ static void on_listed(int rc, const struct String_vector *names, const void *arg
 {
     request *r = request_of(arg);
 
-    if (!was_answered(r, rc))
+    if (!ok_or_end(r, rc))
         return;
     r->done.listed(r->arg, ZK_OK, (const char *const *)names->data, (size_t)names->count);
     request_free(r);
@@ -303,7 +304,7 @@ void zk_children(zookeeper *z, const char *path, bool watch, zk_listed *done, vo
 
     if (!zh)
         return;
-    char *at = full(z, path);
+    char *at = full_path(z, path);
     int rc = zoo_aget_children(zh, at, watch, on_listed, r);
     free(at);
     submitted(r, rc);
@@ -311,7 +312,7 @@ void zk_children(zookeeper *z, const char *path, bool watch, zk_listed *done, vo
 
 /* ---- writing ------------------------------------------------------------------------- */
 
-/* The others of a multi that failed have ZOK, or ZRUNTIMEINCONSISTENCY. */
+/* In a failed multi, the ops that are not at fault have ZOK or ZRUNTIMEINCONSISTENCY. */
 static size_t first_failed(const request *r)
 {
     for (size_t i = 0; i < r->n; i++)
@@ -353,8 +354,9 @@ static void write_op(const zookeeper *z, const zk_op *op, char *path, struct Sta
     }
 }
 
-/* The library leaks, and frees what it did not allocate, for a path that it refuses in a multi. */
-static bool is_good(const zookeeper *z, const zk_op *ops, size_t n)
+/* Checks the ops before the library does: for a path that it refuses in a multi, it leaks memory and frees memory that
+ * it did not allocate. */
+static bool are_valid(const zookeeper *z, const zk_op *ops, size_t n)
 {
     size_t bytes = 0;
 
@@ -376,7 +378,7 @@ static int send_multi(request *r, const zk_op *ops)
     char **paths = memory_alloc(r->n * sizeof *paths);
 
     for (size_t i = 0; i < r->n; i++) {
-        paths[i] = full(z, ops[i].path);
+        paths[i] = full_path(z, ops[i].path);
         write_op(z, &ops[i], paths[i], &r->stats[i], &written[i]);
         r->kinds[i] = ops[i].kind;
     }
@@ -393,7 +395,7 @@ void zk_multi(zookeeper *z, const zk_op *ops, size_t n, zk_applied *done, void *
     request *r = new_request(z, MULTI, arg);
 
     r->done.applied = done;
-    if (!is_good(z, ops, n)) {
+    if (!are_valid(z, ops, n)) {
         end_later(r, ZK_REFUSED);
         return;
     }

@@ -1,17 +1,17 @@
-/* Invariant: libuv polls a duplicate of the library's descriptor, because the library closes its own whenever it calls
- * something, and reuses the number. The duplicate is of the same socket as long as their inodes are equal.
+/* Invariant: libuv polls a duplicate of the library's descriptor, because each function of the library may close its
+ * descriptor and reuse the number. Both refer to the same socket as long as their inodes are equal.
  *
- *   DOWN <--lost-- --connected--> UP           both --refused by a member--> EXPIRED, REFUSED
+ *   DOWN --connected--> UP --connection lost--> DOWN        both --a member refuses--> EXPIRED, REFUSED
  *
- *   and from each: session_close --> the library's handle is freed --> LEAVING, if it was UP --> closed
+ *   each: --session_close--> the library's handle is freed --> LEAVING, if it was UP --> closed
  *
- * What the library (3.8) would do otherwise:
- * - zookeeper_close blocks for up to 4.5 s while it is connected. It is given a dead socket first, and the request that
- *   ends the session is written here. LEAVING waits for its answer.
- * - A request that finds the connection broken closes the socket, but leaves what was sent in its queues, where the next
- *   connection finds it. mend() makes the library clear them.
- * - It resolves its hosts in each zookeeper_interest, unless zoo_set_servers_resolution_delay is -1; then at each
- *   connection, which takes no time for numbers. */
+ * This file works around three behaviours of the library (3.8):
+ * - zookeeper_close blocks for up to 4.5 s if the handle is connected. So this file replaces the library's socket by a
+ *   dead one first, and sends the request that ends the session itself. In LEAVING it waits for the answer.
+ * - A request that finds the connection broken closes the socket, but leaves the sent requests in the library's queues,
+ *   where the next connection finds them. clear_queues() makes the library clear them.
+ * - Each zookeeper_interest resolves the hosts, unless zoo_set_servers_resolution_delay is -1. Then each connection
+ *   resolves them, which takes no time for numeric addresses. */
 #include "ensemble/session.h"
 
 #include <arpa/inet.h>
@@ -34,25 +34,25 @@
 
 enum {
     WHY_BYTES = 160,
-    PACKETS_MAX = 64,    /* that are read in one loop turn */
-    LEAVING_MS = 1000,   /* to wait for the answer to the end of the session */
+    PACKETS_MAX = 64,    /* read in one loop turn */
+    LEAVING_MS = 1000,   /* how long to wait for the answer to CLOSE_SESSION */
     INTEREST_TRIES = 4,  /* zookeeper_interest fails once for each member that refuses at once */
-    CLOSE_SESSION = -11, /* the protocol's number for the end of a session */
+    CLOSE_SESSION = -11, /* the type of the request that ends a session */
     AFTER_ERROR_MS = 10, /* until the library is called again */
     TURN_MAX_MS = 60000, /* from one turn to the next */
 };
 
-/* How telling a failure is: of the members that were tried, the most telling one gives the reason. */
+/* How informative a failure is. The most informative failure of the tried members is reported. */
 typedef enum rank { RANK_NONE, RANK_REFUSED, RANK_SILENT, RANK_NO_QUORUM } rank;
 
 /* A duplicate of the library's socket, and the handle that polls it. */
 typedef struct link {
     uv_poll_t poll;
-    session *owner; /* NULL: it is closing */
+    session *owner; /* NULL: the link is closing */
     close_barrier *barrier;
     int fd;
     ino_t inode;
-    int watched; /* events of libuv */
+    int watched; /* libuv events */
 } link_to;
 
 struct session {
@@ -60,15 +60,15 @@ struct session {
     zhandle_t *zh; /* NULL after it was closed */
     session_events on;
     uv_timer_t timer;
-    int fd; /* the library's own; valid if the link's inode says so */
+    int fd; /* the library's descriptor; valid if its inode is that of the link */
     link_to *link;
     session_state state;
-    int failure; /* errno of the connection that failed, until it is reported */
+    int failure; /* errno of the failed connection, until note_failure has used it */
     char why[WHY_BYTES];
-    bool why_changed;  /* since it was told */
-    rank worst;        /* of this round through the members */
-    rank shown;        /* that `why` tells: the worst of this round and the one before */
-    unsigned n, tried; /* members; attempts since the last report */
+    bool why_changed;  /* since the last on.changed */
+    rank worst;        /* in this round through the members */
+    rank shown;        /* the rank of `why`: the worst of this round and the previous one */
+    unsigned n, tried; /* members; failed attempts in this round */
     bool broken;       /* the library has closed the socket inside a request */
     bool closing;
     close_barrier barrier;
@@ -115,7 +115,7 @@ static bool is_attached(const session *s)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-/* Watches the library's socket. False: out of descriptors. */
+/* Polls the library's socket. Returns false if no descriptor is left. */
 static bool attach(session *s, int fd)
 {
     s->fd = fd;
@@ -162,7 +162,7 @@ static void set_why(session *s, const char *what, int failure)
     memcpy(s->why, why, sizeof s->why);
 }
 
-/* `before` is the library's state when the call began that ended the connection. */
+/* before: the library's state before the call that ended the connection. */
 static void note_failure(session *s, int before, int rc)
 {
     rank now = RANK_REFUSED;
@@ -196,7 +196,7 @@ static void note_failure(session *s, int before, int rc)
         set_why(s, "the lock store is unreachable", s->failure ? s->failure : ECONNREFUSED);
 }
 
-/* ---- turns of the library ------------------------------------------------------------ */
+/* ---- running the library ------------------------------------------------------------- */
 
 static session_state state_now(const session *s)
 {
@@ -209,7 +209,7 @@ static session_state state_now(const session *s)
     return state == ZOO_AUTH_FAILED_STATE ? SESSION_REFUSED : SESSION_DOWN;
 }
 
-static void tell(session *s)
+static void report(session *s)
 {
     session_state now = state_now(s);
 
@@ -224,8 +224,8 @@ static void tell(session *s)
     s->on.changed(s->on.arg);
 }
 
-/* The library's socket is ended and read, so that the library finds it broken and clears its queues. */
-static void mend(session *s)
+/* Shuts down the library's socket and reads to its end, so that the library finds it broken and clears its queues. */
+static void clear_queues(session *s)
 {
     int fd = -1, interest;
     struct timeval until;
@@ -233,15 +233,15 @@ static void mend(session *s)
     s->broken = false;
     detach(s);
     note_failure(s, ZOO_CONNECTED_STATE, ZCONNECTIONLOSS);
-    s->why_changed = true; /* it is told, whatever was told before, and although session_submitted set the state */
+    s->why_changed = true; /* report it even if the reason is the same: session_submitted has already set the state */
     for (int i = 0; i < INTEREST_TRIES && fd < 0; i++)
         if (zookeeper_interest(s->zh, &fd, &interest, &until) != ZOK)
-            return; /* that has cleared them */
+            return; /* the failure has cleared the queues */
     if (fd < 0)
         return;
     shutdown(fd, SHUT_RDWR);
     while (zookeeper_process(s->zh, ZOOKEEPER_READ) == ZOK)
-        ; /* to the end of what was received */
+        ; /* until all received data is read */
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -258,8 +258,9 @@ static uint64_t milliseconds(const struct timeval *until)
 
 static void finish(session *s);
 
-/* Asks the library what it waits for: a socket, or a time (milliseconds, returned). */
-static uint64_t ask(session *s)
+/* Asks the library for its socket and the events that it waits for, and polls them. Returns when to call the library
+ * again at the latest, in milliseconds. */
+static uint64_t update_poll(session *s)
 {
     int fd = -1, interest = 0, before = zoo_state(s->zh);
     struct timeval until = {0};
@@ -267,7 +268,7 @@ static uint64_t ask(session *s)
     errno = 0;
     int rc = zookeeper_interest(s->zh, &fd, &interest, &until);
     if (rc != ZOK) {
-        s->failure = rc == ZCONNECTIONLOSS ? errno : 0; /* of a connection that was refused at once */
+        s->failure = rc == ZCONNECTIONLOSS ? errno : 0; /* the connection was refused at once */
         note_failure(s, before, rc);
         s->failure = 0;
         detach(s);
@@ -288,9 +289,9 @@ static uint64_t ask(session *s)
 static void turn(session *s)
 {
     if (s->broken && !s->closing)
-        mend(s);
+        clear_queues(s);
     if (zoo_state(s->zh) >= 0)
-        uv_timer_start(&s->timer, on_timer, ask(s), 0);
+        uv_timer_start(&s->timer, on_timer, update_poll(s), 0);
     if (zoo_state(s->zh) < 0) {
         detach(s);
         uv_timer_stop(&s->timer);
@@ -298,10 +299,10 @@ static void turn(session *s)
     if (s->closing)
         finish(s);
     else
-        tell(s);
+        report(s);
 }
 
-/* The error of a connection that could not be made. The library finds out when it writes. */
+/* Returns the error of a failed connection. The library only finds it when it writes. */
 static int failure_of(const link_to *l)
 {
     int failure = 0;
@@ -372,7 +373,7 @@ zhandle_t *session_handle(session *s)
     return s->zh;
 }
 
-/* A turn follows, which asks whether everything was written. */
+/* Starts a turn, which asks the library whether it has written everything. */
 bool session_submitted(session *s)
 {
     if (zoo_state(s->zh) != ZOO_CONNECTED_STATE)
@@ -405,7 +406,7 @@ void session_set_addresses(session *s, const char *addresses)
 lks_code session_open(uv_loop_t *loop, const char *addresses, uint32_t timeout_ms, const char *credentials,
                       const session_events *events, session **ret, lks_error *error)
 {
-    zoo_set_debug_level(0); /* it would write to standard error; session_why says more */
+    zoo_set_debug_level(0); /* the library would write to standard error; session_why gives the reason */
     session *s = memory_alloc(sizeof *s);
     *s = (session){.loop = loop, .on = *events, .fd = -1, .n = count(addresses)};
     s->zh = zookeeper_init(addresses, on_watch, (int)timeout_ms, NULL, s, ZOO_NO_LOG_CLIENTENV);
@@ -424,7 +425,7 @@ lks_code session_open(uv_loop_t *loop, const char *addresses, uint32_t timeout_m
     return LKS_OK;
 }
 
-/* ---- its end ------------------------------------------------------------------------- */
+/* ---- closing ------------------------------------------------------------------------- */
 
 static void release(session *s)
 {
@@ -433,7 +434,7 @@ static void release(session *s)
     close_barrier_begin(&s->barrier, s, free, s->closed, s->closed_arg);
 }
 
-static void on_left(uv_poll_t *poll, int status, int events)
+static void on_close_answer(uv_poll_t *poll, int status, int events)
 {
     link_to *l = poll->data;
     char bytes[4096];
@@ -446,26 +447,26 @@ static void on_left(uv_poll_t *poll, int status, int events)
         release(l->owner);
 }
 
-static void on_left_late(uv_timer_t *timer)
+static void on_close_timeout(uv_timer_t *timer)
 {
     release(timer->data);
 }
 
-/* Writes the request that ends the session. False: it cannot be written whole. */
-static bool leave(const session *s)
+/* Sends the request that ends the session. Returns false if not all of it could be sent. */
+static bool send_close_session(const session *s)
 {
     const uint32_t request[] = {htonl(8), htonl(0), htonl((uint32_t)CLOSE_SESSION)};
 
     return send(s->link->fd, request, sizeof request, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof request;
 }
 
-/* Puts a dead socket in the place of the library's. */
-static void cut(const session *s)
+/* Replaces the library's socket by a dead one. */
+static void replace_socket(const session *s)
 {
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
-        shutdown(s->fd, SHUT_RDWR); /* does as well, but ends the connection for `leave` too */
+        shutdown(s->fd, SHUT_RDWR); /* also works, but ends the connection for send_close_session too */
         return;
     }
     close(pair[1]);
@@ -473,22 +474,23 @@ static void cut(const session *s)
     close(pair[0]);
 }
 
-/* Frees the library's handle, which calls the callbacks of all requests. After that, the connection is only ours. */
+/* Frees the library's handle, which runs the callbacks of all requests. After that, only this file uses the
+ * connection. */
 static void finish(session *s)
 {
     bool up = state_now(s) == SESSION_UP;
-    bool can_leave = up && is_attached(s) && !(s->link->watched & UV_WRITABLE); /* and nothing is half written */
+    bool can_send = up && is_attached(s) && !(s->link->watched & UV_WRITABLE); /* no request is half written */
 
     if (up)
-        cut(s);
+        replace_socket(s);
     zookeeper_close(s->zh);
     s->zh = NULL;
-    if (!can_leave || !leave(s)) {
+    if (!can_send || !send_close_session(s)) {
         release(s);
         return;
     }
-    uv_poll_start(&s->link->poll, UV_READABLE, on_left);
-    uv_timer_start(&s->timer, on_left_late, LEAVING_MS, 0);
+    uv_poll_start(&s->link->poll, UV_READABLE, on_close_answer);
+    uv_timer_start(&s->timer, on_close_timeout, LEAVING_MS, 0);
 }
 
 void session_close(session *s, void (*closed)(void *arg), void *arg)

@@ -1,13 +1,13 @@
-/* Invariant: there is at most one session, and the next one begins after the former's callbacks have all run.
+/* Invariant: there is at most one session. The next one begins after all callbacks of the previous one have run.
  *
- *   RESOLVING --addresses--> CONNECTING --connected--> CHECKING --the root is there--> READY
+ *   RESOLVING --addresses--> CONNECTING --connected--> CHECKING --the root exists----> READY
  *       ^  \--none--\            ^------- connection lost --\--------------------------/
  *       |            \           \_________________________|__________________________/
  *       |             \                        |expired, credentials refused
  *       |              v                       v
- *       \--over-- PAUSING <----- closed --- ENDING
+ *       \--end--- PAUSING <----- closed --- ENDING
  *
- * and from each to CLOSING. A name is resolved again for each session, and now and then while it is CONNECTING. */
+ * and from each to CLOSING. Names are resolved again for each session, and every NAMES_AGAIN_MS while CONNECTING. */
 #include "ensemble/zookeeper.h"
 
 #include <stdio.h>
@@ -30,23 +30,23 @@ enum {
 
 static void start(zookeeper *z);
 static void pause_then_start(zookeeper *z);
-static void check(zookeeper *z);
+static void check_root(zookeeper *z);
 
-/* ---- what is told -------------------------------------------------------------------- */
+/* ---- reporting the state ------------------------------------------------------------- */
 
-static void say(zookeeper *z, const char *reason)
+static void report(zookeeper *z, const char *reason)
 {
     bool ready = !reason;
 
-    if (z->state == CLOSING || (z->told && z->told_ready == ready && (ready || strcmp(reason, z->reason) == 0)))
+    if (z->state == CLOSING || (z->reported && z->reported_ready == ready && (ready || strcmp(reason, z->reason) == 0)))
         return;
-    z->told = true;
-    z->told_ready = ready;
+    z->reported = true;
+    z->reported_ready = ready;
     snprintf(z->reason, sizeof z->reason, "%s", ready ? "" : reason);
     z->on.state(z->on.arg, ready, ready ? NULL : z->reason);
 }
 
-static void say_of_root(zookeeper *z, const char *format)
+static void report_root(zookeeper *z, const char *format)
 {
     char reason[ZOOKEEPER_REASON_BYTES];
     const char *root = z->root_len > 0 ? z->root : "/";
@@ -54,17 +54,17 @@ static void say_of_root(zookeeper *z, const char *format)
     if (z->root_len > sizeof reason / 2)
         root = "of the store's URL";
     snprintf(reason, sizeof reason, "%s %s", format, root);
-    say(z, reason);
+    report(z, reason);
 }
 
 /* ---- the root ------------------------------------------------------------------------ */
 
 static void on_check_again(uv_timer_t *timer)
 {
-    check(timer->data);
+    check_root(timer->data);
 }
 
-static void check_later(zookeeper *z)
+static void check_root_later(zookeeper *z)
 {
     if (z->state == CHECKING)
         uv_timer_start(&z->timer, on_check_again, ROOT_AGAIN_MS, 0);
@@ -83,20 +83,20 @@ static void become_ready(zookeeper *z)
             z->on.session(z->on.arg);
     }
     if (z->state == READY)
-        say(z, NULL);
+        report(z, NULL);
 }
 
-static void refuse_root(zookeeper *z, int rc)
+static void root_failed(zookeeper *z, int rc)
 {
     if (rc == ZNONODE)
-        say_of_root(z, "the lock store has no path");
+        report_root(z, "the lock store has no path");
     else if (rc != ZNOAUTH)
-        say_of_root(z, "the lock store does not give its path");
+        report_root(z, "the lock store could not read or create the path");
     else if (z->credentials)
-        say_of_root(z, "the lock store refused the credentials for the path");
+        report_root(z, "the lock store refused the credentials for the path");
     else
-        say_of_root(z, "the lock store wants credentials for the path");
-    check_later(z);
+        report_root(z, "the lock store requires credentials for the path");
+    check_root_later(z);
 }
 
 static void create_next_part(zookeeper *z);
@@ -111,13 +111,13 @@ static void on_part(int rc, const char *path, const void *arg)
     if (rc == ZOK || rc == ZNODEEXISTS)
         create_next_part(z);
     else
-        refuse_root(z, rc);
+        root_failed(z, rc);
 }
 
 static void create_next_part(zookeeper *z)
 {
     if (z->created == z->root_len) {
-        check(z);
+        check_root(z);
         return;
     }
     z->created += 1 + strcspn(z->root + z->created + 1, "/");
@@ -127,10 +127,10 @@ static void create_next_part(zookeeper *z)
     if (rc == ZOK)
         session_submitted(z->session);
     else
-        refuse_root(z, rc);
+        root_failed(z, rc);
 }
 
-/* A lost connection is no answer; the session tells of it. */
+/* Ignores the loss of the connection: the session reports it. */
 static void on_root(int rc, const char *data, int len, const struct Stat *stat, const void *arg)
 {
     zookeeper *z = (zookeeper *)(uintptr_t)arg;
@@ -145,11 +145,11 @@ static void on_root(int rc, const char *data, int len, const struct Stat *stat, 
         create_next_part(z);
     } else {
         z->created = 0;
-        refuse_root(z, rc);
+        root_failed(z, rc);
     }
 }
 
-static void check(zookeeper *z)
+static void check_root(zookeeper *z)
 {
     if (!session_is_up(z->session))
         return;
@@ -157,7 +157,7 @@ static void check(zookeeper *z)
     if (rc == ZOK)
         session_submitted(z->session);
     else
-        refuse_root(z, rc);
+        root_failed(z, rc);
 }
 
 /* ---- the session --------------------------------------------------------------------- */
@@ -173,12 +173,12 @@ static void on_session_closed(void *arg)
         pause_then_start(z);
 }
 
-static void renew(zookeeper *z, const char *reason)
+static void end_session(zookeeper *z, const char *reason)
 {
     z->state = ENDING;
     uv_timer_stop(&z->timer);
     session_close(z->session, on_session_closed, z);
-    say(z, reason);
+    report(z, reason);
 }
 
 static void on_names_again(uv_timer_t *timer)
@@ -186,7 +186,7 @@ static void on_names_again(uv_timer_t *timer)
     hosts_find(((zookeeper *)timer->data)->hosts);
 }
 
-static void be_connecting(zookeeper *z)
+static void start_connecting(zookeeper *z)
 {
     z->state = CONNECTING;
     uv_timer_stop(&z->timer);
@@ -203,18 +203,18 @@ static void on_changed(void *arg)
     if (z->state != CONNECTING && z->state != CHECKING && z->state != READY)
         return;
     if (now == SESSION_EXPIRED) {
-        renew(z, "the session with the lock store has expired");
+        end_session(z, "the session with the lock store has expired");
     } else if (now == SESSION_REFUSED) {
-        renew(z, "the lock store refused the credentials");
+        end_session(z, "the lock store refused the credentials");
     } else if (now == SESSION_DOWN) {
         if (z->state != CONNECTING)
-            be_connecting(z);
-        say(z, why ? why : "the connection to the lock store broke");
+            start_connecting(z);
+        report(z, why ? why : "the connection to the lock store broke");
     } else if (z->state == CONNECTING) {
         z->state = CHECKING;
         z->created = 0;
         uv_timer_stop(&z->timer);
-        check(z);
+        check_root(z);
     }
 }
 
@@ -250,13 +250,13 @@ static void on_found(void *arg, const char *addresses, const char *why)
         snprintf(reason, sizeof reason, "the lock store's hosts cannot be found: %s", why);
     } else if (session_open(z->loop, addresses, z->session_timeout_ms, z->credentials, &events, &z->session, &error) ==
                LKS_OK) {
-        be_connecting(z);
+        start_connecting(z);
         return;
     } else {
         snprintf(reason, sizeof reason, "the lock store is unreachable: %s", error.message);
     }
     pause_then_start(z);
-    say(z, reason);
+    report(z, reason);
 }
 
 static void on_pause_over(uv_timer_t *timer)
@@ -314,9 +314,9 @@ lks_code zk_check(const zk_options *options, lks_error *error)
     const char *root = root_of(options), *login = options->credentials;
 
     if (root[0] != '\0' && !requests_is_path(root))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "'%s' is no path of a node", root);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "'%s' is not the path of a node", root);
     if (login && (!strchr(login, ':') || *login == ':'))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the credentials are not user:password");
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "the credentials must be user:password");
     return hosts_check(options->hosts, ZK_PORT, error);
 }
 

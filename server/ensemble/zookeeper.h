@@ -1,11 +1,11 @@
 /* A client of a ZooKeeper ensemble on a libuv loop. Loop thread only.
  *
- * One session is kept; a new one follows when it has expired. The functions begin with zk_, because the C library of
- * ZooKeeper exports zookeeper_close and its other names.
+ * It keeps one session; when that expires, it opens a new one. The functions begin with zk_, because the C library of
+ * ZooKeeper exports names like zookeeper_close.
  *
- * Watches fire once. They belong to the session: when it survives a lost connection, the library sets them again, and
- * those fire at once whose node changed in between. It sets them in one packet, so the paths of all watches together
- * must stay below 1 MiB. `session` tells that all of them are gone. */
+ * A watch fires once. Watches belong to the session. If the session survives a lost connection, the library sets them
+ * again, and a watch fires at once if its node has changed in between. The library sets them in one packet, so the
+ * paths of all watches together must stay below 1 MiB. When the event `session` runs, all watches are gone. */
 #ifndef LOCKSTOCK_SERVER_ENSEMBLE_ZOOKEEPER_H
 #define LOCKSTOCK_SERVER_ENSEMBLE_ZOOKEEPER_H
 
@@ -23,7 +23,8 @@ typedef struct zookeeper zookeeper;
 enum {
     ZK_PORT = 2181,
     ZK_SESSION_TIMEOUT_MS = 6000,
-    /* A longer request is refused here, because a server drops the connection for more than 1 MiB (jute.maxbuffer). */
+    /* The client refuses longer requests, because a server drops the connection for more than 1 MiB
+     * (jute.maxbuffer). */
     ZK_REQUEST_BYTES_MAX = 1000000,
 };
 
@@ -34,22 +35,22 @@ typedef enum zk_code {
     ZK_BAD_VERSION,
     ZK_NOT_EMPTY,
     ZK_NO_AUTH,
-    ZK_REFUSED, /* by the ensemble or here, not applied: a bad path, too long, over quota, a child of an ephemeral node */
-    ZK_NOT_SENT, /* certainly not applied */
-    ZK_UNKNOWN   /* the connection or the session was lost afterwards: it may have been applied */
+    ZK_REFUSED,  /* not applied: a bad path, too long, over quota, a child of an ephemeral node */
+    ZK_NOT_SENT, /* not applied */
+    ZK_UNKNOWN   /* the connection or the session was lost after it was sent: it may have been applied */
 } zk_code;
 
 typedef enum zk_change { ZK_CREATED, ZK_DELETED, ZK_CHANGED, ZK_CHILDREN } zk_change;
 
 /* All run on the loop, never inside a function of this file. All may call functions of this file. */
 typedef struct zk_events {
-    /* Requests are sent from now on (ready), or end with ZK_NOT_SENT. Runs at each change, also of the reason.
-     * `reason`: why not, in words; NULL when ready; valid until it returns. */
+    /* ready: requests are sent from now on; else they end with ZK_NOT_SENT. Runs at each change, also of the reason.
+     * reason: the text why it is not ready; NULL if it is; valid until the event returns. */
     void (*state)(void *arg, bool ready, const char *reason);
-    /* A session began, also the first one; requests are sent already. Ephemeral nodes and watches of the former one are
-     * gone. Runs before `state`. May be NULL. */
+    /* A session began, also the first one; requests can be sent already. Ephemeral nodes and watches of the previous
+     * session are gone. Runs before `state`. May be NULL. */
     void (*session)(void *arg);
-    /* A watch fired. `path` is valid until it returns. May be NULL. */
+    /* A watch fired. `path` is valid until the event returns. May be NULL. */
     void (*watch)(void *arg, const char *path, zk_change change);
     void *arg;
 } zk_events;
@@ -59,62 +60,63 @@ typedef struct zk_options {
     const char *hosts;           /* "h1:2181,h2,[::1]:2181"; without a port: ZK_PORT. Copied */
     const char *root;            /* "/lockstock": every path is below it; "/" or NULL: none. Copied */
     const char *credentials;     /* "user:password" of the scheme digest; NULL: none. Copied */
-    uint32_t session_timeout_ms; /* 0: ZK_SESSION_TIMEOUT_MS; the ensemble has limits of its own */
-    bool create_root;            /* the root's parts are created if they are missing */
+    uint32_t session_timeout_ms; /* 0: ZK_SESSION_TIMEOUT_MS; the ensemble also has limits */
+    bool create_root;            /* create missing parts of the root */
     zk_events events;
 } zk_options;
 
-/* Only checks hosts, root and credentials, as zk_open does. */
+/* Checks hosts, root and credentials as zk_open does, and opens nothing. */
 lks_code zk_check(const zk_options *options, lks_error *error);
 
-/* Starts to connect, and goes on until zk_close. Nodes are created so that with credentials only their user may use
- * them, and without anybody. LKS_INVALID_ARGUMENT: the hosts, the root or the credentials are malformed. The members
- * are tried in a random order, so that clients spread over them; a member that does not answer is left after two
- * thirds of the session timeout. */
+/* Starts to connect, and tries until zk_close. With credentials, only their user may use the nodes that the client
+ * creates; without, everyone may. LKS_INVALID_ARGUMENT: the hosts, the root or the credentials are malformed. The
+ * members are tried in random order, so that clients spread over them. If a member does not answer for two thirds of
+ * the session timeout, the next one is tried. */
 lks_code zk_open(const zk_options *options, zookeeper **ret, lks_error *error);
 
 /* Whether requests are sent. */
 bool zk_is_ready(const zookeeper *zookeeper);
 
-/* When the root was created: other roots, and those of other ensembles, have another one. 0: it was not read yet. */
+/* An id made from the creation of the root node. Other roots, and roots of other ensembles, have other ids. 0: not read
+ * yet. */
 uint64_t zk_root_id(const zookeeper *zookeeper);
 
-/* Ends the session and frees the object. Does not block. Requests that are pending end with ZK_UNKNOWN, then `closed`
- * runs, on the loop; no other event follows. A session whose connection is down is not ended but expires: its ephemeral
- * nodes stay until then. Allowed inside an event. */
+/* Ends the session and frees the object. Does not block. Pending requests end with ZK_UNKNOWN, then `closed` runs, on
+ * the loop; no other event follows. If the connection is down, the session cannot be ended but expires: its ephemeral
+ * nodes stay until then. May be called inside an event. */
 void zk_close(zookeeper *zookeeper, void (*closed)(void *arg), void *arg);
 
 /* ---- requests ---------------------------------------------------------------------
  *
- * Each ends once, with its callback on the loop, never inside the function. They take effect in the order in which they
- * were made. Paths begin with "/" and are below the root; paths and data are copied. What a callback is given is valid
- * until it returns. Reading requests end with the same codes; ZK_UNKNOWN then only means that the answer was lost.
- * Unless ready, and after zk_close, they end with ZK_NOT_SENT. */
+ * Each request ends once, with its callback on the loop, never inside the function. Requests take effect in the order
+ * in which they were made. Paths begin with "/" and are below the root; paths and data are copied. The arguments of a
+ * callback are valid until it returns. Reads end with the same codes; for them ZK_UNKNOWN only means that the answer
+ * was lost. If the client is not ready, and after zk_close, requests end with ZK_NOT_SENT. */
 
-/* `version` is the node's. data, len, version: only with ZK_OK. */
+/* version: of the node. data, len and version are set only with ZK_OK. */
 typedef void zk_got(void *arg, zk_code code, const char *data, size_t len, int32_t version);
-/* `version` only with ZK_OK. */
+/* version is set only with ZK_OK. */
 typedef void zk_found(void *arg, zk_code code, int32_t version);
-/* Names without their parent's path, in no order. */
+/* names: of the children, without the path of the parent, in no order. */
 typedef void zk_listed(void *arg, zk_code code, const char *const *names, size_t n);
-/* `failed` is the first op at fault, 0 unless one is. `versions` has one number for each op, only with ZK_OK: the
- * node's new version for a SET, 0 for a created node, -1 for the others. */
+/* failed: the index of the first op at fault, 0 if there is none. versions: only with ZK_OK, one number for each op:
+ * the new version of the node for a SET, 0 for a created node, -1 for the others. */
 typedef void zk_applied(void *arg, zk_code code, size_t failed, const int32_t *versions);
 
-/* The data of a node as the connected member has it, which may be late. */
+/* Reads a node from the connected member, whose data may be old. */
 void zk_get(zookeeper *zookeeper, const char *path, zk_got *done, void *arg);
 
-/* The same after the member has caught up with the leader (sync). A leader that was just deposed, and does not know it
- * yet, may answer without what its successor has applied. Where that matters, make a zk_multi with a CHECK: the
- * ensemble votes on it. */
+/* The same, after the member has caught up with the leader (sync). A leader that was just deposed and does not know it
+ * yet may answer without the changes of its successor. Where that matters, use zk_multi with a CHECK: the ensemble
+ * votes on it. */
 void zk_sync_get(zookeeper *zookeeper, const char *path, zk_got *done, void *arg);
 
-/* Whether there is a node. watch: events.watch runs once when it is created, deleted or its data are changed. Set for
- * ZK_OK and ZK_NO_NODE. */
+/* Reads whether a node exists. watch: events.watch runs once, when the node is created or deleted or its data changes.
+ * The watch is set if the request ends with ZK_OK or ZK_NO_NODE. */
 void zk_exists(zookeeper *zookeeper, const char *path, bool watch, zk_found *done, void *arg);
 
-/* The children of a node. watch: events.watch runs once when one is created or deleted, or the node is. Set for
- * ZK_OK. */
+/* Lists the children of a node. watch: events.watch runs once, when a child is created or deleted or the node is
+ * deleted. The watch is set if the request ends with ZK_OK. */
 void zk_children(zookeeper *zookeeper, const char *path, bool watch, zk_listed *done, void *arg);
 
 typedef enum zk_kind { ZK_CREATE, ZK_CREATE_EPHEMERAL, ZK_SET, ZK_DELETE, ZK_CHECK } zk_kind;
@@ -122,11 +124,11 @@ typedef enum zk_kind { ZK_CREATE, ZK_CREATE_EPHEMERAL, ZK_SET, ZK_DELETE, ZK_CHE
 typedef struct zk_op {
     zk_kind kind;
     const char *path;
-    lks_rpc_slice data; /* of CREATE, CREATE_EPHEMERAL, SET */
-    int32_t version;    /* of SET, DELETE, CHECK: the node must have it; -1: any */
+    lks_rpc_slice data; /* for CREATE, CREATE_EPHEMERAL, SET */
+    int32_t version;    /* for SET, DELETE, CHECK: the version that the node must have; -1: any */
 } zk_op;
 
-/* Applies all ops, in their order, or none. n = 0 is refused. CHECKs alone are allowed. */
+/* Applies all ops, in order, or none. n = 0 is refused. All of them may be CHECKs. */
 void zk_multi(zookeeper *zookeeper, const zk_op *ops, size_t n, zk_applied *done, void *arg);
 
 #endif

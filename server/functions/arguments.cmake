@@ -1,9 +1,9 @@
 # cmake -DTABLE=<arguments.txt> -DOUT=<header> -P arguments.cmake
-# Writes the C side of the table: of each line
-#   fn_<function>              what plan_call starts, of each function
-#   args_<first>(p, .name = value...)   appends the arguments of the last call started
-#   each_<first>(p, .name = value...)   one more of what comes any number of times
-#   ARG_<FIRST>_<NAME>, EACH_<FIRST>_<NAME>  their places
+# Writes the C side of the table. For each line:
+#   fn_<function>              for each function, the argument of plan_call
+#   args_<first>(p, .name = value...)   appends the arguments to the last call that was started
+#   each_<first>(p, .name = value...)   appends the repeated arguments once
+#   ARG_<FIRST>_<NAME>, EACH_<FIRST>_<NAME>  the places of the arguments
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/arguments_table.cmake")
 
@@ -13,7 +13,7 @@ set(type_int "int64_t ")
 set(type_flag "bool ")
 set(type_bytes "lks_rpc_slice ")
 
-# write_arguments(<args or each> <first function> <name:kind>...): the struct, and what appends it
+# write_arguments(<args or each> <first function> <name:kind>...): writes the struct, and the function that appends it
 function(write_arguments what first)
   set(fields "")
   set(steps "")

@@ -1,7 +1,7 @@
-# read_arguments(<arguments.txt>) sets, of its lines:
-#   layouts              the first function of each
+# read_arguments(<arguments.txt>) reads its lines and sets:
+#   layouts              the first function of each line
 #   functions_<first>    all functions of the line
-#   fixed_<first>, each_<first>  their arguments, "name:kind"
+#   fixed_<first>, each_<first>  their arguments, and the repeated ones, each "name:kind"
 function(read_kinds out text)
   set(kinds "")
   string(REGEX MATCHALL "[^ ]+" arguments "${text}")
@@ -9,7 +9,7 @@ function(read_kinds out text)
     if(argument MATCHES "^[a-z_]+$")
       set(argument "${argument}:text")
     elseif(NOT argument MATCHES "^[a-z_]+:(key|int|flag|bytes)$")
-      message(FATAL_ERROR "arguments.txt: ${argument} is no argument")
+      message(FATAL_ERROR "arguments.txt: ${argument} is not an argument")
     endif()
     list(APPEND kinds "${argument}")
   endforeach()
@@ -24,7 +24,7 @@ macro(read_arguments table)
   set(layouts "")
   foreach(line IN LISTS lines)
     if(NOT line MATCHES "^([a-z_]+)([a-z_ ]*):([^|]*)[|]?([^|]*)$")
-      message(FATAL_ERROR "${table}: not understood: ${line}")
+      message(FATAL_ERROR "${table}: malformed line: ${line}")
     endif()
     set(first "${CMAKE_MATCH_1}")
     set(fixed "${CMAKE_MATCH_3}")

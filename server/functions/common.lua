@@ -1,18 +1,18 @@
--- What every function of the library uses: the sub-call protocol, errors, numbers. A function checks everything, then
--- writes.
+-- Shared by all functions of the library: the sub-call protocol, errors, numbers. A function first checks everything,
+-- then writes.
 --
 -- FCALL <name>_<digest> <n> <base>... { argc arg... }...   one {...} a sub-call
 --   base   "ls:{namespace/group}:"; every key of a sub-call begins with it. One base: all sub-calls have it; several:
 --          each sub-call has its own; none: it is the first argument of each (in Redis Cluster the keys of a command
 --          must be in one slot, and the sub-calls are in many)
--- Reply: of one sub-call its own; of several a list of theirs, in order:
+-- Reply: of one sub-call its reply; of several, a list of their replies, in order:
 --   {OUTCOME, ...}                              what the handler returned; a list of one value may be that value alone,
 --                                               for each list costs Redis 4,000 instructions
 --   {'ELSEWHERE'}                               the node does not have all of the base's slot; nothing was done
 --   {'ERR', code, applied, message, detail, reason}   code of google.rpc.Code,
 --                                               applied 'NO' or 'MAYBE';
 --                                               detail is for the server's log only;
---                                               reason of <lockstock/reason.h>, '' = the one that the code implies
+--                                               reason of <lockstock/reason.h>, '' = implied by the code
 
 local CODE = {
   INVALID_ARGUMENT = 3, NOT_FOUND = 5, ALREADY_EXISTS = 6, RESOURCE_EXHAUSTED = 8,
@@ -20,16 +20,16 @@ local CODE = {
 }
 local MAX_INTEGER = 9007199254740991 -- 2^53 - 1
 
--- Whether the running sub-call has written: its errors are MAYBE from then on.
+-- Whether the running sub-call has written. If so, its errors are MAYBE.
 local dirty = false
 
--- What guard.lua uses of each service, whose locals only the service's own files see.
+-- The parts of each service that guard.lua uses; the locals of a service are visible only in its own files.
 local services = {}
 
--- How many FCALLs have begun: tells what is remembered for the running one.
+-- The number of FCALLs so far: identifies data that is remembered for the running one.
 local fcall = 0
 
--- The FCALL's time in microseconds, once it was asked for.
+-- The FCALL's time in microseconds, after its first use.
 local moment
 local function clock()
   moment = moment or clock_us()
@@ -47,8 +47,8 @@ local function foreign()
   fail('FAILED_PRECONDITION', FOREIGN, 'foreign_data')
 end
 
--- All writes use this. A command that fails has changed nothing, so the first write of a function need not check the
--- type of its key.
+-- All writes use this. A command that fails changes nothing, so the first write of a function need not check the type
+-- of its key.
 local function write(...)
   local reply = redis.call(...)
   dirty = true
@@ -60,7 +60,7 @@ local function int(n)
   return string.format('%d', n)
 end
 
--- The same for the ms that a key is kept, which are mostly those of the last call.
+-- The same for the ms that a key is kept; mostly the same number as in the last call.
 local kept_ms, kept_text
 local function ms_text(ms)
   if ms ~= kept_ms then kept_ms, kept_text = ms, int(ms) end
@@ -73,7 +73,7 @@ local function reply_of_error(e)
     return {'ERR', e.lks_code, applied, e.lks_message, '', e.lks_reason}
   end
   local text = type(e) == 'table' and e.err or tostring(e)
-  -- Redis reports another type, struct.unpack fewer bytes than were written.
+  -- Redis reports a wrong type; struct.unpack reports missing bytes.
   if not dirty and (string.find(text, 'WRONGTYPE', 1, true) or string.find(text, 'data string too short', 1, true)) then
     return {'ERR', CODE.FAILED_PRECONDITION, 'NO', FOREIGN, text, 'foreign_data'}
   end
@@ -83,7 +83,7 @@ local function reply_of_error(e)
   return {'ERR', CODE.INTERNAL, applied, 'a store function failed', text, ''}
 end
 
--- In Redis Cluster the id of this node, which never changes; else ''. A server has asked for it before it calls,
+-- In Redis Cluster the id of this node, which never changes; otherwise ''. A server asks for it before it makes calls,
 -- because the user may not be permitted to ask elsewhere.
 local node_id
 local function this_node()
@@ -94,18 +94,18 @@ local function this_node()
   return node_id
 end
 
--- In Redis Cluster the line of CLUSTER NODES for this node; else nil.
+-- In Redis Cluster the line of CLUSTER NODES for this node; otherwise nil.
 local function myself()
   return this_node() ~= '' and string.match(redis.call('CLUSTER', 'NODES'), '[^\n]*myself[^\n]*') or nil
 end
 
--- In Redis Cluster the id of this primary and the epoch of its slots, which changes with each failover; else ''.
+-- In Redis Cluster the id of this primary and the epoch of its slots, which changes with each failover; otherwise ''.
 local function this_primary()
   local mine = myself()
   return mine and this_node() .. '/' .. string.match(mine, '^' .. string.rep('%S+ ', 6) .. '(%d+)') or ''
 end
 
--- The slots that this node serves, as "0-5460,7,!93"; ! before those that are being moved away. '' without a cluster.
+-- The slots that this node serves, as "0-5460,7,!93"; ! marks slots that are being moved away. '' without a cluster.
 local function served_slots()
   local mine, slots = myself(), {}
   if not mine then return '' end
@@ -116,8 +116,8 @@ local function served_slots()
   return table.concat(slots, ',')
 end
 
--- Whether this node has all of the group now. No key has the name of the base, and a node that has only a part of the
--- slot answers for a missing key that it is elsewhere.
+-- Whether this node has all of the group now. No key has the name of the base; for a missing key, a node that has only
+-- a part of the slot replies that the key is elsewhere.
 local function has_group(base)
   return this_node() == '' or type(redis.pcall('EXISTS', base)) == 'number'
 end
@@ -136,8 +136,8 @@ local function slots_among(text)
   end
 end
 
--- For a list over all nodes that continues an earlier page: the page's cursor, when it is of this node; and whether a
--- key is in a slot that was listed completely before.
+-- For a list over all nodes that continues an earlier page: the page's cursor, if it is from this node; and a function
+-- that tells whether a key is in a slot that was listed completely before.
 local function resume(cursor, node, listed)
   local among = listed ~= '' and slots_among(listed)
   return node == this_node() and cursor or nil, function(key)
@@ -145,15 +145,15 @@ local function resume(cursor, node, listed)
   end
 end
 
--- A server listens to each node of a cluster on a channel of its own, because PUBLISH reaches all nodes, and PUBSUB
--- NUMSUB counts the subscribers of this one.
+-- A server listens to each node of a cluster on a separate channel, because PUBLISH reaches all nodes, and PUBSUB
+-- NUMSUB counts the subscribers of this node.
 local EVERY_SERVER = 'all'
 local function channel_of(server)
   local id = this_node()
   return id == '' and 'ls:wake:' .. server or 'ls:wake:' .. server .. ':' .. id
 end
 
--- An FCALL whose sub-calls have their bases as arguments: runs those whose group is here.
+-- Runs an FCALL whose sub-calls have their bases as arguments: only those whose group is on this node.
 local function run_those_here(run, words, is_part)
   local bases, mine, place, replies, n, i = {}, {}, {}, {}, 0, 1
   local known, here
@@ -177,9 +177,9 @@ local function run_those_here(run, words, is_part)
 end
 
 -- Registers the function that runs an FCALL, run(bases, words) -> its reply. flags: 'no-writes' for a reader;
--- 'allow-oom' for functions that must work when memory is short (Renew, Release); OF_PART for functions that look at
--- everything a node keeps, for which the base only names the call.
-local OF_PART = 'allow-cross-slot-keys' -- which all need: calls of several slots share an FCALL
+-- 'allow-oom' for functions that must work when memory is short (Renew, Release); OF_PART for functions that read
+-- everything on a node; for these the base only names the call.
+local OF_PART = 'allow-cross-slot-keys' -- every function needs it: calls of several slots share an FCALL
 local function register(name, flags, run)
   local is_part = flags[#flags] == OF_PART
   if not is_part then flags[#flags + 1] = OF_PART end
@@ -194,7 +194,7 @@ local function register(name, flags, run)
   }
 end
 
--- A sub-call, whose arguments are words[first..last].
+-- Runs a sub-call, whose arguments are words[first..last].
 local function call(handler, base, now, words, first, last)
   dirty = false
   local ok, reply = pcall(handler, base, now, unpack(words, first, last))
@@ -202,8 +202,8 @@ local function call(handler, base, now, words, first, last)
   return reply_of_error(reply)
 end
 
--- Registers `handler(base, now, argument...)` -> reply array; each sub-call reads and writes for itself. arguments.txt
--- names the arguments, which are text, and the build fails where the handler's differ.
+-- Registers `handler(base, now, argument...)` -> reply array; each sub-call reads and writes separately. arguments.txt
+-- names the arguments, which are text; the build fails if the handler's arguments differ.
 local function define(name, flags, handler)
   register(name, flags, function(bases, words)
     local last, n_words, now = 1 + words[1], #words, clock()
@@ -218,19 +218,19 @@ local function define(name, flags, handler)
   end)
 end
 
--- The running sub-call changes `s`: an error in writing it is an error of this call.
+-- Notes that the running sub-call changes `s`: an error when `s` is written is an error of this call.
 local function touch(s)
   if s.touched then s.touched[s.at] = true else s.touched = {[s.at] = true} end
 end
 
--- The n-th sub-call, whose arguments are words[first..last].
+-- Runs the n-th sub-call, whose arguments are words[first..last].
 local function call_on(s, handler, n, words, first, last)
   s.at, dirty = n, false
   local ok, reply = pcall(handler, s, unpack(words, first, last))
   return ok and reply or reply_of_error(reply)
 end
 
--- nil, or the error of what was touched.
+-- Writes the changes; returns nil or the error.
 local function close_on(s, shared)
   dirty = false
   local ok, e = pcall(shared.close, s)
@@ -239,27 +239,27 @@ end
 
 -- Registers `handler(s, argument...)` -> reply array; the sub-calls of one base share the state `s`, which is read once
 -- and written once.
---   shared.open(base) -> s    before the first; reads nothing. The fields `touched` (false) and `at` (0) are the pass's
---   handler                   checks, then changes s alone, and touches it before
---   shared.close(s)           after the last, when s was touched: writes the changes. Its error goes to each sub-call
+--   shared.open(base) -> s    before the first; reads nothing. The pass uses the fields `touched` (false) and `at` (0)
+--   handler                   checks, then touches s and changes only s
+--   shared.close(s)           after the last, if s was touched: writes the changes. Its error goes to each sub-call
 --                             that touched s
--- Two functions may be nil; else they are asked first, and reply and write the same with less work:
---   alone(base, nil, argument...)  when no other sub-call has the base; nil: another case, and nothing was written
---   many(base, words, starts, replies)  when several sub-calls have the base; the arguments of the k-th are after
+-- Two functions may be nil. Otherwise they run first, for usual cases: the same reply and writes, with less work:
+--   alone(base, nil, argument...)  if no other sub-call has the base; nil: another case, and nothing was written
+--   many(base, words, starts, replies)  if several sub-calls have the base; the arguments of the k-th are after
 --                             words[starts[k]]. Replies to the first ones, or to none, before it writes
 local function define_pass(name, flags, handler, shared, alone, many)
-  -- Where each sub-call begins in the words.
+  -- Returns where each sub-call begins in the words.
   local function starts_of(words)
     local starts, n, i, text, size = {}, 0, 1, nil, nil
     while i <= #words do
-      if words[i] ~= text then text, size = words[i], words[i] + 1 end -- mostly all have as many arguments
+      if words[i] ~= text then text, size = words[i], words[i] + 1 end -- usually all have equally many arguments
       n = n + 1
       starts[n], i = i, i + size
     end
     return starts
   end
 
-  -- Asks `many` for the sub-calls from n on that have this base.
+  -- Runs `many` with the sub-calls from n on that have this base.
   local function run_many(base, n, bases, words, starts, replies)
     local places, its_starts, its_replies = nil, starts, replies
     if bases[2] then
@@ -271,7 +271,7 @@ local function define_pass(name, flags, handler, shared, alone, many)
     dirty = false
     local ok, e = pcall(many, base, words, its_starts, its_replies)
     for k = 1, #its_starts do
-      -- After an error without a write the handler runs, and meets it again.
+      -- After an error without a write the handler runs, and meets the error again.
       if not ok and its_replies[k] then its_replies[k] = dirty and reply_of_error(e) or nil end
       if places then replies[places[k]] = its_replies[k] end
     end
@@ -279,7 +279,7 @@ local function define_pass(name, flags, handler, shared, alone, many)
 
   register(name, flags, function(bases, words)
     local last, n_words = 1 + words[1], #words
-    if last == n_words then -- a sub-call alone: most are, and tables cost more than what they hold
+    if last == n_words then -- a single sub-call, the usual case: a table would cost more than the rest
       local reply = alone and call(alone, bases[1], nil, words, 2, last)
       if reply then return reply end
       local s = shared.open(bases[1])
@@ -287,7 +287,7 @@ local function define_pass(name, flags, handler, shared, alone, many)
       return s.touched and close_on(s, shared) or reply
     end
     local replies, states, final, starts, n, i = {}, {}, {}, nil, 0, 1
-    for k = 1, #bases do final[bases[k]] = k end -- where each has its own: the last sub-call of each
+    for k = 1, #bases do final[bases[k]] = k end -- if each has a separate base: the last sub-call of each
     while i <= n_words do
       n, last = n + 1, i + words[i]
       local base = bases[n] or bases[1]

@@ -1,10 +1,10 @@
 # cmake -DPARTS=<a.lua;b.lua> -DSERVICES=<c.lua;d.lua> -DTABLE=<arguments.txt> -DOUT=<library> -P embed.cmake
 # Joins the Lua sources into one function library, names it by the digest of its
-# own text, and writes it as <OUT>.lua (to read) and <OUT>.c (to link). The parts of
+# text, and writes it as <OUT>.lua (to read) and <OUT>.c (to link). The parts of
 # a service, <c>_*.lua, come before it.
 #
-# Locals of PARTS are seen by all; each service is a block of its own, because a
-# Lua chunk may have 200 locals only. A handler whose arguments are not those of the table is an error.
+# All files can use the locals of PARTS. Each service is a separate block, because a
+# Lua chunk may have only 200 locals. If a handler's parameters differ from the table, the build fails.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/arguments_table.cmake")
 
@@ -24,7 +24,7 @@ foreach(service IN LISTS SERVICES)
   string(APPEND text "end\n")
 endforeach()
 
-# The parameters of each handler, which stands in its define or before as a local function.
+# Checks the parameters of each handler: a function inside define(), or a local function before it.
 read_arguments("${TABLE}")
 string(REGEX REPLACE ",[ \n]+" ", " joined "${text}")
 foreach(first IN LISTS layouts)
@@ -35,7 +35,7 @@ foreach(first IN LISTS layouts)
   endif()
   foreach(function IN LISTS functions_${first})
     if(NOT joined MATCHES "define(_pass)?\\('${function}', {[^}]*}, ([a-z_]+)(\\([^)]*\\)|[,)])")
-      message(FATAL_ERROR "${function}: in arguments.txt, but nowhere defined")
+      message(FATAL_ERROR "${function}: arguments.txt has it, but no file defines it")
     endif()
     set(handler "${CMAKE_MATCH_2}")
     set(parameters "${CMAKE_MATCH_3}")
@@ -49,7 +49,7 @@ foreach(first IN LISTS layouts)
       set(parameters "${CMAKE_MATCH_1}")
     endif()
     if(NOT parameters STREQUAL "(${wanted})")
-      message(FATAL_ERROR "${function}: its handler takes ${parameters}, arguments.txt says (${wanted})")
+      message(FATAL_ERROR "${function}: its handler takes ${parameters}, but arguments.txt has (${wanted})")
     endif()
     list(APPEND defined "${function}")
   endforeach()
@@ -58,7 +58,7 @@ string(REGEX MATCHALL "\ndefine(_pass)?\\('[a-z_]+" defines "${text}")
 foreach(define IN LISTS defines)
   string(REGEX REPLACE ".*'" "" function "${define}")
   if(NOT function IN_LIST defined)
-    message(FATAL_ERROR "${function}: not in arguments.txt")
+    message(FATAL_ERROR "${function}: a file defines it, but arguments.txt does not have it")
   endif()
 endforeach()
 

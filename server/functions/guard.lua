@@ -1,29 +1,29 @@
--- GuardService: an attempt, limits, stock and locks, all taken by one function or none. The parts are those of the
+-- GuardService: one function takes an attempt, limits, stock and locks, or none of them. The parts are those of the
 -- other services, with their keys and their rules.
 --
---   Invariant: what is written is written when nothing refuses the call any more. The record, the limits and the stock
---   are changed in memory (the states of define_pass). The locks write at once, so they are asked last; the states are
+--   Invariant: nothing is written before every part has accepted the call. The record, the limits and the stock are
+--   changed in memory (the states of define_pass). The locks are written at once, so they come last; the states are
 --   written when the locks are granted, and dropped when the call waits or is refused.
 --
--- Who waits holds nothing. In a lock's queue it stands as an Acquire does, but is offered its turn and never granted it
--- without being asked, because the other parts may refuse it by then. Where another attempt runs, it waits in the
--- record's idem:w, and is in no queue.
+-- A waiting call holds nothing. It is in a lock's queue like an Acquire, but gets an offer and never a direct grant,
+-- because the other parts may refuse it by then. If another attempt runs, the call waits in the record's idem:w, and is
+-- in no queue.
 --
--- Enter is known by its token: that of the attempt and of the locks.
+-- The token of an Enter identifies it: it is the token of the attempt and of the locks.
 --
--- Locks in the lock store: the server asks here what stands in the way (way L), then for the locks there, then for the
--- rest here (way T). Several copies of the call may do so at once. guard:<token>, beside the record or in the group of
--- the rest, has how far they are:
---   L  a look found the way free, so one of them may hold the locks, or stand in their queue
+-- Locks in the lock store: the server asks here whether the rest is free (way L), then for the locks there, then for
+-- the rest here (way T). Several copies of the call may do so at once. guard:<token>, beside the record or in the group
+-- of the rest, has their stage:
+--   L  a look found the rest free, so one of them may hold the locks, or be in their queue
 --   E  the first T has entered
---   X  a T, a look after L, or a Leave has refused it for good: whoever sees that releases the locks
+--   X  a T, a look after L, or a Leave has refused it permanently: a copy that sees that releases the locks
 
 local function stage_key(base, record, token) return (record ~= '' and record or base) .. 'guard:' .. token end
--- After the lease as long as a token of locks.
+-- Kept after the lease for as long as the token of a lock.
 local function stage_ms(ms) return int(ms + services.lock.token_retain_ms) end
 local function set_stage(key, stage, ms) write('SET', key, stage, 'PX', stage_ms(ms)) end
 
--- A copy that waits for a shorter time does not shorten the mark.
+-- A copy that waits for a shorter time does not shorten the life of the stage.
 local function look_was_free(e)
   local ms = e.lease_ms + e.wait_ms
   if e.stage == 'L' then
@@ -33,26 +33,26 @@ local function look_was_free(e)
   end
 end
 
--- The first part that an Enter has tells a repeat. nil: the request is new.
+-- Uses the first part of an Enter to recognize a repeat. nil: the request is new.
 local function is_repeat(e)
-  if e.record ~= '' then return nil end -- attempt tells it
+  if e.record ~= '' then return nil end -- the attempt recognizes it
   if e.stage_key then return e.stage == 'E' end
   if e.targets ~= '' then return services.lock.is_known(e.base, e.token) end
   return e.stock ~= '' and services.stock.is_known(e.order, e.order_id)
 end
 
--- Keys of several slots may be on several nodes.
+-- Keys of several slots may be on different nodes.
 local function check_groups(base, ...)
   if this_node() == '' then return end
   local slot = string.match(base, '^[^}]*}')
   for _, other in ipairs({...}) do
     if other ~= '' and string.match(other, '^[^}]*}') ~= slot then
-      fail('INVALID_ARGUMENT', 'group: in a cluster all parts must lie in one group')
+      fail('INVALID_ARGUMENT', 'group: in a cluster all parts must be in one group')
     end
   end
 end
 
--- What stands in the way of an attempt; nil: it runs, in memory.
+-- Returns the answer that prevents an attempt; nil: it runs, in memory.
 local function begin_attempt(e)
   local once, now = services.idempotency, clock()
   local s = once.begins.open(e.record)
@@ -61,7 +61,7 @@ local function begin_attempt(e)
   if not reply and e.over then
     return e.wait_ms == '0' and {'IN_PROGRESS', s.record and s.record.attempt or 0, 0} or nil
   elseif not reply and e.takes_rest and e.stage == 'E' then
-    return {'TOKEN_SPENT'} -- it has run
+    return {'TOKEN_SPENT'} -- the attempt has ended
   elseif not reply then
     once.execute(s, now, e.token, e.fingerprint, e.lease_ms + 0, e.retain_ms + 0)
   elseif reply[1] == 'EXECUTE' then
@@ -71,14 +71,14 @@ local function begin_attempt(e)
   end
 end
 
--- What rate_check returns; nil: one of the rules refuses.
+-- Returns the reply of rate_check; nil: one of the rules refuses.
 local function check_limits(e)
   local limits = services.ratelimit
   e.limits = limits.checks.open(e.rates)
   local rules = limits.check(e.limits, false, e.cost, 'A', e.request_id, unpack(e.pairs, 1, 2 * e.n_rules))
   for i = 1, limits.result * e.n_rules, limits.result do
     if rules[i] ~= 'ALLOWED' then
-      limits.checks.close(e.limits) -- a refused try may lead to a ban
+      limits.checks.close(e.limits) -- a refused try may cause a ban
       return nil, {'LIMITED', unpack(rules)}
     end
   end
@@ -86,7 +86,7 @@ local function check_limits(e)
   return rules
 end
 
--- What is available after the order of each line; nil: it is refused.
+-- Returns what is available of each line after the order; nil: the order is refused.
 local function take_stock(e)
   local reply = services.stock.order(e.order, e.again, e.hold_ms, e.order_id, e.buyer, unpack(e.pairs, 2 * e.n_rules + 1))
   if type(reply) == 'number' then return {reply} end
@@ -96,14 +96,14 @@ local function take_stock(e)
     return {unpack(reply, 3)}
   end
   if reply[1] == 'BUCKETED' or reply[1] == 'CLAIM' then
-    fail('FAILED_PRECONDITION', 'stock.group: is in buckets, which lie in groups of their own; use StockService')
+    fail('FAILED_PRECONDITION', 'stock.group: is in buckets, which are separate groups; use StockService')
   end
   if reply[1] ~= 'MORE' then return nil, {'OUT_OF_STOCK', unpack(reply)} end
   services.stock.close(e.order)
   return nil, reply
 end
 
--- The fences; nil: the locks are not granted.
+-- Returns the fences; nil: the locks are not granted.
 local function take_locks(e)
   local ask, targets = e.over and services.lock.time_out or services.lock.acquire, {e.targets}
   if string.find(e.targets, ',', 1, true) then
@@ -118,7 +118,8 @@ local function take_locks(e)
   return {unpack(reply, 3)}
 end
 
--- Another attempt runs: the call leaves the queue of its locks, keeps its number there, and waits for that attempt.
+-- Another attempt runs: the call leaves the queue of its locks, keeps its number there, and waits for the end of that
+-- attempt.
 local function wait_for_attempt(e, reply)
   redis.call('SCARD', e.record .. 'idem:w') -- foreign data ends the call here, while nothing is changed
   if e.targets ~= '' then services.lock.abandon(e.base, clock(), e.token .. ' ' .. e.copy) end
@@ -126,7 +127,7 @@ local function wait_for_attempt(e, reply)
   return {'WAIT', reply[2], reply[3]}
 end
 
--- A call that was woken and is refused waits no more.
+-- A call that was woken and is refused stops waiting.
 local function refuse(e, reply)
   if (e.woken or e.over) and e.targets ~= '' then services.lock.withdraw(e.base, clock(), e.token) end
   return reply
@@ -140,13 +141,13 @@ end
 
 local NONE = {}
 
--- Nothing is written before the locks are granted, and nothing refuses the call after that.
+-- Nothing is written before the locks are granted; after that no part can refuse the call.
 local function take(e)
   local fences, rules, lines, refused = NONE, NONE, NONE, nil
   if e.stock ~= '' then e.order = services.stock.open(e.stock) end
   if e.record ~= '' then refused = begin_attempt(e) else e.again = is_repeat(e) end
   if refused then
-    local may_hold = e.stage == 'X' or e.stage == 'L' and not e.woken -- and who waits holds nothing
+    local may_hold = e.stage == 'X' or e.stage == 'L' and not e.woken -- a waiting call holds nothing
     local waits = refused[1] == 'IN_PROGRESS' and e.once_wait_ms ~= '0' and not e.over and not may_hold
     return waits and wait_for_attempt(e, refused) or refuse(e, refused)
   end
@@ -177,7 +178,7 @@ end
 
 local GOES_ON = {FREE = true, ENTERED = true, MORE = true, WAIT = true}
 
--- L and T: what refuses the call, after 'RELEASE' if the caller must release the locks.
+-- L and T: returns the refusal, after 'RELEASE' if the caller must release the locks.
 local function take_part(e)
   e.stage_key = stage_key(e.base, e.record, e.token)
   e.stage = redis.call('GET', e.stage_key)
@@ -194,24 +195,24 @@ local function take_part(e)
   return {'RELEASE', unpack(reply)}
 end
 
--- way: '' = a new call; W: a parked call that was woken; O: one whose wait is over, which takes nothing, because its
--- caller may be giving up. Of a call whose locks are in the lock store, L, LW and LO: looks, and takes nothing; T: its
+-- way: '' = a new call; W: a parked call that was woken; O: a call whose wait is over, which takes nothing, because its
+-- caller may be giving up. For a call whose locks are in the lock store, L, LW and LO: looks, and takes nothing; T: its
 -- locks are taken, and this call takes the rest.
--- record, rates, stock: the bases of their parts, '' = the call has no such part; that of the locks is the function's
--- own, and targets is '' where there are none. wait_ms: of the locks. waiter: "<server> <key>", what wakes the call
--- from idem:w. copy: "<server>.<copy>.", which gets no turn without being asked. request_id: of limits alone. hold_ms 0:
--- Deduct. name, text: of each rule its key and the rule; then of each line sku and quantity.
--- -> {'ENTERED', 1 when replayed, attempt, its fence, ms left of the lease, ms left of the hold, then of each target
---     its fence, of each line what is available, and, unless it is replayed, what rate_check returns}
+-- record, rates, stock: the bases of their parts, '' = the call lacks the part; the base of the locks is the
+-- function's, and targets is '' without locks. wait_ms: for the locks. waiter: "<server> <key>", the entry in idem:w
+-- that wakes the call. copy: "<server>.<copy>.", a form that never gets a direct grant. request_id: only for a call of
+-- limits alone. hold_ms 0: Deduct. name, text: for each rule its key and the rule; then for each line sku and quantity.
+-- -> {'ENTERED', 1 if replayed, attempt, its fence, ms left of the lease, ms left of the hold, then for each target its
+--     fence, for each line what is available, and, unless it is replayed, the reply of rate_check}
 --    {'REPLAY', attempt, result}, {'IN_PROGRESS', attempt, ms left}, {'MISMATCH'}
---    {'LIMITED', what rate_check returns}
---    {'OUT_OF_STOCK', what stock_deduct or stock_reserve returns}
---    {'BUSY' or 'TIMED_OUT', place from 0 of a target in the way, its holder's owner, ms left}, {'TOKEN_SPENT'}
+--    {'LIMITED', the reply of rate_check}
+--    {'OUT_OF_STOCK', the reply of stock_deduct or stock_reserve}
+--    {'BUSY' or 'TIMED_OUT', place from 0 of a target that is held, its holder's owner, ms left}, {'TOKEN_SPENT'}
 --    {'QUEUED', for each target the ms until lock_promote is due}: parked in the queue of the locks
 --    {'WAIT', attempt, ms left of its lease}: parked until another attempt ends
 --    {'MORE'}: call again
---    {'FREE'}: nothing stands in the way (L, LW and LO)
---    {'RELEASE', what refuses the call...}: the caller releases the locks, or leaves their queue (L, LW, LO and T)
+--    {'FREE'}: the rest is free (L, LW and LO)
+--    {'RELEASE', the refusal...}: the caller releases the locks, or leaves their queue (L, LW, LO and T)
 define('guard_enter', {}, function(base, now, way, token, owner, lease_ms, once_wait_ms, wait_ms, copy, waiter, record,
   fingerprint, retain_ms, targets, rates, cost, request_id, stock, order_id, buyer, hold_ms, n_rules, ...)
   check_groups(base, record, rates, stock)
@@ -224,8 +225,8 @@ define('guard_enter', {}, function(base, now, way, token, owner, lease_ms, once_
   return (e.looks or e.takes_rest) and take_part(e) or take(e)
 end)
 
--- Confirms what Enter has reserved, or gives it back: for good after a final failure. An attempt that was taken over
--- leaves that to the one that took over.
+-- Confirms the order of Enter, or cancels it: permanently after a final failure. An attempt that was taken over leaves
+-- that to its successor.
 local function end_order(s, state, id)
   if state == 'C' then return services.stock.confirm(s, id, '0')[1] end
   if state == 'F' then return services.stock.cancel(s, true, id, '')[1] end
@@ -253,10 +254,10 @@ local function leave(leave_mark, base, now, token, server, trace, locks, apart, 
   return {'LEFT', ended[1], ended[2], released, order}
 end
 
--- locks: whether Enter took some; apart: in the lock store, where they are released after this. record, stock: as
+-- locks: whether Enter took locks; apart: they are in the lock store, and are released after this. record, stock: as in
 -- guard_enter. state, detail, result: as idempotency_complete and idempotency_fail store them: C, F or T.
--- -> {'LEFT', 'STORED', 'SUPERSEDED' or '', 1 when stored before, what lock_release returns first, or '', the outcome
---     of stock_confirm (C), of stock_cancel (F), or the state (T), or ''}
+-- -> {'LEFT', 'STORED', 'SUPERSEDED' or '', 1 if stored before, the first element of lock_release's reply, or '', the
+--     outcome of stock_confirm (C), of stock_cancel (F), or the state (T), or ''}
 --    {'HOLD_ENDED', the outcome of stock_confirm}: nothing was changed
 --    {'UNSEEN'}: unknown token; nothing was changed, and guard_leave_unseen must follow
 define('guard_leave', {'allow-oom'}, function(base, now, token, server, trace, locks, apart, record, state, detail,
@@ -264,13 +265,13 @@ define('guard_leave', {'allow-oom'}, function(base, now, token, server, trace, l
   return leave(false, base, now, token, server, trace, locks, apart, record, state, detail, result, stock, order_id)
 end)
 
--- Not without memory, because it makes a key.
+-- Refused when memory is full, because it makes a key.
 define('guard_leave_unseen', {}, function(base, now, token, server, trace, locks, apart, record, state, detail, result,
   stock, order_id)
   return leave(true, base, now, token, server, trace, locks, apart, record, state, detail, result, stock, order_id)
 end)
 
--- Extends all or nothing. hold_ms is not 0 where stock is set.
+-- Extends all parts or none. hold_ms is not 0 if stock is set.
 -- -> {'RENEWED', ''} {'LOST', 'ONCE', 'LOCKS' or 'STOCK'}
 define('guard_renew', {'allow-oom'}, function(base, now, token, lease_ms, locks, apart, record, stock, order_id, hold_ms)
   check_groups(base, record, stock)

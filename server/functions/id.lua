@@ -1,15 +1,15 @@
--- IdService: grants. A SNOWFLAKE id is (ms, worker, sequence). A server makes ids alone, within ranges of time that it
--- is granted here.
+-- IdService: grants. A SNOWFLAKE id is (ms, worker, sequence). A server makes ids by itself, within ranges of time that
+-- these functions grant to it.
 --
---   Invariant: ranges of one worker that two owners were granted never overlap. The end of each range is written (its
---   high-water) before any server knows the range, and the next owner's begins after it. An owner's own ranges may
+--   Invariant: ranges of one worker granted to two owners never overlap. The end of each range (its high-water mark) is
+--   written before a server gets the range, and the next owner's range begins after it. The ranges of one owner may
 --   overlap, because it never goes back.
 --
--- An owner is one run of one server. Neither leases nor clocks matter for uniqueness: they only keep servers from
--- sharing a worker, and ids near the time of day.
+-- An owner is one run of one server. Uniqueness does not depend on leases or clocks: they only keep servers from
+-- sharing a worker, and keep ids near the current time.
 --
--- A loss of data cannot be told from a new store. No range reaches further than a lease ahead of the clock, so a
--- function that finds nothing grants nothing for one lease, and nothing before that moment ever after (the floor).
+-- A loss of data looks like a new store. No range reaches further than a lease ahead of the clock, so a function that
+-- finds no data grants nothing for one lease, and later never grants a time before that moment (the floor).
 --
 -- Keys, after the base:
 --   id:workers  hash    of base "ls:{meta}:". floor -> ms; worker -> "low high at owner": the owner's ranges are from
@@ -33,14 +33,15 @@ local function parse_worker(text)
   return {low = number(low), high = number(high), at = number(at), owner = owner}
 end
 
--- When another owner may have the worker: -1 = now. A lease from the future: the clock was set back.
+-- Returns the ms until another owner may have the worker; -1 = now. A lease in the future means that the clock was set
+-- back.
 local function lease_left(worker, now_ms)
   local left = worker.at + LEASE_MS - now_ms
   return left > 0 and left <= LEASE_MS and left or -1
 end
 
--- The worker that the owner has, even when it does not know yet (calls sent at once); else the free one whose range can
--- begin soonest from `first` on; else nil, and when the next one will be free.
+-- Returns the worker that the owner has, even if the owner does not know it yet (calls sent at once); otherwise the
+-- free worker whose range can begin soonest at or after `first`; otherwise nil, and the ms until one is free.
 local function take_worker(key, owner, first, now_ms)
   local workers, flat = {}, redis.call('HGETALL', key)
   local best, soonest = nil, LEASE_MS
@@ -75,7 +76,7 @@ define('id_grant', {}, function(base, now, owner, had, unused)
   local key, now_ms = base .. 'id:workers', math.floor(now / 1000)
   local floor, primary = redis.call('HGET', key, 'floor'), this_primary()
 
-  -- In a cluster each grant checks this, because the slot may get another primary without a server's knowledge.
+  -- In a cluster each grant checks this, because the slot may get another primary without the server's knowledge.
   local is_another = primary ~= '' and redis.call('GET', base .. 'generation') ~= primary
   if is_another then write('SET', base .. 'generation', primary) end
   if is_another or not floor then
@@ -83,7 +84,7 @@ define('id_grant', {}, function(base, now, owner, had, unused)
     return {'STARTING', int(LEASE_MS)}
   end
   floor = number(floor)
-  -- It is further away only after the clock was set back; then ids continue from there.
+  -- The floor is further ahead only after the clock was set back; then ids continue from the floor.
   if floor > now_ms and floor <= now_ms + LEASE_MS then return {'STARTING', int(floor - now_ms)} end
 
   local first = math.max(now_ms, floor, number(unused))
@@ -96,11 +97,11 @@ define('id_grant', {}, function(base, now, owner, had, unused)
     worker, soonest = take_worker(key, owner, first, now_ms)
     if not worker then return {'TAKEN', int(soonest)} end
   end
-  -- An owner continues in its own ranges: where its unused part begins, or at the first when the reply was lost and it
-  -- knows of none. Another owner begins after them.
+  -- An owner continues in its own ranges: at the beginning of its unused part, or at the first ms if the reply was lost
+  -- and it knows of no range. Another owner begins after them.
   local low = worker.owner == owner and worker.low or worker.high
   first = math.max(first, low)
-  -- One range in the time of a range, so that a server which makes ids faster than that does not run ahead.
+  -- At most one range in the time of a range, so that a server that makes ids faster than that does not run ahead.
   local since = now_ms - worker.at
   if first > now_ms + AHEAD_MS and since >= 0 and since < RANGE_MS then return {'AHEAD', int(RANGE_MS - since)} end
   local till = first + RANGE_MS
@@ -112,10 +113,10 @@ define('id_grant', {}, function(base, now, owner, had, unused)
   return {'OK', worker.n, int(first), int(till), int(now_ms)}
 end)
 
--- With Sentinel: a server has connected to a primary and not called it yet. Another primary may lack grants of the one
--- before, which reach at most a lease ahead of that one's clock. generation: names the primary
+-- With Sentinel: a server has connected to a primary and not called it yet. A new primary may lack grants of the one
+-- before, which reach at most a lease ahead of that primary's clock. generation: identifies the primary
 -- -> {'OK', 1: it is another one than before}
--- Without memory too, because a full store must still accept functions that free memory.
+-- Runs without memory too, because a full store must still accept functions that free memory.
 define('id_generation', {'allow-oom'}, function(base, now, generation)
   local key = base .. 'generation'
   local known = redis.call('GET', key)
@@ -126,7 +127,7 @@ define('id_generation', {'allow-oom'}, function(base, now, generation)
   return {'OK', 1}
 end)
 
--- -> {'OK', the last of them}. The calls of an FCALL take theirs in order, and the last number is written once.
+-- -> {'OK', the last number}. The calls of an FCALL take numbers in order, and the last one is written once.
 define_pass('id_sequence', {}, function(s, how_many)
   s.last = s.last or number(redis.call('GET', s.key) or '0')
   if s.last > MAX_INTEGER - how_many then fail('OUT_OF_RANGE', 'name: the sequence is at its end, 2^53-1') end

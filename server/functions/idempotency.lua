@@ -1,13 +1,13 @@
 -- IdempotencyService. Keys and states: idempotency_record.lua. Begins of one record that share an FCALL read it once
 -- and write it once.
 
--- The answer of a Begin that changes nothing; nil when it may run.
+-- Returns the answer of a Begin that changes nothing; nil: the attempt may run.
 local function told(record, token, fingerprint, now)
   if not record then return nil end
   if record.fingerprint ~= fingerprint then return {'MISMATCH'} end
   if record.state == 'C' or record.state == 'F' then return {'REPLAY', record.attempt, result_of(record)} end
   if not has_lease(record, now) then return nil end
-  -- The reply was lost. The lease is that of the first call: the caller counts from there.
+  -- The reply was lost. The lease is the first call's: the caller counts from there.
   if record.token == token then return {'EXECUTE', record.attempt, record.fence} end
   return {'IN_PROGRESS', record.attempt, lease_left_ms(record, now)}
 end
@@ -17,12 +17,12 @@ local function record_in(s)
   return s.record
 end
 
--- The record is kept long enough to recognise a late Complete of an expired attempt that nobody took over.
+-- The record is kept long enough to recognize a late Complete of an expired attempt that was not taken over.
 local function execute(s, now, token, fingerprint, lease_ms, retain_ms)
   local old, attempt, fence = s.record, 1, now
   touch(s)
   if old then
-    -- The same token, whose lease expired and which nobody took over, continues.
+    -- An expired attempt with the same token that was not taken over continues.
     local goes_on = old.state == 'R' and old.token == token
     attempt, fence = old.attempt, old.fence
     if not goes_on then attempt, fence = attempt + 1, math.max(fence + 1, now) end
@@ -79,7 +79,7 @@ define_pass('idempotency_begin_over', {'no-writes'}, function(s, token, fingerpr
   return told(record, token, fingerprint, clock()) or {'IN_PROGRESS', record and record.attempt or 0, 0}
 end, BEGINS)
 
--- The lease has ended for which a member of idem:w parks calls: one of them may run.
+-- The lease that a member of idem:w waits for has ended: one of its parked calls may run.
 -- -> {'OK', ms until again}
 define('idempotency_lease_over', {'allow-oom'}, function(base, now, member)
   local record = load_record(base)
@@ -88,7 +88,7 @@ define('idempotency_lease_over', {'allow-oom'}, function(base, now, member)
   return {'OK', WOKEN_AGAIN_MS}
 end)
 
--- The record, when its attempt is the one with that fence.
+-- Returns the record if its attempt has that fence.
 local function attempt_of(base, fence)
   local record = load_record(base)
   return record and record.fence == tonumber(fence) and record or nil
@@ -108,9 +108,9 @@ define('idempotency_extend', {'allow-oom'}, function(base, now, fence, lease_ms)
   return {'EXTENDED'}
 end)
 
--- Ends the record's attempt, nil: it is another one's; the first end is final. Without memory too, because what ran must
--- not be forgotten.
--- -> {'STORED', 1 when again} {'SUPERSEDED', 0}
+-- Ends the attempt of `record`; nil: it is another attempt's. The first end is final. Runs without memory too, because
+-- the end of an attempt must not be lost.
+-- -> {'STORED', 1 if again} {'SUPERSEDED', 0}
 local function finish(base, record, state, detail, result)
   if not record then return {'SUPERSEDED', 0} end
   if record.state == state then return {'STORED', 1} end
@@ -152,7 +152,7 @@ services.idempotency = {
   begins = BEGINS, told = told, record_in = record_in, execute = execute, lease_left_ms = lease_left_ms, finish = finish,
   extend = extend_attempt, wait_here = wait_here,
 
-  -- The record, when its attempt has that token.
+  -- Returns the record if its attempt has that token.
   attempt_with = function(base, token)
     local record = load_record(base)
     return record and record.token == token and record or nil

@@ -1,8 +1,8 @@
--- IdempotencyService: keys. Each (scope, key) is one record in a group of its own, so that the keys of a busy scope are
+-- IdempotencyService: keys. Each (scope, key) is one record in a separate group, so that the keys of a busy scope are
 -- spread over a cluster.
 --
---   Invariant: attempt and fence only grow while a record is kept. Only a Begin that finds nobody running, and the
---   attempt with the record's fence, change it. So what an attempt stores after another one took over changes nothing.
+--   Invariant: attempt and fence only grow while a record is kept. Only a Begin that finds no running attempt, and the
+--   attempt with the record's fence, change it. So an attempt that was taken over cannot change the record.
 --
 --              Begin: attempt 1              Complete
 --   (none) ----------------------> RUNNING ------------> COMPLETED
@@ -19,7 +19,7 @@
 --   Begin               R           IN_PROGRESS   R, attempt + 1   R, attempt+1  REPLAY
 --    same token         R           EXECUTE       R, new lease     R, attempt+1  REPLAY
 --    other fingerprint  R           MISMATCH      MISMATCH         MISMATCH      MISMATCH
---   Complete, Fail      SUPERSEDED  C, T or F     C, T or F        the end that is stored: STORED, replayed;
+--   Complete, Fail      SUPERSEDED  C, T or F     C, T or F        the stored end: STORED, replayed;
 --                                                                  another end: SUPERSEDED
 --   Extend              LOST        later         R, new lease     LOST          LOST
 --   (the last two with the fence of the attempt; with another one SUPERSEDED, LOST)
@@ -28,9 +28,9 @@
 --   idem:r  string  state (R, C, T or F); number of the attempt, 1 for the first; its fence; end of its lease,
 --                   microseconds; ms that a result is kept (four doubles, little-endian); its token and the
 --                   fingerprint, each after its length (1 byte); T, F: detail, after its length (2 bytes);
---                   C, F: the result, a StoredResult as it was serialised, to the end
---   idem:w  set     "<server>" that parks Begins of this record; "<server> <key>" that parks one Enter (guard.lua), which
---                   messages name by that key
+--                   C, F: the result, a serialized StoredResult, to the end
+--   idem:w  set     "<server>" that parks Begins of this record; "<server> <key>" that parks one Enter (guard.lua);
+--                   messages name it by that key
 --   idem:t  string  a ticket: idempotency_ticket.lua
 -- docs/idempotency.md has their sizes and ends.
 
@@ -38,7 +38,7 @@ local STATE = {R = 'IN_PROGRESS', C = 'COMPLETED', T = 'FAILED_RETRYABLE', F = '
 
 local RECORD = '<c1ddddBc0Bc0Hc0'
 
--- nil: there is none.
+-- Returns nil if there is no record.
 local function load_record(base)
   local key = base .. 'idem:r'
   local text = redis.call('GET', key)
@@ -49,7 +49,7 @@ local function load_record(base)
     token = token, fingerprint = fingerprint, detail = detail, text = text, result_at = result_at}
 end
 
--- A result may be large, so it is copied only when it is needed, and once.
+-- A result may be large, so it is copied only when needed, and only once.
 local function result_of(record)
   record.result = record.result or string.sub(record.text, record.result_at)
   return record.result
@@ -64,19 +64,19 @@ local function has_lease(record, now)
   return record.state == 'R' and record.lease_end > now
 end
 
--- ms left of its lease, rounded up; 0: it has expired.
+-- Returns the ms left of its lease, rounded up; 0: it has expired.
 local function lease_left_ms(record, now)
   return has_lease(record, now) and math.ceil((record.lease_end - now) / 1000) or 0
 end
 
 -- ---- waiting ---------------------------------------------------------------------
 
--- When a server is woken again whose waiters were not answered: a message may be lost.
+-- The time after which a server whose waiters were not answered is woken again: a message may be lost.
 local WOKEN_AGAIN_MS = 1000
--- Servers are kept for so long after the last wait for which they were registered.
+-- Servers stay registered for this time after the last wait.
 local WAITING_SLACK_MS = 10000
 
--- Registers members of idem:w, at least for so long.
+-- Registers members of idem:w for at least this time.
 local function wait_here(base, members, wait_ms)
   local key, retain_ms = base .. 'idem:w', wait_ms + WAITING_SLACK_MS
   local longer = redis.call('PTTL', key) < retain_ms

@@ -1,8 +1,8 @@
--- IdempotencyService: tickets, each in a group of its own, "ls:{namespace/scope/ticket}:".
+-- IdempotencyService: tickets, each in a separate group, "ls:{namespace/scope/ticket}:".
 --
 --   idem:t  string  the subject, after its length (1 byte); then the consumer, once it is consumed
 --
--- A ticket ends ttl_ms after it was issued, consumed or not.
+-- A ticket expires ttl_ms after it was issued, consumed or not.
 
 -- -> {'OK'}
 define('idempotency_issue_ticket', {}, function(base, now, subject, ttl_ms)

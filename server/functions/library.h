@@ -1,15 +1,14 @@
-/* The Redis function library, as built from the Lua files beside this header:
- * one text, whose name and whose functions' names carry its digest, so that old
- * and new servers run on one Redis. Constant; thread-safe.
+/* The Redis function library, built from the Lua files beside this header: one text. The names of the library and of
+ * its functions contain its digest, so that old and new servers can use one Redis. Constant; thread-safe.
  *
- * Two targets give these symbols: lockstock-functions, and for tests
- * lockstock-functions-testclock, whose clock can be moved. Link one. */
+ * Two targets define these symbols: lockstock-functions, and for tests lockstock-functions-testclock, whose clock can
+ * be moved. Link one of them. */
 #ifndef LOCKSTOCK_SERVER_FUNCTIONS_LIBRARY_H
 #define LOCKSTOCK_SERVER_FUNCTIONS_LIBRARY_H
 
 #include <stddef.h>
 
-/* What FUNCTION LOAD takes; NUL-terminated, functions_len without the NUL. */
+/* The argument of FUNCTION LOAD; NUL-terminated, functions_len does not count the NUL. */
 extern const char functions_text[];
 extern const size_t functions_len;
 

@@ -1,7 +1,7 @@
 -- LockService: each function reads what it needs, checks all of it, writes, and offers freed locks to waiters. Keys:
 -- lock_names.lua; waiting: lock_queue.lua; Inspect, List, ForceRelease: lock_views.lua.
 
--- The first answer, when the token still holds everything that it was granted.
+-- Returns the first answer again, if the token still holds everything that it was granted.
 local function acquired_again(base, token, record, targets, now)
   local reply, soonest = {'ACQUIRED', 0}, math.huge
   for name in each_target(record.targets) do
@@ -12,7 +12,7 @@ local function acquired_again(base, token, record, targets, now)
   end
   if #reply == 2 then return {'TOKEN_SPENT'} end
   if record.targets ~= targets then fail('ALREADY_EXISTS', 'token: used for other targets', 'id_reused') end
-  if record.parked ~= '' then -- from now on somebody knows
+  if record.parked ~= '' then -- from now on a caller knows of the grant
     write_record(base .. 'lock:t:' .. token, 'H', record.since, record.kept, ' ' .. record.owner .. ' ' .. targets, 'KEEPTTL')
   end
   reply[2] = ms_left(soonest, now)
@@ -24,7 +24,7 @@ local function me_of(base, token, owner, lease_ms, wait_ms, copy, targets)
     wait_ms = tonumber(wait_ms), copy = copy, others = '', targets = targets, wants = wants_of(targets)}
 end
 
--- Grants what `me` wants; the lease begins now.
+-- Grants everything that `me` wants; the lease begins now.
 local function hold(q, me)
   local reply, end_us = {}, q.now + me.lease_ms * 1000
   for _, want in ipairs(me.wants) do
@@ -45,7 +45,7 @@ local function hold(q, me)
   return reply
 end
 
--- Takes what the token was offered; nil when the offer has ended.
+-- Takes the names that were offered to the token; nil if the offer has ended.
 local function claim(q, me)
   for _, want in ipairs(me.wants) do
     local _, fence = lease_of(open(q, want.name).lock, me.token, q.now)
@@ -59,7 +59,8 @@ local function claim(q, me)
   return hold(q, me)
 end
 
--- Ends offers whose servers are gone, because nobody can claim them. It reads all holders, so only when they are few.
+-- Ends offers whose servers are gone, because no server can claim them. This reads all holders, so it runs only if they
+-- are few.
 local function void_offers(q, line)
   local lock = line.lock
   if lock.offers == 0 or lock.used > LOOK_MAX then return end
@@ -80,7 +81,7 @@ local function void_offers(q, line)
   if lock.used == 0 then lock.mode = nil end
 end
 
--- Fails, but removes expired leases first, so that the next refused call does not read them again. That is not an
+-- Fails, but first removes expired leases, so that the next refused call need not read them again. That is not an
 -- effect of the call.
 local function refuse(q, code, message)
   for _, line in ipairs(q.lines) do line.due = line.lock.over ~= nil end
@@ -90,13 +91,13 @@ local function refuse(q, code, message)
   fail(code, message)
 end
 
--- Every reason to refuse other than waiting. Everything of the names is read here, before anything is written.
+-- Returns a refusal for every reason other than waiting. Reads all data of the names before anything is written.
 local function refusal(q, me)
   for i, want in ipairs(me.wants) do
     local line = open(q, want.name)
     local lock = line.lock
     local _, fence = lease_of(lock, me.token, q.now)
-    -- When its record is lost, a token that holds is still not granted a second time.
+    -- If its record is lost, a token that holds is still not granted a second time.
     if fence and fence > 0 then return {'TOKEN_SPENT'} end
     read_if_over(q, lock)
     if is_barred(lock, want) then void_offers(q, line) end
@@ -109,14 +110,14 @@ local function refusal(q, me)
     if want.mode == 'P' and in_use and in_use ~= want.capacity then
       refuse(q, 'FAILED_PRECONDITION', string.format('targets[%d].capacity: another one is in use', i - 1))
     end
-    -- When no lease has expired, all of them hold it.
+    -- If no lease has expired, all of them hold it.
     if not is_barred(lock, want) and is_full(lock) and not (lock.holders and #lock.holders < HOLDERS_MAX) then
       refuse(q, 'RESOURCE_EXHAUSTED', string.format('targets[%d]: has %d holders', i - 1, HOLDERS_MAX))
     end
   end
 end
 
--- When only the queue is in the way: a waiter's turn may have come unnoticed, or its server may be gone.
+-- If only the queue prevents the grant: a waiter's turn may have come unnoticed, or its server may be gone.
 local function promote_others(q, me)
   local any = false
   for _, want in ipairs(me.wants) do
@@ -143,7 +144,7 @@ local function take_turn(q, me)
   return q.gone[me.token] and claim(q, me)
 end
 
--- For a call that is already waiting: it gets its place (back), and it may be its turn.
+-- For a call that already waits: it gets its place (again), and perhaps its turn.
 local function wait_again(q, me)
   take_place(q, me)
   local taken = take_turn(q, me)
@@ -160,10 +161,10 @@ local function try_again(q, me)
   return reply
 end
 
--- The last such answer of this FCALL, and its holder: in the same FCALL nothing changes that.
+-- The last such answer of this FCALL, and its holder: nothing changes it in the same FCALL.
 local busy_in, busy_key, busy_holder, busy_reply
 
--- The answer of a try for one name that another token holds, EXCLUSIVE; nil: that is not so, or the token is known.
+-- The answer of a try for one name that another token holds, EXCLUSIVE; nil: another case, or the token is known.
 local function busy_with(base, now, token, key, held)
   local layout, kind, _, _, _, end_us, fence = struct.unpack(HELD, held)
   if layout ~= LAYOUT or kind ~= EXCLUSIVE or fence == 0 or end_us <= now then return nil end
@@ -174,12 +175,12 @@ local function busy_with(base, now, token, key, held)
   return busy_reply
 end
 
--- Whether that is the answer of this try, too.
+-- Whether that is also the answer of this try.
 local function is_busy_again(base, token, key)
   return busy_key == key and busy_in == fcall and busy_holder ~= token and not redis.call('GET', base .. 'lock:t:' .. token)
 end
 
--- For a name without holder and waiters: the next fence, and when the key ends. Else nil, and what the key holds.
+-- For a name without holder and waiters: the next fence, and the end of the key. Otherwise nil, and the key's value.
 local function read_free(key, now)
   local text = redis.call('GET', key)
   if not text then return now, 0 end
@@ -200,7 +201,7 @@ local function write_first(key, fence, kept, kind, end_us, permits, capacity, to
   end
 end
 
--- False: the token was known. Else it holds from now on.
+-- Returns false if the token was known. Otherwise it holds from now on.
 local function write_new(base, now, token, owner, lease_ms, targets)
   local retain_ms = lease_ms + TOKEN_RETAIN_MS
   local before = redis.call('SET', base .. 'lock:t:' .. token,
@@ -210,8 +211,8 @@ local function write_new(base, now, token, owner, lease_ms, targets)
   return not before
 end
 
--- The usual way into a queue, in six commands: one name, EXCLUSIVE, that another token holds, EXCLUSIVE, and for which
--- others wait already, and an unknown token. nil: another case, and nothing was written.
+-- The usual way into a queue, in six commands: an unknown token, and one name, EXCLUSIVE, that another token holds,
+-- EXCLUSIVE, and for which others already wait. nil: another case, nothing was written.
 local function join(base, now, token, owner, lease_ms, wait_ms, copy, name, held)
   local layout, kind, stands, _, kept, end_us, fence = struct.unpack(HELD, held)
   if layout ~= LAYOUT or kind ~= EXCLUSIVE or stands ~= 1 or fence == 0 or end_us <= now then return nil end
@@ -231,7 +232,7 @@ local function join(base, now, token, owner, lease_ms, wait_ms, copy, name, held
 end
 
 -- The usual Acquire, in three commands: one name, EXCLUSIVE, without holder and waiters, and an unknown token. nil:
--- another case, and nothing was written.
+-- another case, nothing was written.
 local function take(base, now, token, owner, lease_ms, wait_ms, copy, name)
   local key = base .. 'lock:n:' .. name
   if wait_ms == '0' and is_busy_again(base, token, key) then return busy_reply end
@@ -282,7 +283,7 @@ local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, targets
   if record and me.wait_ms > 0 then return wait_again(q, me) end
   if record and record.state == 'Q' then
     if redis.call('ZSCORE', open(q, me.wants[1].name).queue, me.token) then return try_again(q, me) end
-    leave(q, me) -- its queue went as a whole: it may stand for its other names
+    leave(q, me) -- its queue was removed as a whole: it may still be in the queues of its other names
   end
 
   promote_others(q, me)
@@ -304,7 +305,7 @@ end
 -- -> {fence of each target}
 --    {'ACQUIRED', ms left, fence...}: a repeat
 --    {'QUEUED', for each target the ms until lock_promote is due (-1: never)}
---    {'BUSY', the place from 0 of a target in the way, its holder's owner, ms left}
+--    {'BUSY', the place from 0 of a target that is held, its holder's owner, ms left}
 --    {'TOKEN_SPENT'}
 local function acquire_first(base, now, token, owner, lease_ms, wait_ms, copy, ...)
   local targets, taken = (...)
@@ -324,7 +325,8 @@ define('lock_claim', {'allow-oom'}, function(base, now, token, owner, lease_ms, 
   return acquire(base, now, token, owner, lease_ms, wait_ms, copy, table.concat({...}, ','))
 end)
 
--- Takes `w` out of its queues and offers. Returns whether it had all its names. write_record and conclude must follow.
+-- Removes `w` from its queues and offers. Returns whether it had all its names. Call write_record and conclude after
+-- it.
 local function step_out(q, w)
   local fences, whole = {}, true
   for i, want in ipairs(w.wants) do
@@ -347,8 +349,8 @@ local function spend(q, w)
   write_spent(q.base .. 'lock:t:' .. w.token, q.now)
 end
 
--- Its time to wait is over; may_claim: it takes what it was offered. -> as lock_acquire, but {'TIMED_OUT', ...} for
--- {'BUSY', ...}
+-- The wait is over; may_claim: it takes the names that were offered to it. -> as lock_acquire, with {'TIMED_OUT', ...}
+-- in place of {'BUSY', ...}
 local function end_wait(may_claim, base, now, token, owner, lease_ms, wait_ms, copy, ...)
   local me = me_of(base, token, owner, lease_ms, wait_ms, copy, table.concat({...}, ','))
   local record = read_record(me.key)
@@ -376,7 +378,7 @@ define('lock_withdraw', {'allow-oom'}, function(base, now, token, owner, lease_m
   return end_wait(true, base, now, token, owner, lease_ms, wait_ms, copy, ...)
 end)
 
--- Takes back what was granted to that copy, when its caller was not told: the token keeps its number.
+-- Revokes a grant to that copy whose caller was not told: the token keeps its number.
 local function take_back(base, now, token, w, copy)
   local told, number = string.match(w.parked, '^(.*):(%d+)$')
   if told ~= copy then return {'OK', -1} end
@@ -385,14 +387,14 @@ local function take_back(base, now, token, w, copy)
   if step_out(q, w) then
     write_life(q, w, 'A', TOKEN_RETAIN_MS)
   else
-    write_spent(base .. 'lock:t:' .. token, now) -- something of it has ended, or was taken away
+    write_spent(base .. 'lock:t:' .. token, now) -- a part of it has ended, or was taken away
   end
   conclude(q)
   return {'OK', -1}
 end
 
--- A parked call ended without an answer, because its caller's connection or the store was lost. The token is not spent:
--- a repeat finds its number. parked: "<token> <server>.<copy>" -> {'OK', -1}
+-- A parked call has ended without an answer, because its caller's connection or the store was lost. The token is not
+-- spent: a repeat finds its number. parked: "<token> <server>.<copy>" -> {'OK', -1}
 local function abandon(base, now, parked)
   local token, copy = string.match(parked, '^(%S+) (%S+)$')
   local w = read_record(base .. 'lock:t:' .. token)
@@ -425,8 +427,8 @@ define('lock_promote', {'allow-oom'}, function(base, now, name)
   return {'OK', anyone_stands(q, line) and watch_ms(q, line) or -1}
 end)
 
--- The usual Renew, in two commands more: one name, of which the token is the only holder, and keys that end late
--- enough. nil: another case, and nothing was written.
+-- The usual Renew, in two more commands: one name, whose only holder is the token, and keys that end late enough. nil:
+-- another case, nothing was written.
 local function extend(base, now, record, token, lease_ms, name, another)
   name = name or only_target(record)
   if not name or another then return nil end
@@ -442,7 +444,7 @@ local function extend(base, now, record, token, lease_ms, name, another)
   return {'RENEWED', ms_left(end_us, now)}
 end
 
--- No names: all that the token holds.
+-- No names: everything that the token holds.
 -- -> {'RENEWED', lease_ms} {'LOST', 0}
 local function renew(base, now, token, lease_ms, ...)
   lease_ms = tonumber(lease_ms)
@@ -497,9 +499,9 @@ local function release_waiter(base, token, record, names, now)
   return {'NOT_HELD', 0}
 end
 
--- Grants a name that its holder gives back to the first waiter: the usual case, in which that wants nothing else,
--- EXCLUSIVE, and can be granted at once. False: another case, and nothing was written. Other waiters look at the name
--- at end_us anyway.
+-- Grants a name that its holder releases to the first waiter. This is the usual case: the waiter wants only this name,
+-- EXCLUSIVE, and can be granted at once. false: another case, nothing was written. Other waiters look at the name at
+-- end_us anyway.
 local function hand_over(base, now, server, trace, name, key, fence, kept, end_us)
   local queue = base .. 'lock:w:' .. name
   local first = redis.call('ZRANGE', queue, '0', '1')
@@ -513,7 +515,7 @@ local function hand_over(base, now, server, trace, name, key, fence, kept, end_u
   local lease_end_us = now + lease_ms * 1000
   if kept < lease_end_us + FENCE_RETAIN_MS * 1000 or lease_end_us < end_us then return false end
   if tell_granted(base, server, token, copy, int(fence), trace) == 0 then
-    dirty = false -- nobody heard it: nothing has changed
+    dirty = false -- no server received it: nothing has changed
     return false
   end
   write('ZREM', queue, token)
@@ -524,8 +526,8 @@ local function hand_over(base, now, server, trace, name, key, fence, kept, end_u
   return true
 end
 
--- The usual Release, in three commands, or nine with waiters: the token holds one name, EXCLUSIVE, and gives it back.
--- `text` is its record. nil: another case, and nothing was written.
+-- The usual Release, in three commands, or nine with waiters: the token holds one name, EXCLUSIVE, and releases it.
+-- `text` is its record. nil: another case, nothing was written.
 local function give_back(base, now, token_key, token, text, server, trace, name, another)
   local layout, state, _, token_kept = struct.unpack(TOKEN, text)
   local only = only_target(text)
@@ -545,8 +547,8 @@ local function give_back(base, now, token_key, token, text, server, trace, name,
   return 'RELEASED'
 end
 
--- An unknown token has nothing to give back, but must not be granted any more: when `leave_mark` is false, that is left
--- to do, and the reply is {'UNSEEN'}.
+-- An unknown token holds nothing, but must not be granted later. If `leave_mark` is false, the caller must ensure that
+-- with another call, and the reply is {'UNSEEN'}.
 local function release(base, now, leave_mark, token, server, trace, ...)
   local token_key = base .. 'lock:t:' .. token
   local text = redis.call('GET', token_key)
@@ -607,9 +609,9 @@ local function release(base, now, leave_mark, token, server, trace, ...)
   return reply
 end
 
--- Both: no names = all. server: the one that asks; what comes free is granted to its own waiters at once. trace:
+-- Both: no names = all. server: the calling server; freed names are granted to its waiters at once. trace:
 -- see tell_releaser.
--- -> {'RELEASED' or 'NOT_HELD', 1 for a repeat, then where they differ: name, outcome...}
+-- -> {'RELEASED' or 'NOT_HELD', 1 for a repeat, then, if outcomes differ: name, outcome...}
 --    {'RELEASED'}: one name, not a repeat
 --    {'UNSEEN'}: unknown token; nothing was changed, and lock_release_unseen must follow
 define('lock_release', {'allow-oom'}, function(base, now, token, server, trace, ...)
@@ -621,10 +623,10 @@ define('lock_release_unseen', {}, function(base, now, token, server, trace, ...)
   return release(base, now, true, token, server, trace, ...)
 end)
 
--- Ends the call for a fence that no lock can have given: fences are times of the clock, or one more than the last.
+-- Fails for a fence that no lock can have issued: fences are times of the clock, or one more than the last fence.
 local function check_fence_given(fence, now)
   if fence > now + FENCE_AHEAD_US then
-    fail('INVALID_ARGUMENT', "fence: over 24 hours ahead of the store's clock, no lock can have given it")
+    fail('INVALID_ARGUMENT', "fence: over 24 hours ahead of the store's clock; no lock can have issued it")
   end
 end
 
@@ -650,18 +652,18 @@ end)
 services.lock = {
   acquire = acquire_first, abandon = abandon, renew = renew, release = release, token_retain_ms = TOKEN_RETAIN_MS,
 
-  -- Without a claim.
+  -- Does not claim an offer.
   time_out = function(...)
     return end_wait(false, ...)
   end,
 
-  -- Whether the token has been granted something, now or before.
+  -- Whether the token has ever been granted something.
   is_known = function(base, token)
     local record = read_record(base .. 'lock:t:' .. token)
     return record and not waits(record)
   end,
 
-  -- A token that waits will not be granted.
+  -- Spends a waiting token: it will not be granted.
   withdraw = function(base, now, token)
     local record = read_record(base .. 'lock:t:' .. token)
     if waits(record) then release_waiter(base, token, record, {}, now) end

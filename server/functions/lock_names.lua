@@ -1,41 +1,39 @@
--- LockService: keys. Only the keys of a name say who holds it: a lease runs while the token's entry there ends in the
--- future, whatever other keys say. A token's record says what it was granted, what it waits for and what it gave back,
+-- LockService: keys. Only the keys of a name determine its holders: a lease runs while the token's entry there ends in
+-- the future, regardless of other keys. A token's record has the names that it was granted, waits for and has released,
 -- so that a token is granted at most once while its record is kept.
 --
 -- Keys, after the base; names, owners and tokens are percent-encoded. Values are packed (little-endian, B a byte, d a
 -- double) in the format in brackets:
---   lock:n:<name>   string  [BBBdd] LAYOUT, a kind, whether lock:w:<name> has waiters, the last fence given, when the
+--   lock:n:<name>   string  [BBBdd] LAYOUT, a kind, whether lock:w:<name> has waiters, the last fence issued, when the
 --                           key ends. Then, by its kind:
 --                           F        no holder
---                           E, S, P  [dddd] and a token: its only holder, that mode. An entry [ddd] (end, fence,
---                           permits),
---                                    and the capacity
---                           s, p     [dddd] several holders: no lease ends before the first; capacity, permits in use,
---                           how
---                                    many of the holders are offers
---   lock:h:<name>   hash    the several holders: token -> entry. Fence 0: not a holder yet, the name is offered to a
+--                           E, S, P  [dddd] and a token: its only holder, in that mode. An entry [ddd] (end, fence,
+--                                    permits), and the capacity
+--                           s, p     [dddd] several holders: no lease ends before the first number; capacity, permits
+--                                    in use, number of holders that are offers
+--   lock:h:<name>   hash    several holders: token -> entry. Fence 0: not a holder yet, the name is offered to a
 --                           waiter until the end
 --   lock:t:<token>  string  [BBdd] LAYOUT, a state, since when (of a waiter: its number), when the key ends. Then
 --                           "<parked> <owner> <target>[,<target>...]", a target "[!]<name>[ <mode> <permits>
 --                           <capacity>]", without mode EXCLUSIVE, with ! when it was released; no target: a tombstone
 --                           of a token that was never granted. States: H holds, X spent, and of a waiter Q, O, A (see
 --                           lock_queue.lua). <parked> is "<server>.<copy>.<lease_ms>[,...]", one for each parked call
---                           of the token. A grant to a parked call adds ":<number>" until somebody asks for it, because
---                           nobody may know of it
+--                           of the token. A grant to a parked call adds ":<number>" until a caller asks for it, because
+--                           no caller may know of it
 --   lock:w:<name>   zset    waiters for the name: tokens by number
 --   lock:s:<name>   hash    while there are waiters:
 --                           @<server>  each server that parks waiters of the name: 1, or 0 when an offer to it has
---                                      lapsed and it has not been heard since
+--                                      lapsed and it has sent nothing since
 --                           c, p       capacity that PERMIT waiters want, and how many there are
 --   lock:r          string  the highest fence that CheckFence has seen
--- Times are microseconds. Holders whose lease has expired stay until they stop somebody: the permits in use may be too
+-- Times are microseconds. Holders whose lease has expired stay until they block a call: the permits in use may be too
 -- high, but only after the first end has passed. docs/locks.md has the sizes and ends of the keys.
 
 local LAYOUT = 2
 local TOKEN_RETAIN_MS = 600000
 local FENCE_RETAIN_MS = 86400000
-local FENCE_SLACK_MS, TOKEN_SLACK_MS = 3600000, 600000 -- so much longer, so that not each call moves the key's end
-local FENCE_AHEAD_US = FENCE_RETAIN_MS * 1000 -- by how much the clock may have stepped back
+local FENCE_SLACK_MS, TOKEN_SLACK_MS = 3600000, 600000 -- added so that not every call must move the key's end
+local FENCE_AHEAD_US = FENCE_RETAIN_MS * 1000 -- how far the clock may have been set back
 local OFFER_US = 500000
 local HOLDERS_MAX = 4096
 local MODE = {E = 'EXCLUSIVE', S = 'SHARED', P = 'PERMIT'}
@@ -56,10 +54,10 @@ end
 
 -- ---- work ----------------------------------------------------------------------
 
--- What the FCALL has done for others than its callers, in units of about 8 us. Its calls share one budget; who is not
--- served calls again.
+-- Work that the FCALL has done for others than its callers, in units of about 8 us. Its calls share one budget; a call
+-- that was not served is repeated.
 local WORK_MAX = 512
-local ENTRIES_OF_WORK = 8 -- words of HGETALL, two a holder
+local ENTRIES_OF_WORK = 8 -- words of HGETALL, two for each holder
 local units_done, worked_in = 0, 0
 
 local function worked(units)
@@ -74,7 +72,7 @@ end
 
 -- ---- names ---------------------------------------------------------------------
 
--- What a name is; `one` is token and entry of its only holder, `several` the key of several holders.
+-- Reads the state of a name; `one` is token and entry of its only holder, `several` the key of several holders.
 local function read_lock(base, name)
   local key = base .. 'lock:n:' .. name
   local text = redis.call('GET', key)
@@ -99,12 +97,12 @@ local function read_lock(base, name)
   return lock
 end
 
--- The key must live until then at least.
+-- The key must exist at least until then.
 local function keep(lock, until_us)
   if lock.kept < until_us then lock.kept, lock.moved = until_us + FENCE_SLACK_MS * 1000, true end
 end
 
--- write_lock writes it.
+-- Marks the lock as changed; write_lock writes it.
 local function changed(lock)
   lock.changed, dirty = true, true
 end
@@ -140,26 +138,26 @@ local function parse_entry(entry)
   return struct.unpack(ENTRY, entry)
 end
 
--- end, fence, permits of a holder; nil when there is none or its lease has expired.
+-- Returns end, fence, permits of a holder; nil if there is none or its lease has expired.
 local function running(entry, now)
   if not entry then return nil end
   local end_us, fence, permits = parse_entry(entry)
   if end_us <= now then return nil end
-  -- The clock was set back: nobody would notice that the offer is not claimed.
+  -- The clock was set back: no server would notice that the offer is not claimed.
   if fence == 0 and end_us > now + OFFER_US then return nil end
   return end_us, fence, permits
 end
 
--- The same for a token.
+-- The same for a token of a lock.
 local function lease_of(lock, token, now)
   local one = lock.one
   if one then return running(one[1] == token and one[2], now) end
   return running(lock.several and redis.call('HGET', lock.several, token), now)
 end
 
--- Reads every holder: from now on the lock is as if expired holders were gone; `settle` writes that. With `taken`, as
--- if there were no holders but offers: each holder is added to `taken`, token and entry as they are stored, because
--- reading thousands of them takes long (lock_describe does).
+-- Reads every holder: from now on the lock has no expired holders in memory; `settle` writes that. With `taken`, only
+-- offers stay: each holder is added to `taken`, as stored token and entry, because reading thousands of them takes long
+-- (lock_describe does).
 local function look(lock, now, taken)
   local all = lock.one or {}
   if lock.several then
@@ -186,7 +184,7 @@ local function look(lock, now, taken)
       end
     end
   end
-  -- After all checks, so that foreign data ends the call before anything has changed.
+  -- After all checks, so that foreign data ends the call before a change.
   lock.holders, lock.over, lock.lapsed = holders, over, lapsed
   lock.used, lock.soonest, lock.offers = used, soonest, offers
   if used == 0 then lock.mode = nil end
@@ -220,13 +218,13 @@ local function is_barred(lock, wanted)
   return wanted.mode == 'P' and (wanted.capacity ~= lock.capacity or lock.used + wanted.permits > lock.capacity)
 end
 
--- Adds a holder beside others: foreign data there ends the call now.
+-- Used before a holder is added to others: foreign data there ends the call now.
 local function is_full(lock)
   if lock.one then redis.call('HLEN', lock.several_key) end
   return lock.used >= HOLDERS_MAX and lock.several and redis.call('HLEN', lock.several) >= HOLDERS_MAX
 end
 
--- `watched`: the end that waiters know of, when it is not `soonest`.
+-- `watched`: the end that waiters know of, if it is not `soonest`.
 local function put_holder(lock, wanted, token, end_us, fence)
   local watched = lock.watched or lock.mode and lock.soonest or math.huge
   if end_us < watched then lock.sooner = true end
@@ -273,7 +271,7 @@ end
 
 -- ---- tokens --------------------------------------------------------------------
 
--- Of each target: name, mode, permits, capacity, whether it was released.
+-- For each target: name, mode, permits, capacity, and whether it was released.
 local function each_target(targets)
   local next_target = string.gmatch(targets, '(!?)([^ ,]+) ?(%a?) ?(%d*) ?(%d*)')
   return function()
@@ -305,7 +303,7 @@ local function parse_record(text)
   return {state = STATES[state], since = since, kept = kept, parked = parked, owner = owner, targets = targets}
 end
 
--- The name of a record with one target, EXCLUSIVE; else nil.
+-- Returns the name of a record with one target, EXCLUSIVE; otherwise nil.
 local function only_target(text)
   return string.match(text, '^%S* %S* ([^ ,!]+)$', TOKEN_BYTES + 1)
 end
@@ -316,7 +314,7 @@ local function read_record(key)
   return text and parse_record(text)
 end
 
--- Whether the record is of a waiter; else it holds or is spent.
+-- Whether the record belongs to a waiter; otherwise its token holds or is spent.
 local function waits(record)
   return record and record.state ~= 'H' and record.state ~= 'X'
 end
@@ -330,7 +328,7 @@ local function write_spent(key, now)
   write_record(key, 'X', now, now + TOKEN_RETAIN_MS * 1000, '  ', 'PX', int(TOKEN_RETAIN_MS))
 end
 
--- The token has given back everything that it was granted: its record, whose key ends at `kept`, stays without parked
+-- The token has released everything that it was granted: its record, whose key ends at `kept`, stays without parked
 -- calls, but is spent. A key that ends soon enough keeps its end.
 local function write_given_back(key, text, kept, now)
   local ends_late, was_parked = kept > now + 2 * TOKEN_RETAIN_MS * 1000, string.byte(text, TOKEN_BYTES + 1) ~= SPACE
@@ -347,13 +345,13 @@ local function write_given_back(key, text, kept, now)
   end
 end
 
--- nil when it is lost or foreign: a holder is described after the writes, and that must not fail.
+-- Returns nil if the record is lost or foreign: a holder is described after the writes, and that must not fail.
 local function record_of(base, token)
   local ok, record = pcall(read_record, base .. 'lock:t:' .. token)
   return ok and record or nil
 end
 
--- owner, fence, ms left, ms held (0 when the clock was set back), permits
+-- Returns owner, fence, ms left, ms held (0 if the clock was set back), permits.
 local function describe(base, holder, now)
   local record = record_of(base, holder.token)
   return {record and record.owner or '', holder.fence, ms_left(holder.end_us, now),
@@ -365,7 +363,7 @@ local function owner_of(base, token)
   return record and record.owner or ''
 end
 
--- Any holder of the lock.
+-- Returns one of the holders of the lock.
 local function any_holder(lock, now)
   if lock.holders then return lock.holders[1] end
   local some = lock.one or redis.call('HRANDFIELD', lock.several, 1, 'WITHVALUES')

@@ -1,8 +1,8 @@
 -- LockService: waiting. All waiters of a group have one order, and each name has a queue: a waiter has the same number
--- in the queue of each name it wants.
+-- in the queue of each name that it wants.
 --
---   Invariant: a waiter is granted when it is compatible, at each of its names, with the holders and with every waiter
---   that is before it there, as if those held. So nobody overtakes a waiter that it would bar, all names are granted at
+--   Invariant: a waiter is granted when, at each of its names, it is compatible with the holders and with every waiter
+--   before it, as if those waiters were holders. So no waiter overtakes one that it would bar, all names are granted at
 --   once, and no two waiters wait for each other.
 --
 -- The life of a token that waits. QUEUED (Q) is in its queues, ABSENT (A) is not:
@@ -11,51 +11,51 @@
 --             is barred       |            its turn                 claim    v
 --   (unseen) ------------> QUEUED (Q) ------------> OFFERED (O) ----------> HELD
 --                           |      ^                    |                    |
---     its server is gone or |      | claim, Acquire     | 0.5 s unclaimed,   | abandoned, and
---     silent, abandoned     v      | again              | abandoned          | nobody was told
+--     its server is gone or |      | claim, Acquire     | 0.5 s unclaimed,   | abandoned, and no
+--     silent, abandoned     v      | again              | abandoned          | caller was told
 --                           ABSENT (A) <----------------+--------------------+
 --                                         Q, O and A -- withdraw, Release --> SPENT
 --
--- A waiter may be parked in several copies, when its caller repeated the call. Each is a "<server>.<copy>" of its
--- record; the waiter is absent when the last copy is gone.
+-- A waiter may have several parked copies, if its caller repeated the call. Each is a "<server>.<copy>" in its record;
+-- the waiter is absent when the last copy is gone.
 --
--- A Release grants at once to a waiter that its own server parks in one copy: that server is alive, and gets the fences
--- ("R <fences> <base><token> <base> lock_abandon <token> <copy>"). If it does not park the call any more, lock_abandon
--- takes the grant back. Other waiters are offered their turn.
+-- A Release grants at once to a waiter with one copy, parked by the server of the Release: that server is alive, and
+-- gets the fences ("R <fences> <base><token> <base> lock_abandon <token> <copy>"). If it no longer parks the call,
+-- lock_abandon revokes the grant. Other waiters get an offer.
 --
 -- An offer is an entry among the holders with fence 0, so it bars like a holder. The servers that park the waiter get a
 -- message ("W <base><token>"), and one claims the offer; the lease begins then, and the other copies get another
--- message. A server without subscriber, or one that let an offer lapse, is passed over at once: its waiters become
+-- message. A server without a subscription, or one that let an offer lapse, is skipped at once: its waiters become
 -- absent and get a message, and a claim puts each back at its number. When all servers of a name are gone its queue is
 -- removed as a whole: those records keep their Q, and a claim puts them back too. Every change of holders or queues
--- ends in `promote` and `tell`.
+-- ends with `promote` and `tell`.
 --
 -- Redis has no timers. Each server that parks waiters of a name gets a message ("A <ms> <base> lock_promote <name>")
 -- when the first lease or offer there ends, whenever that becomes sooner; lock_promote returns when to call again.
--- Nobody reports that a server has died. So a name that has room but waiters of several servers is looked at each
--- LOOK_MS: a dead one may bar them.
+-- The death of a server is not reported. So a name that has room but waiters of several servers is looked at every
+-- LOOK_MS: a waiter of a dead server may bar the others.
 
-local LOOK_MAX = 128 -- holders that are looked at in any case
-local LOOK_WORK = 3  -- for each name of a waiter that is looked at; its record is one more
+local LOOK_MAX = 128 -- holders that are always looked at
+local LOOK_WORK = 3  -- for each name of a waiter that is looked at; one more for its record
 local LOOK_MS = 300
 local COPIES_MAX = 16
 local WINDOW = 64    -- waiters of a name that can be overtaken
-local FIRST_CHUNK, CHUNK = 2, 8 -- an EXCLUSIVE one is behind the first in most queues
-local QUEUE_RETAIN_MS = 2 * 86400000 -- longer than anyone may wait
+local FIRST_CHUNK, CHUNK = 2, 8 -- in most queues an EXCLUSIVE waiter follows the first
+local QUEUE_RETAIN_MS = 2 * 86400000 -- longer than the longest wait
 
--- What one function has read of the queues. `token`: its entries are read too. `server`: the one that asks, whose own
--- waiters can be granted at once. `trace`: see tell_releaser.
+-- The parts of the queues that one function has read. `token`: its entries are read too. `server`: the calling server,
+-- whose waiters can be granted at once. `trace`: see tell_releaser.
 local function new_queue(base, now, token, server)
   return {base = base, now = now, token = token or '', server = server, lines = {}, by_name = {}, waiters = {},
     gone = {}, subscribed = {}, tired = is_tired(), work = worked(0)}
 end
 
--- Whether the holders leave room for others.
+-- Whether the holders leave room for more.
 local function has_room(lock)
   return lock.mode ~= 'E' and not (lock.mode == 'P' and lock.used >= lock.capacity)
 end
 
--- A name's queue, read from its head. `ahead` is what the name would be if the waiters read so far held it: nothing
+-- A name's queue, read from its head. `ahead` is the state of the name as if the waiters read so far held it: nothing
 -- passes an EXCLUSIVE one.
 local function open(q, name)
   local line = q.by_name[name]
@@ -69,7 +69,8 @@ local function open(q, name)
   return line
 end
 
--- The next waiter that was not passed yet: {token, number}, or nil. The name's record knows whether there is a queue.
+-- Returns the next waiter that was not passed yet: {token, number}, or nil. The name's record shows whether there is a
+-- queue.
 local function next_of(q, line)
   while true do
     local next = line.buffer[line.at]
@@ -94,19 +95,19 @@ local function first_of(q, name)
   return line, next_of(q, line)
 end
 
--- Skipped when the FCALL has read much and this is much, too: as if no lease had expired. The next call sees it.
+-- Skipped if the FCALL has read much and this lock is large, too: as if no lease had expired. The next call reads it.
 local function read_if_over(q, lock)
   if not (q.tired and lock.several and redis.call('HLEN', lock.several) > LOOK_MAX) then look_if_over(lock, q.now) end
 end
 
--- Opens the queue for a change: what can fail, fails now.
+-- Opens the queue for a change: anything that can fail fails now.
 local function due(q, name)
   local line = first_of(q, name)
   line.due = true
   return line
 end
 
--- The same when nothing else reads the holders before the first write.
+-- The same, if nothing else reads the holders before the first write.
 local function due_and_read(q, name)
   read_if_over(q, open(q, name).lock)
   return due(q, name)
@@ -133,7 +134,7 @@ local function pass(line, number, want)
   if line.passed >= WINDOW then line.ahead.mode = 'E' end
 end
 
--- The record of a queued waiter, or false.
+-- Returns the record of a queued waiter, or false.
 local function waiter_of(q, token)
   local w = q.waiters[token]
   if w == nil then
@@ -149,8 +150,7 @@ local function waiter_of(q, token)
   return w
 end
 
--- Removes the next entry, which has no record: its record has ended, or was lost. Its entries in other queues are still
--- there.
+-- Removes the next entry, whose record has ended or was lost. Its entries in other queues are still there.
 local function sweep(line, token)
   write('ZREM', line.queue, token)
   line.at, line.left = line.at + 1, true
@@ -167,7 +167,7 @@ local function advance(q, line, number)
   end
 end
 
--- The place of a name for which a waiter with that number must wait.
+-- Returns the place of a name for which a waiter with that number must wait.
 local function barred_at(q, wants, number)
   for i, want in ipairs(wants) do
     local line = open(q, want.name)
@@ -191,7 +191,7 @@ local function without_copy(parked, copy)
   return table.concat(left, ',')
 end
 
--- The servers that park it, each once.
+-- Returns the servers that park the waiter, each once.
 local function servers_of(w)
   local servers, seen = {}, {}
   for copy in string.gmatch(w.parked, '[^,]+') do
@@ -208,7 +208,7 @@ local function is_subscribed(q, server)
   return q.subscribed[server]
 end
 
--- The copies with one more; copies of servers that are gone make room for it.
+-- Returns the copies plus one; copies of servers that are gone make room for it.
 local function with_copy(q, parked, copy)
   local all = {}
   for one in string.gmatch(without_copy(parked, copy), '[^,]+') do all[#all + 1] = one end
@@ -216,7 +216,7 @@ local function with_copy(q, parked, copy)
     if #all >= COPIES_MAX and not is_subscribed(q, server_of(all[i])) then table.remove(all, i) end
   end
   if #all >= COPIES_MAX then
-    fail('RESOURCE_EXHAUSTED', string.format('token: %d calls wait with it already', COPIES_MAX))
+    fail('RESOURCE_EXHAUSTED', string.format('token: %d calls already wait with it', COPIES_MAX))
   end
   all[#all + 1] = copy
   return table.concat(all, ',')
@@ -240,12 +240,12 @@ local function publish(server, ...)
   return write('PUBLISH', channel_of(server), table.concat({...}, ' '))
 end
 
--- Tells the server which call ends the wait. trace: of that call, nil or '' when it is not traced.
+-- Sends the server the trace of the call that ends the wait; nil or '' if it is not traced.
 local function tell_releaser(base, server, token, trace)
   if trace and trace ~= '' then publish(server, 'T', trace, base .. token) end
 end
 
--- Tells the server that the parked call holds; returns how many servers heard it.
+-- Tells the server that the parked call holds; returns the number of servers that received it.
 local function tell_granted(base, server, token, copy, fences, trace)
   tell_releaser(base, server, token, trace)
   return publish(server, 'R', fences, base .. token, base, 'lock_abandon', token, copy)
@@ -280,7 +280,7 @@ local function leave(q, w)
   q.gone[w.token] = true
 end
 
--- Takes its place, or its old one again.
+-- Puts the waiter into its queues, at its old number if it had one.
 local function stand(q, w, retain_ms)
   local number = q.now
   for _, want in ipairs(w.wants) do
@@ -313,7 +313,7 @@ end
 local function known(line)
   if not line.known then
     line.known, line.n_known = {}, 0
-    local all = redis.pcall('HGETALL', line.servers) -- where nobody stands it may be foreign
+    local all = redis.pcall('HGETALL', line.servers) -- without waiters the key may be foreign
     for i = 1, #all, 2 do
       local server = string.match(all[i], '^@(.*)$')
       if server then line.known[server], line.n_known = all[i + 1], line.n_known + 1 end
@@ -322,7 +322,7 @@ local function known(line)
   return line.known
 end
 
--- Whether one of its servers would receive an offer and has claimed the last one.
+-- Whether one of the waiter's servers would receive an offer and has claimed the last one.
 local function is_there(q, line, w)
   if w.token == q.token then return true end
   for _, server in ipairs(servers_of(w)) do
@@ -331,7 +331,7 @@ local function is_there(q, line, w)
   return false
 end
 
--- Removes all waiters at once when no server that parks any is left. Returns whether it did.
+-- Removes all waiters at once if no server that parks any is left. Returns whether it did.
 local function drop_dead(q, line)
   for server in pairs(known(line)) do
     if is_subscribed(q, server) then return false end
@@ -352,14 +352,14 @@ local function pass_over(q, line, w)
   end
 end
 
--- The lease of a waiter that is granted its turn at once, without an offer: the server that asks parks its only copy.
--- Else nil.
+-- Returns the lease of a waiter that gets a direct grant, without an offer, because the calling server parks its only
+-- copy. Otherwise nil.
 local function lease_to_grant(asks, parked)
   local server, lease_ms = string.match(parked, '^([^.,]*)%.[^.,]*%.(%d+)$')
   return server == asks and tonumber(lease_ms) or nil
 end
 
--- Its turn has come: the names are offered or granted to it.
+-- Gives the waiter its turn: offers or grants the names to it.
 local function give_turn(q, w)
   local lease_ms, fences = lease_to_grant(q.server, w.parked), {}
   local end_us = q.now + (lease_ms and lease_ms * 1000 or OFFER_US)
@@ -372,7 +372,7 @@ local function give_turn(q, w)
     fences[i] = int(fence)
     if write('ZREM', line.queue, w.token) == 1 and want.mode == 'P' then write('HINCRBY', line.servers, 'p', -1) end
     line.left = true
-    -- One more of the waiters behind can be looked at.
+    -- One more of the later waiters can be looked at.
     if not line.due and redis.call('ZCARD', line.queue) >= WINDOW then line.due = true end
   end
   q.gone[w.token] = true
@@ -385,7 +385,7 @@ local function give_turn(q, w)
   end
 end
 
--- Offers that nobody claimed: their servers get no more until they are heard again.
+-- Handles unclaimed offers: their servers get no more offers until they send something.
 local function lapse(q, line)
   for _, token in ipairs(line.lock.lapsed) do
     local ok, w = pcall(read_record, q.base .. 'lock:t:' .. token)
@@ -403,7 +403,7 @@ local function lapse(q, line)
   line.lock.lapsed = {}
 end
 
--- Of the changed lines, the one whose next waiter is the first. Lines of others with foreign data are left alone: an
+-- Returns the changed line whose next waiter comes first. Lines of other requests with foreign data are skipped: an
 -- error would come after a write.
 local function first_due(q)
   local first, first_next
@@ -419,8 +419,8 @@ local function first_due(q)
   return first, first_next
 end
 
--- Waiters before this one at its other names are looked at first: their servers may be dead, or their turn may have
--- come unnoticed.
+-- Looks first at waiters before this one at its other names: their servers may be dead, or their turn may have come
+-- unnoticed.
 local function widen(q, w)
   local any = false
   for _, want in ipairs(w.wants) do
@@ -430,7 +430,7 @@ local function widen(q, w)
   return any
 end
 
--- Names of the request are looked at in any case.
+-- Names of the request are always looked at.
 local function narrow(q)
   q.deep = false
   for _, line in ipairs(q.lines) do line.due = line.due and not line.widened end
@@ -444,7 +444,7 @@ end
 
 -- Offers the names of the changed lines to the waiters whose turn it is.
 local function promote(q)
-  q.free = q.free or worked(0) - q.work -- what it has read of its own names, however large, hinders only those after it
+  q.free = q.free or worked(0) - q.work -- reading its own names, even large ones, limits only later calls
   while not q.more do
     if q.tired or worked(0) - q.free >= WORK_MAX then
       q.more = true
@@ -460,7 +460,7 @@ local function promote(q)
     elseif not is_there(q, line, w) then
       worked(LOOK_WORK * #w.wants)
       pass_over(q, line, w)
-    elseif not q.deep or not widen(q, w) then -- else it comes again
+    elseif not q.deep or not widen(q, w) then -- otherwise it comes again
       worked(LOOK_WORK * #w.wants)
       if is_barred_anywhere(q, w) then
         pass(line, next.number, w.want[line.name])
@@ -471,14 +471,14 @@ local function promote(q)
   end
 end
 
--- Whether only waiters before it bar one, and some of those are at other servers.
+-- Whether only earlier waiters bar a waiter, and some of those are at other servers.
 local function waits_for_others(line)
   if not has_room(line.lock) then return false end
   known(line)
   return line.n_known > 1
 end
 
--- ms until the name must be looked at: when its first lease or offer ends, or before; -1: never.
+-- Returns the ms until the name must be looked at: when its first lease or offer ends, or earlier; -1: never.
 local function watch_ms(q, line)
   if q.more and line.due then return 0 end
   local lock = line.lock
@@ -497,7 +497,7 @@ local function is_news(q, line)
   return (line.joined or line.due and not line.had_room) and waits_for_others(line)
 end
 
--- Every function that promoted or granted ends here: writes what its names have become.
+-- Every function that promoted or granted ends here: writes the new state of its names.
 local function tell(q)
   for _, line in ipairs(q.lines) do
     local lock = line.lock
@@ -523,7 +523,7 @@ local function conclude(q)
   tell(q)
 end
 
--- A name in the way: its place from 0, and its holder or first waiter: the owner and ms left.
+-- Describes a held name: its place from 0, and the owner and ms left of its holder or first waiter.
 local function in_the_way(q, wants, place)
   local line = open(q, wants[place].name)
   local holder = line.lock.mode and any_holder(line.lock, q.now)

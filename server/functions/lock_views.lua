@@ -1,7 +1,7 @@
 -- LockService: Inspect, List, ForceRelease.
 
--- How many keys and holders one List looks at before its page ends. It ends within a step of the scan, but not within a
--- lock, of which the last may add HOLDERS_MAX.
+-- The number of keys and holders that one List reads before its page ends. It ends within a step of the scan, but not
+-- within a lock, so the last lock may add HOLDERS_MAX.
 local LIST_STEP = 10
 local LIST_WORK = 500
 local QUEUE_SHOWN = 100
@@ -15,7 +15,7 @@ define('lock_inspect', {'no-writes'}, function(base, now, name)
   return reply
 end)
 
--- owner, ms waited, ms until it gives up; nil: its record is lost, or says that it waits no more
+-- Returns owner, ms waited, ms until it gives up; nil: its record is lost, or it no longer waits.
 local function describe_waiter(base, token, now)
   local record = record_of(base, token)
   if not waits(record) then return nil end
@@ -24,7 +24,7 @@ local function describe_waiter(base, token, now)
     math.max(ms_left(record.kept, now) - lease_ms - TOKEN_RETAIN_MS, 0)}
 end
 
--- Those to whom the name is offered, then the head of the queue -> {'OK', describe_waiter...}
+-- The waiters that have an offer, then the head of the queue -> {'OK', describe_waiter...}
 define('lock_waiting', {'no-writes'}, function(base, now, name)
   local lock, reply = read_lock(base, name), {'OK'}
   local function show(token)
@@ -52,7 +52,7 @@ define('lock_describe', {'no-writes'}, function(base, now, ...)
   return reply
 end)
 
--- Wakes the calls that watch for it (services/lock_admin.c), at all servers.
+-- Wakes the calls that watch for a ForceRelease (services/lock_admin.c), on all servers.
 local function tell_forced(base)
   write('PUBLISH', channel_of(EVERY_SERVER), 'W ' .. string.match(base, '^ls:{[^/]*/') .. 'forced}:forced')
 end
@@ -66,8 +66,8 @@ define('lock_force_release', {'allow-oom'}, function(base, now, name)
   return reply
 end)
 
--- group, name, mode, holders, longest ms left, the owner of that one, waiters; nil: no holder, or foreign. Then how
--- many entries were looked at.
+-- Returns group, name, mode, holders, longest ms left, the owner of that holder, waiters; nil: no holder, or foreign.
+-- Then the number of entries read.
 local function list_item(key, now)
   local base, group, name = string.match(key, '^(ls:{[^/]*/([^}]*)}:)lock:n:(.*)$')
   local ok, lock = has_group(base), nil
@@ -88,9 +88,9 @@ local function list_item(key, now)
     #lock.holders - n + (tonumber(parked) or 0)}, looked_at
 end
 
--- SCAN in small steps. A step that does not fit the page begins the next one. When it is the first of a page, it is
--- given in parts, and the cursor then has digests of the keys that are done: "<SCAN's cursor>.<digest>...".
--- page_cursor: "0" at first. node: the one that gave it; listed: slots that are done, "0-99,100-100"
+-- SCAN in small steps. A step that does not fit the page begins the next one. If it is the first of a page, it is
+-- split, and the cursor then has digests of the keys that are done: "<SCAN's cursor>.<digest>...".
+-- page_cursor: "0" at first. node: the node that returned it; listed: slots that are done, "0-99,100-100"
 -- -> {'OK', next cursor or '', this node, its slots, item...}
 define('lock_list', {'no-writes', OF_PART}, function(base, now, prefix, page_size, page_cursor, node, listed)
   local pattern = string.match(base, '^ls:{[^/]*/') .. '*}:lock:n:' .. prefix .. '*'

@@ -1,10 +1,10 @@
--- A mark that lasts as long as the data: a server that finds another mark knows that all data was lost (FLUSHALL), even
--- though its connection was not.
+-- A mark that exists as long as the data: a server that finds another mark knows that all data was lost (FLUSHALL),
+-- even if its connection was not.
 --
 -- Key, after the base "ls:{meta}:":
---   mark  string  chosen by the first server that asked; never ends
+--   mark  string  chosen by the first server that asked; never expires
 
--- offered: the mark to set when there is none -> {'OK', the mark}
+-- offered: the mark to set if there is none -> {'OK', the mark}
 define('mark_read', {'allow-oom'}, function(base, now, offered)
   local key = base .. 'mark'
   local mark = redis.call('GET', key)

@@ -1,4 +1,4 @@
--- What namespaces have in the store, for their quotas.
+-- The usage of namespaces in the store, for their quotas.
 
 local QUOTA_STEP = 500
 

@@ -1,8 +1,8 @@
--- RateLimitService. The Checks of an FCALL share what is kept of a group: each key is read once, checked and charged in
+-- RateLimitService. The Checks of an FCALL share the data of a group: each key is read once, checked and charged in
 -- memory call by call, and written once.
 
-local RESULT = 6 -- elements that a rule is told with
-local FORGOTTEN = 500 -- chunks of a log that Reset removes at most; nothing refers to the others, which end by themselves
+local RESULT = 6 -- number of elements in a rule's result
+local FORGOTTEN = 500 -- chunks of a log that Reset removes at most; the others expire unused
 
 local function ms_until(instant, now)
   return instant > now and math.ceil((instant - now) / 1000) or 0
@@ -10,7 +10,7 @@ end
 
 -- ---- one rule ----------------------------------------------------------------------
 
--- The tries in the present window of the clock, and the last ban: {name, end, tries, end of the window, end of the ban,
+-- The tries in the current window of the clock, and the last ban: {name, end, tries, end of the window, end of the ban,
 -- its length}.
 local function open_penalty(rule, key, now)
   local p = record_of(key, rule.tries, now)
@@ -19,7 +19,7 @@ local function open_penalty(rule, key, now)
   return {rule.tries, 0, 0, window, p and p[5] or 0, p and p[6] or 0}
 end
 
--- An escalation is remembered until the key had no ban for as long as the last one, and at least for a period.
+-- An escalation is remembered until the key had no ban for as long as the last ban, and at least for a period.
 local function memory_end(p, rule)
   return p[5] + math.max(p[6], rule.period)
 end
@@ -30,7 +30,7 @@ local function start_ban(p, rule, now)
   p[5], p[3] = now + p[6], 0
 end
 
--- What a rule means for the check, before anything is charged. refuses: false, 'DENIED' or 'BANNED'.
+-- The effect of a rule on the check, before anything is charged. refuses: false, 'DENIED' or 'BANNED'.
 local function judge(rule, key, cost, now)
   local algorithm = rule.algorithm
   local record, converted = algorithm.open(rule, record_of(key, rule.counter, now), now, key)
@@ -65,7 +65,8 @@ local function retry_at(j)
   return at
 end
 
--- outcome, limit, remaining, and ms until the check may pass, the counter is as new, and the ban is over
+-- Returns outcome, limit, remaining, and the ms until the check may pass, the counter is as if unused, and the ban is
+-- over.
 local function tell(j, now)
   if not j then return 'ALLOWED', MAX_INTEGER, MAX_INTEGER, 0, 0, 0 end
   local rule, record, outcome, retry, banned = j.rule, j.record, 'ALLOWED', 0, 0
@@ -82,7 +83,7 @@ end
 
 -- ---- a check with a request_id -----------------------------------------------------
 
--- The record of a request, {'check', end, signature, refunded, answer, charges, cost}; nil: there is none.
+-- Returns the record of a request, {'check', end, signature, refunded, answer, charges, cost}; nil: there is none.
 local function load_request(key, now)
   local text = redis.call('GET', key)
   if not text then return nil end
@@ -91,7 +92,7 @@ local function load_request(key, now)
   return now < record[2] and record or nil
 end
 
--- Two checks with the same signature are the same one: a policy's numbers may change between them.
+-- Two checks with the same signature are the same check, even if a policy's numbers change between them.
 local function signature_of(cost, mode, args)
   local parts = {cost, mode}
   for i = 1, #args, 2 do
@@ -101,7 +102,7 @@ local function signature_of(cost, mode, args)
   return redis.sha1hex(table.concat(parts, ' '))
 end
 
--- The first answer to the same request, or nil.
+-- Returns the first answer to the same request, or nil.
 local function first_answer(s, key, signature, now)
   s.requests = s.requests or {}
   if s.requests[key] == nil then s.requests[key] = load_request(key, now) or false end
@@ -113,14 +114,14 @@ local function first_answer(s, key, signature, now)
   return reply
 end
 
--- What Refund needs to return what a rule charged.
+-- Returns the data that Refund needs to return a rule's charge.
 local function charge_of(j, now)
   local rule = j.rule
   return {j.key.id, rule.counter, rule.letter, rule.limit, rule.period, rule.burst or 0,
     rule.algorithm.receipt(j.record, now)}
 end
 
--- Remembered as long as the request may be repeated and its charges count; not when nothing was allowed or charged.
+-- Remembers the request while it may be repeated and its charges count; not if nothing was allowed or charged.
 local function remember(s, key, again_ms, signature, reply, judged, all_pass, go, cost, now)
   local charges, keep, any = {}, again_ms * 1000, false
   for _, j in ipairs(judged) do
@@ -162,7 +163,7 @@ local function too_many_counters()
   fail('RESOURCE_EXHAUSTED', string.format('key: has more than %d counters', COUNTERS_MAX))
 end
 
--- Ends the call when a key would have too many counters.
+-- Fails if a key would have too many counters.
 local function check_size(key, judged, go)
   local n = #key
   for _, j in ipairs(judged) do
@@ -212,7 +213,7 @@ local function check_rules(s, peek, now, cost, mode, id, again_ms, signature, ar
   return reply
 end
 
--- The same for one rule without penalty and request_id, as most Checks are, in half the time.
+-- The same for one rule without penalty and request_id, the usual Check, in half the time.
 local function check_rule(key, peek, now, cost, rule)
   local algorithm = rule.algorithm
   local record, converted = algorithm.open(rule, record_of(key, rule.counter, now), now, key)
@@ -228,7 +229,7 @@ local function check_rule(key, peek, now, cost, rule)
     passes and 0 or at and ms_until(at, now) or -1, ms_until(algorithm.as_new_at(record, now), now), 0}
 end
 
--- The rule of such a Check; nil: it is another one.
+-- Returns the rule of such a Check; nil: another kind of Check.
 local function only_rule(request_id, text, more)
   if request_id ~= '' or more then return nil end
   local rule = rule_of(text)
@@ -258,7 +259,7 @@ local function save_logs(key, now)
   end
 end
 
--- Logs first, because their first write finds foreign data.
+-- Writes logs first, because their first write detects foreign data.
 local function save_keys(keys, now)
   for i = 1, #keys do
     if keys[i].changed and keys[i].logs then save_logs(keys[i], now) end
@@ -282,7 +283,7 @@ local CHECKS = {
 }
 
 -- The usual charge of a SLIDING_LOG that is the key's only counter: nothing has expired, and the entry does not begin a
--- chunk. It does what `charge`, save_log and save_key do. nil: another case, and nothing was written.
+-- chunk. Does the same as `charge`, save_log and save_key. nil: another case, nothing was written.
 local function append_alone(key, rule, cost, now)
   local r, period = key[1], rule.period
   if key[2] or not r or r[1] ~= rule.counter or r[2] - r[3] ~= period or r[6] <= now - period then return nil end
@@ -291,14 +292,14 @@ local function append_alone(key, rule, cost, now)
   if left < 0 or place == 0 or window_start(last, period) > r[3] then return nil end
   local chunk = log_name(key, rule.counter) .. (number - place) / CHUNK
   if write('APPEND', chunk, struct.pack(ENTRY, last, cost)) ~= SUM_BYTES + (place + 1) * ENTRY_BYTES then
-    write('UNLINK', chunk) -- it was lost
+    write('UNLINK', chunk) -- the chunk was lost
   end
   r[2], r[3], r[4], r[5] = last + period, last, number + 1, r[5] + UNITS + cost
   write('SET', key.name, pack_record(r), 'PX', life_ms(r[2] - now))
   return {'ALLOWED', rule.limit, left, 0, ms_until(r[2], now), 0}
 end
 
--- A Check that has its group alone: of one rule, as check_rule.
+-- A Check that is the only one of its group: for one rule, as check_rule.
 local function check_alone(base, _, units, mode, request_id, id, text, more)
   local rule, now = only_rule(request_id, text, more), clock()
   if not rule then return nil end
@@ -311,9 +312,9 @@ local function check_alone(base, _, units, mode, request_id, id, text, more)
   return reply
 end
 
--- mode: A (all or nothing) or I (each rule by itself); request_id: '' or "<id> <ms>", when the caller may repeat it for
--- so long. rule: what parse_rule reads.
--- -> of each rule what `tell` returns; then 1 when it was replayed
+-- mode: A (all or nothing) or I (each rule by itself); request_id: '' or "<id> <ms>", if the caller may repeat it for
+-- that time. rule: as parse_rule reads it.
+-- -> for each rule the result of `tell`; then 1 if it was replayed
 define_pass('rate_check', {}, function(s, cost, mode, request_id, ...)
   return check(s, false, cost, mode, request_id, ...)
 end, CHECKS, check_alone)

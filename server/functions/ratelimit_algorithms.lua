@@ -1,21 +1,20 @@
--- RateLimitService: the four algorithms. Invariant: none admits more than docs/ratelimit.md says, whatever was charged
--- and refunded, and the times that they return are exact to the microsecond.
+-- RateLimitService: the four algorithms. Invariant: none admits more than docs/ratelimit.md specifies, with any charges
+-- and refunds, and the times that they return are exact to the microsecond.
 --
--- An algorithm is a table of functions of a counter's record r, {name, end, ...}; the counter does not matter from
--- `end` on. charge and refund change the record itself.
---   open(rule, old, now, key)         -> the record as it is now, made from `old` or nil; true when the rule's numbers
---   have
+-- An algorithm is a table of functions on a counter's record r, {name, end, ...}; from `end` on the counter is not
+-- needed. charge and refund change the record itself.
+--   open(rule, old, now, key)         -> the current record, made from `old` or nil; true if the rule's numbers have
 --                                     changed
 --   passes_at(r, rule, cost, now, key)  the earliest time at which cost passes, <= now when it passes now; nil = never
 --   charge(r, rule, cost, now, key)
---   receipt(r, now)                   what refund needs to find the last charge
+--   receipt(r, now)                   the data that refund needs to find the last charge
 --   refund(r, rule, receipt, cost, now, key)
---   remaining(r, rule, now, key), as_new_at(r, now): a time, in the past when the counter is as new
--- A rule is what ratelimit_counters.lua's parse_rule gives. Instants and periods are microseconds.
+--   remaining(r, rule, now, key), as_new_at(r, now): when the counter is as if unused; a past time if it is
+-- A rule comes from parse_rule in ratelimit_counters.lua. Instants and periods are microseconds.
 
--- The microsecond in which a counter began tells it from one that Reset removed.
+-- The microsecond in which a counter began distinguishes it from one that Reset removed.
 
-local CHUNK, LOOK = 512, 32 -- entries of a log that are kept together, and read at once
+local CHUNK, LOOK = 512, 32 -- entries of a log in one chunk, and entries read at once
 
 -- floor(a * b / c) and the remainder, exact for a < 2^53 and b, c < 2^45. The product is divided digit by digit, so
 -- that no number exceeds 2^53.
@@ -42,7 +41,7 @@ local function window_start(now, period)
   return now - now % period
 end
 
--- For how long Redis must keep what matters for a span of time.
+-- Returns the time for which Redis must keep data that matters for a span of time.
 local function life_ms(span)
   return math.ceil(span / 1000)
 end
@@ -81,7 +80,7 @@ ALGORITHMS.F = {
 -- before, when the counter began}. Units of the window before count as if they were spread over it
 -- evenly: units * (the part of it that the sliding window still covers) / period.
 
--- The earliest time in a window at which the units before it leave room for so many.
+-- Returns the earliest time in a window at which the units of the previous window leave this much room.
 local function room_in(start, period, before, room)
   if room < 0 then return start + period end
   if before == 0 then return start end
@@ -145,7 +144,7 @@ local function spacing(rule, units)
   return mul_div(units, rule.period, rule.limit)
 end
 
--- Units that are missing, rounded up.
+-- Returns the missing units, rounded up.
 local function missing(r, limit, period, now)
   local units, rest = mul_div(r[2] - now, limit, period)
   return units + math.ceil((rest - r[3]) / period)
@@ -178,7 +177,7 @@ ALGORITHMS.B = {
 
   receipt = function(r, now) return {r[6], now} end,
 
-  -- What has flowed back since the charge counts as its own: to return more could admit more than burst + rate * t.
+  -- Units refilled since the charge count as returned: returning more could admit more than burst + rate * t.
   refund = function(r, rule, receipt, cost, now)
     local whole, rest = spacing(rule, cost)
     local passed = math.max(now - receipt[2], 0)
@@ -199,28 +198,28 @@ ALGORITHMS.B = {
 -- dropped from the oldest on, by entries or by chunks. A chunk begins when the one before is full, and in each window
 -- of the clock: two periods after its window nothing in it counts.
 
-local UNITS = 1048576 -- more than a log has, 100,000
+local UNITS = 1048576 -- more than the maximum of a log, 100,000
 local ENTRY, ENTRY_BYTES, SUM_BYTES = '<dI', 12, 4
-local DROPPED = 64 -- chunks that are removed by one Check; the others end by themselves
+local DROPPED = 64 -- chunks that one Check removes; the others expire by themselves
 
 local function chunk_of(number)
   return (number - number % CHUNK) / CHUNK
 end
 
--- The number of the oldest entry, of the next one, and the units.
+-- Returns the number of the oldest entry, the number of the next one, and the units.
 local function log_state(r)
   local units = r[5] % UNITS
   return r[4] - (r[5] - units) / UNITS, r[4], units
 end
 
--- What the names of a counter's chunks begin with.
+-- Returns the prefix of the names of a counter's chunks.
 local function log_name(key, counter)
   return key.base .. 'rate:l:' .. key.id .. ':' .. counter .. ':'
 end
 
--- A counter's log in this FCALL: the chunk of its oldest entry and the number of its next one as they are stored;
--- `added`, by chunk the entries to be written; `begun`, what is before them in chunks that begin with them; `told`,
--- what a search under the rule has found.
+-- A counter's log in this FCALL: the chunk of its oldest entry and the number of its next one, as stored; `added`: the
+-- entries to write, by chunk; `begun`: the text before them in chunks that begin with them; `told`: the result of a
+-- search under the rule.
 local function log_of(key, rule, r)
   local logs = key.logs
   if not logs then
@@ -236,7 +235,7 @@ local function log_of(key, rule, r)
   return log
 end
 
--- At most so many entries of a chunk, from one of its places on.
+-- Reads at most `many` entries of a chunk, from a place on.
 local function read_entries(log, c, place, many)
   local text, added = '', log.added[c]
   if not log.begun[c] then
@@ -250,14 +249,14 @@ local function read_entries(log, c, place, many)
   return text
 end
 
--- The cost of the chunk before, and the time of the first entry; nil when the chunk does not exist.
+-- Returns the cost of the previous chunk, and the time of the first entry; nil if the chunk does not exist.
 local function read_head(log, c)
   local text = log.begun[c] and log.begun[c] .. log.added[c] or redis.call('GETRANGE', log.name .. c, 0, 11)
   if #text < 12 then return nil end
   return struct.unpack('<Id', text)
 end
 
--- The cost of a whole chunk.
+-- Returns the cost of a whole chunk.
 local function sum_of(log, c)
   local text, sum = read_entries(log, c, 0, CHUNK), 0
   for at = 1, #text, ENTRY_BYTES do
@@ -267,16 +266,15 @@ local function sum_of(log, c)
   return sum
 end
 
--- The cost of all chunks from that one on.
+-- Returns the cost of all chunks from that one on.
 local function units_from(log, c, next)
   local units, last = 0, chunk_of(next - 1)
   for k = c, last do units = units + (k < last and read_head(log, k + 1) or sum_of(log, k)) end
   return units
 end
 
--- Goes over the entries from the oldest on, while they are not after `till` and more than `room` units are left.
--- -> the number, the units and the time of what is left (no time: nothing is left), the time of the last entry that it
--- passed
+-- Passes over the entries from the oldest on, while they are not after `till` and more than `room` units are left. ->
+-- number, units and time of the rest (no time: nothing is left), the time of the last entry that it passed
 local function walk(r, log, till, room)
   local number, next, units = log_state(r)
   local passed
@@ -288,7 +286,7 @@ local function walk(r, log, till, room)
       units, number = units - sum, number + CHUNK
     else
       local text, at = read_entries(log, c, place, LOOK), 1
-      -- The chunk has ended, and everything in it has expired.
+      -- The chunk has expired, with everything in it.
       if text == '' and c < chunk_of(next - 1) then units = units_from(log, c + 1, next) end
       while at < #text do
         local cost
@@ -302,14 +300,14 @@ local function walk(r, log, till, room)
   return next, 0, nil, passed
 end
 
--- Drops what was charged up to `till`.
+-- Drops the charges up to `till`.
 local function drop(r, rule, till, key)
   if r[5] < UNITS or r[6] > till then return end
   local number, units, instant = walk(r, log_of(key, rule, r), till, -math.huge)
   r[5], r[6] = (r[4] - number) * UNITS + units, instant or 0
 end
 
--- The time of the newest entry that was not refunded, except one; 0: none.
+-- Returns the time of the newest entry that was not refunded, except one; 0: none.
 local function newest(r, log, but)
   local oldest, number = log_state(r)
   while number > oldest do
@@ -361,7 +359,7 @@ ALGORITHMS.L = {
     if place == 0 then log.begun[c] = struct.pack('<I', oldest < number and sum_of(log, c - 1) or 0) end
     log.added[c] = (log.added[c] or '') .. struct.pack(ENTRY, last, cost)
     r[2], r[3], r[4], r[5] = last + period, last, number + 1, (number + 1 - oldest) * UNITS + units + cost
-    log.rule, log.period = false, period -- what was told has changed
+    log.rule, log.period = false, period -- the remembered result is invalid
   end,
 
   receipt = function(r) return {r[4] - 1, r[3]} end,
@@ -382,7 +380,7 @@ ALGORITHMS.L = {
   as_new_at = function(r) return r[2] end,
 }
 
--- Writes what was charged, and takes out what was refunded. Before the record, because the first write finds foreign
+-- Writes charges and removes refunded ones. Runs before the record is written, because the first write detects foreign
 -- data.
 local function save_log(log, r, now)
   local period, oldest, next = log.period, log_state(r)

@@ -1,5 +1,5 @@
 -- RateLimitService: keys. The counters of a key are one packed string, read, written and removed in one command. It
--- ends with the last of them that matters.
+-- expires with the last counter that is still needed.
 --
 -- Keys, after the base; keys, names and ids come percent-encoded:
 --   rate:k:<key>                  string  the records of its counters: the length of the counter's name (2 bytes), the
@@ -7,21 +7,21 @@
 --                                         tries and bans of a rule with a penalty, see ratelimit.lua; the others:
 --                                         ratelimit_algorithms.lua
 --   rate:l:<key>:<counter>:<n>    string  a chunk of a SLIDING_LOG, see ratelimit_algorithms.lua
---   rate:q:<request_id>           string  what a Check with a request_id has answered and charged
+--   rate:q:<request_id>           string  the answer and the charges of a Check with a request_id
 -- <counter> is the rule, "F,5,1000", or "@<policy>,F". docs/ratelimit.md has their sizes and ends.
 
-local COUNTERS_MAX = 128 -- of a key, penalties counted
+local COUNTERS_MAX = 128 -- of a key, including penalties
 local RULES_KNOWN = 1000
 
 local RECORD = '<Hc0ddddd'
 
 -- ---- rules -------------------------------------------------------------------------
 
--- "F,5,1000", then ",<burst>" and ",<after>,<ban_ms>,<factor>,<max_ban_ms>" where the rule has them; "U": unlimited. A
--- policy begins with "@<its name> " and, when it is a shadow, "!"; nothing after that: there is no such policy.
+-- "F,5,1000", then ",<burst>" and ",<after>,<ban_ms>,<factor>,<max_ban_ms>" if the rule has them; "U": unlimited. A
+-- policy begins with "@<its name> " and, if it is a shadow, "!"; nothing after that: there is no such policy.
 local function parse_rule(text)
   local name, shadow, spec = string.match(text, '^@(%S+) (!?)(.*)$')
-  local who = name and '@' .. name or text -- what makes it the same rule
+  local who = name and '@' .. name or text -- identifies the rule
   spec = spec or text
   if spec == '' or spec == 'U' then return {who = who, unknown = spec == '', unlimited = spec == 'U'} end
   local letter, limit, period, burst, after, ban, factor, max_ban =
@@ -33,7 +33,7 @@ local function parse_rule(text)
     shadow = shadow == '!'}
 end
 
--- Most Checks use few rules, so the last ones are not parsed again.
+-- Most Checks use few rules, so the latest ones are kept parsed.
 local rules, n_rules = {}, 0
 
 local function rule_of(text)
@@ -48,14 +48,13 @@ end
 
 -- ---- a key -------------------------------------------------------------------------
 
--- A key is the array of its records {name, end, ...} that still matter, which are changed in place; few keys have
--- several.
+-- A key is the array of its records {name, end, ...} that are still needed, changed in place; few keys have several.
 -- key.finish: the latest end when it was read; key.logs: see log_of.
 local function load_key(base, id, now)
   local name = base .. 'rate:k:' .. id
   local text = redis.call('GET', name)
   if not text then return {base = base, id = id, name = name, finish = 0, changed = false} end
-  local record = {struct.unpack(RECORD, text, 1)} -- the 7th: where the next begins
+  local record = {struct.unpack(RECORD, text, 1)} -- the 7th value: where the next record begins
   local finish = record[2]
   local key, at, len = {base = base, id = id, name = name, finish = finish, changed = false,
     finish > now and record or nil}, record[7], #text
@@ -74,7 +73,7 @@ local function find_record(key, counter)
   end
 end
 
--- nil: there is none that matters.
+-- Returns nil if there is no record, or it is no longer needed.
 local function record_of(key, counter, now)
   local record = find_record(key, counter)
   return record and record[2] > now and record or nil
@@ -89,7 +88,7 @@ local function pack_record(r)
   return struct.pack(RECORD, #r[1], r[1], r[2], r[3], r[4], r[5], r[6])
 end
 
--- Writes a key that was changed, without records that do not matter any more.
+-- Writes a changed key, without records that are no longer needed.
 local function save_key(key, now)
   local parts, finish = {}, now
   for i = 1, #key do

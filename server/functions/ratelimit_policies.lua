@@ -1,4 +1,4 @@
--- RateLimitService: policies, limits by name. All of a namespace have one base. A version is never used twice.
+-- RateLimitService: policies, limits by name. All policies of a namespace have one base. No version is used twice.
 --
 -- Keys, after the base:
 --   rate:p   hash    name -> {'policy', version, kind, algorithm, limit, period_ms, burst,
@@ -6,7 +6,7 @@
 --                    kind: 1 = shadow, 2 = unlimited, which counts nothing
 --   rate:n   zset    names, all with score 0, so that pages are in order
 --   rate:v   string  the highest version of recently deleted policies
---   rate:c   string  the version of all of them, which grows with each change
+--   rate:c   string  the version of all policies, which grows with each change
 
 local DAY_MS = 86400000
 local POLICY_FIELDS = 11
@@ -24,7 +24,8 @@ local function check_policy_version(expected, current)
   end
 end
 
--- A version is the time, or more. A mark of it matters while the clock may be behind it, and is kept for a day more.
+-- A version is the time, or higher. A version's mark is needed while the clock may be behind it, and is kept for
+-- another day.
 local function mark_version(key, version, now)
   write('SET', key, int(version), 'PX', int(math.max(math.ceil((version - now) / 1000), 0) + DAY_MS))
 end
@@ -34,13 +35,13 @@ local function deleted_policy_version(base)
   return tonumber(redis.call('GET', base .. 'rate:v') or '0') or foreign()
 end
 
--- '0': none has changed for a day.
+-- '0': no policy has changed for a day.
 local function policies_version(base)
   local version = redis.call('GET', base .. 'rate:c') or '0'
   return tonumber(version) and version or foreign()
 end
 
--- Not a count, so that no version that a server knows is used again after FLUSHALL.
+-- Not a counter, so that no version that a server knows is used again after FLUSHALL.
 local function next_policies_version(base, now)
   return math.max(now, tonumber(policies_version(base)) + 1)
 end
@@ -95,13 +96,13 @@ define('rate_list_policies', {'no-writes'}, function(base, now, after, page_size
 end)
 
 -- known: the version of all policies that the server knows, or ''; after: the last name of the page before, '' = none
--- -> {'OK', version} when it is still that; else {'OK', version, the page's last name or '' when no more follow,
---    view...} of those whose name begins with the domain and a slash
+-- -> {'OK', version} if it is unchanged; otherwise {'OK', version, the page's last name or '' if no more follow,
+--    view...} of the policies whose name begins with the domain and a slash
 define('rate_domain_policies', {'no-writes'}, function(base, now, domain, known, after, page_size)
   local version, size = policies_version(base), tonumber(page_size)
   if known == version then return {'OK', version} end
   local from = after == '' and '[' .. domain .. '/' or '(' .. after
-  local behind = '(' .. domain .. '0' -- which comes after the slash
+  local behind = '(' .. domain .. '0' -- '0' is the character after the slash
   local names = redis.call('ZRANGEBYLEX', base .. 'rate:n', from, behind, 'LIMIT', 0, size + 1)
   local reply = {'OK', version, names[size + 1] and names[size] or ''}
   local found = #names > 0 and redis.call('HMGET', base .. 'rate:p', unpack(names)) or {}

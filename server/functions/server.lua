@@ -1,14 +1,14 @@
--- What servers of one store tell each other: their settings.
+-- Settings that the servers of one store exchange.
 --
 -- Key, after the base "ls:{meta}:":
 --   servers      hash    server id -> "until note": ms since 1970, and the note that is valid until then. The key ends
 --                        with the last of them
 --   pass:<name>  string  when a server last said that it walks all keys for that reason, in ms since 1970
 
-local NOTES = 64 -- that one reply tells of
+local NOTES = 64 -- the maximum of notes in one reply
 local PASS_KEPT_MS = 7 * 86400000 -- longer than servers wait between two passes
 
--- id: the server that asks; note: kept for keep_ms -> {'OK', until when that is, then until, note of other servers...},
+-- id: the calling server; note: kept for keep_ms -> {'OK', the end of that time, then until, note of other servers...},
 -- without equal notes
 define('server_note', {'allow-oom'}, function(base, now, id, note, keep_ms)
   local key, ms = base .. 'servers', math.floor(now / 1000)
@@ -28,8 +28,9 @@ define('server_note', {'allow-oom'}, function(base, now, id, note, keep_ms)
   return reply
 end)
 
--- Lets one server of all walk the keys: when no server has said for apart_ms that it does. apart_ms 0: the one that does.
--- -> {'OK', 1 or 0, ms until another may}
+-- Lets one server at a time walk the keys, if no server has claimed the pass for apart_ms. apart_ms 0: renews the
+-- claim.
+-- -> {'OK', 1 or 0, ms until another pass may begin}
 define('server_begin_pass', {'allow-oom'}, function(base, now, name, apart_ms)
   local key, ms, apart = base .. 'pass:' .. name, math.floor(now / 1000), tonumber(apart_ms)
   local left = (tonumber(redis.call('GET', key) or '0') or foreign()) + apart - ms

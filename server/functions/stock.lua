@@ -1,10 +1,10 @@
 -- StockService: Deduct and Reserve.
 
--- Why a line is refused, highest priority first. The order is refused for the first reason that any line has, and the
--- reply names the lines that have it.
+-- The reasons to refuse a line, highest priority first. The order is refused for the first reason that any line has,
+-- and the reply names the lines that have it.
 local REFUSALS = {'UNKNOWN_SKU', 'NOT_OPEN', 'CLOSED', 'BUYER_LIMIT', 'SOLD_OUT'}
 
--- The place in REFUSALS; nil when `quantity` more can be sold to a buyer who has `held` units.
+-- Returns the place in REFUSALS; nil if `quantity` more can be sold to a buyer who has `held` units.
 local function refusal(item, quantity, held)
   if not item then return 1 end
   if item[OPENS] > 0 and clock() < item[OPENS] then return 2 end
@@ -14,13 +14,13 @@ local function refusal(item, quantity, held)
   return nil
 end
 
--- How a method makes an order: its number and the state's, and what a unit does to reserved and sold.
+-- How a method makes an order: its number and the state's, and the change of reserved and sold per unit.
 local DEDUCT = {outcome = 'DEDUCTED', how = PLACE.DEDUCT, state = PLACE.CONFIRMED, reserved = 0, sold = 1}
 local RESERVE = {outcome = 'RESERVED', how = PLACE.RESERVE, state = PLACE.RESERVED, reserved = 1, sold = 0}
 
--- `lines` is everywhere sku, quantity of each.
+-- `lines` always has sku, quantity of each line.
 
--- The first answer to a repeated order, with the ms left of its hold.
+-- Returns the first answer to a repeated order, with the ms left of its hold.
 local function first_answer(s, way, id, order, buyer, lines)
   local same = PLACE[order[HOW]] == way.how and order[BUYER] == buyer and order[COUNT] == #lines / 2
   local ends = hold_end(s, id, order)
@@ -35,20 +35,20 @@ local function first_answer(s, way, id, order, buyer, lines)
   return reply
 end
 
--- nil when nothing refuses the order.
+-- Returns the refusal of the order; nil: it can be made.
 local function refused(s, buyer, lines)
   local ranks, gravest, anybody, counted = {}, nil, 1, true
   for i = 1, #lines, 2 do
     local item, held = item_of(s, lines[i]), nil
     if item and item[LIMIT] ~= 0 then
-      if buyer == '' then fail('INVALID_ARGUMENT', 'buyer_id: must be set, an item has a per-buyer limit') end
+      if buyer == '' then fail('INVALID_ARGUMENT', 'buyer_id: must be set, because an item has a per-buyer limit') end
       if item[LIMIT] > 0 then held = held_of(s, lines[i], buyer) else counted = false end
       anybody = 0
     end
     ranks[i] = refusal(item, tonumber(lines[i + 1]), held)
     if ranks[i] and (not gravest or ranks[i] < gravest) then gravest = ranks[i] end
   end
-  -- In a bucket the buyer's units are counted elsewhere (stock_claims.lua), and the claim is valid for a while only.
+  -- In a bucket the buyer's units are counted elsewhere (stock_claims.lua), and the claim is valid only for a while.
   counted = counted or s.claimed_at and clock() <= s.claimed_at + CLAIM_US
   if not counted and (not gravest or gravest > 3) then return {'CLAIM'} end
   if not gravest then return nil end
@@ -65,14 +65,14 @@ local function refused(s, buyer, lines)
   return reply
 end
 
--- A repeated order, or one that was cancelled before it came.
+-- Answers a repeated order, or one that was cancelled before it came.
 local function known_order(s, way, id, order, buyer, lines)
   if order[HOW] ~= 'CANCEL' then return first_answer(s, way, id, order, buyer, lines) end
   if way == RESERVE then return {'CANCELLED'} end
-  fail('FAILED_PRECONDITION', 'order_id: was cancelled before it came')
+  fail('FAILED_PRECONDITION', 'order_id: was cancelled before the order arrived')
 end
 
--- A new order of n lines with its first line. Its head is mostly that of the order before.
+-- A new order of n lines with its first line. Its head is usually the same as in the previous order.
 local pack_made
 do
   local head, of_way, of_n, of_ms
@@ -86,7 +86,7 @@ do
   end
 end
 
--- The most frequent call: it contains what `move` and `pack_order` do.
+-- The most frequent call: it includes the work of `move` and `pack_order`.
 local function make_order(s, way, id, buyer, hold_ms, ...)
   local lines, key = {...}, order_key(s, id)
   local text = text_of(s, key)
@@ -102,7 +102,7 @@ local function make_order(s, way, id, buyer, hold_ms, ...)
       if item[RETAIN] > keep_ms then keep_ms = item[RETAIN] end
     end
   end
-  -- Where nothing is reserved, no hold has expired.
+  -- Without reserved units, no hold has expired.
   if held_some and give_back_due(s) then return {'MORE'} end
   local reply = not plain and refused(s, buyer, lines)
   if reply then return reply end
@@ -131,12 +131,12 @@ local function make_order(s, way, id, buyer, hold_ms, ...)
   return reply
 end
 
--- The usual Deduct: a new order of one line, and an item without a limit, a window and holds. The two functions below run
--- it without the tables of a state, which cost more than the commands.
+-- The usual Deduct: a new order of one line, and an item without a limit, a window and holds. The two functions below
+-- run it without the tables of a state, which cost more than the commands.
 
 local sell_many
 do
-  -- nil: the item cannot be sold so. `items` is what was read, by sku.
+  -- Returns the item; nil: the usual Deduct cannot sell it. `items` has the items that were read, by sku.
   local function plain_item(base, items, sku)
     local item = items[sku]
     if item == nil then
@@ -148,7 +148,7 @@ do
     return item or nil
   end
 
-  -- Runs the first ones of the calls.
+  -- Runs the usual Deducts at the beginning of the calls.
   function sell_many(base, words, starts, replies)
     local items, keys, is_there, n = {}, {}, {}, 0
     if words[starts[1]] ~= '4' or not plain_item(base, items, words[starts[1] + 3]) then return end
@@ -189,7 +189,7 @@ do
   end
 end
 
--- Runs a call that has its group alone.
+-- Runs a call that is the only one of its group.
 local function sell(base, _, id, buyer, sku, quantity, another)
   if another then return nil end
   local run, order_at, item_at = redis.call, base .. 'stock:o:' .. id, base .. 'stock:i:' .. sku
@@ -215,7 +215,7 @@ local function sell(base, _, id, buyer, sku, quantity, another)
 end
 
 -- Both -> {available of each line}
---         {refusal, 1 when it does not depend on the buyer, place from 0, available of each line that has it}
+--         {refusal, 1 if it does not depend on the buyer, place from 0, available of each line with that refusal}
 --         {'AGAIN', ms left of the hold, available of each line}: the first answer
 --         {'CANCELLED'} before it came, {'MORE'}: call again, {'BUCKETED', n}
 --         {'CLAIM'}: claim the units first, then call the function that takes the claim
@@ -237,8 +237,8 @@ define_pass('stock_reserve_claimed', {}, function(s, id, buyer, hold_ms, claimed
   return make_order(s, RESERVE, id, buyer, hold_ms, ...)
 end, SHARED)
 
--- The order of an Enter that is there already, from an earlier attempt: its hold begins anew, and what had expired is
--- taken again. Replies as stock_reserve.
+-- The order of an Enter already exists, from an earlier attempt: its hold begins again, and expired units are taken
+-- again. Replies as stock_reserve.
 local function hold_again(s, id, hold_ms, again)
   local _, state = order_now(s, id)
   if state == 'CANCELLED' then return {'CANCELLED'} end
@@ -260,7 +260,7 @@ local function hold_again(s, id, hold_ms, again)
   return again
 end
 
--- A hold of an attempt that failed for now is given back, and may be taken again.
+-- Returns the hold of an attempt that failed retryably; it may be taken again.
 local function let_go(s, id)
   local order, state = order_now(s, id)
   if state == 'RESERVED' then end_hold(s, id, order, 'EXPIRED', 'EXPIRED', '') end
@@ -274,7 +274,7 @@ services.stock = {
     return text_of(s, order_key(s, id))
   end,
 
-  -- hold_ms '0': Deduct; else Reserve. repeats: of one Enter, which gets the first answer.
+  -- hold_ms '0': Deduct; otherwise Reserve. repeats: of the same Enter, which get the first answer.
   order = function(s, repeats, hold_ms, id, buyer, ...)
     local reply = make_order(s, hold_ms == '0' and DEDUCT or RESERVE, id, buyer, hold_ms, ...)
     if repeats or hold_ms == '0' or type(reply) ~= 'table' or reply[1] ~= 'AGAIN' then return reply end

@@ -1,21 +1,21 @@
--- StockService: the state of a group in an FCALL, what its calls read and change. Changes are made in memory, where
--- later calls see them, and written once, after all calls (close_stock). A call reads everything that it needs before
--- it changes anything, so a call that fails has changed nothing. A call that meets a change of an earlier call fails
--- with it when the write fails (touch).
+-- StockService: the state of a group in an FCALL: the data that its calls read and change. Changes are made in memory,
+-- where later calls see them, and written once, after all calls (close_stock). A call reads everything that it needs
+-- before it changes anything, so a call that fails has changed nothing. A call that sees a change of an earlier call
+-- fails with that call if the write fails (touch).
 
--- Parts of a state, each made when it is needed. Most hold one thing, so they are made with it, which saves Lua from
--- growing them.
---   items     by sku; false: there is none
---   texts     by key: what keys of type string will hold
---   keys      of each of these the key and for how many ms it is kept, false: for good
+-- Parts of a state, each made when it is needed. Most have one element, and are made with it, so that Lua need not grow
+-- them.
+--   items     by sku; false: no such item
+--   texts     by key: the new values of string keys
+--   keys      for each of these the key and the ms that it is kept, false: forever
 --   ledger    ENTRY words each: note
 --   held      by sku: units by buyer
 --   bought    by sku: the buyers whose units changed
 --   unlinked  skus whose buyers' counts end
---   ends      by order id: when its hold ends, false: no more
+--   ends      by order id: when its hold ends, false: no hold any more
 --   moved     the order ids of `ends`
 --   skus      new and deleted skus
---   fields    by key of a hash: its fields that change
+--   fields    by key of a hash: its changed fields
 --   others    states of other groups, by base
 --   gave      whether all expired holds were given back
 --   due, due_left  stock_hold.lua
@@ -25,7 +25,7 @@ end
 
 -- ---- items ----
 
--- nil: there is none.
+-- Returns nil if there is none.
 local function item_of(s, sku)
   local items = s.items
   local item = items and items[sku]
@@ -40,7 +40,7 @@ local function item_of(s, sku)
   return item or nil
 end
 
--- The reply for a missing key of a group that is in buckets; nil: it is not.
+-- Returns the reply for a missing key of a group in buckets; nil: the group is not in buckets.
 local function elsewhere(base)
   local n = redis.call('GET', base .. 'stock:n')
   return n and {'BUCKETED', tonumber(n) or foreign()}
@@ -69,7 +69,7 @@ local function list_item(s, sku)
   touch(s)
 end
 
--- Units of the buyer's orders that count.
+-- Returns the units of the buyer's orders that count.
 local function held_of(s, sku, buyer)
   s.held = s.held or {}
   local held = s.held[sku] or {}
@@ -81,7 +81,7 @@ local function held_of(s, sku, buyer)
   return held[buyer]
 end
 
--- held_of has read what the buyer has.
+-- held_of must have read the buyer's units.
 local function change_held(s, sku, buyer, by)
   s.bought = s.bought or {}
   local held, bought = s.held[sku], s.bought[sku] or {}
@@ -90,7 +90,7 @@ local function change_held(s, sku, buyer, by)
   bought[#bought + 1] = buyer
 end
 
--- Ends the counts of all buyers. check_types has read their key.
+-- Deletes the counts of all buyers. check_types must have read their key.
 local function forget_buyers(s, sku)
   s.unlinked = s.unlinked or {}
   s.unlinked[sku] = true
@@ -98,7 +98,7 @@ end
 
 -- ---- orders and other records ----
 
--- What a key of type string holds; false: nothing.
+-- Returns the value of a string key; false: none.
 local function text_of(s, key)
   local text = s.texts and s.texts[key]
   if not text then return redis.call('GET', key) end
@@ -106,7 +106,7 @@ local function text_of(s, key)
   return text
 end
 
--- keep_ms: false = for good
+-- keep_ms: false = forever
 local function put_text(s, key, text, keep_ms)
   local keys = s.keys
   if keys then
@@ -123,18 +123,18 @@ local function order_key(s, id)
   return s.base .. 'stock:o:' .. id
 end
 
--- nil: there is none.
+-- Returns nil if there is none.
 local function load_order(s, id)
   local text = text_of(s, order_key(s, id))
   return text and unpack_order(text) or nil
 end
 
--- An order that has ended is remembered for a while only.
+-- An order that has ended is remembered only for a while.
 local function save_order(s, id, order)
   put_text(s, order_key(s, id), pack_order(order), order[KEEP])
 end
 
--- A record of an Adjust or a Return; nil: there is none.
+-- Returns the record of an Adjust or a Return; nil: none.
 local function load_record(s, key, kind)
   local text = text_of(s, key)
   if not text then return nil end
@@ -145,7 +145,7 @@ local function load_record(s, key, kind)
   return record
 end
 
--- When an order's hold ends; nil when it is not RESERVED.
+-- Returns when an order's hold ends; nil if the order is not RESERVED.
 local function hold_end(s, id, order)
   if order[STATE] ~= 'RESERVED' then return nil end
   local ends = s.ends and s.ends[id]
@@ -156,7 +156,7 @@ local function hold_end(s, id, order)
   return ends
 end
 
--- ends: false = it has no hold any more
+-- ends: false = no hold any more
 local function move_end(s, id, ends)
   s.ends, s.moved = s.ends or {}, s.moved or {}
   s.ends[id] = ends
@@ -166,13 +166,13 @@ end
 
 -- ---- lines ----
 
--- What a unit of each kind of ledger entry adds to available, reserved, sold, and the buyer's count.
+-- The change of available, reserved, sold, and the buyer's count for a unit of each kind of ledger entry.
 local MOVES = {
   DEDUCTED = {-1, 0, 1, 1}, RESERVED = {-1, 1, 0, 1}, CONFIRMED = {0, -1, 1, 0},
   CANCELLED = {1, -1, 0, -1}, EXPIRED = {1, -1, 0, -1}, RETURNED = {1, 0, -1, -1},
 }
 
--- Whether units sold in the era are of this item, and not of one that was deleted since.
+-- Whether units sold in the era belong to this item, and not to one that was deleted since.
 local function belongs(item, era)
   return item and era >= item[BORN]
 end
@@ -206,7 +206,7 @@ local function move(s, kind, sku, quantity, text, era, id, buyer, reason)
   note(s, kind, sku, text, id, reason)
 end
 
--- Reads what moving the lines of an order needs.
+-- Reads the data needed to move the lines of an order.
 local function ready(s, kind, order)
   for i = LINES, #order, LINE do
     local item, era = item_of(s, order[i]), order[i + LINE_ERA]
@@ -223,7 +223,7 @@ end
 
 -- ---- writing ----
 
--- Ledger entries that one entry of the stream holds at most.
+-- The maximum of ledger entries in one entry of the stream.
 local PACKED_MAX = 1000
 
 local function wake_readers(of, servers)
@@ -233,8 +233,8 @@ local function wake_readers(of, servers)
   write('DEL', of .. 'stock:r')
 end
 
--- Appends n entries, which are one of the stream. The first write, because no call has read these keys, so foreign data may
--- be there. Waiting readers are woken once and register again.
+-- Appends n entries, as one entry of the stream. It is the first write, because no call has read these keys, so they may
+-- hold foreign data. Waiting readers are woken once and register again.
 local function write_entries(base, n, text)
   local readers = base .. 'stock:r'
   local servers = redis.call('EXISTS', readers) == 1 and redis.call('SMEMBERS', readers)
@@ -259,7 +259,7 @@ local function write_items(s)
   for sku in pairs(s.skus) do
     if s.items[sku] then
       write('ZADD', s.base .. 'stock:skus', 0, sku)
-      -- TrimLedger may have given the ledger of a group without items an end.
+      -- TrimLedger may have set an expiry on the ledger of a group without items.
       write('PERSIST', s.base .. 'stock:ledger')
     else
       write('UNLINK', key .. sku, s.base .. 'stock:m:' .. encode(sku))
@@ -297,7 +297,7 @@ local function write_ends(s)
   if #over > 0 then write('ZREM', s.base .. 'stock:x', unpack(over)) end
 end
 
--- A field that was read before; value false: the field ends.
+-- Sets a field that was read before; value false: deletes it.
 local function put_field(s, key, field, value)
   s.fields = s.fields or {}
   local fields = s.fields[key] or {}
@@ -306,7 +306,7 @@ local function put_field(s, key, field, value)
   touch(s)
 end
 
--- What a field holds; false: nothing.
+-- Returns the value of a field; false: none.
 local function field_of(s, key, field)
   local fields = s.fields and s.fields[key]
   if not fields or fields[field] == nil then return redis.call('HGET', key, field) end

@@ -1,17 +1,17 @@
--- StockService: per-buyer limits of a group in buckets. A buyer's orders may be in every bucket, so they are counted in
+-- StockService: per-buyer limits of a group in buckets. A buyer's orders may be in any bucket, so they are counted in
 -- the bucket of the buyer's id: an order claims its units there first. A claim does not prove an order: the order may
 -- have been refused, cancelled or returned since, or may never come. When a buyer's claims exceed the limit, the server
--- replaces them by what their orders have (stock_settle_claims).
+-- replaces them by the units of their orders (stock_settle_claims).
 --
--- An order may be made for CLAIM_US after its claim. If there is none after CLAIM_GONE_US, none will come, as long as
--- the clocks of two nodes differ by less than the difference.
+-- An order may be made for CLAIM_US after its claim. If there is none after CLAIM_GONE_US, none will come, provided
+-- that the clocks of two nodes differ by less than the difference of the two times.
 --
 -- In a bucket:
 --   stock:b:<sku>  hash  buyer -> MessagePack of the buyer's claims: order_id, units, when (us)...
 local CLAIM_US, CLAIM_GONE_US = 5000000, 15000000
 local CLAIM = 3 -- words of a claim
 
--- The key that has the counts of buyers in groups that are not in buckets.
+-- The key of a buyer's claims; in groups that are not in buckets it has the counts of buyers.
 local function claims_key(s, sku)
   return s.base .. 'stock:b:' .. encode(sku)
 end
@@ -28,7 +28,7 @@ local function put_claims(s, sku, buyer, claims)
   put_field(s, claims_key(s, sku), buyer, #claims > 0 and cmsgpack.pack(claims))
 end
 
--- The place of an order's claim; nil: it has none.
+-- Returns the place of an order's claim; nil: none.
 local function claim_at(claims, id)
   for c = 1, #claims, CLAIM do
     if claims[c] == id then return c end
@@ -40,7 +40,7 @@ local function remove_claim(claims, c)
   for _ = 1, CLAIM do table.remove(claims, c) end
 end
 
--- -> {'CLAIMED', when, 1 when there was a claim already}, {'NO_ITEM'}: the bucket lacks an item
+-- -> {'CLAIMED', when, 1 if there was a claim already}, {'NO_ITEM'}: the bucket lacks an item
 --    {'OVER', {place from 0, available here, then order_id, when of each other claim}...}: nothing was claimed
 define_pass('stock_claim', {}, function(s, id, buyer, ...)
   local lines, over, claimed, again = {...}, {'OVER'}, {}, 0
@@ -66,7 +66,7 @@ define_pass('stock_claim', {}, function(s, id, buyer, ...)
   return {'CLAIMED', clock(), again}
 end, SHARED)
 
--- units: what the order of a claim has; -1: there is no such order. -> {'OK'}
+-- units: the units of a claim's order; -1: no such order. -> {'OK'}
 define_pass('stock_settle_claims', {'allow-oom'}, function(s, buyer, ...)
   local settled = {...}
   for i = 1, #settled, 4 do

@@ -1,13 +1,13 @@
--- StockService: holds that expire. A hold has expired when its end in stock:x is not in the future; from then on nobody
--- sees it. Writers give expired holds back first (give_back_due), readers count them as given back (count_due), and a
--- server's lasting alarm gives back what nobody asks for (stock_expire).
+-- StockService: holds that expire. A hold has expired when its end in stock:x is not in the future; from then on it
+-- does not count. Writers first return expired holds (give_back_due), readers count them as returned (count_due), and a
+-- server's lasting alarm returns the others (stock_expire).
 
--- How many holds, and how many of their lines, one FCALL gives back and one reader counts. The last hold may exceed the
+-- The maximum of holds, and of their lines, that one FCALL returns and one reader counts. The last hold may exceed the
 -- lines.
 local HOLDS_MAX, HOLD_LINES_MAX = 300, 600
--- The shortest time between two lasting alarms, so that ends close together share one.
+-- The shortest time between two lasting alarms, so that ends that are close together share one.
 local ALARM_AGAIN_MS = 50
--- After this time no lasting alarm and no server is expected to give the hold back, or to finish the move.
+-- After this time no lasting alarm and no server is expected to return the hold, or to finish the move.
 local OVERDUE_US = 2000000
 
 -- Orders whose hold has expired, the oldest first; one more than `max` if there are more.
@@ -15,14 +15,14 @@ local function due_ids(s, max)
   return redis.call('ZRANGEBYSCORE', s.base .. 'stock:x', '-inf', clock(), 'LIMIT', 0, max + 1)
 end
 
--- The first `max` of them: {order id, order or false}...; whether there are more; how many lines they have in addition
--- to `lines`.
+-- Loads the first `max` of them: {order id, order or false}...; whether there are more; the number of their lines plus
+-- `lines`.
 local function load_holds(s, ids, max, lines)
   local holds = {}
   for i, id in ipairs(ids) do
     if i > max or lines >= HOLD_LINES_MAX then return holds, true, lines end
     local order = load_order(s, id)
-    -- A hold whose order record was lost holds nothing.
+    -- A hold whose order record was lost has no units.
     if order and order[STATE] ~= 'RESERVED' then order = nil end
     lines = lines + (order and order[COUNT] or 0)
     holds[i] = {id, order or false}
@@ -45,11 +45,11 @@ local function give_back(s, holds)
   end
 end
 
--- The last FCALL that gave back, and how many holds and lines its calls gave back.
+-- The last FCALL that returned holds, and the number of holds and lines that its calls returned.
 local gave_in, gave, gave_lines = 0, 0, 0
 
--- Called first by functions that need to know what is available. True: more holds have expired than one FCALL gives
--- back; the reply is then {'MORE'}, and the call is repeated. Giving back is not an effect of the call.
+-- Called first by functions that need the available units. Returns true if more holds have expired than one FCALL
+-- returns; the reply is then {'MORE'}, and the call is repeated. Returning holds is not an effect of the call.
 local function give_back_due(s)
   if s.gave then return false end
   if gave_in ~= fcall then gave_in, gave, gave_lines = fcall, 0, 0 end
@@ -61,7 +61,7 @@ local function give_back_due(s)
   return more
 end
 
--- For readers: the lines of all expired holds by sku: {quantity, era}..., and what is left of `room`; nil when there
+-- For readers: returns the lines of all expired holds by sku: {quantity, era}..., and the rest of `room`; nil if there
 -- are more than `room`. The reply is then {'MORE'}, and the server calls stock_expire first.
 local function count_due(s, room)
   if s.due == nil then
@@ -80,7 +80,7 @@ local function count_due(s, room)
   return s.due, s.due_left
 end
 
--- The item as a writer would find it after give_back_due; nil: there is none.
+-- Returns the item as a writer would find it after give_back_due; nil: no such item.
 local function item_with(s, due, sku)
   local known = s.items and s.items[sku]
   local item = item_of(s, sku)
@@ -95,7 +95,7 @@ local function item_with(s, due, sku)
   return item
 end
 
--- Gives back expired holds. Without memory too, because it frees memory.
+-- Returns expired holds. Runs without memory too, because it frees memory.
 -- -> {'OK', ms until it is due again: 0 = now, -1 = nothing is held}
 define_pass('stock_expire', {'allow-oom'}, function(s)
   if give_back_due(s) then return {'OK', 0} end

@@ -1,7 +1,7 @@
--- StockService: single items. A version is never used twice. {'MORE'}: stock_hold.lua.
+-- StockService: single items. No version is used twice. {'MORE'}: stock_hold.lua.
 
--- Reads the keys that are otherwise written unread, except the ledger: foreign data in them ends the call before it
--- changes anything.
+-- Reads the keys that other code writes without reading, except the ledger: foreign data in them ends the call before
+-- it changes anything.
 local function check_types(s, sku)
   redis.call('HLEN', s.base .. 'stock:b:' .. encode(sku))
   redis.call('ZCARD', s.base .. 'stock:skus')
@@ -11,7 +11,7 @@ local function no_item()
   fail('NOT_FOUND', 'sku: no such item')
 end
 
--- The highest version of a deleted item that may still be ahead of the clock.
+-- Returns the highest version of a deleted item that may still be ahead of the clock.
 local function deleted_version(s)
   return tonumber(text_of(s, s.base .. 'stock:v') or '0') or foreign()
 end
@@ -23,7 +23,7 @@ end
 
 -- closes_in_ms 0: never; retain_ms: for how long an order is remembered; expected_version 0: any
 -- -> {'OK', view}, {'BUCKETED', n}
---    in a pool also {'SHORT', units that it needs first}, {'MOVED'}: it has another version
+--    in a pool also {'SHORT', units that it needs first}, {'MOVED'}: the pool has another version
 define_pass('stock_put_item', {}, function(s, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms,
   must_be_new, expected_version)
   local pool, on_hand, limit = is_pool(s), tonumber(total), tonumber(buyer_limit)
@@ -39,7 +39,7 @@ define_pass('stock_put_item', {}, function(s, sku, total, buyer_limit, opens_in_
     check_version(tonumber(expected_version), old[VERSION])
     if on_hand < old[RESERVED] + old[SOLD] then
       if pool then return {'SHORT', old[RESERVED] + old[SOLD] - on_hand} end
-      fail('FAILED_PRECONDITION', 'on_hand: less than is reserved and sold')
+      fail('FAILED_PRECONDITION', 'on_hand: must not be less than the reserved and sold units')
     end
     item[VERSION], item[BORN] = old[VERSION] + 1, old[BORN]
     item[ERA] = (pool or old[LIMIT] == 0 and limit > 0) and item[VERSION] or old[ERA]
@@ -99,7 +99,7 @@ define_pass('stock_adjust', {}, function(s, sku, by, adjustment_id, reason, expe
   check_version(tonumber(expected_version), item[VERSION])
   if item[AVAILABLE] + delta < 0 then
     if pool then return {'SHORT', -item[AVAILABLE] - delta} end
-    fail('FAILED_PRECONDITION', 'delta: takes more than is available')
+    fail('FAILED_PRECONDITION', 'delta: takes more units than are available')
   end
   if item[AVAILABLE] + item[RESERVED] + item[SOLD] + delta > MAX_INTEGER then
     fail('INVALID_ARGUMENT', 'delta: on_hand would be over 2^53-1')
@@ -122,13 +122,13 @@ local function remove_item(s, sku, item, version, part)
   s.items[sku] = false
   list_item(s, sku)
   forget_buyers(s, sku)
-  -- The version of a new item is the time. The mark matters while the time may be behind it, and is kept for a day
-  -- more.
+  -- The version of a new item is the time. The mark is needed while the time may be behind it, and is kept for another
+  -- day.
   put_text(s, s.base .. 'stock:v', int(version), ms_until(version, clock()) + DAY_MS)
   return {'OK'}
 end
 
--- Without memory too, because it frees memory.
+-- Runs without memory too, because it frees memory.
 -- expected_version 0: any -> {'OK'}, {'BUCKETED', n}
 define_pass('stock_delete_item', {'allow-oom'}, function(s, sku, expected_version)
   if give_back_due(s) then return {'MORE'} end
@@ -139,8 +139,8 @@ define_pass('stock_delete_item', {'allow-oom'}, function(s, sku, expected_versio
   return remove_item(s, sku, item, 0)
 end, SHARED)
 
--- In the pool, when all units that are not sold have come back; lent: units that the buckets have, which are sold
--- -> also {'MOVED'}: they have more, or the pool has another version
+-- In the pool, after all unsold units have come back; lent: the sold units in the buckets
+-- -> also {'MOVED'}: the buckets have more, or the pool has another version
 define_pass('stock_pool_delete', {'allow-oom'}, function(s, sku, expected_version, lent, version)
   local item = item_of(s, sku)
   if not item then return no_item() end

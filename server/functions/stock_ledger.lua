@@ -6,8 +6,8 @@
 -- one is trimmed.
 --
 -- Key, after the base:
---   stock:r  set  the servers where readers wait for the next entry; ends with the longest wait
--- The next entry wakes all readers with one message to each server, and ends the set. A reader without a new entry
+--   stock:r  set  the servers where readers wait for the next entry; expires with the longest wait
+-- The next entry wakes all readers with one message to each server, and deletes the set. A reader without a new entry
 -- registers again.
 
 -- Both parts of an id, which are below 2^53.
@@ -23,7 +23,7 @@ local function id_before(a, b)
   return a_ms < b_ms or a_ms == b_ms and a_seq < b_seq
 end
 
--- How many entries an entry of the stream holds.
+-- Returns the number of entries in an entry of the stream.
 local function packed_in(entry)
   return tonumber(entry[2][1]) or foreign()
 end
@@ -33,14 +33,14 @@ local function first_id(entry)
   return int(ms) .. '-' .. int((seq + 1) * PACKED_MAX - packed_in(entry) + 1)
 end
 
--- The id of the last entry that an entry of the stream holds; "0-0" of "0-0".
+-- Returns the id of the last entry in an entry of the stream; "0-0" for "0-0".
 local function last_id(id)
   local ms, seq = parts_of(id)
   return id == '0-0' and id or int(ms) .. '-' .. int((seq + 1) * PACKED_MAX)
 end
 
--- Where reading after an id begins in the stream, and how many entries to read of the one that has this id; nil when
--- entries after the id were trimmed, or the ledger never gave it.
+-- Returns where reading after an id begins in the stream, and how many entries to read of the one that has this id; nil
+-- if entries after the id were trimmed, or the ledger has never used it.
 local function place_of(ledger, after, mark)
   if after == '0-0' then
     if mark ~= '0-0' then return nil end
@@ -58,8 +58,8 @@ local function place_of(ledger, after, mark)
   return left > 0 and at or '(' .. at, left
 end
 
--- The last id that the ledger has given up to `after`, a moment (services/stock_ledger_pages.h); nil when entries after
--- it were trimmed.
+-- Returns the last id that the ledger has used up to `after`, a moment (services/stock_ledger_pages.h); nil if entries
+-- after it were trimmed.
 local function given_before(ledger, after, mark)
   local ms, seq = parts_of(after)
   local s = math.max(math.ceil(seq / PACKED_MAX) - 1, 0)
@@ -75,7 +75,7 @@ local function given_before(ledger, after, mark)
   return last_id(id_before(before, mark) and mark or before)
 end
 
--- Part of each reply: ids of later entries are not below this time in ms.
+-- Part of each reply: later entries have no id below this time in ms.
 local function time_ms()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
@@ -86,7 +86,7 @@ local function read_ledger(base, now, after, limit, server, wait_ms, loose)
   if redis.call('EXISTS', ledger) == 0 then
     local there = elsewhere(base)
     if there then return there end
-    -- The ledger that gave the id was trimmed and has ended.
+    -- The ledger that used the id was trimmed and has expired.
     if loose == '0' and after ~= '' and after ~= '0-0' then return {'TRIMMED', '', time_ms(), ''} end
     return {'OK', '', time_ms(), '0-0'}
   end
@@ -114,20 +114,20 @@ local function read_ledger(base, now, after, limit, server, wait_ms, loose)
       from = '(' .. entry[1]
     end
     local last = #page < count
-    -- Assumes that the next ones hold as many, so that it reads little more than it returns.
+    -- Assumes that the next entries hold as many, so that it reads little more than it returns.
     count = math.min(math.ceil(wanted / n), 16)
   until last or wanted <= 0
   return reply
 end
 
 -- after: the id after which to read, '' = from the oldest
--- loose: `after` is a moment; the ledger need not have given it
--- -> {'OK' or 'TRIMMED', oldest id or '', time_ms, the id after which was read; of each entry of the stream id, n,
---    words...}: the first may begin before the wanted ids, and the last may end behind them; {'BUCKETED', n}
+-- loose: `after` is a moment; the ledger need not have used it
+-- -> {'OK' or 'TRIMMED', oldest id or '', time_ms, the id after which it read; for each entry of the stream id, n,
+--    words...}: the first may begin before the wanted ids, and the last may end after them; {'BUCKETED', n}
 define('stock_read_ledger', {'no-writes'}, read_ledger)
 
--- Without an entry the server is registered -> as above, or {'WAIT', time_ms, the id after which was read}
--- Without memory too, because readers trim what they have read.
+-- Without an entry the server is registered -> as above, or {'WAIT', time_ms, the id after which it read}
+-- Runs without memory too, because readers trim the entries that they have read.
 define('stock_await_ledger', {'allow-oom'}, function(base, now, after, limit, server, wait_ms, loose)
   local reply, readers = read_ledger(base, now, after, limit, server, wait_ms, loose), base .. 'stock:r'
   if reply[1] ~= 'OK' or #reply > 4 then return reply end
@@ -136,22 +136,22 @@ define('stock_await_ledger', {'allow-oom'}, function(base, now, after, limit, se
   return {'WAIT', reply[3], reply[4]}
 end)
 
--- How many entries of the stream one call removes, and up to one node of it more.
+-- The number of entries of the stream that one call removes, plus at most one node of the stream.
 local TRIM_STEP = 4000
 
--- up_to: the last id to forget -> {'OK'}, {'MORE'}: call again, {'BUCKETED', n}
+-- up_to: the last id to remove -> {'OK'}, {'MORE'}: call again, {'BUCKETED', n}
 define('stock_trim_ledger', {'allow-oom'}, function(base, now, up_to)
   local ledger = base .. 'stock:ledger'
   local there = redis.call('EXISTS', ledger) == 0 and elsewhere(base)
   if there then return there end
   local items = redis.call('ZCARD', base .. 'stock:skus')
-  -- An entry of the stream of which only a part is to be forgotten stays.
+  -- An entry of the stream stays if only a part of it is to be removed.
   local ms, seq = parts_of(up_to)
   local whole = math.floor(seq / PACKED_MAX)
   if whole == 0 then ms, whole = ms - 1, MAX_INTEGER end
   local last = ms >= 0 and redis.call('XREVRANGE', ledger, int(ms) .. '-' .. int(whole - 1), '-', 'COUNT', 1)[1]
   if last then
-    -- XDEL leaves the mark by which ReadLedger recognises TRIMMED, and XTRIM does not. It is first, so that the mark
+    -- XDEL leaves the mark by which ReadLedger recognizes TRIMMED; XTRIM does not. It runs first, so that the mark
     -- covers entries that are removed later.
     write('XDEL', ledger, last[1])
     -- '~' removes whole nodes only, which bounds the work; the rest is part of one node.

@@ -19,9 +19,9 @@ define_pass('stock_list_group', {'no-writes'}, function(s, prefix, after, page_s
   return reply
 end, SHARED)
 
--- Looks at all groups of the namespace, with a bounded number of keys a call. cursor: '0' at first, '' when all keys
--- were seen; node: the one that gave the cursor; listed: slots that are done. Then encoded group, sku of items that
--- were found when a page was full.
+-- Looks at all groups of the namespace, a bounded number of keys per call. cursor: '0' at first, '' after all keys;
+-- node: the node that returned the cursor; listed: slots that are done. Then encoded group, sku of items that were
+-- found when a page was full.
 -- -> the base, encoded group, sku of the items found, possibly a few more than size; next cursor
 local function look_around(base, prefix, cursor, page_size, node, listed, ...)
   local size, budget = tonumber(page_size), 2000
@@ -41,7 +41,7 @@ local function look_around(base, prefix, cursor, page_size, node, listed, ...)
   cursor = resumed or '0'
   for i = 1, resumed and #places or 0, 2 do add(places[i], places[i + 1]) end
   while cursor ~= '' and budget > 0 and #found < size do
-    -- Asks for as many keys as there is room, so that few are left over.
+    -- Asks for as many keys as fit, so that few are left over.
     local count = math.min(size - #found, 100)
     local page = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', count, 'TYPE', 'string')
     budget = budget - count
@@ -87,7 +87,7 @@ define_pass('stock_list_namespace', {'no-writes', OF_PART}, function(s, prefix, 
   return reply
 end, SHARED)
 
--- Gives back the expired holds of the groups that stock_list_namespace would look at.
+-- Returns the expired holds of the groups that stock_list_namespace would look at.
 -- -> {'OK'}
 define_pass('stock_expire_listed', {'allow-oom', OF_PART}, function(s, prefix, cursor, page_size, node, listed,
   ...)

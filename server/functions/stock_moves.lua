@@ -4,28 +4,28 @@
 --   ls:{namespace/group/n/0}:    the pool: each item's settings, and units that no bucket has
 --   ls:{namespace/group/n/name}: a bucket, by its name (services/stock_place.c). An order lives in the bucket of its id
 --
--- A pool's item has LENT in the place of `sold`: the units that it has lent, which are those that buckets have, sold or
--- not, and those on their way. A bucket's item has the `born` of the pool's item, as `era` the version with which the
--- pool got these settings, and its limit below zero, because its buyers are counted elsewhere (stock_claims.lua).
+-- A pool's item has LENT in place of `sold`: the units that it has lent, which are those in buckets, sold or not, and
+-- those under way. A bucket's item has the `born` of the pool's item, as `era` the version with which the pool got
+-- these settings, and its limit negated, because its buyers are counted elsewhere (stock_claims.lua).
 --
 -- Three functions move units. Each may be repeated:
 --   stock_send     takes units out of the source's item and keeps them in stock:m
 --   stock_receive  adds them to the destination's item, unless that move or a later one has come from this source
---   stock_sent     the source forgets units that were received
+--   stock_sent     removes units that were received from the source
 -- Key, after the base of both sides:
---   stock:m:<sku, percent-encoded>  hash  "o<to>"   the last move to there: id, units (0: received), born
---                                         "i<from>" the last move that was received from there: born, id
+--   stock:m:<sku, percent-encoded>  hash  "o<to>"   the last move to that bucket: id, units (0: received), born
+--                                         "i<from>" the last move received from that bucket: born, id
 -- The id of a move is the time or more, and higher than that of the last move of the item between the same buckets. So
--- at most one move between them is under way, and a repeat is recognised.
+-- at most one move between them is under way, and a repeat is recognized.
 
--- The group is in n buckets from now on. -> {'BUCKETED', n}, or the number that it already has
+-- Splits the group into n buckets, permanently. -> {'BUCKETED', n}, or the number that it already has
 define('stock_split', {}, function(base, now, n)
   local there = elsewhere(base)
   if there then return there end
   if redis.call('EXISTS', base .. 'stock:skus', base .. 'stock:ledger') > 0 then
-    fail('FAILED_PRECONDITION', 'buckets: the group has items or a ledger, and they are not in buckets')
+    fail('FAILED_PRECONDITION', 'buckets: the group already has items or a ledger that are not in buckets')
   end
-  local servers = redis.call('SMEMBERS', base .. 'stock:r') -- they wait in the wrong place
+  local servers = redis.call('SMEMBERS', base .. 'stock:r') -- these readers wait in the wrong place
   write('SET', base .. 'stock:n', n)
   wake_readers(base, servers)
   return {'BUCKETED', tonumber(n)}
@@ -38,7 +38,7 @@ end
 local MOVE_FORMAT, CAME_FORMAT = '<ddd', '<dd'
 local MOVE_BYTES, NO_UNITS = 24, '\0\0\0\0\0\0\0\0' -- a packed move; its second number is 0
 
--- The last move to there: its id, units on their way, born of the item.
+-- Returns the last move to that bucket: its id, units under way, born of the item.
 local function move_out(s, sku, to)
   local text = field_of(s, moves_key(s, sku), 'o' .. to)
   if not text then return 0, 0, 0 end
@@ -49,13 +49,13 @@ local function put_move(s, sku, to, id, units, born)
   put_field(s, moves_key(s, sku), 'o' .. to, struct.pack(MOVE_FORMAT, id, units, born))
 end
 
--- For the ledger; sign 1 where units come, -1 where they go.
+-- Notes a move in the ledger; sign 1: units arrive, -1: units leave.
 local function note_move(s, sku, units, sign, from, to, id)
   note(s, 'TRANSFERRED', sku, int(sign * units), from .. '-' .. to .. '-' .. int(id), '')
 end
 
--- The item as it is here: view, born, era, opens, closes, retain; when there is none the highest version of deleted
--- items, or 0.
+-- Returns the item as it is here: view, born, era, opens, closes, retain; without an item, the highest version of
+-- deleted items, or 0.
 local function view_here(s, item)
   if not item then return deleted_version(s) end
   local reply = view(item)
@@ -64,7 +64,7 @@ local function view_here(s, item)
   return reply
 end
 
--- Without memory too, because it gives back expired holds.
+-- Runs without memory too, because it returns expired holds.
 -- -> {'OK', {item as view_here, then to, id, units, born of each move under way}...}
 define_pass('stock_look', {'allow-oom'}, function(s, ...)
   if give_back_due(s) then return {'MORE'} end
@@ -87,8 +87,8 @@ define_pass('stock_look', {'allow-oom'}, function(s, ...)
   return reply
 end, SHARED)
 
--- Takes up to `units` out of the item for bucket `to`; when a move to there is under way, returns that one.
--- -> {'SENT', id, units, born}, {'NONE'}: it has no units, or is another item
+-- Takes up to `units` out of the item for bucket `to`; if a move to it is under way, returns that one.
+-- -> {'SENT', id, units, born}, {'NONE'}: the item has no units, or is another item
 define_pass('stock_send', {'allow-oom'}, function(s, sku, from, to, units, born)
   local last, under_way, of = move_out(s, sku, to)
   if under_way > 0 then return {'SENT', last, under_way, of} end
@@ -115,7 +115,7 @@ define_pass('stock_receive', {'allow-oom'}, function(s, sku, from, to, move_id, 
   end
   local item = item_of(s, sku)
   if to ~= '0' and (not item or item[BORN] < born) then return {'NO_ITEM'} end
-  -- Only an item ends the key.
+  -- Only an item deletes the key.
   if not item or item[BORN] ~= born then return {'OK'} end
   put_field(s, key, field, struct.pack(CAME_FORMAT, born, id))
   item[AVAILABLE], item[VERSION] = item[AVAILABLE] + n, item[VERSION] + 1
@@ -132,7 +132,7 @@ define_pass('stock_sent', {'allow-oom'}, function(s, sku, to, move_id)
   return {'OK'}
 end, SHARED)
 
--- Gives a bucket the settings of the pool's item, and ends an older item.
+-- Gives a bucket the settings of the pool's item, and deletes an older item.
 -- -> {'OK'}
 define_pass('stock_set_bucket', {}, function(s, sku, made, set, buyer_limit, opens, closes, retain)
   local born, era, item = tonumber(made), tonumber(set), item_of(s, sku)
@@ -154,21 +154,21 @@ define_pass('stock_set_bucket', {}, function(s, sku, made, set, buyer_limit, ope
   return {'OK'}
 end, SHARED)
 
--- The pool's item was deleted: ends the bucket's item of that time or before. -> {'OK'}
+-- The pool's item was deleted: deletes the bucket's item of that time or earlier. -> {'OK'}
 define_pass('stock_drop_bucket', {'allow-oom'}, function(s, sku, born)
   local item = item_of(s, sku)
   if not item or item[BORN] > tonumber(born) then return {'OK'} end
   return remove_item(s, sku, item, 0, true) -- by the pool
 end, SHARED)
 
--- Whether a move is under way. Quick, because the search looks at many keys.
+-- Whether a move is under way. Must be fast, because the search reads many keys.
 local function is_moving(key)
   for _, value in ipairs(redis.call('HVALS', key)) do
     if #value == MOVE_BYTES and string.sub(value, 9, 16) ~= NO_UNITS then return true end
   end
 end
 
--- The moves of a hash that began a while ago and are not finished.
+-- Adds the moves of a hash that began a while ago and are not finished.
 local function overdue_moves(base, key, now, reply)
   local sku = string.gsub(string.match(key, 'stock:m:(.*)$'), '%%(%x%x)', function(hex)
     return string.char(tonumber(hex, 16))
@@ -185,8 +185,8 @@ local function overdue_moves(base, key, now, reply)
   end
 end
 
--- Finds what a server that died has left: groups of which a hold ended a while ago and was not given back, and moves
--- that are not finished.
+-- Finds the leftovers of a dead server: groups with a hold that ended a while ago and was not returned, and unfinished
+-- moves.
 -- -> {'OK', next cursor or '' at the end, base of each group, or {base, sku, to, id, units, born} of each move...}
 define('stock_find_overdue', {'no-writes', OF_PART}, function(base, now, cursor)
   local page = redis.call('SCAN', cursor, 'MATCH', 'ls:{*}:stock:[mx]*', 'COUNT', 1000)

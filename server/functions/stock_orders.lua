@@ -2,7 +2,7 @@
 --
 --   from \ by   Confirm              ExtendHold  Cancel       the end of its hold  Return
 --   RESERVED    CONFIRMED            RESERVED    CANCELLED    EXPIRED
---   CONFIRMED   (again)                                                            RETURNED when all is back
+--   CONFIRMED   (again)                                                            RETURNED if all is back
 --   EXPIRED     CONFIRMED, if asked              CANCELLED
 --   CANCELLED                                    (again)
 --   RETURNED    (again)
@@ -12,14 +12,14 @@
 
 local DEFAULT_KEEP_MS = 30 * DAY_MS
 
--- The order as it was when it had just been confirmed.
+-- The order as it was just after its confirmation.
 local function view_confirmed(order)
   local reply = view_order(order, 'CONFIRMED', 0)
   for i = 6, #reply, 3 do reply[i] = 0 end
   return reply
 end
 
--- The order, its state at this moment, ms left of its hold; nil: there is none.
+-- Returns the order, its current state, ms left of its hold; nil: no such order.
 local function order_now(s, id)
   local order = load_order(s, id)
   if not order then return nil end
@@ -38,7 +38,7 @@ define_pass('stock_get_order', {'no-writes'}, function(s, order_id)
   return {'OK', view_order(order, state, hold_ms)}
 end, SHARED)
 
--- Ends a hold that has not been given back.
+-- Ends a hold that has not been returned.
 local function end_hold(s, id, order, kind, state, reason)
   ready(s, kind, order)
   move_order(s, kind, id, order, reason)
@@ -47,7 +47,7 @@ local function end_hold(s, id, order, kind, state, reason)
   move_end(s, id, false)
 end
 
--- Why an expired order cannot get its stock again; nil: it can.
+-- Returns why an expired order cannot get its stock again; nil: it can.
 local function barred(s, order)
   local sold_out
   for i = LINES, #order, LINE do
@@ -65,7 +65,7 @@ local function barred(s, order)
   return sold_out
 end
 
--- Sells what an order held until its hold expired.
+-- Sells the units that an order held until its hold expired.
 local function reacquire(s, id, order)
   if give_back_due(s) then return {'MORE'} end
   local outcome = barred(s, order)
@@ -77,9 +77,9 @@ local function reacquire(s, id, order)
   return {'CONFIRMED', 0, view_confirmed(order)}
 end
 
--- Without memory too, so that a buyer who pays keeps what was held.
--- again '1': take the stock again when the hold has expired
--- -> {outcome, 1 when replayed, view}, {'UNKNOWN_ORDER', 0}, {'MORE'}
+-- Runs without memory too, so that a buyer who pays keeps the held units.
+-- again '1': take the stock again if the hold has expired
+-- -> {outcome, 1 if replayed, view}, {'UNKNOWN_ORDER', 0}, {'MORE'}
 local function confirm(s, id, again)
   local order, state = order_now(s, id)
   if not order then return elsewhere(s.base) or {'UNKNOWN_ORDER', 0} end
@@ -104,8 +104,8 @@ end
 
 define_pass('stock_extend_hold', {'allow-oom'}, extend_hold, SHARED)
 
--- An unknown order has nothing to cancel, but must be refused when it comes: nil when `leave_mark` is false and that
--- was left to do.
+-- An unknown order has nothing to cancel, but must be refused if it comes later. Returns nil if `leave_mark` is false
+-- and a mark for that is still needed.
 local function cancel(s, leave_mark, id, reason)
   local order, state, hold_ms = order_now(s, id)
   if not order then
@@ -131,17 +131,17 @@ local function cancel(s, leave_mark, id, reason)
 end
 
 -- -> {outcome, 1 when replayed, view}, {'UNKNOWN_ORDER', 1 when replayed}
---    {'UNSEEN'}: there is no such order, and nothing was changed; stock_cancel_unseen must follow
+--    {'UNSEEN'}: no such order, and nothing was changed; stock_cancel_unseen must follow
 define_pass('stock_cancel', {'allow-oom'}, function(s, id, reason)
   return cancel(s, false, id, reason) or {'UNSEEN'}
 end, SHARED)
 
--- Not without memory, because it makes a key.
+-- Refused when memory is full, because it makes a key.
 define_pass('stock_cancel_unseen', {}, function(s, id, reason)
   return cancel(s, true, id, reason)
 end, SHARED)
 
--- What comes back of each line of an order, by its place in the record; nil when it is more than is left.
+-- Returns the units to return of each line of an order, by its place in the record; nil if they are more than are left.
 local function coming_back(order, lines)
   local asked, back, unmatched, all = {}, {}, #lines / 2, #lines == 0
   for i = 1, #lines, 2 do asked[lines[i]] = tonumber(lines[i + 1]) end
@@ -156,7 +156,7 @@ local function coming_back(order, lines)
   return back
 end
 
--- Whether the record is of the same return.
+-- Whether the record is for the same return.
 local function same_return(record, id, lines)
   if record[2] ~= id or #record[3] ~= #lines then return false end
   local asked = {}
@@ -167,8 +167,8 @@ local function same_return(record, id, lines)
   return true
 end
 
--- Without memory too, because no more comes back than was sold.
--- Lines: sku, quantity of each; none: all that is left
+-- Runs without memory too, because no more units come back than were sold.
+-- Lines: sku, quantity of each; none: everything that is left
 -- -> {outcome, 1 when replayed, view}, {'UNKNOWN_ORDER', 0}
 define_pass('stock_return', {'allow-oom'}, function(s, return_id, id, ...)
   local lines, key = {...}, s.base .. 'stock:t:' .. return_id

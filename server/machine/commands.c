@@ -1,5 +1,5 @@
-/* The table of commands, and those of any key, of strings and of the server. A handler checks everything, then changes
- * the keys, then pushes its reply: what it changes is whole even when the push fails. */
+/* The table of commands, and the commands for any key, for strings and for the server. A handler checks everything,
+ * then changes the keys, then pushes its reply: so its change is complete even if the push fails. */
 #include "machine/commands.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@
 
 enum { SCAN_COUNT = 10, STRING_BYTES_MAX = 512 << 20, DIGITS = 20 };
 
-#define NOT_IN_SET "ERR invalid expire time in 'set' command"
+#define WRONG_EXPIRE "ERR invalid expire time in 'set' command"
 
 /* ---- words and replies -------------------------------------------------------------- */
 
@@ -21,7 +21,7 @@ bool command_word_is(lks_rpc_slice word, const char *name)
     return word.len == strlen(name) && strncasecmp(word.data, name, word.len) == 0;
 }
 
-/* As Redis reads integers: no spaces, no +, no leading zeros. */
+/* Reads an integer as Redis does: no spaces, no +, no leading zeros. */
 bool command_integer(lks_rpc_slice word, int64_t *ret)
 {
     char text[DIGITS + 1];
@@ -37,7 +37,7 @@ bool command_integer(lks_rpc_slice word, int64_t *ret)
     long long number = strtoll(text, &end, 10);
     if (*end != '\0' || end != text + word.len)
         return false;
-    /* strtoll gives the nearest number for one out of range. */
+    /* strtoll returns the nearest number if the text is out of range. */
     char again[DIGITS + 2];
     if (snprintf(again, sizeof again, "%lld", number) != (int)word.len || memcmp(again, text, word.len) != 0)
         return false;
@@ -100,19 +100,19 @@ static const char *mget(const command_call *c)
 }
 
 typedef struct set_options {
-    bool if_new, if_there, gives, keeps_end;
+    bool if_new, if_exists, returns_old, keeps_end;
     const lks_rpc_slice *ms;
 } set_options;
 
 static bool read_set_options(const command_call *c, set_options *o)
 {
     for (size_t i = 3; i < c->n; i++)
-        if (command_word_is(c->words[i], "NX") && !o->if_there)
+        if (command_word_is(c->words[i], "NX") && !o->if_exists)
             o->if_new = true;
         else if (command_word_is(c->words[i], "XX") && !o->if_new)
-            o->if_there = true;
+            o->if_exists = true;
         else if (command_word_is(c->words[i], "GET"))
-            o->gives = true;
+            o->returns_old = true;
         else if (command_word_is(c->words[i], "KEEPTTL") && !o->ms)
             o->keeps_end = true;
         else if (command_word_is(c->words[i], "PX") && !o->ms && !o->keeps_end && i + 1 < c->n)
@@ -132,7 +132,7 @@ static const char *set_end(const command_call *c, const set_options *o, int64_t 
     if (!command_integer(*o->ms, &ms))
         return COMMAND_NOT_INTEGER;
     if (ms <= 0 || ms > (INT64_MAX - c->now_us) / 1000)
-        return NOT_IN_SET;
+        return WRONG_EXPIRE;
     *end_us = c->now_us + ms * 1000;
     return NULL;
 }
@@ -148,15 +148,15 @@ static const char *set(const command_call *c)
     if (wrong)
         return wrong;
     bool is_there = keys_find(c->keys, c->words[1]);
-    if (o.gives) {
-        wrong = get(c); /* before it changes */
+    if (o.returns_old) {
+        wrong = get(c); /* pushes the old value */
         if (wrong)
             return wrong;
     }
-    if ((o.if_new && is_there) || (o.if_there && !is_there))
-        return o.gives ? NULL : push_nil(c);
+    if ((o.if_new && is_there) || (o.if_exists && !is_there))
+        return o.returns_old ? NULL : push_nil(c);
     keys_set(c->keys, c->words[1], c->words[2], end_us);
-    return o.gives ? NULL : push_status(c, "OK");
+    return o.returns_old ? NULL : push_status(c, "OK");
 }
 
 static const char *setrange(const command_call *c)
@@ -271,7 +271,7 @@ static const char *scan_keys(const command_call *c)
     return NULL;
 }
 
-/* ---- the server ---------------------------------------------------------------------- */
+/* ---- the server --------------------------------------------------------------------- */
 
 static void push_digits(lua_State *L, int64_t number)
 {
@@ -315,9 +315,9 @@ static const char *pubsub(const command_call *c)
     return NULL;
 }
 
-/* ---- the table ----------------------------------------------------------------------- */
+/* ---- the table ---------------------------------------------------------------------- */
 
-/* In the order of the names. */
+/* Sorted by name. */
 static const command commands[] = {
     {"CLUSTER", -2, false, cluster},
     {"DEL", -2, true, del},
@@ -333,7 +333,7 @@ static const command commands[] = {
     {"HSET", -4, true, command_hset},
     {"MGET", -2, false, mget},
     {"PEXPIRE", -3, true, pexpire},
-    {"PUBLISH", 3, true, publish}, /* as Redis, which counts it as a write in a function */
+    {"PUBLISH", 3, true, publish}, /* Redis counts it as a write in a function */
     {"PUBSUB", -2, false, pubsub},
     {"SCAN", -2, false, scan_keys},
     {"SET", -3, true, set},

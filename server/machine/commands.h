@@ -1,4 +1,4 @@
-/* The commands of Redis that functions of the library may use, over the keys of a group. */
+/* The Redis commands that the functions of the library may call, over the keys of a group. */
 #ifndef LOCKSTOCK_SERVER_MACHINE_COMMANDS_H
 #define LOCKSTOCK_SERVER_MACHINE_COMMANDS_H
 
@@ -12,25 +12,25 @@ typedef struct command_call {
     keys *keys;
     const functions_hooks *hooks;
     int64_t now_us;
-    size_t n; /* of words; the first is the command's name */
+    size_t n; /* number of words; the first is the name of the command */
     const lks_rpc_slice *words;
 } command_call;
 
-/* Pushes the reply, as RESP2 gives it to Lua, and returns NULL; or pushes nothing, changes no key, and returns the
- * error in the words of Redis, which is static. It may raise a Lua error, but only for want of memory. */
+/* Pushes the reply, as Redis converts RESP2 for Lua, and returns NULL. Or pushes nothing, changes no key, and returns
+ * the error text of Redis, which is static. It raises a Lua error only when memory runs out. */
 typedef const char *command_run(const command_call *c);
 
 typedef struct command {
     const char *name;
-    int arity; /* with the name; negative: at least so many */
+    int arity; /* number of words, with the name; negative: the minimum */
     bool writes;
     command_run *run;
 } command;
 
-/* NULL: there is no such command. */
+/* Returns NULL for an unknown command. */
 const command *command_find(lks_rpc_slice name);
 
-/* ---- for the handlers, which are in several files --------------------------------- */
+/* ---- shared by the files with handlers ---------------------------------------------- */
 
 #define COMMAND_WRONG_TYPE "WRONGTYPE Operation against a key holding the wrong kind of value"
 #define COMMAND_SYNTAX "ERR syntax error"
@@ -41,7 +41,7 @@ bool command_integer(lks_rpc_slice word, int64_t *ret);
 const char *command_push_integer(const command_call *c, int64_t number);
 void command_push_text(lua_State *L, lks_rpc_slice text);
 
-/* In commands_items.c: hashes and sorted sets. */
+/* commands_items.c: hashes and sorted sets. */
 command_run command_hdel, command_hget, command_hgetall, command_hincrby, command_hlen, command_hmget,
     command_hrandfield, command_hset, command_zadd, command_zcard, command_zrange, command_zrem, command_zscore;
 

@@ -1,4 +1,4 @@
-/* Commands of hashes and sorted sets. */
+/* The commands for hashes and sorted sets. */
 #include "machine/commands.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ static const char *push_or_nil(const command_call *c, keys_found found, lks_rpc_
     return NULL;
 }
 
-static bool is_other(const command_call *c, keys_type type)
+static bool has_other_type(const command_call *c, keys_type type)
 {
     const keys_entry *key = keys_find(c->keys, c->words[1]);
 
@@ -39,7 +39,7 @@ const char *command_hget(const command_call *c)
 
 const char *command_hmget(const command_call *c)
 {
-    if (is_other(c, KEYS_HASH))
+    if (has_other_type(c, KEYS_HASH))
         return COMMAND_WRONG_TYPE;
     lua_createtable(c->L, (int)c->n - 2, 0);
     for (size_t i = 2; i < c->n; i++) {
@@ -56,7 +56,7 @@ const char *command_hset(const command_call *c)
 
     if (c->n % 2 != 0)
         return "ERR wrong number of arguments for 'hset' command";
-    if (is_other(c, KEYS_HASH))
+    if (has_other_type(c, KEYS_HASH))
         return COMMAND_WRONG_TYPE;
     for (size_t i = 2; i < c->n; i += 2)
         n_new += keys_set_field(c->keys, c->words[1], c->words[i], c->words[i + 1]) == KEYS_ABSENT;
@@ -67,7 +67,7 @@ const char *command_hdel(const command_call *c)
 {
     int64_t n = 0;
 
-    if (is_other(c, KEYS_HASH))
+    if (has_other_type(c, KEYS_HASH))
         return COMMAND_WRONG_TYPE;
     for (size_t i = 2; i < c->n; i++)
         n += keys_delete_field(c->keys, c->words[1], c->words[i]) == KEYS_FOUND;
@@ -84,7 +84,7 @@ const char *command_hlen(const command_call *c)
     return command_push_integer(c, (int64_t)n);
 }
 
-/* The first n fields, with their values. */
+/* Pushes the first n fields, and their values if with_values. */
 static void push_fields(lua_State *L, const keys_item *first, size_t n, bool with_values)
 {
     int place = 0;
@@ -131,7 +131,7 @@ const char *command_hincrby(const command_call *c)
     return command_push_integer(c, number);
 }
 
-/* The first fields, for any will do. A count below 0, for fields that may be the same, is not supported. */
+/* Returns the first fields: Redis may return any. A negative count, which allows repeated fields, is not supported. */
 const char *command_hrandfield(const command_call *c)
 {
     const keys_item *first;
@@ -151,7 +151,7 @@ const char *command_hrandfield(const command_call *c)
     return NULL;
 }
 
-/* ---- sorted sets ----------------------------------------------------------------------- */
+/* ---- sorted sets --------------------------------------------------------------------- */
 
 static bool read_score(lks_rpc_slice word, double *ret)
 {
@@ -166,7 +166,7 @@ static bool read_score(lks_rpc_slice word, double *ret)
     return end == text + word.len && !isnan(*ret);
 }
 
-/* Scores and members alone: no options. */
+/* Takes pairs of score and member, and no options. */
 const char *command_zadd(const command_call *c)
 {
     int64_t n_new = 0;
@@ -177,7 +177,7 @@ const char *command_zadd(const command_call *c)
     for (size_t i = 2; i < c->n; i += 2)
         if (!read_score(c->words[i], &score))
             return "ERR value is not a valid float";
-    if (is_other(c, KEYS_ZSET))
+    if (has_other_type(c, KEYS_ZSET))
         return COMMAND_WRONG_TYPE;
     for (size_t i = 2; i < c->n; i += 2) {
         read_score(c->words[i], &score);
@@ -190,7 +190,7 @@ const char *command_zrem(const command_call *c)
 {
     int64_t n = 0;
 
-    if (is_other(c, KEYS_ZSET))
+    if (has_other_type(c, KEYS_ZSET))
         return COMMAND_WRONG_TYPE;
     for (size_t i = 2; i < c->n; i++)
         n += keys_delete_member(c->keys, c->words[1], c->words[i]) == KEYS_FOUND;
@@ -231,7 +231,7 @@ const char *command_zscore(const command_call *c)
     return NULL;
 }
 
-/* By places alone. */
+/* Supports ranges by index only. */
 const char *command_zrange(const command_call *c)
 {
     bool with_scores = c->n == 5 && command_word_is(c->words[4], "WITHSCORES");

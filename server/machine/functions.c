@@ -1,5 +1,5 @@
-/* Every entry into Lua is protected (lua_cpcall), because an error outside of that ends the process. No C function that
- * Lua calls holds memory of its own while it may raise an error. */
+/* Every entry into Lua is protected (lua_cpcall), because an error outside it ends the process. A C function that Lua
+ * calls owns no memory at a point where it may raise an error. */
 #include "machine/functions.h"
 
 #include <lauxlib.h>
@@ -15,7 +15,7 @@
 
 enum { BYTES_MAX = 64 << 20, INSTRUCTIONS_MAX = 20000000, INSTRUCTIONS_OF_STEP = 10000, DEPTH_MAX = 8 };
 
-/* ---- limits ------------------------------------------------------------------------ */
+/* ---- limits ------------------------------------------------------------------------- */
 
 static void *allocate(void *arg, void *block, size_t old_size, size_t size)
 {
@@ -30,7 +30,7 @@ static void *allocate(void *arg, void *block, size_t old_size, size_t size)
         return NULL;
     void *moved = realloc(block, size);
     if (!moved)
-        return size > old_size ? NULL : block; /* Lua believes that a block can always become smaller */
+        return size > old_size ? NULL : block; /* Lua assumes that shrinking a block never fails */
     f->bytes += size - old_size;
     if (f->bytes > f->use.bytes_max)
         f->use.bytes_max = f->bytes;
@@ -46,11 +46,11 @@ static void on_step(lua_State *L, lua_Debug *debug)
     f->use.instructions += INSTRUCTIONS_OF_STEP;
     if (f->use.instructions < INSTRUCTIONS_MAX)
         return;
-    lua_sethook(L, on_step, LUA_MASKCOUNT, 1); /* again at once, when a pcall of the library has caught it */
+    lua_sethook(L, on_step, LUA_MASKCOUNT, 1); /* fails again at once if a pcall of the library catches the error */
     luaL_error(L, "the function ran for too long");
 }
 
-static void count_from_0(functions *f)
+static void reset_instructions(functions *f)
 {
     f->use.instructions = 0;
     lua_sethook(f->L, on_step, LUA_MASKCOUNT, INSTRUCTIONS_OF_STEP);
@@ -58,7 +58,7 @@ static void count_from_0(functions *f)
 
 /* ---- errors ------------------------------------------------------------------------- */
 
-/* The text of the error value on top, which stays. */
+/* Returns the text of the error value on top of the stack. The error stays there. */
 static const char *error_text(lua_State *L)
 {
     if (lua_istable(L, -1)) {
@@ -70,7 +70,7 @@ static const char *error_text(lua_State *L)
     return text ? text : "an error without text";
 }
 
-/* What is on top when lua_cpcall fails, without a step of Lua that could fail. */
+/* Returns the error text after lua_cpcall has failed. Calls no Lua function that can raise an error. */
 static const char *plain_error(lua_State *L)
 {
     return lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error without text";
@@ -94,7 +94,7 @@ static store_value text_value(lua_State *L, lks_rpc_arena *arena, store_type typ
     return (store_value){.type = type, .string = {memory_copy_in(arena, text, len), len}};
 }
 
-/* Whether the table on top has a text in that field, which is then on top of it. */
+/* Returns whether that field of the table on top is a text. If so, pushes it. */
 static bool has_text(lua_State *L, const char *field)
 {
     lua_pushstring(L, field);
@@ -108,7 +108,7 @@ static bool has_text(lua_State *L, const char *field)
 static store_value table_value(lua_State *L, lks_rpc_arena *arena, int depth)
 {
     if (depth == DEPTH_MAX)
-        luaL_error(L, "the reply is too deep");
+        luaL_error(L, "the reply is nested too deeply");
     if (has_text(L, "err")) {
         store_value value = text_value(L, arena, STORE_ERROR);
         lua_pop(L, 1);
@@ -119,7 +119,7 @@ static store_value table_value(lua_State *L, lks_rpc_arena *arena, int depth)
         lua_pop(L, 1);
         return value;
     }
-    size_t room = lua_objlen(L, -1), n = 0; /* there is a nil behind objlen elements, and there may be one before */
+    size_t room = lua_objlen(L, -1), n = 0; /* a nil follows element objlen; there may also be one before it */
     store_value *element = memory_in(arena, room * sizeof *element);
     for (; n < room; n++) {
         lua_rawgeti(L, -1, (int)n + 1);
@@ -133,10 +133,10 @@ static store_value table_value(lua_State *L, lks_rpc_arena *arena, int depth)
     return (store_value){.type = STORE_ARRAY, .n = n, .element = element};
 }
 
-/* Of the value on top, which stays, as Redis converts it. */
+/* Converts the value on top, as Redis does. The value stays there. */
 static store_value reply_of(lua_State *L, lks_rpc_arena *arena, int depth)
 {
-    luaL_checkstack(L, 4, "the reply is too deep");
+    luaL_checkstack(L, 4, "the reply is nested too deeply");
     switch (lua_type(L, -1)) {
     case LUA_TSTRING:
         return text_value(L, arena, STORE_STRING);
@@ -157,9 +157,9 @@ static store_value error_value(lks_rpc_arena *arena, const char *text)
     return (store_value){.type = STORE_ERROR, .string = {memory_copy_in(arena, text, strlen(text)), strlen(text)}};
 }
 
-/* ---- a call -------------------------------------------------------------------------- */
+/* ---- a call ------------------------------------------------------------------------- */
 
-/* As Redis calls a function: the bases, and the words {argc arg...} of the call (store/fcall.h). */
+/* Pushes the arguments that Redis passes to a function: the bases, and the words {argc arg...} (store/fcall.h). */
 static void push_arguments(lua_State *L, const store_call *call)
 {
     size_t more = call->whole_shard ? 1 : 0;
@@ -183,7 +183,7 @@ static void push_arguments(lua_State *L, const store_call *call)
     }
 }
 
-/* Leaves the flags of a function on its callback's place. */
+/* Pushes the callback of a function and returns its flags. */
 static unsigned push_function(lua_State *L, const functions *f, const char *name)
 {
     lua_rawgeti(L, LUA_REGISTRYINDEX, f->flags);
@@ -237,7 +237,7 @@ const store_value *functions_run(functions *f, keys *k, const functions_hooks *h
                                  .reply = reply};
 
     keys_expire(k, now_us);
-    count_from_0(f);
+    reset_instructions(f);
     f->running = &running;
     if (lua_cpcall(f->L, run_protected, &running) != 0) {
         running.has_failed = true;
@@ -255,9 +255,9 @@ functions_use functions_used(const functions *f)
     return f->use;
 }
 
-/* ---- the state ----------------------------------------------------------------------- */
+/* ---- the state ---------------------------------------------------------------------- */
 
-/* Of the base library: what reads code or files, prints, or runs as another thread is not for functions. */
+/* Removes the functions of the base library that read code or files, print, or run coroutines, and some others. */
 static void hide_globals(lua_State *L)
 {
     static const char *const hidden[] = {"collectgarbage", "coroutine", "dofile",     "getfenv", "gcinfo",
@@ -296,7 +296,7 @@ static int no_new_global(lua_State *L)
     return luaL_error(L, "Attempt to modify a readonly table");
 }
 
-/* From now on a global that is not there is an error, so that a misspelt name, or a library that is not there, is. */
+/* After this call, the use of an unknown global is an error. This finds misspelt names and missing libraries. */
 static void close_globals(lua_State *L)
 {
     lua_createtable(L, 0, 3);
@@ -344,9 +344,9 @@ lks_code functions_open(const char *library_text, size_t len, const char *digest
     if (!f->L) {
         functions_close(f);
         return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO,
-                             "the function library: no memory for its interpreter");
+                             "no memory for the interpreter of the function library");
     }
-    count_from_0(f);
+    reset_instructions(f);
     f->is_loading = true;
     if (lua_cpcall(f->L, load_protected, &l) != 0) {
         lks_code code = lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO, "the function library does not load: %s",

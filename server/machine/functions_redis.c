@@ -1,4 +1,4 @@
-/* The global `redis` of functions. */
+/* The global `redis` for functions. */
 #include <lauxlib.h>
 #include <math.h>
 #include <openssl/evp.h>
@@ -19,7 +19,7 @@ static functions *functions_at(lua_State *L)
 int64_t functions_integer(double number)
 {
     if (isnan(number))
-        return INT64_MIN; /* as the conversion on x86-64 */
+        return INT64_MIN; /* the result on x86-64 */
     if (number >= 9223372036854775808.0 || number < -9223372036854775808.0)
         return INT64_MIN;
     return (int64_t)number;
@@ -49,7 +49,7 @@ static void number_to_text(lua_State *L, int at)
     lua_replace(L, at);
 }
 
-/* Numbers among the n words become text in their places. */
+/* Reads n words from the stack; replaces numbers there by text. Returns false if a word is of another type. */
 static bool read_words(lua_State *L, int n, lks_rpc_slice *words)
 {
     for (int i = 1; i <= n; i++) {
@@ -62,13 +62,13 @@ static bool read_words(lua_State *L, int n, lks_rpc_slice *words)
     return true;
 }
 
-static const char *why_not(const functions_running *r, const command *one, int n)
+static const char *refusal_of(const functions_running *r, const command *known, int n)
 {
-    if (!one)
+    if (!known)
         return "ERR Unknown Redis command called from script";
-    if (one->arity >= 0 ? n != one->arity : n < -one->arity)
+    if (known->arity >= 0 ? n != known->arity : n < -known->arity)
         return "ERR Wrong number of args calling Redis command from script";
-    if (one->writes && r->only_reads)
+    if (known->writes && r->only_reads)
         return "ERR Write commands are not allowed from read-only scripts.";
     return NULL;
 }
@@ -77,23 +77,23 @@ static int run_command(lua_State *L, bool raises)
 {
     const functions_running *r = functions_at(L)->running;
     int n = lua_gettop(L);
-    lks_rpc_slice few[WORDS_FEW];
-    lks_rpc_slice *words = few;
+    lks_rpc_slice on_stack[WORDS_FEW];
+    lks_rpc_slice *words = on_stack;
 
     if (!r)
         return return_error(L, "ERR redis.call/pcall can only be called inside a script invocation", raises);
     if (n == 0)
         return return_error(L, "ERR Please specify at least one argument for this redis.call() call", raises);
     if (n > WORDS_FEW)
-        words = lua_newuserdata(L, (size_t)n * sizeof *words); /* above the words, until this returns */
+        words = lua_newuserdata(L, (size_t)n * sizeof *words); /* above the words, until this function returns */
     if (!read_words(L, n, words))
         return return_error(L, "ERR Lua redis lib command arguments must be strings or integers", raises);
-    const command *one = command_find(words[0]);
-    const char *wrong = why_not(r, one, n);
+    const command *known = command_find(words[0]);
+    const char *wrong = refusal_of(r, known, n);
     const command_call call = {
         .L = L, .keys = r->keys, .hooks = r->hooks, .now_us = r->now_us, .n = (size_t)n, .words = words};
     if (!wrong)
-        wrong = one->run(&call);
+        wrong = known->run(&call);
     return wrong ? return_error(L, wrong, raises) : 1;
 }
 
@@ -107,7 +107,7 @@ static int redis_pcall(lua_State *L)
     return run_command(L, false);
 }
 
-/* pcall, as Redis has it: of an error of redis.call it gives the text. */
+/* pcall as in Redis: for an error of redis.call it returns the text. */
 static int protected_call(lua_State *L)
 {
     luaL_checkany(L, 1);
@@ -124,7 +124,7 @@ static int protected_call(lua_State *L)
     return lua_gettop(L);
 }
 
-/* ---- redis.register_function ----------------------------------------------------------- */
+/* ---- redis.register_function ---------------------------------------------------------- */
 
 static unsigned read_flags(lua_State *L, int at)
 {
@@ -146,7 +146,7 @@ static unsigned read_flags(lua_State *L, int at)
     return flags;
 }
 
-/* The name on top without "_<digest>" at its end. */
+/* Removes "_<digest>" from the end of the name on top. */
 static void drop_digest(lua_State *L, const char *digest)
 {
     size_t len, digest_len = strlen(digest);
@@ -190,7 +190,7 @@ static int register_function(lua_State *L)
     return 0;
 }
 
-/* ---- the rest ---------------------------------------------------------------------------- */
+/* ---- other members -------------------------------------------------------------------- */
 
 static int one_field(lua_State *L, const char *field)
 {
@@ -200,7 +200,7 @@ static int one_field(lua_State *L, const char *field)
     return 1;
 }
 
-/* "-CODE text" and "CODE text" are an error with that code, a word alone is one with ERR. */
+/* "-CODE text" and "CODE text" give an error with that code; a single word gets the code ERR. */
 static int error_reply(lua_State *L)
 {
     if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TSTRING)
@@ -230,13 +230,13 @@ static int sha1hex(lua_State *L)
         return return_error(L, "ERR wrong number of arguments", true);
     const char *data = lua_tolstring(L, 1, &len);
     if (EVP_Digest(data ? data : "", data ? len : 0, digest, NULL, EVP_sha1(), NULL) != 1)
-        return luaL_error(L, "there is no SHA-1");
+        return luaL_error(L, "SHA-1 is not available");
     hex_encode(digest, sizeof digest, text);
     lua_pushlstring(L, text, 2 * (size_t)SHA1_BYTES);
     return 1;
 }
 
-static int nothing(lua_State *L)
+static int do_nothing(lua_State *L)
 {
     (void)L;
     return 0;
@@ -244,15 +244,10 @@ static int nothing(lua_State *L)
 
 void functions_open_redis(lua_State *L, functions *f)
 {
-    static const luaL_Reg members[] = {{"call", redis_call},
-                                       {"pcall", redis_pcall},
-                                       {"register_function", register_function},
-                                       {"error_reply", error_reply},
-                                       {"status_reply", status_reply},
-                                       {"sha1hex", sha1hex},
-                                       {"log", nothing},
-                                       {"setresp", nothing},
-                                       {NULL, NULL}};
+    static const luaL_Reg members[] = {
+        {"call", redis_call},         {"pcall", redis_pcall},         {"register_function", register_function},
+        {"error_reply", error_reply}, {"status_reply", status_reply}, {"sha1hex", sha1hex},
+        {"log", do_nothing},          {"setresp", do_nothing},        {NULL, NULL}};
     static const char *const levels[] = {"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"};
 
     lua_newtable(L);

@@ -1,4 +1,4 @@
-/* What functions.c and functions_redis.c share. */
+/* Shared by functions.c and functions_redis.c. */
 #ifndef LOCKSTOCK_SERVER_MACHINE_FUNCTIONS_STATE_H
 #define LOCKSTOCK_SERVER_MACHINE_FUNCTIONS_STATE_H
 
@@ -9,7 +9,7 @@
 /* Flags of a function. */
 enum { FUNCTIONS_NO_WRITES = 1, FUNCTIONS_ALLOW_OOM = 2 };
 
-/* The call that runs. */
+/* The running call. */
 typedef struct functions_running {
     functions *functions;
     keys *keys;
@@ -24,7 +24,7 @@ typedef struct functions_running {
 struct functions {
     lua_State *L;
     char *digest;
-    int callbacks, flags; /* in the registry: tables of a function's callback and flags, by its name without digest */
+    int callbacks, flags; /* references to tables in the registry; their keys are function names without digest */
     size_t bytes;
     functions_use use;
     bool is_loading;
@@ -34,7 +34,7 @@ struct functions {
 /* Sets the globals `redis` and `pcall`. Called in protected mode. */
 void functions_open_redis(lua_State *L, functions *f);
 
-/* A number of Lua as Redis makes an integer of it: what is behind the point goes. */
+/* Converts a Lua number to an integer as Redis does: it drops the fraction. */
 int64_t functions_integer(double number);
 
 #endif

@@ -1,6 +1,7 @@
 #include "machine/glob.h"
 
-/* Whether a set, whose '[' stands at *at, has the byte; *at moves behind its ']', or to the end without one. */
+/* Returns whether the set that begins with the '[' at *at has the byte. Moves *at past the ']', or to the end if there
+ * is none. */
 static bool set_has(const char **at, const char *end, unsigned char byte)
 {
     const char *c = *at + 1;
@@ -23,7 +24,7 @@ static bool set_has(const char **at, const char *end, unsigned char byte)
     return has != is_not;
 }
 
-/* Whether the pattern's next part, which is no star, matches the byte; *at moves behind it. */
+/* Returns whether the next part of the pattern, which is not a star, matches the byte. Moves *at past that part. */
 static bool matches_byte(const char **at, const char *end, unsigned char byte)
 {
     if (**at == '[')
@@ -41,16 +42,17 @@ bool glob_matches(const char *pattern, size_t pattern_len, const char *text, siz
 {
     const char *at = pattern, *end = pattern + pattern_len;
     const char *c = text, *text_end = text + text_len;
-    const char *behind_star = NULL, *star_text = NULL; /* the last star, and where what it covers ends now */
+    const char *after_star = NULL; /* in the pattern: the last star */
+    const char *star_text = NULL;  /* the end of the text that it covers so far */
 
     while (c < text_end) {
         if (at < end && *at == '*') {
-            behind_star = ++at;
+            after_star = ++at;
             star_text = c;
         } else if (at < end && matches_byte(&at, end, (unsigned char)*c)) {
             c++;
-        } else if (behind_star) {
-            at = behind_star;
+        } else if (after_star) {
+            at = after_star;
             c = ++star_text;
         } else {
             return false;

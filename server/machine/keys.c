@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "memory.h"
 
-/* ---- order and sizes ------------------------------------------------------------- */
+/* ---- order and sizes -------------------------------------------------------------- */
 
 int keys_compare(lks_rpc_slice a, lks_rpc_slice b)
 {
@@ -68,17 +68,17 @@ uint64_t keys_changes(const keys *k)
 
 /* ---- the array of entries --------------------------------------------------------- */
 
-/* The place of the first entry that is not before the name. */
-static size_t place_of(const keys *k, lks_rpc_slice name, bool *is_there)
+/* Returns the index of the first entry that is not before the name. */
+static size_t place_of(const keys *k, lks_rpc_slice name, bool *exists)
 {
     size_t from = 0, to = k->n;
 
-    *is_there = false;
+    *exists = false;
     while (from < to) {
         size_t middle = from + (to - from) / 2;
         int order = keys_compare(k->entries[middle]->seen.name, name);
         if (order == 0) {
-            *is_there = true;
+            *exists = true;
             return middle;
         }
         if (order < 0)
@@ -91,10 +91,10 @@ static size_t place_of(const keys *k, lks_rpc_slice name, bool *is_there)
 
 entry *keys_entry_of(const keys *k, lks_rpc_slice name)
 {
-    bool is_there;
-    size_t place = place_of(k, name, &is_there);
+    bool exists;
+    size_t place = place_of(k, name, &exists);
 
-    return is_there ? k->entries[place] : NULL;
+    return exists ? k->entries[place] : NULL;
 }
 
 entry *keys_entry_as(const keys *k, lks_rpc_slice name, keys_type type, keys_found *found)
@@ -105,8 +105,8 @@ entry *keys_entry_as(const keys *k, lks_rpc_slice name, keys_type type, keys_fou
     return *found == KEYS_FOUND ? e : NULL;
 }
 
-/* The entry at `place` follows another one, or none, from now on. */
-static void share_with_before(keys *k, size_t place)
+/* Updates the common prefix of the entry at `place`, whose predecessor has changed. */
+static void update_shared(keys *k, size_t place)
 {
     if (place >= k->n)
         return;
@@ -138,15 +138,15 @@ static entry *insert_at(keys *k, size_t place, lks_rpc_slice name, keys_type typ
     k->entries[place] = e;
     k->n++;
     k->bytes += entry_bytes(e);
-    share_with_before(k, place);
-    share_with_before(k, place + 1);
+    update_shared(k, place);
+    update_shared(k, place + 1);
     return e;
 }
 
 entry *keys_insert(keys *k, lks_rpc_slice name, keys_type type)
 {
-    bool is_there;
-    size_t place = place_of(k, name, &is_there);
+    bool exists;
+    size_t place = place_of(k, name, &exists);
 
     return insert_at(k, place, name, type);
 }
@@ -165,13 +165,13 @@ static void free_entry(entry *e)
 
 void keys_remove(keys *k, entry *e)
 {
-    bool is_there;
-    size_t place = place_of(k, e->seen.name, &is_there);
+    bool exists;
+    size_t place = place_of(k, e->seen.name, &exists);
 
     k->bytes -= entry_bytes(e);
     k->n--;
     memmove(k->entries + place, k->entries + place + 1, (k->n - place) * sizeof(entry *));
-    share_with_before(k, place);
+    update_shared(k, place);
     heap_clear(&k->ends, &e->end);
     free_entry(e);
 }
@@ -206,7 +206,8 @@ const keys_entry *keys_at(const keys *k, size_t i)
     return &k->entries[i]->seen;
 }
 
-/* The highest hash of the first `count` keys from the cursor on, by their hashes. Returns how many there are. */
+/* *last: the highest hash of the first `count` keys from the cursor on, in the order of hashes. Returns their number,
+ * at most `count`. */
 static size_t last_of_step(const keys *k, uint64_t cursor, size_t count, uint64_t *last)
 {
     uint64_t least[KEYS_SCAN_MAX];

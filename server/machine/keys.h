@@ -1,8 +1,8 @@
-/* The keys of one group, as Redis keeps them: strings, hashes and sorted sets, each with an optional end. A key is
- * found by its name in a sorted array; a field or a member by a hash table.
+/* The keys of one group, as in Redis: strings, hashes and sorted sets, each with an optional expiry (its end). A key is
+ * found by name in a sorted array; a field or a member in a hash table.
  *
- * Times are microseconds of the group's own time, which the caller chooses. A key whose end has passed is there until
- * keys_expire. Used by one thread at a time. Out of memory ends the process (memory.h). Slices that are returned point
+ * Times are microseconds of the group's time, which the caller passes. A key whose end has passed stays until
+ * keys_expire. Used by one thread at a time. If memory runs out, the process ends (memory.h). Returned slices point
  * into the keys, and are valid until the next change. */
 #ifndef LOCKSTOCK_SERVER_MACHINE_KEYS_H
 #define LOCKSTOCK_SERVER_MACHINE_KEYS_H
@@ -17,23 +17,23 @@ typedef struct keys keys;
 
 typedef enum keys_type { KEYS_STRING = 1, KEYS_HASH, KEYS_ZSET } keys_type;
 
-/* Whether a key, field or member is there. WRONG_TYPE: the key has another type, and nothing was changed. */
+/* Whether a key, field or member exists. WRONG_TYPE: the key has another type, and nothing was changed. */
 typedef enum keys_found { KEYS_WRONG_TYPE = -1, KEYS_ABSENT, KEYS_FOUND } keys_found;
 
 typedef struct keys_entry {
     lks_rpc_slice name;
     keys_type type;
-    int64_t end_us; /* 0: it does not end; never negative */
+    int64_t end_us; /* 0: it does not expire; never negative */
 } keys_entry;
 
 /* A field of a hash, or a member of a sorted set. */
 typedef struct keys_item {
     lks_rpc_slice name;
-    lks_rpc_slice value; /* of a field */
-    double score;        /* of a member */
+    lks_rpc_slice value; /* only of a field */
+    double score;        /* only of a member */
 } keys_item;
 
-/* No keys. The caller frees. */
+/* Returns an empty set of keys. The caller frees it. */
 keys *keys_new(void);
 
 /* Takes NULL. */
@@ -41,64 +41,64 @@ void keys_free(keys *k);
 
 size_t keys_count(const keys *k);
 
-/* The size of what keys_pack writes. O(1). */
+/* How many bytes keys_pack writes. O(1). */
 size_t keys_bytes(const keys *k);
 
-/* How many writes have changed the keys since keys_new or keys_unpack. keys_expire is none: every reader of the keys
- * comes to the same by itself. */
+/* How many writes have changed the keys since keys_new or keys_unpack. keys_expire does not count: every reader of the
+ * keys gets the same result from its own call. */
 uint64_t keys_changes(const keys *k);
 
-/* Removes the keys that have ended: those whose end is before now_us, as Redis does it. */
+/* Removes the keys whose end is before now_us, as Redis does. */
 void keys_expire(keys *k, int64_t now_us);
 
 /* ---- any key ------------------------------------------------------------------- */
 
-/* NULL: no such key. */
+/* Returns NULL if there is no such key. */
 const keys_entry *keys_find(const keys *k, lks_rpc_slice name);
 
-/* The i-th key in the order of the names' bytes; i < keys_count. */
+/* Returns the i-th key, in the byte order of names; i < keys_count. */
 const keys_entry *keys_at(const keys *k, size_t i);
 
 enum { KEYS_SCAN_MAX = 64 };
 
-/* Gives about `count` keys, from 1 to KEYS_SCAN_MAX, to `take`, and moves *cursor: 0 at first, and 0 again after the
- * last; it has 48 bits at most, for the 12 hex digits of a page token. A key that is there during all steps is given
- * once, whatever else changes between the steps. O(keys). */
+/* Passes about `count` keys, from 1 to KEYS_SCAN_MAX, to `take`, and moves *cursor: 0 at first, and 0 again after the
+ * last. The cursor has at most 48 bits, so it fits in the 12 hex digits of a page token. A key that exists during all
+ * steps is passed once, whatever else changes between the steps. O(keys). */
 void keys_scan(const keys *k, uint64_t *cursor, size_t count, void (*take)(void *arg, const keys_entry *key),
                void *arg);
 
-/* Returns whether there was such a key. */
+/* Returns whether the key existed. */
 bool keys_delete(keys *k, lks_rpc_slice name);
 
-/* Sets when a key ends; 0: never. Returns whether there is such a key. */
+/* Sets when a key expires; 0: never. Returns whether the key exists. */
 bool keys_set_end(keys *k, lks_rpc_slice name, int64_t end_us);
 
 /* ---- strings ------------------------------------------------------------------- */
 
-enum { KEYS_KEEP_END = -1 }; /* instead of an end: it stays */
+enum { KEYS_KEEP_END = -1 }; /* as end_us: leave the end as it is */
 
 keys_found keys_get(const keys *k, lks_rpc_slice name, lks_rpc_slice *ret);
 
-/* Makes or replaces a key of any type. */
+/* Creates the key, or replaces a key of any type. */
 void keys_set(keys *k, lks_rpc_slice name, lks_rpc_slice value, int64_t end_us);
 
-/* Writes bytes into a string from offset `at`, after zeros where it is shorter; makes the key when `bytes` is not
- * empty. *len: its length then; 0: no such key. */
+/* Writes bytes into a string from offset `at`. Pads a shorter string with zeros. Creates the key if it is missing and
+ * `bytes` is not empty. *len: the length then; 0 if there is no such key. */
 keys_found keys_overwrite(keys *k, lks_rpc_slice name, size_t at, lks_rpc_slice bytes, size_t *len);
 
 /* ---- hashes -------------------------------------------------------------------- */
 
-/* Fields have the order in which they came; a new value does not move a field. */
+/* Fields keep the order in which they were added; a new value does not move a field. */
 
 keys_found keys_field(const keys *k, lks_rpc_slice name, lks_rpc_slice field, lks_rpc_slice *ret);
 
-/* Returns KEYS_FOUND when the field was there, KEYS_ABSENT when it is new. */
+/* Returns KEYS_FOUND if the field existed, KEYS_ABSENT if it is new. */
 keys_found keys_set_field(keys *k, lks_rpc_slice name, lks_rpc_slice field, lks_rpc_slice value);
 
-/* Returns KEYS_FOUND when the field was there. A hash without fields is no key. */
+/* Returns KEYS_FOUND if the field existed. Deleting the last field deletes the key. */
 keys_found keys_delete_field(keys *k, lks_rpc_slice name, lks_rpc_slice field);
 
-/* The first of the n fields; the next one is keys_next_field, NULL after the last. */
+/* *first: the first of n fields. keys_next_field returns the next one, NULL after the last. */
 keys_found keys_fields(const keys *k, lks_rpc_slice name, const keys_item **first, size_t *n);
 const keys_item *keys_next_field(const keys_item *field);
 
@@ -106,22 +106,22 @@ const keys_item *keys_next_field(const keys_item *field);
 
 keys_found keys_score(const keys *k, lks_rpc_slice name, lks_rpc_slice member, double *ret);
 
-/* Returns KEYS_FOUND when the member was there, KEYS_ABSENT when it is new. The score is not NaN. */
+/* Returns KEYS_FOUND if the member existed, KEYS_ABSENT if it is new. The score must not be NaN. */
 keys_found keys_set_member(keys *k, lks_rpc_slice name, lks_rpc_slice member, double score);
 
-/* Returns KEYS_FOUND when the member was there. A set without members is no key. */
+/* Returns KEYS_FOUND if the member existed. Deleting the last member deletes the key. */
 keys_found keys_delete_member(keys *k, lks_rpc_slice name, lks_rpc_slice member);
 
-/* The n members, by score, those of one score by their bytes. */
+/* *members: the n members, sorted by score; equal scores are sorted by the bytes of the member. */
 keys_found keys_members(const keys *k, lks_rpc_slice name, const keys_item *const **members, size_t *n);
 
 /* ---- as bytes ------------------------------------------------------------------ */
 
-/* Writes keys_bytes bytes, and returns their end. Equal keys give equal bytes; the order of a hash's fields is a part of
- * what is equal. O(bytes). */
+/* Writes keys_bytes bytes, and returns their end. Equal keys give equal bytes; for equality the order of the fields of
+ * a hash counts. O(bytes). */
 char *keys_pack(const keys *k, char *at);
 
-/* The keys that keys_pack has written; NULL: these are other bytes, whatever they are. The caller frees. */
+/* Reads what keys_pack has written. Returns NULL for any other bytes. The caller frees. */
 keys *keys_unpack(const void *data, size_t len);
 
 #endif

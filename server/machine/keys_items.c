@@ -1,5 +1,5 @@
-/* Fields of hashes and members of sorted sets. Invariant: uthash has all items of an entry, those of a hash in the order
- * in which they came; `members` has those of a sorted set in their order. */
+/* Fields of hashes and members of sorted sets. Invariant: uthash has all items of an entry, fields in the order in
+ * which they were added; `members` has the members of a sorted set, sorted. */
 #include "machine/keys_state.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ item *keys_item_of(const entry *e, lks_rpc_slice name)
     return it;
 }
 
-/* The place of the first member that is not before this one. */
+/* Returns the index of the first member that is not before this one. */
 static size_t place_of(const entry *e, const keys_item *member)
 {
     size_t from = 0, to = e->n_items;
@@ -104,7 +104,7 @@ void keys_free_items(entry *e)
 {
     item *it = e->items;
 
-    HASH_CLEAR(hh, e->items); /* which leaves the items and their order */
+    HASH_CLEAR(hh, e->items); /* does not free the items or unlink them */
     while (it) {
         item *next = it->hh.next;
         free_item(it);
@@ -115,7 +115,7 @@ void keys_free_items(entry *e)
     e->n_items = e->room = e->item_bytes = 0;
 }
 
-/* The item of a key of that type. NULL: it is absent, or the key has another type, as *found says. */
+/* Returns the item of a key of that type, or NULL if it is absent or the key has another type; *found tells which. */
 static item *find_item(const keys *k, lks_rpc_slice name, keys_type type, lks_rpc_slice item_name, entry **e,
                        keys_found *found)
 {
@@ -200,7 +200,7 @@ keys_found keys_fields(const keys *k, lks_rpc_slice name, const keys_item **firs
 
 const keys_item *keys_next_field(const keys_item *field)
 {
-    const item *it = (const item *)(const void *)field; /* its first member */
+    const item *it = (const item *)(const void *)field; /* `seen` is the first member */
     const item *next = it->hh.next;
 
     return next ? &next->seen : NULL;
@@ -224,7 +224,7 @@ keys_found keys_set_member(keys *k, lks_rpc_slice name, lks_rpc_slice member, do
     keys_found found;
     entry *e = keys_entry_as(k, name, KEYS_ZSET, &found);
 
-    score += 0.0; /* one zero */
+    score += 0.0; /* turns -0 into 0 */
     if (found == KEYS_WRONG_TYPE)
         return found;
     if (!e)

@@ -1,16 +1,16 @@
-/* The packed form, with the numbers and texts of packed.h; an end and a score take 8 bytes, little-endian.
+/* The packed form, made of numbers and texts as in packed.h. An end and a score take 8 bytes, little-endian.
  *
  *   keys    'K' 1 number-of-keys key...
  *   key     kind shared rest-length rest [end] value
  *             kind    1 string, 2 hash, 3 sorted set; plus 0x10 when the key has an end
- *             shared  how many bytes of the name are those of the name before; `rest` has the others
- *             end     microseconds, an integer over 0
+ *             shared  length of the common prefix with the previous name; `rest` has the other bytes
+ *             end     microseconds, more than 0
  *   value   string       length bytes
- *           hash         number-of-fields (length field length value)...    in the order in which the fields came
- *           sorted set   number-of-members (score length member)...         in their order; a score is a double
+ *           hash         number-of-fields (length field length value)...    in the order in which fields were added
+ *           sorted set   number-of-members (score length member)...         sorted; a score is a double
  *
- * Keys are in the order of their names. A hash or sorted set has an item at least. So equal keys have one packed form,
- * and keys_unpack refuses any other. */
+ * Keys are sorted by name. A hash or sorted set has at least one item. So equal keys have one packed form, and
+ * keys_unpack refuses any other. */
 #include "machine/keys_state.h"
 
 #include <math.h>
@@ -111,7 +111,7 @@ static void read_value(packed_reader *r, entry *e)
         read_item(r, e);
 }
 
-/* The name of the next key, to be freed. */
+/* Reads the name of the next key. The caller frees it. */
 static char *read_name(packed_reader *r, const keys *k, size_t *len)
 {
     const lks_rpc_slice last = k->n > 0 ? k->entries[k->n - 1]->seen.name : (lks_rpc_slice){"", 0};

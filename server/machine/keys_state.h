@@ -1,4 +1,4 @@
-/* What keys.c, keys_items.c and keys_pack.c share. */
+/* Shared by keys.c, keys_items.c and keys_pack.c. */
 #ifndef LOCKSTOCK_SERVER_MACHINE_KEYS_STATE_H
 #define LOCKSTOCK_SERVER_MACHINE_KEYS_STATE_H
 
@@ -16,25 +16,25 @@ typedef struct item {
 
 typedef struct entry {
     keys_entry seen;
-    struct timer end; /* its at_ns is the end in us: the heap compares only */
+    struct timer end; /* at_ns has microseconds here: the heap only compares */
     uint64_t hash;    /* for keys_scan */
-    size_t shared;    /* bytes at the beginning of the name that are those of the name before */
-    char *value;      /* a string */
+    size_t shared;    /* length of the common prefix with the previous name */
+    char *value;      /* of a string */
     size_t len;
     item *items; /* fields or members */
     size_t n_items, room;
-    size_t item_bytes; /* what they take when packed */
-    item **members;    /* in their order */
+    size_t item_bytes; /* packed size of all items */
+    item **members;    /* sorted */
     char name[];
 } entry;
 
-/* Invariant: entries are in the order of their names, each once; a hash or sorted set has an item at least; `bytes` is
- * what keys_pack writes. */
+/* Invariant: entries are sorted by name, without duplicates; a hash or sorted set has at least one item; `bytes` is the
+ * number of bytes that keys_pack writes, without the head. */
 struct keys {
     entry **entries;
     size_t n, room;
     struct heap ends;
-    size_t bytes; /* without the head */
+    size_t bytes;
     uint64_t changes;
 };
 
@@ -43,29 +43,29 @@ enum { KEYS_HEAD_BYTES = 2, KEYS_HASH_BITS = 47 };
 int keys_compare(lks_rpc_slice a, lks_rpc_slice b);
 int keys_compare_members(const keys_item *a, const keys_item *b);
 
-/* How many bytes the beginnings of both have in common. */
+/* The length of the common prefix. */
 size_t keys_common(lks_rpc_slice a, lks_rpc_slice b);
 
 entry *keys_entry_of(const keys *k, lks_rpc_slice name);
 
-/* The entry of that type; NULL: it is absent, or has another type, as *found says. */
+/* Returns NULL if the key is absent or has another type; *found tells which. */
 entry *keys_entry_as(const keys *k, lks_rpc_slice name, keys_type type, keys_found *found);
 
-/* A new entry, without value and items yet, at its place; there is none of that name. */
+/* Adds an entry without value and items, at its place in the order. The name must be new. */
 entry *keys_insert(keys *k, lks_rpc_slice name, keys_type type);
 
-/* A new entry behind all others. */
+/* The same, after all others. */
 entry *keys_append(keys *k, lks_rpc_slice name, keys_type type);
 
 void keys_remove(keys *k, entry *e);
 
-/* Around a change of an entry's value, items or end: keeps `bytes`. */
+/* Call these around a change of an entry's value, items or end: they keep `bytes` right. */
 void keys_before_change(keys *k, const entry *e);
 void keys_after_change(keys *k, const entry *e);
 
 void keys_move_end(keys *k, entry *e, int64_t end_us);
 
-/* In keys_items.c. Both keep item_bytes and n_items, but not `bytes`. An added member goes to `place`. */
+/* keys_items.c. They update item_bytes and n_items, but not `bytes`. keys_add_item puts a member at `place`. */
 item *keys_item_of(const entry *e, lks_rpc_slice name);
 item *keys_add_item(entry *e, lks_rpc_slice name, lks_rpc_slice value, double score, size_t place);
 void keys_free_items(entry *e);

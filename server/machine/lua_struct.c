@@ -13,7 +13,7 @@ enum { NUMBER_BYTES_MAX = 8, DIGITS_MAX = 9 };
 typedef struct option {
     char kind; /* 'i' for all integers */
     bool is_signed;
-    size_t size; /* of c: what stands behind it */
+    size_t size; /* of c: the number after it */
 } option;
 
 typedef struct format {
@@ -22,15 +22,15 @@ typedef struct format {
     bool big_endian;
 } format;
 
-static size_t read_size(format *f, size_t otherwise)
+static size_t read_size(format *f, size_t default_size)
 {
     size_t size = 0;
 
     if (!isdigit((unsigned char)*f->at))
-        return otherwise;
+        return default_size;
     for (int digits = 0; isdigit((unsigned char)*f->at); digits++) {
         if (digits == DIGITS_MAX)
-            luaL_error(f->L, "a size of the format is too large");
+            luaL_error(f->L, "a size in the format is too large");
         size = 10 * size + (size_t)(*f->at++ - '0');
     }
     return size;
@@ -54,7 +54,7 @@ static size_t integer_size(format *f, char kind)
     return size;
 }
 
-/* The next option that stands for data; false: the format has ended. */
+/* Reads the next option that packs data. Returns false at the end of the format. */
 static bool next_option(format *f, option *o)
 {
     while (*f->at == ' ' || *f->at == '<' || *f->at == '>') {
@@ -107,7 +107,7 @@ static void add_bits(const format *f, luaL_Buffer *b, uint64_t bits, size_t size
         luaL_addchar(b, (char)(bits >> 8 * (f->big_endian ? size - 1 - i : i)));
 }
 
-/* A number beyond the range of 64 bits, for which Redis does what its compiler did, becomes the nearest in it. */
+/* Replaces a number that does not fit in 64 bits by the nearest one that does. Redis leaves this to its compiler. */
 static uint64_t integer_bits(double number)
 {
     if (number != number)
@@ -137,7 +137,7 @@ static int pack(lua_State *L)
     option o;
     int arg = 2;
 
-    lua_pushnil(L); /* the buffer's parts are no arguments */
+    lua_pushnil(L); /* so a missing argument is nil, and not a part of the buffer */
     luaL_buffinit(L, &b);
     while (next_option(&f, &o)) {
         if (o.kind == 'x') {
@@ -194,14 +194,14 @@ static void push_number(lua_State *L, const format *f, const char *from, const o
         memcpy(&number, &bits, sizeof number);
         lua_pushnumber(L, number);
     } else {
-        uint32_t half = (uint32_t)bits;
+        uint32_t low_bits = (uint32_t)bits;
         float number;
-        memcpy(&number, &half, sizeof number);
+        memcpy(&number, &low_bits, sizeof number);
         lua_pushnumber(L, (lua_Number)number);
     }
 }
 
-/* What c0 takes: the number before, which goes. */
+/* Returns the size for c0: pops the previous value. */
 static size_t size_before(lua_State *L)
 {
     if (lua_gettop(L) < 3 || !lua_isnumber(L, -1))
@@ -212,7 +212,7 @@ static size_t size_before(lua_State *L)
     return (size_t)size;
 }
 
-/* Text from `from` on, of which `left` bytes are there. Returns how many it takes. */
+/* Pushes the text at `from`, where `left` bytes follow. Returns how many bytes it has read. */
 static size_t push_text(lua_State *L, const option *o, const char *from, size_t left)
 {
     size_t size = o->size;

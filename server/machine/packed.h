@@ -1,5 +1,5 @@
-/* Numbers and texts as bytes: a number is LEB128 without needless bytes, of at most 2^63 - 1; a text has its length before
- * it. What is written has one form, and reading refuses any other. */
+/* Numbers and texts as bytes. A number is LEB128 in its shortest form, at most 2^63 - 1. The length of a text precedes
+ * it. A value has one packed form; the reader refuses any other. */
 #ifndef LOCKSTOCK_SERVER_MACHINE_PACKED_H
 #define LOCKSTOCK_SERVER_MACHINE_PACKED_H
 
@@ -20,7 +20,7 @@ char *packed_put_bytes(char *at, lks_rpc_slice bytes);
 char *packed_put_text(char *at, lks_rpc_slice text);
 char *packed_put_fixed(char *at, uint64_t bits); /* PACKED_FIXED_BYTES, little-endian */
 
-/* After a failure every read fails, and gives 0 or an empty text. */
+/* After a failure every read fails, and returns 0 or an empty text. */
 typedef struct packed_reader {
     const unsigned char *at, *end;
     bool failed;
@@ -33,7 +33,7 @@ void packed_refuse_unless(packed_reader *r, bool is_right);
 
 unsigned packed_byte(packed_reader *r);
 uint64_t packed_number(packed_reader *r);
-lks_rpc_slice packed_text(packed_reader *r); /* a slice of what is read */
+lks_rpc_slice packed_text(packed_reader *r); /* a slice of the data */
 uint64_t packed_fixed(packed_reader *r);
 
 #endif

@@ -1,7 +1,7 @@
-/* Invariant: calls of a group run in the order in which they came, over the state of one version, and are answered only
- * after the ensemble has confirmed that version: by replacing it, or by checking that it is still the last one.
+/* Invariant: the calls of a group run in the order of their arrival, over the state of one version. They are answered
+ * only after the ensemble has confirmed that version: it has replaced it, or checked that it is still the last one.
  *
- * What was sent and not confirmed is decided by the next read: stored_write_of says whether it was applied. */
+ * If the outcome of a write is unknown, the next read decides: stored_write_of tells whether it was applied. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +21,10 @@
 #include "store/value.h"
 
 enum {
-    CALLS_AT_ONCE = 64,      /* of a group in one write */
-    FULL_BYTES = 512 * 1024, /* then only calls that free something run; a node may have 1 MiB */
-    MANY_BYTES = 32 * 1024,  /* then records of spent tokens are kept for a shorter time */
-    KEPT_GROUPS = 16384,     /* in memory, besides those with calls, waiters or holders */
+    CALLS_AT_ONCE = 64,      /* of a group, in one write */
+    FULL_BYTES = 512 * 1024, /* above this, only calls that free something run; a node may have 1 MiB */
+    MANY_BYTES = 32 * 1024,  /* above this, records of spent tokens are kept for a shorter time */
+    KEPT_GROUPS = 16384,     /* in memory; groups with calls, waiters or holders may exceed it */
     TOKEN_SPENT = 'X',
 };
 #define TOKEN_RETAIN_US INT64_C(600000000) /* as in functions/lock_names.lua */
@@ -64,7 +64,7 @@ static void free_group(group *g)
     free(g);
 }
 
-/* The state in a token's record (the layout is that of functions/lock_names.lua); 0: the key is of something else. */
+/* The state in the record of a token (functions/lock_names.lua has the layout); 0: the key is not such a record. */
 static char token_state(const group *g, const keys_entry *key)
 {
     static const char prefix[] = "lock:t:";
@@ -92,21 +92,21 @@ static bool is_held(const group *g)
     return false;
 }
 
-/* A group that is held stays: its time would be lost, and each time that it is found again its leases would begin
- * anew. */
-static bool can_go(const group *g)
+/* A group with holders stays in memory: otherwise its time would be lost, and its leases would begin again each
+ * time that it is read. */
+static bool can_be_evicted(const group *g)
 {
-    return g->asked == 0 && TAILQ_EMPTY(&g->waiting) && TAILQ_EMPTY(&g->running) && !g->has_waiters &&
+    return g->refs == 0 && TAILQ_EMPTY(&g->waiting) && TAILQ_EMPTY(&g->running) && !g->has_waiters &&
            (g->state == GROUP_STALE || g->state == GROUP_KNOWN) && !is_held(g);
 }
 
-static void forget_oldest(quorum *q)
+static void evict_oldest(quorum *q)
 {
     group *g = TAILQ_FIRST(&q->cache);
 
     if (q->n_groups <= KEPT_GROUPS || !g)
         return;
-    if (can_go(g)) {
+    if (can_be_evicted(g)) {
         free_group(g);
     } else {
         TAILQ_REMOVE(&q->cache, g, in_cache);
@@ -127,7 +127,7 @@ group *group_find(quorum *q, lks_rpc_slice base)
     if (g) {
         TAILQ_REMOVE(&q->cache, g, in_cache);
     } else {
-        forget_oldest(q);
+        evict_oldest(q);
         g = memory_alloc(sizeof *g + base.len + 1);
         g->quorum = q;
         g->version = -1;
@@ -175,7 +175,7 @@ static void deliver_own(group *g)
     free_messages(g);
 }
 
-/* Messages of other servers, which a read has brought. */
+/* Delivers the messages of other servers after a read. */
 static void deliver_read(group *g)
 {
     const quorum_options *options = &g->quorum->options;
@@ -200,12 +200,12 @@ static bool has_prefix(lks_rpc_slice text, const char *prefix)
     return text.len >= strlen(prefix) && memcmp(text.data, prefix, strlen(prefix)) == 0;
 }
 
-static bool says(lks_rpc_slice text, const char *word)
+static bool equals(lks_rpc_slice text, const char *word)
 {
     return text.len == strlen(word) && has_prefix(text, word);
 }
 
-/* The server of a channel; len 0: it is no such channel. */
+/* The server that a channel wakes; len 0: it is not such a channel. */
 static lks_rpc_slice server_of(lks_rpc_slice channel)
 {
     const size_t len = strlen(WAKE_CHANNEL);
@@ -219,7 +219,7 @@ static bool is_subscribed(void *arg, lks_rpc_slice channel)
     const group *g = arg;
     const lks_rpc_slice server = server_of(channel);
 
-    return says(server, g->quorum->options.server) || nodes_server_is_alive(g->quorum->nodes, server);
+    return equals(server, g->quorum->options.server) || nodes_server_is_alive(g->quorum->nodes, server);
 }
 
 static void keep_for_this_server(group *g, lks_rpc_slice text)
@@ -231,17 +231,17 @@ static void keep_for_this_server(group *g, lks_rpc_slice text)
     TAILQ_INSERT_TAIL(&g->own, m, in_all);
 }
 
-/* Only a ForceRelease tells all servers: write.c and nodes.c pass that on. */
+/* Only a ForceRelease publishes to all servers: write.c and nodes.c pass that on. */
 static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
 {
     group *g = arg;
     const lks_rpc_slice server = server_of(channel);
 
-    if (says(server, EVERY_SERVER)) {
+    if (equals(server, EVERY_SERVER)) {
         g->forces = true;
         return 1;
     }
-    if (says(server, g->quorum->options.server)) {
+    if (equals(server, g->quorum->options.server)) {
         keep_for_this_server(g, text);
         return 1;
     }
@@ -253,7 +253,7 @@ static int64_t publish(void *arg, lks_rpc_slice channel, lks_rpc_slice text)
 
 /* ---- reading --------------------------------------------------------------------------- */
 
-static void take_back(group *g)
+static void requeue_running(group *g)
 {
     pending *p;
 
@@ -268,7 +268,8 @@ static void take_back(group *g)
     free_messages(g);
 }
 
-/* A call that was refused before it ran, as when the group is full, or what the function replied. */
+/* The result of a call: the reply of the function, or an error that refused the call before it ran, as when the group
+ * is full. */
 static store_result result_of(const pending *p)
 {
     const lks_rpc_slice text = p->reply->string;
@@ -291,7 +292,7 @@ static void answer_calls(group *g)
 
     while ((p = TAILQ_FIRST(&g->running))) {
         TAILQ_REMOVE(&g->running, p, in_list);
-        if (!p->done) { /* it ended at its deadline, and its call is gone */
+        if (!p->done) { /* it ended at its deadline, and its call was freed */
             quorum_drop(p);
             continue;
         }
@@ -300,7 +301,7 @@ static void answer_calls(group *g)
     }
 }
 
-/* Whether this server parks calls for the group: the hash of a queue has it as a field. */
+/* Sets whether this server parks calls for the group: then the hash of a queue has a field "@<server>". */
 static void look_for_waiters(group *g)
 {
     const keys *k = g->known.keys;
@@ -316,21 +317,21 @@ static void look_for_waiters(group *g)
 
 static void watch(group *g);
 
-/* A group that is KNOWN again: what else is to do with it. */
+/* The group is KNOWN again: sets a watch if it needs one, and runs waiting calls. */
 static void settle(group *g)
 {
     look_for_waiters(g);
     if (g->has_waiters && !g->watches)
         watch(g);
     if (!TAILQ_EMPTY(&g->waiting))
-        quorum_todo(g);
+        quorum_queue_group(g);
 }
 
 static void become_stale(group *g)
 {
     g->state = GROUP_STALE;
     if (!TAILQ_EMPTY(&g->waiting) || !TAILQ_EMPTY(&g->running) || g->has_waiters)
-        quorum_todo(g);
+        quorum_queue_group(g);
 }
 
 static int64_t wall_us(void)
@@ -341,8 +342,9 @@ static int64_t wall_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* The group begins: its fences must be above those of an earlier group of that name, and are comparable with Redis'. */
-static void begin(group *g, uint64_t now_ns)
+/* Begins a new group. Its fences must be above those of an earlier group with that name, and comparable with those of
+ * Redis. */
+static void begin_group(group *g, uint64_t now_ns)
 {
     const int64_t floor_us = nodes_floor_us(g->quorum->nodes), now_us = wall_us();
     const int64_t known_us = g->clock.at_ns ? group_clock_now(&g->clock, now_ns) : 0;
@@ -355,23 +357,23 @@ static void begin(group *g, uint64_t now_ns)
     g->heard = 0;
 }
 
-/* What was in doubt is decided now. */
-static void decide(group *g)
+/* After a read: decides whether the write in doubt was applied. */
+static void settle_doubt(group *g)
 {
     const uint64_t last = stored_write_of(&g->known, g->quorum->options.server);
     const bool applied = g->in_doubt && last == g->write;
 
     g->in_doubt = false;
-    g->write = last > g->write ? last : g->write; /* the group may have been forgotten here meanwhile */
+    g->write = last > g->write ? last : g->write; /* this server may have evicted the group since that write */
     if (applied) {
         answer_calls(g);
         deliver_own(g);
     } else {
-        take_back(g);
+        requeue_running(g);
     }
 }
 
-/* Whether the write that was read is one that this server has read before, or made itself. */
+/* Whether this server has read the last write before, or made it itself. */
 static bool was_seen(const group *g, int32_t version)
 {
     const stored_group *s = &g->known;
@@ -397,7 +399,7 @@ static void take_read(group *g, zk_code code, const char *data, size_t len, int3
         g->version = version;
         g->version_us = g->known.time_us;
     } else if (code == ZK_NO_NODE) {
-        begin(g, now_ns);
+        begin_group(g, now_ns);
     } else if (code == ZK_NO_AUTH || code == ZK_REFUSED) {
         group_refuse(g, code == ZK_NO_AUTH ? quorum_denied : quorum_refused);
         return;
@@ -406,9 +408,9 @@ static void take_read(group *g, zk_code code, const char *data, size_t len, int3
         return;
     }
     g->state = GROUP_KNOWN;
-    g->floor_version = nodes_floor_version(g->quorum->nodes); /* its answer came before this one */
+    g->floor_version = nodes_floor_version(g->quorum->nodes); /* the floor was read before this answer */
     g->was_stale = false;
-    decide(g);
+    settle_doubt(g);
     deliver_read(g);
     settle(g);
 }
@@ -418,13 +420,13 @@ static void on_read(void *arg, zk_code code, const char *data, size_t len, int32
     group *g = arg;
 
     take_read(g, code, data, len, version);
-    g->asked--;
+    g->refs--;
 }
 
 static void read_group(group *g)
 {
     g->state = GROUP_READING;
-    g->asked++;
+    g->refs++;
     (g->was_stale || g->in_doubt ? zk_sync_get : zk_get)(g->quorum->zookeeper, g->path, on_read, g);
 }
 
@@ -434,18 +436,18 @@ static void on_watched(void *arg, zk_code code, int32_t version)
 {
     group *g = arg;
 
-    g->asked--;
+    g->refs--;
     if (code != ZK_OK && code != ZK_NO_NODE)
         g->watches = false;
     else if (g->state == GROUP_KNOWN && g->version != (code == ZK_OK ? version : -1))
         become_stale(g);
 }
 
-/* To be noticed: the next write by anybody. */
+/* Sets a watch that reports the next write by any server. */
 static void watch(group *g)
 {
     g->watches = true;
-    g->asked++;
+    g->refs++;
     zk_exists(g->quorum->zookeeper, g->path, true, on_watched, g);
 }
 
@@ -465,7 +467,7 @@ void group_watch_fired(quorum *q, const char *path)
         return;
     g->watches = false;
     if (g->state == GROUP_KNOWN)
-        become_stale(g); /* while it is being written, the outcome of that says more */
+        become_stale(g); /* while WRITING, the outcome of the write decides */
 }
 
 void group_lost_watches(quorum *q)
@@ -482,13 +484,13 @@ void group_lost_watches(quorum *q)
 
 /* ---- running --------------------------------------------------------------------------- */
 
-/* Its record has been kept for SPENT_KEPT_US at least since the token gave everything back. */
+/* Whether the token is spent, and its record was kept for at least SPENT_KEPT_US since then. */
 static bool is_spent(const group *g, const keys_entry *key, int64_t now_us)
 {
     return key->end_us < now_us + TOKEN_RETAIN_US - SPENT_KEPT_US && token_state(g, key) == TOKEN_SPENT;
 }
 
-/* Each write replaces the whole group, so one that is used often keeps records of spent tokens for a shorter time. */
+/* Each write replaces the whole group, so a large group keeps records of spent tokens for a shorter time. */
 static void drop_spent(group *g, int64_t now_us)
 {
     keys *k = g->known.keys;
@@ -501,9 +503,9 @@ static void drop_spent(group *g, int64_t now_us)
             keys_delete(k, keys_at(k, i)->name);
 }
 
-/* Whether an answer says that a lease runs, or has ended. Another server, whose time of the group is behind or ahead, must
- * not say otherwise afterwards: so the time is written, although the keys stay as they are. */
-static bool tells_time(const store_value *reply)
+/* Whether an answer reports that a lease runs, or has ended. Another server, whose time of the group is behind or
+ * ahead, must not contradict it later: so the time is written, even if the keys do not change. */
+static bool reports_lease(const store_value *reply)
 {
     static const char *const words[] = {"ACQUIRED", "NOT_HELD", "LOST", "TOKEN_SPENT", "ENTERED", "LEFT"};
     const store_value *first = reply->type == STORE_ARRAY && reply->n > 0 ? &reply->element[0] : reply;
@@ -514,17 +516,17 @@ static bool tells_time(const store_value *reply)
     return false;
 }
 
-static bool any_tells_time(const group *g)
+static bool any_reports_lease(const group *g)
 {
     const pending *p;
 
     TAILQ_FOREACH(p, &g->running, in_list)
-        if (tells_time(p->reply))
+        if (reports_lease(p->reply))
             return true;
     return false;
 }
 
-/* Whether the function failed after it may have written a part of what it writes. */
+/* Whether the function failed when it may have written a part of its changes. */
 static bool is_partial(const store_value *reply)
 {
     if (reply->type == STORE_ERROR)
@@ -533,7 +535,7 @@ static bool is_partial(const store_value *reply)
            value_is(&reply->element[2], "MAYBE");
 }
 
-/* Returns the call that failed so, which ends them; NULL: none. */
+/* Stops at the first call whose function failed so, and returns that call; NULL: none failed. */
 static pending *run_calls(group *g, const functions_hooks *hooks, int64_t now_us)
 {
     pending *p;
@@ -549,14 +551,14 @@ static pending *run_calls(group *g, const functions_hooks *hooks, int64_t now_us
     return NULL;
 }
 
-/* Nothing of this run is written: the call ends with its error, the others run again. */
+/* Writes nothing of this run: the failed call ends with its error, the others run again. */
 static void discard_run(group *g, pending *failed)
 {
     store_result result = fcall_result(failed->reply, failed->call->function);
 
     result.applied = LKS_APPLIED_NO;
     TAILQ_REMOVE(&g->running, failed, in_list);
-    take_back(g);
+    requeue_running(g);
     become_stale(g);
     quorum_end(failed, &result);
 }
@@ -577,7 +579,7 @@ static void run(group *g)
         discard_run(g, failed);
         return;
     }
-    if (keys_changes(g->known.keys) != changes || g->known.sent != sent || (g->version >= 0 && any_tells_time(g))) {
+    if (keys_changes(g->known.keys) != changes || g->known.sent != sent || (g->version >= 0 && any_reports_lease(g))) {
         stored_note_write(&g->known, g->quorum->options.server, ++g->write);
         g->data = stored_pack(&g->known, g->arena);
     }
@@ -636,7 +638,7 @@ void group_not_written(group *g, bool in_doubt)
         TAILQ_FOREACH(p, &g->running, in_list)
             p->in_doubt = true;
     } else {
-        take_back(g);
+        requeue_running(g);
     }
     become_stale(g);
 }
@@ -645,7 +647,7 @@ static void end_calls(group *g, lks_code code, store_fault fault)
 {
     pending *p;
 
-    take_back(g);
+    requeue_running(g);
     while ((p = TAILQ_FIRST(&g->waiting))) {
         TAILQ_REMOVE(&g->waiting, p, in_list);
         quorum_fail(p, code, fault);
@@ -658,8 +660,8 @@ void group_refuse(group *g, store_fault fault)
     end_calls(g, fault.reason == LKS_REASON_FOREIGN_DATA ? LKS_FAILED_PRECONDITION : LKS_UNAVAILABLE, fault);
 }
 
-/* The server stops, and every request has its answer. */
-void group_end_all(quorum *q)
+/* Called when the server stops and all requests have ended. */
+void group_end_all_calls(quorum *q)
 {
     group *g, *next;
 
@@ -669,7 +671,7 @@ void group_end_all(quorum *q)
     }
 }
 
-static void hurry(quorum *q, const pending_list *calls, uint64_t at_ns)
+static void end_calls_at(quorum *q, const pending_list *calls, uint64_t at_ns)
 {
     pending *p;
 
@@ -678,13 +680,13 @@ static void hurry(quorum *q, const pending_list *calls, uint64_t at_ns)
             loop_timers_set(&q->timers, &p->timer, at_ns < p->deadline_ns ? at_ns : p->deadline_ns);
 }
 
-void group_hurry(quorum *q, uint64_t at_ns)
+void group_end_calls_at(quorum *q, uint64_t at_ns)
 {
     group *g, *next;
 
     HASH_ITER(hh, q->groups, g, next)
     {
-        hurry(q, &g->waiting, at_ns);
-        hurry(q, &g->running, at_ns);
+        end_calls_at(q, &g->waiting, at_ns);
+        end_calls_at(q, &g->running, at_ns);
     }
 }

@@ -1,6 +1,6 @@
-/* The cursor of a page is "<shard>.<digest>" of the last group that was given as a whole. After a part of a group it is
- * "<SHARDS + shard>.<digest>.<cursor of lock_list, 12 hex digits>[.<digest>...]", whose rest is the cursor of that group.
- * services/lock_admin.c checks that form. */
+/* The cursor of a page is "<shard>.<digest>" of the last group, if the page ends with a complete group. If it ends
+ * inside a group, the cursor is "<SHARDS + shard>.<digest>.<cursor of lock_list, 12 hex digits>[.<digest>...]"; the
+ * part after the first digest is the cursor inside that group. services/lock_admin.c checks this form. */
 #include "quorum/list.h"
 
 #include <inttypes.h>
@@ -24,8 +24,8 @@ typedef struct list {
     store_done *done;
     void *arg;
     lks_rpc_arena *arena;
-    char prefix[256];        /* of the names of groups */
-    char inner[INNER_BYTES]; /* where lock_list continues in the first group; "0": at its begin */
+    char prefix[256];        /* of the groups' names */
+    char inner[INNER_BYTES]; /* where lock_list continues in the first group; "0": at its start */
     size_t page, n_groups;
     const store_value **items;
     size_t n_items;
@@ -87,7 +87,7 @@ static int64_t time_of(const list *l, const char *path, const stored_group *s)
     return g && g->clock.at_ns ? group_clock_now(&g->clock, clock_now_ns()) : s->time_us;
 }
 
-/* The reply of lock_list over the keys of one group. */
+/* Runs lock_list over the keys of one group and returns its reply. */
 static const store_value *list_group(list *l, const stored_group *s, int64_t now_us)
 {
     store_call call = *l->call;
@@ -100,7 +100,7 @@ static const store_value *list_group(list *l, const stored_group *s, int64_t now
     return functions_run(l->walk.quorum->functions, s->keys, NULL, now_us, &call, false, l->arena);
 }
 
-/* "<decimal>[.<digest>...]" of lock_list as "<12 hex digits>[.<digest>...]". */
+/* Converts a cursor of lock_list, "<decimal>[.<digest>...]", to "<12 hex digits>[.<digest>...]". */
 static const char *hex_cursor(list *l, const char *inner)
 {
     char *rest;
@@ -140,7 +140,7 @@ static void on_group(void *arg, const char *path, const stored_group *s, int32_t
         shards_next(w);
 }
 
-/* Where the page begins. */
+/* Sets where the page begins. */
 static void read_cursor(list *l, const char *cursor)
 {
     char *rest;

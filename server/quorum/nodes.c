@@ -1,6 +1,6 @@
 /* MAKING --> REGISTERING --> LISTING --> READING_FLOOR --> WATCHING --> DONE
- *   each --new session, or an error that stays, after AGAIN_MS--> MAKING; --connection lost--> the same step, when it is
- *   back */
+ *   each --new session, or after AGAIN_MS a permanent error--> MAKING
+ *   each --connection lost--> the same step, when connected again */
 #include "quorum/nodes.h"
 
 #include <inttypes.h>
@@ -27,18 +27,18 @@ typedef struct live_server {
 struct nodes {
     quorum *quorum;
     step step;
-    bool asks, was_done;
-    struct timer again;
+    bool is_pending, was_done;
+    struct timer retry;
     char own[PATH_BYTES];
     live_server *servers; /* uthash */
-    bool is_listed;       /* `servers` are those that live: no change of them is known that was not read */
+    bool is_listed;       /* `servers` are the live servers: no known change is unread */
     bool is_first;
     int64_t floor_us;
     int32_t floor_version;
     int32_t forced_version;
 };
 
-static void go_on(nodes *n);
+static void run_step(nodes *n);
 
 static void set_step(nodes *n, step to)
 {
@@ -47,24 +47,24 @@ static void set_step(nodes *n, step to)
     if (to == DONE)
         quorum_set_state(n->quorum, QUORUM_READY, (store_fault){0});
     else
-        go_on(n);
+        run_step(n);
 }
 
-/* Reads what may have changed. */
-static void begin_again(nodes *n)
+/* Reads again what may have changed. */
+static void read_again(nodes *n)
 {
-    quorum_set_state(n->quorum, QUORUM_PREPARING, STORE_FAULT(STORE_LOADING, "the lock store is being prepared"));
+    quorum_set_state(n->quorum, QUORUM_PREPARING, STORE_FAULT(STORE_LOADING, "lockstockd is preparing the lock store"));
     set_step(n, n->step > LISTING ? LISTING : n->step);
 }
 
-static void on_again(struct timer *timer)
+static void on_retry(struct timer *timer)
 {
-    nodes *n = container_of(timer, nodes, again);
+    nodes *n = container_of(timer, nodes, retry);
 
     if (n->quorum->state == QUORUM_PREPARING)
-        go_on(n);
+        run_step(n);
     else if (n->quorum->state == QUORUM_READY)
-        begin_again(n);
+        read_again(n);
 }
 
 nodes *nodes_new(quorum *q)
@@ -72,7 +72,7 @@ nodes *nodes_new(quorum *q)
     nodes *n = memory_alloc(sizeof *n);
 
     n->quorum = q;
-    n->again.due = on_again;
+    n->retry.due = on_retry;
     memory_reserve_timers(&q->timers.heap, 1);
     snprintf(n->own, sizeof n->own, NODES_SERVERS "/%s", q->options.server);
     return n;
@@ -95,33 +95,33 @@ void nodes_free(nodes *n)
     free(n);
 }
 
-/* All steps are tried again soon. */
+/* Starts all steps again after AGAIN_MS. */
 static void fail(nodes *n, store_fault fault)
 {
     n->step = MAKING;
     quorum_set_state(n->quorum, QUORUM_PREPARING, fault);
-    loop_timers_set(&n->quorum->timers, &n->again, clock_in_ms(AGAIN_MS));
+    loop_timers_set(&n->quorum->timers, &n->retry, clock_in_ms(AGAIN_MS));
 }
 
 static const store_fault removed =
     STORE_FAULT(STORE_MISFIT, "the path of the lock store, or a node that lockstockd made there, is gone");
 
-/* False: it is tried again soon, or with the next connection. */
+/* Returns false if there is no answer to use: the step is tried again after AGAIN_MS, or with the next connection. */
 static bool has_answer(nodes *n, zk_code code)
 {
-    n->asks = false;
+    n->is_pending = false;
     if (n->quorum->state == QUORUM_CLOSED)
         return false;
     if (code == ZK_NO_AUTH || code == ZK_REFUSED)
         fail(n, code == ZK_NO_AUTH ? quorum_denied : quorum_refused);
     else if (code == ZK_NOT_SENT || code == ZK_UNKNOWN)
-        loop_timers_set(&n->quorum->timers, &n->again, clock_in_ms(AGAIN_MS));
+        loop_timers_set(&n->quorum->timers, &n->retry, clock_in_ms(AGAIN_MS));
     else
         return true;
     return false;
 }
 
-/* The same of a node that must be there. */
+/* The same for a node that must exist. */
 static bool was_read(nodes *n, zk_code code)
 {
     if (!has_answer(n, code))
@@ -133,7 +133,7 @@ static bool was_read(nodes *n, zk_code code)
 
 /* ---- the steps ------------------------------------------------------------------------- */
 
-static void on_made(void *arg, zk_code code, size_t failed, const int32_t *versions)
+static void on_created(void *arg, zk_code code, size_t failed, const int32_t *versions)
 {
     nodes *n = arg;
 
@@ -142,11 +142,12 @@ static void on_made(void *arg, zk_code code, size_t failed, const int32_t *versi
     if (!has_answer(n, code))
         return;
     if (code == ZK_OK && n->was_done)
-        log_error("lock-store-lost-data", "%s", "reason=\"its path was removed: all locks are gone\"");
-    set_step(n, REGISTERING); /* or another server made them */
+        log_error("lock-store-lost-data", "%s",
+                  "reason=\"the path of the lock store was removed: all locks are gone\"");
+    set_step(n, REGISTERING); /* also if another server has created them */
 }
 
-static void make(nodes *n)
+static void create_nodes(nodes *n)
 {
     static const char *const names[] = {NODES_GROUPS, NODES_SERVERS, NODES_FLOOR, NODES_FORCED};
     zk_op ops[MADE];
@@ -158,7 +159,7 @@ static void make(nodes *n)
         paths_of_shard(i, shards[i]);
         ops[MADE - SHARDS + i] = (zk_op){.kind = ZK_CREATE, .path = shards[i], .data = lks_rpc_slice_of("")};
     }
-    zk_multi(n->quorum->zookeeper, ops, MADE, on_made, n);
+    zk_multi(n->quorum->zookeeper, ops, MADE, on_created, n);
 }
 
 static void on_registered(void *arg, zk_code code, size_t failed, const int32_t *versions)
@@ -175,7 +176,7 @@ static void on_registered(void *arg, zk_code code, size_t failed, const int32_t 
         set_step(n, code == ZK_OK ? LISTING : n->step == REGISTERING ? REPLACING : REGISTERING);
 }
 
-/* The node of this server's session before may still be there. */
+/* The node of this server's previous session may still exist. REPLACING deletes it first. */
 static void register_server(nodes *n)
 {
     const zk_op ops[] = {{.kind = ZK_DELETE, .path = n->own, .version = -1},
@@ -211,7 +212,7 @@ static void on_listed(void *arg, zk_code code, const char *const *names, size_t 
     if (n->step == LISTING)
         set_step(n, READING_FLOOR);
     else
-        quorum_go_on(n->quorum);
+        quorum_run_later(n->quorum);
 }
 
 static void on_floor(void *arg, zk_code code, const char *data, size_t len, int32_t version)
@@ -239,16 +240,16 @@ static void on_forced_watched(void *arg, zk_code code, int32_t version)
         set_step(n, DONE);
 }
 
-static void go_on(nodes *n)
+static void run_step(nodes *n)
 {
     zookeeper *z = n->quorum->zookeeper;
 
-    if (n->asks || n->step == DONE || n->quorum->state == QUORUM_CLOSED)
+    if (n->is_pending || n->step == DONE || n->quorum->state == QUORUM_CLOSED)
         return;
-    n->asks = true;
+    n->is_pending = true;
     switch (n->step) {
     case MAKING:
-        make(n);
+        create_nodes(n);
         break;
     case REGISTERING:
     case REPLACING:
@@ -272,11 +273,11 @@ void nodes_session(nodes *n)
 
 void nodes_connected(nodes *n)
 {
-    heap_clear(&n->quorum->timers.heap, &n->again);
-    begin_again(n);
+    heap_clear(&n->quorum->timers.heap, &n->retry);
+    read_again(n);
 }
 
-/* ---- afterwards ------------------------------------------------------------------------ */
+/* ---- when DONE ------------------------------------------------------------------------- */
 
 static void on_forced(void *arg, zk_code code, const char *data, size_t len, int32_t version)
 {

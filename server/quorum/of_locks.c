@@ -1,10 +1,10 @@
-/* A file of its own, because the tests of services send calls where quorum.c would. */
+/* A separate file, because the tests of services replace quorum.c. */
 #include <string.h>
 
 #include "functions/arguments.h"
 #include "quorum/quorum.h"
 
-static bool has_locks_alone(const store_call *call, size_t targets, size_t record, size_t stock, size_t rates)
+static bool has_only_locks(const store_call *call, size_t targets, size_t record, size_t stock, size_t rates)
 {
     const lks_rpc_slice *args = call->args;
 
@@ -15,14 +15,14 @@ static bool has_locks_alone(const store_call *call, size_t targets, size_t recor
 static bool is_of_lock_entry(const store_call *call)
 {
     if (strcmp(call->function, fn_guard_enter.name) == 0)
-        return has_locks_alone(call, ARG_GUARD_ENTER_TARGETS, ARG_GUARD_ENTER_RECORD, ARG_GUARD_ENTER_STOCK,
-                               ARG_GUARD_ENTER_RATES);
+        return has_only_locks(call, ARG_GUARD_ENTER_TARGETS, ARG_GUARD_ENTER_RECORD, ARG_GUARD_ENTER_STOCK,
+                              ARG_GUARD_ENTER_RATES);
     if (strcmp(call->function, fn_guard_renew.name) == 0)
-        return has_locks_alone(call, ARG_GUARD_RENEW_LOCKS, ARG_GUARD_RENEW_RECORD, ARG_GUARD_RENEW_STOCK,
-                               ARG_GUARD_RENEW_STOCK);
+        return has_only_locks(call, ARG_GUARD_RENEW_LOCKS, ARG_GUARD_RENEW_RECORD, ARG_GUARD_RENEW_STOCK,
+                              ARG_GUARD_RENEW_STOCK);
     if (strcmp(call->function, fn_guard_leave.name) == 0 || strcmp(call->function, fn_guard_leave_unseen.name) == 0)
-        return has_locks_alone(call, ARG_GUARD_LEAVE_LOCKS, ARG_GUARD_LEAVE_RECORD, ARG_GUARD_LEAVE_STOCK,
-                               ARG_GUARD_LEAVE_STOCK);
+        return has_only_locks(call, ARG_GUARD_LEAVE_LOCKS, ARG_GUARD_LEAVE_RECORD, ARG_GUARD_LEAVE_STOCK,
+                              ARG_GUARD_LEAVE_STOCK);
     return false;
 }
 

@@ -6,7 +6,7 @@
 #include "digest.h"
 #include "memory.h"
 
-/* "namespace/group" of a base. */
+/* Returns the part "namespace/group" of a base. */
 static lks_rpc_slice inner_of(lks_rpc_slice base)
 {
     static const size_t before = sizeof "ls:{" - 1, after = sizeof "}:" - 1;

@@ -1,12 +1,12 @@
 /* The nodes of the ensemble, below the path of --lock-store:
  *
  *   /groups/<00..ff>/<namespace>%2F<group>   a group; the shard is the first byte of a digest of "<namespace>/<group>"
- *   /servers/<id>    ephemeral: the servers that live
- *   /floor           above every fence of groups that were forgotten, microseconds since 1970; its version changes
- *                    whenever groups are forgotten
+ *   /servers/<id>    ephemeral: the live servers
+ *   /floor           a number above every fence of the deleted groups, microseconds since 1970; its version changes
+ *                    with each deletion of groups
  *   /forced          the namespace of the last ForceRelease
  *
- * All but those of servers and groups are made at once by the first server. */
+ * The first server creates all of them in one request, except the nodes of servers and groups. */
 #ifndef LOCKSTOCK_SERVER_QUORUM_PATHS_H
 #define LOCKSTOCK_SERVER_QUORUM_PATHS_H
 
@@ -21,10 +21,10 @@ enum { SHARDS = 256, SHARD_PATH_BYTES = sizeof NODES_GROUPS "/00" };
 
 void paths_of_shard(unsigned shard, char path[SHARD_PATH_BYTES]);
 
-/* Of the group with this base, "ls:{namespace/group}:". To be freed. */
+/* The path of the group with this base, "ls:{namespace/group}:". The caller frees it. */
 char *paths_of_group(lks_rpc_slice base);
 
-/* A slice of that base. */
+/* The namespace, a slice of that base. */
 lks_rpc_slice paths_namespace(lks_rpc_slice base);
 
 #endif

@@ -30,7 +30,7 @@ static void place_clear(place *p)
     free(p->path);
 }
 
-static bool is_zookeepers_own(const char *path)
+static bool is_reserved(const char *path)
 {
     static const char own[] = "/zookeeper";
     const size_t len = sizeof own - 1;
@@ -38,14 +38,14 @@ static bool is_zookeepers_own(const char *path)
     return strncmp(path, own, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
-/* False: it is not of that form. */
+/* Returns false if the URL does not have that form. */
 static bool place_parse(const char *url, place *ret)
 {
     *ret = (place){0};
     if (strncmp(url, SCHEME, strlen(SCHEME)) != 0)
         return false;
     const char *begin = url + strlen(SCHEME), *path = strchr(begin, '/');
-    if (!path || path[1] == '\0' || is_zookeepers_own(path))
+    if (!path || path[1] == '\0' || is_reserved(path))
         return false;
     const char *login_end = memrchr(begin, '@', (size_t)(path - begin)), *hosts = login_end ? login_end + 1 : begin;
     ret->login = login_end ? memory_copy(begin, (size_t)(login_end - begin)) : NULL;
@@ -54,17 +54,16 @@ static bool place_parse(const char *url, place *ret)
     return true;
 }
 
-/* What the URL says, for the client. The texts are the place's. */
+/* Sets the options of the client from the URL. Their texts belong to *ret. */
 static lks_code read_url(const char *url, const char *from, place *ret, zk_options *zk, lks_error *error)
 {
     lks_error why;
 
     if (!place_parse(url, ret))
-        return lks_error_set(
-            error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-            "%s: must be zookeeper://[user:password@]host:port,host:port/path, with a path that is not "
-            "ZooKeeper's own (/zookeeper)",
-            from);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "%s: must be zookeeper://[user:password@]host:port,host:port/path, with a path other than "
+                             "ZooKeeper's own (/zookeeper)",
+                             from);
     zk->hosts = ret->hosts;
     zk->root = ret->path;
     zk->credentials = ret->login;
@@ -133,8 +132,8 @@ void quorum_fail(pending *p, lks_code code, store_fault fault)
     quorum_end(p, &result);
 }
 
-/* At the deadline, or when the ensemble is not ready for GRACE_MS. A call that is being written is answered now; its
- * effect may follow. */
+/* Runs at the deadline, or when the ensemble was not ready for GRACE_MS. A call that is being written is answered now;
+ * its effect may follow. */
 static void on_due(struct timer *timer)
 {
     pending *p = container_of(timer, pending, timer);
@@ -161,20 +160,21 @@ static void on_due(struct timer *timer)
 
 void quorum_set_state(quorum *q, quorum_state to, store_fault fault)
 {
-    const bool changed = q->state != to, was_ready = q->state == QUORUM_READY, told = fault_keep(&q->fault, fault);
+    const bool changed = q->state != to, was_ready = q->state == QUORUM_READY,
+               fault_changed = fault_keep(&q->fault, fault);
     const quorum_options *options = &q->options;
 
     q->state = to;
-    /* PREPARING lasts for a moment, unless it cannot be done. */
-    if ((changed || told) && to != QUORUM_CLOSED && fault.reason != LKS_REASON_STORE_LOADING)
+    /* PREPARING is short, unless a step fails: then it has another fault. */
+    if ((changed || fault_changed) && to != QUORUM_CLOSED && fault.reason != LKS_REASON_STORE_LOADING)
         options->on_ready(options->arg, to == QUORUM_READY, fault_of(&q->fault));
     if (changed && was_ready)
-        group_hurry(q, clock_in_ms(GRACE_MS));
+        group_end_calls_at(q, clock_in_ms(GRACE_MS));
     if (!changed || to != QUORUM_READY)
         return;
-    group_lost_watches(q); /* what happened while it was not connected */
+    group_lost_watches(q); /* groups may have changed while it was not connected */
     options->on_listening(options->arg);
-    quorum_go_on(q);
+    quorum_run_later(q);
 }
 
 static void on_state(void *arg, bool ready, const char *reason)
@@ -220,14 +220,14 @@ void quorum_look(const quorum *q, quorum_view *ret)
 
 /* ---- calls ----------------------------------------------------------------------------- */
 
-void quorum_todo(group *g)
+void quorum_queue_group(group *g)
 {
     quorum *q = g->quorum;
 
     if (!g->is_todo)
         TAILQ_INSERT_TAIL(&q->todo, g, in_todo);
     g->is_todo = true;
-    quorum_go_on(q);
+    quorum_run_later(q);
 }
 
 static void on_turn(uv_idle_t *turn)
@@ -240,7 +240,7 @@ static void on_turn(uv_idle_t *turn)
         if (!write_has_room(q))
             write_flush(q);
         if (!write_has_room(q))
-            break; /* as many requests as may be are under way: each goes on here when it ends */
+            break; /* WRITES_MAX requests are pending: the end of each one continues here */
         TAILQ_REMOVE(&q->todo, g, in_todo);
         g->is_todo = false;
         group_step(g);
@@ -248,7 +248,7 @@ static void on_turn(uv_idle_t *turn)
     write_flush(q);
 }
 
-void quorum_go_on(quorum *q)
+void quorum_run_later(quorum *q)
 {
     if (q->state == QUORUM_READY && !TAILQ_EMPTY(&q->todo))
         uv_idle_start(&q->turn, on_turn);
@@ -281,10 +281,10 @@ void quorum_submit(quorum *q, const store_call *call, uint64_t deadline_ns, stor
         .group = group_find(q, call->base), .call = call, .done = done, .arg = arg, .deadline_ns = deadline_ns};
     p->timer.due = on_due;
     q->n_pending++;
-    memory_reserve_timers(&q->timers.heap, q->n_pending + 1); /* and that of nodes.c */
+    memory_reserve_timers(&q->timers.heap, q->n_pending + 1); /* one more for nodes.c */
     TAILQ_INSERT_TAIL(&p->group->waiting, p, in_list);
     loop_timers_set(&q->timers, &p->timer, q->state == QUORUM_READY || deadline_ns < grace_ns ? deadline_ns : grace_ns);
-    quorum_todo(p->group);
+    quorum_queue_group(p->group);
 }
 
 static void submit(void *lock_store, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
@@ -345,12 +345,12 @@ static void release(void *owner)
     free(q);
 }
 
-/* Every request has its answer. */
+/* All requests have ended. */
 static void on_zookeeper_closed(void *arg)
 {
     quorum *q = arg;
 
-    group_end_all(q);
+    group_end_all_calls(q);
     group_sweep_close(q->sweep, &q->barrier);
     close_barrier_handle(&q->barrier, &q->timers.uv);
     close_barrier_handle(&q->barrier, &q->turn);

@@ -1,5 +1,5 @@
-/* What the files of the lock store share: quorum.c has its life, group.c the groups, write.c their writes, nodes.c the nodes
- * beside them. */
+/* Shared by the files of the lock store: quorum.c opens, closes and takes calls, group.c has the groups, write.c their
+ * writes, nodes.c the other nodes. */
 #ifndef LOCKSTOCK_SERVER_QUORUM_QUORUM_PARTS_H
 #define LOCKSTOCK_SERVER_QUORUM_QUORUM_PARTS_H
 
@@ -16,8 +16,8 @@
 #include "ensemble/zookeeper.h"
 #include "store/errors.h"
 
-/* DOWN --a session, connected--> PREPARING --nodes are made and read--> READY; each --connection lost--> DOWN;
- * each --quorum_close--> CLOSED. quorum_set_state() alone changes it. */
+/* DOWN --connected, with a session--> PREPARING --nodes are created and read--> READY; each --connection lost--> DOWN;
+ * each --quorum_close--> CLOSED. Only quorum_set_state() changes it. */
 typedef enum quorum_state { QUORUM_DOWN, QUORUM_PREPARING, QUORUM_READY, QUORUM_CLOSED } quorum_state;
 
 /* STALE --read--> READING --> KNOWN --calls--> WRITING --written--> KNOWN
@@ -29,11 +29,11 @@ typedef struct pending {
     TAILQ_ENTRY(pending) in_list;
     struct group *group;
     const store_call *call;
-    store_done *done; /* NULL: it ended at its deadline while it was being written */
+    store_done *done; /* NULL: it ended at its deadline, while its write was pending */
     void *arg;
     struct timer timer;
     uint64_t deadline_ns;
-    bool in_doubt; /* a write that has its effect may have been applied */
+    bool in_doubt; /* a write with the effect of this call may have been applied */
     const store_value *reply;
 } pending;
 
@@ -46,25 +46,25 @@ typedef struct group {
     struct quorum *quorum;
     bool is_todo;
     group_state state;
-    stored_group known; /* while KNOWN as of `version`; while WRITING as it is being written */
+    stored_group known; /* KNOWN: as of `version`; WRITING: as it is being written */
     group_clock clock;
     int32_t version;       /* of the node; -1: there is none */
-    int64_t version_us;    /* the time that the write of this version has stored */
-    int32_t floor_version; /* of NODES_FLOOR before the node was read: while it is so, the node was not made anew */
+    int64_t version_us;    /* the time stored by the write of this version */
+    int32_t floor_version; /* of NODES_FLOOR before the node was read: while it stays, the node was not created again */
     pending_list waiting, running;
-    lks_rpc_arena *arena;             /* what is being written, and replies */
-    lks_rpc_slice data;               /* being written; data NULL: nothing changes, and the version is checked */
+    lks_rpc_arena *arena;             /* has the data to write, and replies */
+    lks_rpc_slice data;               /* to write; data.data NULL: no change, only the version is checked */
     TAILQ_HEAD(, stored_message) own; /* messages for this server, delivered after the write */
-    int64_t dropped_us;               /* the group's time when records of spent tokens were dropped last; 0: never */
+    int64_t dropped_us;               /* the group's time when records of spent tokens were last dropped; 0: never */
     bool forces;                      /* the write removes holders by force */
     uint64_t write;                   /* the number of the last write by this server */
-    bool in_doubt;                    /* that one may have been applied */
-    bool was_stale;                   /* the last read or write found another version: read what the leader has */
+    bool in_doubt;                    /* that write may have been applied */
+    bool was_stale;                   /* the last write was not confirmed: sync before the next read */
     bool was_heard;                   /* messages up to `heard` were delivered */
     uint64_t heard;
-    unsigned asked;   /* requests and callbacks under way that know it: it must not be freed */
-    bool has_waiters; /* this server parks calls for it: other servers' writes must be noticed */
-    bool watches;     /* it gets to know of them */
+    unsigned refs;    /* requests and running callbacks that refer to it: it must not be freed */
+    bool has_waiters; /* this server parks calls for it, so it must notice writes of other servers */
+    bool watches;     /* a watch reports those writes */
     char *path;
     size_t base_len;
     char base[];
@@ -82,11 +82,11 @@ struct quorum {
     group_list todo, cache;
     size_t n_groups;
     size_t n_pending;
-    struct group_write *filling; /* groups to be written with the next request; NULL: none */
-    size_t n_writes;             /* under way */
+    struct group_write *filling; /* groups to write with the next request; NULL: none */
+    size_t n_writes;             /* pending requests */
     struct loop_timers timers;
     uv_idle_t turn;
-    quorum_view counts; /* but for `ready` */
+    quorum_view counts; /* only written, conflicts and unknown */
     struct nodes *nodes;
     struct group_sweep *sweep;
     close_barrier barrier;
@@ -98,14 +98,14 @@ struct quorum {
 extern const store_fault quorum_denied, quorum_refused;
 void quorum_set_state(quorum *q, quorum_state to, store_fault fault);
 void quorum_end(pending *p, const store_result *result);
-void quorum_drop(pending *p); /* nobody waits for it any more */
+void quorum_drop(pending *p); /* frees it without an answer */
 void quorum_fail(pending *p, lks_code code, store_fault fault);
-void quorum_todo(group *g);
-void quorum_go_on(quorum *q); /* with what is to do, in the next turn of the loop */
+void quorum_queue_group(group *g);
+void quorum_run_later(quorum *q); /* runs the groups in `todo` in the next turn of the loop */
 
 /* group.c */
 group *group_find(quorum *q, lks_rpc_slice base);
-group *group_of_path(const quorum *q, const char *path); /* NULL: not known here */
+group *group_of_path(const quorum *q, const char *path); /* NULL: not in the cache */
 void group_step(group *g);
 lks_rpc_slice group_base(const group *g);
 void group_written(group *g, int32_t version);
@@ -113,8 +113,8 @@ void group_not_written(group *g, bool in_doubt);
 void group_refuse(group *g, store_fault fault);
 void group_watch_fired(quorum *q, const char *path);
 void group_lost_watches(quorum *q);
-void group_hurry(quorum *q, uint64_t at_ns); /* calls end then, or at their deadline */
-void group_end_all(quorum *q);
+void group_end_calls_at(quorum *q, uint64_t at_ns); /* unless READY again; or at an earlier deadline */
+void group_end_all_calls(quorum *q);
 void group_free_all(quorum *q);
 
 /* write.c */

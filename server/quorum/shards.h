@@ -1,4 +1,4 @@
-/* Walks over all groups of the ensemble, one after the other, in the order of their shards and digests. */
+/* Walks over all groups of the ensemble, in the order of shards and digests. */
 #ifndef LOCKSTOCK_SERVER_QUORUM_SHARDS_H
 #define LOCKSTOCK_SERVER_QUORUM_SHARDS_H
 
@@ -10,34 +10,34 @@
 enum { SHARD_DIGEST_CHARS = 12 };
 
 typedef struct shard_name {
-    char digest[SHARD_DIGEST_CHARS + 1]; /* of the name, hex */
+    char digest[SHARD_DIGEST_CHARS + 1]; /* the digest of the name, hex */
     char *name;                          /* "<namespace>%2F<group>" */
 } shard_name;
 
-/* Embedded in what walks; from `quorum` to `arg` set by it, the rest zero. Every callback may end the walk by not going
- * on, and by shards_clear. */
+/* Embedded in the object that walks. That object sets the fields from `quorum` to `arg`, and the other ones to zero or
+ * to where the walk begins. Each callback may end the walk: it calls shards_clear and not shards_next. */
 typedef struct shards {
     quorum *quorum;
-    const char *prefix; /* of names; "" for all */
-    /* A group as it is stored; NULL: it is gone, or is foreign data. Then shards_next. */
+    const char *prefix; /* walk over names with this prefix; "": all */
+    /* The next group as it is stored; NULL: it was deleted, or is foreign data. Call shards_next afterwards. */
     void (*group)(void *arg, const char *path, const stored_group *s, int32_t version);
-    void (*end)(void *arg, bool complete); /* false: not everything can be read now */
+    void (*end)(void *arg, bool complete); /* complete false: a read failed */
     void *arg;
 
     unsigned shard;
-    shard_name *names; /* of the shard, by digest */
+    shard_name *names; /* of the shard, sorted by digest */
     size_t n, at;
-    char after[SHARD_DIGEST_CHARS + 1]; /* names of the first shard up to this digest are skipped, ... */
-    bool including;                     /* ... but for this one itself */
+    char after[SHARD_DIGEST_CHARS + 1]; /* skip names of the first shard up to this digest */
+    bool including;                     /* do not skip this digest itself */
 } shards;
 
-/* Goes on with the next group, or tells the end. */
+/* Continues with the next group, or calls `end`. */
 void shards_next(shards *s);
 
-/* The digest of the last group that was given. */
+/* The digest of the last group passed to `group`. */
 const char *shards_digest(const shards *s);
 
-/* Frees what the walk has. No request may be under way. */
+/* Frees the memory of the walk. No request may be pending. */
 void shards_clear(shards *s);
 
 #endif

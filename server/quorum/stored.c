@@ -6,8 +6,8 @@
 #include "machine/packed.h"
 #include "memory.h"
 
-/* A byte FORMAT, time, sent, writers, messages, keys, with the numbers and texts of packed.h; a list has its count before
- * it. */
+/* The packed form: a byte FORMAT, time, sent, writers, messages, keys, made of numbers and texts as in packed.h. A
+ * count precedes each list. */
 enum { FORMAT = 1, HEAD_NUMBERS = 4, MESSAGE_KEPT_US = 10000000 };
 
 /* ---- as bytes -------------------------------------------------------------------------- */
@@ -44,7 +44,7 @@ lks_rpc_slice stored_pack(const stored_group *s, lks_rpc_arena *arena)
     return (lks_rpc_slice){.data = begin, .len = (size_t)(at - begin)};
 }
 
-/* A copy with a NUL after it. */
+/* Returns a copy with a NUL after it. */
 static char *take_text(packed_reader *r, size_t *len)
 {
     const lks_rpc_slice text = packed_text(r);
@@ -156,7 +156,7 @@ void stored_note_write(stored_group *s, const char *server, uint64_t write)
     } else {
         own.server = memory_copy(server, strlen(server));
         at = s->n_writers < STORED_WRITERS ? s->n_writers++ : STORED_WRITERS - 1;
-        free(s->writers[at].server); /* NULL, or that of the oldest */
+        free(s->writers[at].server); /* NULL, or the oldest server */
     }
     memmove(s->writers + 1, s->writers, at * sizeof s->writers[0]);
     own.write = write;

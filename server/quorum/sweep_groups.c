@@ -1,9 +1,10 @@
-/* Nobody advances the time of a group that nobody uses. So the sweep remembers which state of a group it saw, when, and
- * how much later its last key ends: when that has passed by this server's CLOCK_MONOTONIC and the group still has that
- * state, it is deleted, and the floor is raised above its fences in the same request. A state is known by the version and
- * the group's time: a group that was forgotten and made again has a later time.
+/* No server advances the stored time of an unused group. So the sweep remembers which state of a group it saw, when,
+ * and how long after that its last key expires. When that time has passed by this server's CLOCK_MONOTONIC and the
+ * group still has that state, the sweep deletes it, and raises the floor above its fences in the same request. The
+ * version and the group's time identify a state: a group that was deleted and created again has a later time.
  *
- * Each raise of the floor makes all servers read their groups again (write.c), so many groups are deleted at once. */
+ * After each raise of the floor all servers read their groups again (write.c), so the sweep deletes many groups in one
+ * request. */
 #include "quorum/sweep_groups.h"
 
 #include <inttypes.h>
@@ -15,35 +16,35 @@
 #include "base/container.h"
 #include "log.h"
 #include "memory.h"
-#include "quorum/bury.h"
+#include "quorum/dead_waiters.h"
 #include "quorum/nodes.h"
 #include "quorum/paths.h"
 #include "quorum/shards.h"
 
-enum { FLOOR_MARGIN_US = 1000000, FORGET_AT_ONCE = 1024 };
+enum { FLOOR_MARGIN_US = 1000000, DELETE_AT_ONCE = 1024 };
 
 typedef struct sighting {
     UT_hash_handle hh; /* by `path` */
     int32_t version;
     int64_t time_us;
     uint64_t seen_ns;
-    int64_t ends_in_us; /* the last key, since then; -1: one of them never ends */
+    int64_t ends_in_us; /* how long after seen_ns the last key expires; -1: one of the keys never does */
     bool is_seen;       /* in this walk */
-    bool is_quiet;      /* as the walk before saw it */
+    bool is_quiet;      /* unchanged since the previous walk */
     char path[];
 } sighting;
 
 struct group_sweep {
     shards walk;
-    bool walks, is_over;
+    bool is_walking, is_over;
     sighting *sightings; /* uthash */
     uv_timer_t timer;
-    zk_op ops[FORGET_AT_ONCE + 1]; /* what is to be deleted; their paths are of sightings */
+    zk_op ops[DELETE_AT_ONCE + 1]; /* the deletions; their paths belong to sightings */
     size_t n_ops;
-    int64_t above_us;      /* all fences of those, and the floor */
-    int32_t floor_version; /* before the walk, or as it left it: a node that was made anew since then is not deleted */
+    int64_t above_us;      /* above the fences of all deleted groups, and not below the floor */
+    int32_t floor_version; /* before the walk, or after its last request: a node created again since is not deleted */
     char floor[32];        /* the new floor */
-    size_t forgotten;
+    size_t n_deleted;
 };
 
 static int64_t last_end(const stored_group *s)
@@ -59,7 +60,7 @@ static int64_t last_end(const stored_group *s)
     return last_us;
 }
 
-static sighting *see(group_sweep *s, const char *path, const stored_group *found, int32_t version)
+static sighting *note_sighting(group_sweep *s, const char *path, const stored_group *found, int32_t version)
 {
     const size_t len = strlen(path);
     const int64_t last_us = last_end(found);
@@ -105,12 +106,12 @@ static void drop_sightings(group_sweep *s, bool all)
 
 static void end_walk(group_sweep *s, bool complete)
 {
-    s->walks = false;
+    s->is_walking = false;
     shards_clear(&s->walk);
     if (complete)
         drop_sightings(s, false);
-    if (s->forgotten > 0)
-        log_info("lock-groups-forgotten", "groups=%zu", s->forgotten);
+    if (s->n_deleted > 0)
+        log_info("lock-groups-forgotten", "groups=%zu", s->n_deleted);
 }
 
 static void on_deleted(void *arg, zk_code code, size_t failed, const int32_t *versions)
@@ -119,7 +120,7 @@ static void on_deleted(void *arg, zk_code code, size_t failed, const int32_t *ve
     (void)failed;
 
     if (code == ZK_OK) {
-        s->forgotten += s->n_ops;
+        s->n_deleted += s->n_ops;
         s->floor_version = versions[s->n_ops];
     }
     s->n_ops = 0;
@@ -131,7 +132,7 @@ static void on_deleted(void *arg, zk_code code, size_t failed, const int32_t *ve
         shards_next(&s->walk);
 }
 
-/* If one of them has changed meanwhile, all stay until the next walk. */
+/* If one of the groups has changed, all of them stay until the next walk. */
 static void delete_groups(group_sweep *s)
 {
     snprintf(s->floor, sizeof s->floor, "%" PRId64, s->above_us);
@@ -140,7 +141,7 @@ static void delete_groups(group_sweep *s)
     zk_multi(s->walk.quorum->zookeeper, s->ops, s->n_ops + 1, on_deleted, s);
 }
 
-static void forget(group_sweep *s, const sighting *seen)
+static void add_deletion(group_sweep *s, const sighting *seen)
 {
     const int64_t above_us = seen->time_us + seen->ends_in_us + FLOOR_MARGIN_US;
 
@@ -152,13 +153,13 @@ static void forget(group_sweep *s, const sighting *seen)
 static void on_group(void *arg, const char *path, const stored_group *found, int32_t version)
 {
     group_sweep *s = arg;
-    const sighting *seen = found ? see(s, path, found, version) : NULL;
+    const sighting *seen = found ? note_sighting(s, path, found, version) : NULL;
 
     if (seen && has_ended(seen))
-        forget(s, seen);
+        add_deletion(s, seen);
     else if (seen && seen->is_quiet)
-        bury_waiters(s->walk.quorum, found);
-    if (s->n_ops == FORGET_AT_ONCE)
+        dead_waiters_skip(s->walk.quorum, found);
+    if (s->n_ops == DELETE_AT_ONCE)
         delete_groups(s);
     else
         shards_next(&s->walk);
@@ -180,13 +181,13 @@ static void on_timer(uv_timer_t *timer)
     group_sweep *s = container_of(timer, group_sweep, timer);
     quorum *q = s->walk.quorum;
 
-    if (s->walks || q->state != QUORUM_READY || !nodes_sweeps(q->nodes))
+    if (s->is_walking || q->state != QUORUM_READY || !nodes_sweeps(q->nodes))
         return;
     s->walk = (shards){.quorum = q, .prefix = "", .group = on_group, .end = on_end, .arg = s};
-    s->walks = true;
+    s->is_walking = true;
     s->is_over = false;
     s->n_ops = 0;
-    s->forgotten = 0;
+    s->n_deleted = 0;
     s->floor_version = nodes_floor_version(q->nodes);
     s->above_us = nodes_floor_us(q->nodes);
     shards_next(&s->walk);

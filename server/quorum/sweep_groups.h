@@ -1,4 +1,4 @@
-/* Forgets groups whose keys have all ended. One server of the ensemble does it: the first of those that live. */
+/* Deletes groups whose keys have all expired. One server of the ensemble does it: the first of the live servers. */
 #ifndef LOCKSTOCK_SERVER_QUORUM_SWEEP_GROUPS_H
 #define LOCKSTOCK_SERVER_QUORUM_SWEEP_GROUPS_H
 
@@ -6,13 +6,13 @@
 
 typedef struct group_sweep group_sweep;
 
-/* Begins a walk over all groups each quorum_options.sweep_ms. */
+/* Begins a walk over all groups every quorum_options.sweep_ms. */
 group_sweep *group_sweep_new(quorum *q);
 
-/* `barrier` closes its timer. */
+/* Closes the timer with the barrier. */
 void group_sweep_close(group_sweep *s, close_barrier *barrier);
 
-/* After that. */
+/* Call it after group_sweep_close, when the barrier has closed the timer. */
 void group_sweep_free(group_sweep *s);
 
 #endif

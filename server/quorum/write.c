@@ -1,9 +1,9 @@
-/* Groups that are written in one turn of the loop share a request, which the ensemble applies as a whole or not at all.
- * When one of them has changed meanwhile, it is read again, and the others are sent again.
+/* The groups written in one turn of the loop share a request, which the ensemble applies as a whole or not at all. If
+ * one of the groups has changed, it is read again, and the others are sent again.
  *
- * Invariant: a group is replaced only if its node is the one that was read. The version alone does not tell: a node that
- * was deleted and made again begins with version 0. So the request checks first that the floor, which is raised with each
- * deletion, is as it was when the groups were read. */
+ * Invariant: a group is replaced only if its node is the one that was read. The version alone does not show this: a
+ * node that was deleted and created again begins with version 0. So the request first checks that the floor, which is
+ * raised with each deletion, is the same as when the groups were read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ enum {
     GROUPS_MAX = 64,
     OPS_OF_GROUP = 3,
     OPS_BEFORE = 1,         /* the check of the floor */
-    BYTES_MAX = 256 * 1024, /* then no group more: the last one may have 700 KB, and ZooKeeper takes 1 MiB */
-    WRITES_MAX = 8          /* under way */
+    BYTES_MAX = 256 * 1024, /* at this size no group is added: the last may have 700 KB, and ZooKeeper takes 1 MiB */
+    WRITES_MAX = 8          /* pending at once */
 };
 
 typedef struct group_write {
@@ -41,7 +41,7 @@ static void add_ops(group_write *w, const group *g)
         add_op(w, (zk_op){.kind = ZK_CREATE, .path = g->path, .data = g->data});
     } else if (g->version >= 0) {
         add_op(w, (zk_op){.kind = ZK_CHECK, .path = g->path, .version = g->version});
-    } else { /* there is no check that a node is missing */
+    } else { /* ZooKeeper has no check that a node is missing */
         add_op(w, (zk_op){.kind = ZK_CREATE, .path = g->path, .data = {.data = ""}});
         add_op(w, (zk_op){.kind = ZK_DELETE, .path = g->path, .version = -1});
     }
@@ -49,14 +49,14 @@ static void add_ops(group_write *w, const group *g)
         add_op(w, (zk_op){.kind = ZK_SET, .path = NODES_FORCED, .data = paths_namespace(group_base(g)), .version = -1});
 }
 
-/* Another server was faster. */
+/* Another server has changed the group. */
 static void on_conflict(group *g)
 {
     g->quorum->counts.conflicts++;
     group_not_written(g, false);
 }
 
-/* The write of one group failed for itself. */
+/* The ops of this group failed. */
 static void fail_group(group *g, zk_code code)
 {
     if (code == ZK_NO_AUTH || code == ZK_REFUSED)
@@ -65,7 +65,7 @@ static void fail_group(group *g, zk_code code)
         on_conflict(g);
 }
 
-/* A request that was refused as a whole counts as its first group's. */
+/* Whether the failed op is one of group i. If the whole request was refused, the first group counts as at fault. */
 static bool is_at_fault(const group_write *w, size_t i, size_t failed)
 {
     return failed <= w->last_op[i] && (i == 0 || failed > w->last_op[i - 1]);
@@ -77,7 +77,7 @@ static bool is_of_one_group(zk_code code)
            code == ZK_REFUSED;
 }
 
-/* Groups were forgotten since the oldest of these was read. */
+/* Whether groups were deleted since the oldest of these was read. */
 static bool is_floor_raised(zk_code code, size_t failed)
 {
     return failed < OPS_BEFORE && is_of_one_group(code) && code != ZK_NO_AUTH && code != ZK_REFUSED;
@@ -93,7 +93,7 @@ static void on_written(void *arg, zk_code code, size_t failed, const int32_t *ve
     q->n_writes--;
     q->counts.unknown += code == ZK_UNKNOWN ? w->n_groups : 0;
     if (code != ZK_OK)
-        write_flush(q); /* there is room then for all of these again */
+        write_flush(q); /* makes room for all of these groups */
     if (floor_raised)
         nodes_read_floor(q->nodes);
     for (size_t i = 0; i < w->n_groups; i++) {
@@ -109,11 +109,11 @@ static void on_written(void *arg, zk_code code, size_t failed, const int32_t *ve
             fail_group(g, code);
         else
             write_add(g);
-        g->asked--;
+        g->refs--;
     }
     free(w);
     write_flush(q);
-    quorum_go_on(q);
+    quorum_run_later(q);
 }
 
 static int32_t oldest_floor(const group_write *w)
@@ -150,7 +150,7 @@ void write_add(group *g)
         w = q->filling = memory_alloc(sizeof *w);
         w->quorum = q;
     }
-    g->asked++;
+    g->refs++;
     w->groups[w->n_groups++] = g;
     w->bytes += g->data.len;
 }

@@ -1,5 +1,5 @@
-/* AdminService: what this server knows of itself and of its store. The store is not asked, because it may not
- * answer. */
+/* AdminService: the state of this server and of its store, as the server knows it. It does not ask the store, which may
+ * not answer. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -78,7 +78,7 @@ static const char *copy(answer *a, const char *text)
     return strcpy(kept, text);
 }
 
-static void tell_primary(const store_primary *from, answer *a, lks_primary_status *p)
+static void fill_primary(const store_primary *from, answer *a, lks_primary_status *p)
 {
     p->address = copy(a, from->address);
     p->tells_replicas = from->tells_replicas;
@@ -94,7 +94,7 @@ static void tell_primary(const store_primary *from, answer *a, lks_primary_statu
     }
 }
 
-static void tell_primaries(const service_options *of, answer *a, lks_store_status *status)
+static void fill_primaries(const service_options *of, answer *a, lks_store_status *status)
 {
     store_primary one;
     size_t n = 0;
@@ -103,10 +103,10 @@ static void tell_primaries(const service_options *of, answer *a, lks_store_statu
         n++;
     status->primaries = answer_messages(a, &lockstock__v1__primary_status__descriptor, n);
     for (; status->n_primaries < n && of->look_primary(of->store, status->n_primaries, &one); status->n_primaries++)
-        tell_primary(&one, a, status->primaries[status->n_primaries]);
+        fill_primary(&one, a, status->primaries[status->n_primaries]);
 }
 
-static void tell_conditions(const conditions *from, answer *a, lks_get_status_response *response)
+static void fill_conditions(const conditions *from, answer *a, lks_get_status_response *response)
 {
     condition one;
     size_t n = 0;
@@ -124,7 +124,7 @@ static void tell_conditions(const conditions *from, answer *a, lks_get_status_re
     }
 }
 
-static lks_lock_store_status *tell_lock_store(const service_options *of, answer *a)
+static lks_lock_store_status *fill_lock_store(const service_options *of, answer *a)
 {
     lks_lock_store_status *status =
         ((lks_lock_store_status **)answer_messages(a, &lockstock__v1__lock_store_status__descriptor, 1))[0];
@@ -159,12 +159,12 @@ static void get_status_finish(const lks_get_status_request *request, answer *a, 
     status->wait_replicas = view.wait_replicas;
     status->sentinels = view.sentinels;
     status->sentinels_answering = view.sentinels_answering;
-    tell_primaries(&state->options, a, status);
+    fill_primaries(&state->options, a, status);
     status->round_trip_us = view.ready ? view.round_trip_us : 0;
     status->at_ms = view.ready ? view.at_ms : 0;
-    tell_conditions(state->options.conditions, a, response);
+    fill_conditions(state->options.conditions, a, response);
     if (state->options.lock_store)
-        response->lock_store = tell_lock_store(&state->options, a);
+        response->lock_store = fill_lock_store(&state->options, a);
 }
 
 static void get_metrics_prepare(const lks_get_metrics_request *request, plan *p)
@@ -187,7 +187,7 @@ static void get_metrics_finish(const lks_get_metrics_request *request, answer *a
     response->text = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)text.data, .len = text.len};
 }
 
-/* The principal is valid until this returns: the policy may be read again at any time. */
+/* The principal is valid until this returns, because the policy may be read again at any time. */
 static void who_am_i_prepare(const lks_who_am_i_request *request, plan *p)
 {
     const service_caller *caller = p->caller;

@@ -1,6 +1,5 @@
-/* Reading the store's replies. Invariant: a reply of an unexpected shape never
- * crashes and never passes: it makes the call fail with INTERNAL, MAYBE, and the
- * readers go on with empty values. Called by the services' finish. */
+/* Reads the store's replies. Invariant: a reply of an unexpected form never crashes and is never accepted: it makes the
+ * call fail with INTERNAL, MAYBE, and the readers return empty values. Called by the services' finish. */
 #include <string.h>
 
 #include "memory.h"
@@ -8,16 +7,16 @@
 
 static const store_value nil = {.type = STORE_NIL};
 
-static void misshapen(answer *a)
+static void set_malformed(answer *a)
 {
     if (a->error.code == LKS_OK)
-        lks_error_set(&a->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the store gave an answer of another shape");
+        lks_error_set(&a->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the store sent a reply of an unexpected form");
 }
 
 const store_value *answer_at(answer *a, const store_value *array, size_t i)
 {
     if (array->type != STORE_ARRAY || i >= array->n) {
-        misshapen(a);
+        set_malformed(a);
         return &nil;
     }
     return &array->element[i];
@@ -26,13 +25,13 @@ const store_value *answer_at(answer *a, const store_value *array, size_t i)
 size_t answer_count(answer *a, const store_value *array)
 {
     if (array->type != STORE_ARRAY) {
-        misshapen(a);
+        set_malformed(a);
         return 0;
     }
     return array->n;
 }
 
-/* Functions give numbers as integers, or as text where they were stored so. */
+/* Functions return numbers as integers, or as text if they were stored as text. */
 int64_t answer_int(answer *a, const store_value *array, size_t i)
 {
     const store_value *value = answer_at(a, array, i);
@@ -42,7 +41,7 @@ int64_t answer_int(answer *a, const store_value *array, size_t i)
     if (value->type == STORE_INTEGER)
         return value->integer;
     if (value->type != STORE_STRING || value->string.len == 0 || value->string.len > 18) {
-        misshapen(a);
+        set_malformed(a);
         return 0;
     }
     if (value->string.data[0] == '-')
@@ -50,7 +49,7 @@ int64_t answer_int(answer *a, const store_value *array, size_t i)
     for (; at < value->string.len; at++) {
         char c = value->string.data[at];
         if (c < '0' || c > '9') {
-            misshapen(a);
+            set_malformed(a);
             return 0;
         }
         number = number * 10 + (c - '0');
@@ -64,7 +63,7 @@ int64_t answer_event_number(answer *a, size_t i)
 
     if (i < event->n_numbers)
         return event->numbers[i];
-    misshapen(a);
+    set_malformed(a);
     return 0;
 }
 
@@ -75,7 +74,7 @@ char *answer_text(answer *a, const store_value *array, size_t i)
 
     if (value->type == STORE_STRING)
         return memory_copy_in(a->arena, value->string.data, value->string.len);
-    misshapen(a);
+    set_malformed(a);
     return empty;
 }
 
@@ -86,7 +85,7 @@ const store_value *answer_split(answer *a, const store_value *array, size_t i)
 
     *split = (store_value){.type = STORE_ARRAY};
     if (value->type != STORE_STRING) {
-        misshapen(a);
+        set_malformed(a);
         return split;
     }
     const char *end = value->string.data + value->string.len;
@@ -129,7 +128,7 @@ int answer_enum(answer *a, const store_value *array, size_t i, const ProtobufCEn
                 return type->values[v].value;
         }
     }
-    misshapen(a);
+    set_malformed(a);
     return 0;
 }
 
@@ -160,12 +159,12 @@ void answer_waits(answer *a)
     a->waits = true;
 }
 
-void answer_again(answer *a, service_next *next)
+void answer_next_round(answer *a, service_next *next)
 {
     a->next = next;
 }
 
-void answer_goes_on(answer *a, service_next *next)
+void answer_next_round_applied(answer *a, service_next *next)
 {
     a->next = next;
     a->applied = true;

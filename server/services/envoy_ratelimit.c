@@ -1,7 +1,7 @@
 /* envoy.service.ratelimit.v3.RateLimitService on stored policies (docs/envoy.md), a method in RateLimitService's table.
- * Invariants: the check and the answer of a descriptor use one reading of its policy, so a policy that changes
- * meanwhile mixes no numbers. Nothing that a client of the proxy sends makes the call fail, because the proxy lets
- * requests pass that it gets no answer for. */
+ * Invariants: the check and the answer of a descriptor use the same reading of its policy, so a policy that changes
+ * meanwhile does not mix numbers. No request from a client of the proxy makes the call fail, because the proxy lets a
+ * request pass if it gets no answer. */
 #include <string.h>
 
 #include "digest.h"
@@ -24,21 +24,21 @@ typedef Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor__Entry env
 enum {
     DESCRIPTORS_MAX = 16,
     ENTRIES_MAX = 16,
-    POLICIES_MAX = 10000, /* of a domain */
+    POLICIES_MAX = 10000, /* in a domain */
     PAGE_POLICIES = 200,
     VIEWS_AT = 3,
 };
 
-/* After so long all policies are read again, because an older server changes them without changing their version. */
+/* After this time all policies are read again, because an older server changes them without changing their version. */
 #define RELOAD_NS UINT64_C(30000000000)
 
-/* The policy in the name of a counter, for a limit that came with the descriptor. No encoded name contains a $. */
+/* The policy in the name of a counter, for a limit given in the descriptor. No encoded name contains a $. */
 #define OVERRIDE_POLICY "$limit"
 
 typedef enum verdict {
     FREE,      /* no policy, or one without a limit: OK */
     MALFORMED, /* not a valid descriptor: UNKNOWN */
-    NEVER,     /* its own limit is 0: OVER_LIMIT */
+    NEVER,     /* a limit of 0 in the descriptor: OVER_LIMIT */
     COUNTED,   /* the store decides */
 } verdict;
 
@@ -46,11 +46,11 @@ typedef struct asked {
     verdict verdict;
     const char *key; /* all its entries */
     domain_entry *entries;
-    const char *policy; /* "": a limit of its own */
+    const char *policy; /* "": the limit in the descriptor */
     limit_spec spec;    /* its numbers as they were sent */
 } asked;
 
-/* What the rounds of a call keep. */
+/* State that a call keeps between its rounds. */
 typedef struct question {
     asked *descriptors;
     const char *domain; /* percent-encoded */
@@ -58,12 +58,12 @@ typedef struct question {
     domain_policies read;
     domain_policy *policies;
     size_t room;
-    const char *after; /* the last name that was read; "": none, or all were */
+    const char *after; /* the last name that was read; "": none, or all names were read */
 } question;
 
 /* ---- names ---------------------------------------------------------------------------- */
 
-/* "$" and SHA-256 in hex; no encoded text contains a $. */
+/* Returns "$" and the SHA-256 in hex; no encoded text contains a $. */
 static char *short_name(plan *p, const void *data, size_t len)
 {
     char *text = memory_in(p->arena, 1 + DIGEST_HEX_LEN + 1);
@@ -73,7 +73,7 @@ static char *short_name(plan *p, const void *data, size_t len)
     return text;
 }
 
-/* Percent-encodes a text. `*start` is as much of it as a policy's name can hold; a longer text is replaced by a short
+/* Percent-encodes a text. `*start` is the part that fits into a policy's name. A longer text is replaced by a short
  * one, so that names of counters stay short. */
 static const char *name_of(plan *p, const void *data, size_t len, const char **start)
 {
@@ -103,7 +103,7 @@ static char *put(char *to, const char *text)
     return to + len;
 }
 
-/* "key=value/key": an entry without a value is its key alone. */
+/* Returns "key=value/key". An entry without a value is only its key. */
 static const char *join(plan *p, const domain_entry *entries, size_t n)
 {
     size_t len = 1;
@@ -168,7 +168,7 @@ static const struct {
 };
 enum { N_UNITS = sizeof units / sizeof units[0] };
 
-/* Takes the limit that came with the descriptor. False: there is none, or its unit is unknown. */
+/* Takes the limit given in the descriptor. Returns false if there is none or its unit is unknown. */
 static bool take_override(const envoy_override *limit, asked *d)
 {
     size_t i = 0;
@@ -189,7 +189,7 @@ static void plan_check(plan *p, const envoy_request *request, const envoy_descri
     uint64_t hits = from->hits_addend ? from->hits_addend->value : request->hits_addend != 0 ? request->hits_addend : 1;
 
     if (hits > (uint64_t)SERVICE_QUANTITY_MAX)
-        hits = (uint64_t)SERVICE_QUANTITY_MAX; /* over any limit as well */
+        hits = (uint64_t)SERVICE_QUANTITY_MAX; /* this too is over any limit */
     plan_call(p, hits != 0 ? &fn_rate_check : &fn_rate_peek, request->domain, NULL, 1);
     args_rate_check(p, .cost = hits != 0 ? (int64_t)hits : 1, .mode = "I", .request_id = "");
     const char *policy = d->policy[0] != '\0' ? plan_encode(p->arena, d->policy) : OVERRIDE_POLICY;
@@ -197,7 +197,7 @@ static void plan_check(plan *p, const envoy_request *request, const envoy_descri
                     .rule = ratelimit_policy_text(p->arena, policy, shadow, ratelimit_spec_text(p->arena, &d->spec)));
 }
 
-/* Plans a check of one rule, unless there is nothing to count. */
+/* Plans a check of one rule, unless there is no limit to check. */
 static void plan_descriptor(plan *p, const envoy_request *request, size_t i, asked *d, const domain_policies *known)
 {
     const envoy_descriptor *from = request->descriptors[i];
@@ -231,8 +231,8 @@ static void plan_descriptors(const ProtobufCMessage *any, plan *p)
 
 /* ---- reading the domain's policies ------------------------------------------------------ */
 
-/* The next page; `version` is what is known already, "" = nothing. Alone in its FCALL, because it is the longest
- * call. */
+/* Plans the next page; `version` is the version already known, "" = none. It is alone in its FCALL, because it is the
+ * longest call. */
 static void plan_page(plan *p, const char *version)
 {
     const question *q = p->kept;
@@ -277,14 +277,14 @@ void envoy_should_rate_limit_prepare(const ProtobufCMessage *any, plan *p)
         plan_first_page(p, known);
 }
 
-/* Room for `more` policies: twice as many as before, or as many as needed. */
+/* Makes room for `more` policies: doubles the room, or adds as much as needed. */
 static bool make_room(answer *a, question *q, size_t more)
 {
     size_t room = q->read.n + more > 2 * q->room ? q->read.n + more : 2 * q->room;
 
     if (q->read.n + more > POLICIES_MAX) {
         lks_error_set(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                      "domain: the names of more than %d policies begin with it", POLICIES_MAX);
+                      "domain: more than %d policies have names that begin with it", POLICIES_MAX);
         return false;
     }
     if (q->read.n + more <= q->room)
@@ -312,8 +312,8 @@ static void take_views(answer *a, question *q, const store_value *reply)
     }
 }
 
-/* Reads a page, or that nothing has changed. The version is the first page's: if policies change before the last one,
- * the next look finds a newer version. */
+/* Reads a page, or the reply that nothing has changed. The version is the first page's: if policies change before the
+ * last page, the next look finds a newer version. */
 static void take_page(answer *a, question *q)
 {
     ratelimit_domains *domains = ratelimit_domains_of(a->plan);
@@ -332,15 +332,15 @@ static void take_page(answer *a, question *q)
     } else if (known) {
         known->checked_ns = q->read.checked_ns;
     } else {
-        more = true; /* its place was needed for others meanwhile */
+        more = true; /* its place was needed for another domain meanwhile */
     }
     if (a->error.code == LKS_OK)
-        answer_again(a, more ? plan_next_page : plan_descriptors);
+        answer_next_round(a, more ? plan_next_page : plan_descriptors);
 }
 
 /* ---- the answer --------------------------------------------------------------------------- */
 
-/* NULL: Envoy has no unit for it. */
+/* Returns NULL if Envoy has no unit for the period. */
 static envoy_limit *limit_of(answer *a, const asked *d)
 {
     for (size_t i = 0; i < N_UNITS; i++) {
@@ -366,7 +366,7 @@ static Google__Protobuf__Duration *duration_of(answer *a, int64_t ms)
     return duration;
 }
 
-/* A reply: outcome, limit, remaining, ms until a check may pass, ms until the counter is as new. */
+/* Reads {outcome, limit, remaining, ms until a check may pass, ms until the counter is as if unused}. */
 static void fill_counted(answer *a, const asked *d, const store_value *reply, envoy_status *status)
 {
     int outcome = answer_enum(a, reply, 0, &lockstock__v1__check_outcome__descriptor);

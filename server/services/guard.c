@@ -1,5 +1,5 @@
-/* GuardService: its table, Renew and Leave, and where the parts of a request lie. Invariant: a request that reaches the
- * store is valid in all its parts; functions/guard.lua decides whether they can be taken. */
+/* GuardService: its table, Renew and Leave, and the places of the parts of a request. Invariant: all parts of a request
+ * that reaches the store are valid; functions/guard.lua decides whether they can be taken. */
 #include "services/guard.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ void guard_within(plan *p, const char *part)
     lks_error_set(&p->error, p->error.code, LKS_APPLIED_NO, "%s.%s", part, message);
 }
 
-/* only: the one name of the part; NULL: it has none, or several. */
+/* only: the single name in the part; NULL: it has no name, or several. */
 static lks_rpc_slice place_of(plan *p, const char *part, const char *own, const char *common, const char *only)
 {
     const char *group = own[0] != '\0' ? own : common[0] != '\0' ? common : only ? only : "";
@@ -68,7 +68,7 @@ guard_places guard_find_places(plan *p, const char *group, const lks_guard_once 
     return at;
 }
 
-/* The stock of a request, if Renew and Leave have to do with it. */
+/* Returns the stock of a request if Renew and Leave concern it, otherwise NULL. */
 static const lks_guard_stock *held(const lks_guard_stock *stock)
 {
     return stock && stock->hold_ms > 0 ? stock : NULL;
@@ -81,12 +81,12 @@ static void need_something(plan *p, const lks_guard_once *once, const lks_guard_
         plan_invalid(p, "once: or stock with hold_ms, or locks must be set");
 }
 
-/* Of Renew and Leave. In two stores the locks come last, in a round of their own: whoever gets them then finds the
- * result of the attempt. */
+/* The state of Renew and Leave. In two stores the locks come last, in a separate round: the next holder of the locks
+ * then finds the result of the attempt. */
 typedef struct guard_rounds {
-    lks_rpc_slice stock;      /* its base */
-    lks_rpc_slice locks;      /* where they follow; empty: they do not */
-    lks_leave_response *rest; /* the answer of Leave without them */
+    lks_rpc_slice stock;      /* base of the stock */
+    lks_rpc_slice locks;      /* base of the locks, if they follow in another round; otherwise empty */
+    lks_leave_response *rest; /* the answer of Leave without the locks */
 } guard_rounds;
 
 static guard_places places_of_end(plan *p, const char *group, const lks_guard_once *once, const lks_guard_stock *stock,
@@ -145,7 +145,7 @@ static void renew_finish(const lks_guard_service_renew_request *request, answer 
     const bool is_of_locks = plan_calls(a->plan, &fn_lock_renew), renewed = answer_says(reply, "RENEWED");
 
     if (renewed && !is_of_locks && of->locks.len > 0) {
-        answer_goes_on(a, renew_locks);
+        answer_next_round_applied(a, renew_locks);
         return;
     }
     response->outcome = renewed       ? LKS_RENEW_GUARD_OUTCOME_RENEWED
@@ -157,7 +157,7 @@ static void renew_finish(const lks_guard_service_renew_request *request, answer 
 
 /* ---- Leave ---- */
 
-/* What is stored of the attempt. */
+/* The end of the attempt, as it is stored. */
 typedef struct attempt_end {
     const char *state;
     lks_rpc_slice result;
@@ -214,7 +214,7 @@ static void leave_unseen(const ProtobufCMessage *request, plan *p)
     plan_leave((const lks_leave_request *)(const void *)request, p, &fn_guard_leave_unseen);
 }
 
-/* The outcomes of stock_confirm and stock_cancel as states. */
+/* Converts the outcomes of stock_confirm and stock_cancel to states. */
 static lks_order_state state_of(const char *outcome)
 {
     return strcmp(outcome, "CONFIRMED") == 0 || strcmp(outcome, "ALREADY_CONFIRMED") == 0 ? LKS_ORDER_STATE_CONFIRMED
@@ -243,7 +243,7 @@ static void leave_locks_unseen(const ProtobufCMessage *request, plan *p)
 static void leave_locks_finish(answer *a, lks_leave_response *response)
 {
     if (answer_says(a->replies[0], "UNSEEN")) {
-        answer_goes_on(a, leave_locks_unseen);
+        answer_next_round_applied(a, leave_locks_unseen);
         return;
     }
     *response = *((const guard_rounds *)a->plan->kept)->rest;
@@ -262,7 +262,7 @@ static void leave_finish(const lks_leave_request *request, answer *a, lks_leave_
         return;
     }
     if (answer_says(reply, "UNSEEN")) {
-        answer_again(a, leave_unseen);
+        answer_next_round(a, leave_unseen);
         return;
     }
     if (answer_says(reply, "HOLD_ENDED")) {
@@ -279,7 +279,7 @@ static void leave_finish(const lks_leave_request *request, answer *a, lks_leave_
     if (of->locks.len > 0) {
         of->rest = memory_in(a->arena, sizeof *of->rest);
         *of->rest = *response;
-        answer_goes_on(a, leave_locks);
+        answer_next_round_applied(a, leave_locks);
     }
 }
 
@@ -289,7 +289,7 @@ LKS_GUARD_METHODS(SERVICE_PAIR)
 
 static const service_method methods[] = {LKS_GUARD_METHODS(SERVICE_ROW)};
 
-/* Its state is what it knows of rate limit policies. */
+/* Its state is this server's knowledge of rate limit policies. */
 const service guard_service = {.n_methods = sizeof methods / sizeof methods[0],
                                .methods = methods,
                                .open = ratelimit_open,

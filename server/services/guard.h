@@ -1,4 +1,4 @@
-/* What the files of GuardService share. */
+/* Shared by the files of GuardService. */
 #ifndef LOCKSTOCK_SERVER_GUARD_H
 #define LOCKSTOCK_SERVER_GUARD_H
 
@@ -7,52 +7,52 @@
 #include "services/ratelimit.h"
 #include "services/service.h"
 
-/* Where the parts of a request lie; a base is empty when the request lacks the part. */
+/* The bases of the parts of a request; a base is empty when the request lacks the part. */
 typedef struct guard_places {
-    lks_rpc_slice base; /* of the function's call: that of the locks, if there are any, because alarms use it */
-    lks_rpc_slice rest; /* of the call for all but the locks; empty: there is nothing but locks */
+    lks_rpc_slice base; /* for the function's call: the base of the locks, if there are any, because alarms use it */
+    lks_rpc_slice rest; /* for the call for everything except the locks; empty: the request has only locks */
     lks_rpc_slice record, rates, stock;
-    bool in_two_stores; /* the locks are in the lock store, and the rest is not */
+    bool in_two_stores; /* the locks are in the lock store, and the other parts are not */
 } guard_places;
 
-/* Checks groups and names of the parts. limits may be NULL, like every part. */
+/* Checks groups and names of the parts, and returns their bases. limits may be NULL, like every part. */
 guard_places guard_find_places(plan *p, const char *group, const lks_guard_once *once, const lks_guard_limits *limits,
                                const lks_guard_stock *stock, const lks_guard_locks *locks);
 
-/* What follows in the plan's error is within a part: "rules[0].key" becomes "limits.rules[0].key". */
+/* Puts the path of a part before the path in the plan's error: "rules[0].key" becomes "limits.rules[0].key". */
 void guard_within(plan *p, const char *part);
 
 /* ---- guard_enter.c ---- */
 
-/* What an Enter does in a round. */
+/* The step of an Enter in a round. */
 typedef enum enter_step {
     ENTER_WHOLE, /* takes everything */
     /* In two stores: */
-    ENTER_LOOK,        /* asks what stands in the way of the rest */
+    ENTER_LOOK,        /* asks whether the rest could be taken */
     ENTER_LOCKS,       /* takes the locks */
     ENTER_REST,        /* takes the rest */
-    ENTER_CHECK,       /* the rest was taken before: asks whether the locks are still held */
-    ENTER_RELEASE,     /* gives the locks, or its place in their queue, back, because it is refused */
-    ENTER_LEAVE_QUEUE, /* leaves the queue of the locks, because it will wait for another attempt */
+    ENTER_CHECK,       /* the rest was taken earlier: asks whether the locks are still held */
+    ENTER_RELEASE,     /* releases the locks, or its place in their queue, because the call is refused */
+    ENTER_LEAVE_QUEUE, /* leaves the queue of the locks, because the call will wait for another attempt */
 } enter_step;
 
-/* What a round keeps for the next ones, until the call waits. */
+/* State that a round keeps for later rounds, until the call waits. */
 typedef struct guard_kept {
-    check_kept limits; /* the first member: p->kept of the functions of ratelimit.h */
+    check_kept limits; /* must be the first member: the functions of ratelimit.h read p->kept as check_kept */
     enter_step step;
-    bool has_policies;               /* those of the limits are in `limits`, as far as there are such */
+    bool has_policies;               /* `limits` has the policies of the limits that exist */
     bool may_be_queued;              /* the call has waited, perhaps in the queue of its locks */
-    const store_value *rest, *locks; /* what ENTER_REST and ENTER_LOCKS have taken */
+    const store_value *rest, *locks; /* the replies of ENTER_REST and ENTER_LOCKS, which have taken them */
     lks_rpc_slice stock;             /* its base */
-    lks_enter_response *refusal;     /* what to answer after ENTER_RELEASE */
-    lks_error *error;                /* the same; NULL: `refusal` */
+    lks_enter_response *refusal;     /* the answer after ENTER_RELEASE */
+    lks_error *error;                /* the error to answer with instead; NULL: `refusal` */
 } guard_kept;
 
 /* How Enter calls its function. */
 typedef struct enter_call {
     const char *way, *token;
-    guard_places at;             /* of the parts that it takes; base: also of the key that wakes it */
-    bool locks_wait, with_locks; /* of the whole request */
+    guard_places at;             /* places of the parts that it takes; base: also of the key that wakes the call */
+    bool locks_wait, with_locks; /* for the whole request */
 } enter_call;
 
 void enter_prepare(const lks_enter_request *request, plan *p);
@@ -61,26 +61,27 @@ void enter_finish(const lks_enter_request *request, answer *a, lks_enter_respons
 /* A service_next. */
 void enter_next(const ProtobufCMessage *request, plan *p);
 
-/* The function's call for these parts, or the call that reads unknown policies. */
+/* Plans the function's call for these parts, or the call that reads unknown policies. */
 void enter_plan_call(const lks_enter_request *parts, plan *p, const enter_call *call);
 
 const char *enter_token(const lks_enter_request *request, plan *p);
 bool enter_locks_wait(const lks_enter_request *request);
 
-/* How the function takes a call after an event. */
+/* Returns the function's word for a call after an event. */
 const char *enter_way(service_event_kind event);
 
-/* {'QUEUED'} and {'WAIT'}; all other replies but {'MORE'}. request: the parts of the call. */
-void enter_stay(const lks_enter_request *request, answer *a, const store_value *reply);
+/* Handles {'QUEUED'} and {'WAIT'}; enter_read_reply handles all other replies except {'MORE'}. request: the parts of
+ * the call. */
+void enter_keep_waiting(const lks_enter_request *request, answer *a, const store_value *reply);
 void enter_read_reply(const lks_enter_request *request, answer *a, const store_value *reply,
                       lks_enter_response *response);
 
-/* Of {'ENTERED'}. */
+/* Whether a reply {'ENTERED'} was replayed. */
 bool enter_was_replayed(answer *a, const store_value *reply);
 
 /* ---- guard_two_stores.c ---- */
 
-/* Plans the step in p->kept; that is ENTER_LOOK if it is ENTER_WHOLE. */
+/* Plans the step in p->kept; ENTER_WHOLE becomes ENTER_LOOK. */
 void two_stores_plan(const lks_enter_request *request, plan *p, const guard_places *at);
 void two_stores_finish(const lks_enter_request *request, answer *a, lks_enter_response *response);
 

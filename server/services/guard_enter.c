@@ -1,5 +1,5 @@
-/* GuardService: Enter, as one call of the store. Invariant: a call that waits is known by its token, whatever it waits
- * for: the queue of its locks, or the end of another attempt; so one waiter serves it from its first round on. */
+/* GuardService: Enter, as one call of the store. Invariant: a call that waits has its token as its name, for the queue
+ * of its locks as for the end of another attempt; so one waiter serves it from its first round on. */
 #include <string.h>
 
 #include "memory.h"
@@ -11,7 +11,7 @@
 
 /* ---- prepare ---- */
 
-/* What is asked of the functions of RateLimitService. */
+/* Returns the limits as a request for the functions of RateLimitService. */
 static lks_check_request rules_of(const lks_guard_limits *limits)
 {
     lks_check_request rules = LKS_CHECK_REQUEST_INIT;
@@ -59,7 +59,7 @@ static const char *targets_text(plan *p, const lks_guard_locks *locks)
     return text;
 }
 
-/* How the function takes a call after an event. */
+/* Returns the function's word for a call after an event. */
 const char *enter_way(service_event_kind event)
 {
     return event == SERVICE_NO_EVENT ? "" : event == SERVICE_WAIT_OVER ? "O" : "W";
@@ -70,7 +70,7 @@ static const char *key_of_call(plan *p, const guard_places *at, const char *toke
     return memory_printf_in(p->arena, "%.*s%s", (int)at->base.len, at->base.data, plan_encode(p->arena, token));
 }
 
-/* "<server> <key>": what wakes the call from the set of a record. */
+/* Returns "<server> <key>", the entry in the set of a record that wakes the call. */
 static const char *waiter_of(plan *p, const guard_places *at, const char *token)
 {
     return memory_printf_in(p->arena, "%s %s", p->server, key_of_call(p, at, token));
@@ -91,7 +91,7 @@ bool enter_locks_wait(const lks_enter_request *request)
     return request->wait_ms > 0 && request->locks && !request->locks->no_wait;
 }
 
-/* Also of a plan that reads policies, or that is never carried out: what it names must be there from the first one on,
+/* Also for a plan that reads policies, or that is never carried out: its names must be there from the first plan on,
  * and be undone after the last. */
 static void plan_wait(const lks_enter_request *request, plan *p, const guard_places *at, const char *token)
 {
@@ -150,7 +150,7 @@ static void add_call(const lks_enter_request *request, plan *p, const enter_call
 
 void enter_plan_call(const lks_enter_request *parts, plan *p, const enter_call *call)
 {
-    const bool takes = strchr(call->way, 'O') == NULL; /* else its rules do not matter */
+    const bool takes = strchr(call->way, 'O') == NULL; /* otherwise its rules do not matter */
     const size_t n_rules = takes && parts->limits ? parts->limits->n_rules : 0;
     guard_kept *kept = p->kept;
     ratelimit_rule rules[RATELIMIT_RULES_MAX];
@@ -220,11 +220,11 @@ static lks_rpc_slice argument(const answer *a, size_t place)
     return a->plan->calls[0].args[place];
 }
 
-/* The call waits; this server calls the functions that end its wait when a lease ends. */
-void enter_stay(const lks_enter_request *request, answer *a, const store_value *reply)
+/* Makes the call wait; when a lease ends, this server calls the functions that end the wait. */
+void enter_keep_waiting(const lks_enter_request *request, answer *a, const store_value *reply)
 {
     if (!answer_says(reply, "WAIT")) {
-        lock_stay(a, request->locks->n_targets, request->locks->targets, reply);
+        lock_keep_waiting(a, request->locks->n_targets, request->locks->targets, reply);
         return;
     }
     answer_alarm_at(a, argument(a, ARG_GUARD_ENTER_RECORD), fn_idempotency_lease_over.name,
@@ -232,7 +232,7 @@ void enter_stay(const lks_enter_request *request, answer *a, const store_value *
     answer_waits(a);
 }
 
-/* The elements of a reply from `from` on. */
+/* Returns the elements of a reply from `from` on. */
 static store_value rest_of(answer *a, const store_value *reply, size_t from)
 {
     const size_t n = answer_count(a, reply);
@@ -253,7 +253,7 @@ static void read_rules(const lks_enter_request *request, answer *a, const store_
     response->retry_after_ms = check.retry_after_ms;
 }
 
-/* {"OUT_OF_STOCK", outcome, number, then place and available of each line in the way} */
+/* Reads {"OUT_OF_STOCK", outcome, number, then place and available of each line that is refused}. */
 static void read_refused_order(const lks_enter_request *request, answer *a, const store_value *reply,
                                lks_enter_response *response)
 {
@@ -282,7 +282,7 @@ static void read_entered(const lks_enter_request *request, answer *a, const stor
     if (request->once || request->locks)
         response->lease_ms = answer_int(a, reply, 4);
     if (request->locks) {
-        response->lease_ms = lock_told_lease(a->plan, response->lease_ms);
+        response->lease_ms = lock_holder_lease(a->plan, response->lease_ms);
         response->n_fences = request->locks->n_targets;
         response->fences = lock_fences(a, response->n_fences, request->locks->targets);
         for (size_t i = 0; i < response->n_fences; i++)
@@ -346,13 +346,13 @@ void enter_finish(const lks_enter_request *request, answer *a, lks_enter_respons
         const lks_check_request check = rules_of(request->limits);
         ratelimit_keep_policies(a, &check, kept->limits.policies);
         kept->has_policies = true;
-        answer_again(a, enter_next);
+        answer_next_round(a, enter_next);
     } else if (kept->step != ENTER_WHOLE) {
         two_stores_finish(request, a, response);
     } else if (answer_says(reply, "MORE")) {
-        answer_again(a, enter_next);
+        answer_next_round(a, enter_next);
     } else if (answer_says(reply, "QUEUED") || answer_says(reply, "WAIT")) {
-        enter_stay(request, a, reply);
+        enter_keep_waiting(request, a, reply);
     } else {
         enter_read_reply(request, a, reply, response);
     }

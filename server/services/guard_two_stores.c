@@ -6,10 +6,10 @@
  *    |   \--refused--> RELEASE, if a copy of the call may have locks --> the answer
  *    \--WAIT--> LEAVE_QUEUE, if it may be in that of the locks, and LOOK again; else it waits, then LOOK
  *
- * Invariant: the locks are released only after the store has kept that the token is refused (functions/guard.lua), so no
- * copy of the call answers ENTERED with locks that another copy releases. Only a Leave of locks alone can overtake it. If
- * a call ends without an answer, because its server ends or a store is unreachable, a repeat goes on where it was, or the
- * locks end with their lease. */
+ * Invariant: the locks are released only after the store has kept that the token is refused (functions/guard.lua), so
+ * no copy of the call answers ENTERED with locks that another copy releases. Only a Leave of locks alone can overtake
+ * it. If a call ends without an answer, because its server ends or a store is unreachable, a repeat continues at that
+ * step, or the locks end with their lease. */
 #include "memory.h"
 #include "services/guard.h"
 #include "services/lock_part.h"
@@ -102,17 +102,17 @@ void two_stores_plan(const lks_enter_request *request, plan *p, const guard_plac
 static void again(answer *a, enter_step step)
 {
     ((guard_kept *)a->plan->kept)->step = step;
-    answer_again(a, enter_next);
+    answer_next_round(a, enter_next);
 }
 
-static void goes_on(answer *a, enter_step step)
+static void again_applied(answer *a, enter_step step)
 {
     ((guard_kept *)a->plan->kept)->step = step;
-    answer_goes_on(a, enter_next);
+    answer_next_round_applied(a, enter_next);
 }
 
-/* {'RELEASE', what refuses the call...}, which may be {'ERR', code, applied, message, detail, reason}. False: another
- * reply. */
+/* Reads {'RELEASE', the refusal...}, which may be {'ERR', code, applied, message, detail, reason}. Returns false for
+ * another reply. */
 static bool releases(const lks_enter_request *rest, answer *a)
 {
     const store_value *reply = a->replies[0];
@@ -130,7 +130,7 @@ static bool releases(const lks_enter_request *rest, answer *a)
         *kept->refusal = (lks_enter_response)LKS_ENTER_RESPONSE_INIT;
         enter_read_reply(rest, a, &refusal, kept->refusal);
     }
-    goes_on(a, ENTER_RELEASE);
+    again_applied(a, ENTER_RELEASE);
     return true;
 }
 
@@ -148,7 +148,7 @@ static void finish_look(const lks_enter_request *rest, answer *a, lks_enter_resp
     else if (answer_says(reply, "WAIT") && kept->may_be_queued)
         again(a, ENTER_LEAVE_QUEUE);
     else if (answer_says(reply, "WAIT"))
-        enter_stay(rest, a, reply);
+        enter_keep_waiting(rest, a, reply);
     else
         enter_read_reply(rest, a, reply, response);
 }
@@ -158,10 +158,10 @@ static void finish_locks(const lks_enter_request *locks, answer *a, lks_enter_re
     const store_value *reply = a->replies[0];
 
     if (answer_says(reply, "QUEUED")) {
-        enter_stay(locks, a, reply);
+        enter_keep_waiting(locks, a, reply);
     } else if (answer_says(reply, "ENTERED")) {
         ((guard_kept *)a->plan->kept)->locks = reply;
-        goes_on(a, ENTER_REST);
+        again_applied(a, ENTER_REST);
     } else {
         enter_read_reply(locks, a, reply, response);
     }

@@ -1,4 +1,4 @@
-/* IdService. Invariant: an id is given once: the store gives it (SEQUENCE), or this server out of what the store has
+/* IdService. Invariant: each id is unique: the store gives it (SEQUENCE), or this server out of what the store has
  * granted to it alone (SNOWFLAKE, SEQUENCE in blocks), or it has 62 random bits (UUID_V7).
  *
  *   SNOWFLAKE --has a range--> answered          SEQUENCE --has a block--> answered
@@ -14,8 +14,8 @@
 #include "services/id.h"
 #include "services/service.h"
 
-/* Rounds of a call: other calls may use up its range in each. */
-enum { ROUNDS_MAX = 8, GRANT_WEIGHT = 24 /* reads what all workers have */ };
+/* Maximum of rounds of a call: in each, other calls may use up its range. */
+enum { ROUNDS_MAX = 8, GRANT_WEIGHT = 24 /* reads the ranges of all workers */ };
 
 typedef struct id_state {
     snowflake snowflake;
@@ -79,8 +79,8 @@ static void snowflake_next(const ProtobufCMessage *request, plan *p)
     snowflake_prepare((const lks_next_request *)(const void *)request, p);
 }
 
-/* Why id_grant grants nothing. */
-static void refuse(answer *a, const store_value *reply)
+/* Sets the error for an id_grant that grants nothing. */
+static void refuse_grant(answer *a, const store_value *reply)
 {
     static const struct {
         const char *word;
@@ -89,7 +89,7 @@ static void refuse(answer *a, const store_value *reply)
         const char *text;
     } refusals[] = {
         {"STARTING", LKS_UNAVAILABLE, LKS_REASON_STORE_FAILING_OVER,
-         "kind: the store is new, lost its data or has another primary: no worker is granted yet"},
+         "kind: the store is new, lost its data or has another primary, and grants no worker yet"},
         {"AHEAD", LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM,
          "kind: this server has made more ids than its share of the time"},
         {"TAKEN", LKS_RESOURCE_EXHAUSTED, LKS_REASON_NO_ROOM, "kind: all 1024 workers are taken"},
@@ -105,10 +105,10 @@ static void refuse(answer *a, const store_value *reply)
             return;
         }
     }
-    lks_error_set(&a->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the store gave an answer of another kind");
+    lks_error_set(&a->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the store sent a reply of an unexpected form");
 }
 
-/* Takes a grant. True also when the store grants nothing and the range that the server has is enough. */
+/* Takes a grant. Also returns true if the store grants nothing and the server's range is enough. */
 static bool take_grant(answer *a, snowflake *s, size_t count)
 {
     enum { WORKER = 1, FIRST, END, CLOCK, LENGTH };
@@ -118,7 +118,7 @@ static bool take_grant(answer *a, snowflake *s, size_t count)
         /* The next range must wait for the clock; the server still has its worker. */
         if (strcmp(answer_text(a, reply, 0), "AHEAD") == 0 && snowflake_left(s, a->plan->now_ns, count))
             return true;
-        refuse(a, reply);
+        refuse_grant(a, reply);
         return false;
     }
     snowflake_range range = {
@@ -145,9 +145,10 @@ static void snowflake_finish(const lks_next_request *request, answer *a, lks_nex
     if (snowflake_take(&state->snowflake, a->plan->now_ns, count, response->ids))
         return;
     if (a->plan->round < ROUNDS_MAX)
-        answer_again(a, snowflake_next);
+        answer_next_round(a, snowflake_next);
     else
-        lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "kind: more ids are asked for than there are");
+        lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
+                      "kind: fewer ids are left than the request asks for");
 }
 
 /* ---- UUID_V7 ---- */
@@ -175,7 +176,7 @@ static bool keeps_blocks(const id_state *state)
     return state->sequence_block > 1;
 }
 
-/* How many numbers the store gives at once. */
+/* Returns how many numbers to take from the store at once. */
 static int64_t taken_for(const id_state *state, int64_t count)
 {
     return count > state->sequence_block ? count : state->sequence_block;
@@ -213,7 +214,7 @@ static void sequence_finish(const lks_next_request *request, answer *a, lks_next
         if (a->n_replies > 0)
             sequences_add(state->sequences, of, last - taken_for(state, (int64_t)count) + 1, last);
         if (sequences_left(state->sequences, of) < (int64_t)count) {
-            answer_again(a, sequence_next); /* other calls took them since this one was planned */
+            answer_next_round(a, sequence_next); /* other calls took the numbers after this one was planned */
             return;
         }
         first = sequences_take(state->sequences, of, (int64_t)count);

@@ -1,4 +1,4 @@
-/* What IdService keeps in a server, one module for each kind of id. id.c alone uses the store. Loop thread only. */
+/* The state of IdService in a server, one module for each kind of id. Only id.c uses the store. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_ID_H
 #define LOCKSTOCK_SERVER_ID_H
 
@@ -25,11 +25,11 @@ typedef struct snowflake {
     int64_t clock_ms;                      /* Redis' clock at the grant */
 } snowflake;
 
-/* A range for a worker, as id_grant gives it; ms since 1970. */
+/* A range for a worker, as id_grant returns it; ms since 1970. */
 typedef struct snowflake_range {
     int64_t worker, first_ms, end_ms;
     int64_t clock_ms;
-    uint64_t asked_ns; /* CLOCK_MONOTONIC, when it was asked for */
+    uint64_t asked_ns; /* CLOCK_MONOTONIC, when it was requested */
 } snowflake_range;
 
 typedef struct snowflake_parts {
@@ -39,32 +39,32 @@ typedef struct snowflake_parts {
 
 void snowflake_init(snowflake *s);
 
-/* Whether `count` more can be made without asking the store. */
+/* Whether `count` more ids can be made without asking the store. */
 bool snowflake_has(snowflake *s, uint64_t now_ns, size_t count);
 
-/* The same, even when the grant is old. */
+/* The same, even if the grant is old. */
 bool snowflake_left(snowflake *s, uint64_t now_ns, size_t count);
 
-/* The first ms (since 1970) of which no id was made: the next range is to begin there. */
+/* Returns the first ms (since 1970) in which no id was made: the next range should begin there. */
 int64_t snowflake_unused_ms(const snowflake *s);
 
-/* Continues in the range, but never goes back. */
+/* Takes a range and continues in it, but never goes back. */
 void snowflake_grant(snowflake *s, const snowflake_range *range);
 
-/* Makes `count` ids, in order. False: the range has too few left, and none were made. */
+/* Makes `count` ids, in order. Returns false, with none made, if the range has too few left. */
 bool snowflake_take(snowflake *s, uint64_t now_ns, size_t count, int64_t *ids);
 
-/* The parts of a positive id. */
+/* Returns the parts of a positive id. */
 snowflake_parts snowflake_parts_of(int64_t id);
 
 /* ---- id_uuid.c ---- */
 
-/* The tick, in 1/4096 ms since 1970, of the next UUID after one of tick `last`: the time (CLOCK_REALTIME), but later
- * than `last`. */
+/* Returns the tick, in 1/4096 ms since 1970, of the next UUID after one of tick `last`: the time (CLOCK_REALTIME), but
+ * later than `last`. */
 uint64_t uuid_tick(uint64_t last, int64_t sec, int64_t nsec);
 
-/* UUID version 7 (RFC 9562, section 5.7; rand_a as in section 6.2, method 3: more digits of the time), as text. Uses 62
- * bits of `random`. */
+/* Writes a UUID of version 7 (RFC 9562, section 5.7; rand_a as in section 6.2, method 3: more digits of the time) as
+ * text. Uses 62 bits of `random`. */
 void uuid_format(uint64_t tick, uint64_t random, char text[ID_UUID_LEN + 1]);
 
 /* Makes `count` UUIDs, each greater than the one before. *last: the tick of this server's last UUID. */
@@ -72,7 +72,7 @@ void uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, const char **
 
 /* ---- id_sequence.c ---- */
 
-/* Numbers of sequences that this server took from the store ahead of demand. */
+/* Numbers of sequences that this server has taken from the store in advance. */
 typedef struct sequences sequences;
 
 sequences *sequences_new(void);
@@ -82,13 +82,13 @@ typedef struct sequence_name {
     lks_rpc_slice ns, name;
 } sequence_name;
 
-/* How many numbers of the sequence are left. */
+/* Returns how many numbers of the sequence are left. */
 int64_t sequences_left(sequences *all, sequence_name of);
 
-/* Takes `count` numbers in a row, when at least as many are left. Returns the first. */
+/* Takes `count` consecutive numbers; at least as many must be left. Returns the first. */
 int64_t sequences_take(sequences *all, sequence_name of, int64_t count);
 
-/* Adds numbers that the store gave: they follow those that are left, or replace them. */
+/* Adds numbers from the store: they follow those that are left, or replace them. */
 void sequences_add(sequences *all, sequence_name of, int64_t first, int64_t last);
 
 #endif

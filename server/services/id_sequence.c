@@ -1,6 +1,6 @@
 /* Blocks of numbers, one for each sequence. Invariant: the server has taken the numbers of a block from the store, each
- * is given once, and those of a sequence increase. At most BLOCKS_MAX sequences are kept: the least recently used one
- * is forgotten, and the rest of its block is a gap. */
+ * is used once, and those of a sequence increase. At most BLOCKS_MAX sequences are kept: the least recently used one is
+ * dropped, and the unused numbers of its block are a gap. */
 #include "services/id.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ typedef struct block {
     char *text; /* namespace and name; NULL: free */
     sequence_name of;
     int64_t next, last;
-    uint64_t used; /* the number of the look that used it last */
+    uint64_t used; /* value of `looks` when it was last used */
 } block;
 
 struct sequences {
@@ -52,7 +52,7 @@ static block *find(sequences *all, sequence_name of)
     return NULL;
 }
 
-/* A free block, or the least recently used one. */
+/* Makes a block in a free place, or in place of the least recently used one. */
 static block *make(sequences *all, sequence_name of)
 {
     char *text = memory_alloc(of.ns.len + of.name.len);

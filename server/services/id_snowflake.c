@@ -17,13 +17,13 @@ void snowflake_init(snowflake *s)
     lks_rpc_random_id(s->owner);
 }
 
-/* How old the grant is, at least. */
+/* Returns the minimum age of the grant. */
 static uint64_t age_ns(const snowflake *s, uint64_t now_ns)
 {
     return now_ns > s->granted_ns ? now_ns - s->granted_ns : 0;
 }
 
-/* Follows the clock, within the range. */
+/* Advances `next` to the clock, within the range. */
 static void follow(snowflake *s, uint64_t now_ns)
 {
     int64_t ms = s->clock_ms - EPOCH_MS + (int64_t)(age_ns(s, now_ns) / 1000000);
@@ -56,7 +56,7 @@ int64_t snowflake_unused_ms(const snowflake *s)
 void snowflake_grant(snowflake *s, const snowflake_range *range)
 {
     uint64_t first = (uint64_t)(range->first_ms - EPOCH_MS) * SEQUENCES;
-    /* The rest of a ms that was begun is this worker's only. */
+    /* The remaining ids of a ms that was begun belong to this worker only. */
     uint64_t next = s->worker == range->worker ? s->next : (uint64_t)(snowflake_unused_ms(s) - EPOCH_MS) * SEQUENCES;
 
     s->worker = range->worker;

@@ -23,8 +23,8 @@ uint64_t uuid_tick(uint64_t last, int64_t sec, int64_t nsec)
     return tick > last ? tick : last + 1;
 }
 
-/* 32 bits in hex. Each nibble gets a byte; adding 6 carries in those that are letters. All eight at once, because a
- * request may ask for 10,000 UUIDs. */
+/* Writes 32 bits in hex. Each nibble gets a byte; adding 6 carries for those that become letters. Converts all eight at
+ * once, because a request may ask for 10,000 UUIDs. */
 static void put_hex(char to[8], uint64_t bits)
 {
     uint64_t n = bits & UINT32_MAX;

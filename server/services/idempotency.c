@@ -1,6 +1,6 @@
 /* IdempotencyService: its table, and Begin. Invariant: requests are checked here, and functions/idempotency.lua decides
- * about records. A Begin whose caller may be gone never starts an attempt: when its wait is over it only looks, and
- * when its connection is lost it does not ask the store. */
+ * about records. A Begin whose caller may be gone never starts an attempt: when its wait is over it only reads the
+ * record, and when its connection is lost it does not call the store. */
 #include "services/idempotency.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ enum {
 };
 #define RETAIN_MS_MAX ((int64_t)30 * 86400000)
 
-/* Messages name all parked calls of a record by this; see idempotency_record.lua. */
+/* Messages use this name for all parked calls of a record; see idempotency_record.lua. */
 #define WAITERS "idem:w"
 
 lks_rpc_slice idempotency_base(plan *p, const char *group, const char *scope, const char *key)

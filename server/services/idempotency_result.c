@@ -1,5 +1,5 @@
-/* Results of IdempotencyService. Invariant: a result is stored as one serialised StoredResult that the store does not
- * read, so a replay is what was stored, byte for byte, with its headers in order. A failure has a header that no
+/* Results of IdempotencyService. Invariant: a result is stored as one serialized StoredResult, which the store does not
+ * read, so a replay is identical to the stored result, with its headers in order. A failure has a header that no
  * Complete can set. */
 #include <string.h>
 #include <strings.h>
@@ -25,7 +25,7 @@ static void check_header(plan *p, size_t i, const lks_result_header *header)
     if (key_len < 1 || key_len > HEADER_KEY_BYTES_MAX)
         plan_invalid(p, "headers[%zu].key: must be 1 to %d bytes long", i, HEADER_KEY_BYTES_MAX);
     if (strncasecmp(header->key, reserved, sizeof reserved - 1) == 0)
-        plan_invalid(p, "headers[%zu].key: %s... is not for callers", i, reserved);
+        plan_invalid(p, "headers[%zu].key: names that begin with %s are reserved", i, reserved);
     if (strlen(header->value) > HEADER_VALUE_BYTES_MAX)
         plan_invalid(p, "headers[%zu].value: must be 0 to %d bytes long", i, HEADER_VALUE_BYTES_MAX);
 }

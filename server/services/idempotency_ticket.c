@@ -1,4 +1,5 @@
-/* IdempotencyService: tickets. Invariant: a ticket cannot be guessed (165 bits of getrandom): who knows it owns it. */
+/* IdempotencyService: tickets. Invariant: a ticket cannot be guessed (165 bits of getrandom); knowing it proves
+ * ownership. */
 #include <lockstock/rpc/method.h>
 
 #include "memory.h"

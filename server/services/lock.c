@@ -1,6 +1,6 @@
 /* LockService: its table, and Acquire, Renew, Release. Invariant: requests are checked here, and functions/lock.lua
- * decides about locks. prepare depends on the request alone, except for the random token of a request without one, and
- * the id that tells copies of a waiting call apart. */
+ * decides about locks. prepare depends only on the request, except for the random token of a request without one, and
+ * the id that distinguishes copies of a waiting call. */
 #include <string.h>
 
 #include "services/lock.h"
@@ -9,8 +9,8 @@ enum {
     LEASE_MS_MIN = 10,
     LEASE_MS_MAX = 86400000,
     LEASES_MAX = 256,           /* in one Renew: a process may hold thousands of locks */
-    LOCK_TARGETS_OF_WEIGHT = 2, /* each with all the waiters that a call may pass */
-    LOCK_NAMES_OF_WEIGHT = 12,  /* that a unit of weight reads, checks and writes */
+    LOCK_TARGETS_OF_WEIGHT = 2, /* targets per unit of weight, each with all the waiters that a call may pass */
+    LOCK_NAMES_OF_WEIGHT = 12,  /* names that a unit of weight reads, checks and writes */
 };
 
 /* ---- prepare ------------------------------------------------------------------ */
@@ -28,7 +28,7 @@ int64_t lock_stored_lease(const plan *p, int64_t lease_ms)
     return lease_ms + p->lock_slack_ms;
 }
 
-int64_t lock_told_lease(const plan *p, int64_t stored_ms)
+int64_t lock_holder_lease(const plan *p, int64_t stored_ms)
 {
     return stored_ms > p->lock_slack_ms ? stored_ms - p->lock_slack_ms : 0;
 }
@@ -38,7 +38,7 @@ void lock_check_lease(plan *p, const char *field, int64_t lease_ms)
     plan_check_range(p, field, lease_ms, LEASE_MS_MIN, LEASE_MS_MAX);
 }
 
-/* Names that one token holds: few, each once. `list` is the path of their field. */
+/* Checks names that one token holds: few, each once. `list` is the path of their field. */
 static void check_names(plan *p, const char *list, size_t n, const char *const *names)
 {
     if (n > SERVICE_TARGETS_MAX)
@@ -121,7 +121,7 @@ void acquire_prepare(const lks_acquire_request *request, plan *p)
 {
     const char *only = request->n_targets == 1 ? request->targets[0]->name : NULL;
     const char *token = request->token;
-    const char *parked = "."; /* "<server>.<copy>.<lease_ms>": tells copies of the same call apart */
+    const char *parked = "."; /* "<server>.<copy>.<lease_ms>": distinguishes copies of the same call */
 
     plan_check_name_or_empty(p, "group", request->group);
     lock_check_targets(p, request->n_targets, request->targets);
@@ -147,13 +147,13 @@ void acquire_prepare(const lks_acquire_request *request, plan *p)
         p->n_calls = 0; /* the event has the fences */
 }
 
-/* Names that are released or renewed; none: all that the token has. */
+/* Weighs the names to release or renew; none: everything that the token has. */
 static void weigh_names(plan *p, size_t n)
 {
     plan_weighs(p, 1 + (n ? n : SERVICE_TARGETS_MAX) / LOCK_NAMES_OF_WEIGHT);
 }
 
-/* The arguments before the names, which are n. */
+/* Adds the arguments before the n names. */
 static void add_renewed(plan *p, size_t n, const char *token, int64_t lease_ms)
 {
     weigh_names(p, n);
@@ -229,11 +229,11 @@ lks_holder *lock_holder(answer *a, size_t n, lks_target *const *targets, const s
     if (place < n)
         holder->name = targets[place]->name;
     holder->owner = answer_decoded(a, reply, 2);
-    holder->lease_ms = lock_told_lease(a->plan, answer_int(a, reply, 3));
+    holder->lease_ms = lock_holder_lease(a->plan, answer_int(a, reply, 3));
     return holder;
 }
 
-void lock_stay(answer *a, size_t n, lks_target *const *targets, const store_value *reply)
+void lock_keep_waiting(answer *a, size_t n, lks_target *const *targets, const store_value *reply)
 {
     for (size_t i = 0; i < n; i++)
         answer_alarm(a, fn_lock_promote.name, plan_encode(a->arena, targets[i]->name), answer_int(a, reply, 1 + i));
@@ -278,7 +278,7 @@ static void finish_replied(const lks_acquire_request *request, answer *a, lks_ac
     if (response->outcome != LKS_ACQUIRE_OUTCOME_ACQUIRED)
         return;
     response->replayed = !is_new;
-    fill_grant(request, a, is_new ? request->lease_ms : lock_told_lease(a->plan, answer_int(a, reply, 1)), response);
+    fill_grant(request, a, is_new ? request->lease_ms : lock_holder_lease(a->plan, answer_int(a, reply, 1)), response);
     for (size_t i = 0; i < response->n_fences; i++)
         response->fences[i]->fence = (uint64_t)answer_int(a, reply, (is_new ? 0 : 2) + i);
 }
@@ -286,7 +286,7 @@ static void finish_replied(const lks_acquire_request *request, answer *a, lks_ac
 void acquire_finish(const lks_acquire_request *request, answer *a, lks_acquire_response *response)
 {
     if (a->n_replies > 0 && answer_says(a->replies[0], "QUEUED")) {
-        lock_stay(a, request->n_targets, request->targets, a->replies[0]);
+        lock_keep_waiting(a, request->n_targets, request->targets, a->replies[0]);
         return;
     }
     response->token = answer_id(a, request->token);
@@ -306,7 +306,7 @@ void renew_finish(const lks_renew_request *request, answer *a, lks_renew_respons
         lks_lease_result *result = response->results[i];
         result->outcome =
             (lks_renew_outcome)answer_enum(a, a->replies[i], 0, &lockstock__v1__renew_outcome__descriptor);
-        result->lease_ms = lock_told_lease(a->plan, answer_int(a, a->replies[i], 1));
+        result->lease_ms = lock_holder_lease(a->plan, answer_int(a, a->replies[i], 1));
         result->group = answer_group(lease->group, lease->n_names ? lease->names[0] : lease->group);
     }
 }
@@ -318,7 +318,7 @@ void release_finish(const lks_release_request *request, answer *a, lks_release_r
 
     (void)request;
     if (answer_says(reply, "UNSEEN")) {
-        answer_again(a, release_unseen);
+        answer_next_round(a, release_unseen);
         return;
     }
     response->outcome = (lks_release_outcome)answer_enum(a, reply, 0, outcome);

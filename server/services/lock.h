@@ -1,4 +1,4 @@
-/* What lock.c and lock_admin.c share. */
+/* Shared by lock.c and lock_admin.c. */
 #ifndef LOCKSTOCK_SERVER_LOCK_H
 #define LOCKSTOCK_SERVER_LOCK_H
 

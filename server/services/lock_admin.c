@@ -1,5 +1,5 @@
-/* LockService: Inspect, List, ForceRelease and its watch, and the fence register. Invariant: a page token only says where a scan
- * continues; the namespace is the caller's. */
+/* LockService: Inspect, List, ForceRelease and its watch, and the fence register. Invariant: a page token only says
+ * where a scan continues; the namespace is always the caller's. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum {
     PAGE_MAX = 1000,
     PAGE_DEFAULT = 100,
     PAGE_TOKEN_BYTES_MAX = 1024,
-    HOLDERS_WEIGHT = 48, /* of a function that returns thousands of holders, or removes them */
+    HOLDERS_WEIGHT = 48, /* weight of a function that returns thousands of holders, or removes them */
     DESCRIBED_MAX = 256, /* holders that one lock_describe reads */
     DESCRIBE_WEIGHT = 20,
 };
@@ -20,12 +20,12 @@ enum {
 /* The group, and the rest of the key, of calls that watch for a ForceRelease: functions/lock_views.lua has both. */
 static const char FORCED[] = "forced";
 
-/* Inspect and ForceRelease: what the first round found. A second one reads the holders, because thousands are too many
- * for one call of a function. */
+/* The result of the first round of Inspect and ForceRelease. A second round reads the holders, because one call of a
+ * function cannot read thousands. */
 typedef struct found {
     const store_value *reply;
     size_t first;               /* the element with the first holder's token; its entry follows, then the next holder */
-    const store_value *waiting; /* Inspect's */
+    const store_value *waiting; /* for Inspect */
 } found;
 
 static void name_prepare(const plan_function *function, const char *group, const char *name, plan *p)
@@ -51,8 +51,8 @@ void force_release_prepare(const lks_force_release_request *request, plan *p)
     name_prepare(&fn_lock_force_release, request->group, request->name, p);
 }
 
-/* The store has nothing to say, but a call waits only while the store answers. lock_force_release wakes all that wait in
- * the namespace, at every server. */
+/* The store has no data for this call, but a call waits only while the store answers. lock_force_release wakes all such
+ * calls of the namespace, on every server. */
 void watch_force_releases_prepare(const lks_watch_force_releases_request *request, plan *p)
 {
     plan_check_range(p, "wait_ms", request->wait_ms, 1, WATCH_MS_MAX);
@@ -98,7 +98,7 @@ static void force_release_next(const ProtobufCMessage *message, plan *p)
     describe_holders(request->group, request->name, p);
 }
 
-/* Whether lock_list can have given it: a SCAN cursor and any number of ".<12 hex digits>". */
+/* Whether lock_list can have returned it: a SCAN cursor and any number of ".<12 hex digits>". */
 static bool is_page_token(const char *token)
 {
     size_t digits = strspn(token, "0123456789");
@@ -122,8 +122,8 @@ void list_prepare(const lks_list_request *request, plan *p)
     plan_check_name_or_empty(p, "prefix", request->prefix);
     plan_check_range(p, "page_size", request->page_size, 0, PAGE_MAX);
     if (!w || !is_page_token(cursor))
-        plan_invalid(p, "page_token: not one that List gave");
-    /* Any group: the function looks at all of the namespace. */
+        plan_invalid(p, "page_token: must be a token that List returned");
+    /* Any group: the function reads the whole namespace. */
     plan_call(p, &fn_lock_list, "list", NULL, 0);
     args_lock_list(p, .prefix = request->prefix, .page_size = request->page_size ? request->page_size : PAGE_DEFAULT,
                    .page_cursor = cursor, .node = w ? w->node : "", .listed = w ? walk_listed(p->arena, w) : "");
@@ -150,8 +150,8 @@ void reset_fence_prepare(const lks_reset_fence_request *request, plan *p)
     fence_prepare(&fn_lock_reset_fence, request->resource, request->fence, 0, p);
 }
 
-/* Keeps what the first round found, whose holders begin at element `first`. False: there are none, or this is the
- * second round. */
+/* Keeps the result of the first round, whose holders begin at element `first`. Returns false if there are none, or in
+ * the second round. */
 static bool find_holders(answer *a, size_t first)
 {
     found *f = a->plan->kept;
@@ -169,7 +169,7 @@ static int by_fence(const void *a, const void *b)
     return ((*left)->fence > (*right)->fence) - ((*left)->fence < (*right)->fence);
 }
 
-/* The holders that the second round has described. */
+/* Returns the holders that the second round has described. */
 static lks_lock_holder **new_holders(answer *a, size_t *n)
 {
     size_t at = 0;
@@ -184,7 +184,7 @@ static lks_lock_holder **new_holders(answer *a, size_t *n)
             const store_value *row = answer_at(a, a->replies[i], j);
             holders[at]->owner = answer_decoded(a, row, 0);
             holders[at]->fence = (uint64_t)answer_int(a, row, 1);
-            holders[at]->lease_ms = lock_told_lease(a->plan, answer_int(a, row, 2));
+            holders[at]->lease_ms = lock_holder_lease(a->plan, answer_int(a, row, 2));
             holders[at]->held_ms = answer_int(a, row, 3);
             holders[at]->permits = answer_int(a, row, 4);
         }
@@ -212,7 +212,7 @@ static lks_lock_waiter **new_queue(answer *a, const store_value *waiting, size_t
 void inspect_finish(const lks_inspect_request *request, answer *a, lks_inspect_response *response)
 {
     if (find_holders(a, 5)) {
-        answer_again(a, inspect_next);
+        answer_next_round(a, inspect_next);
         return;
     }
     const found *f = a->plan->kept;
@@ -245,7 +245,7 @@ void list_finish(const lks_list_request *request, answer *a, lks_list_response *
         lock->name = answer_decoded(a, row, 1);
         lock->mode = (lks_lock_mode)answer_enum(a, row, 2, &lockstock__v1__lock_mode__descriptor);
         lock->holders = answer_int(a, row, 3);
-        lock->lease_ms = lock_told_lease(a->plan, answer_int(a, row, 4));
+        lock->lease_ms = lock_holder_lease(a->plan, answer_int(a, row, 4));
         lock->owner = answer_decoded(a, row, 5);
         lock->waiters = answer_int(a, row, 6);
     }
@@ -255,7 +255,7 @@ void force_release_finish(const lks_force_release_request *request, answer *a, l
 {
     (void)request;
     if (find_holders(a, 1))
-        answer_goes_on(a, force_release_next);
+        answer_next_round_applied(a, force_release_next);
     else
         response->removed = new_holders(a, &response->n_removed);
 }

@@ -1,4 +1,4 @@
-/* What GuardService uses of LockService; lock.c has it. */
+/* The part of LockService that GuardService uses; in lock.c. */
 #ifndef LOCKSTOCK_SERVER_LOCK_PART_H
 #define LOCKSTOCK_SERVER_LOCK_PART_H
 
@@ -7,39 +7,40 @@
 
 enum { LOCK_WAIT_MS_MAX = 86400000 };
 
-/* What a call to take so many targets weighs. */
+/* Returns the weight of a call that takes n targets. */
 size_t lock_weight(size_t n_targets);
 
-/* Checks of a request, which name the field. */
+/* Check a request; errors name the field. */
 void lock_check_token(plan *p, const char *field, const char *token);
 void lock_check_lease(plan *p, const char *field, int64_t lease_ms);
 void lock_check_targets(plan *p, size_t n, lks_target *const *targets);
 
-/* The lease as the store has it, of one as its holder knows it, and the other way round. */
+/* Convert a lease as its holder knows it to the lease in the store, and back. */
 int64_t lock_stored_lease(const plan *p, int64_t lease_ms);
-int64_t lock_told_lease(const plan *p, int64_t stored_ms);
+int64_t lock_holder_lease(const plan *p, int64_t stored_ms);
 
-/* As the functions take and store it: EXCLUSIVE is the name alone. */
+/* Returns a target as the functions take and store it: EXCLUSIVE is the name alone. */
 const char *lock_target_text(plan *p, const lks_target *target);
 
-/* The call may wait: events name it by its token, it watches the alarms of its targets, and when it ends without an
- * answer the store forgets this copy of it, and no other. token: as the functions take it. */
+/* Lets the call wait: events name it by its token, it watches the alarms of its targets, and when it ends without an
+ * answer the store removes this copy of it, and no other. token: as the functions take it. */
 void lock_plan_wait(plan *p, lks_rpc_slice base, size_t n, lks_target *const *targets, const char *token,
                     const char *copy);
 
-/* All that the token holds in the group. */
+/* Renews everything that the token holds in the group. */
 void lock_plan_renew_all(plan *p, lks_rpc_slice base, const char *token, int64_t lease_ms);
 
-/* All that the token holds or waits for in the group; lock_release, or lock_release_unseen. */
+/* Releases everything that the token holds or waits for in the group, with lock_release or lock_release_unseen. */
 void lock_plan_release_all(plan *p, const plan_function *function, lks_rpc_slice base, const char *token);
 
-/* {"QUEUED", ms...}: it waits; this server calls lock_promote when a lease or an offer ends that it waits for. */
-void lock_stay(answer *a, size_t n, lks_target *const *targets, const store_value *reply);
+/* Handles {"QUEUED", ms...}: the call waits; this server calls lock_promote when a lease or an offer that it waits for
+ * ends. */
+void lock_keep_waiting(answer *a, size_t n, lks_target *const *targets, const store_value *reply);
 
-/* The fences of a grant, whose numbers are not set. */
+/* Returns the fences of a grant, without their numbers. */
 lks_fence **lock_fences(answer *a, size_t n, lks_target *const *targets);
 
-/* {outcome, place of a target, its holder's owner, ms left} */
+/* Reads {outcome, place of a target, its holder's owner, ms left}. */
 lks_holder *lock_holder(answer *a, size_t n, lks_target *const *targets, const store_value *reply);
 
 #endif

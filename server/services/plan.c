@@ -1,6 +1,5 @@
-/* Building plans. Invariant: once a plan has failed, no helper changes it, so
- * the first error is the one that is answered; and an error of a plan is always
- * applied NO, because nothing was sent. Called by the services' prepare. */
+/* Builds plans. Invariant: once a plan has failed, no helper changes it, so the first error is the answer; an error of
+ * a plan is always applied NO, because nothing was sent. Called by the services' prepare. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -123,7 +122,7 @@ char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
     return out;
 }
 
-/* "ls:{ns/a}:", or with b "ls:{ns/a/b}:". */
+/* Returns "ls:{ns/a}:", or with b "ls:{ns/a/b}:". */
 static lks_rpc_slice base_of(plan *p, const char *a, const char *b)
 {
     static const char open[] = "ls:{";
@@ -154,7 +153,7 @@ lks_rpc_slice plan_base_of_pair(plan *p, const char *first, const char *second)
     return base_of(p, first, second);
 }
 
-/* Room for one more call: the array doubles when its count is a power of two. */
+/* Makes room for one more call: the array doubles when its count is a power of two. */
 static store_call *next_call(plan *p)
 {
     size_t n = p->n_calls;
@@ -191,7 +190,7 @@ void plan_call(plan *p, const plan_function *function, const char *group, const 
     if (group[0] == '\0' && only)
         group = only;
     if (group[0] == '\0')
-        plan_invalid(p, "group: must be set where the request does not name exactly one thing");
+        plan_invalid(p, "group: must be set unless the request names exactly one thing");
     plan_check_name(p, "group", group);
     if (!plan_failed(p))
         start_call(p, function, base_of(p, group, NULL), each_max);
@@ -224,8 +223,8 @@ bool plan_calls(const plan *p, const plan_function *function)
 
 /* ---- arguments ------------------------------------------------------------------ */
 
-/* A fault of the service's. */
-static void misplanned(plan *p, const char *what)
+/* Reports a fault in the service. */
+static void fail_internal(plan *p, const char *what)
 {
     lks_error_set(&p->error, LKS_INTERNAL, LKS_APPLIED_NO, "%s for %s", what, p->calls[p->n_calls - 1].function);
 }
@@ -233,7 +232,7 @@ static void misplanned(plan *p, const char *what)
 void plan_arguments_of(plan *p, int layout)
 {
     if (!plan_failed(p) && p->layout != layout)
-        misplanned(p, "arguments of another function");
+        fail_internal(p, "arguments of another function");
 }
 
 void plan_arg_bytes(plan *p, lks_rpc_slice bytes)
@@ -242,7 +241,7 @@ void plan_arg_bytes(plan *p, lks_rpc_slice bytes)
         return;
     store_call *call = &p->calls[p->n_calls - 1];
     if (call->n_args == call->max_args)
-        misplanned(p, "too many arguments");
+        fail_internal(p, "too many arguments");
     else
         call->args[call->n_args++] = bytes;
 }
@@ -254,7 +253,7 @@ void plan_arg_text(plan *p, const char *text)
     if (text)
         plan_arg_bytes(p, lks_rpc_slice_of(text));
     else
-        misplanned(p, "an argument is missing");
+        fail_internal(p, "an argument is missing");
 }
 
 void plan_arg_key(plan *p, const char *text)

@@ -1,5 +1,5 @@
-/* RateLimitService: its table, Check, Refund and Reset. Invariant: a rule that reaches the store has all its numbers,
- * those of a policy as this server has read them less than a second ago. */
+/* RateLimitService: its table, Check, Refund and Reset. Invariant: a rule that reaches the store has all its numbers;
+ * those of a policy are as this server read them less than a second ago. */
 #include <string.h>
 
 #include "services/ratelimit.h"
@@ -7,7 +7,7 @@
 enum {
     REPLY_OF_RULE = 6,
     REPEAT_MS_MAX = 86400000,
-    REPEAT_MARGIN_MS = 5000 /* for a copy that took long to arrive */
+    REPEAT_MARGIN_MS = 5000 /* allows for a copy that arrives late */
 };
 
 /* ---- Check ---- */
@@ -17,7 +17,7 @@ static const char *what_of(const lks_rule *rule, const char *spec)
     return rule->spec_case == LKS_RULE_SPEC_POLICY ? rule->policy : spec;
 }
 
-/* A counter of two rules would be charged twice. */
+/* Two rules of the same counter would charge it twice. */
 static void check_twice(plan *p, const lks_check_request *request, const char *const *specs, size_t i)
 {
     const lks_rule *rule = request->rules[i];
@@ -47,7 +47,8 @@ static const char *check_rule(plan *p, const lks_rule *rule, size_t i)
     return text;
 }
 
-/* spec: of an inline limit. A repeated request_id may be about a policy that has been deleted, whose text is "". */
+/* spec: the text of an inline limit. A repeated request_id may concern a policy that has been deleted, whose text is
+ * "". */
 static ratelimit_rule text_of(plan *p, const lks_rule *rule, const char *spec, const known_policy *policy,
                               bool may_repeat, size_t i)
 {
@@ -100,7 +101,7 @@ bool ratelimit_plan_rules(plan *p, const lks_check_request *request, bool may_re
     return !plan_failed(p);
 }
 
-/* A round. */
+/* Plans a round. */
 static void plan_check(const lks_check_request *request, plan *p, bool may_read)
 {
     const char *id = request->peek ? "" : request->request_id;
@@ -111,7 +112,7 @@ static void plan_check(const lks_check_request *request, plan *p, bool may_read)
         return;
     plan_call(p, request->peek ? &fn_rate_peek : &fn_rate_check, request->group,
               request->n_rules == 1 ? request->rules[0]->key : NULL, request->n_rules);
-    plan_weighs(p, request->n_rules); /* a key may have as many counters as one can have */
+    plan_weighs(p, request->n_rules); /* a key may have the maximum number of counters */
     args_rate_check(p, .cost = request->cost != 0 ? request->cost : 1,
                     .mode = request->mode == LKS_CHECK_MODE_INDEPENDENT ? "I" : "A",
                     .request_id = ratelimit_repeatable_id(p, id));
@@ -128,7 +129,7 @@ void check_prepare(const lks_check_request *request, plan *p)
         plan_check(request, p, true);
 }
 
-/* With the policies that were just read, however long that took. */
+/* Uses the policies that were just read, however long that took. */
 static void check_next(const ProtobufCMessage *request, plan *p)
 {
     plan_check((const lks_check_request *)(const void *)request, p, false);
@@ -137,12 +138,12 @@ static void check_next(const ProtobufCMessage *request, plan *p)
 void check_finish(const lks_check_request *request, answer *a, lks_check_response *response)
 {
     if (a->n_replies == 0) {
-        ratelimit_tell_known(a, response);
+        ratelimit_answer_known(a, response);
         return;
     }
     if (ratelimit_reads_policies(a->plan)) {
         ratelimit_keep_policies(a, request, ((check_kept *)a->plan->kept)->policies);
-        answer_again(a, check_next);
+        answer_next_round(a, check_next);
         return;
     }
     ratelimit_read_reply(a, a->replies[0], request->n_rules, response);

@@ -1,4 +1,4 @@
-/* What the files of RateLimitService share, and what GuardService uses of it. */
+/* Shared by the files of RateLimitService, and used in part by GuardService. */
 #ifndef LOCKSTOCK_SERVER_RATELIMIT_H
 #define LOCKSTOCK_SERVER_RATELIMIT_H
 
@@ -9,7 +9,7 @@
 
 /* ---- ratelimit_limits.c ---- */
 
-/* No limit is higher. */
+/* The highest limit. */
 #define RATELIMIT_UNITS_MAX 1000000000000LL
 
 /* A limit with its defaults. The algorithm of an unlimited policy is UNSPECIFIED. */
@@ -19,19 +19,19 @@ typedef struct limit_spec {
     int64_t after, ban_ms, factor, max_ban_ms;
 } limit_spec;
 
-/* Checks a limit of a request; errors name fields below `field`. */
+/* Checks a limit in a request; errors name fields below `field`. */
 limit_spec ratelimit_check_limit(plan *p, const char *field, const lks_limit *limit);
 
-/* "F,5,1000,0,7,2000,1,4000" as functions read it, the same for equal limits; "U": unlimited. */
+/* Returns "F,5,1000,0,7,2000,1,4000", the text that functions read, equal for equal limits; "U": unlimited. */
 char *ratelimit_spec_text(lks_rpc_arena *arena, const limit_spec *spec);
 
-/* The same of a policy: "@<name> F,5,1000", "@<name> !F,5,1000" of a shadow. The name is percent-encoded;
+/* Returns the text of a policy: "@<name> F,5,1000", or "@<name> !F,5,1000" of a shadow. The name is percent-encoded;
  * spec "": there is no such policy. */
 char *ratelimit_policy_text(lks_rpc_arena *arena, const char *name, bool shadow, const char *spec);
 
 /* ---- ratelimit_policies.c ---- */
 
-/* The service's open and close. */
+/* Open and close of the service. */
 void *ratelimit_open(const service_options *options);
 void ratelimit_close(void *state);
 struct ratelimit_domains *ratelimit_domains_of(const plan *p);
@@ -39,13 +39,13 @@ struct ratelimit_domains *ratelimit_domains_of(const plan *p);
 /* NULL: the server does not remember refusals. */
 struct recent *ratelimit_refusals_of(void *state);
 
-/* How old a known policy may be; the rest of a second is for the way to the store. */
+/* The maximum age of a known policy; the rest of a second is for the way to the store. */
 #define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(900000000)
 
 /* The group of all policies of a namespace. */
 extern const char ratelimit_policies_group[];
 
-/* The numbers of a policy's view, of which element 0 is the name. */
+/* Reads the numbers of a policy's view, whose element 0 is the name. */
 limit_spec ratelimit_read_view(answer *a, const store_value *view, bool *shadow);
 
 /* A stored policy as this server knows it. */
@@ -54,16 +54,17 @@ typedef struct known_policy {
     limit_spec spec;
 } known_policy;
 
-/* What a Check keeps from round to round. */
+/* State that a Check keeps between its rounds. */
 typedef struct check_kept {
-    known_policy *policies;              /* of each rule that names one */
-    struct ratelimit_question *question; /* ratelimit_refusals.c; NULL: nothing may be remembered of it */
+    known_policy *policies;              /* for each rule that names one */
+    struct ratelimit_question *question; /* ratelimit_refusals.c; NULL: its refusal may not be remembered */
 } check_kept;
 
-/* Finds the policies that the rules name, policies[i] of rules[i]. False: some were not read a moment ago. */
+/* Finds the policies that the rules name: policies[i] is for rules[i]. Returns false if some were not read recently
+ * enough. */
 bool ratelimit_find_policies(const plan *p, const lks_check_request *request, known_policy *policies);
 
-/* Plans to read them; whether a plan is of that kind; reads the reply. */
+/* Plan the reading of the policies; tell whether a plan reads policies; read the reply. */
 void ratelimit_read_policies(plan *p, const lks_check_request *request);
 bool ratelimit_reads_policies(const plan *p);
 void ratelimit_keep_policies(answer *a, const lks_check_request *request, known_policy *policies);
@@ -74,39 +75,39 @@ LKS_RATE_LIMIT_METHODS(SERVICE_DECLARE)
 
 enum { RATELIMIT_RULES_MAX = 8 };
 
-/* A rule as the functions read it. */
+/* A rule in the form that functions read. */
 typedef struct ratelimit_rule {
     const char *text;
     bool has_penalty;
 } ratelimit_rule;
 
-/* Checks their number, and makes p->kept that check_kept. */
+/* Checks the number of rules, and sets p->kept to `kept`. */
 void ratelimit_keep_room(plan *p, check_kept *kept, size_t n_rules);
 
-/* Checks the rules and reads them into `rules`. False: the plan failed; or, with may_read, it reads the policies that
- * are not known, and finish calls ratelimit_keep_policies and plans a round without may_read. may_repeat: the request
- * may be a repeat about a policy that has been deleted. */
+/* Checks the rules and reads them into `rules`. Returns false if the plan failed; or, with may_read, if it reads
+ * unknown policies: then finish calls ratelimit_keep_policies and plans a round without may_read. may_repeat: the
+ * request may repeat one whose policy has been deleted. */
 bool ratelimit_plan_rules(plan *p, const lks_check_request *request, bool may_read, bool may_repeat,
                           ratelimit_rule rules[RATELIMIT_RULES_MAX]);
 
-/* The request's id as the functions take it, and for how long it may be repeated. */
+/* Returns the request's id as the functions take it, with the time in which it may be repeated. */
 const char *ratelimit_repeatable_id(plan *p, const char *request_id);
 
-/* Reads what rate_check returns, except for what this server learns from it. */
+/* Reads the reply of rate_check, but does not learn refusals from it. */
 void ratelimit_read_reply(answer *a, const store_value *reply, size_t n_rules, lks_check_response *response);
 
 /* ---- ratelimit_refusals.c: what this server remembers of Checks that were refused ---- */
 
-/* The service's on_store_call. */
+/* on_store_call of the service. */
 void ratelimit_on_store_call(void *state, const store_call *call);
 
-/* In prepare: whether a Check with the one rule `rule` is remembered as refused. Then nothing is planned, and finish
- * answers by ratelimit_tell_known; else finish reports the store's answer to ratelimit_learn. */
+/* In prepare: whether a Check with the single rule `rule` is remembered as refused. Then nothing is planned, and finish
+ * answers with ratelimit_answer_known; otherwise finish passes the store's answer to ratelimit_learn. */
 bool ratelimit_is_known_refused(plan *p, const lks_check_request *request, const char *rule, bool has_penalty);
 
-/* Counts a rule's result in what the response says of all rules. */
+/* Adds a rule's result to the summary of all rules in the response. */
 void ratelimit_count_rule(lks_check_response *response, const lks_rule_result *rule);
-void ratelimit_tell_known(answer *a, lks_check_response *response);
+void ratelimit_answer_known(answer *a, lks_check_response *response);
 void ratelimit_learn(const answer *a, const lks_check_response *response);
 
 /* ---- envoy_ratelimit.c ---- */

@@ -1,4 +1,4 @@
-/* Invariant: a domain and its policies are one block of memory, so a reading is kept whole or not at all. */
+/* Invariant: a domain and its policies are one block of memory, so they are kept or dropped together. */
 #include "services/ratelimit_domains.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ ratelimit_domains *ratelimit_domains_new(size_t capacity)
     return all;
 }
 
-/* One without policies is counted too. */
+/* A domain without policies counts as one. */
 static size_t size_of(const domain *d)
 {
     return d->policies.n + 1;
@@ -127,10 +127,11 @@ typedef struct search {
     const domain_policies *in;
     const domain_entry *entries;
     size_t n;
-    char name[SERVICE_NAME_BYTES_MAX + 1]; /* as far as the search has come */
+    char name[SERVICE_NAME_BYTES_MAX + 1]; /* as far as the search has got */
 } search;
 
-/* The first policy in the range whose first bytes are not before the name's, or, with `past`, are after them. */
+/* Returns the first policy in the range whose first `len` bytes are not before the name's, or, with `past`, are after
+ * them. */
 static size_t bound(const search *s, range within, size_t len, bool past)
 {
     while (within.from < within.to) {
@@ -151,7 +152,7 @@ static range begin_with(const search *s, range within, size_t len)
 
 static const domain_policy *look(search *s, size_t at, size_t len, range within);
 
-/* Adds this entry to the first `len` bytes of the name, then searches for the rest. */
+/* Adds this entry to the first `len` bytes of the name, then searches for the other entries. */
 static const domain_policy *look_for(search *s, size_t at, size_t len, range within, const char *value,
                                      size_t value_len, const char *star)
 {
@@ -162,7 +163,7 @@ static const domain_policy *look_for(search *s, size_t at, size_t len, range wit
     len += (size_t)more;
     if (len > SERVICE_NAME_BYTES_MAX)
         return NULL;
-    range found = begin_with(s, within, last ? len + 1 : len); /* with its NUL it is the whole name */
+    range found = begin_with(s, within, last ? len + 1 : len); /* including its NUL, to match the whole name */
     if (found.from == found.to)
         return NULL;
     return last ? &s->in->policy[found.from] : look(s, at + 1, len, found);

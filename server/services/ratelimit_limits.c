@@ -7,7 +7,7 @@
 enum { LOG_LIMIT_MAX = 100000, FACTOR_MAX = 1000 };
 #define SPAN_MAX_MS (366LL * 24 * 3600 * 1000)
 
-/* Units times milliseconds need 75 bits. */
+/* The product of units and milliseconds needs 75 bits. */
 __extension__ typedef __int128 wide;
 
 static void check_penalty(plan *p, const char *field, const lks_penalty *penalty, limit_spec *spec)
@@ -15,7 +15,8 @@ static void check_penalty(plan *p, const char *field, const lks_penalty *penalty
     plan_check_range(p, plan_path(p, "%s.penalty.after", field), penalty->after, 0, RATELIMIT_UNITS_MAX);
     if (penalty->after == 0) {
         if (penalty->ban_ms != 0 || penalty->factor != 0 || penalty->max_ban_ms != 0)
-            plan_invalid(p, "%s: must be set, the penalty has other fields", plan_path(p, "%s.penalty.after", field));
+            plan_invalid(p, "%s: must be set, because the penalty has other fields",
+                         plan_path(p, "%s.penalty.after", field));
         return;
     }
     plan_check_range(p, plan_path(p, "%s.penalty.ban_ms", field), penalty->ban_ms, 1, SPAN_MAX_MS);
@@ -43,7 +44,7 @@ limit_spec ratelimit_check_limit(plan *p, const char *field, const lks_limit *li
     if (bucket && !plan_failed(p)) {
         spec.burst = limit->burst != 0 ? limit->burst : limit->limit;
         if ((wide)spec.burst * spec.period_ms > (wide)spec.limit * SPAN_MAX_MS)
-            plan_invalid(p, "%s: takes longer than 366 days to flow back", plan_path(p, "%s.burst", field));
+            plan_invalid(p, "%s: must be refilled within 366 days", plan_path(p, "%s.burst", field));
     }
     if (limit->penalty)
         check_penalty(p, field, limit->penalty, &spec);
@@ -64,7 +65,7 @@ static char letter_of(lks_algorithm algorithm)
     }
 }
 
-/* A hash with values and names of up to 64 bytes is a third of the size: short where it can be. */
+/* Redis stores a hash with values and names of up to 64 bytes in a third of the size: so the text is short. */
 char *ratelimit_spec_text(lks_rpc_arena *arena, const limit_spec *spec)
 {
     char letter = letter_of(spec->algorithm);

@@ -1,6 +1,6 @@
-/* RateLimitService: stored limits. Invariant: a Check uses policies, or that there is none of that name, which were
- * read from the store less than RATELIMIT_POLICY_AGE_MAX_NS before the Check was planned; so a change is in force on
- * every server within a second. */
+/* RateLimitService: stored limits. Invariant: a Check uses policies, or the absence of a policy, as read from the store
+ * less than RATELIMIT_POLICY_AGE_MAX_NS before the Check was planned; so a change takes effect on every server within a
+ * second. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ const char ratelimit_policies_group[] = "policies";
 typedef struct ratelimit_state {
     recent *policies;
     ratelimit_domains *domains;
-    recent *refusals; /* NULL: none are remembered */
+    recent *refusals; /* NULL: refusals are not remembered */
 } ratelimit_state;
 
 void ratelimit_close(void *state)
@@ -58,7 +58,7 @@ recent *ratelimit_refusals_of(void *state)
 
 /* ---- views ---- */
 
-/* The kind of a policy, as functions store it. Older servers take UNLIMITED for a shadow. */
+/* The kind of a policy, as functions store it. Older servers treat UNLIMITED as a shadow. */
 enum { PLAIN, SHADOW, UNLIMITED };
 
 static limit_spec spec_of(answer *a, const store_value *view)
@@ -170,7 +170,7 @@ static void keep_policy(const answer *a, const char *name, const known_policy *p
     recent_put(policies_of(a->plan), lks_rpc_slice_of(""), &key, &fact, a->now_ns);
 }
 
-/* This server need not wait for its own change. */
+/* Forgets the policy, so that this server sees its own change at once. */
 static void forget(const answer *a, const char *name)
 {
     lks_rpc_slice part[KEY_PARTS];
@@ -225,14 +225,14 @@ void ratelimit_keep_policies(answer *a, const lks_check_request *request, known_
 
 /* ---- PutPolicy, GetPolicy ---- */
 
-/* An unlimited policy is stored with numbers that refuse nothing, for servers that read them. */
+/* An unlimited policy is stored with numbers that refuse nothing, for older servers. */
 static limit_spec spec_to_put(plan *p, const lks_put_policy_request *request)
 {
     if (request->unlimited) {
         if (request->limit)
-            plan_invalid(p, "limit: must not be set, the policy is unlimited");
+            plan_invalid(p, "limit: must not be set for an unlimited policy");
         if (request->shadow)
-            plan_invalid(p, "shadow: must not be set, the policy is unlimited");
+            plan_invalid(p, "shadow: must not be set for an unlimited policy");
         return (limit_spec){.algorithm = LKS_ALGORITHM_FIXED_WINDOW, .limit = RATELIMIT_UNITS_MAX, .period_ms = 1};
     }
     if (request->limit)

@@ -1,8 +1,9 @@
-/* RateLimitService: DENIED and BANNED without asking the store. Invariant: an answer from memory is what the store
- * would have answered to the same call at a moment at most REFUSAL_KNOWN_NS ago, and never after the time at which it
- * may pass. So only Checks of one rule and one unit are remembered: no unit is left, so only time, a Refund, a Reset or
- * another policy can change the counter. Of a rule with a penalty only the ban is remembered, because a denied try
- * counts. A Check with a request_id may repeat one that was allowed, and a peek must look. */
+/* RateLimitService: DENIED and BANNED without asking the store. Invariant: an answer from memory is the answer that the
+ * store would have given to the same call at a moment at most REFUSAL_KNOWN_NS ago, and is never given after the time
+ * at which the call may pass. So only Checks of one rule and one unit are remembered: no unit is left, so only time, a
+ * Refund, a Reset or another policy can change the counter. For a rule with a penalty only the ban is remembered,
+ * because a denied try counts. A Check with a request_id may repeat one that was allowed, and a peek must read the
+ * counter. */
 #include <string.h>
 
 #include "services/ratelimit.h"
@@ -78,7 +79,7 @@ void ratelimit_count_rule(lks_check_response *response, const lks_rule_result *r
         response->retry_after_ms = rule->retry_after_ms;
 }
 
-void ratelimit_tell_known(answer *a, lks_check_response *response)
+void ratelimit_answer_known(answer *a, lks_check_response *response)
 {
     const struct ratelimit_question *q = ((const check_kept *)a->plan->kept)->question;
     const int64_t *number = q->known.number;
@@ -95,8 +96,9 @@ void ratelimit_tell_known(answer *a, lks_check_response *response)
     ratelimit_count_rule(response, rule);
 }
 
-/* How long the refusal holds at least, counted from when it was asked for: the store rounds durations up. */
-static int64_t holds_ms(const struct ratelimit_question *q, const lks_rule_result *rule)
+/* Returns the minimum time for which the refusal holds, counted from when it was requested: the store rounds durations
+ * up. */
+static int64_t valid_for_ms(const struct ratelimit_question *q, const lks_rule_result *rule)
 {
     if (rule->outcome == LKS_CHECK_OUTCOME_BANNED)
         return rule->banned_ms - 1;
@@ -115,12 +117,12 @@ void ratelimit_learn(const answer *a, const lks_check_response *response)
     const lks_rule_result *rule = response->rules[0];
     recent *r = ratelimit_refusals_of(p->state);
     recent_key key = key_of(q);
-    int64_t stands = holds_ms(q, rule), now = (int64_t)a->now_ns;
-    if (stands <= 0) {
+    int64_t valid_ms = valid_for_ms(q, rule), now = (int64_t)a->now_ns;
+    if (valid_ms <= 0) {
         recent_forget(r, &key, a->now_ns);
         return;
     }
-    uint64_t until = stands < (int64_t)(REFUSAL_KNOWN_NS / MS) ? (uint64_t)stands * MS : REFUSAL_KNOWN_NS;
+    uint64_t until = valid_ms < (int64_t)(REFUSAL_KNOWN_NS / MS) ? (uint64_t)valid_ms * MS : REFUSAL_KNOWN_NS;
     const recent_fact what = {.ask_ns = p->asked_ns + (until < REFUSAL_ASK_NS ? until : REFUSAL_ASK_NS),
                               .until_ns = p->asked_ns + until,
                               .number = {[OUTCOME] = rule->outcome,

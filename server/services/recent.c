@@ -1,5 +1,5 @@
-/* Invariant: a place counts when its end is later than now and its base had no drop since it was put; so a drop is one
- * addition. At most one place of a key counts. */
+/* Invariant: a place counts if its end is later than now and its base had no drop since the place was put; so a drop is
+ * one addition. At most one place of a key counts. */
 #include "services/recent.h"
 
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 #include "memory.h"
 
 enum {
-    SET = 4,      /* places that a key may be in */
-    BASES = 1024, /* counters of drops; bases whose hashes meet share one */
+    SET = 4,      /* places where a key may be */
+    BASES = 1024, /* counters of drops; bases with the same hash share one */
 };
 
 typedef struct place {
     uint64_t hash;
-    uint64_t drops, all_drops; /* when it was put */
+    uint64_t drops, all_drops; /* the counters when it was put */
     uint32_t base;             /* the counter of its base */
     uint32_t len;
     recent_fact what;
@@ -23,11 +23,11 @@ typedef struct place {
 } place;
 
 struct recent {
-    uint64_t latest_ns; /* nothing is known from then on */
+    uint64_t latest_ns; /* all ends are before or at this time */
     uint64_t all_drops;
     uint64_t drops[BASES];
     size_t sets;
-    place places[]; /* SET of them a set */
+    place places[]; /* SET of them form a set */
 };
 
 static uint64_t hash_of(const char *data, size_t len)
@@ -35,7 +35,7 @@ static uint64_t hash_of(const char *data, size_t len)
     return hash_folded(hash_more(HASH_START, data, len));
 }
 
-/* Each part after its length. Returns the length of all; 0: it is too long. */
+/* Writes each part after its length. Returns the total length; 0: too long. */
 static uint32_t write_key(char out[RECENT_KEY_BYTES_MAX], const recent_key *key)
 {
     size_t len = 0;
@@ -107,7 +107,7 @@ const recent_fact *recent_find(recent *r, const recent_key *key, uint64_t now_ns
     return p ? &p->what : NULL;
 }
 
-/* The place of a new key: one that does not count, else the one that ends first. */
+/* Returns the place for a new key: one that does not count, or else the one that ends first. */
 static place *make_room(recent *r, uint64_t hash, uint64_t now_ns)
 {
     place *set = set_of(r, hash);

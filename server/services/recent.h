@@ -1,6 +1,6 @@
-/* Facts that this server remembers for a moment, so that the same question need not go to the store again: what is
- * known of a key, as numbers, and until when. StockService keeps SOLD_OUT and numbers of buckets here, RateLimitService
- * DENIED, BANNED and policies. It never holds a grant.
+/* Facts that this server remembers for a moment, so that it need not ask the store again: numbers for a key, and the
+ * time until which they hold. StockService keeps SOLD_OUT and numbers of buckets here, RateLimitService DENIED, BANNED
+ * and policies. It never holds a grant.
  *
  *   put --> known --find, before ask_ns--> the numbers
  *             |   \-find, once from ask_ns on--> NULL: that caller asks the store, the others have the numbers
@@ -18,44 +18,44 @@
 
 enum {
     RECENT_NUMBERS = 8,
-    RECENT_KEY_BYTES_MAX = 264, /* of a key's parts together and two for each part; a longer key is not remembered */
+    RECENT_KEY_BYTES_MAX = 264, /* all parts of a key and two bytes for each part; a longer key is not remembered */
 };
 
-/* How old a remembered refusal may be (docs/stock.md, docs/ratelimit.md, docs/guarantees.md), and when the store is
- * asked again, so that its answer comes before the end. */
+/* The maximum age of a remembered refusal (docs/stock.md, docs/ratelimit.md, docs/guarantees.md), and the age at which
+ * the store is asked again, so that its answer comes before the end. */
 #define REFUSAL_KNOWN_NS (UINT64_C(20) * 1000000)
 #define REFUSAL_ASK_NS (UINT64_C(10) * 1000000)
 
 typedef struct recent recent;
 
 typedef struct recent_fact {
-    uint64_t ask_ns;   /* from then on one caller asks the store again; until_ns: nobody does */
+    uint64_t ask_ns;   /* from then on one caller asks the store again; equal to until_ns: no caller does */
     uint64_t until_ns; /* CLOCK_MONOTONIC: not remembered from then on */
     int64_t number[RECENT_NUMBERS];
 } recent_fact;
 
-/* What a fact is about: the same parts in the same order. */
+/* The key of a fact: the same parts in the same order. */
 typedef struct recent_key {
     const lks_rpc_slice *part;
     size_t n;
 } recent_key;
 
-/* Room for `places` facts, rounded up to a power of two. */
+/* Makes room for `places` facts, rounded up to a power of two. */
 recent *recent_new(size_t places);
 
 /* Takes NULL. */
 void recent_free(recent *r);
 
-/* What is known of the key; valid until the table is changed. NULL: the store has to be asked. */
+/* Returns the fact for the key; valid until the table is changed. NULL: ask the store. */
 const recent_fact *recent_find(recent *r, const recent_key *key, uint64_t now_ns);
 
-/* Replaces what was known by a copy. `base` is for recent_drop: the store's key of the group
+/* Replaces the fact for the key by a copy. `base` is for recent_drop: the store's key of the group
  * ("ls:{namespace/group}:"). */
 void recent_put(recent *r, lks_rpc_slice base, const recent_key *key, const recent_fact *what, uint64_t now_ns);
 
 void recent_forget(recent *r, const recent_key *key, uint64_t now_ns);
 
-/* Forgets everything that was put with the base, and perhaps some of other bases; or everything. */
+/* Forget everything that was put with the base, and perhaps some facts of other bases; or everything. */
 void recent_drop(recent *r, lks_rpc_slice base);
 void recent_drop_all(recent *r);
 

@@ -1,5 +1,5 @@
-/* Invariant: `applied` of an error is true of all the rounds together: NO only when none of them
- * can have had an effect. Used by dispatch, the tests of the services, and the fuzzer. */
+/* Invariant: `applied` of an error covers all rounds together: NO only if no round can have had an effect. Used by
+ * dispatch, the tests of the services, and the fuzzer. */
 #include "services/rounds.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 static rounds_state finish(rounds *r, uint64_t now_ns);
 
-static void tell_service(const plan *p, size_t call)
+static void notify_service(const plan *p, size_t call)
 {
     if (p->service->on_store_call)
         p->service->on_store_call(p->state, &p->calls[call]);
@@ -24,7 +24,7 @@ bool rounds_plan(rounds *r, const service_method *method, const ProtobufCMessage
     if (plan_failed(&r->plan))
         return false;
     for (size_t i = 0; i < r->plan.n_calls; i++)
-        tell_service(&r->plan, i);
+        notify_service(&r->plan, i);
     return true;
 }
 
@@ -59,7 +59,7 @@ rounds_state rounds_start(rounds *r, uint64_t now_ns)
     return ROUNDS_CALLS;
 }
 
-/* A call that ends instead of a further round. */
+/* Ends a call instead of planning another round. */
 static rounds_state end_wait(rounds *r, lks_code code, lks_applied applied, lks_reason reason, const char *message)
 {
     lks_error_set_reason(&r->error, code, applied, reason, "%s", message);
@@ -73,7 +73,7 @@ static bool is_for(const rounds *r, const service_event *event)
     return ours.len > 0 && event->to.len == ours.len && memcmp(event->to.data, ours.data, ours.len) == 0;
 }
 
-/* A grant to another call with the same key may be taken back by now: this call asks. */
+/* A grant to another call with the same key may already be revoked: this call asks. */
 rounds_state rounds_wake(rounds *r, service_event event, uint64_t now_ns)
 {
     begin_plan(r, now_ns);
@@ -84,13 +84,14 @@ rounds_state rounds_wake(rounds *r, service_event event, uint64_t now_ns)
     if (event.kind == SERVICE_ABANDONED)
         return end_wait(r, LKS_CANCELLED, LKS_APPLIED_NO, LKS_REASON_CANCELLED, "the caller's connection is gone");
     if (event.kind == SERVICE_STOPPING) {
-        r->plan.undo.function = NULL; /* its place is kept: the caller sends the same call to another server */
+        r->plan.undo.function = NULL; /* its place stays in the queue: the caller sends the same call to another
+                                       * server */
         return end_wait(r, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, LKS_REASON_SHUTTING_DOWN, "the server is shutting down");
     }
     return run_plan(r, now_ns);
 }
 
-static rounds_state go_on(rounds *r, const answer *a, uint64_t now_ns)
+static rounds_state plan_next_round(rounds *r, const answer *a, uint64_t now_ns)
 {
     r->had_effect |= a->applied;
     r->any_succeeded = false;
@@ -101,7 +102,7 @@ static rounds_state go_on(rounds *r, const answer *a, uint64_t now_ns)
     return run_plan(r, now_ns);
 }
 
-/* Of an error of the store's. */
+/* Ends a call after an error of the store. */
 static rounds_state fail(rounds *r)
 {
     if (r->method->method->effect == LKS_RPC_EFFECT_READ)
@@ -135,7 +136,7 @@ static rounds_state finish(rounds *r, uint64_t now_ns)
         return ROUNDS_FAILED;
     }
     if (a.next)
-        return go_on(r, &a, now_ns);
+        return plan_next_round(r, &a, now_ns);
     if (a.waits) {
         r->has_waited = true;
         return ROUNDS_WAITS;
@@ -145,7 +146,7 @@ static rounds_state finish(rounds *r, uint64_t now_ns)
     return ROUNDS_ANSWERED;
 }
 
-/* A function may give a list of one value as that value (functions/common.lua). */
+/* A function may return a list of one value as that value (functions/common.lua). */
 static const store_value *as_list(lks_rpc_arena *arena, const store_value *value)
 {
     if (value->type != STORE_INTEGER && value->type != STORE_STRING)
@@ -157,7 +158,7 @@ static const store_value *as_list(lks_rpc_arena *arena, const store_value *value
 
 rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, uint64_t now_ns)
 {
-    tell_service(&r->plan, call);
+    notify_service(&r->plan, call);
     if (result->code == LKS_OK) {
         r->any_succeeded |= !r->plan.prepares;
         r->replies[call] = as_list(r->plan.arena, result->value);
@@ -210,7 +211,7 @@ void rounds_unpack(rounds *r, const service_method *method, const rounds_packed 
     r->had_effect = packed->had_effect;
     r->request = protobuf_c_message_unpack(method->method->request, allocator, packed->request_len, packed->bytes);
     if (!r->request)
-        abort(); /* out of memory, as memory_alloc: the bytes are our own */
+        abort(); /* out of memory, as memory_alloc: this server packed the bytes */
     r->plan.method = method->method;
     r->plan.ns = (lks_rpc_slice){.data = (const char *)packed->bytes + packed->request_len, .len = packed->ns_len};
     r->plan.repeat_ms = packed->repeat_ms;

@@ -29,11 +29,11 @@ enum {
 
 /* Why a waiting call runs again, highest priority first. */
 typedef enum service_event_kind {
-    SERVICE_NO_EVENT,  /* it has not waited yet */
+    SERVICE_NO_EVENT,  /* the call has not waited yet */
     SERVICE_STOPPING,  /* the server shuts down; rounds.c ends the call */
     SERVICE_ABANDONED, /* the connection is lost, or the caller cancelled; rounds.c ends the call */
     SERVICE_WAIT_OVER, /* wait_ms has passed */
-    SERVICE_GRANTED,   /* a function's message contains what the call would get from the store */
+    SERVICE_GRANTED,   /* a function's message contains what the store would reply to the call */
     SERVICE_WOKEN,     /* a function's message names the call, or messages may have been missed */
     SERVICE_N_EVENTS
 } service_event_kind;
@@ -42,7 +42,7 @@ typedef struct service_event {
     service_event_kind kind;
     uint32_t n_numbers;
     int64_t *numbers; /* of SERVICE_GRANTED: a lock's fences */
-    lks_rpc_slice to; /* of SERVICE_GRANTED: the argument of plan_undo of the call that it is for */
+    lks_rpc_slice to; /* of SERVICE_GRANTED: the plan_undo argument of the call that it is for */
 } service_event;
 
 struct plan;
@@ -51,9 +51,9 @@ struct service;
 /* An alarm that a waiting call watches (alarms.h). It is set by answer_alarm or by a message. */
 typedef struct service_watch {
     struct watched {
-        struct watched *next; /* of the next one */
+        struct watched *next; /* for the next watch */
         struct alarm_clock *alarm;
-    } as; /* alarms.c's; what it was made of is not looked at any more then */
+    } as; /* private to alarms.c; while it is set, the other members are not used */
     struct service_watch *next;
     lks_rpc_slice base;
     const char *function;
@@ -61,70 +61,67 @@ typedef struct service_watch {
 } service_watch;
 typedef struct watched watched;
 
-/* A store call to be made at a moment. */
+/* A store call at a future moment. */
 typedef struct service_alarm {
     struct service_alarm *next;
     lks_rpc_slice base;
     const char *function;
     lks_rpc_slice argument;
     int64_t in_ms;
-    bool lasting; /* a lasting alarm; else only as long as a call that watches it waits here */
+    bool lasting; /* a lasting alarm; otherwise it rings only while a call that watches it waits on this server */
 } service_alarm;
 
-/* Makes the plan of a further round of a call; p->calls is empty again. */
+/* Plans another round of a call; p->calls is empty again. */
 typedef void service_next(const ProtobufCMessage *request, struct plan *p);
 
-/* Filled in by prepare. A plan with error.code != LKS_OK is answered with it and
- * nothing is sent; helpers do nothing on such a plan, so that a prepare function
- * need not look after each of them. */
+/* Filled in by prepare. A plan with error.code != LKS_OK is answered with that error and sends nothing. Helpers do
+ * nothing on such a plan, so that a prepare function need not check after each of them. */
 typedef struct plan {
     lks_rpc_arena *arena;
     const lks_rpc_method *method;
-    lks_rpc_slice ns;   /* namespace of the caller */
+    lks_rpc_slice ns;   /* the caller's namespace */
     const char *server; /* this server's id: functions publish on "ls:wake:<id>" */
-    const char
-        *trace; /* the call's traceparent, for calls whose wait it ends; NULL: it is not traced, or not sampled */
+    const char *trace;  /* the call's traceparent, for calls whose wait it ends; NULL: not traced or not sampled */
     const struct service *service;
-    void *state;                         /* what the service keeps in this server; NULL when it has no open */
+    void *state;                         /* the service's state in this server; NULL: it has no open */
     const struct service_caller *caller; /* valid in the first prepare; NULL: unknown */
-    void *kept;                          /* what a round keeps for those after it and for finish; in the arena */
+    void *kept;                          /* state for later rounds and for finish; in the arena */
     uint64_t now_ns;                     /* CLOCK_MONOTONIC, when this round is planned */
     uint64_t asked_ns;                   /* the same, before this round's store calls */
-    char id[LKS_RPC_RANDOM_ID_LEN + 1];  /* the call's own, once plan_id made it up */
-    uint32_t repeat_ms;                  /* what its caller has left for the call, and may repeat it in */
-    uint32_t lock_slack_ms;              /* not 0: the namespace's locks are in the lock store, with leases that are so
-                                            much longer there than for their holders */
-    unsigned round;                      /* 0, then one more with each further plan */
-    service_event event;                 /* the last one; prepare plans what it leads to */
+    char id[LKS_RPC_RANDOM_ID_LEN + 1];  /* the id of the call, once plan_id has made it */
+    uint32_t repeat_ms;                  /* the time that its caller has left for the call and may repeat it in */
+    uint32_t lock_slack_ms;              /* not 0: the namespace's locks are in the lock store, where leases are
+                                          * longer by this time than for their holders */
+    unsigned round;                      /* 0, then one more with each plan */
+    service_event event;                 /* the last event, which prepare reacts to */
     lks_rpc_slice wait_key;              /* set by plan_waits */
     service_watch *watches;
-    service_alarm undo; /* set by plan_undo; its function is NULL when there is none */
+    service_alarm undo; /* set by plan_undo; function NULL: none */
     store_call *calls;
     size_t n_calls;
     int layout;    /* of the last call's arguments */
-    bool prepares; /* the calls of this round are no effect of the method's own, whatever becomes of them */
+    bool prepares; /* the calls of this round are not an effect of the method, with any result */
     lks_error error;
 } plan;
 
-/* A function of the library: fn_<name> in functions/arguments.h, which is made from functions/arguments.txt. */
+/* A function of the library: fn_<name> in functions/arguments.h, which is generated from functions/arguments.txt. */
 typedef struct plan_function {
     const char *name;
     int layout;            /* functions of one layout take the same arguments */
-    size_t n_args, n_each; /* of what comes once, and any number of times */
+    size_t n_args, n_each; /* number of arguments that come once, and of those that repeat */
 } plan_function;
 
-/* Given to finish: replies[i] belongs to calls[i]. Setting error.code makes the
- * call fail with it. */
+/* Passed to finish: replies[i] belongs to calls[i]. If finish sets error.code, the call fails with it. */
 typedef struct answer {
     lks_rpc_arena *arena;
     const plan *plan;
     const store_value *const *replies;
     size_t n_replies;
-    uint64_t now_ns;    /* CLOCK_MONOTONIC, with the last of them */
+    uint64_t now_ns;    /* CLOCK_MONOTONIC, at the last reply */
     bool waits;         /* set by answer_waits */
-    service_next *next; /* set by answer_again, answer_goes_on */
-    bool applied;       /* set by answer_goes_on: this round had an effect */
-    uint64_t units;     /* set by finish, for metrics: of stock that the call moved, or ids that it gave */
+    service_next *next; /* set by answer_next_round, answer_next_round_applied */
+    bool applied;       /* set by answer_next_round_applied: this round had an effect */
+    uint64_t units;     /* set by finish, for metrics: units of stock that the call moved, or ids that it returned */
     service_alarm *alarms;
     lks_error error;
 } answer;
@@ -143,13 +140,13 @@ typedef struct service_right {
     bool read, write, admin;
 } service_right;
 
-/* Who a call comes from. */
+/* The caller of a call. */
 typedef struct service_caller {
-    const char *principal; /* NULL: there is no policy */
-    const char *ns;        /* the only namespace of the principal; NULL: it chooses */
-    int64_t token_ends;    /* seconds since 1970; 0: never, or there is no token */
+    const char *principal; /* NULL: no policy */
+    const char *ns;        /* the only namespace of the principal; NULL: the caller chooses */
+    int64_t token_ends;    /* seconds since 1970; 0: never, or no token */
     const struct principal *of;
-    /* Right i of the principal; false: there are no more. */
+    /* Copies right i of the principal; returns false if there are fewer. */
     bool (*right)(const struct principal *of, size_t i, service_right *ret);
 } service_caller;
 
@@ -157,7 +154,7 @@ typedef struct service_caller {
 typedef struct service_options {
     int64_t sequence_block;  /* ids of a SEQUENCE that a server takes at once */
     bool remembers_refusals; /* refusals may come from this server's memory (recent.h) */
-    /* plan.lock_slack_ms of a namespace, and the state of the lock store; NULL: there is no lock store. */
+    /* plan.lock_slack_ms of a namespace, and the state of the lock store; NULL: no lock store. */
     uint32_t (*lock_slack_ms)(void *lock_store, lks_rpc_slice ns);
     bool (*lock_store_ready)(const void *lock_store);
     void *lock_store;
@@ -174,19 +171,19 @@ typedef struct service_options {
 typedef struct service {
     size_t n_methods;
     const service_method *methods;
-    /* The state that a service keeps in a server (a cache, a block of ids): made with the server, given to each plan as
-     * `state`, used on its loop thread only. NULL: none. */
+    /* The state of a service in a server (a cache, a block of ids): created with the server, passed to each plan as
+     * `state`, used only on the loop thread. NULL: none. */
     void *(*open)(const service_options *options);
     void (*close)(void *state);
     /* Runs for each store call of the service when a call has planned it, before another call is planned, and when it
-     * has ended, however it did; and for each alarm's store call that has ended. May be NULL. */
+     * has ended with any result; and for each alarm's store call that has ended. May be NULL. */
     void (*on_store_call)(void *state, const store_call *call);
 } service;
 
 extern const service lock_service, stock_service, idempotency_service, ratelimit_service, id_service, guard_service,
     admin_service;
 
-/* All of them. */
+/* All services. */
 enum { SERVICES = 7 };
 extern const service *const all_services[SERVICES];
 
@@ -212,7 +209,7 @@ extern const service *const all_services[SERVICES];
         if (ready)                                                                                            \
             name##_finish((const request_type *)(const void *)request, a, (response_type *)(void *)response); \
     }
-/* Declares the pairs of a service that has them in several files, in its header. */
+/* Declares the pairs of a service that is in several files, in its header. */
 #define SERVICE_DECLARE(name, Name, request_type, response_type, method_constant) \
     void name##_prepare(const request_type *request, plan *p);                    \
     void name##_finish(const request_type *request, answer *a, __typeof__(response_type) *response);
@@ -221,70 +218,70 @@ extern const service *const all_services[SERVICES];
 
 /* ---- plan.c: building plans -------------------------------------------------- */
 
-/* Answers INVALID_ARGUMENT, applied NO; the text begins with the field's path. */
+/* Fails the plan with INVALID_ARGUMENT, applied NO; the text begins with the field's path. */
 void plan_invalid(plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool plan_failed(const plan *p);
 
-/* "targets[3].name": printf into the call's arena. */
+/* printf into the call's arena, for paths such as "targets[3].name". */
 const char *plan_path(plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Checks, each naming the field: 1..SERVICE_NAME_BYTES_MAX bytes; the same, or
- * empty; a number within bounds. */
+/* Check a value; errors name the field: 1..SERVICE_NAME_BYTES_MAX bytes; the same, or empty; a length within bounds; a
+ * number within bounds. */
 void plan_check_name(plan *p, const char *field, const char *value);
 void plan_check_name_or_empty(plan *p, const char *field, const char *value);
 void plan_check_text(plan *p, const char *field, const char *value, size_t min_bytes, size_t max_bytes);
 void plan_check_range(plan *p, const char *field, int64_t value, int64_t min, int64_t max);
 
-/* Starts a call to `function`, placed by (ns, group). `group` empty: `only` (the
- * one name of the request), or INVALID_ARGUMENT naming `group` when that is NULL.
- * Its arguments follow (functions/arguments.h), those that may come any number of times up to
- * each_max times. The call weighs 1 unless prepare says otherwise. */
+/* Starts a call to `function`, placed by (ns, group). If `group` is empty, `only` (the single name of the request) is
+ * used, or, if that is NULL, the plan fails with INVALID_ARGUMENT for `group`. Its arguments follow
+ * (functions/arguments.h), those that repeat up to each_max times. The call weighs 1 unless prepare sets another
+ * weight. */
 void plan_call(plan *p, const plan_function *function, const char *group, const char *only, size_t each_max);
 
-/* The same for what is placed by two names: a group of its own, "ls:{ns/first/second}:",
- * which no `group` is. Both have been checked. */
+/* The same for data placed by two names, which form a separate group, "ls:{ns/first/second}:", different from every
+ * `group`. Both must have been checked. */
 void plan_call_of_pair(plan *p, const plan_function *function, const char *first, const char *second);
 
 /* The same for a base that the service has made. */
 void plan_call_at(plan *p, const plan_function *function, lks_rpc_slice base, size_t each_max);
 
-/* The last call goes to part k of its group, which is in n, "ls:{ns/group/n/k}:", which no `group` is, and no pair. */
+/* Sends the last call to part k of the n parts of its group, "ls:{ns/group/n/k}:", which is different from every
+ * `group` and pair. */
 void plan_moves_call(plan *p, unsigned n, unsigned k);
 
 /* Whether the plan's first call is of that function. */
 bool plan_calls(const plan *p, const plan_function *function);
 
-/* How much of an FCALL the last call started needs at its worst: more than
- * STORE_WEIGHT_MAX is as much as that. */
+/* Sets the maximum share of an FCALL that the last call started needs; more than STORE_WEIGHT_MAX counts as that. */
 void plan_weighs(plan *p, size_t weight);
 
-/* A random id of the call, the same in every round. Lives with the plan. */
+/* Returns a random id of the call, the same in every round. Lives as long as the plan. */
 const char *plan_id(plan *p);
 
-/* The base of the last call; empty when the plan has failed. */
+/* Returns the base of the last call; empty if the plan has failed. */
 lks_rpc_slice plan_last_base(const plan *p);
 
-/* The call may wait, and messages name it by `base` followed by `id`. When an event comes, `prepare` runs again with
+/* Lets the call wait; messages name it by `base` followed by `id`. When an event comes, `prepare` runs again with
  * p->event set. */
 void plan_waits(plan *p, lks_rpc_slice base, const char *id);
 
-/* The call that waits watches the alarm function(argument) of `base`. Text is not copied. */
+/* Lets the waiting call watch the alarm function(argument) of `base`. Text is not copied. */
 void plan_watch(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument);
 
-/* The function to call, until it succeeds, when a call that may have waited in the store ends without an answer: its
- * connection or the store is gone. As plan_watch; its reply is {'OK', -1}. */
+/* Sets the function to call, until it succeeds, if a call that may have waited in the store ends without an answer
+ * because its connection or the store is gone. Arguments as for plan_watch; its reply is {'OK', -1}. */
 void plan_undo(plan *p, lks_rpc_slice base, const char *function, lks_rpc_slice argument);
 
-/* What functions/arguments.h is made of: arguments that follow are of that layout; one more of each kind. Text is
+/* Used by functions/arguments.h: sets the layout of the following arguments; adds one argument of each type. Text is
  * not copied. */
 void plan_arguments_of(plan *p, int layout);
 void plan_arg_text(plan *p, const char *text);
-void plan_arg_key(plan *p, const char *text); /* percent-encoded as keys hold it (plan_encode) */
+void plan_arg_key(plan *p, const char *text); /* percent-encoded as in keys (plan_encode) */
 void plan_arg_int(plan *p, int64_t value);
 void plan_arg_flag(plan *p, bool value);
 void plan_arg_bytes(plan *p, lks_rpc_slice bytes);
 
-/* The key base "ls:{ns/group}:", or "ls:{ns/first/second}:", with its parts percent-encoded (all but
+/* Return the key base "ls:{ns/group}:", or "ls:{ns/first/second}:", with its parts percent-encoded (all except
  * [A-Za-z0-9._~-]); and the inverse for a part of a key. In the arena. */
 lks_rpc_slice plan_base(plan *p, const char *group);
 lks_rpc_slice plan_base_of_pair(plan *p, const char *first, const char *second);
@@ -294,60 +291,58 @@ char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded);
 
 /* ---- answer.c: reading replies ----------------------------------------------- */
 
-/* Elements of a reply; a reply of another shape makes the call fail with INTERNAL
- * and gives 0, "" or NULL, so that finish need not check. Text is copied to the
- * arena with a NUL. */
+/* Return elements of a reply; a reply of another form makes the call fail with INTERNAL and returns 0, "" or NULL, so
+ * that finish need not check. Text is copied to the arena with a NUL. */
 const store_value *answer_at(answer *a, const store_value *array, size_t i);
 size_t answer_count(answer *a, const store_value *array);
 int64_t answer_int(answer *a, const store_value *array, size_t i);
 char *answer_text(answer *a, const store_value *array, size_t i);
 
-/* Number i of the event that woke the call. */
+/* Returns number i of the event that woke the call. */
 int64_t answer_event_number(answer *a, size_t i);
 
-/* The texts that an element has, with a NUL between them, as an array. */
+/* Splits an element into an array at its NULs. */
 const store_value *answer_split(answer *a, const store_value *array, size_t i);
 
 /* Whether a reply begins with that word. */
 bool answer_says(const store_value *reply, const char *word);
-bool answer_is_numbers(const store_value *reply); /* its first element is one */
+bool answer_is_numbers(const store_value *reply); /* its first element is a number */
 
-/* Text of a key, as it was before plan_encode. */
+/* Returns the text of a key as it was before plan_encode. */
 char *answer_decoded(answer *a, const store_value *array, size_t i);
 
-/* Pointers to n new messages, for a repeated field. */
+/* Returns an array of pointers to n new messages, for a repeated field. */
 void *answer_messages(answer *a, const ProtobufCMessageDescriptor *type, size_t n);
 
-/* The group that a request with the one name `only` means. */
+/* Returns the group of a request with the single name `only`. */
 const char *answer_group(const char *group, const char *only);
 
-/* In finish of a call whose plan waits: there is no answer yet. */
+/* In finish of a call whose plan waits: the call waits. */
 void answer_waits(answer *a);
 
-/* In finish: there is no answer yet, `next` plans a further round, at once. Only where
- * this round had no effect of the method's own: an error that follows says NO, unless an earlier round had one. */
-void answer_again(answer *a, service_next *next);
+/* In finish: no answer yet; `next` plans another round at once. Only if this round had no effect of the method: a later
+ * error says NO, unless an earlier round had one. */
+void answer_next_round(answer *a, service_next *next);
 
-/* The same where this round had an effect: every error that follows says MAYBE. */
-void answer_goes_on(answer *a, service_next *next);
+/* The same after a round with an effect: every later error says MAYBE. */
+void answer_next_round_applied(answer *a, service_next *next);
 
-/* The id that the request has, or, when that is empty, the one that plan_id made. */
+/* Returns the id in the request or, if that is empty, the one that plan_id made. */
 const char *answer_id(answer *a, const char *asked);
 
-/* Asks for function(argument) of the base of calls[0], or of `base`, in in_ms, if a call that watches
- * it still waits then; -1 = never. Its reply must be {'OK', ms until again}. Text is not
- * copied. */
+/* Requests a call of function(argument) of the base of calls[0], or of `base`, in in_ms, if a call that watches it
+ * still waits then; -1 = never. Its reply must be {'OK', ms until again}. Text is not copied. */
 void answer_alarm(answer *a, const char *function, const char *argument, int64_t in_ms);
 void answer_alarm_at(answer *a, lks_rpc_slice base, const char *function, const char *argument, int64_t in_ms);
 
-/* The same, without an argument, and whether or not anybody waits, until it replies -1:
- * what must happen in time although nobody asks. A server that ends forgets it; so it
- * must be harmless when it comes late, or not at all. */
+/* The same, without an argument, whether or not a call waits, until the function replies -1. For actions that must
+ * happen in time without a caller. A server that ends forgets the alarm, so it must be harmless if it comes late or
+ * never. */
 void answer_lasting_alarm(answer *a, const char *function, int64_t in_ms);
 void answer_lasting_alarm_at(answer *a, lks_rpc_slice base, const char *function, int64_t in_ms);
 
-/* The enum number whose value is named PREFIX + the text of element i: functions
- * answer with the contract's own words ("SOLD_OUT"). */
+/* Returns the enum number whose value is named PREFIX + the text of element i: functions answer with the contract's
+ * words ("SOLD_OUT"). */
 int answer_enum(answer *a, const store_value *array, size_t i, const ProtobufCEnumDescriptor *type);
 
 #endif

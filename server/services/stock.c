@@ -8,7 +8,7 @@
 
 /* ---- lines ---- */
 
-/* A quick check; check_line finds the error, which takes longer. */
+/* A quick check; check_line, which takes longer, finds the error. */
 static bool is_good(lks_line *const *lines, size_t i)
 {
     size_t len = strlen(lines[i]->sku);
@@ -52,7 +52,7 @@ void stock_check_lines(plan *p, lks_line *const *lines, size_t n)
 
 /* ---- Deduct and Reserve ---- */
 
-/* What the two have in common. */
+/* The common parts of the two requests. */
 typedef struct order_request {
     const char *group, *order_id, *buyer_id;
     lks_line *const *lines;
@@ -99,7 +99,7 @@ static transfer_step order_pulled(answer *a, transfer *t)
     return claims_end(t);
 }
 
-/* Items that the bucket did not know: it has got those that the pool has. */
+/* The bucket did not know items; by now it has the pool's items. */
 static transfer_step items_looked(answer *a, transfer *t)
 {
     const transfer_step first = transfer_settle(t);
@@ -108,7 +108,7 @@ static transfer_step items_looked(answer *a, transfer *t)
     return first != TRANSFER_DONE ? first : TRANSFER_CALL;
 }
 
-/* When its bucket refuses an order, the others may help. */
+/* If its bucket refuses an order, the other buckets may help. */
 static transfer_step order_replied(answer *a, transfer *t)
 {
     transfer_order *o = &t->order;
@@ -132,7 +132,7 @@ static transfer_step order_replied(answer *a, transfer *t)
 
 /* ---- prepare ---- */
 
-/* Checks an order and keeps it for the transfer. False: the answer is known already, or an error. */
+/* Checks an order and keeps it for the transfer. Returns false if the answer is already known, or after an error. */
 static bool take_order(plan *p, const order_request *r, bool fresh)
 {
     transfer *t = transfer_in(p);
@@ -206,7 +206,7 @@ void reserve_prepare(const lks_reserve_request *request, plan *p)
 typedef struct order_answer {
     int outcome;
     bool replayed;
-    bool whoever_buys; /* the refusal does not depend on the buyer */
+    bool any_buyer; /* the refusal does not depend on the buyer */
     int64_t hold_ms;
     lks_line_stock **lines;
     size_t n_lines;
@@ -233,7 +233,7 @@ lks_line_stock **stock_read_lines(answer *a, const store_value *reply, size_t fr
     return read;
 }
 
-/* The reply of functions/stock.lua, which names lines by their places in the request. */
+/* Reads the reply of functions/stock.lua, which refers to lines by their places in the request. */
 static order_answer read_reply(answer *a, const order_request *r)
 {
     const store_value *reply = a->replies[0];
@@ -250,7 +250,7 @@ static order_answer read_reply(answer *a, const order_request *r)
     } else if (is_new) {
         head = 0;
     } else if (count > 1) {
-        s.whoever_buys = answer_int(a, reply, 1) != 0;
+        s.any_buyer = answer_int(a, reply, 1) != 0;
         each = 2;
     }
     s.n_lines = count > head ? (count - head) / each : 0;
@@ -260,10 +260,10 @@ static order_answer read_reply(answer *a, const order_request *r)
     return s;
 }
 
-/* The lines of which all buckets together have too little. */
+/* Reads the lines for which all buckets together have too few units. */
 static order_answer read_short(answer *a, const order_request *r, const bucket_look *look)
 {
-    order_answer s = {.outcome = r->sold_out, .whoever_buys = look_item(look, 0, 0)->limit == 0};
+    order_answer s = {.outcome = r->sold_out, .any_buyer = look_item(look, 0, 0)->limit == 0};
 
     s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, r->n);
     for (size_t i = 0; i < r->n; i++)
@@ -272,7 +272,7 @@ static order_answer read_short(answer *a, const order_request *r, const bucket_l
     return s;
 }
 
-/* {'OVER', {place, available...}...} */
+/* Reads {'OVER', {place, available...}...}. */
 static order_answer read_over_limit(answer *a, const order_request *r)
 {
     const store_value *reply = a->replies[0];
@@ -308,7 +308,7 @@ static order_answer read_order(answer *a, const order_request *r)
         return read_over_limit(a, r);
     s = t->result == TRANSFER_SHORT ? read_short(a, r, &t->look) : read_reply(a, r);
     if (a->error.code == LKS_OK && r->n == 1 && s.n_lines == 1)
-        stock_learn(a, r->group, r->lines[0]->sku, s.outcome == r->sold_out && s.whoever_buys, s.lines[0]->available,
+        stock_learn(a, r->group, r->lines[0]->sku, s.outcome == r->sold_out && s.any_buyer, s.lines[0]->available,
                     t->result == TRANSFER_SHORT ? t->look.since_ns : a->plan->asked_ns);
     return s;
 }

@@ -8,14 +8,14 @@ enum { CLAIMS_AT_ONCE = 1024 };
 
 typedef struct claim {
     const char *sku, *order_id;
-    int64_t at, units; /* -1: there is no such order */
+    int64_t at, units; /* -1: no such order */
 } claim;
 
 typedef struct claims {
-    int64_t claimed_at; /* 0: nothing is claimed */
-    bool keeps_claim;   /* when the order is refused */
-    bool looked;        /* at the other claims, after `claim` was refused */
-    claim *others;      /* the buyer's other claims, of orders that are looked at */
+    int64_t claimed_at; /* 0: no claim */
+    bool keeps_claim;   /* the claim is kept if the order is refused */
+    bool looked;        /* the other claims were looked at, after `claim` was refused */
+    claim *others;      /* the buyer's other claims, whose orders are looked at */
     size_t n_others;
 } claims;
 
@@ -49,7 +49,7 @@ void claim_prepare(plan *p, transfer *t)
         each_stock_claim(p, .sku = o->skus[i], .quantity = o->quantities[i]);
 }
 
-/* {'OVER', {place, available, then order_id, at of each other claim}...} */
+/* Reads {'OVER', {place, available, then order_id, at of each other claim}...}. */
 static void read_others(answer *a, transfer *t)
 {
     const store_value *reply = a->replies[0];
@@ -107,8 +107,8 @@ void look_at_claims_prepare(plan *p, transfer *t)
     }
 }
 
-/* Units of the sku that an order still has: {'OK', {state, hold_ms, buyer, then sku, quantity, returned of each line}},
- * {'NONE'} */
+/* Returns the units of the sku that an order still has. The reply is {'OK', {state, hold_ms, buyer, then sku, quantity,
+ * returned of each line}} or {'NONE'}. */
 static int64_t units_of(answer *a, const store_value *reply, const char *sku)
 {
     enum { HEAD = 3, LINE = 3 };

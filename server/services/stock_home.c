@@ -9,7 +9,7 @@
 
 enum { BASE, SKU, TO, ID, UNITS, BORN, PARTS };
 
-/* "ls:{namespace/group/n/name}:", the part up to the name; 0: there is none. */
+/* Returns the length of "ls:{namespace/group/n/name}:" up to the name; 0: another form. */
 static size_t name_of(lks_rpc_slice base)
 {
     size_t at = base.len;

@@ -6,13 +6,14 @@
 
 enum { STOCK_HOME_ARGS = 6 };
 
-/* Two calls: the destination receives the units and, after the reply {'OK'}, the source forgets them. */
+/* Two calls: the destination receives the units and, after the reply {'OK'}, the source removes them. */
 typedef struct stock_home {
     store_call receive, sent;
     lks_rpc_slice args[2][STOCK_HOME_ARGS];
 } stock_home;
 
-/* `move` is from the reply of stock_find_overdue; it and the arena must outlive the calls. False: it is not a move. */
+/* `move` is from the reply of stock_find_overdue; it and the arena must outlive the calls. Returns false if it is not a
+ * move. */
 bool stock_home_plan(const store_value *move, lks_rpc_arena *arena, stock_home *ret);
 
 #endif

@@ -1,4 +1,4 @@
-/* StockService: single items. Invariant: the counts of an item in an answer were so at one moment. */
+/* StockService: single items. Invariant: the counts of an item in an answer are from the same moment. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,7 +39,8 @@ void put_item_prepare(const lks_put_item_request *request, plan *p)
                             .retain_ms = retain_ms, .must_be_new = request->must_be_new, .expected_version = version);
 }
 
-/* An item that is in one group or in buckets: what the method's own call replied, or the last look. */
+/* Returns an item that is in one group or in buckets: from the reply to the method's own call, or from the last
+ * look. */
 static lks_item *changed_item(answer *a, const char *group, const char *sku)
 {
     const transfer *t = transfer_of(a);
@@ -77,7 +78,7 @@ void get_item_prepare(const lks_get_item_request *request, plan *p)
     each_stock_get_items(p, .sku = request->sku);
 }
 
-/* The item in that place of a reply; NULL where there is none. */
+/* Returns the item in that place of a reply; NULL: none. */
 static lks_item *found_item(answer *a, const store_value *reply, size_t i, const char *group, const char *sku)
 {
     const store_value *view = answer_at(a, reply, i);
@@ -85,7 +86,7 @@ static lks_item *found_item(answer *a, const store_value *reply, size_t i, const
     return view->type == STORE_INTEGER ? NULL : stock_item(a, view, answer_group(group, sku), sku);
 }
 
-/* The i-th item that was read of one group. */
+/* Returns the i-th item that was read from one group. */
 static lks_item *read_item(answer *a, size_t i, const char *group, const char *sku)
 {
     const transfer *t = transfer_of(a);
@@ -118,7 +119,7 @@ static void check_skus(plan *p, const char *const *skus, size_t n)
     }
 }
 
-/* Items of groups of their own: a reply of each. Those in buckets are looked at one by one. */
+/* Items of separate groups: a reply for each. Those in buckets are looked at one by one. */
 static transfer_step batch_replied(answer *a, transfer *t)
 {
     const lks_batch_get_items_request *request = (const lks_batch_get_items_request *)(const void *)t->request;

@@ -5,9 +5,9 @@
 
 enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 1000, WAIT_MS_MAX = 86400000, ENTRIES_OF_WEIGHT = 50 };
 
-enum { READS_MAX = 100 }; /* of an entry of this millisecond, until the clocks of all buckets have passed it */
+enum { READS_MAX = 100 }; /* reads of an entry of this millisecond, until the clocks of all buckets have passed it */
 
-/* Skips a decimal number up to 2^53-1 without leading zeros. Returns what follows it; NULL: there is none. */
+/* Skips a decimal number up to 2^53-1 without leading zeros. Returns the text after it; NULL: no number. */
 static const char *after_number(const char *text)
 {
     int64_t number = 0;
@@ -21,7 +21,7 @@ static const char *after_number(const char *text)
     return at == text || (text[0] == '0' && at > text + 1) ? NULL : at;
 }
 
-/* An id, or one of each bucket with commas between them (stock_ledger_pages.h). */
+/* Checks an id, or one id for each bucket, separated by commas (stock_ledger_pages.h). */
 static void check_id(plan *p, const char *field, const char *id)
 {
     const char *at = id;
@@ -34,7 +34,7 @@ static void check_id(plan *p, const char *field, const char *id)
         at++;
     }
     if (!at || *at != '\0')
-        plan_invalid(p, "%s: not the id of a ledger entry", field);
+        plan_invalid(p, "%s: must be the id of a ledger entry", field);
 }
 
 static int32_t limit_of(const lks_read_ledger_request *request)
@@ -42,8 +42,8 @@ static int32_t limit_of(const lks_read_ledger_request *request)
     return request->limit != 0 ? request->limit : LIMIT_DEFAULT;
 }
 
-/* A woken call reads again and may wait again. When its time to wait is over it only reads; the server stays registered
- * as a reader's, which costs a message at the next entry. */
+/* A woken call reads again and may wait again. When its wait is over it only reads; the server stays registered as a
+ * reader, which costs a message at the next entry. */
 void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
 {
     int32_t limit = limit_of(request);
@@ -56,7 +56,7 @@ void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
     const plan_function *function = waits ? &fn_stock_await_ledger : &fn_stock_read_ledger;
     transfer *t = transfer_begin_asked(p, request->group);
     if (!t->kept)
-        t->kept = memory_in(p->arena, sizeof(int)); /* how often it was read */
+        t->kept = memory_in(p->arena, sizeof(int)); /* the number of reads */
     for (unsigned k = 0; k <= t->n_buckets && !plan_failed(p); k++) {
         ledger_place place = ledger_place_in(p->arena, t->n_buckets, k, request->after);
         plan_call(p, function, request->group, NULL, 0);

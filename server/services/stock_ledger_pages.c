@@ -8,26 +8,26 @@
 /* functions/stock_change.lua */
 enum { PACKED_MAX = 1000, WORDS_OF_ENTRY = 5 };
 
-enum { SHIFT = 128 }; /* more than a group has buckets and a pool */
+enum { SHIFT = 128 }; /* more than the buckets and the pool of a group */
 
-/* An id that no ledger has given, so that every ledger answers TRIMMED, and up to which nothing can be trimmed. */
+/* An id that no ledger has used, so that every ledger answers TRIMMED, and up to which nothing can be trimmed. */
 #define NEVER_GIVEN "0-1"
 
 typedef struct ledger_id {
     int64_t ms, seq;
 } ledger_id;
 
-/* What a bucket's function has read of its ledger; the entries have no id yet. */
+/* The entries that a bucket's function has read from its ledger; they have no id yet. */
 typedef struct ledger_page {
     bool waits;
     lks_read_ledger_outcome outcome;
     const char *oldest; /* "" = none */
-    int64_t time_ms;    /* ids of later entries are not below it */
-    const char *after;  /* the id after which was read, which this ledger has given; "0-0" = none before */
+    int64_t time_ms;    /* later entries have no lower id */
+    const char *after;  /* the id after which it read, which this ledger has used; "0-0" = none before */
     lks_ledger_entry **entries;
     ledger_id *ids;
     size_t n;
-    size_t taken; /* entries that are in the answer */
+    size_t taken; /* number of entries in the answer */
 } ledger_page;
 
 /* ---- ids ---- */
@@ -45,7 +45,8 @@ static const char *ledger_id_text(lks_rpc_arena *arena, ledger_id id)
     return memory_printf_in(arena, "%lld-%lld", (long long)id.ms, (long long)id.seq);
 }
 
-/* The k-th of the n + 1 ids of a position; NEVER_GIVEN when it has another number of ids, of another group. */
+/* Returns the k-th of the n + 1 ids of a position; NEVER_GIVEN if the position has another number of ids, because it is
+ * of another group. */
 static const char *part_of(lks_rpc_arena *arena, unsigned n, unsigned k, const char *position)
 {
     const char *part = position, *end;
@@ -70,14 +71,14 @@ ledger_place ledger_place_in(lks_rpc_arena *arena, unsigned n, unsigned k, const
     int64_t given_by = id.seq % SHIFT;
     bool loose = k != given_by || strcmp(after, "0-0") == 0;
     if (given_by > n && k == 0)
-        loose = false; /* nobody gave it: the pool says so */
+        loose = false; /* no ledger has used it: the pool reports that */
     id.seq /= SHIFT;
     if (k > given_by && id.seq > 0)
         id.seq--;
     return (ledger_place){.id = ledger_id_text(arena, id), .loose = loose};
 }
 
-/* The id in the group of an entry of bucket k. */
+/* Returns the group's id of an entry of bucket k. */
 static ledger_id in_group(ledger_id id, unsigned n_buckets, unsigned k)
 {
     return n_buckets == 0 ? id : (ledger_id){.ms = id.ms, .seq = id.seq * SHIFT + k};
@@ -90,11 +91,11 @@ static bool is_before(ledger_id a, ledger_id b)
 
 /* ---- the page of a bucket ---- */
 
-/* A reply: outcome, oldest, time, after; then of each entry of the stream its id, how many entries it holds, and their
- * words. */
+/* A reply is {outcome, oldest, time, after; then for each entry of the stream its id, the number of entries in it, and
+ * their words}. */
 enum { REPLY_HEAD = 4, REPLY_ENTRY = 3 };
 
-/* Adds the n entries that one entry of the stream holds, of those after `after`, up to the limit. */
+/* Adds the n entries in one entry of the stream, if they are after `after`, up to the limit. */
 static void add_entries(answer *a, const char *id, size_t n, const store_value *words, ledger_id after, size_t limit,
                         ledger_page *page)
 {
@@ -115,7 +116,7 @@ static void add_entries(answer *a, const char *id, size_t n, const store_value *
         entry->quantity = answer_int(a, words, word + 2);
         entry->order_id = answer_text(a, words, word + 3);
         entry->reason = answer_text(a, words, word + 4);
-        entry->at_ms = at.ms; /* Redis makes ids of its clock. */
+        entry->at_ms = at.ms; /* Redis makes ids from its clock. */
     }
 }
 
@@ -141,7 +142,7 @@ static ledger_page read_page(answer *a, const store_value *reply, size_t limit)
 
 /* ---- all pages as one ---- */
 
-/* The page with the next entry; n_pages: there is none. */
+/* Returns the page with the next entry; n_buckets + 1: none. */
 static unsigned next_page(const ledger_page *pages, unsigned n_buckets)
 {
     unsigned next = n_buckets + 1;
@@ -159,8 +160,8 @@ static unsigned next_page(const ledger_page *pages, unsigned n_buckets)
     return next;
 }
 
-/* Takes entries in order, up to the limit, as far as they are older than before_ms. False: a newer one is next. Each
- * page has as many entries as the limit. */
+/* Takes entries in order, up to the limit, while they are older than before_ms. Returns false if a newer one is next.
+ * Each page has as many entries as the limit. */
 static bool merge(answer *a, ledger_page *pages, unsigned n_buckets, int64_t before_ms, size_t limit,
                   lks_read_ledger_response *response)
 {
@@ -180,7 +181,7 @@ static bool merge(answer *a, ledger_page *pages, unsigned n_buckets, int64_t bef
     return true;
 }
 
-/* After the entries that were taken: an id of each page. */
+/* Returns the position after the entries that were taken: an id for each page. */
 static const char *position_of(lks_rpc_arena *arena, const ledger_page *pages, unsigned n_buckets)
 {
     const char *position = "";

@@ -16,10 +16,10 @@
 #include "lockstock/v1/stock.lks.h"
 #include "services/service.h"
 
-/* Where to continue in the ledger of bucket k. n 0: the group is not in buckets. */
+/* Returns where to continue in the ledger of bucket k. n 0: the group is not in buckets. */
 typedef struct ledger_place {
     const char *id;
-    bool loose; /* this ledger need not have given the id */
+    bool loose; /* this ledger need not have used the id */
 } ledger_place;
 
 ledger_place ledger_place_in(lks_rpc_arena *arena, unsigned n, unsigned k, const char *after);
@@ -27,10 +27,10 @@ ledger_place ledger_place_in(lks_rpc_arena *arena, unsigned n, unsigned k, const
 typedef enum ledger_reading {
     LEDGER_READ,
     LEDGER_WAITS,   /* no ledger has an entry, and the server waits at all of them */
-    LEDGER_TOO_NEW, /* read, and entries follow that are not final yet */
+    LEDGER_TOO_NEW, /* read, but more entries follow that are not final yet */
 } ledger_reading;
 
-/* Reads the replies of stock_read_ledger, one of each ledger. */
+/* Reads the replies of stock_read_ledger, one for each ledger. */
 ledger_reading ledger_read(answer *a, unsigned n_buckets, size_t limit, lks_read_ledger_response *response);
 
 #endif

@@ -2,8 +2,8 @@
  * made of that namespace and of encoded parts.
  *
  *   "G" sku                                continues after this sku of the group, encoded
- *   "N" cursor { ":" group "/" sku }...    in a token of walk.h: a cursor of a scan ("" = all keys were seen), and encoded
- *                                          items that were found when the page was full
+ *   "N" cursor { ":" group "/" sku }...    in a token of walk.h: a cursor of a scan ("" = all keys were seen), and
+ *                                          encoded items that were found when the page was full
  */
 #include <string.h>
 
@@ -14,18 +14,18 @@ enum {
     PAGE_DEFAULT = 100,
     PAGE_MAX = 1000,
     STEP_MAX = 250,   /* items that one call of a function lists */
-    LOOKS_MAX = 20,   /* at counts that cannot be of one moment */
-    PLACES_MAX = 500, /* in a page token: a step of a scan finds a few more than were asked for */
+    LOOKS_MAX = 20,   /* looks at counts that cannot be from the same moment */
+    PLACES_MAX = 500, /* in a page token: a step of a scan can find a few more than requested */
     CURSOR_DIGITS_MAX = 20,
 };
 
-/* The page so far, beside t->list: a group is listed in several steps. */
+/* The state of the page, in addition to t->list: a group is listed in several steps. */
 typedef struct listing {
     size_t size;
-    const walk *walk; /* of a namespace */
-    char *token;      /* of a namespace: the next one */
-    size_t before;    /* of a group: items that were there before this step */
-    bool more;        /* of a group: items follow this step */
+    const walk *walk; /* for a namespace */
+    char *token;      /* for a namespace: the next token */
+    size_t before;    /* for a group: number of items before this step */
+    bool more;        /* for a group: more items follow this step */
 } listing;
 
 bool stock_look_is_done(const transfer *t)
@@ -80,10 +80,10 @@ transfer_step stock_look_at_list(answer *a, transfer *t)
 
 static void bad_token(plan *p)
 {
-    plan_invalid(p, "page_token: not one that this method gave for such a request");
+    plan_invalid(p, "page_token: must be a token that this method returned for such a request");
 }
 
-/* Decodes what plan_encode has written; NULL: it has not written this. */
+/* Decodes text from plan_encode; returns NULL for other text. */
 static char *decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
 {
     char *text = plan_decode(arena, encoded);
@@ -94,7 +94,7 @@ static char *decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
     return text;
 }
 
-/* The bytes up to `end`, or all; *at then points behind them. */
+/* Returns the bytes up to `end`, or all, and moves *at past them. */
 static lks_rpc_slice part_until(const char **at, char end)
 {
     const char *start = *at;
@@ -104,8 +104,8 @@ static lks_rpc_slice part_until(const char **at, char end)
     return (lks_rpc_slice){.data = start, .len = len};
 }
 
-/* Splits a group as tokens and keys have it: "group", or "group/n/0", the pool of one in n buckets. Returns the encoded
- * group. */
+/* Splits a group in the form of tokens and keys: "group", or "group/n/0", the pool of a group in n buckets. Returns the
+ * encoded group. */
 static lks_rpc_slice split_group(lks_rpc_slice text, unsigned *ret_n)
 {
     const char *slash = memchr(text.data, '/', text.len);
@@ -121,7 +121,7 @@ static lks_rpc_slice split_group(lks_rpc_slice text, unsigned *ret_n)
     return group;
 }
 
-/* Appends "group/sku", both encoded, of a token. */
+/* Adds the item of a "group/sku" in a token, both encoded. */
 static void add_place(plan *p, lks_rpc_slice place)
 {
     const char *slash = memrchr(place.data, '/', place.len);
@@ -219,7 +219,7 @@ void list_items_prepare(const lks_list_items_request *request, plan *p)
 
 /* ---- a group ---- */
 
-/* After the items of a step were added. */
+/* Called after the items of a step were added. */
 static transfer_step step_added(answer *a, transfer *t)
 {
     const listing *page = t->kept;
@@ -243,7 +243,7 @@ static transfer_step step_looked(answer *a, transfer *t)
     return step_added(a, t);
 }
 
-/* {'OK', 1 when more follow, {sku, view}...}. Of a group in buckets the pool names the items, and all buckets are
+/* Reads {'OK', 1 if more follow, {sku, view}...}. For a group in buckets the pool names the items, and all buckets are
  * looked at. */
 static transfer_step group_replied(answer *a, transfer *t)
 {
@@ -266,7 +266,7 @@ static transfer_step group_replied(answer *a, transfer *t)
 
 /* ---- a namespace ---- */
 
-/* {'OK', next cursor, node, slots, {encoded group, sku, view}...}. Groups are encoded as in the keys. */
+/* Reads {'OK', next cursor, node, slots, {encoded group, sku, view}...}. Groups are encoded as in the keys. */
 static transfer_step namespace_replied(answer *a, transfer *t)
 {
     enum { HEAD = 4 };

@@ -1,5 +1,4 @@
-/* Invariant: units on their way count as available, so the sum of available, reserved and sold is the pool's
- * on_hand. */
+/* Invariant: units under way count as available, so the sum of available, reserved and sold is the pool's on_hand. */
 #include "services/stock_look.h"
 
 #include "memory.h"
@@ -57,7 +56,7 @@ static size_t count_moves(answer *a, unsigned n_buckets)
     return n;
 }
 
-/* found: the item, then the words of each move under way from bucket k. */
+/* found: the item, then the words of each move that is under way from bucket k. */
 static void read_moves(answer *a, const bucket_look *look, size_t sku, unsigned k, const store_value *found,
                        bucket_moves *moves)
 {
@@ -106,7 +105,7 @@ bucket_moves look_read(bucket_look *look, answer *a)
 
 /* ---- sums ---- */
 
-/* Whether a bucket has units of the item that the pool has. */
+/* Whether a bucket's item is the one that the pool has, not a deleted one. */
 static bool is_of(const bucket_item *pool, const bucket_item *item)
 {
     return pool->exists && item->exists && item->born == pool->born;
@@ -128,7 +127,7 @@ int64_t look_total(const bucket_look *look, size_t sku)
     return total;
 }
 
-/* The pool's item with the counts of all buckets. */
+/* Returns the pool's item with the counts of all buckets added. */
 static bucket_item sum_of(const bucket_look *look, size_t sku)
 {
     const bucket_item *pool = look_item(look, sku, 0);

@@ -1,6 +1,6 @@
-/* What a look at all buckets of a group and its pool has found, and what it adds up to. Pure.
+/* The result of a look at all buckets of a group and its pool, and its sums. Pure.
  *
- * An item's on_hand is known to the pool: the units that it has itself, and those that it has lent to buckets. */
+ * The pool knows an item's on_hand: the units that it has itself, and those that it has lent to buckets. */
 #ifndef LOCKSTOCK_SERVER_STOCK_LOOK_H
 #define LOCKSTOCK_SERVER_STOCK_LOOK_H
 
@@ -13,12 +13,12 @@ typedef struct bucket_item {
     lks_item_state state;
     int64_t available, reserved;
     int64_t sold; /* 0 in the pool */
-    int64_t lent; /* of the pool: units that buckets have, sold or not, and units on their way; 0 in a bucket */
+    int64_t lent; /* of the pool: units that buckets have, sold or not, and units under way; 0 in a bucket */
     int64_t version, limit, opens_in_ms, closes_in_ms;
     int64_t born, era, opens, closes, retain; /* functions/stock_base.lua */
 } bucket_item;
 
-/* Units on their way from one bucket to another. */
+/* Units under way from one bucket to another. */
 typedef struct bucket_move {
     size_t sku;
     unsigned from, to;
@@ -34,34 +34,33 @@ typedef struct bucket_look {
     unsigned n_buckets;
     const char *const *skus;
     size_t n_skus;
-    bucket_item *items; /* of each sku the pool's item, then each bucket's; NULL: nothing was looked at yet */
-    uint64_t since_ns;  /* the items have been so since then: an earlier look found the same versions */
-    bool unchanged;     /* the look before found the same: there was a moment at which all of this was so */
+    bucket_item *items; /* for each sku the pool's item, then each bucket's; NULL: no look yet */
+    uint64_t since_ns;  /* the items are unchanged since then: an earlier look found the same versions */
+    bool unchanged;     /* the previous look found the same: at some moment all of this held */
 } bucket_look;
 
-/* Reads the replies of stock_look: one of the pool, then one of each bucket. Returns the moves that are under way. */
+/* Reads the replies of stock_look: one for the pool, then one for each bucket. Returns the moves that are under way. */
 bucket_moves look_read(bucket_look *look, answer *a);
 
 const bucket_item *look_item(const bucket_look *look, size_t sku, unsigned bucket);
 
-/* Available units in one bucket, or in all: only units of the item that the pool has, not those of an item that was
- * deleted. */
+/* Return the available units in one bucket, or in all: only units of the pool's item, not of a deleted item. */
 int64_t look_available(const bucket_look *look, size_t sku, unsigned bucket);
 int64_t look_total(const bucket_look *look, size_t sku);
 
-/* The version of the whole item: it changes when any bucket does. */
+/* Returns the version of the whole item, which changes when any bucket's does. */
 int64_t look_version(const bucket_look *look, size_t sku);
 
-/* Whether the counts can be of one moment. After a failover has lost a part of a move they never are. */
+/* Whether the counts can be from the same moment. After a failover has lost a part of a move they never are. */
 bool look_fits(const bucket_look *look);
-bool look_is_settled(const bucket_look *look); /* look_fits, or nothing changes any more */
+bool look_is_settled(const bucket_look *look); /* look_fits, or the counts no longer change */
 
 bool look_found_any(const bucket_look *look);
 
-/* The item of a `view` (functions/stock_base.lua), of a group that is not in buckets. Text is not copied. */
+/* Makes the item from a `view` (functions/stock_base.lua), for a group that is not in buckets. Text is not copied. */
 lks_item *stock_item(answer *a, const store_value *view, const char *group, const char *sku);
 
-/* The whole item; NULL: the pool does not have it. */
+/* Returns the whole item; NULL: the pool does not have it. */
 lks_item *look_whole_item(lks_rpc_arena *arena, const bucket_look *look, const char *group, size_t sku);
 
 #endif

@@ -40,7 +40,7 @@ transfer_step look_finish(answer *a, transfer *t)
 {
     for (size_t k = 0; k < a->n_replies; k++)
         if (answer_says(a->replies[k], "MORE")) {
-            t->rounds--; /* Each of these rounds gives back expired holds, so they end. */
+            t->rounds--; /* Each of these rounds returns units of expired holds, so they end. */
             return TRANSFER_LOOK;
         }
     t->moves = look_read(&t->look, a);
@@ -90,7 +90,8 @@ static bool needs_update(const bucket_look *look)
     return false;
 }
 
-/* Units of an item that the destination does not have cannot be received: it was deleted, or a failover has lost it. */
+/* Units of an item that the destination does not have cannot be received: the item was deleted, or a failover has lost
+ * it. */
 static void drop_lost_moves(transfer *t)
 {
     size_t left = 0;
@@ -125,7 +126,7 @@ void send_prepare(plan *p, transfer *t)
     }
 }
 
-/* {'SENT', id, units, born}, {'NONE'} */
+/* Reads {'SENT', id, units, born} or {'NONE'}. */
 transfer_step send_finish(answer *a, transfer *t)
 {
     size_t left = 0;
@@ -162,7 +163,7 @@ transfer_step receive_finish(answer *a, transfer *t)
     return t->call_follows ? TRANSFER_CALL : TRANSFER_ACKNOWLEDGE;
 }
 
-/* With CALL, or alone. The replies are not read. */
+/* Runs with CALL, or alone. The replies are not read. */
 void acknowledge_prepare(plan *p, transfer *t)
 {
     const bool prepares = p->prepares || p->n_calls == 0;
@@ -216,8 +217,8 @@ transfer_step transfer_need(transfer *t, unsigned to, const char *const *skus, s
     return transfer_look(t, skus, n, looked);
 }
 
-/* The bucket that has most units, other than the destination; the pool is preferred to buckets that have as many. */
-static unsigned richest(const transfer *t, size_t sku)
+/* Returns the bucket with the most units, other than the destination; the pool is preferred to buckets with as many. */
+static unsigned bucket_with_most(const transfer *t, size_t sku)
 {
     unsigned best = t->pull.to == 0 ? 1 : 0;
 
@@ -238,10 +239,10 @@ transfer_step transfer_pull(answer *a, transfer *t)
     for (size_t i = 0; i < t->look.n_skus; i++) {
         const int64_t here = look_available(&t->look, i, t->pull.to);
         const int64_t wanted = t->pull.wanted ? t->pull.wanted[i] - here : t->pull.missing;
-        const unsigned from = richest(t, i);
+        const unsigned from = bucket_with_most(t, i);
         const int64_t there = look_available(&t->look, i, from);
         is_short |= look_total(&t->look, i) - here < wanted;
-        /* Half of what is there, so that the next order need not ask again. */
+        /* Half of the units there, so that the next order need not ask again. */
         if (wanted > 0 && there > 0)
             add_move(t, i, from, t->pull.to, wanted > there / 2 ? wanted : there / 2);
     }

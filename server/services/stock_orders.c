@@ -1,8 +1,8 @@
-/* StockService: Confirm, ExtendHold, Cancel, Return, GetOrder. Invariant: an order in an answer is what one function
- * saw at one moment. */
+/* StockService: Confirm, ExtendHold, Cancel, Return, GetOrder. Invariant: an order in an answer is the state that one
+ * function saw at one moment. */
 #include "services/stock.h"
 
-/* The order that a function gave as `view_order` (functions/stock_base.lua). */
+/* Reads the order that a function returned as `view_order` (functions/stock_base.lua). */
 static lks_order *read_order(answer *a, const store_value *view, const char *group, const char *order_id)
 {
     enum { HEAD = 3, LINE = 3 }; /* state, hold_ms, buyer; then sku, quantity, returned of each line */
@@ -25,7 +25,7 @@ static lks_order *read_order(answer *a, const store_value *view, const char *gro
     return order;
 }
 
-/* The order of a reply {outcome, replayed, view}; NULL where the reply has none. */
+/* Reads the order of a reply {outcome, replayed, view}; NULL: the reply has none. */
 static lks_order *replied_order(answer *a, const char *group, const char *order_id)
 {
     const store_value *reply = a->replies[0];
@@ -45,7 +45,7 @@ static transfer_step confirm_pulled(answer *a, transfer *t)
     return TRANSFER_CALL;
 }
 
-/* An expired hold is to be reserved again: the other buckets may have the units. When they do not, the order's bucket
+/* An expired hold must be reserved again, and the other buckets may have the units. If they do not, the order's bucket
  * is asked once more, and its reply is the answer. */
 static transfer_step confirm_replied(answer *a, transfer *t)
 {
@@ -108,7 +108,7 @@ void extend_hold_finish(const lks_extend_hold_request *request, answer *a, lks_e
 
 /* ---- Cancel ---- */
 
-/* An order that no bucket knows is cancelled by another function, which may come before the order. */
+/* Another function cancels an order that no bucket knows; it may run before the order arrives. */
 static transfer_step cancel_replied(answer *a, transfer *t)
 {
     if (!answer_says(a->replies[0], "UNSEEN"))

@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "services/recent.h"
 
-/* How long the number of buckets of a group is remembered. */
+/* How long this server remembers the number of buckets of a group. */
 #define REMEMBERED_NS (UINT64_C(60) * 1000000000)
 
 unsigned stock_bucket_of(const char *id, unsigned n)

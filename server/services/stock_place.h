@@ -1,4 +1,4 @@
-/* Where the data of a group is: in one place, or in n buckets and a pool (functions/stock_moves.lua has the keys). */
+/* The place of a group's data: one place, or n buckets and a pool (functions/stock_moves.lua has the keys). */
 #ifndef LOCKSTOCK_SERVER_STOCK_PLACE_H
 #define LOCKSTOCK_SERVER_STOCK_PLACE_H
 
@@ -6,25 +6,25 @@
 
 enum { STOCK_BUCKETS_MIN = 2, STOCK_BUCKETS_MAX = 64, STOCK_BUCKETS_LIMIT_MAX = 1000 /* of per_buyer_limit */ };
 
-/* What StockService keeps in a server. */
+/* The state of StockService in a server. */
 struct recent;
 typedef struct stock_memory {
-    struct recent *sold_out; /* NULL: the server does not remember recent */
-    struct recent *buckets;  /* the number of buckets of groups that have some */
-    bool any_buckets;        /* some number was put there */
+    struct recent *sold_out; /* NULL: the server does not remember refusals */
+    struct recent *buckets;  /* the number of buckets of groups in buckets */
+    bool any_buckets;        /* `buckets` has had an entry */
 } stock_memory;
 
-/* The bucket of an order, or of a buyer's claims: 1 to n. */
+/* Returns the bucket of an order, or of a buyer's claims: 1 to n. */
 unsigned stock_bucket_of(const char *id, unsigned n);
 
-/* The last part of a bucket's base, "ls:{ns/group/n/name}:": 0 of the pool; names of buckets are numbers whose slots
- * lie as far apart as possible, whatever the group. They never change: they are part of the data layout. */
+/* Returns the last part of a bucket's base, "ls:{ns/group/n/name}:": 0 for the pool; names of buckets are numbers whose
+ * slots are as far apart as possible, for any group. They never change: they are part of the data layout. */
 unsigned stock_bucket_name(unsigned bucket);
 
-/* Places the last call, which was placed by the group, in that bucket of n. */
+/* Moves the last call, which was placed by the group, to that bucket of n. */
 void stock_place_in_bucket(plan *p, unsigned n, unsigned bucket);
 
-/* How many buckets the group has, as far as this server remembers; 0: it does not. Old memories may be wrong, as when
+/* Returns the remembered number of buckets of the group; 0: not remembered. An old memory may be wrong, for example if
  * the store was emptied since. */
 unsigned stock_remembered_buckets(const plan *p, const char *group);
 void stock_remember_buckets(const answer *a, const char *group, unsigned n); /* n 0: forget */

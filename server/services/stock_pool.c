@@ -1,15 +1,15 @@
-/* Invariant: what changes on_hand, or the settings of an item, is one function on the pool, which knows how much of
- * on_hand the buckets have. The buckets get the settings afterwards (transfer_settle). */
+/* Invariant: on_hand and the settings of an item are changed by one function on the pool, which knows the buckets' part
+ * of on_hand. The buckets get the settings afterwards (transfer_settle). */
 #include "services/stock_pool.h"
 
 struct pool_change {
     int64_t expected; /* the version of the whole item that the caller expects; 0: any */
-    bool checked;     /* it has that version */
+    bool checked;     /* the item has that version */
     bool must_be_new;
-    int64_t version; /* the pool's own when `expected` was checked, so that the pool notices a later change */
+    int64_t version; /* the pool's version when `expected` was checked, so that the pool detects a later change */
     bool spread;     /* PutItem: the pool's units were sent to the buckets */
     bool collected;  /* DeleteItem: all units that were not sold are in the pool */
-    int64_t lent;    /* then: units that the buckets have, which were sold */
+    int64_t lent;    /* then: the sold units in the buckets */
     bool replayed;
 };
 
@@ -34,7 +34,7 @@ bool pool_replayed(const transfer *t)
 
 /* ---- the version ---- */
 
-/* False: the error is in `a`. */
+/* Returns false with the error in `a`. */
 static bool check_version(answer *a, transfer *t)
 {
     const bucket_item *pool = look_item(&t->look, 0, 0);
@@ -71,7 +71,7 @@ bool pool_call(plan *p, const char *group, const char *const *sku, const plan_fu
     }
     if (in_pool && buckets != 0 && buckets != (int32_t)t->n_buckets) {
         lks_error_set(&p->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                      "buckets: the group is in %u buckets, for good", t->n_buckets);
+                      "buckets: the group is permanently in %u buckets", t->n_buckets);
         return false;
     }
     c->expected = *version;
@@ -92,7 +92,8 @@ static transfer_step put_pulled(answer *a, transfer *t)
     const transfer_step next = transfer_pull(a, t);
 
     if (next == TRANSFER_DONE)
-        lks_error_set(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "on_hand: less than is reserved and sold");
+        lks_error_set(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                      "on_hand: must not be less than the reserved and sold units");
     return next;
 }
 
@@ -101,7 +102,7 @@ static transfer_step adjust_pulled(answer *a, transfer *t)
     const transfer_step next = transfer_pull(a, t);
 
     if (next == TRANSFER_DONE)
-        lks_error_set(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "delta: takes more than is available");
+        lks_error_set(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "delta: takes more units than are available");
     return next;
 }
 
@@ -126,7 +127,7 @@ static transfer_step adjust_looked(answer *a, transfer *t)
     return look_is_settled(&t->look) ? TRANSFER_DONE : TRANSFER_LOOK;
 }
 
-/* The pool's reply: it did it, or units or another version are needed first. */
+/* Handles the pool's reply: done, or units or another version are needed first. */
 static transfer_step change_replied(answer *a, transfer *t, const char *const *sku, transfer_decide *pulled,
                                     transfer_decide *looked)
 {
@@ -153,7 +154,7 @@ transfer_step pool_adjust_replied(answer *a, transfer *t)
 {
     const lks_adjust_request *request = (const lks_adjust_request *)(const void *)t->request;
 
-    /* {'OK', view, 1 when replayed} */
+    /* {'OK', view, 1 if replayed} */
     t->pool->replayed = answer_says(a->replies[0], "OK") && answer_int(a, a->replies[0], 2) != 0;
     return change_replied(a, t, (const char *const *)&request->sku, adjust_pulled, adjust_looked);
 }
@@ -166,7 +167,7 @@ static transfer_step deleted_looked(answer *a, transfer *t)
     return transfer_settle(t);
 }
 
-/* All units that are not sold go back to the pool, and then the pool's item is deleted. */
+/* All unsold units go back to the pool, and then the pool's item is deleted. */
 static transfer_step delete_looked(answer *a, transfer *t)
 {
     const transfer_step first = transfer_settle(t);
@@ -188,7 +189,7 @@ static transfer_step delete_looked(answer *a, transfer *t)
     }
     if (sum > 0)
         return transfer_collect(a, t, units);
-    if (t->look.unchanged) /* A failover has lost a part of a move: the sum never fits. */
+    if (t->look.unchanged) /* A failover has lost a part of a move: the sum will never fit. */
         t->pool->lent = look_item(&t->look, 0, 0)->lent;
     t->pool->collected = true;
     return TRANSFER_CALL;

@@ -1,8 +1,8 @@
-/* StockService: SOLD_OUT without asking the store. Invariant: an answer from memory is what the store would have
- * answered to the same call at a moment at most REFUSAL_KNOWN_NS ago. So only refusals of orders of one line are kept,
- * and only when they do not depend on the buyer, as those of an item with a per-buyer limit do. They answer only orders
- * of one line that the caller says were never sent. A call of this server that may give units back ends the memory at
- * once. */
+/* StockService: SOLD_OUT without asking the store. Invariant: an answer from memory is the answer that the store would
+ * have given to the same call at a moment at most REFUSAL_KNOWN_NS ago. So only refusals of orders of one line are
+ * kept, and only if they do not depend on the buyer, as those of an item with a per-buyer limit do. They answer only
+ * orders of one line that the caller marks as never sent. A call of this server that may return units ends the memory
+ * at once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +31,7 @@ void stock_close(void *state)
 
 /* ---- what ends the memory ---- */
 
-/* Whether a function gives back no units, other than those of expired holds, whose end is seen within
- * REFUSAL_KNOWN_NS. */
+/* Whether a function returns no units, other than those of expired holds, whose end is seen within REFUSAL_KNOWN_NS. */
 static bool gives_nothing_back(const char *function)
 {
     const char *const names[] = {
@@ -49,7 +48,7 @@ static bool gives_nothing_back(const char *function)
     return strncmp(function, "stock_", 6) != 0;
 }
 
-/* The part of a base that all buckets of its group share: "ls:{ns/group". */
+/* Returns the part of a base that all buckets of its group share: "ls:{ns/group". */
 static lks_rpc_slice group_of(lks_rpc_slice base)
 {
     size_t slashes = 0, len = 0;
@@ -66,7 +65,7 @@ void stock_on_store_call(void *state, const store_call *call)
     if (!sold_out || gives_nothing_back(call->function))
         return;
     if (strcmp(call->function, fn_stock_expire_listed.name) == 0)
-        recent_drop_all(sold_out); /* of all groups that it finds */
+        recent_drop_all(sold_out); /* for all groups that it finds */
     else
         recent_drop(sold_out, group_of(call->base));
 }

@@ -4,7 +4,7 @@
 
 #include "services/stock_steps.h"
 
-enum { ROUNDS_MAX = 200 }; /* Other callers may take units away in every round. */
+enum { ROUNDS_MAX = 200 }; /* Other callers may take the units in every round. */
 
 transfer *transfer_in(plan *p)
 {
@@ -79,7 +79,7 @@ static void expire_prepare(plan *p, transfer *t)
         p->calls[i].function = instead->name;
 }
 
-/* {'BUCKETED', n} */
+/* Reads {'BUCKETED', n}. */
 static transfer_step learn_buckets(answer *a, transfer *t)
 {
     t->n_buckets = stock_buckets_in(a, a->replies[0]);
@@ -106,7 +106,7 @@ static bool says_any(const answer *a, const char *word)
     return false;
 }
 
-/* The reply of a bucket that does not know the order or the item. */
+/* Whether the reply comes from a bucket that does not know the order or the item. */
 static bool is_unknown(const answer *a)
 {
     static const char *const words[] = {"UNKNOWN_ORDER", "UNSEEN", "NONE", "UNKNOWN_SKU"};
@@ -123,7 +123,7 @@ static transfer_step call_finish(answer *a, transfer *t)
         return learn_buckets(a, t);
     if (says_any(a, "MORE")) {
         const bool is_reader = a->plan->method->effect == LKS_RPC_EFFECT_READ;
-        t->rounds -= is_reader ? 2 : 1; /* These rounds give back expired holds, so they end. */
+        t->rounds -= is_reader ? 2 : 1; /* These rounds return units of expired holds, so they end. */
         t->applied |= t->more_is_applied;
         return is_reader ? TRANSFER_EXPIRE : TRANSFER_CALL;
     }
@@ -134,7 +134,7 @@ static transfer_step call_finish(answer *a, transfer *t)
 
 /* ---- the steps ---- */
 
-/* Where a finish may lead: stock_transfer.h and stock_claims.h draw it. */
+/* stock_transfer.h and stock_claims.h draw which steps may follow a finish. */
 static const struct step {
     transfer_prepare *prepare;
     transfer_decide *finish; /* NULL: `next` follows */
@@ -166,11 +166,11 @@ static void move_to(answer *a, transfer *t, transfer_step step)
     t->step = step;
     if (++t->rounds > ROUNDS_MAX)
         lks_error_set_reason(&a->error, LKS_UNAVAILABLE, t->applied ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO,
-                             LKS_REASON_BUSY, "units of %s move between its buckets all the time", t->group);
+                             LKS_REASON_BUSY, "units of %s keep moving between its buckets", t->group);
     else if (t->applied)
-        answer_goes_on(a, plan_step);
+        answer_next_round_applied(a, plan_step);
     else
-        answer_again(a, plan_step);
+        answer_next_round(a, plan_step);
 }
 
 bool transfer_finished(const ProtobufCMessage *request, answer *a)

@@ -27,12 +27,12 @@
 
 typedef enum transfer_step {
     TRANSFER_CALL,        /* the method's own call */
-    TRANSFER_EXPIRE,      /* what gives back the units of expired holds, for a reader, which cannot write */
+    TRANSFER_EXPIRE,      /* returns the units of expired holds, for a reader, which cannot write */
     TRANSFER_LOOK,        /* reads the items of all buckets and of the pool */
-    TRANSFER_UPDATE,      /* gives buckets the pool's settings, and deletes items there that the pool has deleted */
-    TRANSFER_SEND,        /* takes units out of buckets: `moves` */
+    TRANSFER_UPDATE,      /* gives buckets the pool's settings, and deletes their items that the pool has deleted */
+    TRANSFER_SEND,        /* takes the units of `moves` out of buckets */
     TRANSFER_RECEIVE,     /* adds them at their destinations */
-    TRANSFER_ACKNOWLEDGE, /* tells the sources that they were received */
+    TRANSFER_ACKNOWLEDGE, /* tells the sources that the units were received */
     TRANSFER_CLAIM,       /* stock_claims.h */
     TRANSFER_LOOK_AT_CLAIMS,
     TRANSFER_SETTLE_CLAIMS,
@@ -40,17 +40,17 @@ typedef enum transfer_step {
     TRANSFER_DONE,
 } transfer_step;
 
-/* The answer to an order that a transfer found. */
+/* The answer to an order, as the transfer found it. */
 typedef enum transfer_result {
     TRANSFER_REPLY,      /* the reply of the method's own call */
-    TRANSFER_SHORT,      /* SOLD_OUT: all buckets together have too little, see `look` */
+    TRANSFER_SHORT,      /* SOLD_OUT: all buckets together have too few units, see `look` */
     TRANSFER_OVER_LIMIT, /* BUYER_LIMIT: the reply of stock_claim */
     TRANSFER_REMEMBERED, /* SOLD_OUT, from this server's memory: order.remembered units are available */
 } transfer_result;
 
 typedef struct transfer transfer;
 
-/* Returns the next step. An error in `a` ends the call whatever is returned. */
+/* Returns the next step. An error in `a` ends the call, with any step. */
 typedef transfer_step transfer_decide(answer *a, transfer *t);
 
 /* An order whose lines may need units of other buckets. */
@@ -63,7 +63,7 @@ typedef struct transfer_order {
     bool asked_again, unseen;
 } transfer_order;
 
-/* Several items, each of a group of its own. Those in buckets are looked at one after the other. */
+/* Several items, each in a separate group. Those in buckets are looked at one after another. */
 typedef struct transfer_list {
     lks_item **items;  /* NULL: it does not exist. Until a look only group and sku are valid. */
     unsigned *buckets; /* > 0: the item must be looked at, in that many buckets */
@@ -74,24 +74,24 @@ struct transfer {
     transfer_step step;
     transfer_decide *replied, *looked;
     const ProtobufCMessage *request;
-    void *kept; /* what a method keeps from round to round */
+    void *kept; /* state that a method keeps between rounds */
     int rounds;
     bool applied;         /* the method has had its effect */
-    bool more_is_applied; /* the reply MORE says that the method has had a part of its effect */
+    bool more_is_applied; /* the reply MORE means that the method has had a part of its effect */
 
-    const char *group;  /* NULL: the call names several */
+    const char *group;  /* NULL: the call names several groups */
     unsigned n_buckets; /* 0: the group is not in buckets, or that is not known yet */
-    bool is_guess;      /* n_buckets is what this server remembers; the group has not said it in this call */
+    bool is_guess;      /* n_buckets is from this server's memory; the group has not confirmed it in this call */
 
     bucket_look look;
     unsigned looks; /* since transfer_look */
     bucket_moves moves;
-    bool call_follows;   /* after RECEIVE comes CALL */
+    bool call_follows;   /* CALL follows RECEIVE */
     bool unacknowledged; /* `moves` were received; CALL or ACKNOWLEDGE tells their sources */
 
     struct {
         unsigned to;           /* a bucket, or the pool */
-        const int64_t *wanted; /* of each sku; NULL: what it has and `missing` more */
+        const int64_t *wanted; /* for each sku; NULL: its own units and `missing` more */
         int64_t missing;
     } pull;
 
@@ -102,51 +102,52 @@ struct transfer {
     struct pool_change *pool; /* stock_pool.c */
 };
 
-/* The transfer of a call. transfer_in makes it when there is none. */
+/* Return the transfer of a call. transfer_in makes it if there is none. */
 transfer *transfer_in(plan *p);
 transfer *transfer_of(const answer *a);
 
-/* In prepare: the call is of this group. The second one does not use what this server remembers: the group is asked. */
+/* In prepare: sets the group of the call. The second one does not use this server's memory: it asks the group. */
 transfer *transfer_begin(plan *p, const char *group);
 transfer *transfer_begin_asked(plan *p, const char *group);
 
-/* Like plan_call; where the group is in buckets the call goes to the bucket of the order, or to the pool (order_id
+/* Like plan_call; if the group is in buckets the call goes to the bucket of the order, or to the pool (order_id
  * NULL). */
 void transfer_call(plan *p, const plan_function *function, const char *group, const char *only, const char *order_id,
                    size_t each_max);
 
-/* Before the finish of every method. False: there is no answer yet, or the call failed. */
+/* Runs before the finish of every method. Returns false if there is no answer yet, or the call failed. */
 bool transfer_finished(const ProtobufCMessage *request, answer *a);
 
 /* In finish: makes the method's call again. */
 void transfer_again(answer *a);
 
-/* Room for the lines of an order. */
+/* Makes room for the lines of an order. */
 void transfer_set_lines(lks_rpc_arena *arena, transfer_order *order, size_t n);
 
-/* What decides in stock_transfer.c: nothing was found where this server only remembers that the group is in buckets. */
+/* Used in stock_transfer.c: asks the group when nothing was found and this server only remembers that the group is in
+ * buckets. */
 transfer_step transfer_ask_group(answer *a, transfer *t);
 
 /* ---- stock_moves.c ---- */
 
-/* Looks at all buckets; then `looked` decides. In prepare the first one plans the look in the place of the method's
- * call. */
+/* Look at all buckets; then `looked` decides. In prepare the first one plans the look in place of the method's call. */
 void transfer_plan_look(plan *p, transfer *t, const char *const *skus, size_t n, transfer_decide *looked);
 transfer_step transfer_look(transfer *t, const char *const *skus, size_t n, transfer_decide *looked);
 
-/* A call in a bucket, or the pool (0), that is not an effect of the method. */
+/* Plans a call in a bucket, or the pool (0), that is not an effect of the method. */
 void transfer_plan_call(plan *p, const transfer *t, const plan_function *function, unsigned bucket, size_t each_max);
 
-/* In `looked`: moves under way are finished, and buckets get the pool's settings. DONE: nothing was left to do. */
+/* In `looked`: finishes moves under way, and gives buckets the pool's settings. DONE: nothing was left to do. */
 transfer_step transfer_settle(transfer *t);
 
-/* In `looked`: moves units[k] of the first sku from bucket k to the pool; or `units` from the pool to each bucket. Then
+/* In `looked`: move units[k] of the first sku from bucket k to the pool; or `units` from the pool to each bucket. Then
  * LOOK. */
 transfer_step transfer_collect(answer *a, transfer *t, const int64_t *units);
 transfer_step transfer_spread(answer *a, transfer *t, int64_t units);
 
-/* Bucket `to` needs wanted[i] of skus[i], or, wanted NULL, `missing` more of each. `looked` is called after each look,
- * and calls transfer_pull: it makes the moves and then CALL, or returns DONE: all buckets together have too little. */
+/* Bucket `to` needs wanted[i] units of skus[i] or, if wanted is NULL, `missing` more of each. `looked` is called after
+ * each look, and calls transfer_pull, which makes the moves and then CALL, or returns DONE: all buckets together have
+ * too few. */
 transfer_step transfer_need(transfer *t, unsigned to, const char *const *skus, size_t n, const int64_t *wanted,
                             int64_t missing, transfer_decide *looked);
 transfer_step transfer_pull(answer *a, transfer *t);

@@ -42,8 +42,8 @@ static bool read_range(const char **at, unsigned *from, unsigned *to)
     return first <= last && last < WALK_SLOTS;
 }
 
-/* Reads "5-7,9,!6", where ! takes a slot out again. False: it is not such a text. Ranges must ascend, so that a text
- * that a caller has made up takes no longer to read than there are slots. */
+/* Reads "5-7,9,!6", where ! removes a slot. Returns false for other text. Ranges must ascend, so that a text that a
+ * caller has made up takes no longer to read than there are slots. */
 static bool read_slots(const char *text, size_t len, unsigned char *set)
 {
     const char *at = text, *end = text + len;
@@ -81,7 +81,7 @@ static const char *write_slots(lks_rpc_arena *arena, const unsigned char *set)
     return text;
 }
 
-/* The next '!', and *at behind it; NULL: there is none. */
+/* Returns the next '!' and moves *at past it; NULL: none. */
 static const char *part_end(const char **at)
 {
     const char *end = strchr(*at, '!');

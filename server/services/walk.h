@@ -17,20 +17,20 @@ enum { WALK_SLOTS = 16384 };
 typedef struct walk {
     unsigned char listed[WALK_SLOTS / 8], here[WALK_SLOTS / 8];
     const char *node; /* "" = none yet */
-    const char *rest; /* "" at first, and where a part begins */
+    const char *rest; /* "" at first, and at the beginning of a part */
 } walk;
 
-/* Parses a token, or "", into the arena. NULL: walk_next cannot have given it. */
+/* Parses a token, or "", into the arena. Returns NULL if walk_next cannot have returned it. */
 walk *walk_read(lks_rpc_arena *arena, const char *token);
 
-/* The slots that are done, as functions take them: "0-99,100-100". */
+/* Returns the slots that are done, as functions take them: "0-99,100-100". */
 const char *walk_listed(lks_rpc_arena *arena, const walk *w);
 
 /* Sends the plan's last call to the next part. */
 void walk_place(const walk *w, plan *p);
 
-/* The token after a page. `node` and `slots` are from the function's reply, "" with one part; rest "" = the node has no
- * more. Returns "" when everything is listed. */
+/* Returns the token after a page; "" when everything is listed. `node` and `slots` are from the function's reply, ""
+ * with one part; rest "" = the node has no more. */
 const char *walk_next(lks_rpc_arena *arena, const walk *w, const char *node, const char *slots, const char *rest);
 
 #endif

@@ -2,7 +2,7 @@
  * event may close its own adapter.
  *
  *   CONNECTING --writable, no error--> OPEN --error, EOF, garbage--> lost
- *        |   \--with TLS--> SHAKING --up---^ \
+ *        |   \--with TLS--> HANDSHAKE -done-^ \
  *        \--------- error ----\----------------------------------> lost
  *
  * With TLS, hiredis only formats commands and parses replies. No more than ENCRYPT_BYTES are encrypted before the
@@ -26,13 +26,13 @@
 #include "net/tls.h"
 
 enum {
-    READ_BYTES = 16 * 1024,             /* what redisBufferRead reads at once */
-    READS_MAX = 16,                     /* in one loop turn */
-    REPLY_BYTES_MAX = 64 * 1024 * 1024, /* of memory: no function answers with more */
-    GREETING_BYTES_MAX = 1024 * 1024,   /* the function library's text is the largest part of it */
+    READ_BYTES = 16 * 1024,             /* read at once by redisBufferRead */
+    READS_MAX = 16,                     /* reads in one loop turn */
+    REPLY_BYTES_MAX = 64 * 1024 * 1024, /* memory of one reply; no function returns more */
+    GREETING_BYTES_MAX = 1024 * 1024,   /* before adapter_trust; most of it is for the text of the function library */
     REPLY_ELEMENTS_MAX = 1 << 20,
     ENCRYPT_BYTES = 32 * 1024,
-    CIPHER_BYTES = 40 * 1024, /* of so much plain text, and of a handshake */
+    CIPHER_BYTES = 40 * 1024, /* room for ENCRYPT_BYTES after encryption, and for a handshake */
     WHY_BYTES = 160,
 };
 
@@ -41,21 +41,21 @@ struct adapter {
     redisContext *context;
     adapter_events on;
     lks_rpc_arena *replies; /* memory of the reply that is being read */
-    size_t reply_bytes;     /* used of it */
+    size_t reply_bytes;     /* used so far */
     size_t reply_bytes_max;
     bool too_long;
     int watched;     /* events of libuv */
     tls *tls;        /* NULL: none */
-    uint8_t *cipher; /* encrypted bytes for the kernel: from taken to filled */
+    uint8_t *cipher; /* encrypted bytes for the kernel, from `taken` to `filled` */
     size_t taken, filled;
-    bool shaking;
+    bool in_handshake;
     bool connected;
     bool ended; /* lost or closed */
 };
 
 /* ---- replies: hiredis' objects, allocated in the arena ----------------------------- */
 
-/* False: the reply is too long. hiredis then reports that it is out of memory. */
+/* Returns false if the reply is too long; hiredis then reports that it is out of memory. */
 static bool has_room(adapter *a, size_t bytes)
 {
     a->reply_bytes += bytes;
@@ -63,7 +63,7 @@ static bool has_room(adapter *a, size_t bytes)
     return !a->too_long;
 }
 
-/* An object whose contents take `bytes` more; NULL: the reply is too long. */
+/* Allocates an object whose contents take `bytes` more; NULL: the reply is too long. */
 static redisReply *new_reply(const redisReadTask *task, int type, size_t bytes)
 {
     adapter *a = task->privdata;
@@ -166,7 +166,8 @@ static void lose_tls(adapter *a)
     lose(a, why);
 }
 
-/* Writes encrypted bytes. False: the kernel takes no more now, or there is an error, which the next read reports. */
+/* Writes encrypted bytes. Returns false if the kernel takes no more now, or after an error, which the next read
+ * reports. */
 static bool send_cipher(adapter *a)
 {
     for (;;) {
@@ -194,7 +195,7 @@ static bool flush_tls(adapter *a)
     while ((all = send_cipher(a)) && at < len) {
         size_t n = len - at < ENCRYPT_BYTES ? len - at : ENCRYPT_BYTES;
         if (!tls_write(a->tls, (const uint8_t *)a->context->obuf + at, n))
-            break; /* the session ended, which the next read reports */
+            break; /* the session ended; the next read reports that */
         at += n;
     }
     if (at > 0)
@@ -202,8 +203,8 @@ static bool flush_tls(adapter *a)
     return all;
 }
 
-/* Continues the handshake. False when the adapter has ended. */
-static bool shake(adapter *a)
+/* Continues the handshake. Returns false if the adapter has ended. */
+static bool continue_handshake(adapter *a)
 {
     tls_state state = tls_handshake(a->tls);
 
@@ -213,7 +214,7 @@ static bool shake(adapter *a)
         return false;
     }
     if (state == TLS_UP) {
-        a->shaking = false;
+        a->in_handshake = false;
         open_up(a);
     }
     return !a->ended;
@@ -233,14 +234,14 @@ static void finish_connecting(adapter *a, int status)
         return;
     }
     if (a->tls) {
-        a->shaking = true;
-        shake(a);
+        a->in_handshake = true;
+        continue_handshake(a);
     } else {
         open_up(a);
     }
 }
 
-/* Counts objects of the reply that is being read and the bytes that are not parsed yet. */
+/* Whether the objects of the current reply and the bytes not parsed yet take too much memory. */
 static bool is_too_long(const adapter *a)
 {
     size_t unread = a->context->reader->len - a->context->reader->pos;
@@ -248,7 +249,7 @@ static bool is_too_long(const adapter *a)
     return a->too_long || a->reply_bytes + unread > a->reply_bytes_max;
 }
 
-/* False when the adapter has ended. */
+/* Returns false if the adapter has ended. */
 static bool pass_replies(adapter *a)
 {
     for (;;) {
@@ -259,7 +260,7 @@ static bool pass_replies(adapter *a)
             return false;
         }
         if (read != REDIS_OK) {
-            lose(a, "the store answered with something that is no reply");
+            lose(a, "the store sent a malformed reply");
             return false;
         }
         if (!reply)
@@ -272,7 +273,7 @@ static bool pass_replies(adapter *a)
     }
 }
 
-/* Reads once. 1: there may be more; 0: not now; -1: the adapter has ended. */
+/* Reads once. Returns 1: there may be more; 0: not now; -1: the adapter has ended. */
 static int read_tls(adapter *a)
 {
     uint8_t bytes[READ_BYTES];
@@ -288,10 +289,10 @@ static int read_tls(adapter *a)
         lose(a, "out of memory");
         return -1;
     }
-    if (a->shaking && !shake(a))
+    if (a->in_handshake && !continue_handshake(a))
         return -1;
     int plain;
-    while (!a->shaking && (plain = tls_read(a->tls, bytes, sizeof bytes)) != 0) {
+    while (!a->in_handshake && (plain = tls_read(a->tls, bytes, sizeof bytes)) != 0) {
         if (plain < 0) {
             lose_tls(a);
             return -1;
@@ -310,7 +311,7 @@ static void read_all_tls(adapter *a)
     for (int i = 0; i < READS_MAX && more == 1; i++)
         more = read_tls(a);
     if (more >= 0)
-        watch(a, !flush_tls(a)); /* TLS may have an answer of its own */
+        watch(a, !flush_tls(a)); /* TLS may have its own bytes to send */
 }
 
 static void read_replies(adapter *a)
@@ -333,7 +334,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
     adapter *a = poll->data;
 
-    if (!a->connected && !a->shaking) {
+    if (!a->connected && !a->in_handshake) {
         finish_connecting(a, status);
         return;
     }
@@ -425,7 +426,7 @@ void adapter_flush(adapter *a)
 {
     int done = 0;
 
-    if (a->tls && (a->shaking || a->connected) && !a->ended) {
+    if (a->tls && (a->in_handshake || a->connected) && !a->ended) {
         watch(a, !flush_tls(a));
         return;
     }

@@ -1,6 +1,6 @@
 /* Invariant: after aof_mend the file ends with a whole command outside of any transaction. No answered call is
  * removed: an answer is sent only after its whole transaction was written, so a torn command is the last one. If
- * commands follow it, the file is damaged, and stays as it is.
+ * commands follow it, the file is damaged and is not changed.
  *
  * redis-server can do this (aof-load-truncated, which is switched off), but version 7.0 only if the file ends
  * between two commands. If it was killed in the middle of a command inside MULTI, it keeps the MULTI and the
@@ -33,13 +33,13 @@ typedef enum reading { WHOLE, TORN, MALFORMED, STOPPED } reading;
 
 typedef struct aof {
     FILE *file;
-    off_t size;     /* without zeros at its end */
-    off_t at;       /* read so far */
-    off_t begin;    /* of the command that was read last, or could not be read */
+    off_t size;     /* without the zeros at its end */
+    off_t at;       /* position of the reader */
+    off_t begin;    /* of the last command that was read, or could not be read */
     off_t reported; /* `at` of the last call of progress */
     aof_progress *progress;
     void *arg;
-    char word[WORD_BYTES]; /* the last command's first, if it is short */
+    char word[WORD_BYTES]; /* the first word of the last command, if it is short */
 } aof;
 
 static reading read_line(aof *a, char *line)
@@ -53,7 +53,7 @@ static reading read_line(aof *a, char *line)
     return a->at >= a->size ? TORN : MALFORMED;
 }
 
-/* A line of `mark` and a number. */
+/* Reads a line of `mark` and a number. */
 static reading read_number(aof *a, char mark, long *number)
 {
     char line[LINE_BYTES], *end;
@@ -66,7 +66,7 @@ static reading read_number(aof *a, char mark, long *number)
     return line[0] == mark && end > line + 1 && *end == '\r' && errno == 0 && *number >= 0 ? WHOLE : MALFORMED;
 }
 
-/* Reports progress now and then. */
+/* Reports progress every AOF_PROGRESS_BYTES. Returns false to stop. */
 static bool may_continue(aof *a)
 {
     if (!a->progress || a->at - a->reported < AOF_PROGRESS_BYTES)
@@ -100,7 +100,7 @@ static reading read_bytes(aof *a, long n, char *word)
     return WHOLE;
 }
 
-/* The next command; its first word goes to a->word. */
+/* Reads the next command; its first word goes to a->word. */
 static reading read_command(aof *a)
 {
     char line[LINE_BYTES], word[WORD_BYTES];
@@ -142,8 +142,8 @@ static bool is_head(const char *text)
     return n > 0 && strspn(word + 2, letters) == n && strncmp(word + 2 + n, "\r\n", 2) == 0;
 }
 
-/* Whether a command begins behind the one that could not be read. A value that looks like one counts: refusing a
- * file is better than cutting off commands. */
+/* Whether a command begins after the one that could not be read. A value that looks like a command counts too: it is
+ * better to refuse a file than to cut off commands. */
 static bool has_commands_behind(const aof *a)
 {
     char chunk[CHUNK_BYTES + 1];
@@ -164,7 +164,7 @@ static bool has_commands_behind(const aof *a)
     return false;
 }
 
-/* Reads the file; *whole: where its last command outside of a transaction ends. MALFORMED: it is damaged at
+/* Reads the file. *whole: the end of its last command outside of a transaction. MALFORMED: the file is damaged at
  * a->begin. */
 static reading read_file(aof *a, off_t *whole)
 {
@@ -186,7 +186,7 @@ static reading read_file(aof *a, off_t *whole)
     return WHOLE;
 }
 
-/* The file's size without the zeros that it ends with; -1 with errno. */
+/* Returns the file's size without the zeros at its end; -1 with errno. */
 static off_t size_without_zeros(FILE *file)
 {
     char chunk[CHUNK_BYTES];
@@ -234,19 +234,18 @@ static bool has_data(const char *dir)
     return data;
 }
 
-/* Without a manifest redis-server starts with an empty store, which is right only the first time. */
+/* Without a manifest redis-server starts with an empty store, which is correct only the first time. */
 static lks_code start_empty(const char *dir, bool has_served, lks_error *error)
 {
     if (!has_served && !has_data(dir))
         return LKS_OK;
-    return lks_error_set(
-        error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-        "appendonlydir/appendonly.aof.manifest is missing, but %s. Restore a backup, or begin anew in an "
-        "empty directory",
-        has_served ? "a store was served from here before" : "there are other files of a store");
+    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                         "appendonlydir/appendonly.aof.manifest is missing, but %s. Restore a backup, or start with an "
+                         "empty directory",
+                         has_served ? "a store was served from here before" : "there are other files of a store");
 }
 
-/* The last incremental file that the manifest names; "" = none. */
+/* Finds the last incremental file that the manifest names; "" = none. */
 static int last_increment(const char *dir, char *last)
 {
     char path[PATH_MAX], line[LINE_BYTES], name[LINE_BYTES], type;
@@ -287,7 +286,7 @@ static int copy_bytes(int from, off_t at, off_t end, int to)
     return fsync(to) == 0 ? 0 : errno;
 }
 
-/* Creates a file in DIR for the bytes that are cut off `name` at `end`. Negative: errno. */
+/* Creates a file in DIR for the bytes cut off `name` at `end`. Negative: errno. */
 static int open_copy(int dir_fd, const char *name, off_t end, char *copy)
 {
     int fd = -1;
@@ -301,8 +300,8 @@ static int open_copy(int dir_fd, const char *name, off_t end, char *copy)
     return fd;
 }
 
-/* Copies the bytes from `end` on to a file of their own and syncs it. */
-static int keep(const char *dir, const char *name, const aof *a, off_t end, char *copy)
+/* Copies the bytes from `end` on to a separate file and syncs it. */
+static int keep_cut_bytes(const char *dir, const char *name, const aof *a, off_t end, char *copy)
 {
     int failure = 0, fd = -1, dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -330,7 +329,7 @@ static int cut_at(const char *dir, const char *name, const aof *a, off_t end, ao
     off_t size = ftello(a->file);
     if (size == end)
         return 0;
-    if (end < a->size && (failure = keep(dir, name, a, end, copy)) != 0)
+    if (end < a->size && (failure = keep_cut_bytes(dir, name, a, end, copy)) != 0)
         return failure;
     if (ftruncate(fileno(a->file), end) != 0 || fsync(fileno(a->file)) != 0)
         return errno;

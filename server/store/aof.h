@@ -17,15 +17,15 @@ typedef bool aof_progress(void *arg, off_t done, off_t size);
 
 typedef struct aof_mended {
     off_t cut;                 /* bytes removed from the file's end, mostly 0 */
-    char kept[AOF_NAME_BYTES]; /* the file in DIR that has them, without zeros at their end; "" = they were all zeros */
+    char kept[AOF_NAME_BYTES]; /* the file in DIR with these bytes, without zeros at their end; "" = all were zeros */
 } aof_mended;
 
-/* Cuts DIR's append-only file behind its last whole transaction, while no redis-server runs there. Keeps the cut
- * bytes in a file of their own in DIR. Reads the file once, about 200 MB a second; the same thread calls `progress`
- * (NULL: none). `has_served`: a store was served from DIR before, so the file must exist. LKS_FAILED_PRECONDITION:
- * the file is damaged elsewhere than at its end, or its manifest is missing; LKS_CANCELLED: `progress` returned
- * false; LKS_UNAVAILABLE: a file cannot be read or written. An error changes nothing; messages name files relative
- * to DIR. Any thread. */
+/* Cuts DIR's append-only file after its last whole transaction, while no redis-server runs there. Keeps the cut bytes
+ * in a separate file in DIR. Reads the file once, about 200 MB a second; the same thread calls `progress` (NULL: none).
+ * `has_served`: a store was served from DIR before, so the file must exist. LKS_FAILED_PRECONDITION: the file is
+ * damaged elsewhere than at its end, or its manifest is missing; LKS_CANCELLED: `progress` returned false;
+ * LKS_UNAVAILABLE: a file cannot be read or written. An error changes nothing; messages name files relative to DIR. Any
+ * thread. */
 lks_code aof_mend(const char *dir, bool has_served, aof_progress *progress, void *arg, aof_mended *ret,
                   lks_error *error);
 

@@ -1,5 +1,5 @@
-/* Invariant: calls share a batch only if they are of one function and allow it, and weigh at most STORE_WEIGHT_MAX
- * together. Calls of one function and one base are sent in the order in which they came. */
+/* Invariant: calls share a batch only if they call the same function and allow it, and their weight is at most
+ * STORE_WEIGHT_MAX together. Calls of one function and one base are sent in the order in which they came. */
 #include "store/batch.h"
 
 #include <stdlib.h>

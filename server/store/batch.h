@@ -5,14 +5,14 @@
 #include "base/heap.h"
 #include "store/connection.h"
 
-/* The states of pipeline.c's drawing; where a call is kept in each. */
+/* The states that pipeline.c draws. Each comment says where a call is kept. */
 typedef enum phase {
     PENDING_QUEUED,    /* the queue */
     PENDING_OUT,       /* a batch */
     PENDING_HELD,      /* a confirm, with its answer */
     PENDING_ABANDONED, /* a batch or a confirm; its deadline was reported */
-    PENDING_PAUSED,    /* only the heap of timers, where QUEUED, OUT and HELD calls are too */
-    PENDING_REFUSED    /* the refused ones */
+    PENDING_PAUSED,    /* only the heap of timers, which also has QUEUED, OUT and HELD calls */
+    PENDING_REFUSED    /* the list `refused` */
 } phase;
 
 typedef struct pending {
@@ -26,17 +26,18 @@ typedef struct pending {
     void *arg;
     phase phase;
     bool exposed;      /* it may have taken effect: its connection was lost, or too few replicas confirmed it */
-    store_result held; /* of HELD */
-    bool reloaded;     /* its function was missing once */
-    bool alone; /* ELSEWHERE: it shares an FCALL only with calls of its base, so that Redis says where the slot is */
-    const struct errors_row *refusal; /* why it is sent again; static; NULL: it is not */
-    unsigned moves;                   /* MOVED replies */
+    store_result held; /* the result, while HELD */
+    bool reloaded;     /* the function was missing once */
+    bool alone; /* after ELSEWHERE: it shares an FCALL only with calls of its base, so that Redis reports the node of
+                 * the slot */
+    const struct errors_row *refusal; /* why it is sent again; static; NULL: not sent again */
+    unsigned moves;                   /* number of MOVED replies */
 } pending;
 
 typedef struct pending_list {
     pending *first, *last;
     size_t n;
-    size_t weight; /* of its calls; one that shares no FCALL counts as a full one */
+    size_t weight; /* of its calls; a call that does not share an FCALL counts as STORE_WEIGHT_MAX */
 } pending_list;
 
 void pending_push(pending_list *list, pending *p);
@@ -45,7 +46,7 @@ void pending_remove(pending_list *list, pending *p);
 /* Removes and returns the first call; NULL = none. */
 pending *pending_pop(pending_list *list);
 
-/* An FCALL blocks Redis while its calls run, so it stays short. A call that may share one weighs at least 1. */
+/* An FCALL blocks Redis while its calls run, so it is kept short. A call that may share one weighs at least 1. */
 enum { BATCH_CALLS_MAX = STORE_WEIGHT_MAX, BATCH_BYTES_MAX = 256 * 1024, BATCH_BUCKETS = 256 };
 
 struct pipeline;
@@ -53,15 +54,15 @@ struct confirm;
 
 typedef struct batch {
     struct pipeline *pipeline;
-    struct confirm *confirm; /* which its answers wait for; NULL: none */
-    connection *link;        /* that it was sent over */
+    struct confirm *confirm; /* the confirm that its answers wait for; NULL: none */
+    connection *link;        /* the connection that it was sent over */
     pending_list calls;      /* in the order of the sub-calls */
     size_t bytes;
-    struct batch *next;        /* of one turn */
-    struct batch *same_bucket; /* the next one that may take calls */
+    struct batch *next;        /* the next batch of the turn */
+    struct batch *same_bucket; /* the next batch of its bucket */
 } batch;
 
-/* The batches of one loop turn; zero at first. */
+/* The batches of one loop turn; zeroed at first. */
 typedef struct gathering {
     batch *first, *last;
     batch *bucket[BATCH_BUCKETS];

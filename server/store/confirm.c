@@ -1,9 +1,8 @@
-/* Invariant: the reply covers all writes that this Redis had done when it ran the question, of all connections,
- * because an answer may tell of another connection's write. WAIT covers only the last command (Redis 7.0) or the
- * last write (7.2) of its own connection, and answers at once on a connection that has written nothing. So a write
- * stands before it: PUBLISH, which replicas receive; in a cluster, where they do not, EXPIRE of a key of the node,
- * which needs no memory. Redis refuses that if the key's slot is elsewhere, and then nothing is confirmed. Used by
- * pipeline.c. */
+/* Invariant: the reply covers all writes that this Redis had done when it ran the command, of all connections, because
+ * an answer may depend on another connection's write. WAIT covers only the last command (Redis 7.0) or the last write
+ * (7.2) of its own connection, and answers at once on a connection that has written nothing. So a write precedes it:
+ * PUBLISH, which replicas receive; in a cluster, where they do not, EXPIRE of a key of the node, which needs no memory.
+ * Redis refuses that if another node has the key's slot, and then nothing is confirmed. Used by pipeline.c. */
 #include "store/confirm.h"
 
 #include <hiredis/hiredis.h>
@@ -13,15 +12,15 @@
 
 #include "memory.h"
 
-/* Nobody listens on the channel; the Redis user of lockstockd may publish on it. */
+/* The channel has no subscribers; the Redis user of lockstockd may publish on it. */
 static const char published[] = "*3\r\n$7\r\nPUBLISH\r\n$15\r\nls:wake:confirm\r\n$0\r\n\r\n";
 
-/* The key expires when the node no longer has its slot. */
+/* The key expires after the node has lost its slot. */
 #define KEY_SECONDS "86400"
 
 enum { NUMBER_BYTES = 16, KEY_BYTES = 64 };
 
-/* A question in a cluster. */
+/* The state of a confirm command in a cluster. */
 typedef struct written {
     bool done; /* EXPIRE was a write */
     connection_reply *on_reply;
@@ -88,11 +87,11 @@ static void on_written(void *arg, const redisReply *reply)
 /* WAIT counts only after a write. */
 static void on_waited(void *arg, const redisReply *reply)
 {
-    static const redisReply nobody = {.type = REDIS_REPLY_INTEGER, .integer = 0};
+    static const redisReply no_replica = {.type = REDIS_REPLY_INTEGER, .integer = 0};
     written w = *(written *)arg;
 
     free(arg);
-    w.on_reply(w.arg, reply && reply->type == REDIS_REPLY_INTEGER && !w.done ? &nobody : reply);
+    w.on_reply(w.arg, reply && reply->type == REDIS_REPLY_INTEGER && !w.done ? &no_replica : reply);
 }
 
 /* SET creates a missing key, unless memory is full. */

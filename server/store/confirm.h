@@ -1,4 +1,4 @@
-/* Answers and wake messages that wait until enough replicas have the data behind them: a message may contain an
+/* Answers and wake messages that wait until enough replicas have the data that they depend on: a message may contain an
  * answer. */
 #ifndef LOCKSTOCK_SERVER_STORE_CONFIRM_H
 #define LOCKSTOCK_SERVER_STORE_CONFIRM_H
@@ -11,7 +11,7 @@ typedef struct message {
     char data[];
 } message;
 
-/* In the order in which they came; zero: empty. */
+/* In order of arrival; zeroed: empty. */
 typedef struct message_list {
     message *first, *last;
 } message_list;
@@ -19,13 +19,13 @@ typedef struct message_list {
 /* Adds a copy. */
 void message_add(message_list *list, const char *data, size_t len);
 
-/* Removes and returns the first one, to be freed with free(); NULL = none. */
+/* Removes and returns the first message, to be freed with free(); NULL = none. */
 message *message_take(message_list *list);
 
-/* The calls of one loop turn, or messages, which one WAIT confirms. */
+/* The calls of one loop turn, or messages, that one WAIT confirms. */
 typedef struct confirm {
     struct pipeline *pipeline;
-    lks_rpc_arena *arena; /* of the calls' results */
+    lks_rpc_arena *arena; /* has the calls' results */
     pending_list calls;
     message_list messages;
 } confirm;
@@ -36,8 +36,8 @@ void confirm_free(confirm *confirm);
 /* Keeps a copy of the call's result with it (pending.held). */
 void confirm_hold(confirm *confirm, pending *call, const store_result *result);
 
-/* Asks Redis whether `replicas` replicas have, within `wait_ms`, all writes before this question. base: of keys that
- * the node of Redis Cluster has; NULL: it is no such node. on_reply passes its reply to confirm_enough. */
+/* Asks Redis whether `replicas` replicas get, within `wait_ms`, all writes before this command. base: the base of keys
+ * on this node of Redis Cluster; NULL: no cluster. on_reply passes its reply to confirm_enough. */
 void confirm_ask(connection *link, unsigned replicas, uint32_t wait_ms, const char *base, connection_reply *on_reply,
                  void *arg);
 

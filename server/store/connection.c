@@ -49,21 +49,21 @@ struct connection {
     uv_timer_t timer;
     uv_async_t resolved;
     struct resolution *resolution; /* of options.host, from RESOLVING until its answer is used; NULL: none */
-    bool has_address;              /* waits_for_address: the address is known since the last loss */
-    bool due;                      /* the pause is over, and the address is not known */
+    bool has_address;              /* with waits_for_address: the address is known since the last loss */
+    bool due;                      /* the pause is over, but the address is not known */
     uint32_t failures;             /* in a row */
     uint64_t random;
     char address[ADDRESS_BYTES];
-    unsigned next_address; /* of a name with several, for the next attempt */
+    unsigned next_address; /* the index for the next attempt, of a name with several addresses */
 
     expected *queue; /* a ring */
     size_t first, n, room;
     uint64_t appended; /* bytes, on this connection */
-    bool was_sent;     /* of the command that is being ended */
+    bool was_sent;     /* for the command that is being ended */
     uint64_t replies;
-    unsigned silent_ticks; /* since the last reply, or since the first command that waits for one */
-    bool pinged;           /* on a connection with messages: and no reply has come since */
-    kept_fault retiring;   /* none: it is not */
+    unsigned silent_ticks; /* since the last reply, or since the first command that waits for a reply */
+    bool pinged;           /* on a connection with messages: PING was sent, and no reply has come since */
+    kept_fault retiring;   /* why the connection will be dropped after the replies; none: it is not retiring */
 
     close_barrier barrier;
 };
@@ -118,7 +118,7 @@ static void disconnect(connection *c)
 
 void connection_drop(connection *c, store_fault fault)
 {
-    kept_fault kept = {0}; /* the fault may be the adapter's */
+    kept_fault kept = {0}; /* the fault's text may belong to the adapter */
 
     if (c->state == PAUSING || c->state == CLOSED)
         return;
@@ -163,7 +163,7 @@ static void on_reply(void *arg, const redisReply *reply)
     bool pushed = c->n == 0;
 
     if (pushed && !c->options.on_push) {
-        connection_drop(c, STORE_FAULT(INTERNAL, "the store sent a reply that nobody asked for"));
+        connection_drop(c, STORE_FAULT(INTERNAL, "the store sent an unexpected reply"));
         return;
     }
     c->silent_ticks = 0;
@@ -257,7 +257,7 @@ static void start_connecting(connection *c)
         connect_to(c, NULL);
         return;
     }
-    if (c->resolution) { /* of the last attempt, whose answer is as good */
+    if (c->resolution) { /* the last attempt's, whose answer can be used */
         on_resolved(&c->resolved);
         return;
     }
@@ -314,7 +314,7 @@ static void on_pong(void *arg, const redisReply *reply)
     (void)reply;
 }
 
-/* On a connection with messages the answer is one of them, and no reply to a command. */
+/* On a connection with messages the answer arrives as a message, not as a reply to the command. */
 static void ping(connection *c)
 {
     const char *word = "PING";
@@ -329,7 +329,7 @@ static void ping(connection *c)
     connection_flush(c);
 }
 
-/* Counts ticks, not time: when this process was stopped, one tick comes before the replies that are waiting. */
+/* Counts ticks, not time: after this process was stopped, one tick comes before the replies that are waiting. */
 static void on_tick(uv_timer_t *timer)
 {
     connection *c = timer->data;
@@ -365,7 +365,7 @@ void connection_retire(connection *c, store_fault fault)
 
 /* ---- commands ------------------------------------------------------------------ */
 
-/* Expects the reply to a command; before it was appended, `before` bytes were unsent. */
+/* Expects the reply to the command just appended. `before`: the bytes that were unsent before it. */
 static void appended(connection *c, size_t before, connection_reply *reply, void *arg)
 {
     const expected e = {.on_reply = reply, .arg = arg, .start = c->appended};

@@ -1,5 +1,5 @@
-/* Invariant: the lock is the flock on the directory itself, which removing a file in it does not change. DIR/lock
- * only says who has it. Used by embedded.c. */
+/* Invariant: the lock is the flock on the directory itself, which removing a file in it does not change. DIR/lock only
+ * notes its holder. Used by embedded.c. */
 #include "store/dirlock.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static int open_note(int dir_fd, int flags)
     return openat(dir_fd, "lock", flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 }
 
-/* The pid in the note; 0 = none. */
+/* Returns the pid in the note; 0 = none. */
 static int read_note(int dir_fd, bool *has_served)
 {
     char text[NOTE_BYTES];
@@ -40,8 +40,8 @@ static int read_note(int dir_fd, bool *has_served)
     return (int)strtol(text, NULL, 10);
 }
 
-/* Whether the process still lives after a second, in which a killed one ends. A zombie is dead: its descriptors are
- * closed. */
+/* Whether the process still lives after a second, in which a killed one ends. A zombie counts as dead: its descriptors
+ * are closed. */
 static bool lives_on(int pid)
 {
     struct pollfd end = {.fd = pid > 0 ? pidfd_open(pid, 0) : -1, .events = POLLIN};
@@ -52,7 +52,7 @@ static bool lives_on(int pid)
     return alive;
 }
 
-/* Polls, because flock(2) has no timeout, and only while a dead server's redis-server holds the lock. */
+/* Polls, because flock(2) has no timeout; only while the redis-server of a dead server holds the lock. */
 static lks_code lock_dir(int dir_fd, const char *dir, lks_error *error)
 {
     uint64_t until_ns = clock_in_ms(WAIT_MS);
@@ -79,7 +79,7 @@ static lks_code unusable(lks_error *error, const char *dir, const char *name, co
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "cannot use %s%s: %s", dir, name, why);
 }
 
-/* Opens a directory in which only this user may write: others could put links to our files there, or data. */
+/* Opens a directory in which only this user may write: other users could put links to our files there, or data. */
 static lks_code open_dir(const char *dir, int *ret, lks_error *error)
 {
     struct stat found;
@@ -91,14 +91,14 @@ static lks_code open_dir(const char *dir, int *ret, lks_error *error)
     else if (found.st_uid != geteuid())
         why = "it belongs to another user";
     else if (found.st_mode & (S_IWGRP | S_IWOTH))
-        why = "others may write in it (chmod go-w)";
+        why = "other users can write to it (chmod go-w)";
     *ret = fd;
     if (why && fd >= 0)
         close(fd);
     return why ? unusable(error, dir, "", why) : LKS_OK;
 }
 
-/* Makes a file in it if it is missing. `name` begins with a slash. */
+/* Makes a file in the directory if it is missing. `name` begins with a slash. */
 static lks_code make_file(int dir_fd, const char *dir, const char *name, lks_error *error)
 {
     struct stat found;
@@ -108,13 +108,13 @@ static lks_code make_file(int dir_fd, const char *dir, const char *name, lks_err
     if (fd < 0 || fstat(fd, &found) != 0)
         why = errno == ELOOP ? "it is a symbolic link" : strerror(errno);
     else if (!S_ISREG(found.st_mode) || found.st_uid != geteuid())
-        why = "it is no file of this user";
+        why = "it is not a regular file of this user";
     if (fd >= 0)
         close(fd);
     return why ? unusable(error, dir, name, why) : LKS_OK;
 }
 
-static lks_code close_data_to_others(int dir_fd, const char *dir, lks_error *error)
+static lks_code make_data_private(int dir_fd, const char *dir, lks_error *error)
 {
     int fd = openat(dir_fd, "appendonlydir", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int failed = fd >= 0 && fchmod(fd, 0700) != 0 ? errno : 0;
@@ -136,7 +136,7 @@ lks_code dirlock_take(const char *dir, int *ret, lks_error *error)
         return code;
     if ((code = make_file(fd, dir, "/lock", error)) == LKS_OK && (code = lock_dir(fd, dir, error)) == LKS_OK &&
         (code = make_file(fd, dir, "/redis.log", error)) == LKS_OK)
-        code = close_data_to_others(fd, dir, error);
+        code = make_data_private(fd, dir, error);
     if (code == LKS_OK)
         *ret = fd;
     else
@@ -152,7 +152,7 @@ bool dirlock_has_served(int dir_fd)
     return has_served;
 }
 
-/* Truncates after writing, so that on a full disk the old note stays. */
+/* Truncates after writing, so that a full disk keeps the old note. */
 int dirlock_note(int dir_fd, int pid, bool has_served)
 {
     char text[NOTE_BYTES];

@@ -6,7 +6,7 @@
  *      \--close--> STOPPING --ended--> closed
  *
  *   DIR                the lock (dirlock.c)
- *   DIR/lock           who has the lock
+ *   DIR/lock           the holder of the lock
  *   DIR/redis.log      redis-server's log
  *   DIR/redis.sock     its socket, for this user alone
  *   DIR/appendonlydir  the data
@@ -48,12 +48,12 @@ enum {
     STOP_TIMEOUT_MS = 10000,
     PAUSE_MIN_MS = 100,
     PAUSE_MAX_MS = 2000,
-    SERVED_WELL_MS = 2000,        /* after so long pauses are short again */
+    SERVED_WELL_MS = 2000,        /* after serving this long, pauses are short again */
     UNSERVED_MAX = 3,             /* exits in a row, each before it served */
-    HIGH_FD = 10,                 /* above standard descriptors */
-    ROOM_BYTES_MIN = 1024 * 1024, /* on the disk; with less redis-server ends at its first write */
+    HIGH_FD = 10,                 /* above the standard descriptors */
+    ROOM_BYTES_MIN = 1024 * 1024, /* on the disk; with less, redis-server ends at its first write */
     REASON_BYTES = 256,
-    MENDING_SAID_BYTES = 256 * 1024 * 1024,
+    MENDING_LOG_BYTES = 256 * 1024 * 1024,
     LOOK_MS = 100,
     FULL_LOOK_MS = 1000,
     SOCKET_BYTES = sizeof((struct sockaddr_un *)0)->sun_path,
@@ -69,27 +69,27 @@ typedef enum state { RUNNING, PAUSING, MENDING, STOPPING } state;
 struct embedded {
     embedded_options options;
     state state;
-    bool serves;        /* redis-server has answered since it was started, */
-    bool served;        /* since the store was opened, */
-    bool has_served;    /* or ever from this directory */
+    bool serves;        /* redis-server has answered since it was started */
+    bool served;        /* since the store was opened */
+    bool has_served;    /* ever from this directory */
     char dir[PATH_MAX]; /* this and the next two are for messages */
     char log_path[PATH_MAX];
     char address[PATH_MAX];
     char socket[SOCKET_BYTES];
     int dir_fd; /* holds the lock */
     pid_t pid;  /* 0 = none */
-    int pidfd;  /* of pid; -1 = none, or watch() has it */
+    int pidfd;  /* of pid; -1 = none, or passed to watch() */
     uint64_t starts;
     unsigned failures;
     unsigned unserved; /* exits in a row, each before it served */
     uint64_t serves_since_ns;
     uint64_t random;  /* of backoff_ns */
-    uv_timer_t timer; /* ends PAUSING; in STOPPING, patience */
+    uv_timer_t timer; /* ends PAUSING; in STOPPING, the wait */
     uv_work_t mending;
-    off_t said_mended;    /* bytes read of the file, as logged last */
-    lks_error not_mended; /* code LKS_OK: it was mended */
+    off_t logged_mended;  /* bytes read of the file, as last logged */
+    lks_error not_mended; /* why the file was not mended; LKS_OK: it was */
     bool mends;
-    bool is_full; /* the disk; redis-server is not started */
+    bool is_full; /* the disk is full; redis-server is not started */
     atomic_bool stops_mending;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -97,22 +97,22 @@ struct embedded {
 
 /* ---- the process --------------------------------------------------------------- */
 
-/* In the child: only async-signal-safe calls. Writes an errno to `report`. */
+/* Runs in the child: only async-signal-safe calls. Writes an errno to `report`. */
 static void become_redis(char *const argv[], int dir_fd, int report, pid_t parent)
 {
     sigset_t none;
     int failure, null, output;
 
-    setsid(); /* the terminal's Ctrl-C is for lockstockd, which then stops it in order */
+    setsid(); /* the terminal's Ctrl-C ends lockstockd, which then stops this process in order */
     for (int number = 1; number < NSIG; number++)
         signal(number, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        _exit(1); /* it ended before prctl: no signal will come */
+        _exit(1); /* the parent ended before prctl: no signal will come */
     null = open("/dev/null", O_RDWR);
-    umask(S_IRWXG | S_IRWXO); /* its files are for this user alone */
+    umask(S_IRWXG | S_IRWXO); /* only this user can use its files */
     output = openat(dir_fd, LOG_NAME, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
     dir_fd = fcntl(dir_fd, F_DUPFD, HIGH_FD);
     report = fcntl(report, F_DUPFD_CLOEXEC, dir_fd + 1);
@@ -146,7 +146,7 @@ static pid_t fork_redis(embedded *e, int report)
         "--aof-load-truncated", "no",
         "--save", "",
         "--maxmemory-policy", "noeviction",
-        "--stream-node-max-bytes", "256", /* a ledger of one entry takes a whole node, of 4096 by default */
+        "--stream-node-max-bytes", "256", /* a ledger of one entry takes a whole node, which has 4096 by default */
         "--daemonize", "no",
         "--logfile", LOG_NAME,
         NULL,
@@ -164,7 +164,7 @@ static pid_t fork_redis(embedded *e, int report)
     return pid;
 }
 
-/* A path through the descriptor. */
+/* Writes a path through the descriptor. */
 static void path_of(const embedded *e, const char *name, char *path, size_t size)
 {
     snprintf(path, size, "/proc/self/fd/%d/%s", e->dir_fd, name);
@@ -187,14 +187,14 @@ static bool on_mending(void *arg, off_t done, off_t size)
 {
     embedded *e = arg;
 
-    if (done - e->said_mended >= MENDING_SAID_BYTES) {
-        e->said_mended = done;
+    if (done - e->logged_mended >= MENDING_LOG_BYTES) {
+        e->logged_mended = done;
         log_info("store-mending", "dir=%s bytes=%lld of=%lld", e->dir, (long long)done, (long long)size);
     }
     return !atomic_load(&e->stops_mending) && !is_told_to_stop(e);
 }
 
-/* -1: not known. */
+/* Returns the free bytes on the disk; -1: not known. */
 static int64_t room_of(const embedded *e)
 {
     struct statvfs disk;
@@ -209,7 +209,7 @@ static bool has_room(const embedded *e)
     return room < 0 || room >= ROOM_BYTES_MIN;
 }
 
-/* Any thread. */
+/* Runs on any thread. */
 static lks_code mend(embedded *e, lks_error *error)
 {
     char dir[SOCKET_BYTES];
@@ -217,7 +217,7 @@ static lks_code mend(embedded *e, lks_error *error)
     lks_error why;
 
     path_of(e, "", dir, sizeof dir);
-    e->said_mended = 0;
+    e->logged_mended = 0;
     lks_code code = aof_mend(dir, e->has_served, on_mending, e, &done, &why);
     if (code != LKS_OK)
         return lks_error_set(error, code, LKS_APPLIED_NO, "the store in %s: %s", e->dir, why.message);
@@ -278,7 +278,7 @@ static void on_timer_closed(uv_handle_t *handle)
     closed(arg);
 }
 
-static void let_go(embedded *e)
+static void release_dir(embedded *e)
 {
     note(e, 0);
     close(e->dir_fd);
@@ -294,8 +294,8 @@ static void on_watch_closed(uv_handle_t *handle)
     free(handle);
 }
 
-/* Whether a process exited or died of a signal that a program causes itself, and so would end again. */
-static bool is_its_own(int how)
+/* Whether a process exited or died of a signal that a program causes itself, so that it would end again. */
+static bool would_end_again(int how)
 {
     static const int own[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
 
@@ -305,14 +305,15 @@ static bool is_its_own(int how)
     return WIFEXITED(how);
 }
 
-/* Counts an end. False: it will never serve. A restart has several tries: memory or disk may be short for a moment. */
+/* Counts an end. Returns false if it will never serve. A restart has several tries: memory or disk may be short for a
+ * moment. */
 static bool may_serve_again(embedded *e, int how)
 {
     if (e->serves) {
         e->unserved = 0;
         if (clock_now_ns() - e->serves_since_ns >= SERVED_WELL_MS * CLOCK_NS_PER_MS)
             e->failures = 0;
-    } else if (is_its_own(how)) {
+    } else if (would_end_again(how)) {
         e->unserved++;
     }
     return e->unserved < (e->served ? UNSERVED_MAX : 1);
@@ -332,7 +333,7 @@ static void on_end(uv_poll_t *watch, int status, int events)
     if (e->state == STOPPING) {
         log_info("store-stopped", "pid=%d", (int)e->pid);
         e->pid = 0;
-        let_go(e);
+        release_dir(e);
         return;
     }
     log_error("store-ended", "pid=%d %s=%d log=%s", (int)e->pid, WIFSIGNALED(how) ? "signal" : "exit",
@@ -377,7 +378,7 @@ static void on_mended(uv_work_t *work, int status)
 
     e->mends = false;
     if (e->state == STOPPING) {
-        let_go(e);
+        release_dir(e);
         return;
     }
     if (e->not_mended.code == LKS_FAILED_PRECONDITION) {
@@ -409,7 +410,7 @@ static void on_pause_over(uv_timer_t *timer)
     e->state = MENDING;
     e->mends = true;
     e->mending.data = e;
-    uv_queue_work(e->options.loop, &e->mending, mend_in_thread, on_mended); /* fails only without a function */
+    uv_queue_work(e->options.loop, &e->mending, mend_in_thread, on_mended); /* fails only for a NULL function */
 }
 
 /* ---- opening ------------------------------------------------------------------- */
@@ -454,7 +455,7 @@ static lks_code wait_for_socket(embedded *e, int notify, lks_error *error)
     e->pid = 0;
     if (stopped)
         return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "stopped");
-    if (n > 0 && is_its_own(how))
+    if (n > 0 && would_end_again(how))
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "redis-server ends before it serves; see %s", e->log_path);
     return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "redis-server %s; see %s",
@@ -583,9 +584,9 @@ void embedded_close(embedded *e, void (*closed)(void *arg), void *arg)
     uv_timer_stop(&e->timer);
     atomic_store(&e->stops_mending, true);
     if (e->mends)
-        return; /* on_mended goes on */
+        return; /* on_mended continues */
     if (e->pid == 0) {
-        let_go(e);
+        release_dir(e);
         return;
     }
     kill(e->pid, SIGTERM);

@@ -16,34 +16,34 @@ typedef struct embedded_options {
     struct uv_loop_s *loop;
     const char *dir;
     const char *fsync; /* "always" or "everysec"; static */
-    /* redis-server is not started again: it ended by itself before it served, the first time or three times in a
+    /* redis-server will not be started again: it ended by itself before it served, the first time or three times in a
      * row, or its data is damaged or missing. */
     void (*on_broken)(void *arg, store_fault fault);
-    /* redis-server is not started because the disk is full; see embedded_full. */
+    /* redis-server is not started, because the disk is full; see embedded_full. */
     void (*on_full)(void *arg);
-    /* Called now and then until embedded_open returns: whether to give up; NULL: never. */
+    /* Called repeatedly until embedded_open returns: whether to give up; NULL: never. */
     bool (*told_to_stop)(void *arg);
     void *arg;
 } embedded_options;
 
-/* Locks `dir`, which is made if it is missing, mends its file (aof.h), starts redis-server and waits up to 10 s
- * until it listens. Starts it again whenever it ends, after a pause that grows while it does not serve for some
- * seconds; another thread mends the file then. Main thread only, which must live as long as the store: the kernel
- * kills redis-server when that thread ends. LKS_FAILED_PRECONDITION: as on_broken; LKS_CANCELLED: told_to_stop;
+/* Locks `dir`, after making it if it is missing, mends its file (aof.h), starts redis-server and waits up to 10 s until
+ * it listens. Starts it again whenever it ends, after a pause, which grows until it has served for some seconds; then
+ * another thread mends the file first. Main thread only, which must live as long as the store: the kernel kills
+ * redis-server when that thread ends. LKS_FAILED_PRECONDITION: as on_broken; LKS_CANCELLED: told_to_stop;
  * LKS_INVALID_ARGUMENT: dir or fsync; LKS_UNAVAILABLE: another server uses dir, its disk is full, or redis-server is
  * missing or does not start. */
 lks_code embedded_open(const embedded_options *options, embedded **ret, lks_error *error);
 
-/* A static text that the disk is full, while redis-server is not started because of it; else NULL. */
+/* Returns a static text while redis-server is not started because the disk is full; otherwise NULL. */
 const char *embedded_full(const embedded *embedded);
 
-/* How often redis-server was started, and the room on the disk of its directory. */
+/* Returns how often redis-server was started, and the free bytes on the disk of its directory. */
 store_process embedded_look(const embedded *embedded);
 
-/* redis-server has answered. */
+/* Notes that redis-server has answered. */
 void embedded_serves(embedded *embedded);
 
-/* A connection to it was lost. Starts redis-server again if its socket was removed. */
+/* Notes that a connection to it was lost. Starts redis-server again if its socket was removed. */
 void embedded_lost(embedded *embedded);
 
 /* The socket's path for this process; it stays the same over restarts and when DIR is moved. */

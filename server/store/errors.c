@@ -1,5 +1,5 @@
-/* Invariant: NO only if Redis refuses the command before it runs it. An error that is not listed may follow a write. A
- * function itself reports WRONGTYPE and out-of-memory (server/functions/common.lua). */
+/* Invariant: NO only if Redis refuses the command before it runs it. An error that is not listed may follow a write.
+ * WRONGTYPE and out-of-memory are reported by the functions themselves (server/functions/common.lua). */
 #include "store/errors.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ static const errors_row rows[] = {
     {"READONLY", ERRORS_ELSEWHERE, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, LKS_REASON_STORE_IS_REPLICA,
      "the store is a read-only replica"},
     {"MOVED", ERRORS_MOVED, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, LKS_REASON_STORE_SLOT_MOVING,
-     "the store's slot is elsewhere"},
+     "another node of the store has the slot"},
     {"ASK", ERRORS_MOVING, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, LKS_REASON_STORE_SLOT_MOVING, ERRORS_SLOT_MOVES},
     {"TRYAGAIN", ERRORS_RETRY, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, LKS_REASON_STORE_SLOT_MOVING, ERRORS_SLOT_MOVES},
     {"NOAUTH", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, LKS_REASON_STORE_LOGIN_REFUSED,

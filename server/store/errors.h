@@ -11,24 +11,24 @@
 
 enum { KEPT_FAULT_BYTES = 640 };
 
-/* A fault with a copy of its text; zero: none. */
+/* A fault with a copy of its text; zeroed: none. */
 typedef struct kept_fault {
     lks_reason reason;
     char text[KEPT_FAULT_BYTES];
 } kept_fault;
 
-/* Copies the fault, which may be the kept one. Returns whether its text is another. */
+/* Copies the fault, which may be the kept one. Returns whether its text is new. */
 bool fault_keep(kept_fault *kept, store_fault fault);
 
-/* Valid until the next fault_keep. */
+/* Returns the kept fault. Valid until the next fault_keep. */
 store_fault fault_of(const kept_fault *kept);
 
 /* What the store does about an error reply. */
 typedef enum errors_action {
     ERRORS_FAIL,      /* the call ends with the row's code */
-    ERRORS_DOWN,      /* FAIL, and another node may know who serves the slot */
+    ERRORS_DOWN,      /* FAIL, and another node may know the owner of the slot */
     ERRORS_FORBIDDEN, /* FAIL; other calls may be permitted */
-    ERRORS_DENIED,    /* FAIL, and the connection is of no use */
+    ERRORS_DENIED,    /* FAIL, and the connection cannot be used */
     ERRORS_RETRY,     /* the call is sent again after a pause, within its deadline */
     ERRORS_MOVING,    /* RETRY; the reply names the slot that moves */
     ERRORS_MOVED,     /* RETRY at the node that the reply names, at once if it is known */
@@ -36,7 +36,8 @@ typedef enum errors_action {
     ERRORS_RELOAD     /* the function library is loaded again, and the call sent again once */
 } errors_action;
 
-#define ERRORS_SLOT_MOVES "the group's slot is moving to another node of the store, and is not used until it has moved"
+#define ERRORS_SLOT_MOVES \
+    "the group's slot is moving to another node of the store, and cannot be used until it has moved"
 
 typedef struct errors_row {
     const char *prefix; /* the reply's first words */
@@ -48,7 +49,7 @@ typedef struct errors_row {
     const char *message; /* for the caller; Redis' own text may quote arguments */
 } errors_row;
 
-/* The row of an error reply; of one that is not listed, INTERNAL and MAYBE. Static, never NULL. Pure. */
+/* Returns the row of an error reply; for one that is not listed, INTERNAL and MAYBE. Static, never NULL. Pure. */
 const errors_row *errors_find(const char *text, size_t len);
 
 store_fault errors_fault(const errors_row *row);

@@ -1,4 +1,4 @@
-/* Invariant: a reply that no function of the library gives is INTERNAL, MAYBE. Used by the pipeline and the tests of
+/* Invariant: a reply that no function of the library returns is INTERNAL, MAYBE. Used by the pipeline and the tests of
  * the services. */
 #include "store/fcall.h"
 
@@ -17,8 +17,8 @@ bool fcall_same_base(const store_call *a, const store_call *b)
     return a->base.len == b->base.len && memcmp(a->base.data, b->base.data, a->base.len) == 0;
 }
 
-/* One for all, or one for each call. None for a call of a whole part, and for several bases in a cluster, where all
- * keys of a command must be in one slot. */
+/* Returns the number of bases in the FCALL: one for all calls, or one for each call. None for a call of a whole part,
+ * and for several bases in a cluster, where all keys of a command must be in one slot. */
 static size_t bases_of(const store_call *const calls[], size_t n, bool cluster)
 {
     if (calls[0]->whole_shard)
@@ -29,7 +29,7 @@ static size_t bases_of(const store_call *const calls[], size_t n, bool cluster)
     return 1;
 }
 
-/* "$<len>\r\n" and "\r\n" around a word. */
+/* Returns the size of a word with "$<len>\r\n" before and "\r\n" after it. */
 static size_t word_bytes(size_t len)
 {
     return 1 + NUMBER_BYTES + 2 + len + 2;
@@ -76,7 +76,7 @@ static char *put_count(char *at, uint64_t number)
     return put_word(at, digits, (size_t)(put_number(digits, number) - digits));
 }
 
-/* The number of words; *bytes: their size at most. */
+/* Returns the number of words; *bytes: an upper bound of their size. */
 static size_t words_of(const store_call *const calls[], size_t n, size_t n_bases, size_t *bytes)
 {
     size_t words = HEAD_WORDS + n_bases;

@@ -1,6 +1,6 @@
-/* Invariant: a connection passes only after each step of the table has, in order, one command at a time. A cause
- * that may change (credentials, LOADING, a replica) drops the connection; one in the store's design or data is fatal
- * too. */
+/* Invariant: a connection passes only after every step of the table, in order, one command at a time. A cause that may
+ * change (credentials, LOADING, a replica) drops the connection; a cause in the store's design or data is also
+ * fatal. */
 #include "store/greeting.h"
 
 #include <hiredis/hiredis.h>
@@ -14,7 +14,7 @@
 
 enum { VERSION_MIN = 7, WORDS_MAX = SAFETY_WORDS, TEXT_BYTES = 192 };
 
-/* A step sends words, unless there are none, and checks the reply. */
+/* A step sends words, if it has any, and checks the reply. */
 typedef struct step {
     size_t (*words)(greeting *g, const char **words);
     void (*check)(greeting *g, const redisReply *reply);
@@ -39,7 +39,7 @@ static bool is_error(const redisReply *reply, const char *beginning)
     return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, beginning, strlen(beginning)) == 0;
 }
 
-/* Sentinels have a password setting of their own. */
+/* Sentinels have a separate password setting. */
 static const char *setting_of(const greeting *g, const redisReply *reply)
 {
     bool of_login = is_error(reply, "NOAUTH ") || is_error(reply, "WRONGPASS ") || is_error(reply, "ERR AUTH ");
@@ -47,7 +47,7 @@ static const char *setting_of(const greeting *g, const redisReply *reply)
     return g->sentinel && of_login ? " (--store-sentinel-password-file)" : "";
 }
 
-/* Redis' own text is not logged: that of AUTH may contain a user's name. */
+/* Redis' own text is not logged: the text for AUTH may contain a user's name. */
 static void drop_for_reply(greeting *g, const redisReply *reply)
 {
     char text[TEXT_BYTES];
@@ -59,7 +59,7 @@ static void drop_for_reply(greeting *g, const redisReply *reply)
     drop(g, fault.reason, text);
 }
 
-/* A field's text; "" = none. */
+/* Returns a field's text; "" = none. */
 static const char *field(const redisReply *pairs, const char *name)
 {
     const redisReply *value = value_field(pairs, name);
@@ -133,14 +133,15 @@ static void check_hello(greeting *g, const redisReply *reply)
     char text[TEXT_BYTES];
 
     if (is_error(reply, "ERR unknown command")) {
-        set_fatal(g, LKS_REASON_STORE_MISFIT, "the store is older than Redis 7.0, or no Redis");
+        set_fatal(g, LKS_REASON_STORE_MISFIT, "the store is older than Redis 7.0, or not Redis");
     } else if (reply->type != REDIS_REPLY_ARRAY) {
         drop_for_reply(g, reply);
     } else if (strtol(field(reply, "version"), NULL, 10) < VERSION_MIN) {
         snprintf(text, sizeof text, "the store is Redis %.32s; 7.0 or newer is needed", field(reply, "version"));
         set_fatal(g, LKS_REASON_STORE_MISFIT, text);
     } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {
-        drop(g, LKS_REASON_STORE_MISFIT, g->sentinel ? "that is no Redis Sentinel" : "that is a Redis Sentinel");
+        drop(g, LKS_REASON_STORE_MISFIT,
+             g->sentinel ? "the peer is not a Redis Sentinel" : "the peer is a Redis Sentinel");
     } else if (!g->sentinel && !g->any_role && strcmp(field(reply, "role"), "master") != 0) {
         drop(g, LKS_REASON_STORE_IS_REPLICA, "the store is a read-only replica");
     } else {
@@ -212,7 +213,7 @@ static size_t set_schema_words(greeting *g, const char **words)
     words[1] = GREETING_SCHEMA_KEY;
     words[2] = GREETING_SCHEMA;
     words[3] = "NX";
-    words[4] = "GET"; /* if another server was first, this returns its version */
+    words[4] = "GET"; /* returns the version if another server was first */
     return 5;
 }
 
@@ -239,11 +240,11 @@ static void check_layout(greeting *g, const char *layout)
     set_fatal(g, LKS_REASON_STORE_MISFIT, text);
 }
 
-/* Of GET and SET; nil: there was none. */
+/* Checks the reply to GET and SET; nil: there was no key. */
 static void check_schema(greeting *g, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_NIL || (g->cluster && is_moved(reply)))
-        next(g); /* the node that has the key is asked */
+        next(g); /* the greeting of the node with the key checks it */
     else if (is_error(reply, "WRONGTYPE"))
         set_fatal(g, LKS_REASON_FOREIGN_DATA, "the store holds foreign data under " GREETING_SCHEMA_KEY);
     else if (reply->type != REDIS_REPLY_STRING)

@@ -1,5 +1,5 @@
-/* Invariant: an answer counts only between health_start and health_stop; each question is out at most once. Called by
- * shard.c, which on_change asks for health_check. */
+/* Invariant: an answer counts only between health_start and health_stop; each question is sent again only after its
+ * answer. Called by shard.c, which calls health_check from on_change. */
 #include "store/health.h"
 
 #include <hiredis/hiredis.h>
@@ -13,7 +13,7 @@
 
 enum {
     SILENT_MS = 1000,
-    TICKS = 2, /* from question to question */
+    TICKS = 2, /* between two questions */
     ROLE_PARTS = 3,
     REPLICA_PARTS = 3,
     LAG_BYTES = 16 * 1024 * 1024,
@@ -36,11 +36,10 @@ static void warn_of_failover(health *h)
                     (h->safety.min_replicas == 0 || h->safety.max_lag_s == 0);
 
     if (may_lose && !h->logged_may_lose)
-        log_warn(
-            "store-may-lose",
-            "primary=%s reason=\"--wait-replicas and the store's min-replicas-to-write are 0: what is answered may "
-            "be lost in a failover\"",
-            h->address);
+        log_warn("store-may-lose",
+                 "primary=%s reason=\" --wait-replicas and the store's min-replicas-to-write are 0: answered calls may "
+                 "be lost in a failover\"",
+                 h->address);
     h->logged_may_lose = may_lose;
 }
 
@@ -71,7 +70,7 @@ static void on_safety_check(uv_timer_t *timer)
 
 /* ---- role ---------------------------------------------------------------------- */
 
-/* Of both offsets, the second being what it has confirmed. */
+/* Adds a replica. `own`: the offset that it has confirmed; `primary`: the primary's offset. */
 static void add_replica(replication *r, const char *host, const char *port, long long primary, long long own,
                         int64_t silent_s)
 {
@@ -83,7 +82,7 @@ static void add_replica(replication *r, const char *host, const char *port, long
     one->silent_s = silent_s;
 }
 
-/* {"master", offset, {{address, port, "offset"}...}} */
+/* Reads {"master", offset, {{address, port, "offset"}...}}. */
 static void read_role(const redisReply *reply, replication *r)
 {
     if (reply->elements < 1 || reply->element[0]->type != REDIS_REPLY_STRING)
@@ -103,7 +102,7 @@ static void read_role(const redisReply *reply, replication *r)
     }
 }
 
-/* What follows `name`; 0 without it. */
+/* Returns the number after `name`; 0 without it. */
 static long long number(const char *text, const char *name)
 {
     const char *at = strstr(text, name);
@@ -111,8 +110,8 @@ static long long number(const char *text, const char *name)
     return at ? strtoll(at + strlen(name), NULL, 10) : 0;
 }
 
-/* "role:master", "slave0:ip=A,port=P,state=online,offset=N,lag=S", "master_repl_offset:N", a line each. One that is not
- * online yet is being sent the data. */
+/* Reads "role:master", "slave0:ip=A,port=P,state=online,offset=N,lag=S", "master_repl_offset:N", a line each. A replica
+ * that is not online yet is still receiving the data. */
 static void read_info(const char *text, replication *r)
 {
     char line[TEXT_BYTES], host[HOST_BYTES], port[8];
@@ -153,7 +152,7 @@ static replication read_replication(const redisReply *reply)
     return r;
 }
 
-/* A failover to a replica that lags would lose much, and calls wait in vain for its confirmation. */
+/* A failover to a replica that lags would lose much, and calls that wait for its confirmation would wait in vain. */
 static void log_lag(health *h)
 {
     const replication *now = &h->replication;
@@ -217,7 +216,7 @@ static void ask_role(health *h)
 
 /* ---- probe --------------------------------------------------------------------- */
 
-/* {"seconds", "microseconds"} -> milliseconds since 1970; 0: it is something else. */
+/* Reads {"seconds", "microseconds"} as milliseconds since 1970; 0: another reply. */
 static int64_t read_time(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->type != REDIS_REPLY_STRING ||
@@ -235,7 +234,7 @@ static void on_clock(void *arg, const redisReply *reply)
     h->clock_ms = reply ? read_time(reply) : 0;
 }
 
-/* An error that says nothing about writes in general (a slot that moves, a permission) is no refusal. */
+/* An error that does not concern writes in general (a slot that moves, a permission) is no refusal. */
 static const errors_row *read_refusal(const redisReply *reply)
 {
     const errors_row *row = reply->type == REDIS_REPLY_ERROR ? errors_find(reply->str, reply->len) : NULL;
@@ -259,8 +258,8 @@ static void on_probe(void *arg, const redisReply *reply)
     h->on_change(h->arg);
 }
 
-/* SETRANGE of nothing into a key that does not exist makes no key and is in no append-only file; but Redis checks
- * before it runs it what it checks before each write: memory, the disk, replicas, the cluster. */
+/* SETRANGE of an empty value into a key that does not exist makes no key and is not in the append-only file; but before
+ * Redis runs it, Redis checks the same as before each write: memory, the disk, replicas, the cluster. */
 static void ask_probe(health *h)
 {
     char key[KEY_BYTES];
@@ -282,8 +281,8 @@ static uint32_t tick_ms(const health *h)
     return ms ? ms : 1;
 }
 
-/* So many looks without a reply: Redis does not answer. A second; a WAIT before the question may hold it up for wait_ms
- * more. */
+/* Returns the number of looks without a reply after which Redis counts as silent. A second; a WAIT before the question
+ * may delay its reply by up to wait_ms more. */
 static unsigned patience_of(const health *h)
 {
     uint32_t wait_ms = h->store->wait_replicas > 0 ? h->store->wait_ms : 0;
@@ -292,8 +291,7 @@ static unsigned patience_of(const health *h)
     return looks < TICKS ? TICKS : looks;
 }
 
-/* Counts looks, not time: after this process itself was stopped there is one look, and then the replies that were
- * waiting. */
+/* Counts looks, not time: after this process was stopped there is one look before the replies that were waiting. */
 static void look_for_silence(health *h)
 {
     uint64_t replies = connection_replies(h->connection);
@@ -319,7 +317,7 @@ static void on_tick(uv_timer_t *timer)
 
 /* ---- the verdict --------------------------------------------------------------- */
 
-/* With too few replicas each answer would be a MAYBE, after wait_ms. Where ROLE is not permitted their number is not
+/* With too few replicas each answer would be a MAYBE, after wait_ms. If ROLE is not permitted their number is not
  * known, and the store is used. */
 static store_fault find_bad(const health *h)
 {

@@ -1,5 +1,5 @@
-/* The questions that a shard is asked while its connection lives: each second whether it answers and takes writes, what
- * time it is there, its role and its replicas; every 30 s its settings (safety.h). Loop thread only. */
+/* Questions to a shard while it is connected: every second whether it answers and takes writes, its clock, its role and
+ * its replicas; every 30 s its settings (safety.h). Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_STORE_HEALTH_H
 #define LOCKSTOCK_SERVER_STORE_HEALTH_H
 
@@ -13,71 +13,71 @@
 
 typedef enum health_verdict {
     HEALTH_UNKNOWN, /* an answer is missing */
-    HEALTH_REPLICA, /* it is no primary: the connection is of no use */
+    HEALTH_REPLICA, /* not a primary: the connection cannot be used */
     HEALTH_BAD,     /* calls must not use it now */
-    HEALTH_REFUSES, /* it is good, but refuses every write */
-    HEALTH_GOOD     /* the fault, if any: it refuses some writes */
+    HEALTH_REFUSES, /* good, but it refuses every write */
+    HEALTH_GOOD     /* with a fault: it refuses some writes */
 } health_verdict;
 
-/* What INFO or ROLE says of replication. */
+/* Replication, as INFO or ROLE describes it. */
 typedef struct replication {
-    bool known;        /* false: not told */
+    bool known;        /* false: no answer yet */
     bool primary;      /* else a replica */
-    unsigned replicas; /* of a primary: connected ones */
+    unsigned replicas; /* connected replicas of a primary */
     store_replica replica[STORE_REPLICAS_MAX];
 } replication;
 
 /* Embedded in a shard. */
 typedef struct health {
-    const store_options *store; /* from here to arg: set by the owner, whose they stay */
+    const store_options *store; /* from here to arg: set and kept by the owner */
     const char *address;        /* for the log */
-    const char *base;           /* of keys that the shard has */
+    const char *base;           /* base of keys that the shard has */
     bool fails_over;            /* another Redis may take its place */
     void (*on_change)(void *arg);
     void *arg;
 
-    connection *connection; /* from here on health.c's own; NULL: stopped */
+    connection *connection; /* private to health.c from here on; NULL: stopped */
     safety safety;          /* as of the last answer */
     bool asks_safety;
-    replication replication; /* as of the last answer on this connection; and what it uses */
+    replication replication; /* as of the last answer on this connection, with `use` */
     store_use use;
     bool asks_role, knows_role;
     bool by_role;             /* INFO is not permitted */
-    char lack[96];            /* of replicas, for people */
-    unsigned logged_replicas; /* what the log said last: connected replicas, */
-    bool logged_lag;          /* that one lags, */
-    bool logged_may_lose;     /* and that a failover may lose answers */
+    char lack[96];            /* lack of replicas, for people; "": none */
+    unsigned logged_replicas; /* last logged: the number of connected replicas, */
+    bool logged_lag;          /* whether one lags, */
+    bool logged_may_lose;     /* and whether a failover may lose answers */
 
-    bool answered;                    /* the probe, on this connection; each of the following is of the last answer */
+    bool answered;                    /* the probe, on this connection; the next members are from the last answer */
     bool silent;                      /* no reply of any kind came for too long */
-    const struct errors_row *refusal; /* why Redis refuses writes; NULL: it takes them; static */
+    const struct errors_row *refusal; /* why Redis refuses writes; NULL: it accepts them; static */
     int64_t round_trip_us;            /* 0: not known */
-    int64_t clock_ms;                 /* its clock, milliseconds since 1970, ... */
-    uint64_t clock_ns;                /* ... and CLOCK_MONOTONIC at that moment; clock_ms 0: not known */
+    int64_t clock_ms;                 /* its clock, milliseconds since 1970; 0: not known */
+    uint64_t clock_ns;                /* CLOCK_MONOTONIC at the moment of clock_ms */
     uint64_t asked_ns;
     bool asks_probe;
     unsigned looks;   /* since the last reply */
-    uint64_t replies; /* of the connection, at the last look */
+    uint64_t replies; /* number of replies on the connection at the last look */
     unsigned ticks;
     uv_timer_t tick, safety_check;
 } health;
 
-/* Fills in what health.c owns. */
+/* Initializes the members of health.c. */
 void health_init(health *health);
 
-/* A connection that was greeted. `found` is what the greeting found. Asks everything else at once. */
+/* Starts with a greeted connection. `found`: the settings that the greeting found. Asks everything else at once. */
 void health_start(health *health, connection *connection, const safety *found);
 
-/* The connection must not be used any more. */
+/* Stops: the connection must not be used any more. */
 void health_stop(health *health);
 
-/* The shard has another address: its replicas are others. */
+/* The shard has a new address, with other replicas. */
 void health_moved(health *health);
 
-/* What the answers say. *fault: why it is not good; valid until the next change. */
+/* Returns the verdict from the answers. *fault: why it is not good; valid until the next change. */
 health_verdict health_check(const health *health, store_fault *fault);
 
-/* Adds what is known to the view and to the primary. */
+/* Add the known state to the view and to the primary. */
 void health_look(const health *health, store_view *ret);
 void health_look_primary(const health *health, store_primary *ret);
 

@@ -69,7 +69,7 @@ static void fail(library *l, const redisReply *reply)
         log_error("library-not-loaded", "library=%s error=\"%s\"", l->name, reply->str);
     end(l, LIBRARY_FAILED,
         reply->type == REDIS_REPLY_ERROR ? errors_fault(errors_find(reply->str, reply->len))
-                                         : STORE_FAULT(STORE_MISFIT, "the store's answer is no library"));
+                                         : STORE_FAULT(STORE_MISFIT, "the store's answer is not a library"));
 }
 
 static void on_loaded(void *arg, const redisReply *reply)
@@ -82,7 +82,7 @@ static void on_loaded(void *arg, const redisReply *reply)
         log_info("library-loaded", "library=%s", l->name);
         end(l, LIBRARY_LOADED, (store_fault){0});
     } else if (!l->listed_again && strstr(reply->str, "already exists")) {
-        l->listed_again = true; /* another server was faster: compare what it loaded */
+        l->listed_again = true; /* another server was faster: compare the library that it loaded */
         list(l);
     } else {
         fail(l, reply);
@@ -109,8 +109,7 @@ static void on_listed(void *arg, const redisReply *reply)
         end(l, LIBRARY_LOADED, (store_fault){0});
     else
         end(l, LIBRARY_FOREIGN,
-            STORE_FAULT(STORE_MISFIT,
-                        "another text stands in the store under the name of this server's function library"));
+            STORE_FAULT(STORE_MISFIT, "the store has a function library with this server's name but another text"));
 }
 
 static void list(library *l)
@@ -131,7 +130,7 @@ void library_ensure(library *l, connection *c, library_done *done, void *arg)
 
 /* ---- keep ---------------------------------------------------------------------- */
 
-/* Another library whose last use is being read. */
+/* Another library, while its last use is read. */
 typedef struct suspect {
     library *library;
     char name[NAME_BYTES];
@@ -144,7 +143,7 @@ static void on_written(void *arg, const redisReply *reply)
         log_warn("library-upkeep-failed", "error=\"%s\"", reply->str);
 }
 
-/* Both are times as text; any other text is not long ago. */
+/* Compares two times as text; a text that is not a time is not long ago. */
 static bool is_long_ago(const char *then_text, const char *now_text)
 {
     unsigned long long then = strtoull(then_text, NULL, 10), now = strtoull(now_text, NULL, 10);
@@ -152,7 +151,8 @@ static bool is_long_ago(const char *then_text, const char *now_text)
     return now > then && now - then > LIBRARY_UNUSED_DAYS * 86400ULL;
 }
 
-/* A library without a note may belong to a server that is just starting: it gets a note, and goes 7 days later. */
+/* A library without a note may belong to a server that is starting: it gets a note, and is deleted 7 days later if it
+ * stays unused. */
 static void on_last_use(void *arg, const redisReply *reply)
 {
     suspect *s = arg;
@@ -172,7 +172,7 @@ static void on_last_use(void *arg, const redisReply *reply)
     free(s);
 }
 
-static void look_up(library *l, const char *name)
+static void read_last_use(library *l, const char *name)
 {
     suspect *s = memory_alloc(sizeof *s);
     const char *words[] = {"HGET", l->uses, s->name + strlen(NAME_PREFIX)};
@@ -191,7 +191,7 @@ static void on_libraries(void *arg, const redisReply *reply)
         const redisReply *name = value_field(reply->element[i], "library_name");
         if (name && name->type == REDIS_REPLY_STRING && strncmp(name->str, NAME_PREFIX, strlen(NAME_PREFIX)) == 0 &&
             strcmp(name->str, l->name) != 0 && name->len < NAME_BYTES)
-            look_up(l, name->str);
+            read_last_use(l, name->str);
     }
 }
 

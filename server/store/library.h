@@ -6,21 +6,21 @@
 
 #include "store/connection.h"
 
-/* The key, behind a base, of a hash: digest of a library -> when a server last used it, in seconds of Redis' TIME. */
+/* The key, after a base, of a hash: digest of a library -> when a server last used it, in seconds of Redis' TIME. */
 #define LIBRARY_USES "libraries"
 
 enum { LIBRARY_UNUSED_DAYS = 7 };
 
 typedef struct library library;
 
-/* text and digest are static. library_free comes after the connection was closed. */
+/* text and digest are static. Call library_free after the connection was closed. */
 library *library_new(const char *text, const char *digest);
 void library_free(library *library);
 
 typedef enum library_verdict {
-    LIBRARY_LOADED, /* it is there, with this code */
+    LIBRARY_LOADED, /* the library is in the store, with this code */
     LIBRARY_FAILED, /* not now: see the fault */
-    LIBRARY_FOREIGN /* another text has its name */
+    LIBRARY_FOREIGN /* a library with its name has another text */
 } library_verdict;
 
 typedef void library_done(void *arg, library_verdict verdict, store_fault fault);

@@ -1,5 +1,5 @@
-/* Invariant: a claim that is older than the known one changes nothing; it is of a node that has not heard of the newer
- * one. Used by topology.c. */
+/* Invariant: a claim that is older than the known one changes nothing: its node has not learned of the newer one. Used
+ * by topology.c. */
 #include "store/owners.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum {
     MOVE_LONG_MS = 2000,
-    MOVE_OVER_MS = 10000, /* no call of it was put off for so long */
+    MOVE_OVER_MS = 10000, /* no call was delayed by the move for this time */
     MOVE_OTHER_MS = 1000,
 };
 
@@ -39,7 +39,7 @@ bool owners_take_map(owners *o, const slots_map *map, shard *(*found)(void *arg,
     return changed;
 }
 
-/* The part of a shard stays the same while its slot is the shard's first. */
+/* The part of a shard stays the same while the part's slot is the shard's first slot. */
 void owners_count(const owners *o)
 {
     char tag[SLOTS_TAG_BYTES];

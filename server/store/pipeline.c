@@ -35,32 +35,33 @@
 enum {
     GRACE_MS = 1000,
     PAUSE_MS = 50,
-    FCALLS_ENOUGH = 2, /* of a node of Redis Cluster one: it gets fewer calls, and small FCALLs cost most */
-    MOVES_AT_ONCE = 3, /* then each waits for a pause: nodes may not agree yet */
+    FCALLS_ENOUGH = 2, /* FCALLs under way after which calls wait to fill the next. 1 for a node of Redis Cluster: it
+                        * gets fewer calls, and small FCALLs cost most */
+    MOVES_AT_ONCE = 3, /* after this many, each waits for a pause: nodes may not agree yet */
     BYTES_MAX = 64 * 1024 * 1024,
     CALL_BYTES = 128,
 };
 
-/* DOWN --pipeline_up--> UP --a function is missing--> LOADING --pipeline_resume--> UP; from both by pipeline_down to
- * DOWN; from each to ENDED. Calls are sent in UP. set_state() alone changes it. */
+/* DOWN --pipeline_up--> UP --a function is missing--> LOADING --pipeline_resume--> UP; pipeline_down leads from both to
+ * DOWN, pipeline_close from each to ENDED. Calls are sent in UP. Only set_state() changes it. */
 typedef enum pipeline_state { DOWN, UP, LOADING, ENDED } pipeline_state;
 
 struct pipeline {
     pipeline_options options;
     pipeline_state state;
     connection *link;      /* in UP and LOADING */
-    const char *base;      /* of keys that its node of Redis Cluster has; NULL: it is no such node */
-    bool said_forbidden;   /* in the log, since pipeline_up */
+    const char *base;      /* base of keys on its node of Redis Cluster; NULL: no cluster */
+    bool logged_forbidden; /* logged since pipeline_up */
     kept_fault fault;      /* why it is DOWN */
-    message_list messages; /* not asked for yet */
+    message_list messages; /* not confirmed, and no WAIT sent for them yet */
     bool asks_for_messages;
     pending_list queue;
     pending_list refused;
-    struct loop_timers timers; /* of all calls but REFUSED and ABANDONED */
+    struct loop_timers timers; /* of all calls except REFUSED and ABANDONED */
     size_t fcalls;             /* FCALLs and WAITs that wait for a reply */
-    size_t in_flight;          /* calls but REFUSED */
-    size_t bytes;              /* of those */
-    lks_rpc_arena *scratch;    /* of one sub-call's reply */
+    size_t in_flight;          /* all calls except REFUSED */
+    size_t bytes;              /* of these calls */
+    lks_rpc_arena *scratch;    /* for one sub-call's reply */
     uv_idle_t turn;            /* runs once before the loop sleeps */
     close_barrier barrier;
 };
@@ -118,7 +119,7 @@ static void fail(pipeline *p, pending *c, lks_code code, lks_applied applied, ui
     end(p, c, &result);
 }
 
-/* Reports the deadline; the reply will still come. */
+/* Reports the deadline; the reply is still expected. */
 static void abandon(pipeline *p, pending *c)
 {
     const store_result result = {
@@ -139,7 +140,7 @@ static lks_applied exposure(const pending *c)
 /* ---- queue --------------------------------------------------------------------- */
 
 /* Without a link a call waits 1 s for one. A call that may have taken effect waits until its deadline, because only a
- * repetition shows that. */
+ * repetition shows whether it did. */
 static uint64_t patience(const pipeline *p, const pending *c)
 {
     if (has_link(p) || c->exposed)
@@ -228,8 +229,8 @@ static void fail_late(pipeline *p, pending *c)
          c->refusal ? errors_fault(c->refusal) : (store_fault){unsent, "the store was not reached in time"});
 }
 
-/* Sends the call again after a pause. If its deadline is earlier, it fails now, because at the deadline its caller
- * has gone. */
+/* Sends the call again after a pause. If its deadline is earlier, the call fails now, because at the deadline its
+ * caller is gone. */
 static void pause_call(pipeline *p, pending *c)
 {
     if (clock_in_ms(2 * PAUSE_MS) >= c->deadline_ns) {
@@ -327,7 +328,7 @@ static const errors_row unconfirmed = {.action = ERRORS_RETRY,
                                        .reason = LKS_REASON_STORE_TOO_FEW_REPLICAS,
                                        .message = "too few of the store's replicas have confirmed it"};
 
-/* Its writes may be lost with this Redis. */
+/* The call's writes may be lost with this Redis. */
 static void on_unconfirmed(pipeline *p, pending *c)
 {
     c->exposed = true;
@@ -369,7 +370,7 @@ static void on_confirmed(void *arg, const redisReply *reply)
 static void react(pipeline *p, const errors_row *row)
 {
     if (!has_link(p))
-        return; /* the connection is already given up */
+        return; /* the connection is already being retired */
     if (row->action == ERRORS_RELOAD && p->state == UP) {
         set_state(p, LOADING);
         p->options.on_missing(p->options.arg);
@@ -378,8 +379,8 @@ static void react(pipeline *p, const errors_row *row)
     }
 }
 
-/* While Redis has one FCALL to run and the next to continue with, calls wait until they fill one: sent now, they
- * would only wait in Redis' socket. */
+/* While Redis runs one FCALL and has the next, calls wait until they fill one: sent now, they would only wait in Redis'
+ * socket. */
 static bool waits_for_others(const pipeline *p)
 {
     return p->fcalls >= (p->base ? 1 : FCALLS_ENOUGH) && p->queue.weight < STORE_WEIGHT_MAX;
@@ -424,11 +425,11 @@ static void send_queued(pipeline *p)
         fail_late(p, c);
 }
 
-/* For a slot that does not end its move: a call that is sent again would end after its caller has gone. */
+/* For a slot whose move takes too long: a call that is sent again would end after its caller is gone. */
 static const errors_row stuck = {
     "ASK", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 1000, LKS_REASON_STORE_SLOT_MOVING, ERRORS_SLOT_MOVES};
 
-/* One call's reply, or a list with an element for each call. */
+/* Whether the reply is one call's reply, or a list with an element for each call. */
 static bool is_of_calls(const redisReply *reply, size_t n)
 {
     if (n == 1)
@@ -454,18 +455,18 @@ static void on_batch(void *arg, const redisReply *reply)
     if (reply && !is_of_calls(reply, n)) {
         bool error = reply->type == REDIS_REPLY_ERROR;
         row = errors_find(error ? reply->str : "", error ? reply->len : 0);
-        if (row->prefix[0] == '\0') /* cut, because Redis may quote arguments behind that */
+        if (row->prefix[0] == '\0') /* cut, because Redis may quote arguments after that */
             log_error("store-failed", "function=%s error=\"%.80s\"", calls.first->call.function,
                       error ? reply->str : "a reply of another shape");
-        if (row->action == ERRORS_FORBIDDEN && !p->said_forbidden)
+        if (row->action == ERRORS_FORBIDDEN && !p->logged_forbidden)
             log_error("store-forbidden", "function=%s reason=\"%s\"", calls.first->call.function, row->message);
-        p->said_forbidden = p->said_forbidden || row->action == ERRORS_FORBIDDEN;
+        p->logged_forbidden = p->logged_forbidden || row->action == ERRORS_FORBIDDEN;
         if ((row->action == ERRORS_MOVED || row->action == ERRORS_MOVING || row->action == ERRORS_DOWN) &&
             p->options.on_moved(p->options.arg, reply->str, reply->len))
             row = &stuck;
     }
     if (reply && !row)
-        send_queued(p); /* Redis runs the next calls while these are reported */
+        send_queued(p); /* Redis runs the next calls while the results are reported */
     for (pending *c; (c = pending_pop(&calls)); i++)
         if (!reply)
             on_lost(p, c, sent);
@@ -498,7 +499,7 @@ void pipeline_hear(pipeline *p, const char *data, size_t len)
     uv_idle_start(&p->turn, on_turn);
 }
 
-/* At most one question for messages is out. */
+/* At most one WAIT for messages is under way. */
 static void confirm_messages(pipeline *p)
 {
     if (!p->messages.first || p->asks_for_messages)
@@ -528,7 +529,7 @@ static void on_turn(uv_idle_t *turn)
 
 /* ---- the link ------------------------------------------------------------------ */
 
-/* Queued calls wait for another time with a link than without. */
+/* The time that queued calls wait depends on whether there is a link. */
 static void set_state(pipeline *p, pipeline_state to)
 {
     bool had_link = has_link(p);
@@ -543,7 +544,7 @@ void pipeline_up(pipeline *p, connection *link, const char *base)
 {
     p->link = link;
     p->base = base;
-    p->said_forbidden = false;
+    p->logged_forbidden = false;
     set_state(p, UP);
 }
 

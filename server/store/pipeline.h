@@ -13,9 +13,9 @@ typedef struct pipeline pipeline;
 typedef struct pipeline_options {
     struct uv_loop_s *loop;
     const char *digest;     /* appended to a function's name; static */
-    uint32_t in_flight_max; /* then RESOURCE_EXHAUSTED, NO */
-    unsigned wait_replicas; /* that must have the call's writes before it is answered; 0: none */
-    uint32_t wait_ms;       /* after which the call is repeated, or MAYBE */
+    uint32_t in_flight_max; /* more calls are RESOURCE_EXHAUSTED, NO */
+    unsigned wait_replicas; /* replicas that must have the call's writes before it is answered; 0: none */
+    uint32_t wait_ms;       /* the time after which the call is repeated, or MAYBE */
     /* A function is missing: calls wait until pipeline_resume or pipeline_down. */
     void (*on_missing)(void *arg);
     void (*on_message)(void *arg, const char *data, size_t len);
@@ -25,7 +25,8 @@ typedef struct pipeline_options {
     void (*on_useless)(void *arg, store_fault fault);
     /* The pipeline that serves a call now; NULL = this one. */
     pipeline *(*route)(void *arg, const store_call *call);
-    /* Redis replied MOVED, ASK or CLUSTERDOWN, in these words. True: the slot has moved for long, so the call fails. */
+    /* Redis replied MOVED, ASK or CLUSTERDOWN, with this text. Returns true if the slot's move takes too long, so the
+     * call fails. */
     bool (*on_moved)(void *arg, const char *text, size_t len);
     void *arg;
 } pipeline_options;
@@ -33,27 +34,27 @@ typedef struct pipeline_options {
 /* The options are copied. */
 pipeline *pipeline_new(const pipeline_options *options);
 
-/* As store_submit, through the pipeline that `route` names. */
+/* Submits a call as store_submit does, through the pipeline that `route` returns. */
 void pipeline_submit(pipeline *pipeline, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 
-/* From now on calls go out over this connection. base: of keys that its node of Redis Cluster has, which stays the
- * caller's and may change; NULL: it is no such node. */
+/* From now on calls are sent over this connection. base: the base of keys on its node of Redis Cluster, which the
+ * caller keeps and may change; NULL: no cluster. */
 void pipeline_up(pipeline *pipeline, connection *connection, const char *base);
 
 /* Calls wait for a connection, within the grace that store.h states. The text is copied. */
 void pipeline_down(pipeline *pipeline, store_fault fault);
 
-/* Routes calls that are not out again. */
+/* Routes calls again that are not out. */
 void pipeline_reroute(pipeline *pipeline);
 
-/* A wake message: on_message gets a copy, in the order of the calls, once wait_replicas replicas have the data
- * behind it. */
+/* Passes a copy of a wake message to on_message, in the order of the calls, once wait_replicas replicas have the data
+ * that it depends on. */
 void pipeline_hear(pipeline *pipeline, const char *data, size_t len);
 
-/* The functions were loaded. */
+/* The functions were loaded: sends calls again. */
 void pipeline_resume(pipeline *pipeline);
 
-/* Ends every call with UNAVAILABLE, but for those that are routed elsewhere; its commands on the connection must have
+/* Ends every call with UNAVAILABLE, except those routed to another pipeline; its commands on the connection must have
  * ended before. `closed` runs on the loop, last. */
 void pipeline_close(pipeline *pipeline, void (*closed)(void *arg), void *arg);
 

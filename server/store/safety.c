@@ -26,7 +26,7 @@ size_t safety_words(const char **words)
     return sizeof all / sizeof *all;
 }
 
-/* A setting's text; "" = none. */
+/* Returns a setting's text; "" = none. */
 static const char *setting(const redisReply *config, const char *name)
 {
     const redisReply *value = value_field(config, name);
@@ -65,5 +65,5 @@ void safety_log(const safety *now, const safety *before, bool allow_unsafe)
         log_warn("store-unsafe", "reason=\"%s\"%s", now->danger, allow_unsafe ? " allowed=yes" : "");
     if (now->snapshots_only && (!before || !before->snapshots_only))
         log_warn("store-snapshots-only",
-                 "reason=\"appendonly is no: a crash loses what came after the last snapshot\"");
+                 "reason=\"appendonly is no: a crash loses the writes after the last snapshot\"");
 }

@@ -9,17 +9,17 @@ struct redisReply;
 
 typedef struct safety {
     bool known;   /* false: CONFIG GET is not permitted */
-    bool appends; /* to a file, each write */
+    bool appends; /* it appends each write to a file */
     bool snapshots;
     bool snapshots_only; /* a crash loses writes after the last snapshot */
-    bool evicts;         /* keys, when its memory is full */
-    char fsync[16];      /* of the file: always, everysec or no; "" without one */
+    bool evicts;         /* it evicts keys when its memory is full */
+    char fsync[16];      /* appendfsync: always, everysec or no; "" without a file */
     long min_replicas;   /* min-replicas-to-write; 0: off */
     long max_lag_s;      /* min-replicas-max-lag; 0: off */
-    const char *danger;  /* why it loses data by design; NULL = it does not; static */
+    const char *danger;  /* why it loses data by design; NULL: it does not; static */
 } safety;
 
-/* Writes the command, at most SAFETY_WORDS words, and returns how many. */
+/* Writes the command, at most SAFETY_WORDS words, and returns their number. */
 enum { SAFETY_WORDS = 9 };
 size_t safety_words(const char **words);
 

@@ -1,4 +1,4 @@
-/* Invariant: there is an address to connect to, because the URL has a host. */
+/* Invariant: there is always an address to connect to, because the URL has a host. */
 #include "store/scout.h"
 
 #include <hiredis/hiredis.h>
@@ -23,7 +23,7 @@ struct scout {
     connection *connection;
     greeting greeting;
     address at;
-    address *addresses; /* of all nodes, then of the URL */
+    address *addresses; /* of all nodes, then those of the URL */
     size_t n_addresses, next_address;
     size_t tries;      /* in a row */
     unsigned patience; /* looks until the next node is tried */
@@ -52,15 +52,16 @@ static void set_addresses(scout *s, const slots_map *map)
     s->n_addresses = n;
 }
 
-/* A node that does not answer is left after one look. A distant node needs more, so each round through all nodes
- * gives them twice as many. */
+/* The scout leaves a node that does not answer after one look. A distant node needs longer, so each round through all
+ * nodes doubles the number of looks. */
 static void try_next(scout *s)
 {
     size_t rounds = s->tries++ / s->n_addresses;
 
     s->at = s->addresses[s->next_address++ % s->n_addresses];
     s->greeted = false;
-    connection_move(s->connection, s->at.host, s->at.port, STORE_FAULT(STORE_UNREACHABLE, "another node is asked"));
+    connection_move(s->connection, s->at.host, s->at.port,
+                    STORE_FAULT(STORE_UNREACHABLE, "the server asks another node"));
     s->patience = 1U << (rounds < DOUBLINGS_MAX ? rounds : DOUBLINGS_MAX);
 }
 
@@ -110,7 +111,7 @@ static void on_misfit(void *arg, store_fault fault)
 static void on_greeted(void *arg)
 {
     scout *s = arg;
-    const store_fault misfit = STORE_FAULT(STORE_MISFIT, "the store is no Redis Cluster");
+    const store_fault misfit = STORE_FAULT(STORE_MISFIT, "the store is not a Redis Cluster");
 
     if (!s->greeting.cluster) {
         on_misfit(s, misfit);

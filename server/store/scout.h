@@ -1,4 +1,4 @@
-/* Asks nodes of a Redis Cluster which shard has which slots, on a connection of its own. Loop thread only. */
+/* Asks nodes of a Redis Cluster which shard has which slots, on a separate connection. Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_STORE_SCOUT_H
 #define LOCKSTOCK_SERVER_STORE_SCOUT_H
 
@@ -13,7 +13,7 @@ typedef struct scout scout;
 
 typedef struct scout_options {
     struct uv_loop_s *loop;
-    const url *url; /* its hosts; outlives the scout, as the next two */
+    const url *url; /* its hosts; this and the next two must outlive the scout */
     const login *as;
     const struct secrets_tls *tls;
     uint32_t connect_timeout_ms;

@@ -1,4 +1,4 @@
-/* A setting without effect is an error, because somebody relies on it. Used by store.c and check.c. */
+/* A setting without effect is an error, because someone may rely on it. Used by store.c and check.c. */
 #include "store/secrets.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static lks_code check(const store_files *f, const url *of, lks_error *error)
     if (f->password && of->kind == URL_EMBEDDED)
         return invalid(error, "--store-password-file: an embedded store has no password");
     if (f->password && of->password)
-        return invalid(error, "--store-password-file: there is a password in --store already");
+        return invalid(error, "--store-password-file: --store already has a password");
     if (f->user && !f->password)
         return invalid(error, "--store-user needs --store-password-file");
     if (f->sentinel_password && of->kind != URL_SENTINEL)
@@ -36,14 +36,14 @@ static lks_code check(const store_files *f, const url *of, lks_error *error)
     return LKS_OK;
 }
 
-static void forget(char *password)
+static void erase(char *password)
 {
     if (password)
         explicit_bzero(password, strlen(password));
     free(password);
 }
 
-/* The first line; path NULL: NULL. */
+/* Reads the first line of the file; NULL for path NULL. */
 static lks_code read_password(const char *setting, const char *path, char **ret, lks_error *error)
 {
     char line[PASSWORD_MAX + 2];
@@ -61,8 +61,8 @@ static lks_code read_password(const char *setting, const char *path, char **ret,
     bool has_nul = len < read && line[len] == '\0';
     if (len == 0 || len > PASSWORD_MAX || has_nul)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "%s: %s: its first line must be a password of at most %d bytes, none of them a NUL",
-                             setting, path, PASSWORD_MAX);
+                             "%s: %s: its first line must be a password of at most %d bytes without a NUL", setting,
+                             path, PASSWORD_MAX);
     *ret = memory_copy(line, len);
     explicit_bzero(line, sizeof line);
     return LKS_OK;
@@ -82,8 +82,8 @@ lks_code secrets_load(secrets *a, const store_files *f, const url *of, lks_error
     if (code == LKS_OK && of->tls)
         code = tls_context_load_client(f->ca, f->certificate, f->key, &names, &context, error);
     if (code != LKS_OK) {
-        forget(password);
-        forget(of_sentinels);
+        erase(password);
+        erase(of_sentinels);
         return code;
     }
     secrets_clear(a);
@@ -96,8 +96,8 @@ lks_code secrets_load(secrets *a, const store_files *f, const url *of, lks_error
 
 void secrets_clear(secrets *a)
 {
-    forget(a->passwords[0]);
-    forget(a->passwords[1]);
+    erase(a->passwords[0]);
+    erase(a->passwords[1]);
     tls_context_free(a->tls.context);
     *a = (secrets){0};
 }

@@ -45,7 +45,7 @@ typedef struct answer {
     uint16_t port;
 } answer;
 
-/* LOST <--connection--> GREETED; from both by leave() to LEAVING. */
+/* LOST <--connection--> GREETED; from both by remove_sentinel() to LEAVING. */
 typedef enum sentinel_state { LOST, GREETED, LEAVING } sentinel_state;
 
 typedef struct sentinel {
@@ -53,16 +53,16 @@ typedef struct sentinel {
     struct sentinel *next;
     char host[HOST_BYTES];
     uint16_t port;
-    bool of_url;        /* else another sentinel has named it, */
-    uint64_t listed_ns; /* at this time last */
+    bool of_url;        /* false: another sentinel named it */
+    uint64_t listed_ns; /* the last time that it was named */
     char id[ID_BYTES];  /* "" = not known yet */
-    connection *asks;
-    subscription *hears;
+    connection *connection;
+    subscription *subscription;
     close_barrier barrier;
     greeting greeting;
     sentinel_state state;
-    kept_fault said;    /* why it is lost, as logged; none: it is not */
-    uint64_t asking_ns; /* 0 = it is not being asked */
+    kept_fault logged;  /* why it is lost, as last logged; none: not lost */
+    uint64_t asking_ns; /* 0 = no question is under way */
     bool ask_again;
     answer next_answer, answer;
 } sentinel;
@@ -76,24 +76,24 @@ typedef enum sentinels_state { TRUSTING, DOUBTING, NAMED } sentinels_state;
 
 struct sentinels {
     sentinels_options options;
-    connection_options to; /* all but the address */
+    connection_options to; /* all except the address */
     sentinel *first;
     unsigned n;
     uv_timer_t timer;
     sentinels_state state;
-    uint64_t doubt_ns;     /* when DOUBTING began last */
+    uint64_t doubt_ns;     /* when the last DOUBTING began */
     bool disagree;         /* too few sentinels named an address */
     const char *refusal;   /* why a sentinel did not name the primary; NULL: none refused */
     char host[HOST_BYTES]; /* of the last on_primary */
     uint16_t port;
     char generation[HOST_BYTES + 32];
-    close_barrier barrier; /* of the timer and of each sentinel */
+    close_barrier barrier; /* counts the timer and each sentinel */
 };
 
 static void set_state(sentinels *s, sentinels_state to);
-static void ask(sentinel *e);
-static void leave(sentinel *e);
-static void add(sentinels *s, const char *host, uint16_t port, bool of_url);
+static void ask_sentinel(sentinel *e);
+static void remove_sentinel(sentinel *e);
+static void add_sentinel(sentinels *s, const char *host, uint16_t port, bool of_url);
 
 /* ---- the primary --------------------------------------------------------------- */
 
@@ -107,7 +107,7 @@ static bool same_address(const answer *a, const char *host, uint16_t port)
     return a->port == port && strcmp(a->host, host) == 0;
 }
 
-/* How many sentinels name this address with this epoch. */
+/* Returns the number of sentinels that name this address with this epoch. */
 static unsigned votes(const sentinels *s, const answer *for_this, uint64_t now_ns)
 {
     unsigned n = 0;
@@ -118,7 +118,7 @@ static unsigned votes(const sentinels *s, const answer *for_this, uint64_t now_n
     return n;
 }
 
-/* The higher epoch; then the address that more sentinels name; then the current one. */
+/* Prefers the higher epoch; then the address that more sentinels name; then the current one. */
 static bool is_better(const sentinels *s, const answer *a, const answer *best, uint64_t now_ns)
 {
     if (!best || a->epoch != best->epoch)
@@ -127,7 +127,7 @@ static bool is_better(const sentinels *s, const answer *a, const answer *best, u
     return for_a > for_best || (for_a == for_best && same_address(a, s->host, s->port));
 }
 
-/* Two entries of the URL may be one sentinel. */
+/* Two entries of the URL may be the same sentinel. */
 static bool is_another(const sentinel *e)
 {
     for (const sentinel *other = e->of->first; other != e; other = other->next)
@@ -136,7 +136,7 @@ static bool is_another(const sentinel *e)
     return true;
 }
 
-/* Whether the address may get the password: most sentinels of the URL name it, or it has it already. */
+/* Whether the address may get the password: most sentinels of the URL name it, or it already has the password. */
 static bool is_agreed(const sentinels *s, const answer *a, uint64_t now_ns)
 {
     size_t n = 0;
@@ -204,7 +204,7 @@ static void on_id(void *arg, const redisReply *reply)
     snprintf(e->id, sizeof e->id, "%s", text_of(reply));
     for (sentinel *other = e->of->first; other && e->id[0] != '\0'; other = other->next)
         if (other != e && other->state == GREETED && strcmp(other->id, e->id) == 0 && !(other->of_url && e->of_url)) {
-            leave(e->of_url ? other : e);
+            remove_sentinel(e->of_url ? other : e);
             return;
         }
 }
@@ -256,7 +256,7 @@ static void note_listed(sentinels *s, const char *host, uint16_t port, const cha
             e->listed_ns = clock_now_ns();
             return;
         }
-    add(s, host, port, false);
+    add_sentinel(s, host, port, false);
 }
 
 static void on_listed(void *arg, const redisReply *reply)
@@ -276,11 +276,11 @@ static void on_listed(void *arg, const redisReply *reply)
     if (e->answer.asked_ns > 0)
         e->of->refusal = NULL;
     if (e->ask_again)
-        ask(e);
+        ask_sentinel(e);
     choose_primary(e->of);
 }
 
-static void ask(sentinel *e)
+static void ask_sentinel(sentinel *e)
 {
     const char *name = e->of->options.url->master;
     const char *const questions[][3] = {{"SENTINEL", "MYID", NULL},
@@ -296,13 +296,13 @@ static void ask(sentinel *e)
         return;
     e->asking_ns = clock_now_ns();
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++)
-        connection_words(e->asks, answers[i], e, questions[i][2] ? 3 : 2, (const char **)questions[i]);
+        connection_words(e->connection, answers[i], e, questions[i][2] ? 3 : 2, (const char **)questions[i]);
 }
 
 static void ask_all(sentinels *s)
 {
     for (sentinel *e = s->first; e; e = e->next)
-        ask(e);
+        ask_sentinel(e);
 }
 
 /* ---- one sentinel's life ------------------------------------------------------- */
@@ -311,16 +311,16 @@ static void on_greeted(void *arg)
 {
     sentinel *e = arg;
 
-    connection_ready(e->asks);
+    connection_ready(e->connection);
     e->state = GREETED;
-    if (e->said.text[0] != '\0')
+    if (e->logged.text[0] != '\0')
         log_info("sentinel-back", "sentinel=%s:%u", e->host, e->port);
-    fault_keep(&e->said, (store_fault){0});
-    ask(e);
+    fault_keep(&e->logged, (store_fault){0});
+    ask_sentinel(e);
 }
 
-/* connection.c calls every peer the store. */
-static void say_sentinel(const char *reason, char ret[REASON_BYTES])
+/* Replaces "the store", connection.c's word for every peer, with "the sentinel". */
+static void name_sentinel(const char *reason, char ret[REASON_BYTES])
 {
     static const char other[] = "the store";
     size_t used = 0;
@@ -336,21 +336,21 @@ static void on_down(void *arg, store_fault fault)
     sentinel *e = arg;
     char text[REASON_BYTES];
 
-    say_sentinel(fault.text, text);
-    if (fault_keep(&e->said, (store_fault){fault.reason, text}))
+    name_sentinel(fault.text, text);
+    if (fault_keep(&e->logged, (store_fault){fault.reason, text}))
         log_warn("sentinel-lost", "sentinel=%s:%u reason=\"%s\"", e->host, e->port, text);
     e->state = LOST;
     e->ask_again = false;
     e->asking_ns = 0;
-    subscription_renew(e->hears, fault);
+    subscription_renew(e->subscription, fault);
 }
 
 static void on_listening(void *arg)
 {
-    ask(arg);
+    ask_sentinel(arg);
 }
 
-/* "name old-host old-port new-host new-port" */
+/* Reads "name old-host old-port new-host new-port". */
 static void on_switch(void *arg, const char *data, size_t len)
 {
     sentinel *e = arg;
@@ -361,12 +361,12 @@ static void on_switch(void *arg, const char *data, size_t len)
     snprintf(text, sizeof text, "%.*s", (int)len, data);
     if (sscanf(text, "%255s %255s %7s", name, host, port_text) != 3 || strcmp(name, s->options.url->master) != 0)
         return;
-    ask(e);
+    ask_sentinel(e);
     if (read_port(port_text, &port))
         s->options.on_demoted(s->options.arg, host, port);
 }
 
-static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
+static void add_sentinel(sentinels *s, const char *host, uint16_t port, bool of_url)
 {
     if (s->n == SENTINELS_MAX || strlen(host) >= HOST_BYTES || host[0] == '\0' || s->barrier.begun)
         return;
@@ -388,8 +388,8 @@ static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
     to.greeting = &e->greeting;
     to.on_down = on_down;
     to.arg = e;
-    e->asks = connection_open(&to);
-    e->hears = subscription_open(&options, &to);
+    e->connection = connection_open(&to);
+    e->subscription = subscription_open(&options, &to);
     while (*last)
         last = &(*last)->next;
     *last = e;
@@ -407,31 +407,31 @@ static void release(void *owner)
     free(e);
 }
 
-/* Removes it from the list after its connections are closed. */
-static void leave(sentinel *e)
+/* Closes the connections of a sentinel, then removes it from the list. */
+static void remove_sentinel(sentinel *e)
 {
     if (e->state == LEAVING)
         return;
     e->state = LEAVING;
     e->answer.asked_ns = 0;
     close_barrier_add(&e->barrier);
-    connection_close(e->asks, close_barrier_done, &e->barrier);
+    connection_close(e->connection, close_barrier_done, &e->barrier);
     close_barrier_add(&e->barrier);
-    subscription_close(e->hears, close_barrier_done, &e->barrier);
+    subscription_close(e->subscription, close_barrier_done, &e->barrier);
     close_barrier_add(&e->of->barrier);
     close_barrier_begin(&e->barrier, e, release, close_barrier_done, &e->of->barrier);
 }
 
 /* ---- all of them --------------------------------------------------------------- */
 
-/* Removes sentinels that are lost and that no other names any more. */
+/* Removes lost sentinels that no other sentinel has named for UNLISTED_MS. */
 static void forget_unlisted(sentinels *s)
 {
     uint64_t now_ns = clock_now_ns();
 
     for (sentinel *e = s->first; e; e = e->next)
         if (!e->of_url && e->state == LOST && now_ns - e->listed_ns > (uint64_t)UNLISTED_MS * CLOCK_NS_PER_MS)
-            leave(e);
+            remove_sentinel(e);
 }
 
 void sentinels_count(const sentinels *s, unsigned *known, unsigned *answering)
@@ -455,7 +455,7 @@ static void on_timer(uv_timer_t *timer)
                                                               : s->refusal   ? s->refusal
                                                               : s->disagree
                                                                   ? "too few sentinels of --store name the same primary"
-                                                                  : "the sentinels have not told the primary"));
+                                                                  : "the sentinels have not named a primary"));
     forget_unlisted(s);
     ask_all(s);
 }
@@ -498,7 +498,7 @@ sentinels *sentinels_open(const sentinels_options *options)
     uv_timer_init(options->loop, &s->timer);
     s->timer.data = s;
     for (size_t i = 0; i < options->url->n_hosts; i++)
-        add(s, options->url->hosts[i].name, options->url->hosts[i].port, true);
+        add_sentinel(s, options->url->hosts[i].name, options->url->hosts[i].port, true);
     sentinels_doubt(s);
     return s;
 }
@@ -506,7 +506,7 @@ sentinels *sentinels_open(const sentinels_options *options)
 void sentinels_close(sentinels *s, void (*closed)(void *arg), void *arg)
 {
     for (sentinel *e = s->first; e; e = e->next)
-        leave(e);
+        remove_sentinel(e);
     close_barrier_handle(&s->barrier, &s->timer);
     close_barrier_begin(&s->barrier, s, free, closed, arg);
 }

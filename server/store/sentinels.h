@@ -22,34 +22,35 @@ typedef struct sentinels_options {
     struct uv_loop_s *loop;
     const url *url;          /* hosts and master; this and the next three must outlive the sentinels */
     const login *as;         /* for the sentinels */
-    const login *to_primary; /* with a password most sentinels of the URL must name the primary */
+    const login *to_primary; /* with a password: most sentinels of the URL must name the primary */
     const struct secrets_tls *tls;
     uint32_t connect_timeout_ms;
     /* Called with each answer to a question asked since sentinels_doubt, whether the primary has changed or not. */
     void (*on_primary)(void *arg, const char *host, uint16_t port);
     /* A sentinel has reported that this Redis is no longer the primary. */
     void (*on_demoted)(void *arg, const char *host, uint16_t port);
-    /* Called now and then while no sentinel has named a primary since sentinels_doubt. */
+    /* Called repeatedly while no sentinel has named a primary since sentinels_doubt. */
     void (*on_unknown)(void *arg, store_fault fault);
     void *arg;
 } sentinels_options;
 
-/* Begins as after sentinels_doubt. */
+/* Opens it; begins as after sentinels_doubt. */
 sentinels *sentinels_open(const sentinels_options *options);
 
-/* Names the last primary and its configuration; no other has the same text. Valid until the next on_primary. */
+/* Returns a text that identifies the last primary and its configuration, and no other. Valid until the next
+ * on_primary. */
 const char *sentinels_generation(const sentinels *sentinels);
 
-/* How many sentinels are known, and how many of those answer. */
+/* Counts the known sentinels, and those of them that answer. */
 void sentinels_count(const sentinels *sentinels, unsigned *known, unsigned *answering);
 
-/* The primary was lost: only answers to questions from now on count, and sentinels are asked often. */
+/* The primary was lost: from now on only answers to new questions count, and sentinels are asked often. */
 void sentinels_doubt(sentinels *sentinels);
 
 /* The primary serves. */
 void sentinels_trust(sentinels *sentinels);
 
-/* Calls nothing back any more but `closed`, on the loop. */
+/* Closes it. From now on only `closed` is called, on the loop. */
 void sentinels_close(sentinels *sentinels, void (*closed)(void *arg), void *arg);
 
 #endif

@@ -39,7 +39,7 @@ static bool is_greeted(const shard *s)
     return s->state == SHARD_CHECKING || is_up(s->state);
 }
 
-/* Another fault is a change too: people see in the log why the shard still does not serve. */
+/* Another fault is a change too: the log then shows why the shard still does not serve. */
 static void move(shard *s, shard_state to, store_fault fault)
 {
     shard_state from = s->state;
@@ -52,7 +52,7 @@ static void move(shard *s, shard_state to, store_fault fault)
     if (to == SHARD_DOWN)
         health_stop(&s->health);
     if (came_up) {
-        fault_keep(&s->said_deaf, (store_fault){0});
+        fault_keep(&s->logged_loss, (store_fault){0});
         pipeline_up(s->pipeline, s->connection, s->greeting.cluster ? s->part.base : NULL);
         library_keep(s->library, s->connection, s->part.base);
     } else if (!is_up(to)) {
@@ -62,7 +62,7 @@ static void move(shard *s, shard_state to, store_fault fault)
         s->context->on_change(s->context->arg, s, came_up);
 }
 
-/* Moves a shard that was greeted to where its checks allow. Called whenever one may have changed. */
+/* Moves a greeted shard to the state that its checks allow. Called whenever one may have changed. */
 static void check(shard *s)
 {
     store_fault fault;
@@ -76,12 +76,12 @@ static void check(shard *s)
         connection_drop(s->connection, fault);
         return;
     }
-    bool hears = is_up(s->state) || !s->subscription || subscription_hears(s->subscription);
-    if (!hears)
+    bool listens = is_up(s->state) || !s->subscription || subscription_is_listening(s->subscription);
+    if (!listens)
         fault = subscription_fault(s->subscription);
-    if (verdict == HEALTH_BAD || (!hears && fault.text))
+    if (verdict == HEALTH_BAD || (!listens && fault.text))
         move(s, SHARD_CHECKING, fault);
-    else if (hears)
+    else if (listens)
         move(s, verdict == HEALTH_REFUSES ? SHARD_REFUSING : SHARD_SERVING, fault);
 }
 
@@ -127,7 +127,7 @@ static void on_generation(void *arg, const struct redisReply *reply)
         begin(s);
 }
 
-/* Still a part of the greeting: when Redis refuses it, the next attempt comes after a pause that grows. */
+/* Part of the greeting: when Redis refuses it, the next attempt comes after a growing pause. */
 static void send_generation(shard *s)
 {
     lks_rpc_slice args[] = {lks_rpc_slice_of(s->context->generation(s->context->arg))};
@@ -151,7 +151,7 @@ static void on_greeted(void *arg)
         begin(s);
 }
 
-/* A connection that was let in stays so: credentials that are refused here are refused when it is made again. */
+/* A connection that was accepted stays open: refused credentials take effect when it is made again. */
 static void on_reauth(void *arg, const struct redisReply *reply)
 {
     (void)arg;
@@ -268,7 +268,7 @@ static void on_listening(void *arg)
         check(s);
         return;
     }
-    fault_keep(&s->said_deaf, (store_fault){0});
+    fault_keep(&s->logged_loss, (store_fault){0});
     s->context->on_listening(s->context->arg);
 }
 
@@ -289,7 +289,7 @@ static void on_message(void *arg, const char *data, size_t len)
         pass_on(s, data, len);
 }
 
-/* Waiting calls ask again; while the shard is not up they do so when it is. */
+/* Waiting calls ask again; while the shard is not up, they do so when it comes up. */
 static void on_missed(void *arg)
 {
     const shard *s = arg;
@@ -298,12 +298,12 @@ static void on_missed(void *arg)
         s->context->on_listening(s->context->arg);
 }
 
-/* A shard that is DOWN has said that it is lost, and renews the subscription itself. */
-static void on_deaf(void *arg, bool was_heard, store_fault fault)
+/* A DOWN shard has reported its loss, and renews the subscription itself. */
+static void on_channel_lost(void *arg, bool was_heard, store_fault fault)
 {
     shard *s = arg;
 
-    if (was_heard && fault_keep(&s->said_deaf, fault))
+    if (was_heard && fault_keep(&s->logged_loss, fault))
         log_warn("wake-channel-lost", "reason=\"%s\" reason_word=%s", fault.text, lks_reason_name(fault.reason));
     if (!is_greeted(s))
         return;
@@ -348,7 +348,7 @@ shard *shard_new(const shard_context *context, const char *base)
     return s;
 }
 
-/* Of a cluster each node has a channel of its own. */
+/* In a cluster each node has its own channel. */
 static void open_subscription(shard *s, const connection_options *to)
 {
     const char *channel = s->context->store->wake_channel, *common = s->context->store->common_channel;
@@ -359,7 +359,7 @@ static void open_subscription(shard *s, const connection_options *to)
         .id = s->id[0] ? s->id : NULL,
         .on_listening = on_listening,
         .on_message = on_message,
-        .on_deaf = on_deaf,
+        .on_lost = on_channel_lost,
         .arg = s,
     };
 

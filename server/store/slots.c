@@ -1,9 +1,9 @@
 /* CLUSTER NODES contains epochs, unlike CLUSTER SLOTS, so that the old view of a node that was cut off can be
  * recognized. Its lines:
  *
- *   <id> <host>:<port>[@<bus port>[,<name>...]] <flag>[,<flag>...] <its primary> <ping> <pong> <epoch> <link> <slots>...
+ *   <id> <host>:<port>[@<bus port>[,<name>...]] <flag>[,<flag>...] <its primary> <ping> <pong> <epoch> <link> <slot>...
  *
- * slots: "5", "0-99", or "[5->-<id>]" and "[5-<-<id>]" for a slot that moves, which do not change its owner. */
+ * slot: "5", "0-99", or "[5->-<id>]" and "[5-<-<id>]" for a slot that moves, which do not change its owner. */
 #include "store/slots.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum { POLYNOMIAL = 0x1021, WORDS_BEFORE_SLOTS = 8, PORT_MAX = 65535 };
 
-/* CRC16 of XMODEM, four bits a step. */
+/* CRC16 (XMODEM), four bits a step. */
 static uint16_t crc16(const char *text, size_t len)
 {
     static const uint16_t step[16] = {0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
@@ -86,7 +86,7 @@ static bool copy_text(char *to, size_t bytes, lks_rpc_slice text)
     return true;
 }
 
-/* "<host>:<port>"; the host may have colons of its own. */
+/* Reads "<host>:<port>"; the host may contain colons. */
 static bool read_address(lks_rpc_slice text, char host[SLOTS_HOST_BYTES], uint16_t *port)
 {
     const char *colon = text.len > 0 ? memrchr(text.data, ':', text.len) : NULL;

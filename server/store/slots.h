@@ -10,13 +10,13 @@
 
 enum { SLOTS = 16384, SLOTS_ID_BYTES = 41, SLOTS_HOST_BYTES = 256, SLOTS_TAG_BYTES = 12, SLOTS_NOBODY = UINT16_MAX };
 
-/* Redis advises 1,000 at most. */
+/* Redis advises at most 1,000. */
 enum { SLOTS_NODES_MAX = 4096 };
 
-/* The slot of a key: of the text between its first { and the next }, if any, else of the whole key. */
+/* Returns the slot of a key: of the text between its first { and the next }, if any, otherwise of the whole key. */
 uint16_t slots_of(lks_rpc_slice key);
 
-/* A text without braces whose slot this is, as for keys "ls:{<tag>}:...". */
+/* Writes a text without braces that is in this slot, for keys "ls:{<tag>}:...". */
 void slots_tag(uint16_t slot, char tag[SLOTS_TAG_BYTES]);
 
 /* A node as another one sees it. */
@@ -25,13 +25,13 @@ typedef struct slots_node {
     char host[SLOTS_HOST_BYTES]; /* "" = not known */
     uint16_t port;
     bool primary;
-    bool failed;    /* by agreement of the others */
-    uint64_t epoch; /* of a primary's claim to its slots; the higher one counts */
+    bool failed;    /* most nodes agree that it failed */
+    uint64_t epoch; /* of a primary's claim to its slots; the highest counts */
 } slots_node;
 
 /* One node's reply. */
 typedef struct slots_map {
-    uint16_t owner[SLOTS]; /* a place in node, or SLOTS_NOBODY */
+    uint16_t owner[SLOTS]; /* an index in `node`, or SLOTS_NOBODY */
     size_t n;
     slots_node *node;
 } slots_map;
@@ -41,10 +41,11 @@ typedef struct slots_map {
 bool slots_read(slots_map *ret, const char *text, size_t len, const char *asked);
 void slots_clear(slots_map *map);
 
-/* Reads "ASK <slot> ...", an error reply; false: it is none. */
+/* Reads an error reply "ASK <slot> ..."; returns false for another reply. */
 bool slots_read_ask(const char *text, size_t len, uint16_t *slot);
 
-/* Reads "MOVED <slot> <host>:<port>", an error reply; false: it is none. An empty host is the asked one's: "". */
+/* Reads an error reply "MOVED <slot> <host>:<port>"; returns false for another reply. An empty host, "", is the host of
+ * the asked node. */
 bool slots_read_moved(const char *text, size_t len, uint16_t *slot, char host[SLOTS_HOST_BYTES], uint16_t *port);
 
 #endif

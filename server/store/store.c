@@ -3,7 +3,7 @@
  *   embedded:DIR --its socket--> topology --> shards
  *   every other URL ---------------^
  *
- * Closing goes the other way round. */
+ * Closing happens in the reverse order. */
 #include "store/store.h"
 
 #include <signal.h>
@@ -23,10 +23,10 @@ struct store {
     store_options options;
     url url;
     secrets secrets;
-    embedded *embedded; /* NULL unless the URL says so */
+    embedded *embedded; /* NULL unless the URL is embedded:DIR */
     topology *topology;
     char fatal[REASON_BYTES];
-    const char *reported_full; /* the text of embedded_full that on_ready got last */
+    const char *reported_full; /* the text of embedded_full that was last passed to on_ready */
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -34,7 +34,7 @@ struct store {
 
 /* ---- readiness --------------------------------------------------------------------- */
 
-/* A store whose redis-server cannot be started is not ready because of that, not because it cannot be reached. */
+/* If redis-server cannot be started, that is the reason, not that the store cannot be reached. */
 static store_fault cause_of(const store *s, bool ready, store_fault fault)
 {
     const char *full = s->embedded && !ready ? embedded_full(s->embedded) : NULL;

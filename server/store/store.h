@@ -1,14 +1,14 @@
-/* The store: all state, in Redis. Nothing outside server/store/ uses hiredis. Loop thread only, except where stated. */
+/* The store: all state, in Redis. Only server/store/ uses hiredis. Loop thread only, except where stated. */
 #ifndef LOCKSTOCK_SERVER_STORE_H
 #define LOCKSTOCK_SERVER_STORE_H
 
 #include "store/types.h"
 
 /* Checks the URL and, for embedded:, locks DIR and starts its redis-server (main thread only). Connects in the
- * background, again and again, with backoff. LKS_INVALID_ARGUMENT: the URL; for embedded: as embedded_open. */
+ * background and reconnects, with backoff. LKS_INVALID_ARGUMENT: the URL; for embedded: as embedded_open. */
 lks_code store_open(const store_options *options, store **ret, lks_error *error);
 
-/* Reads the files again. New connections use them; live ones get a new password at once, without losing a call. A
+/* Reads the files again. New connections use them; existing ones get a new password at once, without losing a call. A
  * failure changes nothing; LKS_INVALID_ARGUMENT names the file. */
 lks_code store_reload(store *store, lks_error *error);
 
@@ -17,31 +17,32 @@ lks_code store_reload(store *store, lks_error *error);
  * LKS_UNAVAILABLE, NO, unless the store becomes ready within 1 s and the deadline. */
 void store_submit(store *store, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 
-/* The first part whose `slot` is `from` or above; false: there is none. A part keeps its slot and base while it has
- * that slot. */
+/* Finds the first part whose `slot` is `from` or higher; returns false if there is none. A part keeps its slot and base
+ * while it has that slot. */
 bool store_part_from(const store *store, uint32_t from, store_part *ret);
 
-/* Whether the store is ready. *reason, if not NULL: what is wrong, also with a part of a ready store; NULL =
- * nothing. */
+/* Whether the store is ready. *reason, if not NULL: the fault, which may be that of a part of a ready store; NULL =
+ * none. */
 bool store_ready(const store *store, const char **reason);
 
 /* Describes the state of the store. */
 void store_look(const store *store, store_view *ret);
 
-/* The i-th primary; false: there is none. */
+/* Describes the i-th primary; returns false if there is none. */
 bool store_look_primary(const store *store, size_t i, store_primary *ret);
 
-/* Looks at the redis-server of an embedded store. False: it is not embedded. */
+/* Describes the redis-server of an embedded store. Returns false if the store is not embedded. */
 bool store_look_process(const store *store, store_process *ret);
 
-/* When the client certificate expires: seconds since 1970; 0: there is none. */
+/* Returns when the client certificate expires, in seconds since 1970; 0: no certificate. */
 int64_t store_certificate_ends(const store *store);
 
-/* Why the server must exit: found after connecting, as another data layout or an unsafe store. NULL = it must not. */
+/* Returns why the server must exit, found after connecting: another data layout or an unsafe store. NULL = it need not
+ * exit. */
 const char *store_fatal(const store *store);
 
-/* Ends calls under way with UNAVAILABLE and stops an embedded redis-server; `closed` runs on the loop after the
- * store was freed. No call may be submitted any more. */
+/* Ends calls under way with UNAVAILABLE and stops an embedded redis-server; `closed` runs on the loop after the store
+ * was freed. Submit no more calls. */
 void store_close(store *store, void (*closed)(void *arg), void *arg);
 
 #endif

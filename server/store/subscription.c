@@ -20,12 +20,12 @@ struct subscription {
     subscription_options options;
     connection *connection;
     greeting greeting;
-    bool hears;
-    kept_fault fault; /* of the last loss */
+    bool listening;
+    kept_fault fault; /* the cause of the last loss */
     close_barrier barrier;
 };
 
-/* Whether `reply` is {kind, ...} of so many. */
+/* Whether `reply` is {kind, ...} with this number of elements. */
 static bool is_of_kind(const redisReply *reply, const char *kind, size_t elements)
 {
     return reply->type == REDIS_REPLY_ARRAY && reply->elements == elements &&
@@ -46,11 +46,12 @@ static void on_subscribed(void *arg, const redisReply *reply)
         return;
     }
     connection_ready(s->connection);
-    s->hears = true;
+    s->listening = true;
     s->options.on_listening(s->options.arg);
 }
 
-/* Redis refuses PING while it cannot write to its disk or is busy, or if the user may not run it. That is an answer. */
+/* Redis refuses PING while it cannot write to its disk or is busy, or if the user may not run it. Such an error is an
+ * answer. */
 static bool refuses_ping(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ERROR)
@@ -66,7 +67,7 @@ static void on_push(void *arg, const redisReply *reply)
     if (is_of_kind(reply, "message", 3) && reply->element[2]->type == REDIS_REPLY_STRING)
         s->options.on_message(s->options.arg, reply->element[2]->str, reply->element[2]->len);
     else if (!is_of_kind(reply, "pong", 2) && !is_of_kind(reply, "subscribe", 3) && !refuses_ping(reply))
-        connection_drop(s->connection, STORE_FAULT(INTERNAL, "the store sent something that is no message"));
+        connection_drop(s->connection, STORE_FAULT(INTERNAL, "the store sent a reply that is not a message"));
 }
 
 static void on_greeted(void *arg)
@@ -84,17 +85,17 @@ static void on_down(void *arg, store_fault fault)
 {
     subscription *s = arg;
 
-    bool was_heard = s->hears;
+    bool was_heard = s->listening;
 
-    s->hears = false;
+    s->listening = false;
     fault_keep(&s->fault, fault);
-    if (s->options.on_deaf)
-        s->options.on_deaf(s->options.arg, was_heard, fault);
+    if (s->options.on_lost)
+        s->options.on_lost(s->options.arg, was_heard, fault);
 }
 
-bool subscription_hears(const subscription *s)
+bool subscription_is_listening(const subscription *s)
 {
-    return s->hears;
+    return s->listening;
 }
 
 store_fault subscription_fault(const subscription *s)

@@ -12,37 +12,38 @@ typedef struct subscription subscription;
 
 /* Callbacks run on the loop, inside a function of this file only from subscription_renew. */
 typedef struct subscription_options {
-    const char *channel; /* this and the credentials must outlive it */
+    const char *channel; /* this and the credentials must outlive the subscription */
     const char *second;  /* another channel; NULL: none */
     const login *as;
     bool sentinel;  /* it connects to a Redis Sentinel */
-    const char *id; /* which node of a cluster it must be; NULL: any */
+    const char *id; /* the id that the node of a cluster must have; NULL: any */
     /* Messages come from now on. */
     void (*on_listening)(void *arg);
     /* A message's payload, valid until it returns. */
     void (*on_message)(void *arg, const char *data, size_t len);
-    /* It could not be made, or was_heard and is lost; it tries again by itself. NULL: nobody asks. */
-    void (*on_deaf)(void *arg, bool was_heard, store_fault fault);
+    /* The subscription could not be made, or was_heard and is lost. It tries again by itself. NULL: no callback. */
+    void (*on_lost)(void *arg, bool was_heard, store_fault fault);
     void *arg;
 } subscription_options;
 
-/* Connects `to` there, without its callbacks, and subscribes, again after each loss, until subscription_close. */
+/* Connects with the options `to`, except for their callbacks, and subscribes, again after each loss, until
+ * subscription_close. */
 subscription *subscription_open(const subscription_options *options, const connection_options *to);
 
-/* Whether messages come. */
-bool subscription_hears(const subscription *subscription);
+/* Whether messages are being received. */
+bool subscription_is_listening(const subscription *subscription);
 
-/* Why not; text NULL: not known yet. Valid until the next change. */
+/* Returns why not; text NULL: not known yet. Valid until the next change. */
 store_fault subscription_fault(const subscription *subscription);
 
-/* Drops its connection, which is made again. */
+/* Drops its connection and connects again. */
 void subscription_renew(subscription *subscription, store_fault fault);
 
-/* As connection_move and connection_confirm. */
+/* Like connection_move and connection_confirm. */
 void subscription_move(subscription *subscription, const char *host, uint16_t port, store_fault fault);
 void subscription_confirm(subscription *subscription);
 
-/* Calls nothing back any more but `closed`, on the loop. */
+/* Closes it. From now on only `closed` is called, on the loop. */
 void subscription_close(subscription *subscription, void (*closed)(void *arg), void *arg);
 
 #endif

@@ -44,9 +44,9 @@
 enum {
     LOOK_MS = 1000,
     LOOK_SOON_MS = 200,
-    LOOKS_SOON_MAX = 50, /* in a row; then a second apart: a node may be gone for long */
-    LEARN_MS = 20,       /* after MOVED, a lost connection */
-    ALL_READY_MS = 2000, /* the first readiness waits so long for all shards */
+    LOOKS_SOON_MAX = 50, /* in a row; then once a second: a node may be gone for long */
+    LEARN_MS = 20,       /* after MOVED or a lost connection */
+    ALL_READY_MS = 2000, /* how long the first readiness waits for all shards */
     LEAVE_MS = 1000,
     SENTINEL_CONNECT_MS = 1000,
 };
@@ -58,7 +58,7 @@ struct topology {
     shard_context context;
     topology_state state;
     kept_fault fault;
-    uint64_t first_ready_ms; /* uv_now, of any shard; 0: none yet */
+    uint64_t first_ready_ms; /* when the first shard was ready (uv_now); 0: none yet */
 
     TAILQ_HEAD(, shard) shards;
     shard *only; /* NULL: the shards are those of a cluster */
@@ -69,11 +69,11 @@ struct topology {
     sentinels *sentinels; /* NULL unless the URL names sentinels */
     scout *scout;         /* NULL unless it names nodes of a cluster */
     unsigned looks_soon;  /* in a row */
-    bool asks_another;    /* a node said CLUSTERDOWN: the one that the scout is at may be cut off as well */
+    bool asks_another;    /* a node replied CLUSTERDOWN: the scout's node may be cut off as well */
     uv_timer_t look;
 
     uv_idle_t closing;
-    close_barrier barrier; /* of shards, unrouted, source, handles */
+    close_barrier barrier; /* counts shards, unrouted, source, handles */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -87,8 +87,8 @@ static uint64_t now_ms(const topology *t)
 
 /* ---- readiness ------------------------------------------------------------------- */
 
-/* Whether m is what people should know of, rather than `bad`: a shard that does not serve rather than one that does not
- * serve all, one that was tried rather than one that was not. */
+/* Whether people should know of m rather than of `bad`: a shard that does not serve rather than one that serves only in
+ * part, one that was tried rather than one that was not. */
 static bool is_worse(const shard *m, const shard *bad)
 {
     bool serves = m->state == SHARD_SERVING, bad_serves = bad && bad->state == SHARD_SERVING;
@@ -96,7 +96,7 @@ static bool is_worse(const shard *m, const shard *bad)
     return !bad || (!serves && (bad_serves || (m->state != SHARD_NEW && bad->state == SHARD_NEW)));
 }
 
-/* Writes what is wrong: with a shard, or a slot that does not end its move. Counts shards that serve, and that have
+/* Describes a fault: of a shard, or of a slot whose move takes too long. Counts shards that serve, and shards that have
  * slots. */
 static lks_reason describe(const topology *t, size_t *n_ready, size_t *n_serving, char text[KEPT_FAULT_BYTES])
 {
@@ -119,7 +119,7 @@ static lks_reason describe(const topology *t, size_t *n_ready, size_t *n_serving
                  bad->host, (unsigned)bad->port, bad->fault.text);
     } else if (stuck) {
         snprintf(text, KEPT_FAULT_BYTES,
-                 "slot %u of %s port %u has not ended its move to another node: its groups are not used",
+                 "slot %u of %s port %u has not ended its move to another node: its groups cannot be used",
                  (unsigned)t->owners.moving, stuck->host, (unsigned)stuck->port);
         return LKS_REASON_STORE_SLOT_MOVING;
     }
@@ -139,7 +139,7 @@ static void pass_listening(topology *t)
         to->on_listening(to->arg);
 }
 
-/* Another fault is a change, too. Waiting callers look again whenever the store is ready again. */
+/* Another fault is a change, too. Waiting callers look again whenever the store becomes ready. */
 static void set_state(topology *t, topology_state to)
 {
     bool became_ready = to == READY && t->state != READY;
@@ -153,7 +153,7 @@ static void set_state(topology *t, topology_state to)
         pass_listening(t);
 }
 
-/* Waits with the first readiness for all shards. */
+/* Whether the first readiness still waits for all shards. */
 static bool waits_for_all(topology *t, size_t n_ready, size_t n_serving)
 {
     if (n_ready > 0 && t->first_ready_ms == 0)
@@ -161,7 +161,7 @@ static bool waits_for_all(topology *t, size_t n_ready, size_t n_serving)
     return t->state == FORMING && n_ready > 0 && n_ready < n_serving && now_ms(t) < t->first_ready_ms + ALL_READY_MS;
 }
 
-/* Follows the states of the shards. */
+/* Updates the state from the states of the shards. */
 static void update(topology *t)
 {
     char text[KEPT_FAULT_BYTES];
@@ -245,7 +245,7 @@ static pipeline *route(void *arg, const store_call *call)
     return m && m->pipeline ? m->pipeline : t->unrouted;
 }
 
-/* Calls that are not out go to the shard that has their slot now. */
+/* Moves calls that are not out to the shard that has their slot now. */
 static void reroute(topology *t)
 {
     const shard *m;
@@ -264,7 +264,7 @@ static bool note_moving(topology *t, uint16_t slot)
     return t->owners.moving == slot && owners_stuck(&t->owners);
 }
 
-/* The shards' counts follow with the next look. */
+/* The shards' counts are updated at the next look. */
 static bool on_moved(void *arg, const shard *from, const char *text, size_t len)
 {
     topology *t = arg;
@@ -368,7 +368,7 @@ static shard *add_shard(topology *t, const char *base)
     return m;
 }
 
-/* The shard of a node, at the address that the map says. */
+/* Finds or makes the shard of a node, at the address in the map. */
 static shard *find_shard(void *arg, const slots_node *seen)
 {
     topology *t = arg;
@@ -392,8 +392,8 @@ static void close_shard(topology *t, shard *m)
     shard_close(m, close_barrier_done, &t->barrier);
 }
 
-/* Those that lost their slots a while ago: calls that they have not answered are made elsewhere. */
-static void dismiss(topology *t)
+/* Closes shards that lost their slots a while ago: calls that they have not answered are made on other shards. */
+static void close_left_shards(topology *t)
 {
     shard *m, *next;
 
@@ -448,19 +448,19 @@ static void on_look(uv_timer_t *timer)
     bool whole = is_whole(t);
 
     t->looks_soon = whole ? 0 : t->looks_soon + 1;
-    /* The cluster may have been made anew; later, a node that is away may have been given up, and its slots be of a
+    /* The cluster may have been created again. Later, a missing node may have been given up, and its slots given to a
      * node with a lower epoch. */
     if (t->looks_soon >= LOOKS_SOON_MAX)
         owners_forget(&t->owners, t->looks_soon == LOOKS_SOON_MAX);
     look_in(t, whole || t->looks_soon > LOOKS_SOON_MAX ? LOOK_MS : LOOK_SOON_MS);
-    dismiss(t);
+    close_left_shards(t);
     owners_forget_moving(&t->owners, now_ms(t));
     update(t);
     scout_look(t->scout, t->asks_another || (!whole && t->looks_soon > 1));
     t->asks_another = false;
 }
 
-/* Unless it looks earlier. */
+/* Does nothing if a look comes earlier. */
 static void look_in(topology *t, uint64_t ms)
 {
     if (!t->scout || (uv_is_active((uv_handle_t *)&t->look) && uv_timer_get_due_in(&t->look) <= ms))
@@ -503,7 +503,7 @@ static void on_demoted(void *arg, const char *host, uint16_t port)
     const topology *t = arg;
 
     if (t->state != CLOSING && t->only->port == port && strcmp(t->only->host, host) == 0)
-        shard_drop(t->only, STORE_FAULT(STORE_FAILING_OVER, "a sentinel says that it is the primary no more"));
+        shard_drop(t->only, STORE_FAULT(STORE_FAILING_OVER, "a sentinel reports that it is no longer the primary"));
 }
 
 static void on_unknown(void *arg, store_fault fault)

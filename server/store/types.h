@@ -1,4 +1,4 @@
-/* What passes between the store, its parts and its users: calls, replies, faults, options and views. */
+/* The types shared by the store, its parts and its users: calls, replies, faults, options and views. */
 #ifndef LOCKSTOCK_SERVER_STORE_TYPES_H
 #define LOCKSTOCK_SERVER_STORE_TYPES_H
 
@@ -24,14 +24,14 @@ typedef struct store_value {
     const struct store_value *element; /* ARRAY */
 } store_value;
 
-/* A copy that lives in the arena. */
+/* Returns a copy in the arena. */
 const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *value);
 
-/* The calls of one FCALL: a unit of weight blocks Redis for at most a quarter of a millisecond
- * (bench/fcall_time.py), so that an FCALL takes not much over 16 ms. */
+/* The maximum weight of one FCALL. A unit of weight blocks Redis for at most a quarter of a millisecond
+ * (bench/fcall_time.py), so an FCALL takes not much over 16 ms. */
 enum { STORE_WEIGHT_MAX = 64 };
 
-/* A call of a function of the library. What is pointed to stays the caller's and must live until the call is done. */
+/* A call of a function of the library. The caller keeps everything that it points to until the call is done. */
 typedef struct store_call {
     lks_rpc_slice base;   /* "ls:{namespace/group}:", whose slot it goes to */
     const char *function; /* "stock_deduct", without the library's digest; static */
@@ -39,12 +39,12 @@ typedef struct store_call {
     size_t max_args; /* room in args */
     lks_rpc_slice *args;
     unsigned weight;  /* 1..STORE_WEIGHT_MAX: it may share an FCALL with other calls of the function; 0: it does not */
-    bool whole_shard; /* it is about a whole part (store_part), that of `slot`; `base` may be elsewhere */
+    bool whole_shard; /* it concerns a whole part (store_part), that of `slot`; `base` may be elsewhere */
     uint16_t slot;
     bool repeatable; /* it may be sent again after a lost connection: it has a natural id, or only reads */
 } store_call;
 
-/* What is wrong with the store; text NULL: nothing. */
+/* A fault of the store; text NULL: none. */
 typedef struct store_fault {
     lks_reason reason;
     const char *text; /* for people */
@@ -55,7 +55,7 @@ typedef struct store_result {
     lks_code code;
     lks_applied applied;
     uint32_t retry_after_ms;
-    lks_reason reason; /* NONE: as the code implies */
+    lks_reason reason; /* NONE: implied by the code */
     const char *message;
     const store_value *value;
 } store_result;
@@ -63,13 +63,13 @@ typedef struct store_result {
 /* Runs exactly once, never inside store_submit. */
 typedef void store_done(void *arg, const store_result *result);
 
-/* The base of keys that belong to no group. */
+/* The base of keys outside of groups. */
 #define STORE_META_BASE "ls:{meta}:"
 
 enum { STORE_BASE_BYTES = 32 };
 
-/* A part of the store has some of the groups, and can fail alone. A single Redis is one part; in Redis Cluster each
- * primary is one. */
+/* A part of the store has some of the groups, and can fail independently. A single Redis is one part; in Redis Cluster
+ * each primary is one. */
 typedef struct store_part {
     uint16_t slot;               /* one of its slots, for a call with `whole_shard` */
     char base[STORE_BASE_BYTES]; /* a base in that slot */
@@ -86,7 +86,7 @@ typedef struct store_files {
     const char *sentinel_user, *sentinel_password; /* the same, for sentinels */
 } store_files;
 
-/* Another store, which has some of the calls: the lock store (quorum/quorum.h). */
+/* Another store that runs some of the calls: the lock store (quorum/quorum.h). */
 typedef struct store_other {
     bool (*has)(void *arg, const store_call *call);
     void (*submit)(void *arg, const store_call *call, uint64_t deadline_ns, store_done *done, void *done_arg);
@@ -95,7 +95,7 @@ typedef struct store_other {
 
 typedef struct store_options {
     struct uv_loop_s *loop;
-    const char *url;      /* as url.h says */
+    const char *url;      /* as url.h specifies */
     const char *url_from; /* the setting that errors name; NULL: "store" */
     store_files files;
     const char *library_text; /* the function library and its digest; static */
@@ -103,13 +103,13 @@ typedef struct store_options {
     const char *fsync;           /* embedded: "always" (NULL) or "everysec" */
     bool allow_unsafe;           /* accept a store that loses data by design */
     uint32_t connect_timeout_ms; /* 0 = 2,000 */
-    uint32_t silence_timeout_ms; /* 0 = 10,000: after so long without any reply to a call: reconnect */
+    uint32_t silence_timeout_ms; /* 0 = 10,000: without any reply to a call for this time, reconnect */
     uint32_t safety_check_ms;    /* 0 = 30,000: how often settings are checked */
     uint32_t role_check_ms;      /* 0 = 1,000: how often role and replicas are checked */
     uint32_t in_flight_max;      /* 0 = 8,192; then RESOURCE_EXHAUSTED */
-    /* So many replicas must have a call's writes, and the data of its answer, before it is answered; 0 = none. If
-     * fewer have confirmed that after wait_ms (0 = 1,000), the call is repeated if it may be, else it is
-     * UNAVAILABLE, MAYBE. With fewer connected the store is not ready. */
+    /* The number of replicas that must have a call's writes, and the data of its answer, before it is answered; 0 =
+     * none. If fewer have confirmed that after wait_ms (0 = 1,000), the call is repeated if it may be, otherwise it is
+     * UNAVAILABLE, MAYBE. With fewer connected replicas the store is not ready. */
     unsigned wait_replicas;
     uint32_t wait_ms;
     /* Called on each change of readiness or fault, on the loop. Ready with a fault: a part of the store is not
@@ -119,27 +119,27 @@ typedef struct store_options {
      * ready only after it has subscribed, and stays ready if the subscription is lost. */
     const char *wake_channel;
     const char *common_channel; /* a second one, the same for all servers; NULL = none */
-    /* A message's payload, valid until it returns. On the loop. */
+    /* A message's payload, valid until it returns. Called on the loop. */
     void (*on_wake)(void *arg, const char *data, size_t len);
-    /* Messages come from now on, and earlier ones may have been missed. Called after the store became ready, and
-     * again after the channel or a part of the store was lost. On the loop. */
+    /* Messages come from now on, and earlier ones may have been missed. Called on the loop after the store became
+     * ready, and again after the channel or a part of the store was lost. */
     void (*on_listening)(void *arg);
-    store_other other; /* zero: there is none */
-    /* Called now and then until store_open returns: whether to give up; NULL: never. */
+    store_other other; /* zeroed: none */
+    /* Called repeatedly until store_open returns: whether to give up; NULL: never. */
     bool (*told_to_stop)(void *arg);
     void *arg;
 } store_options;
 
 /* The state of the store. Text is valid until the loop runs again. */
 typedef struct store_view {
-    bool embedded; /* a redis-server of our own */
+    bool embedded; /* an embedded redis-server */
     bool ready;
-    store_fault fault;   /* why it is not ready, or what is wrong with a part of it */
+    store_fault fault;   /* why it is not ready, or the fault of a part of it */
     const char *version; /* of Redis; "" = not known yet */
-    bool known;          /* the following four are; in a cluster, of the worst node */
-    bool appends;        /* each write to a file */
+    bool known;          /* the next four members are known; in a cluster, of the worst node */
+    bool appends;        /* it appends each write to a file */
     bool snapshots;
-    bool evicts;       /* keys, when its memory is full */
+    bool evicts;       /* it evicts keys when its memory is full */
     const char *fsync; /* appendfsync; "" = no file */
     bool cluster;
     int64_t round_trip_us;  /* of the last probe, at most a second ago; in a cluster the longest; 0 = not ready */
@@ -154,27 +154,27 @@ enum { STORE_ADDRESS_BYTES = 280, STORE_REPLICAS_MAX = 32 };
 /* A replica, as its primary described it at most a second ago. */
 typedef struct store_replica {
     char address[STORE_ADDRESS_BYTES];
-    uint64_t behind_bytes; /* not confirmed */
+    uint64_t behind_bytes; /* bytes not confirmed */
     int64_t silent_s;      /* since its last confirmation; -1 = not known */
 } store_replica;
 
-/* What Redis uses, as it said at most a second ago; -1 = not known. */
+/* The memory and disk that Redis uses, as it reported at most a second ago; -1 = not known. */
 typedef struct store_use {
-    int64_t memory_bytes, memory_max_bytes; /* maxmemory, or without one the memory of its machine */
-    int64_t file_bytes;                     /* of its append-only file; -1 also without one */
+    int64_t memory_bytes, memory_max_bytes; /* maxmemory; without it, the memory of the machine */
+    int64_t file_bytes;                     /* of its append-only file; -1 also without a file */
 } store_use;
 
 /* The redis-server of an embedded store. */
 typedef struct store_process {
     uint64_t starts;
-    int64_t disk_free_bytes; /* where its file is; -1 = not known */
+    int64_t disk_free_bytes; /* on the disk of its file; -1 = not known */
 } store_process;
 
 /* A primary. Text and replicas are valid until the loop runs again. */
 typedef struct store_primary {
     const char *address;
     bool tells_replicas;
-    size_t n_replicas; /* connected ones, STORE_REPLICAS_MAX at most */
+    size_t n_replicas; /* connected ones, at most STORE_REPLICAS_MAX */
     const store_replica *replicas;
     int64_t min_replicas, min_replicas_max_lag_s; /* min-replicas-to-write, -max-lag; -1 = not known */
     store_use use;

@@ -1,4 +1,4 @@
-/* Any part of a URL that is not understood is an error. */
+/* A URL with any part that is not understood is an error. */
 #include "store/url.h"
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ typedef struct scheme {
     bool tls;
 } scheme;
 
-/* A percent-decoded copy; NULL for a bad escape or an encoded NUL. */
+/* Returns a percent-decoded copy; NULL for a bad escape or an encoded NUL. */
 static char *decode(const char *text, size_t len)
 {
     char *out = memory_alloc(len + 1);
@@ -35,7 +35,7 @@ static char *decode(const char *text, size_t len)
     return out;
 }
 
-/* A decimal number without sign, blanks or anything after it. */
+/* Parses a decimal number without sign, blanks or anything after it. */
 static bool parse_number(const char *text, size_t len, uint32_t max, uint32_t *ret)
 {
     uint32_t value = 0;
@@ -59,16 +59,16 @@ static lks_code invalid(lks_error *error, const char *what)
 static lks_code bad_escape(lks_error *error, const char *where)
 {
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                         "a %% in the %s that begins no %%2F, %%3F or the like is written %%25", where);
+                         "a %% in the %s must begin an escape such as %%2F; write %%25 for a plain %%", where);
 }
 
-/* There is an @ behind the host or path, so a character in the password ended it too early. */
+/* An @ after the host or path: a character in the password ended it too early. */
 static lks_code cut_password(lks_error *error)
 {
-    return invalid(error, "in a user or password / ? and % are written %2F, %3F and %25");
+    return invalid(error, "in a user or password, write %2F for /, %3F for ? and %25 for %");
 }
 
-/* "[user]:password@" at *text, which ends at `end`; moves *text behind it. */
+/* Parses "[user]:password@" at *text, which ends at `end`, and moves *text past it. */
 static lks_code parse_credentials(const char **text, const char *end, url *ret, lks_error *error)
 {
     const char *at = memrchr(*text, '@', (size_t)(end - *text));
@@ -87,17 +87,17 @@ static lks_code parse_credentials(const char **text, const char *end, url *ret, 
     return LKS_OK;
 }
 
-/* "host", "host:port", "[address]" or "[address]:port". */
+/* Parses "host", "host:port", "[address]" or "[address]:port". */
 static lks_code parse_host(const char *text, const char *end, uint32_t port, url_host *ret, lks_error *error)
 {
     const char *host_end =
         *text == '[' ? memchr(text, ']', (size_t)(end - text)) : memchr(text, ':', (size_t)(end - text));
 
     if (*text != '[' && host_end && memchr(host_end + 1, ':', (size_t)(end - host_end - 1)))
-        return invalid(error, "an IPv6 address goes in brackets: [::1]:7001");
+        return invalid(error, "an IPv6 address must be in brackets: [::1]:7001");
     if (*text == '[') {
         if (!host_end)
-            return invalid(error, "an address in brackets is not closed");
+            return invalid(error, "an address lacks its closing bracket");
         ret->name = memory_copy(text + 1, (size_t)(host_end - text - 1));
         host_end++;
     } else {
@@ -121,13 +121,13 @@ static lks_code parse_hosts(const scheme *form, const char *text, const char *en
         comma = memchr(text, ',', (size_t)(end - text));
         comma = comma ? comma : end;
         if (ret->n_hosts == form->hosts_max)
-            return invalid(error, form->hosts_max == 1 ? "redis:// has one host" : "at most 16 hosts");
+            return invalid(error, form->hosts_max == 1 ? "redis:// takes one host" : "at most 16 hosts are allowed");
         code = parse_host(text, comma, form->port, &ret->hosts[ret->n_hosts++], error);
     }
     return code;
 }
 
-/* "/master" at *text, moved behind it. */
+/* Parses "/master" at *text, and moves *text past it. */
 static lks_code parse_master(const char **text, url *ret, lks_error *error)
 {
     size_t len = **text == '/' ? strcspn(*text + 1, "/?") : 0;
@@ -137,7 +137,7 @@ static lks_code parse_master(const char **text, url *ret, lks_error *error)
     if (!ret->master && len > 0)
         return bad_escape(error, "primary's name");
     if (!ret->master)
-        return invalid(error, "behind the sentinels stands what they call the primary: /master or /master/db");
+        return invalid(error, "after the hosts must come the sentinels' name for the primary: /master or /master/db");
     return LKS_OK;
 }
 
@@ -156,10 +156,10 @@ static lks_code parse_tcp(const scheme *form, const char *text, url *ret, lks_er
         return code;
     const char *db = *rest == '/' ? rest + 1 : rest;
     if (*db != '\0' && (db == rest || !parse_number(db, strlen(db), DB_MAX, &ret->db)))
-        return invalid(error, form->kind == URL_SENTINEL ? "after the primary only /db is known, a database number"
-                                                         : "after the host only /db is known, a database number");
+        return invalid(error, form->kind == URL_SENTINEL ? "after the primary only /db may follow, a database number"
+                                                         : "after the host only /db may follow, a database number");
     if (ret->db != 0 && ret->kind == URL_CLUSTER)
-        return invalid(error, "a cluster has no databases: nothing follows its hosts");
+        return invalid(error, "a cluster has no databases: nothing may follow its hosts");
     return LKS_OK;
 }
 
@@ -179,7 +179,7 @@ static lks_code parse_unix(const scheme *form, const char *text, url *ret, lks_e
     query = path + strcspn(path, "?");
     if (*query != '\0' &&
         (strncmp(query, "?db=", 4) != 0 || !parse_number(query + 4, strlen(query + 4), DB_MAX, &ret->db)))
-        return invalid(error, "after the path only ?db=n is known, a database number");
+        return invalid(error, "after the path only ?db=n may follow, a database number");
     ret->path = decode(path, (size_t)(query - path));
     return ret->path ? LKS_OK : bad_escape(error, "path");
 }

@@ -24,7 +24,7 @@ typedef struct url {
     char *path;                    /* EMBEDDED: the directory; UNIX: the socket */
     url_host hosts[URL_HOSTS_MAX]; /* TCP: one; SENTINEL: sentinels; CLUSTER: some of its nodes */
     size_t n_hosts;
-    char *master;   /* SENTINEL: what the sentinels call the primary */
+    char *master;   /* SENTINEL: the sentinels' name for the primary */
     uint32_t db;    /* 0 = no SELECT */
     char *user;     /* NULL = the default user */
     char *password; /* NULL = no AUTH */
@@ -38,7 +38,7 @@ typedef struct url {
  * setting ("--store"), and never quotes the URL, which may contain a password. */
 lks_code url_parse(const char *text, const char *from, url *ret, lks_error *error);
 
-/* Frees the strings; takes a zeroed one. */
+/* Frees the strings; accepts a zeroed url. */
 void url_clear(url *url);
 
 #endif

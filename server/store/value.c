@@ -1,5 +1,5 @@
-/* A value of value_of points into its reply; a copy (store_value_copy) does not. hiredis' reader bounds the depth: 7
- * levels. */
+/* A value from value_of points into its reply; a copy (store_value_copy) does not. hiredis' reader limits the depth to
+ * 7 levels. */
 #include "store/value.h"
 
 #include <hiredis/hiredis.h>

@@ -8,10 +8,10 @@
 
 struct redisReply;
 
-/* The value's nodes are in the arena, its bytes in the reply: it lives as long as both. */
+/* Converts a reply. The value's nodes are in the arena, its bytes in the reply: it is valid as long as both. */
 const store_value *value_of(lks_rpc_arena *arena, const struct redisReply *reply);
 
-/* The value of `name` in a flat array of names and values, ignoring case; NULL = none, or no such array. */
+/* Returns the value of `name` in a flat array of names and values, ignoring case; NULL = none, or no such array. */
 const struct redisReply *value_field(const struct redisReply *pairs, const char *name);
 
 bool value_is(const store_value *value, const char *text);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The one that loses more. */
+/* Returns the setting that loses more. */
 static const char *weaker(const char *a, const char *b)
 {
     static const char *const words[] = {"no", "everysec", "always"};

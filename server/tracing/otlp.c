@@ -1,4 +1,5 @@
-/* Invariant: at most QUEUE_MAX spans wait, and one batch is being sent. Only the thread uses libcurl. */
+/* Invariant: at most QUEUE_MAX spans wait, and the thread sends at most one batch at a time. While the thread runs,
+ * only it uses libcurl. */
 #include "tracing/otlp.h"
 
 #include <pthread.h>
@@ -17,7 +18,7 @@
 /* The defaults of OpenTelemetry's batch processor and its exporter. */
 enum { QUEUE_MAX = 2048, BATCH_MAX = 512, SEND_MS = 10000 };
 
-/* A batch is tried so often, with twice the pause each time. */
+/* How often a batch is sent, with a pause that doubles each time. */
 enum { TRIES = 5, FIRST_PAUSE_MS = 500, PAUSE_MAX_MS = 60000, CLOSE_MS = 2000 };
 
 typedef STAILQ_HEAD(spans, span) spans;
@@ -28,12 +29,12 @@ struct otlp {
     struct curl_slist *headers;
     CURL *curl;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
     spans waiting;
     size_t n_waiting;
     uint64_t sent, lost;
-    uint64_t end_ns; /* when to give up; CLOCK_NEVER: not closing */
+    uint64_t end_ns; /* when closing: when to give up; CLOCK_NEVER: not closing */
 };
 
 /* ---- one request ------------------------------------------------------------------------------- */
@@ -52,14 +53,14 @@ static uint64_t end_of(otlp *o)
     return end_ns;
 }
 
-/* libcurl asks at least once a second whether to go on. */
-static int is_over(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+/* Whether libcurl must abort the request. libcurl calls it at least once a second. */
+static int must_abort(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
     (void)a, (void)b, (void)c, (void)d;
     return clock_now_ns() >= end_of(arg);
 }
 
-/* Returns the status, 0 when there was none. *retry_s: from Retry-After. */
+/* Returns the HTTP status, 0 if there was no response. *retry_s: from Retry-After. */
 static long post(otlp *o, const char *body, size_t len, curl_off_t *retry_s)
 {
     long status = 0;
@@ -87,12 +88,12 @@ static void set_up_curl(otlp *o)
     curl_easy_setopt(o->curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(o->curl, CURLOPT_TIMEOUT_MS, (long)SEND_MS);
     curl_easy_setopt(o->curl, CURLOPT_WRITEFUNCTION, skip_body);
-    curl_easy_setopt(o->curl, CURLOPT_XFERINFOFUNCTION, is_over);
+    curl_easy_setopt(o->curl, CURLOPT_XFERINFOFUNCTION, must_abort);
     curl_easy_setopt(o->curl, CURLOPT_XFERINFODATA, o);
     curl_easy_setopt(o->curl, CURLOPT_NOPROGRESS, 0L);
 }
 
-/* ---- a batch ------------------------------------------------------------------------------------ */
+/* ---- a batch ----------------------------------------------------------------------------------- */
 
 /* Sleeps until `until_ns`, or until the exporter closes. */
 static void pause_until(otlp *o, uint64_t until_ns)
@@ -105,7 +106,8 @@ static void pause_until(otlp *o, uint64_t until_ns)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* Tries until the collector took it, refused it for good, or there is no time. Returns the last status. */
+/* Sends the body until the collector accepts it, refuses it permanently, TRIES is reached or the exporter closes.
+ * Returns the last status. */
 static long send_body(otlp *o, const char *body, size_t len)
 {
     uint64_t pause_ms = FIRST_PAUSE_MS;
@@ -156,7 +158,7 @@ static void send_batch(otlp *o, spans *batch, size_t n)
     size_t len;
     char *body = write_body(o, batch, &len);
     long status = send_body(o, body, len);
-    bool taken = status >= 200 && status < 300;
+    bool accepted = status >= 200 && status < 300;
     span *s;
 
     free(body);
@@ -164,16 +166,17 @@ static void send_batch(otlp *o, spans *batch, size_t n)
         STAILQ_REMOVE_HEAD(batch, next);
         span_free(s);
     }
-    if (!taken)
+    if (!accepted)
         log_warn("spans-lost", "calls=%zu status=%ld", n, status);
     pthread_mutex_lock(&o->lock);
-    *(taken ? &o->sent : &o->lost) += n;
+    *(accepted ? &o->sent : &o->lost) += n;
     pthread_mutex_unlock(&o->lock);
 }
 
-/* ---- the thread ----------------------------------------------------------------------------------- */
+/* ---- the thread -------------------------------------------------------------------------------- */
 
-/* Waits for spans, then for a full batch or for delay_ms. Returns how many it took; 0: the exporter is closing. */
+/* Waits for the first span, then for a full batch or delay_ms. Moves the spans to *batch and returns how many; 0: the
+ * exporter is closing and no span waits. */
 static size_t take_batch(otlp *o, spans *batch)
 {
     size_t n = 0;
@@ -229,7 +232,7 @@ void otlp_counts(otlp *o, uint64_t *sent, uint64_t *lost)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* ---- beginning and end ----------------------------------------------------------------------------- */
+/* ---- beginning and end ------------------------------------------------------------------------- */
 
 /* "name=value,name=value", with the values percent-encoded. */
 static void add_headers(otlp *o, const char *text)
@@ -265,7 +268,7 @@ static void release(otlp *o)
     free(o);
 }
 
-/* Signals stay with the loop's thread. */
+/* Blocks all signals in the new thread, so that the loop's thread gets them. */
 static bool start(otlp *o)
 {
     sigset_t all, before;

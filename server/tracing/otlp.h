@@ -1,6 +1,6 @@
 /* The thread that sends spans, with libcurl. */
-#ifndef LOCKSTOCK_SERVER_OTLP_H
-#define LOCKSTOCK_SERVER_OTLP_H
+#ifndef LOCKSTOCK_SERVER_TRACING_OTLP_H
+#define LOCKSTOCK_SERVER_TRACING_OTLP_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,14 +9,14 @@
 
 typedef struct otlp otlp;
 
-/* All are copied. headers: as OTEL_EXPORTER_OTLP_HEADERS has them; NULL: none. resource: from span_write_resource. NULL: the
- * system has no thread or no memory. */
+/* Copies all arguments. headers: the text of OTEL_EXPORTER_OTLP_HEADERS; NULL: none. resource: from
+ * span_write_resource. Returns NULL if the system has no thread or no memory left. */
 otlp *otlp_new(const char *url, const char *headers, const char *resource, uint64_t delay_ms);
 
-/* As tracing_close. */
+/* Like tracing_close. */
 void otlp_close(otlp *o);
 
-/* Takes the span. Never blocks. */
+/* Takes ownership of the span. Does not wait for the collector. */
 void otlp_add(otlp *o, span *s);
 
 void otlp_counts(otlp *o, uint64_t *sent, uint64_t *lost);

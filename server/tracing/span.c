@@ -1,5 +1,5 @@
-/* JSON of OTLP: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding. Ids are in hex, enums are numbers, and
- * integers of 64 bits are strings. */
+/* OTLP in JSON: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding. Ids are in hex, enums are numbers,
+ * and 64-bit integers are strings. */
 #include "tracing/span.h"
 
 #include <inttypes.h>
@@ -61,7 +61,7 @@ static void write_times(FILE *to, uint64_t begin_ns, uint64_t end_ns)
     fprintf(to, "\"startTimeUnixNano\":\"%" PRIu64 "\",\"endTimeUnixNano\":\"%" PRIu64 "\"", begin_ns, end_ns);
 }
 
-/* ---- spans ------------------------------------------------------------------------------------ */
+/* ---- spans ----------------------------------------------------------------------------------- */
 
 bool span_is_error(lks_code code)
 {
@@ -126,7 +126,7 @@ void span_write(FILE *to, const span *s, uint64_t to_unix_ns)
         write_stage(to, s, &s->stages[i], to_unix_ns);
 }
 
-/* ---- the resource ------------------------------------------------------------------------------- */
+/* ---- the resource ---------------------------------------------------------------------------- */
 
 static void write_attribute(FILE *to, const char *key, const char *value)
 {
@@ -137,8 +137,8 @@ static void write_attribute(FILE *to, const char *key, const char *value)
     fputs("}}", to);
 }
 
-/* "key=value,key=value", with the values percent-encoded. Others are left out, as is service.name when `has_name`. Returns
- * whether there is a name. */
+/* Writes the pairs of "key=value,key=value", with percent-encoded values. Leaves out malformed pairs, and service.name
+ * if there is one already (has_name). Returns whether there is one now. */
 static bool write_pairs(FILE *to, char *pairs, bool has_name)
 {
     char *rest = NULL;

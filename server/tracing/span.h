@@ -1,6 +1,6 @@
-/* What one call tells about its time. */
-#ifndef LOCKSTOCK_SERVER_SPAN_H
-#define LOCKSTOCK_SERVER_SPAN_H
+/* One call, and when its stages began and ended. */
+#ifndef LOCKSTOCK_SERVER_TRACING_SPAN_H
+#define LOCKSTOCK_SERVER_TRACING_SPAN_H
 
 #include <stdio.h>
 #include <sys/queue.h>
@@ -10,7 +10,7 @@
 
 #include "base/trace_context.h"
 
-enum { SPAN_STAGES_MAX = 8 }; /* later ones of a call are left out */
+enum { SPAN_STAGES_MAX = 8 }; /* later stages of a call are dropped */
 
 typedef struct span_stage {
     const char *name;
@@ -19,7 +19,7 @@ typedef struct span_stage {
 
 /* All times are of CLOCK_MONOTONIC. */
 typedef struct span {
-    trace_context own;                /* sampled: the sampler keeps it, whatever becomes of the call */
+    trace_context own;                /* sampled: the sampler keeps the span, whatever the call's outcome */
     uint8_t parent[TRACE_SPAN_BYTES]; /* zero: none */
     trace_context released_by;        /* the call that ended this one's wait, if it is known */
     char *state;                      /* the caller's tracestate; NULL: none */
@@ -35,14 +35,14 @@ typedef struct span {
 
 void span_free(span *s);
 
-/* Whether the code means a fault of the server, as OpenTelemetry's conventions for gRPC have it. Others are answers. */
+/* Whether the code means a fault of the server, by OpenTelemetry's conventions for gRPC. */
 bool span_is_error(lks_code code);
 
-/* Writes it and its stages as Span objects of OTLP, with commas between. to_unix_ns is added to each time. */
+/* Writes the span and its stages as OTLP Span objects, separated by commas. Adds to_unix_ns to each time. */
 void span_write(FILE *to, const span *s, uint64_t to_unix_ns);
 
-/* Writes the member "resource" of ResourceSpans from the texts of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, of which both
- * may be NULL, and from what the server knows. */
+/* Writes the member "resource" of ResourceSpans. service, attributes: the texts of OTEL_SERVICE_NAME and
+ * OTEL_RESOURCE_ATTRIBUTES; each may be NULL. instance: the id of this server. */
 void span_write_resource(FILE *to, const char *service, const char *attributes, const char *instance);
 
 #endif

@@ -1,4 +1,4 @@
-/* Invariant: a span belongs to its call until tracing_end, and to the exporter from then on. */
+/* Invariant: a span belongs to its call until tracing_end, and to the exporter afterwards. */
 #include "tracing/tracing.h"
 
 #include <math.h>
@@ -13,18 +13,18 @@
 
 enum { DELAY_MS = 5000 };
 
-/* What the sampler decides about a call, by its caller's decision and by its trace. */
+/* How the sampler decides about a call: by the decision of its caller, and by the id of its trace. */
 typedef struct sampler {
     const char *name;
-    bool asks_parent; /* a caller's decision counts */
-    bool by_ratio;    /* others are kept by OTEL_TRACES_SAMPLER_ARG; else all or none */
+    bool follows_parent; /* follow the caller's decision, if there is one */
+    bool by_ratio;       /* else keep the part OTEL_TRACES_SAMPLER_ARG of the calls; false: keep all or none */
     bool all;
 } sampler;
 
 static const sampler samplers[] = {
-    {.name = "parentbased_always_off", .asks_parent = true},
-    {.name = "parentbased_always_on", .asks_parent = true, .all = true},
-    {.name = "parentbased_traceidratio", .asks_parent = true, .by_ratio = true},
+    {.name = "parentbased_always_off", .follows_parent = true},
+    {.name = "parentbased_always_on", .follows_parent = true, .all = true},
+    {.name = "parentbased_traceidratio", .follows_parent = true, .by_ratio = true},
     {.name = "always_on", .all = true},
     {.name = "always_off"},
     {.name = "traceidratio", .by_ratio = true},
@@ -39,7 +39,7 @@ struct tracing {
 
 /* ---- settings ---------------------------------------------------------------------------------- */
 
-/* NULL when it is not set, is empty, or is not UTF-8, which no JSON can have. */
+/* Returns NULL if the variable is not set, is empty, or is not UTF-8, which JSON requires. */
 static const char *variable(const char *name)
 {
     const char *value = getenv(name);
@@ -81,7 +81,7 @@ static lks_code read_sampler(tracing *t, lks_error *error)
     return LKS_OK;
 }
 
-/* The URL to post to, to be freed; NULL: none is set, or tracing is disabled. */
+/* Returns the URL to post to; NULL: none is set, or tracing is disabled. The caller frees it. */
 static char *collector(void)
 {
     const char *disabled = variable("OTEL_SDK_DISABLED"), *exporter = variable("OTEL_TRACES_EXPORTER");
@@ -124,9 +124,9 @@ static lks_code read_settings(tracing *t, const char *url, double *delay_ms, lks
     if (code != LKS_OK)
         return code;
     if (delay && !read_number(delay, 86400000, delay_ms))
-        return invalid("OTEL_BSP_SCHEDULE_DELAY", "must be milliseconds", error);
+        return invalid("OTEL_BSP_SCHEDULE_DELAY", "must be a number of milliseconds, at most 86400000", error);
     if (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
-        return invalid("OTEL_EXPORTER_OTLP_ENDPOINT", "must be a URL of http or https", error);
+        return invalid("OTEL_EXPORTER_OTLP_ENDPOINT", "must be an http:// or https:// URL", error);
     return LKS_OK;
 }
 
@@ -153,7 +153,8 @@ static lks_code open_exporter(tracing *t, const char *url, const char *instance,
     t->to = otlp_new(url, headers ? headers : variable("OTEL_EXPORTER_OTLP_HEADERS"), resource, (uint64_t)delay_ms);
     free(resource);
     if (!t->to)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "tracing: no thread, or no memory");
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
+                             "tracing: the system has no thread or no memory left");
     return LKS_OK;
 }
 
@@ -185,16 +186,16 @@ void tracing_counts(tracing *t, uint64_t *sent, uint64_t *lost)
         otlp_counts(t->to, sent, lost);
 }
 
-/* ---- a call ------------------------------------------------------------------------------------- */
+/* ---- a call ------------------------------------------------------------------------------------ */
 
 /* What a call's metadata says about traces. */
 typedef struct headers {
     trace_context parent;
     int n_parents;
-    char *copy; /* of state: an entry is valid only while it is shown */
+    char *copy; /* of tracestate: an entry is valid only inside read_header */
 } headers;
 
-/* A tracestate has visible characters, spaces and tabs. */
+/* A tracestate may have visible characters, spaces and tabs. */
 static bool is_state(lks_rpc_slice text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -203,7 +204,7 @@ static bool is_state(lks_rpc_slice text)
     return text.len > 0 && text.len <= TRACE_STATE_BYTES_MAX;
 }
 
-static void see(void *arg, const char *key, lks_rpc_slice value)
+static void read_header(void *arg, const char *key, lks_rpc_slice value)
 {
     headers *h = arg;
 
@@ -215,8 +216,8 @@ static void see(void *arg, const char *key, lks_rpc_slice value)
     }
 }
 
-/* By the part of the trace's id that W3C wants to be random, so that all services keep the same traces. */
-static bool keeps(const tracing *t, const trace_context *c)
+/* Decides by the part of the trace id that W3C asks to be random, so that all services keep the same traces. */
+static bool is_sampled(const tracing *t, const trace_context *c)
 {
     uint64_t number = 0;
 
@@ -227,7 +228,8 @@ static bool keeps(const tracing *t, const trace_context *c)
     return (double)(number >> 1) < t->ratio * 0x1p63;
 }
 
-/* Most calls are not kept, and random bytes cost more than the rest of a span: ids are made up when they are needed. */
+/* Random bytes cost more than the rest of a span, and most spans are not kept. So ids are made when they are
+ * needed. */
 static void make_ids(span *s)
 {
     static const uint8_t none[TRACE_ID_BYTES];
@@ -241,10 +243,10 @@ span *tracing_begin(tracing *t, const sink_call *call, const lks_rpc_method *met
 {
     headers h = {0};
 
-    if (!t || (!t->sampler->asks_parent && !t->sampler->by_ratio && !t->sampler->all))
+    if (!t || (!t->sampler->follows_parent && !t->sampler->by_ratio && !t->sampler->all))
         return NULL;
     if (call->read_metadata)
-        call->read_metadata(call->metadata, see, &h);
+        call->read_metadata(call->metadata, read_header, &h);
     bool has_parent = h.n_parents == 1 && trace_context_exists(&h.parent);
     span *s = memory_alloc(sizeof *s);
     s->method = method;
@@ -258,8 +260,8 @@ span *tracing_begin(tracing *t, const sink_call *call, const lks_rpc_method *met
         if (t->sampler->by_ratio)
             random_fill(s->own.trace, sizeof s->own.trace);
     }
-    if (!has_parent || !t->sampler->asks_parent)
-        s->own.sampled = keeps(t, &s->own);
+    if (!has_parent || !t->sampler->follows_parent)
+        s->own.sampled = is_sampled(t, &s->own);
     if (s->own.sampled)
         make_ids(s);
     return s;

@@ -32,7 +32,7 @@ class Quotas(Case):
 
     def test_keys(self):
         server, held = self.fill("--namespace-keys", str(KEYS))
-        self.assertRegex(self.refusal, rf'the namespace "test_keys" has stored \d+ keys, its quota is {KEYS} \(RESOURCE_EXHAUSTED\)')
+        self.assertRegex(self.refusal, rf'the namespace "test_keys" has stored \d+ keys; its quota is {KEYS} \(RESOURCE_EXHAUSTED\)')
         self.assertIn("event=over-quota namespace=test_keys", server.log())
         # Others have their own quota, reads go on, and what is held is kept and given back.
         self.out("lock", "acquire", "door", "--lease", "1m", "--namespace", "other")
@@ -44,7 +44,7 @@ class Quotas(Case):
 
     def test_bytes(self):
         self.fill("--namespace-bytes", str(BYTES))
-        self.assertRegex(self.refusal, rf'has stored \d+ bytes, its quota is {BYTES}')
+        self.assertRegex(self.refusal, rf'has stored \d+ bytes; its quota is {BYTES}')
 
     def test_a_namespace_that_deletes_may_store_again(self):
         server = Server("--namespace-keys", "4")
@@ -70,10 +70,10 @@ class Quotas(Case):
         wait = ("lock", "acquire", "door", "--lease", "1m", "--wait", "10m")
         with subprocess.Popen([LOCKSTOCK, *wait], env=self.env, stdout=subprocess.DEVNULL) as waiter:
             wait_until(lambda: self.json("lock", "inspect", "door")["waiters"] == "1")
-            self.assertIn('as many calls of the namespace "test_waiters" wait as its quota allows, 1',
+            self.assertIn('the waiting calls of the namespace "test_waiters" have reached its quota of 1',
                           self.run_cli(*wait, code=None)[1])
             # One that reads waits, too.
-            self.assertIn("as its quota allows, 1", self.run_cli("stock", "read-ledger", "--group", "g", "--wait", "1s", code=None)[1])
+            self.assertIn("have reached its quota of 1", self.run_cli("stock", "read-ledger", "--group", "g", "--wait", "1s", code=None)[1])
             self.out("lock", "acquire", "door", "--token", "a-token-of-16-bytes", "--lease", "10m", "--namespace", "other")
             self.out("lock", "release", "door", "--token", "a-token-of-16-bytes")
             self.assertEqual(waiter.wait(), 0)

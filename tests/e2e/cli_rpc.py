@@ -208,7 +208,7 @@ class WordsAndFlags(Case):
             ("lock", "acquire", "a", "--lese", "1s"): "--lese: unknown flag, did you mean --lease?",
             ("status", "--hlp"): "--hlp: unknown flag, did you mean --help?",
             ("stock", "ledger", "a", "--folow"): "--folow: unknown flag, did you mean --follow?",
-            ("stock", "ledger", "a", "--after", "x"): "--after: not the id",
+            ("stock", "ledger", "a", "--after", "x"): "--after: must be the id",
             ("stock", "deduct", "o", "--line", "sku=a,qty=1"): "--line: must be field=value",
             ("lock", "acquire", "nmae=a"): "--target: must be field=value", ("lock", "ls", "--colour"): "--colour: unknown flag",
             ("lock", "acquire", "a", "--lease", "10"): "--lease: must be a time with its unit",

@@ -57,7 +57,7 @@ function case.a_store_that_is_wrong_is_named_by_where_it_is_given()
 end
 
 function case.settings_that_do_not_fit_the_store_are_refused()
-  local why = "--wait-replicas needs a --store that has replicas, an embedded one has none"
+  local why = "--wait-replicas needs a --store with replicas; an embedded store has none"
   ends("--check-config --wait-replicas 1", 2, {why})
   ends("--check-config --wait-replicas 1 --store embedded:/none", 2, {why})
   ends("--wait-replicas 1 --store embedded:/none/none", 2, {why})
@@ -70,8 +70,8 @@ end
 function case.settings_are_checked_and_printed_without_a_start()
   local store = "--store embedded:" .. dir .. "/made "
   ends("--check-config " .. store, 0, {"the settings are good"})
-  ends("--check-config " .. store .. "--listen tcp://0.0.0.0:1", 78, {"only with TLS"})
-  ends("--check-config --store redis://u:a/b@h", 2, {"written %2F"})
+  ends("--check-config " .. store .. "--listen tcp://0.0.0.0:1", 78, {"needs TLS"})
+  ends("--check-config --store redis://u:a/b@h", 2, {"write %2F"})
   ends("--check-config " .. store .. "--policy /none", 2, {"/none"})
   ends("--print-config --store redis://u:secret@h/1 --in-flight=7", 0,
     {"# flag\nstore = redis://u:***@h/1\n", "# flag\nin-flight = 7\n", "# default\nfsync = always\n"})
@@ -100,13 +100,13 @@ function case.bad_addresses_come_first()
     {"127.0.0.1:0", 2, "must begin with tcp://"}, {"tpc://127.0.0.1:0", 2, "must begin with tcp://"},
     {"tcp://127.0.0.1", 2, "must be host:port"}, {"nng+ws://127.0.0.1/path", 2, "must be host:port"},
     {"unix://x", 2, "absolute path"}, {"tls://127.0.0.1:0", 78, "needs --tls-certificate"},
-    {"tcp://0.0.0.0:0", 78, "beyond this machine"}, {"unix://" .. file, 78, "no socket"},
+    {"tcp://0.0.0.0:0", 78, "an address that other machines can reach"}, {"unix://" .. file, 78, "no socket"},
     {s:url(), 1, "address already in use"}} do
     ends(LISTEN .. "--listen " .. row[1] .. store, row[2], {row[3]})
     eq(os.execute("test -e " .. dir .. "/data"), nil)
   end
   for a, b in pairs{["tcp://127.0.0.1:7"] = "ws://127.0.0.1:7/path", ["unix:///tmp/a"] = "unix:///tmp/a"} do
-    ends("--check-config --listen " .. a .. " --listen " .. b .. store, 2, {"another address's, too"})
+    ends("--check-config --listen " .. a .. " --listen " .. b .. store, 2, {"another address has the same"})
   end
   ends("--check-config --listen tcp://127.0.0.1:0,ws://127.0.0.1:0" .. store, 0, {"are good"})
   -- An address in use is no fault of the settings: they are checked before a restart.
@@ -129,7 +129,7 @@ function case.descriptors_are_counted_at_start()
   eq(p:line "event=few-descriptors", containing "limit=3000 wanted=2901 connections=2900")
   p:line "event=ready"
   stop(p)
-  eq(under("ulimit -n 100", 1):ended(78), containing "descriptors: this process may have 100")
+  eq(under("ulimit -n 100", 1):ended(78), containing "descriptors: the limit of this process is 100")
 end
 
 function case.a_second_server_on_one_directory_is_refused()

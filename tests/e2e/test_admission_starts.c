@@ -64,7 +64,8 @@ TEST(beyond_this_machine_only_safe_or_insecure)
         {"grpc://192.0.2.1:7700", "--insecure --policy policy", false},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
-        assert_refused(cases[c].url, cases[c].flags, cases[c].refused ? "beyond this machine" : "not available");
+        assert_refused(cases[c].url, cases[c].flags,
+                       cases[c].refused ? "an address that other machines can reach" : "not available");
 }
 
 /* promise WS8: origins that are none, or that no address would heed, are refused */
@@ -74,8 +75,8 @@ TEST(settings_that_would_do_nothing_are_refused)
 {
     assert_refused("tls://127.0.0.1:0", "", "--tls-certificate and --tls-key");
     assert_refused("wss://127.0.0.1:0/x", "", "--tls-certificate and --tls-key");
-    assert_refused("tcp://127.0.0.1:0", "--console", "needs an address of http://");
-    assert_refused("tcp://127.0.0.1:0", "--allow-origin=https://shop.example", "needs an address of ws://");
+    assert_refused("tcp://127.0.0.1:0", "--console", "needs an http:// or https:// address");
+    assert_refused("tcp://127.0.0.1:0", "--allow-origin=https://shop.example", "needs a ws:// or wss:// address");
     assert_refused("ws://127.0.0.1:0", "--allow-origin=*", "must be scheme://host");
     assert_refused("ws://127.0.0.1:0", "--allow-origin=null", "must be scheme://host");
     assert_refused("ws://127.0.0.1:0", "--allow-origin=https://*.shop.example", "must be scheme://host");
@@ -322,8 +323,8 @@ TEST(modes_that_are_too_open_are_warned_of)
     chmod(path("tokens"), 0622);
     reload("event=reloaded");
     log = process_output(server_fixture_process(here.server));
-    assert_non_null(strstr(log, "server.key mode=644 reason=\"others may read it\""));
-    assert_non_null(strstr(log, "tokens mode=622 reason=\"others may write it\""));
+    assert_non_null(strstr(log, "server.key mode=644 reason=\"other users can read it\""));
+    assert_non_null(strstr(log, "tokens mode=622 reason=\"other users can write it\""));
     chmod(path("server.key"), 0600);
     chmod(path("tokens"), 0600);
 }

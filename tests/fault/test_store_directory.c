@@ -223,9 +223,9 @@ TEST(a_directory_of_others_is_refused)
 {
     assert_int_equal(mkdir(s.dir, 0700), 0);
     assert_int_equal(chmod(s.dir, 0770), 0);
-    assert_unusable("others may write");
+    assert_unusable("other users can write");
     assert_int_equal(chmod(s.dir, 01707), 0);
-    assert_unusable("others may write");
+    assert_unusable("other users can write");
     assert_int_equal(chmod(s.dir, 0700), 0);
     if (geteuid() == 0) { /* only root can give it away */
         assert_int_equal(chown(s.dir, OTHER_UID, OTHER_UID), 0);

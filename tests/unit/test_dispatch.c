@@ -423,7 +423,7 @@ TEST(a_reply_of_another_shape_is_internal)
     request.sku = "tea";
     start("/lockstock.v1.StockService/PutItem", &request.base, 1, NULL);
     answer_with(0, LKS_OK, LKS_APPLIED_UNSPECIFIED);
-    expect(LKS_INTERNAL, LKS_APPLIED_MAYBE, "another shape");
+    expect(LKS_INTERNAL, LKS_APPLIED_MAYBE, "unexpected form");
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

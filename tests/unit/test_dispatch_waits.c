@@ -268,7 +268,7 @@ TEST(a_grant_with_too_few_fences_fails_and_is_undone)
     start_waiting();
     answer_queued(0);
     tell_grant(0, sent());
-    expect(LKS_INTERNAL, LKS_APPLIED_MAYBE, "another shape");
+    expect(LKS_INTERNAL, LKS_APPLIED_MAYBE, "unexpected form");
     expect_abandoned();
 }
 

@@ -292,7 +292,7 @@ TEST(a_nul_in_a_file_is_refused)
     fwrite(text, 1, sizeof text - 1, f);
     fclose(f);
     assert_int_equal(identity_load(path, NULL, &i, &error), LKS_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.message, "line 2: has a NUL"));
+    assert_non_null(strstr(error.message, "line 2: contains a NUL"));
 }
 
 /* The text of the page's block under "<!-- name -->". */
@@ -344,9 +344,9 @@ TEST(files_that_are_wrong_are_refused)
     } cases[] = {
         {"StockService = READ\n", NULL, "principal"},
         {"[a]\nStockService = SELL\n", NULL, "effects"},
-        {"[a]\nStockServise = READ\n", NULL, "StockServise: no service of this server"},
-        {"[a]\nlockstock.v2.StockService = READ\n", NULL, "no service of this server"},
-        {"[a]\ncertificates = a.internal\n", NULL, "no service of this server"},
+        {"[a]\nStockServise = READ\n", NULL, "StockServise: must be a service of this server"},
+        {"[a]\nlockstock.v2.StockService = READ\n", NULL, "must be a service of this server"},
+        {"[a]\ncertificates = a.internal\n", NULL, "must be a service of this server"},
         {"[a]\nStockService =\n", NULL, "effects"},
         {"[a]\nnamespace =\n", NULL, "namespace"},
         {"[a]\nnamespace = x\nnamespace = y\n", NULL, "namespace: given twice"},
@@ -365,10 +365,11 @@ TEST(files_that_are_wrong_are_refused)
         {"[a]\n* = READ\n", DIGEST_OF_SESAME " a 99999999999999999999\n", "seconds"},
         {"[a]\n* = READ\n", DIGEST_OF_SESAME " a -5\n", "seconds"},
         /* What could be read in two ways. */
-        {"[a]\ncertificate = x\n[b]\ncertificate = X\n", NULL, "stands for one principal"},
-        {"[a]\nuid = 5\n[b]\nuid = 05\n", NULL, "stands for one principal"},
-        {"[a]\n* = READ\n[b]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_SESAME " b\n", "line 2: a token stands"},
-        {"[a]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_SESAME " a\n", "line 2: a token stands"},
+        {"[a]\ncertificate = x\n[b]\ncertificate = X\n", NULL, "may be given once, for one principal"},
+        {"[a]\nuid = 5\n[b]\nuid = 05\n", NULL, "may be given once, for one principal"},
+        {"[a]\n* = READ\n[b]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_SESAME " b\n",
+         "line 2: a token may be given once"},
+        {"[a]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_SESAME " a\n", "line 2: a token may be given once"},
         {"[a]\n* = READ\n", DIGEST_OF_NOTHING " a\n", "empty token"},
         {"[a]\n* = READ\n[" LONG_NAME "]\n* = READ\n", NULL, "48 bytes"},
         {"[a]\n" LONG_NAME " = READ\n", NULL, "48 bytes"},

@@ -117,8 +117,8 @@ TEST(what_may_pass_is_tried_until_it_does)
         {"GET", "-NOPERM this user has no permissions\r\n", "permission", LKS_REASON_STORE_PERMISSION_DENIED},
         {"GET", ":1\r\n", "not understood", LKS_REASON_STORE_MISFIT},
         {SCENE_LIBRARY, "-NOPERM this user has no permissions\r\n", "permission", LKS_REASON_STORE_PERMISSION_DENIED},
-        {SCENE_LIBRARY, "+OK\r\n", "no library", LKS_REASON_STORE_MISFIT},
-        {"HELLO", "garbage\r\n", "no reply", LKS_REASON_STORE_UNREACHABLE},
+        {SCENE_LIBRARY, "+OK\r\n", "not a library", LKS_REASON_STORE_MISFIT},
+        {"HELLO", "garbage\r\n", "a malformed reply", LKS_REASON_STORE_UNREACHABLE},
         {"GET", NULL, "closed", LKS_REASON_STORE_UNREACHABLE},
     };
 

@@ -300,7 +300,7 @@ TEST_WITH(a_primary_that_is_no_more_is_left_at_once, begin, end)
     silence(true);
     tell_switch(NAME, 0, 1);
     store_driver_until(s.d, is_not_ready, NULL);
-    assert_non_null(strstr(store_driver_reason(s.d), "the primary no more"));
+    assert_non_null(strstr(store_driver_reason(s.d), "no longer the primary"));
     unsigned before = fake_redis_calls(s.primaries[0].fake);
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
@@ -328,7 +328,7 @@ TEST_WITH(a_primary_that_was_lost_is_asked_for_before_it_is_used_again, begin, e
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"}); /* a second later */
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_int_equal(fake_redis_connections(s.primaries[0].fake), connections);
-    assert_string_equal(store_driver_reason(s.d), "the sentinels have not told the primary");
+    assert_string_equal(store_driver_reason(s.d), "the sentinels have not named a primary");
     assert_int_equal(store_driver_fault(s.d), LKS_REASON_STORE_FAILING_OVER);
     silence(false);
     switch_to(0, 1, 8);

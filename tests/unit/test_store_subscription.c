@@ -220,7 +220,7 @@ TEST(an_answer_that_confirms_nothing_is_tried_again)
         {"[subscribe]", "not understood"},
         {"[unsubscribe x :0]", "not understood"},
         {"[:1 :1 :1]", "not understood"},
-        {"garbage\r\n", "no reply"},
+        {"garbage\r\n", "a malformed reply"},
         {NULL, "closed"},
         {NULL, "greeting"},
     };

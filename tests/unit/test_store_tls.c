@@ -281,7 +281,7 @@ TEST_WITH(settings_that_would_do_nothing_are_refused, start_alone, stop)
         {"redis://:secret@db", {.password = here.password}, "--store-password-file"},
         {"redis://db", {.password = "/nowhere/password"}, "/nowhere/password"},
         {"redis://db", {.password = "/dev/null"}, "--store-password-file: /dev/null"},
-        {"redis://db", {.password = with_nul}, "none of them a NUL"},
+        {"redis://db", {.password = with_nul}, "without a NUL"},
         {"redis://db", {.user = "u"}, "--store-user"},
         {"embedded:./x", {.password = here.password}, "embedded"},
         {"redis://db", {.sentinel_password = here.password}, "--store-sentinel-password-file"},

@@ -213,7 +213,7 @@ TEST(nodes_of_a_user_are_his)
     client_await_reason(&other, "the lock store refused the credentials for the path /owned");
     client_close(&other);
     client_open(&other, scene_hosts(), "/owned", NULL, false);
-    client_await_reason(&other, "the lock store wants credentials for the path /owned");
+    client_await_reason(&other, "the lock store requires credentials for the path /owned");
     client_close(&other);
     client_ready(&other, scene_hosts(), "/");
     assert_int_equal(client_get(&other, "/owned/a").code, ZK_NO_AUTH);

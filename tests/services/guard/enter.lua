@@ -194,7 +194,7 @@ end
 function case.in_a_cluster_parts_lie_in_one_group()
   one_store_only "the locks may lie elsewhere"
   harness.alter("if this_node() == '' then return end", "")
-  local apart = "INVALID_ARGUMENT NO group: in a cluster all parts must lie in one group"
+  local apart = "INVALID_ARGUMENT NO group: in a cluster all parts must be in one group"
   put "a 10"; enter("T1" .. ALL) "ENTERED 1 a:8"
   for _, more in ipairs{{once = {group = "h"}}, {limits = {group = "h"}}, {stock = {group = "h"}}, {locks = {group = "h"}}} do
     remember(); enter("T2" .. ALL, more)(apart); unchanged()

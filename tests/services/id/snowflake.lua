@@ -282,7 +282,7 @@ end
 -- promise D2
 function case.more_than_a_range_holds_is_refused()
   harness.alter("RANGE_MS = 1000", "RANGE_MS = 2")
-  next_ids("SNOWFLAKE", "", 10000) "RESOURCE_EXHAUSTED NO kind: more ids..."; eq(#snowflakes(4096), 4096)
+  next_ids("SNOWFLAKE", "", 10000) "RESOURCE_EXHAUSTED NO kind: fewer ids..."; eq(#snowflakes(4096), 4096)
 end
 
 -- ---- a store that is new, or lost its data ----

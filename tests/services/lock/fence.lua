@@ -91,7 +91,7 @@ end
 -- promise B8: CheckFence and ResetFence refuse values that no clock can have given
 -- A number that is no fence would make every holder STALE for good.
 function case.what_no_clock_can_have_given_is_refused()
-  local refused = "INVALID_ARGUMENT NO fence: over 24 hours ahead of the store's clock, no lock can have given it"
+  local refused = "INVALID_ARGUMENT NO fence: over 24 hours ahead of the store's clock; no lock can have issued it"
   local given = fence_of(acquire "T1 a")
   check_fence("row " .. given) "OK ..."
   remember(); check_fence "row 9007199254740991" (refused); check_fence("row " .. given + 90000000000)(refused)

@@ -289,7 +289,7 @@ end
 function case.copies_are_bounded_and_the_dead_make_room()
   acquire "T1 a"
   for _ = 1, 16 do wait "S1 T2 a" "QUEUED" end
-  wait "S2 T2 a" "RESOURCE_EXHAUSTED NO token: 16 calls wait with it already"
+  wait "S2 T2 a" "RESOURCE_EXHAUSTED NO token: 16 calls already wait with it"
   server_down "S1"; wait "S2 T2 a" "QUEUED"
   release "T1"; deliver() "T2"
 end

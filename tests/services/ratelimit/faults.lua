@@ -1,5 +1,5 @@
 -- Foreign data changes nothing, functions that free memory work without memory, and an error after a write is MAYBE.
--- promise R39: an error after a write: INTERNAL, MAYBE; a reply of another shape: INTERNAL
+-- promise R39: an error after a write: INTERNAL, MAYBE; a reply of an unexpected form: INTERNAL
 require "ratelimit"
 
 local RULES = "a FIXED 5/1000 after=3 ban=9;a LOG 5/1000;a WINDOW 5/1000;b BUCKET 5/1000;b @api"

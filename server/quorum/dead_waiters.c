@@ -1,4 +1,4 @@
-#include "quorum/bury.h"
+#include "quorum/dead_waiters.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { TIMEOUT_MS = 5000, WEIGHT = 32 };
 
-/* A call of lock_promote; `text` has the base, then the name. */
+/* A call of lock_promote. text: the base, followed by the name. */
 typedef struct promotion {
     store_call call;
     lks_rpc_slice name;
@@ -40,8 +40,8 @@ static void promote(quorum *q, lks_rpc_slice base, lks_rpc_slice name)
     quorum_submit(q, &p->call, clock_in_ms(TIMEOUT_MS), on_promoted, p);
 }
 
-/* The fields "@<server>" of the key (functions/lock_names.lua). */
-static bool has_gone(const quorum *q, const keys *k, lks_rpc_slice key)
+/* Whether one of the fields "@<server>" of the key (functions/lock_names.lua) names a dead server. */
+static bool has_dead_server(const quorum *q, const keys *k, lks_rpc_slice key)
 {
     const keys_item *field;
     size_t n;
@@ -55,14 +55,14 @@ static bool has_gone(const quorum *q, const keys *k, lks_rpc_slice key)
     return false;
 }
 
-void bury_waiters(quorum *q, const stored_group *s)
+void dead_waiters_skip(quorum *q, const stored_group *s)
 {
     static const char prefix[] = "}:lock:s:";
 
     for (size_t i = 0; i < keys_count(s->keys); i++) {
         const keys_entry *key = keys_at(s->keys, i);
         const char *at = key->type == KEYS_HASH ? memmem(key->name.data, key->name.len, prefix, strlen(prefix)) : NULL;
-        if (!at || !has_gone(q, s->keys, key->name))
+        if (!at || !has_dead_server(q, s->keys, key->name))
             continue;
         const size_t base_len = (size_t)(at - key->name.data) + strlen("}:"), head = base_len + strlen("lock:s:");
         promote(q, (lks_rpc_slice){key->name.data, base_len},
