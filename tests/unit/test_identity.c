@@ -367,7 +367,8 @@ TEST(files_that_are_wrong_are_refused)
         /* What could be read in two ways. */
         {"[a]\ncertificate = x\n[b]\ncertificate = X\n", NULL, "may be given once, for one principal"},
         {"[a]\nuid = 5\n[b]\nuid = 05\n", NULL, "may be given once, for one principal"},
-        {"[a]\n* = READ\n[b]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_SESAME " b\n", "line 2: a token may be given once"},
+        {"[a]\n* = READ\n[b]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_SESAME " b\n",
+         "line 2: a token may be given once"},
         {"[a]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_SESAME " a\n", "line 2: a token may be given once"},
         {"[a]\n* = READ\n", DIGEST_OF_NOTHING " a\n", "empty token"},
         {"[a]\n* = READ\n[" LONG_NAME "]\n* = READ\n", NULL, "48 bytes"},
