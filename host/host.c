@@ -1,6 +1,6 @@
 /* A host: the engines of net/ on a loop with a thread of its own, with calls.c behind them. The user's threads put a
- * question into `asked` and wait until the loop has answered it. A driven host has no thread: the user's turns the loop,
- * runs the handlers, and answers its own questions.
+ * question into `asked` and wait until the loop has answered it. A driven host has no thread: the user's turns the
+ * loop, runs the handlers, and answers its own questions.
  *
  *   RUNNING --close--> DRAINING --drain_ms over: what waits is refused, what runs is cancelled--> STOPPING
  *   DRAINING, STOPPING --no call is under way--> FLUSHING --answers gone, or FLUSH_MS over--> CLOSED
@@ -444,10 +444,10 @@ static lks_code check(const lks_host_options *o, lks_error *error)
     else if (o->n_interceptors > LKS_HOST_INTERCEPTORS_MAX)
         wrong = "n_interceptors: at most 32";
     else if (o->n_interceptors > 0 && !o->interceptors)
-        wrong = "interceptors: must not be NULL, n_interceptors is not 0";
+        wrong = "interceptors: must not be NULL if n_interceptors is not 0";
     for (size_t i = 0; !wrong && i < o->n_interceptors; i++)
         if (!o->interceptors[i].before && !o->interceptors[i].after)
-            wrong = "interceptors: one has neither before nor after";
+            wrong = "interceptors: each must have `before` or `after`";
     for (size_t i = 0; i < o->n_allow_origins; i++)
         if (!wires_is_origin(o->allow_origins[i]))
             wrong = "allow_origins: must be scheme://host or scheme://host:port";

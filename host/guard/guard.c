@@ -164,7 +164,8 @@ static void entered(void *arg, lks_entry *entry, lks_enter_outcome outcome, cons
     case LKS_ENTER_OUTCOME_IN_PROGRESS:
         refuse(g, LKS_ABORTED, LKS_REASON_BUSY, guard->idempotency->in_progress, error->retry_after_ms, "",
                guard->idempotency->key,
-               ": an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
+               ": an earlier call with it has not ended: it is running, or its process is gone and its lease has not "
+               "expired");
         break;
     case LKS_ENTER_OUTCOME_MISMATCH:
         refuse(g, LKS_ALREADY_EXISTS, LKS_REASON_ID_REUSED, guard->idempotency->mismatch, 0, "",

@@ -33,7 +33,7 @@ typedef struct grpc_streaming_method {
     void (*message)(void *state, const uint8_t *data, size_t len);
     /* The client will send no more. */
     void (*half_closed)(void *state);
-    /* The call has ended in some way: the stream may not be used any more. */
+    /* The call has ended: the stream must not be used any more. */
     void (*closed)(void *state);
     void *arg;
 } grpc_streaming_method;
@@ -51,7 +51,7 @@ void grpc_stream_add_trailer(grpc_stream *s, const char *name, const char *value
 /* Sends a response message. */
 void grpc_stream_send(grpc_stream *s, const void *data, size_t len);
 
-/* Bytes that the client has not taken; a sender that can wait should wait at some limit. */
+/* Bytes that the client has not taken. A sender that can wait should wait above some limit. */
 size_t grpc_stream_waiting(const grpc_stream *s);
 
 /* Ends the call with a status (code LKS_OK: success); `closed` follows. */
@@ -85,13 +85,14 @@ lks_code grpc_server_listen_unix(grpc_server *all, const char *path, lks_error *
 lks_code grpc_server_listen_fd(grpc_server *all, int fd, tls_context *const *context, uint16_t *bound,
                                lks_error *error);
 
-/* Takes over a connection of an http:// URL before its preface: further requests go to the site (http/exchange.h).
- * Returns the state for the functions of grpc_server_protocol, which the caller calls; NULL: out of memory. */
+/* Takes over a connection of an http:// URL before its preface. Requests that are not gRPC go to the site
+ * (http/exchange.h). Returns the state for the functions of grpc_server_protocol, which the caller calls; NULL: out of
+ * memory. */
 struct http_site;
 void *grpc_server_adopt(grpc_server *all, stream *s, const struct http_site *site, bool is_local);
 const stream_protocol *grpc_server_protocol(void);
 
-/* Ends calls and connections whose time is over. Call it every GRPC_TICK_MS. */
+/* Ends calls and connections whose time limits have passed. Call it every GRPC_TICK_MS. */
 void grpc_server_tick(grpc_server *all);
 
 /* Tells every client to send no new calls (GOAWAY, in two steps), and refuses calls that come nevertheless. */

@@ -40,7 +40,7 @@ struct grpc_stream {
     uint64_t received_ns;
     size_t header_bytes;
     uint32_t timeout_ms; /* 0: none given */
-    http_fields headers; /* with pseudo-headers */
+    http_fields headers; /* including pseudo-headers */
     grpc_reader reader;
     budget_claim held;     /* of the connection's bytes */
     size_t reading;        /* bytes of messages that arrived and were not taken */
@@ -57,7 +57,7 @@ struct grpc_stream {
     http_fields reply_headers, trailers;
     TAILQ_HEAD(, grpc_output) output;
     size_t waiting; /* bytes of output */
-    size_t taken;   /* bytes that the client took of it since moved_ns */
+    size_t taken;   /* bytes of it that the client took since moved_ns */
     uint64_t moved_ns;
     bool responded, finished;
     lks_code code;                  /* of its answer */
@@ -65,16 +65,16 @@ struct grpc_stream {
     lks_error *status;              /* further fields; NULL: none */
     TAILQ_ENTRY(grpc_stream) in_connection, in_stops, in_watched;
     bool stops;   /* the client must be told to stop */
-    bool watched; /* by the clock; running calls have one of their own */
+    bool watched; /* by the clock; running calls have their own */
 };
 
-/* What a field of headers costs beyond its name and value (RFC 7541, 4.1). */
-enum { GRPC_FIELD_BYTES = 32, GRPC_HEADER_BYTES_MAX = 16 * 1024 /* of a call; with more it is refused */ };
+/* Bytes that a header field counts beyond its name and value (RFC 7541, 4.1). */
+enum { GRPC_FIELD_BYTES = 32, GRPC_HEADER_BYTES_MAX = 16 * 1024 /* of a call; larger ones are refused */ };
 
-/*   NOT --drain--> TOLD (GOAWAY, and a ping after it) --the ping is back--> DUE --> SAID */
-typedef enum grpc_goodbye { GOODBYE_NOT, GOODBYE_TOLD, GOODBYE_DUE, GOODBYE_SAID } grpc_goodbye;
+/*   NONE --drain--> NOTICE_SENT (GOAWAY, then a ping) --the ping is answered--> FINAL_DUE --> FINAL_SENT */
+typedef enum grpc_goaway { GOAWAY_NONE, GOAWAY_NOTICE_SENT, GOAWAY_FINAL_DUE, GOAWAY_FINAL_SENT } grpc_goaway;
 
-/* What calls use of grpc.c. */
+/* A connection; the part of grpc.c that calls use. */
 typedef struct grpc_connection {
     grpc_server *all;
     stream *stream; /* NULL: gone */
@@ -92,7 +92,7 @@ typedef struct grpc_connection {
     uint64_t moved_ns;         /* when the client last took part of an answer */
     TAILQ_HEAD(, grpc_stream) stops;
     bool ready, idle, paused, held, ending;
-    grpc_goodbye goodbye;
+    grpc_goaway goaway;
     stream_reason why; /* why the connection must end; STREAM_ENDED: it need not */
     grpc_meter meter;
     grpc_life life;
@@ -109,14 +109,14 @@ struct grpc_server {
     TAILQ_HEAD(, grpc_connection) connections;
 };
 
-/* Counts output that waits for windows. While there is too much, none of the connection's calls starts, because
+/* Adds to the output that waits for windows. While too much waits, none of the connection's calls starts, because
  * answers would fill memory. */
 void grpc_output_waits(grpc_connection *c, size_t bytes);
 
 /* A new call on a stream; NULL when out of memory. */
 grpc_stream *grpc_call_new(grpc_connection *from, int32_t id);
 
-/* The HTTP/2 stream is gone. Frees the call, now or when the sink is done with it. */
+/* Call it when the HTTP/2 stream is gone. Frees the call, now or when the sink is done with it. */
 void grpc_call_detach(grpc_stream *s);
 
 /* A header arrived. */
@@ -128,22 +128,23 @@ void grpc_call_begin(grpc_stream *s);
 /* Bytes of DATA arrived. */
 void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len);
 
-/* The client has sent all. */
+/* The client has sent everything. */
 void grpc_call_half_close(grpc_stream *s);
 
-/* Ends the call when its time is over. False: its connection must end too. */
+/* Ends the call if its time limit has passed. False: its connection must end too. */
 bool grpc_call_tick(grpc_stream *s, uint64_t now_ns);
 
-/* grpc_http.c: a call that is not gRPC, on a connection with a site. Its fields are complete; further bytes; the end of
- * the request; its time is over; the HTTP/2 stream is gone. */
+/* grpc_http.c: a call that is not gRPC, on a connection with a site. In this order: the header fields are complete; the
+ * status alone is the answer; further bytes; the end of the request; the time limit has passed; the HTTP/2 stream is
+ * gone. */
 void grpc_http_begin(grpc_stream *s);
-void grpc_http_refuse(grpc_stream *s, const char *status); /* a status alone; also without a site */
+void grpc_http_refuse(grpc_stream *s, const char *status); /* also without a site */
 void grpc_http_data(grpc_stream *s, const uint8_t *data, size_t len);
 void grpc_http_half_close(grpc_stream *s);
 void grpc_http_late(grpc_stream *s);
 void grpc_http_detach(grpc_stream *s);
 
-/* Sends an answer of HTTP: the fields, and the bytes, which the call owns from now on. */
+/* Sends an HTTP answer: the fields and the body, which the call then owns. */
 void grpc_call_answer_http(grpc_stream *s, const nghttp2_nv *fields, size_t n, uint8_t *body, size_t len);
 
 /* Ends a streaming call because the server stops. */

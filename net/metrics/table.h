@@ -1,5 +1,5 @@
 /* Every metric: its id, type, name, labels and help. docs/metrics.md has the same rows, which a test compares. No label
- * ever has a key, the name of a lock, a sku, a token or another text of a caller as its value. */
+ * value is a key, the name of a lock, a sku, a token or any other text of a caller. */
 #ifndef LOCKSTOCK_NET_METRICS_TABLE_H
 #define LOCKSTOCK_NET_METRICS_TABLE_H
 

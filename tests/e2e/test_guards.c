@@ -315,9 +315,9 @@ TEST(a_refusal_is_told_by_a_code)
 
     lks_call *s = start_and_hold(&guarded_coded, &first);
     assert_null(buy(&guarded_coded, &first, &error));
-    expect_error(
-        &error, LKS_ABORTED, LKS_APPLIED_NO,
-        "order_id: an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
+    expect_error(&error, LKS_ABORTED, LKS_APPLIED_NO,
+                 "order_id: an earlier call with it has not ended: it is running, or its process is gone and its lease "
+                 "has not expired");
     assert_in_range(error.retry_after_ms, 1, 30000);
     expect_refused(&guarded_coded, &second, LKS_ABORTED, "the lock on items is held by others");
     use_up_limit(&guarded_coded);
@@ -423,9 +423,9 @@ TEST(a_refusal_after_an_unanswered_try_is_in_doubt)
     static char buyer[] = "b";
 
     lks_call *s = start_and_hold(&guarded_told, &first);
-    expect_doubt(
-        &first, LKS_ABORTED,
-        "order_id: an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
+    expect_doubt(&first, LKS_ABORTED,
+                 "order_id: an earlier call with it has not ended: it is running, or its process is gone and its lease "
+                 "has not expired");
     expect_doubt(&second, LKS_ABORTED, "the lock on items is held by others");
     use_up_limit(&guarded_told);
     expect_doubt(&second, LKS_RESOURCE_EXHAUSTED, "over the limit of buyer_id");
@@ -450,9 +450,9 @@ TEST(a_caller_is_not_told_by_an_outcome_that_its_own_first_try_runs)
     assert_int_equal(lks_channel_open(shop_url, &(lks_channel_options){.timeout_ms = LIMIT_MS}, &way, NULL), LKS_OK);
     assert_int_equal(lks_call_start(way, &method, &request.base, NULL, NULL, NULL, NULL, &call, NULL), LKS_OK);
     assert_null(ended(call, &error));
-    expect_error(
-        &error, LKS_ABORTED, LKS_APPLIED_MAYBE,
-        "order_id: an earlier call with it has not ended: it runs, or its process is gone and its lease goes on");
+    expect_error(&error, LKS_ABORTED, LKS_APPLIED_MAYBE,
+                 "order_id: an earlier call with it has not ended: it is running, or its process is gone and its lease "
+                 "has not expired");
     lks_call_free(call);
     lks_channel_close(way);
 }
