@@ -50,8 +50,8 @@ typedef struct wires_options {
     void *tell_arg;
     tls_files tls;              /* certificate NULL: no TLS; the paths must outlive the wires */
     const char *no_certificate; /* the error when a URL needs TLS and there is no certificate */
-    char *const
-        *origins; /* "https://shop.example": origins of web pages that may connect; checked; must outlive the wires */
+    /* "https://shop.example": origins of web pages that may connect; checked; must outlive the wires. */
+    char *const *origins;
     size_t n_origins;
     const http_page *pages; /* of http:// URLs; must outlive the wires */
     size_t n_pages;

@@ -1,5 +1,4 @@
-/* What the end of a call says: that nobody could be asked, or something about the question; and whether a try is in
- * doubt. */
+/* Classifies the error of a call: whether no server could answer, and whether a try is in doubt. */
 #ifndef LOCKSTOCK_RPC_AWAY_H
 #define LOCKSTOCK_RPC_AWAY_H
 
@@ -7,8 +6,8 @@
 
 #include <lockstock/status.h>
 
-/* Whether it says nothing against the question. What is full and passes tells when to ask
- * again; what does not (a key with too many counters) is the caller's own. */
+/* Whether no server could be asked, so that the error is not about the request. A full server says when to retry; a
+ * limit that belongs to the request (a key with too many counters) does not. */
 static inline bool error_is_away(const lks_error *error)
 {
     bool passes = error->origin == LKS_ORIGIN_LOCAL || error->retry_after_ms != 0;
@@ -17,7 +16,7 @@ static inline bool error_is_away(const lks_error *error)
            (error->code == LKS_RESOURCE_EXHAUSTED && passes);
 }
 
-/* Whether a try of the call, which failed or was answered with a refusal, may have taken effect or still do so. */
+/* Whether a try of the call, which failed or was refused, may have taken effect or still do so. */
 static inline bool error_is_doubtful(const lks_error *error)
 {
     return error->applied != LKS_APPLIED_NO && (error->code != LKS_OK || error->applied != LKS_APPLIED_UNSPECIFIED);

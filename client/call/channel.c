@@ -466,7 +466,7 @@ static lks_code check_options(const lks_channel_options *o, lks_error *error)
     else if (o->retry_tokens > RETRY_TOKENS_MAX)
         wrong = "options.retry_tokens: at most 1,000";
     else if (o->n_interceptors > LKS_INTERCEPTORS_MAX)
-        wrong = "options.n_interceptors: at most 32";
+        wrong = "options.n_interceptors: must be at most 32";
     else if (o->n_interceptors > 0 && !o->interceptors)
         wrong = "options.interceptors: must not be NULL if n_interceptors is not 0";
     for (size_t i = 0; !wrong && i < o->n_interceptors; i++)

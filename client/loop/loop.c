@@ -18,8 +18,8 @@
 #include "base/clock.h"
 
 enum {
-    GUESTS_MS =
-        1000, /* the longest sleep of the loop thread while guests come, so that it need not wake for their timers */
+    /* The longest sleep of the loop thread while guests come, so that it need not wake for their timers. */
+    GUESTS_MS = 1000,
     STAY_MS = 1000, /* how long a guest waits; for slower answers one more thread switch does not matter */
     EVENTS_MAX = 64
 };

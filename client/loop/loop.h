@@ -53,8 +53,8 @@ struct loop {
     bool guests_came;         /* a guest came since the loop thread last fell asleep */
     bool unwatched;           /* a source was unwatched since */
     int cancel_state;         /* of the guest, before it entered */
-    loop_source
-        *taken; /* the source that a guest waited for, which the loop thread watches only for its end; may be NULL */
+    /* The source that a guest waited for, which the loop thread watches only for its end; may be NULL. */
+    loop_source *taken;
     TAILQ_HEAD(, loop_source) sources;
     struct heap timers; /* run by heap_run */
 };

@@ -18,8 +18,8 @@ enum {
     INPUT_BYTES = 16 * 1024,
     PIECE_BYTES_MAX = 16 * 1024 + 1024, /* nghttp2 packs so much at once, or less */
     STREAM_WINDOW = 1024 * 1024,
-    CONNECTION_WINDOW =
-        8 * 1024 * 1024 /* large, because input is read at once; a call holds message_bytes_max at most */
+    /* Large, because input is read at once; a call holds message_bytes_max at most. */
+    CONNECTION_WINDOW = 8 * 1024 * 1024
 };
 
 static h2 *h2_of(byte_stream *b)

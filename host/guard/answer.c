@@ -1,5 +1,5 @@
-/* What callers get. Invariant: a call whose handler did not run says applied NO, unless it gets the result of another
- * attempt, or an earlier try of it was not answered. */
+/* The answers to callers. Invariant: a call whose handler did not run has applied NO, unless it gets the result of
+ * another attempt, or an earlier try of it was not answered. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -337,10 +337,10 @@ class WordsAndFlags(Case):
         self.err("lock", "ls", "--config", f"{self.server.dir}/other", code=UNAVAILABLE)
         self.err("lock", "ls", env={"LOCKSTOCK_CONFIG": f"{self.server.dir}/other"}, code=UNAVAILABLE)
         self.out("lock", "ls", env={"XDG_CONFIG_HOME": f"{self.server.dir}/.config"})
-        for text, said in (("colour = red\n", "wrong:1: colour: unknown key"), ("\nnothing\n", "wrong:2: is not `key = value`"),
-                           ("timeout = 5\n", "wrong:1: timeout: must be a time"), ("[x]\ntimeout = 5s\n", "wrong:1: this file has no sections"),
+        for text, said in (("colour = red\n", "wrong:1: colour: unknown key"), ("\nnothing\n", "wrong:2: must be `key = value`"),
+                           ("timeout = 5\n", "wrong:1: timeout: must be a time"), ("[x]\ntimeout = 5s\n", "wrong:1: sections are not supported in this file"),
                            ("namespace = a\nnamespace = b\n", "wrong:2: namespace: given more than once, first in line 1"),
-                           ("namespace = a,\n  b\n", "wrong:2: is not `key = value`"),
+                           ("namespace = a,\n  b\n", "wrong:2: must be `key = value`"),
                            ("\nnamespace = a\0b\n", "wrong:2: contains a NUL")):
             with open(f"{self.server.dir}/wrong", "w") as file:
                 file.write(text)

@@ -314,7 +314,7 @@ TEST(interceptors_that_make_no_sense_are_refused)
     } cases[] = {
         {{.n_interceptors = 1}, "interceptors: must not be NULL if n_interceptors is not 0"},
         {{.interceptors = none, .n_interceptors = 2}, "interceptors: each must have `before` or `after`"},
-        {{.interceptors = none, .n_interceptors = 33}, "n_interceptors: at most 32"},
+        {{.interceptors = none, .n_interceptors = 33}, "n_interceptors: must be at most 32"},
     };
     static const lks_channel_interceptor nothing = {.arg = "c"};
     lks_host *refused;
