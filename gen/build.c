@@ -13,7 +13,7 @@ static bool prefix_is_reserved(const char *prefix, const char *package)
     return library && !ours;
 }
 
-/* The path is in comments and #include lines of the generated files, also of protoc-c. */
+/* The path is in comments and #include lines of the generated files, including those of protoc-c. */
 static void check_path(gen_model *model, const gen_file *file)
 {
     const char *path = file->proto->name;

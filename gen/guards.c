@@ -1,4 +1,4 @@
-/* Checks the guard of a method, so that an error is found here and not by the first call. */
+/* Checks the guard of a method, so that the generator finds errors, not the first call. */
 #include <string.h>
 
 #include "build.h"
@@ -22,7 +22,7 @@ enum {
     LOCKS_MAX = 16,
 };
 
-/* The guard that is checked. */
+/* The guard that is being checked. */
 typedef struct place {
     gen_model *model;
     const gen_method *method;
@@ -52,7 +52,7 @@ static void check_length(const place *at, const char *field, const char *text, s
         model_error(at->model, at->method->at, "guard.%s: must be %zu to %zu bytes long", field, min, max);
 }
 
-/* Returns whether the path can lead to several values. */
+/* Returns whether the path can give several values. */
 static bool check_path(const place *at, const char *field, const char *name)
 {
     gen_path path;
@@ -68,7 +68,7 @@ static bool check_path(const place *at, const char *field, const char *name)
     return path.repeated;
 }
 
-/* Returns whether the paths can lead to several values. */
+/* Returns whether the paths can give several values. */
 static bool check_paths(const place *at, const char *field, size_t n, char *const *names)
 {
     bool several = n > 1;

@@ -51,7 +51,7 @@ static uint8_t *pack_for_child(gen_pool *pool, const plugin_request *request, si
     return bytes;
 }
 
-/* Uses files instead of pipes, so that no process waits for the other. */
+/* Uses files instead of pipes, so that the processes cannot block each other. */
 static bool run_child(FILE *in, FILE *out)
 {
     char name[] = "protoc-gen-c";

@@ -64,7 +64,7 @@ static void check_undo(gen_model *model, const gen_method *method, const gen_mes
     }
 }
 
-/* The named method is of the same service, and may follow this one. */
+/* The named method must be of the same service, and may follow this one. */
 static void read_undo(gen_model *model, const Google__Protobuf__ServiceDescriptorProto *proto,
                       const gen_service *service, gen_method *method, const Lockstock__Rpc__V1__Undo *undo, bool wanted)
 {
@@ -82,7 +82,7 @@ static void read_undo(gen_model *model, const Google__Protobuf__ServiceDescripto
         model_error(model, method->at, "undo \"%s\" is no method of %s", undo->method, service->full_name);
 }
 
-/* What clients of Connect know of a method: they may call it with GET. */
+/* Whether Connect clients may call the method with GET. */
 static bool has_no_side_effects(const Google__Protobuf__MethodOptions *options)
 {
     return options && options->has_idempotency_level &&
@@ -132,7 +132,7 @@ static gen_message *resolve(gen_model *model, const gen_method *method, const ch
     return message;
 }
 
-/* The last two are static functions in the .c files. */
+/* The last two names are static functions in the .c files. */
 static void define_method(gen_model *model, const gen_file *file, const gen_service *service, const gen_method *method)
 {
     static const char *const endings[] = {"",      "_sized",    "_method",  "_start", "_start_sized",

@@ -12,6 +12,7 @@
 #include "net/grpc/grpc_headers.h"
 #include "net/grpc/grpc_text.h"
 #include "net/gzip.h"
+#include "net/stream/stream.h"
 
 enum {
     WAITING_BYTES_MAX = 4 * 1024 * 1024, /* of a streaming method, not taken by the client; beyond this the call ends */

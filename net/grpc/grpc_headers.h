@@ -2,7 +2,7 @@
 #ifndef LOCKSTOCK_NET_GRPC_HEADERS_H
 #define LOCKSTOCK_NET_GRPC_HEADERS_H
 
-#include "net/grpc/grpc_call.h"
+#include "net/grpc/grpc_state.h"
 
 /* Copies a field into the call's arena; drops the field when out of memory. */
 void grpc_headers_add(grpc_stream *s, http_fields *to, const char *name, size_t name_len, const char *value,

@@ -4,7 +4,7 @@
 
 #include <lockstock/rpc/exchange.h>
 
-#include "net/http/exchange.h"
+#include "net/http/exchange_types.h"
 
 typedef enum exchange_state { EXCHANGE_READING, EXCHANGE_RUNNING, EXCHANGE_ABANDONED } exchange_state;
 

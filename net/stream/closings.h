@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/log_rate.h"
-#include "net/stream/stream.h"
+#include "net/stream/stream_types.h"
 
 typedef struct closings {
     log_rate of[STREAM_REASONS];

@@ -8,7 +8,8 @@
 
 #include <lockstock/status.h>
 
-#include "net/stream/stream.h"
+#include "net/stream/stream_types.h"
+#include "net/tls.h"
 
 struct uv_stream_s;
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/container.h"
+#include "net/stream/stream.h"
 #include "net/stream/stream_state.h"
 
 void stream_open(stream *s)

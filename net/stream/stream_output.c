@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <stdlib.h>
 
+#include "net/stream/stream.h"
 #include "net/stream/stream_state.h"
 
 enum { PARTS_MAX = 64 };

@@ -10,7 +10,7 @@
 #include "net/stream/hangups.h"
 #include "net/stream/listeners.h"
 #include "net/stream/remote.h"
-#include "net/stream/stream.h"
+#include "net/stream/stream_types.h"
 
 enum { READ_BYTES = 64 * 1024, RECORD_BYTES = 16 * 1024 /* of TLS */ };
 

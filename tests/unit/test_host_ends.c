@@ -293,7 +293,7 @@ TEST(a_method_has_a_limit_of_its_own)
     expect_ok(first);
     expect_ok(start(&shop_block_method, PATIENCE_MS));
     assert_int_equal(lks_host_limit(host, shop_block_method.path, 2, &error), LKS_FAILED_PRECONDITION);
-    assert_string_equal(error.message, "the host listens already");
+    assert_string_equal(error.message, "the host already listens");
     assert_int_equal(lks_host_set_health(host, "no.Service", false, &error), LKS_NOT_FOUND);
     assert_string_equal(error.message, "service: no.Service is not served here");
 }

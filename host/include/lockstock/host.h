@@ -72,12 +72,13 @@ enum { LKS_HOST_INTERCEPTORS_MAX = 32 };
 typedef struct lks_host_options {
     /* Threads that run handlers; 0 = 4. More are started, up to threads_max, while all of them block. */
     uint32_t threads;
-    uint32_t in_flight_max;   /* messages that wait for a thread or run; more are
-                                   refused with RESOURCE_EXHAUSTED, applied NO; 0 = 1,024 */
+    /* Messages that wait for a thread or run; more are refused with RESOURCE_EXHAUSTED, applied NO; 0 = 1,024. */
+    uint32_t in_flight_max;
     uint32_t connections_max; /* a further one replaces an idle one, or is refused; 0 = 4,096 */
     size_t message_bytes_max; /* of a request and of a reply; 0 = 1 MiB */
-    uint32_t timeout_ms;      /* of a call that names none, and the longest allowed; 0 = 30,000. At its
-                                           deadline a call is answered DEADLINE_EXCEEDED, even if its handler still runs */
+    /* Of a call that names none, and the longest allowed; 0 = 30,000. At its deadline a call is answered
+     * DEADLINE_EXCEEDED, even if its handler still runs. */
+    uint32_t timeout_ms;
     /* Pass unknown enum values, for example of a newer client, to handlers as numbers. False: such a request is
      * refused. */
     bool open_enums;
@@ -115,8 +116,9 @@ typedef struct lks_host_options {
     /* Plus or minus a tenth; then the client gets GOAWAY, and makes another connection; 0: any age. */
     uint32_t connection_age_ms;
     uint32_t connection_age_grace_ms; /* for the calls of an old connection to end, before it is closed; 0 = 30,000 */
-    uint32_t driven;                  /* 1: the host has no threads; the program drives it by lks_host_step, which runs
-                                         handlers too. Then threads and threads_max are 0 */
+    /* 1: the host has no threads; the program drives it by lks_host_step, which runs handlers too. Then threads and
+     * threads_max are 0. */
+    uint32_t driven;
 } lks_host_options;
 
 /* Handlers only get well-formed requests: strings are UTF-8 without NUL, and required fields are set. The limits are: a
