@@ -217,11 +217,11 @@ lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, 
     if (!frame)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     if (frame->version != LKS_RPC_FRAME_VERSION)
-        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "version: not one of this server's");
+        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "version: not supported by this server");
     if (frame->n_calls == 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "calls: none");
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "calls: must not be empty");
     if (frame->n_calls > max)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "calls: more than %u", max);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "calls: must be at most %u", max);
     *ret = frame;
     return LKS_OK;
 }
@@ -232,7 +232,7 @@ lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_
     lks_rpc_scan_limits limits = envelope_limits(len, n_calls > 0 ? n_calls : 1);
     lks_error problem;
     if (lks_rpc_scan(&lockstock__rpc__v1__reply__descriptor, data, len, &limits, &problem) != LKS_OK)
-        return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the peer's answer is no reply: %.160s",
+        return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the peer's answer is not a valid reply: %.160s",
                              problem.message);
     wire_reply *reply = read_reply(wire_of(data, len), arena);
     if (!reply)
