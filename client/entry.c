@@ -11,7 +11,7 @@
 #include "client/call/channel.h"
 #include "client/lease/hold.h"
 #include "client/lease/lease_time.h"
-#include "rpc/away.h"
+#include "rpc/transient.h"
 
 struct lks_entry {
     struct grant grant;         /* first */

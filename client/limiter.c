@@ -10,7 +10,7 @@
 #include <lockstock/rpc/options.h>
 #include <lockstock/v1/ratelimit.lks_client.h>
 
-#include "rpc/away.h"
+#include "rpc/transient.h"
 #include "base/clock.h"
 
 enum { TIMEOUT_MS = 1000 };
@@ -207,7 +207,7 @@ static bool decide(const lks_limiter *limiter, lks_code code, const lks_check_re
         code = take_answer(limiter, response, decision, error);
     if (code == LKS_OK)
         return decision->outcome == LKS_CHECK_OUTCOME_ALLOWED;
-    decision->unchecked = limiter->fail_open && error_is_away(error);
+    decision->unchecked = limiter->fail_open && error_is_transient(error);
     return decision->unchecked;
 }
 

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "client/lease/grant.h"
 #include "client/lease/lease_time.h"
-#include "rpc/away.h"
+#include "rpc/transient.h"
 
 enum { HOLD_MS = 60000, LINES_MAX = 64, CANCEL_MS = 2000 };
 

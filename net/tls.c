@@ -83,7 +83,7 @@ static lks_code file_error(const char *setting, const char *file, lks_error *err
                          setting ? ": " : "", file, why ? why : "cannot be used");
 }
 
-/* Nobody can be asked for a key's password. */
+/* There is no way to ask for the password of a key. */
 static int no_password(char *password, int size, int writing, void *arg)
 {
     (void)password;

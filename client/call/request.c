@@ -306,7 +306,7 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
 
     size_t n_metadata = gather_metadata(options, defaults, metadata, trace);
 
-    /* The id is filled in in a shallow copy. */
+    /* A shallow copy gets the id. */
     max_align_t brief[512 / sizeof(max_align_t)]; /* has room for most requests */
     size_t size = method->request->sizeof_message;
     ProtobufCMessage *copy = size <= sizeof brief ? (void *)brief : malloc(size);

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "client/call/channel.h"
 #include "client/lease/lease_time.h"
-#include "rpc/away.h"
+#include "rpc/transient.h"
 
 enum {
     BATCH_MAX = 256,  /* the most leases in one Renew, by the contract */

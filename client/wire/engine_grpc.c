@@ -1,5 +1,5 @@
 /* The engine for grpc://, grpcs:// and grpc+unix://: unary calls of gRPC over HTTP/2 (nghttp2) on a stream of bytes,
- * to any server. A message has one call, and each call has a stream of its own (engine_grpc_call.c).
+ * to any server. A message has one call, and each call has its own stream (engine_grpc_call.c).
  *
  * After a GOAWAY of the server, the calls that it still accepts are answered on the old connection, while the link
  * makes a new one.

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "host/guard/guarded.h"
-#include "rpc/away.h"
+#include "rpc/transient.h"
 
 enum {
     LIMIT_MS = 1000, /* with limits alone, as with lks_limiter */
@@ -139,7 +139,7 @@ static void end_unanswered(lks_guarded *g, const lks_error *error)
                guard->lock ? guard->lock->keys : guard->idempotency->key, " took expired before the answer arrived");
     else if (error->code == LKS_INTERNAL && error->origin == LKS_ORIGIN_LOCAL)
         settle_refused(g, &answer); /* the answer is unknown: another attempt may have run */
-    else if (fails_open(guard) && error_is_away(error))
+    else if (fails_open(guard) && error_is_transient(error))
         admit(g);
     else
         fail(g, error);

@@ -437,7 +437,7 @@ void grpc_call_half_close(grpc_stream *s)
 
 /* ---- the answer --------------------------------------------------------------------- */
 
-/* Ends the answer. A client that still sends is told to stop afterwards. */
+/* Ends the answer. Afterwards tells a client that still sends to stop. */
 static void submit_trailers(grpc_stream *s)
 {
     grpc_nv f = {.n = 0};

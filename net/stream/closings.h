@@ -17,7 +17,7 @@ typedef struct closings {
 const char *closings_word(stream_reason why);
 
 /* `from` as in remote.h. more: text after the reason, or NULL. A connection that ends because of a limit is a warning.
- * Writes to to->tell. */
+ * Calls to->tell. */
 void closings_log(closings *c, const streams_options *to, uint64_t now_ms, stream_reason why, const char *wire,
                   const char *from, const char *more);
 

@@ -49,12 +49,12 @@ typedef void lks_call_function(void);
 typedef void lks_call_done(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
                            const lks_error *error);
 
-/* Starts a call. Copies the request before it returns; an empty natural id that the stub must fill in is filled in in
- * the copy. `done` (use lks_call_wait) and `function` may be NULL. If ret is NULL, the call frees itself; otherwise
- * *ret is set before `done` can run, and the caller frees it, at any time. options and error may be NULL. On failure
- * nothing was started and `done` never runs: LKS_RESOURCE_EXHAUSTED (queue full, memory), LKS_INVALID_ARGUMENT,
- * LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (from a `done` while the channel closes). Thread-safe;
- * does not block. */
+/* Starts a call. Copies the request before it returns. If the natural id is empty and the stub must fill it in, the
+ * copy gets it. `done` (use lks_call_wait) and `function` may be NULL. If ret is NULL, the call frees itself;
+ * otherwise *ret is set before `done` can run, and the caller frees it, at any time. options and error may be NULL. On
+ * failure nothing was started and `done` never runs: LKS_RESOURCE_EXHAUSTED (queue full, memory),
+ * LKS_INVALID_ARGUMENT, LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (from a `done` while the channel
+ * closes). Thread-safe; does not block. */
 lks_code lks_call_start_sized(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
                               const lks_call_options *options, size_t options_bytes, lks_call_done *done,
                               lks_call_function *function, void *arg, lks_call **ret, lks_error *error);

@@ -10,9 +10,9 @@ class Error(Exception):
     """The root of all errors of this package.
 
     code         the gRPC code by name ("UNAVAILABLE"); "OK" when a server answered and refused
-    applied      "NO": nothing was changed, and nothing will be; "MAYBE": nobody knows; "YES": it was changed
+    applied      "NO": nothing was changed, and nothing will be; "MAYBE": unknown; "YES": it was changed
     reason       a fixed word for programs ("store_unreachable"); "" if there is none
-    field        the path of the request's field that is wrong ("targets[0].name"); "" if no single field is
+    field        the path of the invalid field of the request ("targets[0].name"); "" if there is none
     retry_after  seconds after which to try again; None: unknown, or never
     """
 

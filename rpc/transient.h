@@ -1,14 +1,14 @@
 /* Classifies the error of a call: whether no server could answer, and whether a try is in doubt. */
-#ifndef LOCKSTOCK_RPC_AWAY_H
-#define LOCKSTOCK_RPC_AWAY_H
+#ifndef LOCKSTOCK_RPC_TRANSIENT_H
+#define LOCKSTOCK_RPC_TRANSIENT_H
 
 #include <stdbool.h>
 
 #include <lockstock/status.h>
 
-/* Whether no server could be asked, so that the error is not about the request. A full server says when to retry; a
- * limit that belongs to the request (a key with too many counters) does not. */
-static inline bool error_is_away(const lks_error *error)
+/* Whether no server could be asked, so that the error is transient and not about the request. A full server says when
+ * to retry; a limit that belongs to the request (a key with too many counters) does not. */
+static inline bool error_is_transient(const lks_error *error)
 {
     bool passes = error->origin == LKS_ORIGIN_LOCAL || error->retry_after_ms != 0;
 
