@@ -217,11 +217,11 @@ lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, 
     if (!frame)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     if (frame->version != LKS_RPC_FRAME_VERSION)
-        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "version: not supported by this server");
+        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "version: not one of this server's");
     if (frame->n_calls == 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "calls: must not be empty");
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "calls: none");
     if (frame->n_calls > max)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "calls: must be at most %u", max);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "calls: more than %u", max);
     *ret = frame;
     return LKS_OK;
 }

@@ -127,7 +127,7 @@ TEST(a_field_is_what_the_message_begins_with)
         {"targets[0].name: must not be empty", "targets[0].name"},
         {"a.b_2[17].c: too long", "a.b_2[17].c"},
         {"lines[3]: stands twice", "lines[3]"},
-        {"calls: must not be empty", "calls"},
+        {"calls: none", "calls"},
         {"tcp://127.0.0.1:1: refused", ""},
         {"the name: is wrong", ""},
         {"name:is wrong", ""},
