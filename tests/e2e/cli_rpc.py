@@ -188,7 +188,7 @@ class WordsAndFlags(Case):
             self.assertTrue(self.out(service, name, "--help").startswith(f"usage: lockstock {service} {name} "))
         self.assertEqual(methods, 47)
         text = self.out("lock", "acquire", "--help")
-        self.assertIn("Takes all targets or none. A repeat with the same token is the same grant.\n", text)
+        self.assertIn("Takes all targets or none. A repeat with the same token gets the same grant.\n", text)
         self.assertRegex(text, r"--lease TIME\n +How long the grant lasts unless renewed")
         self.assertIn("--line SKU=QUANTITY (several times)", self.out("stock", "deduct", "--help"))
         self.assertIn("--kind snowflake|uuid-v7|sequence", self.out("id", "next", "-h"))
